@@ -1,0 +1,129 @@
+"""Errors that say what is wrong, where, what was expected and what to do about it.
+
+Every error of the package is a `RankcastError`. Its text has one to three lines: what happened, then `Detail:` and
+`Hint:` where there is something to add. The parts stay available as attributes, so that a runtime can report a
+refused row without parsing text. All of them survive pickling, since Spark ships exceptions between processes.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Self
+
+
+def _lines(what: str, detail: str | None, hint: str | None) -> str:
+    """Join the parts of an error into its text."""
+    parts = [what, f"Detail: {detail}" if detail else "", f"Hint: {hint}" if hint else ""]
+    return "\n".join(part for part in parts if part)
+
+
+class RankcastError(Exception):
+    """Base of every error raised on purpose by this package."""
+
+    def __init__(self, what: str, *, detail: str | None = None, hint: str | None = None) -> None:
+        super().__init__(_lines(what, detail, hint))
+        self.what = what
+        self.detail = detail
+        self.hint = hint
+
+
+class InputError(RankcastError, ValueError):
+    """Rows or arguments that cannot be accepted; the call that raised it has changed nothing.
+
+    Args:
+        what: what is wrong, as a predicate of the column if one is named ("is null", "has 3 dimensions").
+        where: the table or call that was given, for example "subscriptions".
+        column: the column that is wrong.
+        row: the first bad row, counted from 0.
+        expected: what would have been accepted.
+        detail: a further sentence on why.
+        hint: what to do.
+
+    >>> print(InputError("is NaN", where="events", column="y", row=17, expected="a finite number"))
+    column "y" of "events" is NaN, expected a finite number
+    Detail: First such row: 17.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str | None = None,
+        column: str | None = None,
+        row: int | None = None,
+        expected: str | None = None,
+        detail: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        place = f' of "{where}"' if where else ""
+        subject = f'column "{column}"{place} ' if column is not None else f'"{where}": ' if where else ""
+        wanted = f", expected {expected}" if expected else ""
+        first = f"First such row: {row}." if row is not None else ""
+        told = " ".join(part for part in (detail, first) if part)
+        super().__init__(f"{subject}{what}{wanted}", detail=told or None, hint=hint)
+        self.where = where
+        self.column = column
+        self.row = row
+        self.expected = expected
+        self.detail = detail
+
+
+class SettingError(InputError):
+    """A setting of an engine that cannot be accepted.
+
+    >>> print(SettingError.unknown("leaf_sise", ["leaf_size", "universe"], where="tuning"))
+    "tuning": unknown key "leaf_sise", expected one of: leaf_size, universe
+    Hint: Did you mean "leaf_size"?
+    """
+
+    @classmethod
+    def unknown(cls, key: object, known: Iterable[str], *, where: str, word: str = "key") -> Self:
+        """Refuse a name that is not among the known ones, and point at the nearest of them."""
+        names = sorted(known)
+        near = difflib.get_close_matches(str(key), names, n=1, cutoff=0.5)
+        return cls(
+            f'unknown {word} "{key}"',
+            where=where,
+            expected=f"one of: {', '.join(names)}" if names else f"no {word} at all",
+            hint=f'Did you mean "{near[0]}"?' if near else None,
+        )
+
+
+class SnapshotError(RankcastError):
+    """A snapshot that is damaged, truncated, foreign, or of a format this version does not know."""
+
+
+class JournalError(RankcastError):
+    """A journal that is damaged, foreign, of an unknown format, or that could not be written."""
+
+
+class ShardError(RankcastError):
+    """A shard that cannot be used: held by another process, closed, or made for another engine."""
+
+
+class StaleTokenError(RankcastError):
+    """A batch was offered after a token that is not the shard's; the shard has changed nothing."""
+
+
+class MissingExtraError(RankcastError, ImportError):
+    """An optional part of the package was used without what it needs installed.
+
+    >>> print(MissingExtraError("plot", needs="matplotlib"))
+    this needs matplotlib, which is not installed
+    Hint: pip install "rankcast[plot]"
+    """
+
+    def __init__(self, extra: str, *, needs: str | None = None) -> None:
+        told = f"this needs {needs or f'the extra {extra}'}, which is not installed"
+        super().__init__(told, hint=f'pip install "rankcast[{extra}]"')
+        self.extra = extra
+        self.needs = needs
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _missing_extra, (self.extra, self.needs)
+
+
+def _missing_extra(extra: str, needs: str | None) -> MissingExtraError:
+    """Rebuild a `MissingExtraError` from its parts."""
+    return MissingExtraError(extra, needs=needs)
