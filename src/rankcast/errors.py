@@ -1,8 +1,9 @@
 """Errors that say what is wrong, where, what was expected and what to do about it.
 
-Every error of the package is a `RankcastError`. Its text has one to three lines: what happened, then `Detail:` and
-`Hint:` where there is something to add. The parts stay available as attributes, so that a runtime can report a
-refused row without parsing text. All of them survive pickling, since Spark ships exceptions between processes.
+Every error of the package is a `RankcastError`. Its text has one to three lines: what happened, then
+`Detail:` and `Hint:` where there is something to add. The parts stay available as attributes, so that a
+runtime can report a refused row without parsing text. All of them survive pickling, since Spark ships
+exceptions between processes.
 """
 
 from __future__ import annotations
