@@ -69,15 +69,6 @@ class InputError(RankcastError, ValueError):
         self.expected = expected
         self.detail = detail
 
-
-class SettingError(InputError):
-    """A setting of an engine that cannot be accepted.
-
-    >>> print(SettingError.unknown("leaf_sise", ["leaf_size", "universe"], where="tuning"))
-    "tuning": unknown key "leaf_sise", expected one of: leaf_size, universe
-    Hint: Did you mean "leaf_size"?
-    """
-
     @classmethod
     def unknown(cls, key: object, known: Iterable[str], *, where: str, word: str = "key") -> Self:
         """Refuse a name that is not among the known ones, and point at the nearest of them."""
@@ -89,6 +80,15 @@ class SettingError(InputError):
             expected=f"one of: {', '.join(names)}" if names else f"no {word} at all",
             hint=f'Did you mean "{near[0]}"?' if near else None,
         )
+
+
+class SettingError(InputError):
+    """A setting of an engine that cannot be accepted.
+
+    >>> print(SettingError.unknown("leaf_sise", ["leaf_size", "universe"], where="tuning"))
+    "tuning": unknown key "leaf_sise", expected one of: leaf_size, universe
+    Hint: Did you mean "leaf_size"?
+    """
 
 
 class SnapshotError(RankcastError):
