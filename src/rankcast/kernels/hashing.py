@@ -1,0 +1,131 @@
+"""Open-addressing hash tables from external ids to dense rows, over plain arrays.
+
+A table is an int32 array whose length is a power of two; a cell holds a row or FREE. Keys live by row in a
+`Keys` tuple, so the table itself is 4 bytes a cell. Linear probing; deletion shifts the following run back,
+so there are no tombstones and the cost of a probe depends on live keys only.
+Invariant: from the home cell of every live row to its own cell no cell is FREE; at most half are taken.
+Cost: O(1) expected per key. Integer keys compare by value, strings by hash, length and bytes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels.options import EXACT
+
+FREE = -1
+
+
+class Keys(NamedTuple):
+    """Keys by row. Integers: `code` is the key, `length` is -1. Strings: `code` is their hash."""
+
+    code: NDArray[np.int64]
+    start: NDArray[np.int64]
+    length: NDArray[np.int32]
+    data: NDArray[np.uint8]
+
+
+@njit(**EXACT)
+def mix(code: int) -> int:
+    """Spread the bits of a key over all 64 (the finaliser of splitmix64)."""
+    z = np.uint64(code)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return int((z ^ (z >> np.uint64(31))) & np.uint64(0x7FFFFFFFFFFFFFFF))
+
+
+@njit(**EXACT)
+def hash_strings(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """A 64-bit FNV-1a hash of each string."""
+    codes = np.empty(offsets.size - 1, np.int64)
+    for i in range(codes.size):
+        h = np.uint64(0xCBF29CE484222325)
+        for p in range(offsets[i], offsets[i + 1]):
+            h = (h ^ np.uint64(data[p])) * np.uint64(0x100000001B3)
+        codes[i] = np.int64(h)
+    return codes
+
+
+@njit(**EXACT)
+def same(a: Keys, i: int, b: Keys, j: int) -> bool:
+    """Whether key i of `a` is key j of `b`."""
+    if a.code[i] != b.code[j] or a.length[i] != b.length[j]:
+        return False
+    p, q = a.start[i], b.start[j]
+    for step in range(a.length[i]):
+        if a.data[p + step] != b.data[q + step]:
+            return False
+    return True
+
+
+@njit(**EXACT)
+def probe(table: NDArray[np.int32], stored: Keys, keys: Keys, i: int) -> int:
+    """The cell that holds key i of `keys`, or the free cell where it would go."""
+    mask = table.size - 1
+    cell = mix(keys.code[i]) & mask
+    while table[cell] != FREE and not same(stored, table[cell], keys, i):
+        cell = (cell + 1) & mask
+    return cell
+
+
+@njit(**EXACT)
+def find(table: NDArray[np.int32], stored: Keys, keys: Keys) -> NDArray[np.int32]:
+    """The row of each key, or -1."""
+    rows = np.empty(keys.code.size, np.int32)
+    for i in range(rows.size):
+        rows[i] = table[probe(table, stored, keys, i)]
+    return rows
+
+
+@njit(**EXACT)
+def distinct(keys: Keys) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Number the keys of a batch by first appearance.
+
+    Returns the number of each key, and for each number where it appeared first.
+    """
+    size = 16
+    while size < 2 * keys.code.size:
+        size *= 2
+    table = np.full(size, FREE, np.int32)
+    number = np.empty(keys.code.size, np.int32)
+    first = np.empty(keys.code.size, np.int32)
+    count = 0
+    for i in range(number.size):
+        cell = probe(table, keys, keys, i)
+        if table[cell] == FREE:
+            table[cell] = i
+            number[i] = count
+            first[count] = i
+            count += 1
+        else:
+            number[i] = number[table[cell]]
+    return number, first[:count].copy()
+
+
+@njit(**EXACT)
+def insert(table: NDArray[np.int32], stored: Keys, rows: NDArray[np.int32]) -> None:
+    """Enter rows whose keys are stored already and are not in the table."""
+    for i in range(rows.size):
+        table[probe(table, stored, stored, rows[i])] = rows[i]
+
+
+@njit(**EXACT)
+def remove(table: NDArray[np.int32], stored: Keys, rows: NDArray[np.int32]) -> None:
+    """Take rows out of the table and close the gaps behind them."""
+    mask = table.size - 1
+    for i in range(rows.size):
+        hole = probe(table, stored, stored, rows[i])
+        cell = hole
+        while True:
+            cell = (cell + 1) & mask
+            if table[cell] == FREE:
+                break
+            home = mix(stored.code[table[cell]]) & mask
+            if ((cell - home) & mask) >= ((cell - hole) & mask):
+                table[hole] = table[cell]
+                hole = cell
+        table[hole] = FREE
