@@ -1,0 +1,75 @@
+"""Files that survive a power cut: write, make, open and lock with care.
+
+A new file is durable once its bytes and the entry in its directory are flushed; these are separate calls
+here, so that many files share one flush of their directory.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_PIECE = 1 << 30
+
+
+def write_file(path: Path, data: bytes | memoryview) -> None:
+    """Write a whole file and flush its bytes to disk; a symbolic link is refused, not followed."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o666)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest[:_PIECE]) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_directory(path: Path) -> None:
+    """Flush the entries of a directory to disk."""
+    descriptor = os.open(path, _DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory and its parents, where they are missing, and flush their entries to disk."""
+    missing = [directory for directory in (path, *path.parents) if not directory.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for directory in reversed(missing):
+        sync_directory(directory.parent)
+
+
+@contextmanager
+def opened(path: Path, *, writable: bool = False) -> Iterator[tuple[int, int]]:
+    """Open a regular file and nothing else: yield its descriptor and its size.
+
+    Symbolic links are not followed, and a pipe or a device in its place does not block.
+    """
+    access = os.O_RDWR if writable else os.O_RDONLY
+    descriptor = os.open(path, access | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(f"{path} is not a regular file")
+        yield descriptor, found.st_size
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a directory, waiting for it; it goes with the process, however that ends."""
+    descriptor = os.open(path, _DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
