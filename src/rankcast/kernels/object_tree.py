@@ -1,0 +1,291 @@
+"""Objects in the order of x: a B+-tree in flat arrays that knows the best object below every slot.
+
+A node has up to `ORDER` slots. Slot j of a leaf is an object: `key` its x, `low` its y, `child` and `best`
+its row. Slot j of an inner node is a child: `key` is at most every x below it and at least every x below
+slot j - 1, `low` and `best` are the y and row of the best object below it. Better means the smaller
+(y, label): equal y are ordered by label, so the best object is unique. Objects with equal x stand in any
+order next to each other.
+
+Invariant: every object present is in exactly one leaf, `leaf_of[row]`; absent ones have leaf_of -1 and
+y = +inf. Every node but the root has at least one slot. Free nodes are chained through `parent`.
+
+Cost: insert and remove O(ORDER log n), a value update O(ORDER) for each level whose best object changes.
+Full nodes are split on the way down; only empty nodes are given back, so the owner rebuilds a tree whose
+nodes have become too empty (`build`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels.options import EXACT
+
+ORDER = 32
+FILL = 24
+ROOT, HEIGHT, USED, FREE, SIZE, NODES = range(6)
+
+
+class ObjectTree(NamedTuple):
+    """The arrays of an object tree; `meta` holds root, height, used nodes, free chain, size, live nodes."""
+
+    key: NDArray[np.float64]
+    low: NDArray[np.float64]
+    child: NDArray[np.int32]
+    best: NDArray[np.int32]
+    filled: NDArray[np.int32]
+    parent: NDArray[np.int32]
+    meta: NDArray[np.int64]
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+    label: NDArray[np.int64]
+    leaf_of: NDArray[np.int32]
+
+
+@njit(**EXACT)
+def better(tree: ObjectTree, y: float, row: int, than_y: float, than_label: int) -> bool:
+    """Whether the object (y, row) comes before the pair (than_y, than_label)."""
+    return y < than_y or (y == than_y and tree.label[row] < than_label)
+
+
+@njit(**EXACT)
+def room(tree: ObjectTree) -> int:
+    """How many nodes are still free: an insert needs at most height + 1 of them."""
+    return tree.filled.shape[0] - tree.meta[NODES]
+
+
+@njit(**EXACT)
+def slot_of(tree: ObjectTree, node: int, child: int) -> int:
+    """The slot of `node` that holds `child` (a node, or in a leaf a row)."""
+    for j in range(tree.filled[node]):
+        if tree.child[node, j] == child:
+            return j
+    return -1
+
+
+@njit(**EXACT)
+def clear(tree: ObjectTree) -> None:
+    """Make the tree empty: one leaf, the root, without objects."""
+    tree.meta[:] = 0
+    tree.meta[HEIGHT], tree.meta[USED], tree.meta[FREE], tree.meta[NODES] = 1, 1, -1, 1
+    tree.filled[0], tree.parent[0] = 0, -1
+
+
+@njit(**EXACT)
+def _take_node(tree: ObjectTree) -> int:
+    node = tree.meta[FREE]
+    if node >= 0:
+        tree.meta[FREE] = tree.parent[node]
+    else:
+        node = tree.meta[USED]
+        tree.meta[USED] += 1
+    tree.meta[NODES] += 1
+    tree.filled[node], tree.parent[node] = 0, -1
+    return node
+
+
+@njit(**EXACT)
+def _copy_slot(tree: ObjectTree, source: int, i: int, target: int, j: int) -> None:
+    tree.key[target, j], tree.low[target, j] = tree.key[source, i], tree.low[source, i]
+    tree.child[target, j], tree.best[target, j] = tree.child[source, i], tree.best[source, i]
+
+
+@njit(**EXACT)
+def _open_slot(tree: ObjectTree, node: int, j: int) -> None:
+    for i in range(tree.filled[node], j, -1):
+        _copy_slot(tree, node, i - 1, node, i)
+    tree.filled[node] += 1
+
+
+@njit(**EXACT)
+def _close_slot(tree: ObjectTree, node: int, j: int) -> None:
+    tree.filled[node] -= 1
+    for i in range(j, tree.filled[node]):
+        _copy_slot(tree, node, i + 1, node, i)
+
+
+@njit(**EXACT)
+def _adopt(tree: ObjectTree, node: int, leaf: bool) -> None:
+    """Tell the children (or objects) of a node where they now live."""
+    for j in range(tree.filled[node]):
+        if leaf:
+            tree.leaf_of[tree.child[node, j]] = node
+        else:
+            tree.parent[tree.child[node, j]] = node
+
+
+@njit(**EXACT)
+def _summarise(tree: ObjectTree, node: int, parent: int, j: int) -> bool:
+    """Write the best object of `node` into slot j of its parent; return whether that changed anything."""
+    low, best = tree.low[node, 0], tree.best[node, 0]
+    for i in range(1, tree.filled[node]):
+        y = tree.low[node, i]
+        if y < low or (y == low and tree.label[tree.best[node, i]] < tree.label[best]):
+            low, best = y, tree.best[node, i]
+    changed = tree.low[parent, j] != low or tree.best[parent, j] != best
+    tree.low[parent, j], tree.best[parent, j] = low, best
+    return changed
+
+
+@njit(**EXACT)
+def _refresh(tree: ObjectTree, node: int) -> None:
+    """Carry a change of `node` up as far as it changes the best object of a subtree."""
+    parent = tree.parent[node]
+    while parent >= 0 and _summarise(tree, node, parent, slot_of(tree, parent, node)):
+        node, parent = parent, tree.parent[parent]
+
+
+@njit(**EXACT)
+def _split(tree: ObjectTree, parent: int, j: int, leaf: bool) -> None:
+    """Split the full child in slot j of a parent that is not full; the upper half becomes slot j + 1."""
+    node = tree.child[parent, j]
+    other = _take_node(tree)
+    half = ORDER // 2
+    for i in range(half, ORDER):
+        _copy_slot(tree, node, i, other, i - half)
+    tree.filled[node], tree.filled[other], tree.parent[other] = half, ORDER - half, parent
+    _adopt(tree, other, leaf)
+    _open_slot(tree, parent, j + 1)
+    tree.key[parent, j + 1], tree.child[parent, j + 1] = tree.key[other, 0], other
+    _summarise(tree, node, parent, j)
+    _summarise(tree, other, parent, j + 1)
+
+
+@njit(**EXACT)
+def _grow(tree: ObjectTree, leaf: bool) -> None:
+    """Put a new root over a full one and split the old."""
+    old, new = tree.meta[ROOT], _take_node(tree)
+    tree.key[new, 0], tree.child[new, 0], tree.filled[new] = tree.key[old, 0], old, 1
+    tree.parent[old] = new
+    tree.meta[ROOT] = new
+    tree.meta[HEIGHT] += 1
+    _split(tree, new, 0, leaf)
+
+
+@njit(**EXACT)
+def insert(tree: ObjectTree, row: int, x: float, y: float) -> None:
+    """Add an absent object. Requires `room(tree) > height + 1`."""
+    if tree.filled[tree.meta[ROOT]] == ORDER:
+        _grow(tree, tree.meta[HEIGHT] == 1)
+    node = tree.meta[ROOT]
+    for level in range(tree.meta[HEIGHT] - 1, 0, -1):
+        j = 0
+        while j + 1 < tree.filled[node] and tree.key[node, j + 1] <= x:
+            j += 1
+        if tree.filled[tree.child[node, j]] == ORDER:
+            _split(tree, node, j, level == 1)
+            if tree.key[node, j + 1] <= x:
+                j += 1
+        tree.key[node, j] = min(tree.key[node, j], x)
+        node = tree.child[node, j]
+    j = 0
+    while j < tree.filled[node] and tree.key[node, j] <= x:
+        j += 1
+    _open_slot(tree, node, j)
+    tree.key[node, j], tree.low[node, j], tree.child[node, j], tree.best[node, j] = x, y, row, row
+    tree.x[row], tree.y[row], tree.leaf_of[row] = x, y, node
+    tree.meta[SIZE] += 1
+    _refresh(tree, node)
+
+
+@njit(**EXACT)
+def remove(tree: ObjectTree, row: int) -> None:
+    """Take a present object out; its x stays readable, its y becomes +inf."""
+    node = tree.leaf_of[row]
+    _close_slot(tree, node, slot_of(tree, node, row))
+    tree.y[row], tree.leaf_of[row] = np.inf, -1
+    tree.meta[SIZE] -= 1
+    while tree.filled[node] == 0 and tree.parent[node] >= 0:
+        parent = tree.parent[node]
+        _close_slot(tree, parent, slot_of(tree, parent, node))
+        tree.parent[node], tree.meta[FREE] = tree.meta[FREE], node
+        tree.meta[NODES] -= 1
+        node = parent
+    _refresh(tree, node)
+    root = tree.meta[ROOT]
+    while tree.meta[HEIGHT] > 1 and tree.filled[root] <= 1:
+        _drop_root(tree, root)
+        root = tree.meta[ROOT]
+
+
+@njit(**EXACT)
+def _drop_root(tree: ObjectTree, root: int) -> None:
+    """Replace an inner root by its only child, or by an empty leaf."""
+    if tree.filled[root] == 0:
+        clear(tree)
+        return
+    tree.meta[ROOT] = tree.child[root, 0]
+    tree.parent[tree.meta[ROOT]] = -1
+    tree.meta[HEIGHT] -= 1
+    tree.parent[root], tree.meta[FREE] = tree.meta[FREE], root
+    tree.meta[NODES] -= 1
+
+
+@njit(**EXACT)
+def set_value(tree: ObjectTree, row: int, y: float) -> None:
+    """Change the y of a present object."""
+    node = tree.leaf_of[row]
+    tree.low[node, slot_of(tree, node, row)] = y
+    tree.y[row] = y
+    _refresh(tree, node)
+
+
+@njit(**EXACT)
+def rows_in_order(tree: ObjectTree) -> NDArray[np.int32]:
+    """The rows of all objects by ascending x. O(n)."""
+    rows = np.empty(tree.meta[SIZE], np.int32)
+    path = np.zeros(tree.meta[HEIGHT], np.int64)
+    node, level, size = tree.meta[ROOT], tree.meta[HEIGHT] - 1, 0
+    while True:
+        if level == 0:
+            for j in range(tree.filled[node]):
+                rows[size] = tree.child[node, j]
+                size += 1
+        elif path[level] < tree.filled[node]:
+            node = tree.child[node, path[level]]
+            level -= 1
+            path[level] = 0
+            continue
+        if level + 1 == tree.meta[HEIGHT]:
+            return rows
+        node = tree.parent[node]
+        level += 1
+        path[level] += 1
+
+
+@njit(**EXACT)
+def build(tree: ObjectTree, rows: NDArray[np.int32]) -> None:
+    """Fill an empty tree with rows sorted by x, whose x and y are already written; nodes filled to FILL."""
+    clear(tree)
+    if rows.shape[0] == 0:
+        return
+    tree.meta[SIZE], tree.meta[USED], tree.meta[NODES] = rows.shape[0], 0, 0
+    start, end = 0, 0
+    for i in range(rows.shape[0]):
+        if i % FILL == 0:
+            node = _take_node(tree)
+            end = node + 1
+        row, j = rows[i], tree.filled[node]
+        tree.key[node, j], tree.low[node, j] = tree.x[row], tree.y[row]
+        tree.child[node, j], tree.best[node, j], tree.leaf_of[row] = row, row, node
+        tree.filled[node] += 1
+    while end - start > 1:
+        _build_level(tree, start, end)
+        start, end = end, tree.meta[USED]
+        tree.meta[HEIGHT] += 1
+    tree.meta[ROOT] = start
+
+
+@njit(**EXACT)
+def _build_level(tree: ObjectTree, start: int, end: int) -> None:
+    """Put parents over the nodes start..end-1, which stand in the order of x."""
+    for lower in range(start, end):
+        if (lower - start) % FILL == 0:
+            node = _take_node(tree)
+        j = tree.filled[node]
+        tree.key[node, j], tree.child[node, j], tree.parent[lower] = tree.key[lower, 0], lower, node
+        tree.filled[node] += 1
+        _summarise(tree, lower, node, j)
