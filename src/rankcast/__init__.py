@@ -1,0 +1,65 @@
+"""Ranked publish/subscribe: standing top-k queries, kept current over streams.
+
+Public names only; each is imported when it is first used, so that `import rankcast` is quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from rankcast._version import __version__
+from rankcast.errors import InputError, RankcastError, SettingError, SnapshotError
+
+if TYPE_CHECKING:
+    from rankcast import scoring
+    from rankcast.engines.covering import CoveringTable, maxima
+    from rankcast.engines.geotext import GeoTextTopK
+    from rankcast.engines.matching import RankedMatcher
+    from rankcast.engines.moving import MovingSkyline, MovingTopK
+    from rankcast.engines.range_topk import RangeTopK
+    from rankcast.subscriber import SubscriberList
+    from rankcast.vocabulary import Vocabulary
+
+__all__ = [
+    "CoveringTable",
+    "GeoTextTopK",
+    "InputError",
+    "MovingSkyline",
+    "MovingTopK",
+    "RangeTopK",
+    "RankcastError",
+    "RankedMatcher",
+    "SettingError",
+    "SnapshotError",
+    "SubscriberList",
+    "Vocabulary",
+    "__version__",
+    "maxima",
+    "scoring",
+]
+
+_HOMES = {
+    "CoveringTable": "rankcast.engines.covering",
+    "GeoTextTopK": "rankcast.engines.geotext",
+    "MovingSkyline": "rankcast.engines.moving",
+    "MovingTopK": "rankcast.engines.moving",
+    "RangeTopK": "rankcast.engines.range_topk",
+    "RankedMatcher": "rankcast.engines.matching",
+    "SubscriberList": "rankcast.subscriber",
+    "Vocabulary": "rankcast.vocabulary",
+    "maxima": "rankcast.engines.covering",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use."""
+    if name == "scoring":
+        return import_module("rankcast.scoring")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'rankcast' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

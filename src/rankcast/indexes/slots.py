@@ -75,6 +75,12 @@ class Slots:
         """Order labels by row: label[a] < label[b] exactly if id a sorts before id b."""
         return self._arrays["label" if self.kind == "str" else "code"]
 
+    @property
+    def place(self) -> Ints:
+        """Registration numbers by row, also of rows released in this batch."""
+        sequence = self._arrays["sequence"]
+        return np.where(sequence < 0, ~sequence, sequence)
+
     def live(self) -> Rows:
         """The live rows in the order of registration. Cost: O(n log n)."""
         sequence = self._arrays["sequence"][: self.used]
@@ -164,7 +170,7 @@ class Slots:
         if not rows.size:
             return
         hashing.remove(self._arrays["table"], self._keys(), rows)
-        self._arrays["sequence"][rows] = -1
+        self._arrays["sequence"][rows] = ~self._arrays["sequence"][rows]
         self.count -= rows.size
         self._pending.append(rows)
         if self.kind == "str":

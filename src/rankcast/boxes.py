@@ -1,0 +1,58 @@
+"""Boxes from tables: a closed interval per attribute, in columns `<attribute>_lo` and `<attribute>_hi`.
+
+A null or an absent column is no bound; inside, that is an infinity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from rankcast.columns import Column, Floats, Rows
+from rankcast.errors import InputError
+from rankcast.tables import Batch
+
+
+class Boxes(NamedTuple):
+    """Lower and upper ends, both of shape (n, d)."""
+
+    lo: Floats
+    hi: Floats
+
+
+def columns(over: Sequence[str]) -> list[Column]:
+    """The columns of a box over some attributes."""
+    ends = [f"{name}_{end}" for name in over for end in ("lo", "hi")]
+    return [Column(end, required=False, nullable=True) for end in ends]
+
+
+def read(batch: Batch, over: Sequence[str], held: Boxes | None = None, *, where: str) -> Boxes:
+    """The boxes of a batch; `held` are the boxes so far, which an absent column keeps."""
+    shape = (batch.size, len(over))
+    lo = np.full(shape, -np.inf) if held is None else held.lo.copy()
+    hi = np.full(shape, np.inf) if held is None else held.hi.copy()
+    for ends, suffix, unbounded in ((lo, "lo", -np.inf), (hi, "hi", np.inf)):
+        for place, name in enumerate(over):
+            if f"{name}_{suffix}" in batch:
+                given = batch[f"{name}_{suffix}"]
+                ends[:, place] = np.where(np.isnan(given), unbounded, given)
+    crossed = lo > hi
+    if crossed.any():
+        row, place = np.argwhere(crossed)[0]
+        raise InputError(
+            f"is {lo[row, place]:g}, above the upper end {hi[row, place]:g}",
+            where=where,
+            column=f"{over[place]}_lo",
+            row=int(row),
+            expected="lo <= hi",
+        )
+    return Boxes(lo, hi)
+
+
+def contains(boxes: Boxes, point: Floats) -> Rows:
+    """The boxes that contain a point (d,); an unknown coordinate (NaN) only if unbounded on both sides."""
+    free = np.isnan(point) & (boxes.lo == -np.inf) & (boxes.hi == np.inf)
+    inside = ((boxes.lo <= point) & (point <= boxes.hi)) | free
+    return np.flatnonzero(inside.all(axis=1)).astype(np.int32)

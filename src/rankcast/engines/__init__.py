@@ -1,0 +1,1 @@
+"""The engines: tables in, tables out, as the contract says."""

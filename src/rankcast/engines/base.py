@@ -1,0 +1,143 @@
+"""What all engines share: settings, live subscriptions, counters, state on disk.
+
+A call has three steps: read and check everything (nothing has changed if that raises), change the state,
+answer. An engine says what it knows in a few small methods and leaves the frame to its base;
+`rankcast.engines.lists` adds what engines with a ranked result per subscription have in common.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
+
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rankcast import settings, snapshot, tables
+from rankcast.columns import Column, Kind
+from rankcast.errors import SnapshotError
+from rankcast.indexes.slots import Slots
+
+ID = Column("id", Kind.ID)
+
+
+class Part(Protocol):
+    """A piece of an engine's state: some small values and some arrays."""
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Its small values and its arrays, not copied."""
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
+        """Take over what `state` gave."""
+
+
+class Command(NamedTuple):
+    """One call of an engine by name, as part of a batch."""
+
+    call: str
+    rows: Any
+
+
+class Engine(ABC):
+    """The common ground of all engines.
+
+    A subclass sets `calls` (the calls that may stand in a batch of commands), `counters` and `known_tuning`,
+    passes its settings as JSON values to `__init__`, and lists the parts of its state in `_parts`.
+    """
+
+    calls: ClassVar[tuple[str, ...]] = ("subscribe", "amend", "unsubscribe", "publish")
+    counters: ClassVar[tuple[str, ...]] = ()
+    known_tuning: ClassVar[dict[str, Any]] = {}
+
+    def __init__(
+        self, configuration: dict[str, Any], *, extra: str, tuning: Mapping[str, Any] | None
+    ) -> None:
+        self._extra = settings.one_of("extra", extra, ["forbid", "ignore"])
+        self._tuning = settings.tuning(tuning, self.known_tuning)
+        self._configuration = {**configuration, "extra": self._extra, "tuning": dict(tuning or {})}
+        self._count = dict.fromkeys(("events", "candidates", "deltas", *self.counters), 0)
+
+    # What a subclass provides
+
+    @property
+    @abstractmethod
+    def _subscriptions(self) -> Slots:
+        """The live subscriptions."""
+
+    def _parts(self) -> dict[str, Part]:
+        """The parts of the state by name; names become prefixes of array names."""
+        return {"subscription": self._subscriptions}
+
+    @classmethod
+    def _configured(cls, configuration: dict[str, Any], **given: Any) -> Self:
+        """An empty engine from the settings in a snapshot; `given` is what a snapshot cannot hold."""
+        return cls(**configuration, **given)
+
+    @abstractmethod
+    def apply(self, commands: Iterable[Command | tuple[str, Any]]) -> pa.Table:
+        """Apply several calls, in order, as one batch; returns the net answer.
+
+        A refused command raises and leaves what the commands before it did: only a batch of one command is
+        atomic by itself. `rankcast.state.Shard` makes any batch so.
+        """
+
+    # What every engine has
+
+    def __len__(self) -> int:
+        return len(self._subscriptions)
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name}={value!r}" for name, value in self._configuration.items() if value)
+        return f"{type(self).__name__}({told})"
+
+    def stats(self) -> dict[str, Any]:
+        """Counters since the start."""
+        return dict(self._count)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The whole state: a small JSON header and named arrays (not copied)."""
+        header: dict[str, Any] = {"settings": self._configuration, "counters": dict(self._count), "parts": {}}
+        arrays: dict[str, NDArray[Any]] = {}
+        for name, part in self._parts().items():
+            header["parts"][name], mine = part.state()
+            arrays |= {f"{name}.{array}": values for array, values in mine.items()}
+        return header, arrays
+
+    @classmethod
+    def restore(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], **given: Any) -> Self:
+        """An engine that goes on from a state; it takes over the arrays."""
+        try:
+            engine = cls._configured(dict(header["settings"]), **given)
+            engine._count = {name: int(header["counters"][name]) for name in engine._count}
+            for name, part in engine._parts().items():
+                prefix = f"{name}."
+                mine = {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
+                part.restore(header["parts"][name], mine)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise SnapshotError(f"the state does not fit {cls.__name__}: {error}") from error
+        return engine
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole state under `path`, atomically: a kill leaves the old snapshot or the new one."""
+        header, arrays = self.state()
+        snapshot.write(path, kind=type(self).__name__, header=header, arrays=arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], **given: Any) -> Self:
+        """Read an engine that was saved; it goes on exactly as the saved one would.
+
+        The arrays are mapped, copy on write: the snapshot itself never changes.
+        """
+        saved = snapshot.read(path, kind=cls.__name__)
+        return cls.restore(saved.header, saved.arrays, **given)
+
+    # Helpers for subclasses
+
+    def _read(self, rows: Any, columns: Iterable[Column], where: str) -> tables.Batch:
+        return tables.read(rows, columns, where=where, extra=self._extra)
+
+    def _find_one(self, slots: Slots, value: Any, where: str) -> int:
+        """The row of one id, which must be live."""
+        return int(slots.require(tables.read_ids([value], where=where), where=where)[0])

@@ -1,0 +1,192 @@
+"""The frame of engines that keep a ranked result per subscription."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rankcast import deltas, settings, tables
+from rankcast.columns import Column, Ids, Ints, Kind, Rows
+from rankcast.deltas import Changes, Lists
+from rankcast.engines.base import ID, Command, Engine
+from rankcast.indexes.slots import Slots
+
+K = Column("k", Kind.COUNT, required=False, nullable=True)
+
+
+class ListEngine(Engine):
+    """An engine that keeps a ranked result per subscription.
+
+    A subclass provides `_columns` (of subscriptions), `_fields` (their values by slot column), `_lists`
+    (current results of rows) and `_items` (the slots that items live in), and may act on `_entered`,
+    `_amending`/`_amended` and `_leaving`. Invariant after every call: replaying the deltas on the former
+    results gives the current ones.
+    """
+
+    _k: int
+
+    # What a subclass provides
+
+    @abstractmethod
+    def _columns(self) -> list[Column]:
+        """The columns of subscriptions beside `id` and `k`."""
+
+    @abstractmethod
+    def _fields(self, batch: tables.Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
+        """Checked values by slot column; `rows` of live subscriptions if they are amended, else None.
+
+        A column of an amendment that is absent keeps what the slots hold.
+        """
+
+    @abstractmethod
+    def _lists(self, rows: Rows) -> Lists:
+        """The current results of the given subscriptions, in that order."""
+
+    @property
+    @abstractmethod
+    def _items(self) -> Slots:
+        """The slots that items live in."""
+
+    @abstractmethod
+    def _publish(self, rows: Any) -> Changes:
+        """Apply a batch of events."""
+
+    def _entered(self, rows: Rows) -> None:
+        """New subscriptions are in the slots."""
+
+    def _amending(self, rows: Rows) -> None:
+        """Subscriptions are about to change."""
+
+    def _amended(self, rows: Rows) -> None:
+        """Subscriptions have changed in the slots."""
+
+    def _leaving(self, rows: Rows) -> None:
+        """Subscriptions are about to go."""
+
+    # The calls
+
+    def subscribe(self, rows: Any) -> pa.Table:
+        """Register subscriptions; returns their first results as `enter` rows."""
+        return self._answer(self._subscribe(rows))
+
+    def amend(self, rows: Any) -> pa.Table:
+        """Change live subscriptions in place: an absent column keeps its value, a null sets the default."""
+        return self._answer(self._amend(rows))
+
+    def unsubscribe(self, ids: Any) -> pa.Table:
+        """Remove subscriptions; their items come as `leave` rows."""
+        return self._answer(self._unsubscribe(ids))
+
+    def publish(self, rows: Any) -> pa.Table:
+        """Apply a batch of events; returns the net change of every result over the batch."""
+        return self._answer(self._publish(rows))
+
+    def apply(self, commands: Iterable[Command | tuple[str, Any]]) -> pa.Table:
+        """Apply several calls, in order, as one batch; returns the net deltas."""
+        steps = []
+        try:
+            for call, rows in commands:
+                name = settings.one_of("call", call, self.calls)
+                steps.append(getattr(self, f"_{name}")(rows))
+        except BaseException:
+            self._settle()
+            raise
+        return self._answer(self._net(steps))
+
+    def results(self, ids: Any = None) -> pa.Table:
+        """The current results: `subscription, rank, item, score`, by order of registration, then rank."""
+        slots = self._subscriptions
+        rows = slots.live() if ids is None else self._in_order(slots.require(self._ids(ids), where="ids"))
+        lists = self._lists(rows)
+        return pa.table(
+            {
+                "subscription": slots.take(lists.subscription),
+                "rank": pa.array(lists.rank),
+                "item": self._items.take(lists.item),
+                "score": pa.array(lists.score),
+            }
+        )
+
+    # Their parts
+
+    def _subscribe(self, rows: Any) -> Changes:
+        batch = self._read(rows, [ID, K, *self._columns()], "subscriptions")
+        self._subscriptions.require_new(batch.ids, where="subscriptions")
+        fields = {"k": self._own_k(batch, None), **self._fields(batch, None)}
+        fresh = self._subscriptions.add(batch.ids)
+        self._write(fresh, fields)
+        self._entered(fresh)
+        return deltas.entered(self._lists(fresh), self._subscriptions.place)
+
+    def _amend(self, rows: Any) -> Changes:
+        columns = [ID, K, *(Column(c.name, c.kind, False, c.nullable) for c in self._columns())]
+        batch = self._read(rows, columns, "subscriptions")
+        changed = self._subscriptions.require(batch.ids, where="subscriptions")
+        fields = {"k": self._own_k(batch, changed), **self._fields(batch, changed)}
+        changed = np.ascontiguousarray(changed)
+        before = self._lists(changed)
+        self._amending(changed)
+        self._write(changed, fields)
+        self._amended(changed)
+        return deltas.difference(
+            before, self._lists(changed), self._subscriptions.place, updates=self._updates
+        )
+
+    def _unsubscribe(self, ids: Any) -> Changes:
+        gone = self._subscriptions.require(self._ids(ids), where="ids")
+        changes = deltas.left(self._lists(gone), self._subscriptions.place)
+        self._leaving(gone)
+        self._subscriptions.release(gone)
+        return changes
+
+    @property
+    def _updates(self) -> bool:
+        """Whether a new score of an item is told when a subscription is amended."""
+        return True
+
+    def _own_k(self, batch: tables.Batch, rows: Rows | None) -> Ints:
+        """The k of each subscription, 0 for the engine's."""
+        if "k" in batch:
+            return np.asarray(batch["k"], np.int64)
+        return np.zeros(batch.size, np.int64) if rows is None else self._subscriptions["k"][rows]
+
+    def _k_of(self, rows: Rows) -> Ints:
+        """How many items each subscription wants."""
+        own: Ints = self._subscriptions["k"][rows]
+        return np.where(own > 0, own, self._k)
+
+    def _write(self, rows: Rows, fields: Mapping[str, NDArray[Any]]) -> None:
+        for name, values in fields.items():
+            self._subscriptions[name][rows] = values
+
+    def _ids(self, ids: Any) -> Ids:
+        return tables.read_ids(ids, where="ids")
+
+    def _in_order(self, rows: Rows) -> Rows:
+        return rows[np.argsort(self._subscriptions["sequence"][rows], kind="stable")]
+
+    def _net(self, steps: list[Changes]) -> Changes:
+        """The net change of several steps of one batch."""
+        if len(steps) < 2:
+            return steps[0] if steps else deltas.no_changes()
+        touched = np.unique(np.concatenate([step.subscription for step in steps]))
+        now = self._lists(touched[self._subscriptions["sequence"][touched] >= 0])
+        return deltas.net(steps, now, self._subscriptions.place, updates=self._updates)
+
+    def _answer(self, changes: Changes) -> pa.Table:
+        """The table of deltas; ends the batch."""
+        subscription = self._subscriptions.take(changes.subscription)
+        table = deltas.to_table(changes, subscription, self._items.take(changes.item))
+        self._count["deltas"] += table.num_rows
+        self._settle()
+        return table
+
+    def _settle(self) -> None:
+        """End a batch: rows that were released may be used again."""
+        self._subscriptions.settle()
+        self._items.settle()

@@ -1,0 +1,63 @@
+"""Checks of engine settings: each returns the setting in its plain form or raises `SettingError`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rankcast.errors import SettingError
+
+
+def one_of(name: str, value: object, known: Iterable[str], *, later: Iterable[str] = ()) -> str:
+    """A word from a list; `later` are words of the contract whose algorithm is not there yet."""
+    known, later = list(known), list(later)
+    if value in later:
+        raise SettingError(f'{name}="{value}" is not available yet', expected=f"one of: {', '.join(known)}")
+    if not isinstance(value, str) or value not in known:
+        raise SettingError.unknown(value, known, where=name, word="value")
+    return value
+
+
+def whole(name: str, value: object, *, least: int = 1) -> int:
+    """A whole number from `least`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**31:
+        raise SettingError(f"{name} is {value!r}", expected=f"a whole number from {least}")
+    return value
+
+
+def number(name: str, value: object, *, low: float, high: float, above: bool = False) -> float:
+    """A number in [low, high], or in (low, high] with `above`."""
+    good = isinstance(value, int | float) and not isinstance(value, bool)
+    if not good or not (low < value if above else low <= value) or not value <= high:  # type: ignore[operator]
+        bracket = "(" if above else "["
+        raise SettingError(f"{name} is {value!r}", expected=f"a number in {bracket}{low:g}, {high:g}]")
+    return float(value)  # type: ignore[arg-type]
+
+
+def attributes(
+    name: str, value: object, *, least: int = 1, most: int | None = None, reserved: Iterable[str] = ("id",)
+) -> list[str]:
+    """Names of attributes: one string or a sequence of distinct ones that are no column of ours."""
+    names = [value] if isinstance(value, str) else list(value) if isinstance(value, Sequence) else None
+    if names is None or not all(isinstance(each, str) and each for each in names):
+        raise SettingError(f"{name} is {value!r}", expected="a name or a list of names")
+    if len(names) < least or (most is not None and len(names) > most):
+        limit = f"{least} to {most}" if most is not None else f"at least {least}"
+        raise SettingError(f"{name} names {len(names)} attributes", expected=limit)
+    if len(set(names)) < len(names):
+        raise SettingError(f"{name} names an attribute twice: {names}", expected="distinct names")
+    for each in names:
+        if each in set(reserved):
+            raise SettingError(
+                f'{name} names "{each}", which is a column of its own', expected="another name"
+            )
+    return names
+
+
+def tuning(value: Mapping[str, Any] | None, known: Mapping[str, Any]) -> dict[str, Any]:
+    """The tuning of an engine: `known` holds every key with its default."""
+    given = dict(value or {})
+    for key in given:
+        if key not in known:
+            raise SettingError.unknown(key, known, where="tuning")
+    return {**known, **given}
