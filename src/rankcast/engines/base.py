@@ -50,6 +50,8 @@ class Engine(ABC):
     calls: ClassVar[tuple[str, ...]] = ("subscribe", "amend", "unsubscribe", "publish")
     counters: ClassVar[tuple[str, ...]] = ()
     known_tuning: ClassVar[dict[str, Any]] = {}
+    variants: ClassVar[tuple[dict[str, Any], ...]] = ({},)  # every method or index, the default first
+    scores_move: ClassVar[bool] = False  # whether scores change without a delta
 
     def __init__(
         self, configuration: dict[str, Any], *, extra: str, tuning: Mapping[str, Any] | None

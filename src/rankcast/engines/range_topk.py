@@ -48,6 +48,7 @@ class RangeTopK(ListEngine):
     [{'op': 'leave', 'item': 'ACME', 'rank': None}, {'op': 'enter', 'item': 'CORE', 'rank': 1}]
     """
 
+    variants = tuple({"method": method} for method in METHODS)
     counters = ("firstk", "miny", "snap", "messages", "affected")
 
     def __init__(

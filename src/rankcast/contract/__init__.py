@@ -1,0 +1,44 @@
+"""The laws that every engine keeps, as checks that run on any engine under any method or index.
+
+A `Subject` is an engine class with one variant (a `method` or an `index`). An engine gets every law by standing
+in `subjects.ENGINES`, a new variant by standing in its class's `variants`. A check takes a way to make the
+engine and a `Workload`, runs it, and raises `AssertionError` with what differed and where. The checks need no
+test library, so they can be run on an engine of one's own as well.
+
+| check     | law                                                                                       |
+| --------- | ----------------------------------------------------------------------------------------- |
+| `follow`  | answers equal the model's, step by step; deltas replay; inputs stay as they were          |
+| `cut`     | one batch of n and n batches of one end in the same results                               |
+| `reload`  | saving, loading and going on is the same as never having stopped, to the last bit         |
+| `refuse`  | a call that raises has changed nothing, and its text names the column and the row         |
+| `net`     | several calls as one batch answer with the net change                                     |
+| `bounded` | memory does not grow with the number of events that have passed                           |
+"""
+
+from rankcast.contract.checks import bounded, cut, follow, net, refuse, reload
+from rankcast.contract.comparing import Reference, results_of, same_rows, same_state
+from rankcast.contract.spoilers import SPOILERS, Bad, Spoiler
+from rankcast.contract.subjects import ENGINES, Make, Model, Step, Subject, Workload, subjects
+
+__all__ = [
+    "ENGINES",
+    "SPOILERS",
+    "Bad",
+    "Make",
+    "Model",
+    "Reference",
+    "Spoiler",
+    "Step",
+    "Subject",
+    "Workload",
+    "bounded",
+    "cut",
+    "follow",
+    "net",
+    "refuse",
+    "reload",
+    "results_of",
+    "same_rows",
+    "same_state",
+    "subjects",
+]

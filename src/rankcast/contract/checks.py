@@ -1,0 +1,144 @@
+"""The laws, one function each."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from rankcast import deltas
+from rankcast.contract.comparing import results_of, rows_of, same_parts, same_rows, same_state
+from rankcast.contract.spoilers import Spoiler
+from rankcast.contract.subjects import Make, Model, Workload
+from rankcast.engines.base import Engine
+from rankcast.errors import InputError
+
+
+def follow(make: Make, model: Model, workload: Workload, *, tolerance: float = 0.0) -> None:
+    """Run engine and model side by side and compare answers and results after every step."""
+    engine = make(workload.settings)
+    for place, (call, rows) in enumerate(workload.steps):
+        where = f"step {place}, {call}({rows})"
+        given = copy.deepcopy(rows)
+        before = engine.results() if hasattr(engine, "results") else None
+        answer = getattr(engine, call)(rows)
+        assert rows == given, f"{where} modified its input"
+        same_rows(rows_of(answer), model.call(call, rows), f"answer of {where}", tolerance)
+        same_rows(results_of(engine), model.results(), f"results after {where}", tolerance)
+        if before is not None and answer is not None:
+            _replays(engine, before, answer, where)
+
+
+def _replays(engine: Any, before: pa.Table, answer: pa.Table, where: str) -> None:
+    """Deltas on the former results give the new ones (of engines whose scores move: the items)."""
+    held = deltas.replay(before, answer)
+    now: dict[Any, dict[Any, float]] = {}
+    for row in engine.results().to_pylist():
+        now.setdefault(row["subscription"], {})[row["item"]] = row["score"]
+    if engine.scores_move:
+        assert {s: set(items) for s, items in held.items()} == {s: set(items) for s, items in now.items()}, (
+            where
+        )
+    else:
+        assert held == now, f"deltas of {where} give {held}, results are {now}"
+
+
+def cut(make: Make, workload: Workload) -> None:
+    """One batch of n rows and n batches of one row end in the same results."""
+    whole, single = make(workload.settings), make(workload.settings)
+    for call, rows in workload.steps:
+        answer = getattr(whole, call)(rows)
+        parts = [getattr(single, call)(one) for one in slices(rows)]
+        if not hasattr(whole, "results") and call == "publish":
+            joined = [row for part in parts for row in part.to_pylist()]
+            assert joined == answer.to_pylist(), f"{call}({rows}) row by row answers otherwise"
+        assert results_of(whole) == results_of(single), f"{call}({rows}) row by row ends otherwise"
+
+
+def reload(make: Make, workload: Workload, folder: Path, **given: Any) -> None:
+    """Save and load after every step and go on with the loaded one; a twin never stops."""
+    engine, twin = make(workload.settings), make(workload.settings)
+    for call, rows in workload.steps:
+        engine.save(folder)
+        engine = type(engine).load(folder, **given)
+        same_state(engine, twin, f"loaded before {call}")
+        answer, expected = getattr(engine, call)(rows), getattr(twin, call)(rows)
+        assert answer is expected is None or answer.equals(expected), f"{call}({rows}) after loading"
+        same_state(engine, twin, f"after {call}({rows})")
+    assert results_of(engine) == results_of(twin)
+
+
+def refuse(make: Make, workload: Workload, spoilers: Sequence[Spoiler], at: int) -> None:
+    """Each spoiled form of step `at` raises an `InputError` and leaves the engine as it was."""
+    engine = make(workload.settings)
+    for call, rows in workload.steps[:at]:
+        getattr(engine, call)(rows)
+    call, rows = workload.steps[at]
+    for spoil in spoilers:
+        bad = spoil(call, rows)
+        if bad is None:
+            continue
+        header, arrays = engine.state()
+        before = copy.deepcopy(header), {name: array.copy() for name, array in arrays.items()}
+        try:
+            getattr(engine, call)(bad.rows)
+        except InputError as error:
+            assert bad.column is None or f'"{bad.column}"' in str(error), (
+                f"{error} does not name {bad.column}"
+            )
+            assert bad.row is None or f"row: {bad.row}" in str(error), f"{error} does not name row {bad.row}"
+        else:
+            raise AssertionError(f"{call}({bad.rows}) was accepted")
+        same_parts(engine.state(), before, f"after the refused {call}({bad.rows})")
+
+
+def net(make: Make, workload: Workload, start: int) -> None:
+    """The steps from `start` on, applied as one batch, answer with the difference of the results."""
+    engine, twin = make(workload.settings), make(workload.settings)
+    for call, rows in workload.steps[:start]:
+        getattr(engine, call)(rows)
+        getattr(twin, call)(rows)
+    before = engine.results() if hasattr(engine, "results") else None
+    answer = engine.apply(workload.steps[start:])
+    for call, rows in workload.steps[start:]:
+        getattr(twin, call)(rows)
+    if before is not None:
+        assert results_of(engine) == results_of(twin), "one batch of commands ends otherwise"
+        _replays(engine, before, answer, f"apply({workload.steps[start:]})")
+        _spare(engine, before, answer)
+
+
+def _spare(engine: Any, before: pa.Table, answer: pa.Table) -> None:
+    """A net change names each pair once, tells no update that is none, and has the current ranks."""
+    old = {(row["subscription"], row["item"]): row["score"] for row in before.to_pylist()}
+    new = {(row["subscription"], row["item"]): row for row in engine.results().to_pylist()}
+    told = answer.to_pylist()
+    pairs = [(row["subscription"], row["item"]) for row in told]
+    assert len(set(pairs)) == len(pairs), f"a pair comes twice in {told}"
+    for pair, row in zip(pairs, told, strict=True):
+        if row["op"] != "leave":
+            assert (row["score"], row["rank"]) == (new[pair]["score"], new[pair]["rank"]), f"{row} is stale"
+        if row["op"] == "update" and not engine.scores_move:
+            assert old[pair] != row["score"], f"{row} is no update"
+
+
+def bounded(engine: Engine, churn: Callable[[Engine, int], None], rounds: int = 40) -> None:
+    """Rounds that end with as much alive as they began with do not make the state grow."""
+    sizes = []
+    for place in range(2 * rounds):
+        churn(engine, place)
+        sizes.append(sum(array.nbytes for array in engine.state()[1].values()))
+    assert max(sizes[rounds:]) <= max(sizes[:rounds]), f"state grows: {sizes[:: rounds // 4]}"
+
+
+def slices(rows: Any) -> Iterator[Any]:
+    """Rows one by one."""
+    if not isinstance(rows, dict):
+        yield from ([one] for one in rows)
+        return
+    size = len(next(iter(rows.values()), []))
+    for place in range(size):
+        yield {name: values[place : place + 1] for name, values in rows.items()}

@@ -1,0 +1,117 @@
+"""Bad input: each spoiler makes rows that must be refused out of rows that are fine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Bad:
+    """Rows that must be refused, and what the error must name."""
+
+    rows: Any
+    column: str | None = None
+    row: int | None = None
+
+
+Spoiler = Callable[[str, Any], Bad | None]
+
+
+def unknown_column(call: str, rows: Any) -> Bad | None:
+    """A column nobody knows."""
+    if not isinstance(rows, dict):
+        return None
+    return Bad({**rows, "no_such_column": [0] * len(rows["id"])}, "no_such_column")
+
+
+def missing_id(call: str, rows: Any) -> Bad | None:
+    """No column `id`."""
+    if not isinstance(rows, dict):
+        return None
+    return Bad({name: values for name, values in rows.items() if name != "id"}, "id")
+
+
+def null_id(call: str, rows: Any) -> Bad | None:
+    """A null in the last id."""
+    ids = rows["id"] if isinstance(rows, dict) else rows
+    if not ids:
+        return None
+    spoiled = [*ids[:-1], None]
+    return Bad({**rows, "id": spoiled} if isinstance(rows, dict) else spoiled, "id", len(ids) - 1)
+
+
+def id_twice(call: str, rows: Any) -> Bad | None:
+    """A subscription that is named twice in a batch."""
+    if call not in ("subscribe", "amend", "unsubscribe", "remove", "rescore"):
+        return None
+    ids = rows["id"] if isinstance(rows, dict) else rows
+    if not ids:
+        return None
+    if not isinstance(rows, dict):
+        return Bad([*ids, ids[0]], "id", len(ids))
+    return Bad({name: [*values, values[0]] for name, values in rows.items()}, "id", len(ids))
+
+
+def other_kind_of_id(call: str, rows: Any) -> Bad | None:
+    """Ids that mix integers and strings."""
+    ids = rows["id"] if isinstance(rows, dict) else rows
+    if len(ids) < 2:
+        return None
+    spoiled = [*ids[:-1], 0 if isinstance(ids[0], str) else "zero"]
+    return Bad({**rows, "id": spoiled} if isinstance(rows, dict) else spoiled, "id", len(ids) - 1)
+
+
+def not_a_number(call: str, rows: Any) -> Bad | None:
+    """A NaN among the numbers of a column."""
+    return _in_a_number(rows, math.nan)
+
+
+def infinite(call: str, rows: Any) -> Bad | None:
+    """An infinity among the numbers of a column."""
+    return _in_a_number(rows, math.inf)
+
+
+def text_for_number(call: str, rows: Any) -> Bad | None:
+    """Strings in a column of numbers."""
+    column = _number_column(rows)
+    return Bad({**rows, column: ["1"] * len(rows[column])}, column, 0) if column else None
+
+
+def _number_column(rows: Any) -> str | None:
+    if not isinstance(rows, dict):
+        return None
+    numeric = (int, float)
+    return next(
+        (
+            name
+            for name, values in rows.items()
+            if name != "id" and any(isinstance(v, numeric) for v in values)
+        ),
+        None,
+    )
+
+
+def _in_a_number(rows: Any, value: float) -> Bad | None:
+    column = _number_column(rows)
+    if column is None:
+        return None
+    return Bad({**rows, column: [*map(_float, rows[column][:-1]), value]}, column, len(rows[column]) - 1)
+
+
+def _float(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+SPOILERS: tuple[Spoiler, ...] = (
+    unknown_column,
+    missing_id,
+    null_id,
+    id_twice,
+    other_kind_of_id,
+    not_a_number,
+    infinite,
+    text_for_number,
+)
