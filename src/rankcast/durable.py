@@ -65,11 +65,17 @@ def opened(path: Path, *, writable: bool = False) -> Iterator[tuple[int, int]]:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a directory, waiting for it; it goes with the process, however that ends."""
+def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold the lock of a directory; it goes with the process, however that ends.
+
+    Without `wait`, raises `BlockingIOError` if somebody else holds it.
+    """
     descriptor = os.open(path, _DIRECTORY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            yield
+        finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # also for a child that was forked meanwhile
     finally:
         os.close(descriptor)

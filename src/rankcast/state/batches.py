@@ -1,0 +1,126 @@
+"""A batch of commands as canonical bytes, and the token that names a history of batches.
+
+A batch is one table of events, or a sequence of commands `(call, rows)` that apply in order. Its bytes are
+one Arrow IPC stream with a row per command (`call`, `rows`: the table of that command, again Arrow IPC). They
+are canonical: batches of the same rows give the same bytes, however the rows were cut into chunks or sliced,
+and whatever lies under a null. Metadata does not count.
+
+Tokens chain: `token' = blake2b(bytes of the batch, key=token)`. Equal tokens mean equal histories, which a
+running number could not say: an attempt that was given up and the one that replaced it have the same number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rankcast import manifest
+from rankcast.errors import InputError
+from rankcast.manifest import Json
+from rankcast.tables import as_table
+
+Token: TypeAlias = str
+Command: TypeAlias = tuple[str, Any]
+
+ID_CALLS = frozenset({"unsubscribe", "remove"})
+
+_TOKEN_BYTES = 32
+_OUTER = pa.schema([("call", pa.string()), ("rows", pa.large_binary())])
+
+
+def commands_of(batch: Any, calls: Iterable[str]) -> list[Command]:
+    """The commands of a batch, their rows as canonical tables; a table alone is one `publish`.
+
+    Commands other than `calls` are refused. `unsubscribe` and `remove` take ids, or a table with a column
+    `id`.
+    """
+    if isinstance(batch, Mapping) or hasattr(batch, "__arrow_c_stream__"):
+        batch = [("publish", batch)]
+    if isinstance(batch, str | bytes) or not isinstance(batch, Iterable):
+        raise InputError(
+            f"cannot read a batch from {type(batch).__name__}",
+            expected="a table, or a sequence of commands (call, rows)",
+        )
+    known = frozenset(calls)
+    return [_plain(command, known) for command in batch]
+
+
+def encode(commands: Iterable[Command]) -> bytes:
+    """The canonical bytes of a batch."""
+    pairs = [(call, to_bytes(rows)) for call, rows in commands]
+    columns = [[call for call, _ in pairs], [rows for _, rows in pairs]]
+    return to_bytes(pa.table(columns, schema=_OUTER))
+
+
+def decode(data: bytes) -> list[Command]:
+    """The commands in the bytes of a batch."""
+    outer = from_bytes(data)
+    calls, rows = outer.column("call"), outer.column("rows")
+    return [(call.as_py(), from_bytes(table.as_buffer())) for call, table in zip(calls, rows, strict=True)]
+
+
+def first_token(kind: str, header: Json, arrays: Mapping[str, NDArray[Any]]) -> Token:
+    """The token of a shard before its first batch: the name of the engine's settings and first state."""
+    listed = {
+        name: [array.dtype.str, array.shape, manifest.digest(np.ascontiguousarray(array).data)]
+        for name, array in arrays.items()
+    }
+    text = json.dumps([kind, header, listed], sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=_TOKEN_BYTES).hexdigest()
+
+
+def chain(token: Token, data: bytes) -> Token:
+    """The token after a batch of these bytes."""
+    return hashlib.blake2b(data, key=bytes.fromhex(token), digest_size=_TOKEN_BYTES).hexdigest()
+
+
+def to_bytes(table: pa.Table) -> bytes:
+    """A table as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def from_bytes(data: Any) -> pa.Table:
+    """The table in an Arrow IPC stream; its columns lie in `data` and are not copied."""
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_all()
+
+
+def _plain(command: Any, known: frozenset[str]) -> Command:
+    """The command with its rows as a canonical table."""
+    if not isinstance(command, tuple) or len(command) != 2:
+        raise InputError(f"a batch holds a {type(command).__name__}", expected="commands (call, rows)")
+    call, rows = command
+    if call not in known:
+        raise InputError.unknown(call, known, where="batch", word="call")
+    is_table = isinstance(rows, Mapping | pa.Table | pa.RecordBatch) or hasattr(rows, "columns")
+    if call in ID_CALLS and not is_table:
+        rows = {"id": rows}
+    return call, _canonical(as_table(rows, where=call))
+
+
+def _canonical(table: pa.Table) -> pa.Table:
+    """The same rows in the one form that `encode` gives bytes to."""
+    columns = [_canonical_column(column) for column in table.columns]
+    return pa.table(columns, names=table.column_names).combine_chunks()
+
+
+def _canonical_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Decode what has several encodings; write anew what may hide bytes under a null."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+    elif pa.types.is_string_view(kind):
+        column = column.cast(pa.large_string())
+    if column.null_count or pa.types.is_nested(kind):
+        column = column.take(pa.array(np.arange(len(column))))
+    return column

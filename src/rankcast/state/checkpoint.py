@@ -1,0 +1,117 @@
+"""The snapshot of a shard: the engine as of some batch, read at the start, written in the background.
+
+The snapshot's own header says of which batch it is (number and token), so a new snapshot and what it stands
+for are replaced in one step and nothing else needs to agree with it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast import snapshot
+from rankcast.errors import SnapshotError
+from rankcast.state.batches import Token
+
+State: TypeAlias = tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]
+
+_LOG = logging.getLogger(__name__)
+_KIND = "Shard"
+_TOKEN = re.compile(r"[0-9a-f]{64}")
+
+
+class Mark(NamedTuple):
+    """A place in the history of a shard: how many batches, and the token after them."""
+
+    number: int
+    token: Token
+
+
+class Checkpoint:
+    """The snapshot in one directory, and at most one thread that writes the next.
+
+    `covered` is the number of the last batch that a snapshot on disk is known to hold; `failure` is why the
+    last attempt to write one failed, or None.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rankcast-snapshot")
+        self._writing: Future[int] | None = None
+        self.covered = 0
+        self.failure: Exception | None = None
+
+    def exists(self) -> bool:
+        """Whether a first snapshot was ever finished."""
+        return (self._path / snapshot.HEADER).exists()
+
+    def engine(self) -> tuple[str, Any]:
+        """Kind and settings of the engine in the snapshot."""
+        header = snapshot.peek(self._path).header
+        _mark(header)
+        return header["kind"], header["engine"].get("settings")
+
+    def read(self) -> tuple[Mark, State]:
+        """The snapshot; its arrays are mapped, copy on write."""
+        saved = snapshot.read(self._path, kind=_KIND)
+        mark = _mark(saved.header)
+        self.covered = max(self.covered, mark.number)
+        return mark, (saved.header["engine"], saved.arrays)
+
+    def write(self, kind: str, mark: Mark, state: State) -> int:
+        """Write a snapshot and wait for it."""
+        header = {"kind": kind, "number": mark.number, "token": mark.token, "engine": state[0]}
+        snapshot.write(self._path, kind=_KIND, header=header, arrays=state[1])
+        return mark.number
+
+    def start(self, kind: str, mark: Mark, state: State) -> None:
+        """Begin to write a snapshot in the background.
+
+        The state is copied first, so the engine may go on; that copy is all the caller waits for.
+        """
+        header = json.loads(json.dumps(state[0]))
+        arrays = {name: np.array(array) for name, array in state[1].items()}
+        self._writing = self._pool.submit(self.write, kind, mark, (header, arrays))
+
+    def settle(self, *, wait: bool = False) -> bool:
+        """Take note of a snapshot that was finished; return whether none is being written (any more)."""
+        if self._writing is None:
+            return True
+        if not wait and not self._writing.done():
+            return False
+        try:
+            self.covered = max(self.covered, self._writing.result())
+            self.failure = None
+        except Exception as error:
+            self.failed(error)
+        self._writing = None
+        return True
+
+    def failed(self, error: Exception) -> None:
+        """Take note that a snapshot could not be written; the journal just stays longer."""
+        _LOG.warning("no snapshot of %s could be written: %s", self._path, error)
+        self.failure = error
+
+    def close(self) -> None:
+        """Wait for what is being written."""
+        self.settle(wait=True)
+        self._pool.shutdown()
+
+
+def _mark(header: Mapping[str, Any]) -> Mark:
+    """Check what only a shard writes into the header of a snapshot."""
+    number, token = header.get("number"), header.get("token")
+    kind, engine = header.get("kind"), header.get("engine")
+    if type(number) is not int or number < 0 or not isinstance(token, str) or not _TOKEN.fullmatch(token):
+        raise SnapshotError("the snapshot does not say of which batch it is")
+    if not isinstance(kind, str) or not isinstance(engine, dict):
+        raise SnapshotError("the snapshot does not say of which engine it is")
+    return Mark(number, token)

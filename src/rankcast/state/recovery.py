@@ -1,0 +1,81 @@
+"""Running batches on an engine, the first time and again: both must come to the same.
+
+Recovery trusts nothing it reads: each batch must follow the one before (number and token), its token must be
+the hash of its bytes, and the answer it gives now must be the answer that was given then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Protocol, Self
+
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rankcast.errors import InputError, JournalError, ShardError
+from rankcast.state import batches
+from rankcast.state.batches import Command
+from rankcast.state.checkpoint import Mark
+from rankcast.state.journal import Journal, Record
+
+
+class Engine(Protocol):
+    """What a shard asks of an engine; all engines of the package have it."""
+
+    calls: ClassVar[tuple[str, ...]]
+
+    def apply(self, commands: Iterable[Command], /) -> pa.Table:
+        """Apply commands in order and answer with their net change; deterministic."""
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """A JSON header, with the key `settings`, and the arrays; not copied."""
+
+    @classmethod
+    def restore(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], **given: Any) -> Self:
+        """An engine that goes on from a state."""
+
+
+def run(engine: Engine, data: bytes) -> bytes:
+    """The answer of an engine to a batch, both as bytes.
+
+    The engine is given the batch as decoded from its bytes, never the caller's own tables, so that it sees
+    the same when the batch is replayed.
+    """
+    answer = engine.apply(batches.decode(data))
+    return batches.to_bytes(answer)
+
+
+def replay(journal: Journal, engine: Engine, mark: Mark) -> tuple[Mark, int]:
+    """Apply the batches after `mark` to an engine that is there; return where it ends, and their size."""
+    size = 0
+    for record in journal.after(mark.number):
+        size += _repeat(engine, record, mark)
+        mark = Mark(record.number, record.token)
+    newest = journal.newest()
+    if mark != newest and (newest is not None or mark.number > 0):
+        raise JournalError("the journal does not go on from the snapshot")
+    return mark, size
+
+
+def _repeat(engine: Engine, record: Record, mark: Mark) -> int:
+    """Apply one batch of the journal again, see that the same comes out, and return its bytes."""
+    follows = (record.number, record.prev) == (mark.number + 1, mark.token)
+    if not follows or record.batch is None or batches.chain(mark.token, record.batch) != record.token:
+        raise JournalError(
+            "the journal is damaged", detail=f"Batch {record.number} does not follow batch {mark.number}."
+        )
+    try:
+        answer = run(engine, record.batch)
+    except InputError as error:
+        raise _unlike(record) from error
+    if answer != record.answer and not batches.from_bytes(answer).equals(batches.from_bytes(record.answer)):
+        raise _unlike(record)
+    return len(record.batch) + len(record.answer)
+
+
+def _unlike(record: Record) -> ShardError:
+    return ShardError(
+        f"the shard cannot be recovered: batch {record.number} has another answer than it had",
+        detail="An engine must be deterministic; it may have changed since the batch was applied.",
+        hint="Open the shard with the version of rankcast that wrote it, and take a snapshot there.",
+    )

@@ -1,0 +1,272 @@
+"""A shard: an engine whose state survives, advanced by batches that are each applied once.
+
+    <path>/snapshot/         the engine as of some batch, see rankcast.state.checkpoint
+    <path>/journal.sqlite    the batches since, and the last receipts, see rankcast.state.journal
+
+The state is a pure function of the batches committed: whatever is in memory can be thrown away and made again
+from the snapshot and the journal. That is the one way back from every trouble: a kill, a batch refused after
+some of its commands had run, a journal that could not be written. A batch is committed when its row is in the
+journal; the caller hears of it after that. Offered again after the same token, it is answered from that row.
+
+Order of writing: the journal is made before the first snapshot, a batch enters the journal before it is
+answered, rows leave the journal after the snapshot that covers them is on disk.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Generic, Self, TypeVar
+
+import pyarrow as pa
+
+from rankcast import durable
+from rankcast.errors import InputError, SettingError, ShardError, StaleTokenError
+from rankcast.state import batches
+from rankcast.state.batches import Token
+from rankcast.state.checkpoint import Checkpoint, Mark
+from rankcast.state.journal import Journal, Record
+from rankcast.state.recovery import Engine, replay, run
+
+_JOURNAL = "journal.sqlite"
+_SNAPSHOT = "snapshot"
+
+
+E = TypeVar("E", bound=Engine)
+
+
+class Shard(Generic[E]):
+    """An engine on disk; made by `Shard.open`, and a context manager.
+
+    Methods may be called from several threads; they take turns. A process that is killed leaves a shard that
+    opens again with every batch that was answered, each applied once.
+    """
+
+    def __init__(self, path: Path, engine: E, given: Mapping[str, Any], limits: tuple[int, int, int]) -> None:
+        self._path = path
+        self._type: type[E] = type(engine)
+        self._given = dict(given)
+        self._batches, self._bytes, self._receipts = limits
+        self._turn = threading.RLock()
+        self._engine: E | None = None  # None: what is in memory does not count, recover before use
+        self._closed = False
+        with ExitStack() as opened:
+            opened.enter_context(_held(path))
+            self._checkpoint = Checkpoint(path / _SNAPSHOT)
+            opened.callback(self._checkpoint.close)
+            self._journal = Journal(path / _JOURNAL, make=not self._checkpoint.exists())
+            opened.callback(self._journal.close)
+            self._agree(engine)
+            self._live()
+            self._closing = opened.pop_all()
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        engine: E,
+        *,
+        given: Mapping[str, Any] | None = None,
+        snapshot_batches: int = 1000,
+        snapshot_bytes: int = 64 << 20,
+        receipts: int = 16,
+    ) -> Self:
+        """Open the shard under `path`, or make it with the state of `engine` as its first.
+
+        Args:
+            path: a directory for this shard alone.
+            engine: says which engine, with which settings; it is copied, never changed.
+            given: what a snapshot cannot hold, passed to the engine's `restore`.
+            snapshot_batches: write a snapshot after so many batches ...
+            snapshot_bytes: ... or after so many bytes in the journal, whichever comes first.
+            receipts: how many of the last batches can be offered again; those that no snapshot covers yet
+                can be, too.
+
+        Raises:
+            ShardError: another process holds it, or it was made for another engine or other settings.
+            SnapshotError: its snapshot is damaged, foreign or of a newer format.
+            JournalError: so is its journal.
+        """
+        limits = {
+            "snapshot_batches": snapshot_batches,
+            "snapshot_bytes": snapshot_bytes,
+            "receipts": receipts,
+        }
+        for name, value in limits.items():
+            if value < 1:
+                raise SettingError(f"{name} is {value}", where="Shard.open", expected="at least 1")
+        root = Path(path)
+        durable.make_directory(root)
+        return cls(root, engine, given or {}, (snapshot_batches, snapshot_bytes, receipts))
+
+    @property
+    def token(self) -> Token:
+        """The token after the last batch: what the next batch names as `after`."""
+        with self._turn:
+            self._live()
+            return self._mark.token
+
+    @property
+    def number(self) -> int:
+        """How many batches were applied since the shard was made."""
+        with self._turn:
+            self._live()
+            return self._mark.number
+
+    @property
+    def engine(self) -> E:
+        """The live engine, for reading. Ask for it each time: after trouble it is another object."""
+        with self._turn:
+            return self._live()
+
+    @property
+    def snapshot_failure(self) -> Exception | None:
+        """Why the last snapshot could not be written, if so. Nothing is lost then: the journal is longer."""
+        return self._checkpoint.failure
+
+    def apply(self, batch: Any, *, after: Token) -> tuple[Token, pa.Table]:
+        """Advance by one batch: a table of events, or a sequence of commands `(call, rows)`.
+
+        Deterministic and atomic: it is applied whole, and on disk when this returns, or nothing has changed.
+        The same batch after the same token gives the saved answer. Cost: the engine's, plus one flushed write
+        of the batch and its answer; a batch refused at its second command or later makes the next use of the
+        shard begin with a recovery.
+
+        Raises:
+            InputError: the engine refuses the batch.
+            StaleTokenError: `after` is not the shard's token, and this batch is none of the last ones.
+            JournalError: it could not be written; it may be offered again.
+        """
+        with self._turn:
+            engine = self._live()
+            commands = batches.commands_of(batch, engine.calls)
+            data = batches.encode(commands)
+            if len(data) > self._journal.largest:
+                raise InputError(
+                    f"the batch has {len(data)} bytes", expected=f"at most {self._journal.largest}"
+                )
+            if after != self._mark.token:
+                return self._repeat(data, after)
+            answer = self._advance(engine, data, single=len(commands) == 1)
+            self._keep_up(engine)
+            return self._mark.token, batches.from_bytes(answer)
+
+    def snapshot(self) -> None:
+        """Write a snapshot now and wait for it; the journal forgets what it covers."""
+        with self._turn:
+            engine = self._live()
+            self._checkpoint.settle(wait=True)
+            self._start_snapshot(engine)
+            self._checkpoint.settle(wait=True)
+            if self._checkpoint.failure is not None:
+                raise self._checkpoint.failure
+            self._journal.forget(self._checkpoint.covered, receipts=self._receipts)
+
+    def close(self) -> None:
+        """Finish a snapshot under way, close the files and let others open the shard."""
+        with self._turn:
+            self._engine, self._closed = None, True
+            self._closing.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _agree(self, engine: E) -> None:
+        """See that disk and `engine` fit together; make the first snapshot if there never was one."""
+        kind = self._type.__name__
+        header, arrays = engine.state()
+        if not self._checkpoint.exists():
+            if self._journal.newest() is not None:
+                raise ShardError(
+                    f"{self._path} has lost its snapshot", detail="Its journal goes on from one."
+                )
+            durable.sync_directory(self._path)
+            self._checkpoint.write(kind, Mark(0, batches.first_token(kind, header, arrays)), (header, arrays))
+        there, settings = self._checkpoint.engine()
+        if there != kind:
+            raise ShardError(f"{self._path} is the shard of a {there}, not of a {kind}")
+        if settings != json.loads(json.dumps(header["settings"])):
+            raise ShardError(
+                f"{self._path} was made with other settings",
+                detail=f"It has {json.dumps(settings)}, the engine {json.dumps(header['settings'])}.",
+                hint="Open it with an engine of the same settings, or make a new shard.",
+            )
+
+    def _live(self) -> E:
+        """The engine as of the last batch committed, recovered if need be."""
+        if self._closed:
+            raise ShardError(f"{self._path} is closed")
+        if self._engine is None:
+            self._journal.reopen()
+            mark, state = self._checkpoint.read()
+            engine = self._type.restore(*state, **self._given)
+            self._snapped = mark.number
+            self._mark, self._pending = replay(self._journal, engine, mark)
+            self._engine = engine
+        return self._engine
+
+    def _repeat(self, data: bytes, after: Token) -> tuple[Token, pa.Table]:
+        """Answer a batch that is not the next one from its receipt, or refuse it."""
+        receipt = self._journal.receipt(after)
+        if receipt is None:
+            raise StaleTokenError(
+                f"{after!r} is not the token of {self._path}, nor that of a batch it remembers",
+                hint="Read the shard's token and go on from there.",
+            )
+        if batches.chain(after, data) != receipt.token:
+            raise StaleTokenError(
+                f"another batch was applied to {self._path} after {after!r}",
+                detail=f"It was batch {receipt.number}; the shard is at batch {self._mark.number}.",
+                hint="Read the shard's token and go on from there.",
+            )
+        return receipt.token, batches.from_bytes(receipt.answer)
+
+    def _advance(self, engine: E, data: bytes, *, single: bool) -> bytes:
+        """Apply the next batch and commit it. While that is under way, what is in memory does not count."""
+        self._engine = None
+        try:
+            answer = run(engine, data)
+        except InputError:
+            if single:  # one call that raises has changed nothing
+                self._engine = engine
+            raise
+        mark = Mark(self._mark.number + 1, batches.chain(self._mark.token, data))
+        record = Record(mark.number, self._mark.token, mark.token, data, answer)
+        self._journal.append(record, covered=self._checkpoint.covered, receipts=self._receipts)
+        self._pending += len(data) + len(answer)
+        self._mark = mark
+        self._engine = engine
+        return answer
+
+    def _keep_up(self, engine: E) -> None:
+        """Start a snapshot if one is due and none is being written; trouble with it is not the batch's."""
+        due = self._mark.number - self._snapped >= self._batches or self._pending >= self._bytes
+        if self._checkpoint.settle() and due:
+            try:
+                self._start_snapshot(engine)
+            except Exception as error:
+                self._checkpoint.failed(error)
+
+    def _start_snapshot(self, engine: E) -> None:
+        self._snapped, self._pending = self._mark.number, 0
+        self._checkpoint.start(self._type.__name__, self._mark, engine.state())
+
+
+@contextmanager
+def _held(path: Path) -> Iterator[None]:
+    """Hold a shard against others; refuse a directory that holds something else."""
+    with ExitStack() as lock:
+        try:
+            lock.enter_context(durable.locked(path, wait=False))
+        except BlockingIOError as error:
+            raise ShardError(f"{path} is in use", hint="Close the shard where it is open.") from error
+        if any(path.iterdir()) and not (path / _JOURNAL).exists() and not (path / _SNAPSHOT).exists():
+            raise ShardError(f"{path} holds files that are not a shard", hint="Use a new directory.")
+        yield
