@@ -125,13 +125,17 @@ def _spare(engine: Any, before: pa.Table, answer: pa.Table) -> None:
             assert old[pair] != row["score"], f"{row} is no update"
 
 
-def bounded(engine: Engine, churn: Callable[[Engine, int], None], rounds: int = 40) -> None:
-    """Rounds that end with as much alive as they began with do not make the state grow."""
+def bounded(engine: Engine, churn: Callable[[Engine, int], None], rounds: int = 120) -> None:
+    """Rounds that end with as much alive as they began with do not make the state grow.
+
+    Growth by doubling and compaction now and then make the size swing, so the largest size of the second half
+    is compared with that of the first: a state that followed the events would be twice as large.
+    """
     sizes = []
     for place in range(2 * rounds):
         churn(engine, place)
         sizes.append(sum(array.nbytes for array in engine.state()[1].values()))
-    assert max(sizes[rounds:]) <= max(sizes[:rounds]), f"state grows: {sizes[:: rounds // 4]}"
+    assert max(sizes[rounds:]) <= 1.1 * max(sizes[:rounds]), f"state grows: {sizes[:: rounds // 4]}"
 
 
 def slices(rows: Any) -> Iterator[Any]:

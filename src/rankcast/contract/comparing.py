@@ -32,6 +32,7 @@ def results_of(engine: Engine) -> list[dict[str, Any]] | None:
 
 
 def rows_of(table: pa.Table | None) -> list[dict[str, Any]] | None:
+    """A table as a list of rows."""
     return None if table is None else table.to_pylist()
 
 
@@ -68,6 +69,7 @@ def same_state(engine: Engine, twin: Engine, where: str) -> None:
 
 
 def same_parts(one: tuple[Any, Any], other: tuple[Any, Any], where: str) -> None:
+    """Two states, header and arrays, are the same to the last bit."""
     assert one[0] == other[0], f"{where}: the headers differ: {one[0]}, {other[0]}"
     assert one[1].keys() == other[1].keys(), f"{where}: the arrays differ in name"
     for name, array in one[1].items():

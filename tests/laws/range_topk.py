@@ -1,0 +1,180 @@
+"""Workloads and a plain model of `RangeTopK`, written from the contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from rankcast import RangeTopK
+from rankcast.contract import Workload
+from rankcast.engines.base import Engine
+
+SCORE_TOLERANCE = 0.0
+
+SPOTS = st.integers(0, 4)
+RANKS = st.integers(0, 3)
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> Workload:
+    over = draw(st.sampled_from([["x"], ["x"], ["x", "z"], ["x", "z", "w"]]))
+    settings = {
+        "over": over[0] if len(over) == 1 else over,
+        "k": draw(st.integers(1, 3)),
+        "order": draw(st.sampled_from(["asc", "desc"])),
+    }
+    subscription = draw(st.sampled_from([lambda i: i - 1, lambda i: f"s{i}"]))
+    item = draw(st.sampled_from([lambda i: 10 * i - 20, lambda i: "abcdefgh"[7 - i]]))
+    live: set[Any] = set()
+    objects: set[Any] = set()
+    steps: list[tuple[str, Any]] = []
+    for _ in range(draw(st.integers(1, 8))):
+        call = draw(st.sampled_from(["subscribe", "publish", "publish", "publish", "amend", "unsubscribe"]))
+        if call == "publish":
+            steps.append((call, draw(_events(over, item, objects))))
+        elif call == "unsubscribe":
+            gone = draw(_some(sorted(live)))
+            live -= set(gone)
+            steps.append((call, gone))
+        else:
+            known = [subscription(i) for i in range(6)]
+            free = [name for name in known if name not in live]
+            names = draw(_some(free if call == "subscribe" else sorted(live)))
+            live |= set(names)
+            steps.append((call, draw(_ranges(over, names))))
+    return Workload(settings, tuple(steps))
+
+
+def _some(names: list[Any]) -> st.SearchStrategy[list[Any]]:
+    if not names:
+        return st.just([])
+    return st.lists(st.sampled_from(names), unique=True, max_size=4)
+
+
+@st.composite
+def _ranges(draw: st.DrawFn, over: list[str], names: list[Any]) -> dict[str, list[Any]]:
+    rows: dict[str, list[Any]] = {"id": names}
+    for name in over:
+        both = draw(st.booleans())
+        ends = [sorted((draw(SPOTS), draw(SPOTS))) for _ in names]
+        lows = [None if draw(st.integers(0, 3)) == 0 else end[0] for end in ends]
+        highs = [None if draw(st.integers(0, 3)) == 0 else end[1] for end in ends]
+        if both or draw(st.booleans()):
+            rows[f"{name}_lo"] = lows if both else [None for _ in names]
+            rows[f"{name}_hi"] = highs
+    if draw(st.booleans()):
+        rows["k"] = [draw(st.sampled_from([None, 1, 2, 7])) for _ in names]
+    return rows
+
+
+@st.composite
+def _events(draw: st.DrawFn, over: list[str], item: Any, objects: set[Any]) -> dict[str, list[Any]]:
+    given = [name for name in over if draw(st.integers(0, 5))]
+    ranked = draw(st.integers(0, 5)) > 0
+    rows: dict[str, list[Any]] = {"id": [], **{name: [] for name in given}}
+    if ranked:
+        rows["y"] = []
+    whole = ranked and given == over
+    for _ in range(draw(st.integers(0, 6))):
+        name = item(draw(st.integers(0, 6)))
+        if name not in objects and not whole:
+            continue
+        gone = ranked and name in objects and draw(st.integers(0, 4)) == 0
+        rows["id"].append(name)
+        for attribute in given:
+            keep = name in objects and draw(st.integers(0, 2)) == 0
+            rows[attribute].append(None if keep else draw(SPOTS))
+        if ranked:
+            rows["y"].append(None if gone else draw(RANKS))
+        objects.discard(name) if gone else objects.add(name)
+    return rows
+
+
+def churn(engine: Engine, round_: int) -> None:
+    """A round that ends with as much alive as it began with."""
+    names = [f"s{(round_ + i) % 50}-{round_}" for i in range(20)]
+    assert isinstance(engine, RangeTopK)
+    engine.subscribe({"id": names, "x_lo": list(range(20)), "x_hi": list(range(5, 25))})
+    engine.publish({"id": [round_ * 100 + i for i in range(30)], "x": list(range(30)), "y": list(range(30))})
+    engine.publish({"id": [round_ * 100 + i for i in range(30)], "y": [None] * 30})
+    engine.unsubscribe(names)
+
+
+class Naive:
+    """All of it in dicts and sorted lists."""
+
+    def __init__(self, *, over: str | list[str] = "x", k: int = 10, order: str = "asc") -> None:
+        self.over = [over] if isinstance(over, str) else over
+        self.k = k
+        self.sign = 1 if order == "asc" else -1
+        self.subscriptions: dict[Any, dict[str, Any]] = {}
+        self.objects: dict[Any, dict[str, Any]] = {}
+
+    def call(self, name: str, rows: Any) -> list[dict[str, Any]]:
+        before = {subscription: self.top(subscription) for subscription in self.subscriptions}
+        order = list(self.subscriptions)
+        if name == "unsubscribe":
+            for subscription in rows:
+                del self.subscriptions[subscription]
+        else:
+            for values in _records(rows):
+                self.publish(values) if name == "publish" else self.register(values)
+        order += [subscription for subscription in self.subscriptions if subscription not in before]
+        after = {subscription: self.top(subscription) for subscription in self.subscriptions}
+        return [row for name in order for row in change_rows(name, before.get(name, []), after.get(name, []))]
+
+    def register(self, values: dict[str, Any]) -> None:
+        self.subscriptions.setdefault(values["id"], {}).update(values)
+
+    def publish(self, values: dict[str, Any]) -> None:
+        if values.get("y", 0) is None:
+            del self.objects[values["id"]]
+            return
+        given = {name: value for name, value in values.items() if value is not None}
+        self.objects.setdefault(values["id"], {}).update(given)
+
+    def top(self, subscription: Any) -> list[tuple[Any, float]]:
+        wanted = self.subscriptions[subscription]
+        inside = []
+        for name, values in self.objects.items():
+            fits = True
+            for attribute in self.over:
+                low, high = wanted.get(f"{attribute}_lo"), wanted.get(f"{attribute}_hi")
+                fits &= low is None or low <= values[attribute]
+                fits &= high is None or values[attribute] <= high
+            if fits:
+                inside.append((self.sign * values["y"], name, float(values["y"])))
+        return [(name, score) for _, name, score in sorted(inside)[: wanted.get("k") or self.k]]
+
+    def results(self) -> list[dict[str, Any]]:
+        return [
+            {"subscription": subscription, "rank": rank, "item": item, "score": score}
+            for subscription in self.subscriptions
+            for rank, (item, score) in enumerate(self.top(subscription), 1)
+        ]
+
+
+def _records(rows: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
+
+
+def change_rows(
+    subscription: Any,
+    before: list[tuple[Any, float]],
+    after: list[tuple[Any, float]],
+    *,
+    updates: bool = True,
+) -> list[dict[str, Any]]:
+    """The deltas of one subscription, as the contract orders them."""
+    old, new = dict(before), dict(after)
+    rows: list[dict[str, Any]] = [
+        {"subscription": subscription, "op": "leave", "item": item, "score": None, "rank": None}
+        for item, _ in before
+        if item not in new
+    ]
+    for rank, (item, score) in enumerate(after, 1):
+        op = "enter" if item not in old else "update" if updates and old[item] != score else None
+        if op:
+            rows.append({"subscription": subscription, "op": op, "item": item, "score": score, "rank": rank})
+    return rows
