@@ -1,0 +1,106 @@
+"""Range top-k by a scan with thresholds: what one writes with Numba before reading a paper.
+
+Every update looks at every subscription. One whose range holds the object is affected if the object was
+among its k best or now beats the k-th; its list is then computed again from the objects in its range.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.bench.workloads import Columns, Floats, Integers
+from rankcast.kernels.options import EXACT
+
+MAX_LABEL = np.iinfo(np.int64).max
+
+
+class Objects(NamedTuple):
+    """Objects in the order of x; equal y are ordered by label, which is the id."""
+
+    x: Floats
+    y: Floats
+    label: Integers
+
+
+class ThresholdScan:
+    """Keeps the k best of every subscription current; `publish` takes updates of y of known objects.
+
+    Attributes:
+        lists: a row a subscription: places in the order of x, best first, -1 where there is none.
+    """
+
+    def __init__(self, objects: Columns, subscriptions: Columns, k: int) -> None:
+        order = np.argsort(objects["x"], kind="stable")
+        self._place = np.empty(len(order), np.int64)
+        self._place[objects["id"][order]] = np.arange(len(order))
+        self._objects = Objects(
+            objects["x"][order], objects["y"][order], objects["id"][order].astype(np.int64)
+        )
+        self._ends = subscriptions["x_lo"], subscriptions["x_hi"]
+        self.lists = np.full((len(subscriptions["id"]), k), -1, np.int32)
+        _fill(self._objects, *self._ends, self.lists)
+
+    def publish(self, events: Columns) -> int:
+        """Apply updates in order; returns how many subscriptions were affected, each once an event."""
+        return int(_apply(self._objects, *self._ends, self.lists, self._place[events["id"]], events["y"]))
+
+    def items(self, row: int) -> list[int]:
+        """The ids in one list, best first."""
+        kept = self.lists[row]
+        return [int(self._objects.label[place]) for place in kept[kept >= 0]]
+
+
+@njit(**EXACT)
+def _recompute(objects: Objects, lo: float, hi: float, kept: NDArray[np.int32]) -> None:
+    """Compute one list from the objects in its range. Cost: one pass over them."""
+    x, y, label = objects
+    kept[:] = -1
+    last = kept.size - 1
+    limit, limit_label = np.inf, np.int64(MAX_LABEL)
+    for place in range(np.searchsorted(x, lo, side="left"), np.searchsorted(x, hi, side="right")):
+        value = y[place]
+        if value < limit or (value == limit and label[place] < limit_label):
+            cell = last
+            while cell > 0 and (
+                kept[cell - 1] < 0
+                or value < y[kept[cell - 1]]
+                or (value == y[kept[cell - 1]] and label[place] < label[kept[cell - 1]])
+            ):
+                kept[cell] = kept[cell - 1]
+                cell -= 1
+            kept[cell] = place
+            if kept[last] >= 0:
+                limit, limit_label = y[kept[last]], label[kept[last]]
+
+
+@njit(**EXACT)
+def _fill(objects: Objects, lo: Floats, hi: Floats, lists: NDArray[np.int32]) -> None:
+    """Compute every list."""
+    for row in range(lo.size):
+        _recompute(objects, lo[row], hi[row], lists[row])
+
+
+@njit(**EXACT)
+def _apply(
+    objects: Objects, lo: Floats, hi: Floats, lists: NDArray[np.int32], places: Integers, values: Floats
+) -> int:
+    """Apply updates one by one and recompute the lists they affect; returns how many those were."""
+    x, y, label = objects
+    affected, last = 0, lists.shape[1] - 1
+    for number in range(places.size):
+        place, where, mine = places[number], x[places[number]], label[places[number]]
+        better = min(y[place], values[number])
+        marked = np.zeros(lo.size, np.bool_)
+        for row in range(lo.size):
+            if lo[row] <= where <= hi[row]:
+                kth = lists[row, last]
+                marked[row] = kth < 0 or better < y[kth] or (better == y[kth] and mine <= label[kth])
+        y[place] = values[number]
+        for row in np.flatnonzero(marked):
+            _recompute(objects, lo[row], hi[row], lists[row])
+            affected += 1
+    return affected

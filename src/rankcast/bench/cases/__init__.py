@@ -1,0 +1,33 @@
+"""The declared cases, one module a family; importing a module declares its cases."""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib
+from collections.abc import Mapping, Sequence
+
+from rankcast.bench.case import Case, declared
+from rankcast.errors import InputError
+
+FAMILIES: tuple[str, ...] = ("tables",)
+
+
+def load() -> Mapping[str, Case]:
+    """Import every family and return all cases by name."""
+    for family in FAMILIES:
+        importlib.import_module(f"{__name__}.{family}")
+    return declared()
+
+
+def choose(patterns: Sequence[str]) -> list[Case]:
+    """Return the cases that any pattern (`range-topk.*`) names, each once, by name; all if there is none.
+
+    Raises:
+        InputError: a pattern that names no case.
+    """
+    known = load()
+    for pattern in patterns:
+        if not fnmatch.filter(known, pattern):
+            raise InputError.unknown(pattern, known, where="bench run", word="case")
+    wanted = patterns or ["*"]
+    return [known[name] for name in sorted(known) if any(fnmatch.fnmatchcase(name, each) for each in wanted)]

@@ -1,0 +1,216 @@
+"""The report: one HTML page that needs nothing else.
+
+A section a case: what it measures and which table or figure of a paper it repeats, a table a size with a row
+for each contender under each set of parameters, the paper's value beside ours, and the declared figures.
+Everything that comes from a record is escaped.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+
+from rankcast.bench import plots
+from rankcast.bench.case import SIZES, Case
+from rankcast.bench.markup import STYLE, Markup, duration, element, join, number, size
+from rankcast.bench.records import Measurement, Record
+
+HOW_TO_READ = (
+    "Seconds are the median of the runs, with the fastest beside it; compiling is apart. A ratio is the "
+    "baseline's time a unit of work over the contender's, both from the same run: 10 means ten times faster "
+    "than the baseline."
+)
+
+
+def page(records: Sequence[Record], cases: Mapping[str, Case]) -> str:
+    """Make the whole page from the newest record of every case, size and set of parameters."""
+    ordered = sorted(records, key=lambda record: record.case)
+    groups = {name: list(group) for name, group in itertools.groupby(ordered, key=lambda record: record.case)}
+    head = join(
+        [
+            Markup(
+                '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+            ),
+            element("title", "rankcast benchmarks"),
+            element("style", Markup(STYLE)),
+        ]
+    )
+    body = join(
+        [
+            element("h1", "rankcast benchmarks"),
+            _introduction(records),
+            element("nav", *(element("a", name, href=f"#{name}") for name in groups)),
+            *(_section(name, group, cases.get(name)) for name, group in groups.items()),
+        ]
+    )
+    return f'<!doctype html>\n<html lang="en">{element("head", head)}{element("body", body)}</html>\n'
+
+
+def _introduction(records: Sequence[Record]) -> Markup:
+    """Say how to read the page and what it was measured on."""
+    machines = {
+        f"{record.machine.get('cpu')}, {record.machine.get('cores')} cores, {record.machine.get('system')}"
+        for record in records
+    }
+    versions = {
+        " · ".join(f"{name} {version}" for name, version in record.versions.items()) for record in records
+    }
+    checked = [record.agrees_with_brute_force for record in records]
+    days = sorted({record.at[:10] for record in records})
+    facts = {
+        "machine": "; ".join(sorted(machines)),
+        "versions": "; ".join(sorted(versions)),
+        "commit": ", ".join(sorted({record.commit or "unknown" for record in records})),
+        "measured": days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}",
+        "answers": f"{checked.count(True)} agree with brute force, {checked.count(False)} disagree, "
+        f"{checked.count(None)} answer no query",
+    }
+    rows = [each for name, told in facts.items() for each in (element("dt", name), element("dd", told))]
+    return join([element("p", HOW_TO_READ, class_="soft"), element("dl", *rows)])
+
+
+def _section(name: str, records: Sequence[Record], case: Case | None) -> Markup:
+    """Make the section of one case."""
+    source = records[-1].reproduces
+    title = element("h2", name, *([element("span", source, class_="source")] if source else []))
+    parts: list[str] = [title, element("p", case.summary if case else "No longer declared.", class_="soft")]
+    for wanted in [*SIZES, *sorted({record.size for record in records} - set(SIZES))]:
+        chosen = [record for record in records if record.size == wanted]
+        if chosen:
+            parts += [element("h3", f"size {wanted}, seed {chosen[-1].seed}"), _table(chosen)]
+            parts += [_counters(chosen), _figures(name, wanted, chosen, case)]
+    return element("section", *parts, id=name)
+
+
+def _table(records: Sequence[Record]) -> Markup:
+    """Make the main table: parameters, contender, seconds, rate, ratio, paper's value and ours, agreement."""
+    given = _names(record.parameters for record in records)
+    told = _names(measured.paper for record in records for measured in record.contenders)
+    sized = any(m.bytes is not None or m.peak_bytes is not None for r in records for m in r.contenders)
+    heads = [element("th", name.replace("_", " ")) for name in given] + [element("th", "contender")]
+    labels = ["seconds", f"{records[-1].unit}s a second", "ratio", *(["bytes"] if sized else [])]
+    heads += [element("th", label, class_="number") for label in labels]
+    for name in told:
+        heads += [
+            element("th", f"{name.replace('_', ' ')}, {whose}", class_="number")
+            for whose in ("paper", "ours")
+        ]
+    heads += [element("th", "compiling", class_="number"), element("th", "agrees")]
+    rows = [
+        _row(record, index, given, told, sized)
+        for record in records
+        for index in range(len(record.contenders))
+    ]
+    return _scroll(heads, rows)
+
+
+def _row(record: Record, index: int, given: list[str], told: list[str], sized: bool) -> Markup:
+    """Make the row of one contender; the first one of a set carries the parameters for all of them."""
+    measured, count = record.contenders[index], len(record.contenders)
+    cells: list[Markup] = []
+    if index == 0:
+        cells += [
+            element("td", _value(record.parameters.get(name)), class_="given", rowspan=count)
+            for name in given
+        ]
+    cells += [
+        element("td", measured.name),
+        element("td", duration(measured.median), element("small", duration(measured.least)), class_="number"),
+        element("td", number(measured.rate), class_="number"),
+        element("td", _ratio(record, measured), class_="number"),
+    ]
+    if sized:
+        peak = (
+            [element("small", f"peak {size(measured.peak_bytes)}")] if measured.peak_bytes is not None else []
+        )
+        cells.append(element("td", size(measured.bytes), *peak, class_="number"))
+    for name in told:
+        cells += _beside(measured, name)
+    cells.append(element("td", _compiling(measured), class_="number"))
+    if index == 0:
+        cells.append(element("td", _agreement(record), class_="given", rowspan=count))
+    return element("tr", *cells, class_="first" if index == 0 else None)
+
+
+def _beside(measured: Measurement, name: str) -> list[Markup]:
+    """Put the paper's value and ours side by side, with the difference in per cent."""
+    paper, ours = measured.paper.get(name), measured.quantity(name)
+    apart: list[str] = []
+    if paper and ours is not None:
+        apart = [element("small", f"{ours / paper - 1:+.1%}")]
+    return [
+        element("td", number(paper), class_="number paper"),
+        element("td", number(ours) if paper is not None else "", *apart, class_="number"),
+    ]
+
+
+def _ratio(record: Record, measured: Measurement) -> str:
+    """Write a ratio; the baseline is named instead."""
+    if measured.ratio is None:
+        return ""
+    return "baseline" if measured.name == record.baseline else f"{number(measured.ratio)} x"
+
+
+def _compiling(measured: Measurement) -> str:
+    """Write what compiling took, and say so if it fell into the timed runs."""
+    inside = (
+        f", {duration(measured.compile_seconds_timed)} inside the timed runs"
+        if measured.compile_seconds_timed
+        else ""
+    )
+    return (duration(measured.compile_seconds) if measured.compile_seconds else "cached") + inside
+
+
+def _agreement(record: Record) -> Markup:
+    """Say whether the answers agreed with brute force."""
+    words = {True: ("yes", "good"), False: ("NO", "bad"), None: ("no queries", "soft")}
+    text, style = words[record.agrees_with_brute_force]
+    return element("span", text, class_=style)
+
+
+def _counters(records: Sequence[Record]) -> Markup:
+    """Make the folded table of counters; empty when there are none."""
+    given = _names(record.parameters for record in records)
+    names = _names(measured.counters for record in records for measured in record.contenders)
+    if not names:
+        return Markup("")
+    heads = [element("th", name.replace("_", " ")) for name in [*given, "contender"]]
+    heads += [element("th", name.replace("_", " "), class_="number") for name in names]
+    rows = [
+        element(
+            "tr",
+            *(element("td", _value(record.parameters.get(name))) for name in given),
+            element("td", measured.name),
+            *(element("td", number(measured.counters.get(name)), class_="number") for name in names),
+        )
+        for record in records
+        for measured in record.contenders
+        if measured.counters
+    ]
+    return element("details", element("summary", "counters"), _scroll(heads, rows))
+
+
+def _figures(name: str, wanted: str, records: Sequence[Record], case: Case | None) -> Markup:
+    """Draw the declared figures of one size."""
+    drawn: list[Markup] = []
+    for index, figure in enumerate(case.figures if case else ()):
+        drawing = plots.draw(figure, records, prefix=f"{name.replace('.', '-')}-{wanted}-{index}")
+        if drawing is not None:
+            drawn.append(element("figure", Markup(drawing), element("figcaption", figure.title)))
+    return element("div", *drawn, class_="figures") if drawn else Markup("")
+
+
+def _scroll(heads: Sequence[Markup], rows: Sequence[Markup]) -> Markup:
+    """Make a table that scrolls sideways when the window is narrow."""
+    table = element("table", element("thead", element("tr", *heads)), element("tbody", *rows))
+    return element("div", table, class_="scroll")
+
+
+def _names(mappings: Iterable[Mapping[str, object]]) -> list[str]:
+    """List the keys of all mappings, each once, in the order of their first appearance."""
+    return list(dict.fromkeys(name for mapping in mappings for name in mapping))
+
+
+def _value(value: object) -> str:
+    """Write a parameter."""
+    return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

@@ -1,0 +1,101 @@
+"""Messages with places and words, and subscriptions drawn from them, of the geo-text paper, section 7.1.
+
+The paper takes tweets, place names and reviews; this is a stream of the same kind that needs no download.
+Places cluster around towns of Zipfian size in the unit square, some lie anywhere. Words are Zipfian over a
+vocabulary, their number a message is 1 + Poisson. A subscription takes one to five distinct words of
+a random message and that message's place; alpha is uniform in [0, 1].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from rankcast.bench.workloads import Floats, Integers, draw, occurrences, zipf_weights
+
+BOUNDS = (0.0, 0.0, 1.0, 1.0)
+TOWNS = 50
+TOWN_SKEW = 0.8
+TOWN_DEVIATION = 0.02
+ANYWHERE = 0.1
+MOST_WORDS = 5
+
+
+def messages(
+    count: int,
+    rng: np.random.Generator,
+    *,
+    words: int = 50_000,
+    skew: float = 1.0,
+    mean_words: float = 9.0,
+    first_id: int = 0,
+) -> pa.Table:
+    """Make messages `id, x, y, terms`.
+
+    Args:
+        count: how many.
+        rng: the generator.
+        words: size of the vocabulary.
+        skew: of the words' frequencies; 1 is Zipf's law.
+        mean_words: words a message on average, repeats included (the paper's tweets: 9).
+        first_id: the id of the first message; later ones follow.
+    """
+    x, y = _places(count, rng)
+    lengths = 1 + rng.poisson(mean_words - 1.0, count)
+    drawn = draw(zipf_weights(words, skew), int(lengths.sum()), rng)
+    return _table(
+        np.arange(first_id, first_id + count), x, y, lengths, pa.array(_vocabulary(words)).take(drawn)
+    )
+
+
+def subscriptions(
+    source: pa.Table, count: int, rng: np.random.Generator, *, most_words: int = MOST_WORDS
+) -> pa.Table:
+    """Make subscriptions `id, x, y, terms, alpha` from random messages of `source`.
+
+    A subscription wants 1 to `most_words` words, and gets all the distinct ones of its message if there are
+    fewer.
+    """
+    chosen = source.take(pa.array(rng.integers(0, source.num_rows, count)))
+    terms = chosen.column("terms").combine_chunks()
+    lengths = np.diff(terms.offsets.to_numpy())
+    picked, counts = _pick(terms.flatten(), lengths, rng.integers(1, most_words + 1, count), rng)
+    x, y = (chosen.column(name).to_numpy() for name in "xy")
+    table = _table(np.arange(count), x, y, counts, picked)
+    return table.append_column("alpha", pa.array(rng.random(count)))
+
+
+def _pick(
+    flat: pa.Array, lengths: Integers, wanted: Integers, rng: np.random.Generator
+) -> tuple[pa.Array, Integers]:
+    """Take up to `wanted[i]` distinct words of list i, each distinct word equally likely."""
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    code = flat.dictionary_encode().indices.to_numpy().astype(np.int64)
+    _, first = np.unique(owner * (int(code.max(initial=0)) + 1) + code, return_index=True)
+    shuffled = first[np.argsort(rng.random(len(first)))]
+    kept = shuffled[occurrences(owner[shuffled]) < wanted[owner[shuffled]]]
+    kept = kept[np.argsort(owner[kept], kind="stable")]
+    return flat.take(pa.array(kept)), np.bincount(owner[kept], minlength=len(lengths))
+
+
+def _places(count: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Draw places around towns, some anywhere, all inside the bounds."""
+    towns = rng.random((TOWNS, 2))
+    near = towns[draw(zipf_weights(TOWNS, TOWN_SKEW), count, rng)] + rng.normal(
+        0.0, TOWN_DEVIATION, (count, 2)
+    )
+    away = rng.random(count) < ANYWHERE
+    place = np.where(away[:, None], rng.random((count, 2)), np.clip(near, 0.0, 1.0))
+    return place[:, 0].copy(), place[:, 1].copy()
+
+
+def _vocabulary(words: int) -> list[str]:
+    """Name the words, the most frequent first."""
+    return [f"w{number}" for number in range(words)]
+
+
+def _table(ids: Integers, x: Floats, y: Floats, lengths: Integers, terms: pa.Array) -> pa.Table:
+    """Put columns and lists of words together."""
+    offsets = pa.array(np.r_[0, np.cumsum(lengths)].astype(np.int32))
+    lists = pa.ListArray.from_arrays(offsets, terms)
+    return pa.table({"id": pa.array(ids), "x": pa.array(x), "y": pa.array(y), "terms": lists})

@@ -1,0 +1,151 @@
+"""Scored boxes and events of the ranked-matching paper, section 4: a d-dimensional Zipfian generator.
+
+Each dimension of [0, 1) is cut into `cells` equal parts. Points fall into random boxes of cells (regions):
+the share of each region is Zipfian with `across` (0: equal), and inside a region a cell's share falls with
+its distance from the middle, as (1 + L1 distance)^-within. A point is uniform inside its cell. Events are
+points. A subscription is a point with a length in each dimension: [x - l, x + l], with score (weight) 1 - l,
+where l is uniform inside one of the parts of [0, 1), drawn Zipfian with `skew_length`, the shortest most
+likely.
+
+What the paper leaves open and is decided here: the distance (L1), the sides of a region (a random split of
+its volume's logarithm), and that lengths live on the same parts as points. The exact score of a box is the
+sum of its dimensions' scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from rankcast.bench.workloads import Columns, Floats, Integers, draw, zipf_weights
+
+Mode = Literal["exact", "relaxed"]
+CELLS = 100
+REGIONS = 10
+VOLUME = 1.0 / 20.0
+
+
+class Zipfian(NamedTuple):
+    """A distribution of points: regions as first cell and number of cells, (regions, dimensions) each."""
+
+    first: Integers
+    sides: Integers
+    shares: Floats
+    within: float
+    cells: int
+
+
+def zipfian(
+    dimensions: int,
+    rng: np.random.Generator,
+    *,
+    regions: int = REGIONS,
+    cells: int = CELLS,
+    volume: float = VOLUME,
+    across: float = 0.0,
+    within: float = 1.0,
+) -> Zipfian:
+    """Draw the regions; the defaults are those of the paper's table 1. `volume` is a share of all cells."""
+    parts = rng.dirichlet(np.ones(dimensions), regions)
+    sides = np.clip(np.rint(cells * volume**parts), 1, cells).astype(np.int64)
+    first = rng.integers(0, cells - sides + 1)
+    return Zipfian(first, sides, zipf_weights(regions, across), within, cells)
+
+
+def points(source: Zipfian, count: int, rng: np.random.Generator) -> Floats:
+    """Draw points of [0, 1)^d, an array (count, d)."""
+    region = draw(source.shares, count, rng)
+    cell = np.empty((count, source.first.shape[1]), np.int64)
+    for number in range(len(source.shares)):
+        mine = np.flatnonzero(region == number)
+        offsets = _offsets(source.sides[number], source.within, len(mine), rng)
+        cell[mine] = source.first[number] + (source.sides[number] - 1) // 2 + offsets
+    return np.asarray((cell + rng.random(cell.shape)) / source.cells, dtype=np.float64)
+
+
+def events(source: Zipfian, count: int, over: Sequence[str], rng: np.random.Generator) -> Columns:
+    """Make events `id` and the attributes."""
+    drawn = points(source, count, rng)
+    return {"id": np.arange(count), **{name: drawn[:, number].copy() for number, name in enumerate(over)}}
+
+
+def subscriptions(
+    source: Zipfian,
+    count: int,
+    over: Sequence[str],
+    rng: np.random.Generator,
+    *,
+    mode: Mode = "exact",
+    skew_length: float = 0.75,
+    longest: float = 1.0,
+) -> Columns:
+    """Make subscriptions `id, <attribute>_lo, <attribute>_hi` and `score` (exact) or `<attribute>_weight`.
+
+    Args:
+        source: where the middles come from.
+        count: how many.
+        over: the attributes, one a dimension.
+        rng: the generator.
+        mode: exact or relaxed matching.
+        skew_length: the smaller, the longer the intervals and the more of them overlap.
+        longest: scales all lengths; 1 is the paper's.
+    """
+    middle = points(source, count, rng)
+    part = draw(zipf_weights(source.cells, skew_length), middle.size, rng).reshape(middle.shape)
+    length = longest * (part + rng.random(middle.shape)) / source.cells
+    rows: Columns = {"id": np.arange(count)}
+    for number, name in enumerate(over):
+        rows[f"{name}_lo"] = middle[:, number] - length[:, number]
+        rows[f"{name}_hi"] = middle[:, number] + length[:, number]
+        if mode == "relaxed":
+            rows[f"{name}_weight"] = 1.0 - length[:, number]
+    if mode == "exact":
+        rows["score"] = (1.0 - length).sum(axis=1)
+    return rows
+
+
+def _offsets(sides: Integers, within: float, count: int, rng: np.random.Generator) -> Integers:
+    """Draw offsets from the middle cell with probability proportional to (1 + L1 norm)^-within.
+
+    `ways[j][t]` counts the offsets in the first j dimensions with L1 norm t. The norm is drawn first, then
+    split over the dimensions from the last to the first, each part as often as the rest can be completed.
+    """
+    choices = [_choices(int(side)) for side in sides]
+    ways = [np.ones(1)]
+    for choice in choices:
+        ways.append(np.convolve(ways[-1], choice))
+    norms = np.arange(len(ways[-1]))
+    left = draw(ways[-1] * (1.0 + norms) ** -within, count, rng)
+    offsets = np.empty((count, len(sides)), np.int64)
+    for number in range(len(sides) - 1, -1, -1):
+        taken = _split(left, choices[number], ways[number], rng)
+        offsets[:, number] = _signed(taken, int(sides[number]), rng)
+        left = left - taken
+    return offsets
+
+
+def _choices(side: int) -> Floats:
+    """Count the cells of one side at distance 0, 1, 2 and so on from its middle cell."""
+    below, above = (side - 1) // 2, side // 2
+    counts = np.full(above + 1, 2.0)
+    counts[0] = 1.0
+    counts[below + 1 :] = 1.0
+    return counts
+
+
+def _split(left: Integers, choice: Floats, rest: Floats, rng: np.random.Generator) -> Integers:
+    """Draw for each norm the part of one dimension; `rest[t]` counts the ways to make t without it."""
+    taken = np.empty_like(left)
+    for norm in np.unique(left).tolist():
+        mine = np.flatnonzero(left == norm)
+        parts = np.arange(max(0, norm - len(rest) + 1), min(norm, len(choice) - 1) + 1)
+        taken[mine] = parts[draw(choice[parts] * rest[norm - parts], len(mine), rng)]
+    return taken
+
+
+def _signed(distance: Integers, side: int, rng: np.random.Generator) -> Integers:
+    """Turn distances from the middle cell into offsets; the far cell of an even side lies above only."""
+    upwards = (rng.random(len(distance)) < 0.5) | (distance > (side - 1) // 2)
+    return np.where(upwards, distance, -distance)

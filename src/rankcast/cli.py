@@ -1,0 +1,90 @@
+"""The one command, `rankcast`.
+
+A command is a row of `COMMANDS`: a name, a line of help, and the module that serves it. That module has
+`configure(parser)`, which adds its arguments and sets the default `run`, a function that takes the parsed
+arguments and returns the exit code. Only the module of the command that was asked for is imported, so that
+`rankcast --version` and a mistyped word answer at once.
+
+Exit codes: 0; 2 with one line on standard error for a mistake of the user's; 1 when a command finished and
+found what it measures to be wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, NoReturn
+
+from rankcast._version import __version__
+from rankcast.errors import RankcastError
+
+USAGE_MISTAKE = 2
+INTERRUPTED = 130
+
+
+class Command(NamedTuple):
+    """One word after `rankcast`: what it is called, what it does, and the module with `configure`."""
+
+    name: str
+    summary: str
+    module: str
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("bench", "measure declared cases, report them, compare two runs", "rankcast.bench.commands"),
+)
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that answers a mistake with one line instead of the whole usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE_MISTAKE, f"{self.prog}: {_one_line(message)} (see {self.prog} --help)\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; nothing escapes as a traceback but a defect of ours."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        parsed = _parser(words).parse_args(words)
+        run: Callable[[argparse.Namespace], int] = parsed.run
+        return run(parsed)
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else 0
+    except RankcastError as mistake:
+        return _refuse(str(mistake))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as mistake:
+        if mistake.filename is None:
+            raise
+        return _refuse(f"{mistake.filename}: {mistake.strerror}")
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """Build the parser; only the command that `words` begin with gets its arguments, hence its imports."""
+    parser = _Parser(prog="rankcast", description="Ranked publish/subscribe: standing top-k queries.")
+    parser.add_argument("--version", action="version", version=f"rankcast {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        child = commands.add_parser(command.name, help=command.summary, description=command.summary)
+        if words[:1] == [command.name]:
+            importlib.import_module(command.module).configure(child)
+    return parser
+
+
+def _refuse(text: str) -> int:
+    """Say in one line on standard error what the user should change."""
+    sys.stderr.write(f"rankcast: {_one_line(text)}\n")
+    return USAGE_MISTAKE
+
+
+def _one_line(text: str) -> str:
+    """Join the lines of a text into one."""
+    return " ".join(part.strip() for part in text.splitlines() if part.strip())
