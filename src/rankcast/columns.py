@@ -204,18 +204,10 @@ def _strings(array: pa.Array) -> Ids:
 
 def _read_terms(data: pa.ChunkedArray, column: Column, where: str) -> Terms:
     array = _one_chunk(data)
-    kind = array.type
-    if pa.types.is_null(kind) and len(array):
-        _refuse_nulls(array, column, where)
-    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    is_view = pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)
-    if not (is_list or is_view or pa.types.is_null(kind)):
-        raise _wrong_type(kind, column, where)
-    if not pa.types.is_null(kind) and not (
-        _is_string(_plain(kind.value_type)) or pa.types.is_null(kind.value_type)
-    ):
-        raise _wrong_type(kind, column, where)
-    array = array.cast(pa.large_list(pa.large_string()))
+    if pa.types.is_null(array.type):
+        array = array.cast(pa.list_(pa.string()))
+    if not (_is_list(array.type) and _is_text(array.type.value_type)):
+        raise _wrong_type(array.type, column, where)
     _refuse_nulls(array, column, where)
     words = array.flatten()
     lengths = pc.list_value_length(array).to_numpy(zero_copy_only=False)
@@ -227,8 +219,15 @@ def _read_terms(data: pa.ChunkedArray, column: Column, where: str) -> Terms:
     return Terms(starts, _strings(words))
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+def _is_list(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    views = (pa.types.is_list_view, pa.types.is_large_list_view)
+    return any(test(kind) for test in (*tests, *views))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return _is_string(plain) or bool(pa.types.is_null(plain))
 
 
 def _read_time(data: pa.ChunkedArray, column: Column, where: str) -> Ints:

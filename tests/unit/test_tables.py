@@ -1,0 +1,207 @@
+"""What may come in as a table, and what is said about what may not."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from rankcast.columns import Column, Ids, Kind
+from rankcast.errors import InputError
+from rankcast.tables import read, read_ids
+
+COLUMNS = [
+    Column("id", Kind.ID),
+    Column("x"),
+    Column("y", required=False, nullable=True),
+    Column("k", Kind.COUNT, required=False, nullable=True),
+    Column("terms", Kind.TERMS, required=False),
+    Column("time", Kind.TIME, required=False),
+]
+
+
+def texts(ids: Ids) -> list[Any]:
+    if ids.kind == "int":
+        return list(ids.values.tolist())
+    return [bytes(ids.data[a:b]).decode() for a, b in zip(ids.offsets, ids.offsets[1:], strict=False)]
+
+
+FORMS = {
+    "dict of lists": lambda d: d,
+    "dict of arrays": lambda d: {name: pa.array(values) for name, values in d.items()},
+    "pyarrow table": pa.table,
+    "record batch": pa.record_batch,
+    "chunked table": lambda d: pa.concat_tables([pa.table(d).slice(0, 1), pa.table(d).slice(1)]),
+    "pandas": pd.DataFrame,
+    "pandas with an index of its own": lambda d: pd.DataFrame(d, index=[7, 5, 6]),
+    "polars": pl.DataFrame,
+    "sliced table": lambda d: pa.table({n: [v[0], *v] for n, v in d.items()}).slice(1),
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_every_form_of_table_reads_alike(form: Any) -> None:
+    given = {"id": ["b", "é", ""], "x": [1.5, -2.0, 0.0], "y": [None, 3.0, 4.0]}
+    batch = read(form(given), COLUMNS, where="events")
+    assert batch.size == 3
+    assert texts(batch.ids) == given["id"]
+    assert batch["x"].tolist() == given["x"]
+    assert np.array_equal(batch["y"], [np.nan, 3.0, 4.0], equal_nan=True)
+    assert "k" not in batch
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int32(), pa.uint16(), pa.uint64(), pa.int64()], ids=str)
+def test_any_integer_type_is_an_id(kind: pa.DataType) -> None:
+    batch = read({"id": pa.array([3, 1], kind), "x": [0, 0]}, COLUMNS, where="events")
+    assert texts(batch.ids) == [3, 1]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())], ids=str
+)
+def test_any_string_type_is_an_id(kind: pa.DataType) -> None:
+    values = (
+        pa.array(["b", "a", "b"]).cast(kind)
+        if not pa.types.is_dictionary(kind)
+        else pa.array(["b", "a", "b"]).dictionary_encode()
+    )
+    batch = read({"id": values, "x": [0, 0, 0]}, COLUMNS, where="events")
+    assert texts(batch.ids) == ["b", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [pa.array([1, 2], pa.int16()), pa.array([1.0, 2.0], pa.float32()), pa.array([Decimal(1), Decimal(2)])],
+    ids=["int16", "float32", "decimal"],
+)
+def test_any_number_type_is_a_number(values: pa.Array) -> None:
+    assert read({"id": [1, 2], "x": values}, COLUMNS, where="events")["x"].tolist() == [1.0, 2.0]
+
+
+def test_an_empty_table_is_fine() -> None:
+    batch = read({"id": [], "x": [], "terms": []}, COLUMNS, where="events")
+    assert batch.size == 0
+    assert batch["terms"].starts.tolist() == [0]
+
+
+def test_counts_may_come_as_whole_floats_or_nulls() -> None:
+    assert read({"id": [1, 2], "x": [0, 0], "k": [3.0, None]}, COLUMNS, where="s")["k"].tolist() == [3, 0]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.string()), pa.large_list(pa.large_string()), pa.list_view(pa.string())], ids=str
+)
+def test_terms_are_lists_of_strings(kind: pa.DataType) -> None:
+    values = pa.array([["a", "b"], [], ["ü"]], kind)
+    terms = read({"id": [1, 2, 3], "x": [0, 0, 0], "terms": values}, COLUMNS, where="m")["terms"]
+    assert terms.starts.tolist() == [0, 2, 2, 3]
+    assert texts(terms.words) == ["a", "b", "ü"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [dt.datetime(2020, 1, 1)],
+        [dt.date(2020, 1, 1)],
+        [dt.datetime(2020, 1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=1)))],
+        pa.array([1577836800], pa.timestamp("s")),
+    ],
+    ids=["datetime", "date", "with a zone", "seconds"],
+)
+def test_times_are_nanoseconds(values: Any) -> None:
+    batch = read({"id": [1], "x": [0], "time": values}, COLUMNS, where="m")
+    assert batch["time"].tolist() == [1_577_836_800 * 10**9]
+
+
+BAD: dict[str, tuple[Any, str, int | None, str]] = {
+    "missing column": ({"id": [1]}, "x", None, "missing"),
+    "unknown column": ({"id": [1], "x": [0], "z": [0]}, "z", None, "unknown column"),
+    "null number": ({"id": [1, 2], "x": [0, None]}, "x", 1, "null"),
+    "NaN": ({"id": [1, 2], "x": [0.0, float("nan")]}, "x", 1, "NaN"),
+    "NaN where null is fine": ({"id": [1, 2], "x": [0, 0], "y": [None, float("nan")]}, "y", 1, "NaN"),
+    "infinity": ({"id": [1, 2], "x": [0.0, float("-inf")]}, "x", 1, "infinite"),
+    "text for a number": ({"id": [1], "x": ["0"]}, "x", 0, "string"),
+    "truth for a number": ({"id": [1], "x": [True]}, "x", 0, "bool"),
+    "integer too long for a float": ({"id": [1, 2], "x": [0, 2**53 + 1]}, "x", 1, "9007199254740993"),
+    "null id": ({"id": ["a", None], "x": [0, 0]}, "id", 1, "null"),
+    "only null ids": ({"id": [None], "x": [0]}, "id", 0, "null"),
+    "float id": ({"id": [1.0], "x": [0]}, "id", 0, "double"),
+    "mixed ids": ({"id": [1, "a"], "x": [0, 0]}, "id", 1, "kind"),
+    "id beyond 64 bits": ({"id": [1, 2**64], "x": [0, 0]}, "id", 1, "kind"),
+    "unsigned id beyond 63 bits": ({"id": pa.array([1, 2**63], pa.uint64()), "x": [0, 0]}, "id", 1, "large"),
+    "k below 1": ({"id": [1, 2], "x": [0, 0], "k": [1, 0]}, "k", 1, "whole number"),
+    "k not whole": ({"id": [1], "x": [0], "k": [1.5]}, "k", 0, "whole number"),
+    "terms that are no list": ({"id": [1], "x": [0], "terms": ["a"]}, "terms", 0, "list of strings"),
+    "terms that are numbers": ({"id": [1], "x": [0], "terms": [[1]]}, "terms", 0, "list of strings"),
+    "null terms": ({"id": [1, 2], "x": [0, 0], "terms": [["a"], None]}, "terms", 1, "null"),
+    "null term": ({"id": [1, 2], "x": [0, 0], "terms": [["a"], ["b", None]]}, "terms", 1, "null"),
+    "time that is a number": ({"id": [1], "x": [0], "time": [5]}, "time", 0, "timestamp"),
+    "columns of unequal length": ({"id": [1, 2], "x": [0]}, "x", 1, "equally long"),
+    "a single value": ({"id": [1], "x": 0}, "x", None, "sequence"),
+    "a string for a sequence": ({"id": "abc", "x": [0, 0, 0]}, "id", None, "sequence"),
+}
+
+
+@pytest.mark.parametrize(("rows", "column", "row", "word"), BAD.values(), ids=BAD)
+def test_bad_input_is_refused_by_column_row_and_reason(
+    rows: Any, column: str, row: int | None, word: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        read(rows, COLUMNS, where="events")
+    text = str(caught.value)
+    assert isinstance(caught.value, ValueError)
+    assert f'"{column}"' in text
+    assert word in text
+    assert row is None or f"row: {row}" in text
+
+
+def test_a_typo_in_a_column_is_answered_with_the_nearest_name() -> None:
+    with pytest.raises(InputError, match='Did you mean "terms"'):
+        read({"id": [1], "x": [0], "term": [["a"]]}, COLUMNS, where="events")
+
+
+def test_extra_columns_are_dropped_when_asked() -> None:
+    batch = read({"id": [1], "x": [0], "z": [0]}, COLUMNS, where="events", extra="ignore")
+    assert set(batch.values) == {"id", "x"}
+
+
+def test_a_column_that_is_there_twice_is_refused() -> None:
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([0]), pa.array([0])], names=["id", "x", "x"])
+    with pytest.raises(InputError, match="twice"):
+        read(table, COLUMNS, where="events")
+
+
+@pytest.mark.parametrize("rows", [[1, 2], 5, None, "text", object()], ids=repr)
+def test_what_is_no_table_is_refused_with_a_hint(rows: Any) -> None:
+    with pytest.raises(InputError, match="Pass a pyarrow Table"):
+        read(rows, COLUMNS, where="events")
+
+
+IDS = {
+    "list": ["a", "b"],
+    "tuple": ("a", "b"),
+    "numpy": np.array(["a", "b"]),
+    "arrow": pa.array(["a", "b"]),
+    "chunks": pa.chunked_array([["a"], ["b"]]),
+    "pandas series": pd.Series(["a", "b"]),
+    "polars series": pl.Series(["a", "b"]),
+    "table": pa.table({"id": ["a", "b"]}),
+    "dict": {"id": ["a", "b"]},
+}
+
+
+@pytest.mark.parametrize("ids", IDS.values(), ids=IDS)
+def test_ids_come_in_any_form(ids: Any) -> None:
+    assert texts(read_ids(ids, where="ids")) == ["a", "b"]
+
+
+@pytest.mark.parametrize("ids", ["abc", 5, None, b"x"], ids=repr)
+def test_a_single_id_is_refused_with_a_hint(ids: Any) -> None:
+    with pytest.raises(InputError, match="list"):
+        read_ids(ids, where="ids")
