@@ -100,7 +100,7 @@ def _plain(command: Any, known: frozenset[str]) -> Command:
     if not isinstance(command, tuple) or len(command) != 2:
         raise InputError(f"a batch holds a {type(command).__name__}", expected="commands (call, rows)")
     call, rows = command
-    if call not in known:
+    if not isinstance(call, str) or call not in known:
         raise InputError.unknown(call, known, where="batch", word="call")
     is_table = isinstance(rows, Mapping | pa.Table | pa.RecordBatch) or hasattr(rows, "columns")
     if call in ID_CALLS and not is_table:
