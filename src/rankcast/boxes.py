@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankcast.columns import Column, Floats, Rows
+from rankcast.columns import Bools, Column, Floats, Rows
 from rankcast.errors import InputError
 from rankcast.tables import Batch
 
@@ -51,8 +51,16 @@ def read(batch: Batch, over: Sequence[str], held: Boxes | None = None, *, where:
     return Boxes(lo, hi)
 
 
-def contains(boxes: Boxes, point: Floats) -> Rows:
-    """The boxes that contain a point (d,); an unknown coordinate (NaN) only if unbounded on both sides."""
+def inside(boxes: Boxes, point: Floats) -> Bools:
+    """Which intervals (n, d) contain the coordinates of a point (d,).
+
+    An unknown coordinate (NaN) lies only in an interval that is unbounded on both sides.
+    """
     free = np.isnan(point) & (boxes.lo == -np.inf) & (boxes.hi == np.inf)
-    inside = ((boxes.lo <= point) & (point <= boxes.hi)) | free
-    return np.flatnonzero(inside.all(axis=1)).astype(np.int32)
+    within: Bools = ((boxes.lo <= point) & (point <= boxes.hi)) | free
+    return within
+
+
+def contains(boxes: Boxes, point: Floats) -> Rows:
+    """The boxes that contain a point (d,), as `inside` says for each attribute."""
+    return np.flatnonzero(inside(boxes, point).all(axis=1)).astype(np.int32)

@@ -193,13 +193,8 @@ class Slots:
         """The external ids of rows (live, or released in this batch) as an Arrow array."""
         rows = np.ascontiguousarray(rows, dtype=np.int32)
         if self.kind != "str":
-            return pa.array(self._arrays["code"][rows], pa.int64())
-        offsets, data = strings.gather(self._keys(), rows)
-        if offsets[-1] < 2**31:
-            return pa.StringArray.from_buffers(
-                rows.size, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)
-            )
-        return pa.LargeStringArray.from_buffers(rows.size, pa.py_buffer(offsets), pa.py_buffer(data))
+            return arrow(integer_ids(self._arrays["code"][rows]))
+        return arrow(Ids("str", np.empty(0, np.int64), *strings.gather(self._keys(), rows)))
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The small state and the arrays; only between batches."""
@@ -300,7 +295,7 @@ class Slots:
 
     def _label(self, ids: Ids, rows: Rows) -> None:
         """Give order labels to fresh strings."""
-        by_text = pc.sort_indices(_arrow(ids)).to_numpy()
+        by_text = pc.sort_indices(arrow(ids)).to_numpy()
         merged = strings.merge(self._keys(), self._arrays["order"], rows[by_text])
         is_fresh = np.zeros(self.used, np.bool_)
         is_fresh[rows] = True
@@ -332,6 +327,16 @@ def select(ids: Ids, index: Any) -> Ids:
     return Ids("str", np.empty(0, np.int64), offsets, data)
 
 
+def arrow(ids: Ids) -> pa.Array:
+    """Ids as an Arrow array; strings over the same bytes."""
+    if ids.kind == "int":
+        return pa.array(ids.values, pa.int64())
+    small = ids.offsets[-1] < 2**31
+    offsets = np.ascontiguousarray(ids.offsets, np.int32 if small else np.int64)
+    strings_type = pa.StringArray if small else pa.LargeStringArray
+    return strings_type.from_buffers(ids.size, pa.py_buffer(offsets), pa.py_buffer(ids.data))
+
+
 def show(ids: Ids, row: int) -> str:
     """One id, for an error."""
     if ids.kind == "int":
@@ -343,9 +348,3 @@ def _integer_keys(codes: Ints) -> Keys:
     """Integers need no text: start and length take no memory."""
     start, length = np.broadcast_to(np.int64(0), codes.size), np.broadcast_to(np.int32(-1), codes.size)
     return Keys(codes, start, length, np.empty(0, np.uint8))
-
-
-def _arrow(ids: Ids) -> pa.Array:
-    """String ids as an Arrow array over the same bytes."""
-    buffers = (pa.py_buffer(np.ascontiguousarray(ids.offsets)), pa.py_buffer(ids.data))
-    return pa.LargeStringArray.from_buffers(ids.size, *buffers)
