@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ class ListEngine(Engine):
     results gives the current ones.
     """
 
+    takes_k: ClassVar[bool] = True  # whether subscriptions have a k: the engine's or their own
     _k: int
 
     # What a subclass provides
@@ -115,19 +116,20 @@ class ListEngine(Engine):
     # Their parts
 
     def _subscribe(self, rows: Any) -> Changes:
-        batch = self._read(rows, [ID, K, *self._columns()], "subscriptions")
+        batch = self._read(rows, self._known_columns(), "subscriptions")
         self._subscriptions.require_new(batch.ids, where="subscriptions")
-        fields = {"k": self._own_k(batch, None), **self._fields(batch, None)}
+        fields = {**self._own_k(batch, None), **self._fields(batch, None)}
         fresh = self._subscriptions.add(batch.ids)
         self._write(fresh, fields)
         self._entered(fresh)
         return deltas.entered(self._lists(fresh), self._subscriptions.place)
 
     def _amend(self, rows: Any) -> Changes:
-        columns = [ID, K, *(Column(c.name, c.kind, False, c.nullable) for c in self._columns())]
+        _, *others = self._known_columns()
+        columns = [ID, *(Column(c.name, c.kind, False, c.nullable) for c in others)]
         batch = self._read(rows, columns, "subscriptions")
         changed = self._subscriptions.require(batch.ids, where="subscriptions")
-        fields = {"k": self._own_k(batch, changed), **self._fields(batch, changed)}
+        fields = {**self._own_k(batch, changed), **self._fields(batch, changed)}
         changed = np.ascontiguousarray(changed)
         before = self._lists(changed)
         self._amending(changed)
@@ -149,11 +151,17 @@ class ListEngine(Engine):
         """Whether a new score of an item is told when a subscription is amended."""
         return True
 
-    def _own_k(self, batch: tables.Batch, rows: Rows | None) -> Ints:
-        """The k of each subscription, 0 for the engine's."""
+    def _known_columns(self) -> list[Column]:
+        """All columns of subscriptions, `id` first."""
+        return [ID, *([K] if self.takes_k else []), *self._columns()]
+
+    def _own_k(self, batch: tables.Batch, rows: Rows | None) -> dict[str, Ints]:
+        """The k of each subscription by slot column, 0 for the engine's."""
+        if not self.takes_k:
+            return {}
         if "k" in batch:
-            return np.asarray(batch["k"], np.int64)
-        return np.zeros(batch.size, np.int64) if rows is None else self._subscriptions["k"][rows]
+            return {"k": np.asarray(batch["k"], np.int64)}
+        return {"k": np.zeros(batch.size, np.int64) if rows is None else self._subscriptions["k"][rows]}
 
     def _k_of(self, rows: Rows) -> Ints:
         """How many items each subscription wants."""
@@ -174,6 +182,13 @@ class ListEngine(Engine):
         """The net change of several steps of one batch."""
         if len(steps) < 2:
             return steps[0] if steps else deltas.no_changes()
+        steps = [
+            step._replace(
+                subscription=_renewed(self._subscriptions, step.subscription),
+                item=_renewed(self._items, step.item),
+            )
+            for step in steps
+        ]
         touched = np.unique(np.concatenate([step.subscription for step in steps]))
         now = self._lists(touched[self._subscriptions["sequence"][touched] >= 0])
         return deltas.net(steps, now, self._subscriptions.place, updates=self._updates)
@@ -190,3 +205,14 @@ class ListEngine(Engine):
         """End a batch: rows that were released may be used again."""
         self._subscriptions.settle()
         self._items.settle()
+
+
+def _renewed(slots: Slots, rows: Rows) -> Rows:
+    """The same rows, but the live one for an id that went and came back within the batch."""
+    gone = slots["sequence"][rows] < 0
+    if not gone.any():
+        return rows
+    found = slots.find(tables.read_ids(slots.take(rows[gone]), where="ids"), where="ids")
+    renewed = rows.copy()
+    renewed[gone] = np.where(found >= 0, found, rows[gone])
+    return renewed
