@@ -4,6 +4,8 @@ Every update looks at every subscription. One whose range holds the object is af
 among its k best or now beats the k-th; its list is then computed again from the objects in its range.
 """
 
+# mypy: disallow-untyped-decorators=False
+
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -91,8 +93,8 @@ def _apply(
     """Apply updates one by one and recompute the lists they affect; returns how many those were."""
     x, y, label = objects
     affected, last = 0, lists.shape[1] - 1
-    for number in range(places.size):
-        place, where, mine = places[number], x[places[number]], label[places[number]]
+    for number, place in enumerate(places):
+        where, mine = x[place], label[place]
         better = min(y[place], values[number])
         marked = np.zeros(lo.size, np.bool_)
         for row in range(lo.size):
@@ -100,7 +102,7 @@ def _apply(
                 kth = lists[row, last]
                 marked[row] = kth < 0 or better < y[kth] or (better == y[kth] and mine <= label[kth])
         y[place] = values[number]
-        for row in np.flatnonzero(marked):
-            _recompute(objects, lo[row], hi[row], lists[row])
+        for changed in np.flatnonzero(marked):
+            _recompute(objects, lo[changed], hi[changed], lists[changed])
             affected += 1
     return affected

@@ -82,7 +82,7 @@ def steps(given: Commands) -> Iterator[tuple[str, Any]]:
     itself, with as few calls as that allows.
     """
     ids = given.boxes["id"]
-    borders = np.flatnonzero(np.r_[True, given.leaves[1:] | given.leaves[:-1], True])
+    borders = np.flatnonzero(np.r_[given.leaves.size > 0, given.leaves[1:] | given.leaves[:-1], True])
     for start, stop in itertools.pairwise(borders.tolist()):
         rows = given.target[start:stop]
         if given.leaves[start]:
