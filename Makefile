@@ -18,7 +18,7 @@ $(READY): requirements/dev.txt pyproject.toml
 	@touch $@
 
 warm: $(READY)  ## compile the kernels once, into Numba's cache
-	@$(BIN)/python -m rankcast.kernels
+	@$(BIN)/python -m rankcast.warm
 
 demo: warm  ## run the product's main job on a seeded stream; ends by itself
 	@$(BIN)/rankcast demo

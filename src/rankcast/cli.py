@@ -34,6 +34,7 @@ class Command(NamedTuple):
 
 
 COMMANDS: tuple[Command, ...] = (
+    Command("demo", "show an engine at work on a seeded stream", "rankcast.demo.commands"),
     Command("bench", "measure declared cases, report them, compare two runs", "rankcast.bench.commands"),
 )
 
@@ -51,7 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parsed = _parser(words).parse_args(words)
         run: Callable[[argparse.Namespace], int] = parsed.run
-        return run(parsed)
+        code = run(parsed)
+        sys.stdout.flush()
+        return code
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else 0
     except RankcastError as mistake:

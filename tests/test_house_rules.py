@@ -1,0 +1,127 @@
+"""The rules of the house that a linter does not know."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "rankcast"
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+# Imports point down only. A name that is not listed belongs to the ground, right above the kernels.
+LEVELS = {"kernels": 0, "indexes": 2, "engines": 3, "contract": 4, "state": 4, "network": 5, "spark": 5}
+LEVELS |= {"bench": 6, "demo": 6, "service": 6, "plot": 6, "warm": 6, "cli": 7}
+GROUND = 1
+
+by_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Every module that a file imports, wherever in the file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def level(module: str) -> int:
+    parts = module.split(".")
+    return LEVELS.get(parts[1], GROUND) if len(parts) > 1 else GROUND
+
+
+@by_module
+def test_imports_point_down_only(path: Path) -> None:
+    own = ".".join(("rankcast", *path.relative_to(SOURCE).with_suffix("").parts))
+    if own == "rankcast.__init__":  # names of all layers, for type checkers and on first use only
+        return
+    for name in imported(path):
+        if name.startswith("rankcast."):
+            same = name.split(".")[1] == own.split(".")[1]
+            assert same or level(name) < level(own) or level(name) == level(own) == GROUND, (
+                f"{own} imports {name}"
+            )
+
+
+@by_module
+def test_spark_stays_in_its_room(path: Path) -> None:
+    if "spark" not in path.relative_to(SOURCE).parts:
+        assert not [name for name in imported(path) if name.split(".")[0] in ("pyspark", "py4j")]
+
+
+@by_module
+def test_nothing_unpickles_evaluates_or_starts_a_shell(path: Path) -> None:
+    assert not [
+        name for name in imported(path) if name.split(".")[0] in ("pickle", "marshal", "shelve", "dill")
+    ]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            assert called not in ("eval", "exec", "os.system", "os.popen"), f"{path}: {called}"
+            for keyword in node.keywords:
+                value = isinstance(keyword.value, ast.Constant) and keyword.value.value
+                assert (keyword.arg, value) not in (("shell", True), ("allow_pickle", True)), (
+                    f"{path}: {called}"
+                )
+
+
+@by_module
+def test_a_newcomer_finds_the_way(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 450
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "kernels").glob("*.py")), ids=lambda path: path.name)
+def test_kernels_know_only_arrays(path: Path) -> None:
+    allowed = ("__future__", "math", "typing", "numpy", "numba", "rankcast.kernels")
+    for name in imported(path):
+        assert name.startswith(allowed), f"{path.name} imports {name}"
+
+
+def decorated(path: Path) -> Iterator[tuple[str, ast.expr]]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef):
+            yield from ((node.name, decorator) for decorator in node.decorator_list)
+
+
+@by_module
+def test_numba_flags_have_one_home(path: Path) -> None:
+    for name, decorator in decorated(path):
+        told = ast.unparse(decorator)
+        if "jit" in told or "vectorize" in told:
+            assert told in ("njit(**EXACT)", "njit(**PARALLEL)"), f"{path.name}: {name} has {told}"
+
+
+def tracked() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return [ROOT / name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
+
+
+def test_no_path_of_a_machine_and_no_package_index_is_written_down() -> None:
+    words = ["/" + "work/", "/" + "root/", "/" + "home/", "pypi" + ".org", "files.python" + "hosted"]
+    for path in tracked():
+        if path.suffix in (".py", ".md", ".toml", ".txt", ".jsonl", ".html", "") and path.name != "LICENSE":
+            text = path.read_text(errors="replace")
+            assert not [word for word in words if word in text], path
+
+
+def test_importing_is_light() -> None:
+    heavy = ("pyspark", "pandas", "numba", "pyarrow")
+    told = f"import sys, rankcast; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_public_name_is_there() -> None:
+    import rankcast
+
+    for name in rankcast.__all__:
+        assert getattr(rankcast, name) is not None
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = rankcast.no_such_name
