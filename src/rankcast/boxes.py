@@ -6,7 +6,7 @@ A null or an absent column is no bound; inside, that is an infinity.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,10 @@ class Boxes(NamedTuple):
 
     lo: Floats
     hi: Floats
+
+    def at(self, index: Any) -> Boxes:
+        """The boxes at the given places."""
+        return Boxes(self.lo[index], self.hi[index])
 
 
 def columns(over: Sequence[str]) -> list[Column]:
