@@ -1,0 +1,52 @@
+"""The code blocks of README and docs run, and print what they say they print."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "ARCHITECTURE.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)|^\[[^\]]+\]: (?!http)([^#\s]+)", re.MULTILINE)
+
+EXAMPLES = [
+    pytest.param(code, output, id=f"{page.name}-{place}")
+    for page in PAGES
+    for place, (code, output) in enumerate(BLOCK.findall(page.read_text()))
+]
+
+
+@pytest.mark.parametrize(("code", "output"), EXAMPLES)
+def test_an_example_prints_what_it_says(code: str, output: str) -> None:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "example", "exec"), {"__name__": "example"})  # noqa: S102
+    assert printed.getvalue() == output
+
+
+def test_the_readme_has_examples() -> None:
+    assert len(BLOCK.findall((ROOT / "README.md").read_text())) >= 2
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for inline, reference in LINK.findall(page.read_text()):
+        assert (page.parent / (inline or reference)).exists(), inline or reference
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_named_in_the_docs_exist(page: Path) -> None:
+    for name in re.findall(
+        r"`((?:engines|indexes|kernels|state|bench|contract|spark)/[\w/]+\.py|\w+\.py)`", page.read_text()
+    ):
+        assert list((ROOT / "src" / "rankcast").rglob(name.split("/")[-1])), f"{page.name} names {name}"
