@@ -14,6 +14,7 @@ Cost: linear in the size of the column, no Python loop over rows.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, NamedTuple
@@ -232,16 +233,27 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _read_time(data: pa.ChunkedArray, column: Column, where: str) -> Ints:
     array = _one_chunk(data)
+    if pa.types.is_null(array.type):
+        array = array.cast(pa.timestamp("ns"))
     if not (pa.types.is_timestamp(array.type) or pa.types.is_date(array.type)):
         raise _wrong_type(array.type, column, where)
     _refuse_nulls(array, column, where)
+    exact = _nanoseconds(array)
+    if exact is None:
+        row = bisect_left(range(len(array)), True, key=lambda last: _nanoseconds(array[: last + 1]) is None)
+        raise InputError(
+            "is too far away", where=where, column=column.name, row=row, expected="the years 1678 to 2261"
+        )
+    return exact
+
+
+def _nanoseconds(array: pa.Array) -> Ints | None:
+    """Timestamps or dates as nanoseconds since 1970, None if one of them is too far away."""
     zone = array.type.tz if pa.types.is_timestamp(array.type) else None
     try:
         exact = array.cast(pa.timestamp("ns", tz=zone))
-    except pa.ArrowInvalid as error:
-        raise InputError(
-            "has a time outside the years 1678 to 2261", where=where, column=column.name, row=0
-        ) from error
+    except pa.ArrowInvalid:
+        return None
     nanoseconds: Ints = exact.cast(pa.int64()).to_numpy(zero_copy_only=False)
     return nanoseconds
 
