@@ -1,0 +1,258 @@
+"""`GeoTextTopK`: the k best recent messages for a place and some words, kept current."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Self
+
+import numpy as np
+
+from rankcast import deltas, settings, tables
+from rankcast.columns import Column, Floats, Ints, Kind, Rows
+from rankcast.deltas import Changes, Lists
+from rankcast.engines import geotext_batches, geotext_places
+from rankcast.engines.base import ID, Part
+from rankcast.engines.brute_force import geotext as brute_force
+from rankcast.engines.brute_force.geotext import Interests, Messages
+from rankcast.engines.geotext_batches import Plan
+from rankcast.engines.lists import ListEngine
+from rankcast.errors import SettingError
+from rankcast.indexes.slots import Slots, select
+from rankcast.indexes.vectors import LiveTerms, Vectors
+from rankcast.vocabulary import TERMS, Vocabulary
+from rankcast.windows import TimeWindow, window_of
+
+METHODS = ("scan",)
+METHODS_LATER = ("igpt", "ciq")
+REFILLS = ("none",)
+REFILLS_LATER = ("cost-skyband", "skyband", "kmax")
+ALPHA = Column("alpha", required=False, nullable=True)
+TIME = Column("time", Kind.TIME)
+
+
+class GeoTextTopK(ListEngine):
+    """The k messages of a sliding window that suit each subscription's place and words best.
+
+    The score of a message is `alpha * (1 - distance / diagonal) + (1 - alpha) * cosine`, computed in this
+    order; the cosine is that of tf x idf vectors (see `rankcast.vocabulary`). A message without a common
+    term is never in a result. Equal scores: the newer message first (later time, then later arrival).
+
+    A message whose id was that of one that left takes its name over: if both are in a result before and
+    after one batch, that is an `update` (or nothing, if the score is the same).
+
+    Args:
+        bounds: `(xmin, ymin, xmax, ymax)`; places outside are refused. May be left out with "haversine".
+        k: how many messages a subscription wants, unless it says so itself.
+        alpha: how much the place counts against the words, in [0, 1], unless a subscription says so itself.
+        window: how many messages are kept, or for how long (a `timedelta`; messages then have a `time`).
+        metric: "euclidean", or "haversine" (x longitude, y latitude; the diagonal is then half the Earth's
+            circumference).
+        vocabulary: document frequencies; None: every idf is 1.
+        method: how subscriptions are found that a message may concern.
+        refill: what is kept beyond the k best, for when one of them expires.
+        extra: "forbid" or "ignore" columns that are not known.
+        tuning: none yet.
+
+    >>> engine = GeoTextTopK(bounds=(0, 0, 4, 3), k=1, window=2)
+    >>> engine.subscribe({"id": ["ann"], "x": [0], "y": [0], "terms": [["pizza"]]}).num_rows
+    0
+    >>> engine.publish({"id": [1, 2], "x": [0, 4], "y": [0, 3], "terms": [["pizza"], ["pizza"]]}).to_pylist()
+    [{'subscription': 'ann', 'op': 'enter', 'item': 1, 'score': 1.0, 'rank': 1}]
+    >>> changes = engine.publish({"id": [3], "x": [0], "y": [0], "terms": [["sushi"]]})
+    >>> changes.select(["op", "item", "score"]).to_pylist()
+    [{'op': 'leave', 'item': 1, 'score': None}, {'op': 'enter', 'item': 2, 'score': 0.5}]
+    """
+
+    variants = tuple({"method": method, "refill": refill} for method in METHODS for refill in REFILLS)
+    counters = ("expired", "late", "buffered", "cells_pruned", "groups_pruned", "verified", "reevaluations")
+
+    def __init__(
+        self,
+        *,
+        bounds: Sequence[float] | None = None,
+        k: int = 20,
+        alpha: float = 0.5,
+        window: int | timedelta = 1_000_000,
+        metric: str = "euclidean",
+        vocabulary: Vocabulary | None = None,
+        method: str = "scan",
+        refill: str = "none",
+        extra: str = "forbid",
+        tuning: Mapping[str, Any] | None = None,
+    ) -> None:
+        settings.one_of("metric", metric, geotext_places.METRICS)
+        self._space = geotext_places.space_of(bounds, metric)
+        self._k = settings.whole("k", k)
+        self._alpha = settings.number("alpha", alpha, low=0, high=1)
+        self._window = window_of(window)
+        self._method = settings.one_of("method", method, METHODS, later=METHODS_LATER)
+        self._refill = settings.one_of("refill", refill, REFILLS, later=REFILLS_LATER)
+        if vocabulary is not None and not isinstance(vocabulary, Vocabulary):
+            raise SettingError(
+                f"vocabulary is a {type(vocabulary).__name__}", expected="a Vocabulary or None"
+            )
+        super().__init__(
+            {
+                "bounds": list(self._space.bounds),
+                "k": k,
+                "alpha": self._alpha,
+                "window": _window_to_json(window),
+                "metric": metric,
+                "vocabulary": None if vocabulary is None else vocabulary.digest(),
+                "method": method,
+                "refill": refill,
+            },
+            extra=extra,
+            tuning=tuning,
+        )
+        place = {"x": np.float64, "y": np.float64}
+        self._slots = Slots({**place, "alpha": np.float64, "k": np.int64})
+        self._messages = Slots(place)
+        self._terms = LiveTerms(vocabulary or Vocabulary.empty())
+        self._interests, self._texts = Vectors(), Vectors()
+
+    # What the base asks for
+
+    @property
+    def _subscriptions(self) -> Slots:
+        return self._slots
+
+    @property
+    def _items(self) -> Slots:
+        return self._messages
+
+    def _parts(self) -> dict[str, Part]:
+        return {
+            "subscription": self._slots,
+            "message": self._messages,
+            "window": self._window,
+            "term": self._terms,
+            "interest": self._interests,
+            "text": self._texts,
+        }
+
+    @classmethod
+    def _configured(cls, configuration: dict[str, Any], **given: Any) -> Self:
+        window, digest = configuration["window"], configuration["vocabulary"]
+        if isinstance(window, dict):
+            configuration["window"] = timedelta(microseconds=window["microseconds"])
+        engine = cls(**{**configuration, "vocabulary": None}, **given)
+        engine._configuration["vocabulary"] = digest
+        return engine
+
+    def _columns(self) -> list[Column]:
+        return [*geotext_places.COLUMNS, TERMS, ALPHA]
+
+    def _fields(self, batch: tables.Batch, rows: Rows | None) -> dict[str, Any]:
+        fields: dict[str, Any] = self._space.read(batch, "subscriptions")
+        if "terms" in batch:
+            fields["terms"] = batch["terms"]
+        if "alpha" in batch:
+            geotext_places.refuse_outside(batch["alpha"], 0.0, 1.0, "alpha", "subscriptions")
+            fields["alpha"] = batch["alpha"]
+        elif rows is None:
+            fields["alpha"] = np.full(batch.size, np.nan)
+        return fields
+
+    def _write(self, rows: Rows, fields: Mapping[str, Any]) -> None:
+        super()._write(rows, {name: values for name, values in fields.items() if name != "terms"})
+        if "terms" in fields:
+            counts, entries = self._terms.acquire(fields["terms"])
+            self._terms.drop(self._interests.store(rows, counts, entries))
+
+    def _leaving(self, rows: Rows) -> None:
+        self._terms.drop(self._interests.clear(rows))
+
+    def _lists(self, rows: Rows) -> Lists:
+        items, scores = brute_force.top_k(self._interests_of(rows), self._all_messages(), self._space)
+        return deltas.gather_lists(rows, items, scores)
+
+    def _settle(self) -> None:
+        super()._settle()
+        self._terms.slots.settle()
+
+    # Messages
+
+    def _publish(self, rows: Any) -> Changes:
+        timed = isinstance(self._window, TimeWindow)
+        batch = self._read(rows, [ID, *geotext_places.COLUMNS, TERMS, *([TIME] if timed else [])], "messages")
+        places = self._space.read(batch, "messages")
+        time = batch["time"] if timed else np.zeros(batch.size, np.int64)
+        plan = geotext_batches.plan(batch.ids, time, self._window, self._messages)
+        live = self._slots.live()
+        before = self._lists(live)
+        self._move(batch, places, time, plan)
+        self._tally(batch.size, plan, live.size)
+        return deltas.difference(before, self._lists(live), self._slots.place)
+
+    def _move(self, batch: tables.Batch, places: Mapping[str, Floats], time: Ints, plan: Plan) -> None:
+        """Let messages come and go. References to terms are taken before any is given back."""
+        leaving = self._window.rows()[: plan.leaving].copy()
+        counts, entries = self._terms.acquire(batch["terms"], plan.staying)
+        self._terms.drop(self._texts.clear(leaving))
+        self._messages.release(leaving[~np.isin(leaving, plan.held)])
+        row, new = plan.held.copy(), plan.held < 0
+        row[new] = self._messages.add(select(batch.ids, plan.staying[new]))
+        for name, values in places.items():
+            self._messages[name][row] = values[plan.staying]
+        self._texts.store(row, counts, entries)
+        self._window.advance(plan.leaving, row, time[plan.staying])
+
+    def _tally(self, size: int, plan: Plan, live: int) -> None:
+        """Count a batch: the scan tries and verifies every pair, and evaluates every result anew."""
+        taken = size - plan.late
+        self._count["events"] += size
+        self._count["late"] += plan.late
+        self._count["expired"] += plan.leaving + taken - plan.staying.size
+        self._count["candidates"] += taken * live
+        self._count["verified"] += taken * live
+        self._count["reevaluations"] += live if taken else 0
+
+    # Explanation
+
+    def explain(self, subscription: Any, item: Any) -> dict[str, Any]:
+        """Why a message is or is not in a result: its score and what it is made of, rank, score to beat."""
+        mine = np.array([self._find_one(self._slots, subscription, "subscription")], np.int32)
+        row = self._find_one(self._messages, item, "item")
+        interests, messages = self._interests_of(mine), self._all_messages()
+        (similarity,) = brute_force.similarities(interests, messages, self._space)
+        order = brute_force.ranked(similarity)
+        at = int(np.flatnonzero(messages.row == row)[0])
+        place = np.flatnonzero(order == at)
+        k = int(interests.k[0])
+        rank = int(place[0]) + 1 if place.size else None
+        inside = rank is not None and rank <= k
+        common = np.intersect1d(interests.vectors.term, self._texts.entries(np.array([row], np.int32)).term)
+        kept_out = f"{k} messages are better" if rank else "no common term"
+        return {
+            "subscription": subscription,
+            "item": item,
+            "in_result": inside,
+            "score": float(similarity.score[at]),
+            "rank": rank,
+            "score_to_beat": float(similarity.score[order[k - 1]]) if order.size >= k else None,
+            "distance": float(similarity.distance[at]),
+            "cosine": float(similarity.cosine[at]),
+            "alpha": float(interests.alpha[0]),
+            "common_terms": sorted(self._terms.slots.take(common).to_pylist()),
+            "reason": "in the result" if inside else kept_out,
+        }
+
+    # Helpers
+
+    def _interests_of(self, rows: Rows) -> Interests:
+        own = self._slots["alpha"][rows]
+        alpha = np.where(np.isnan(own), self._alpha, own)
+        vectors = self._interests.entries(rows)
+        return Interests(self._slots["x"][rows], self._slots["y"][rows], alpha, self._k_of(rows), vectors)
+
+    def _all_messages(self) -> Messages:
+        rows = np.ascontiguousarray(self._window.rows()[::-1])
+        vectors = self._texts.entries(rows)
+        return Messages(rows, self._messages["x"][rows], self._messages["y"][rows], vectors)
+
+
+def _window_to_json(window: int | timedelta) -> int | dict[str, int]:
+    """The setting of a window as it stands in a snapshot."""
+    return {"microseconds": window // timedelta(microseconds=1)} if isinstance(window, timedelta) else window

@@ -1,0 +1,150 @@
+"""Texts inside an engine: live terms as rows, and a unit vector of weighted terms by row.
+
+`LiveTerms` gives every term in use a row and counts who refers to it: the vocabulary, messages,
+subscriptions. A term that nobody refers to any more is forgotten. `Vectors` keeps the terms and weights of
+messages or subscriptions, flat; the terms of one row are in code point order, so that whoever adds up along a
+vector does it in the same order, whatever came before.
+
+Memory: by what is live. Terms: as `Slots`, 16 bytes more; vectors: 12 bytes a row and 12 a term of it, times
+at most 2 for growth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.columns import Floats, Ints, Rows, Terms
+from rankcast.errors import SnapshotError
+from rankcast.indexes.slots import Slots, select
+from rankcast.vocabulary import Vocabulary, bags_of, inverse_frequency, positions, unit_weights
+
+
+class Entries(NamedTuple):
+    """Terms of several vectors, one vector behind the other: `owner` counts the vectors from 0."""
+
+    owner: Ints
+    term: Rows
+    weight: Floats
+
+
+class LiveTerms:
+    """Terms in use as rows, with their idf and the number of references to them."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._documents = vocabulary.documents
+        self.slots = Slots({"references": np.int64, "idf": np.float64})
+        known = self.slots.add(vocabulary.words)
+        self.slots["references"][known] = 1
+        self.slots["idf"][known] = vocabulary.idfs()
+
+    def acquire(self, terms: Terms, rows: Rows | None = None) -> tuple[Ints, Entries]:
+        """The vectors of texts (only those of `rows`, if given), with a reference to each of their terms.
+
+        Returns how many terms each vector has, and the vectors.
+        """
+        bags = bags_of(terms, rows)
+        found = self.slots.find(bags.words, where="terms")
+        new = np.flatnonzero(found < 0)
+        found[new] = self.slots.add(select(bags.words, new))
+        self.slots["references"][found[new]] = 0
+        self.slots["idf"][found[new]] = inverse_frequency(self._documents, 0)
+        self.slots["references"][found] += np.bincount(bags.word, minlength=found.size)
+        weight = unit_weights(bags, self.slots["idf"][found])
+        return bags.counts, Entries(bags.owner, found[bags.word], weight)
+
+    def drop(self, terms: Rows) -> None:
+        """Give references back, one for each time a term is named."""
+        named, times = np.unique(terms, return_counts=True)
+        self.slots["references"][named] -= times
+        self.slots.release(named[self.slots["references"][named] == 0])
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The terms and what is known of them."""
+        header, arrays = self.slots.state()
+        return {**header, "documents": self._documents}, arrays
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a state that `state` gave."""
+        self._documents = int(header["documents"])
+        self.slots.restore(header, arrays)
+        return self
+
+
+class Vectors:
+    """A vector of weighted terms by row; rows that have none are empty."""
+
+    def __init__(self) -> None:
+        self._begin: Ints = np.zeros(8, np.int64)
+        self._size: Rows = np.zeros(8, np.int32)
+        self._term: Rows = np.zeros(64, np.int32)
+        self._weight: Floats = np.zeros(64)
+        self._used = 0  # entries below this have been written since the last tidying
+
+    def store(self, rows: Rows, counts: Ints, entries: Entries) -> Rows:
+        """Give vectors to rows; returns the terms these had before. Cost: O(1) a term, amortised."""
+        if not rows.size:
+            return np.empty(0, np.int32)
+        self._make_rows(int(rows.max()) + 1)
+        before = self.clear(rows)
+        self._make_room(entries.term.size)
+        end = self._used + entries.term.size
+        self._term[self._used : end], self._weight[self._used : end] = entries.term, entries.weight
+        self._begin[rows] = self._used + np.cumsum(counts) - counts
+        self._size[rows] = counts
+        self._used = end
+        return before
+
+    def clear(self, rows: Rows) -> Rows:
+        """Empty some rows; returns the terms they had."""
+        terms = self.entries(rows).term
+        self._size[rows] = 0
+        return terms
+
+    def entries(self, rows: Rows) -> Entries:
+        """The vectors of some rows, in that order."""
+        sizes = self._size[rows].astype(np.int64)
+        place = positions(self._begin[rows], sizes)
+        return Entries(np.repeat(np.arange(sizes.size), sizes), self._term[place], self._weight[place])
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """How much is used, and the arrays."""
+        return {"used": self._used}, {
+            "begin": self._begin,
+            "size": self._size,
+            "term": self._term,
+            "weight": self._weight,
+        }
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a state that `state` gave."""
+        begin, size, term, weight = (arrays[name] for name in ("begin", "size", "term", "weight"))
+        used = int(header["used"])
+        fits = [array.dtype for array in (begin, size, term, weight)] == ["i8", "i4", "i4", "f8"]
+        fits &= begin.shape == size.shape == (begin.size,) and term.shape == weight.shape == (term.size,)
+        if not fits or not 0 <= used <= term.size or (begin + size)[size > 0].max(initial=0) > used:
+            raise SnapshotError("the arrays of vectors do not fit together")
+        self._begin, self._size, self._term, self._weight, self._used = begin, size, term, weight, used
+        return self
+
+    def _make_rows(self, rows: int) -> None:
+        """Let there be so many rows."""
+        if rows > self._begin.size:
+            more = max(rows, 2 * self._begin.size) - self._begin.size
+            self._begin = np.concatenate([self._begin, np.zeros(more, np.int64)])
+            self._size = np.concatenate([self._size, np.zeros(more, np.int32)])
+
+    def _make_room(self, entries: int) -> None:
+        """Room for so many more entries: if there is none, move what is held to the front of new arrays."""
+        if self._used + entries <= self._term.size:
+            return
+        held = np.flatnonzero(self._size).astype(np.int32)
+        kept, sizes = self.entries(held), self._size[held].astype(np.int64)
+        self._used = kept.term.size
+        self._begin[held] = np.cumsum(sizes) - sizes
+        capacity = 2 * (self._used + entries)
+        self._term, self._weight = np.zeros(capacity, np.int32), np.zeros(capacity)
+        self._term[: self._used], self._weight[: self._used] = kept.term, kept.weight

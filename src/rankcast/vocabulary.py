@@ -1,0 +1,160 @@
+"""Terms, how many documents have them, and unit vectors of weighted terms.
+
+A text is a bag of terms. The weight of a term in it is tf x idf, with idf = ln((1 + N) / (1 + df)) + 1 for N
+documents of which df have the term (scikit-learn's default formula), and vectors have unit length. No term is
+unknown: what no document has has df 0 and counts. Without documents every idf is 1.
+
+Weights order results, so they are computed in one way only, which does not depend on what came before: the
+terms of a text in code point order; tf times idf; the root of the sum of the squares, added from the
+first term to the last; each product divided by that root.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rankcast import tables
+from rankcast.columns import Column, Floats, Ids, Ints, Kind, Rows, Terms
+from rankcast.errors import InputError
+
+TERMS = Column("terms", Kind.TERMS)
+
+
+class Bags(NamedTuple):
+    """Texts as bags of terms, one behind the other.
+
+    `words` are the distinct terms of all of them, in code point order; text i has `counts[i]` distinct terms.
+    Per term of a text: `owner` (which text), `word` (place in `words`, rising within a text), `frequency`.
+    """
+
+    words: Ids
+    counts: Ints
+    owner: Ints
+    word: Ints
+    frequency: Ints
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Vocabulary:
+    """Document frequencies of terms; made by `fit`, never changed afterwards.
+
+    Without a vocabulary, or with `Vocabulary.fit` of no documents, every idf is 1.
+
+    >>> vocabulary = Vocabulary.fit({"terms": [["pizza", "pizza", "wine"], ["pizza"], ["sushi"]]})
+    >>> vocabulary
+    Vocabulary(terms=3, documents=3)
+    >>> round(vocabulary.idf("pizza"), 4), round(vocabulary.idf("ramen"), 4)
+    (1.2877, 2.3863)
+    """
+
+    words: Ids  # distinct, in code point order
+    frequency: Ints  # documents that have each
+    documents: int
+
+    @classmethod
+    def fit(cls, rows: Any) -> Vocabulary:
+        """Count in how many rows each term of the column `terms` is; other columns are ignored.
+
+        Cost: O(n log n) for n terms in all rows.
+        """
+        batch = tables.read(rows, [TERMS], where="documents", extra="ignore")
+        bags = bags_of(batch["terms"])
+        frequency = np.bincount(bags.word, minlength=bags.words.size).astype(np.int64)
+        frequency.setflags(write=False)
+        return cls(bags.words, frequency, batch.size)
+
+    @classmethod
+    def empty(cls) -> Vocabulary:
+        """No documents: every idf is 1."""
+        return cls(_ids_of(pa.array([], pa.large_string())), np.empty(0, np.int64), 0)
+
+    def __repr__(self) -> str:
+        return f"Vocabulary(terms={self.size}, documents={self.documents})"
+
+    @property
+    def size(self) -> int:
+        """How many distinct terms the documents have."""
+        return self.words.size
+
+    def idf(self, term: str) -> float:
+        """The inverse document frequency of a term, seen or not. Cost: O(log size)."""
+        if not isinstance(term, str):
+            raise InputError(f"term is {term!r}", expected="a string")
+        offsets, data = self.words.offsets, self.words.data
+        key = term.encode()
+        at = bisect_left(range(self.size), key, key=lambda i: data[offsets[i] : offsets[i + 1]].tobytes())
+        found = at < self.size and data[offsets[at] : offsets[at + 1]].tobytes() == key
+        return inverse_frequency(self.documents, int(self.frequency[at]) if found else 0)
+
+    def idfs(self) -> Floats:
+        """The inverse document frequency of each of `words`; the same bits as `idf`."""
+        counts, place = np.unique(self.frequency, return_inverse=True)
+        return np.array([inverse_frequency(self.documents, int(count)) for count in counts])[place]
+
+    def digest(self) -> str:
+        """A checksum of terms and frequencies: equal for equal vocabularies."""
+        told = hashlib.blake2b(str(self.documents).encode(), digest_size=16)
+        for part in (self.words.offsets, self.words.data, self.frequency):
+            told.update(np.ascontiguousarray(part).data)
+        return told.hexdigest()
+
+
+def inverse_frequency(documents: int, frequency: int) -> float:
+    """The idf of a term that `frequency` of `documents` have."""
+    return math.log((1 + documents) / (1 + frequency)) + 1.0
+
+
+def bags_of(terms: Terms, rows: Rows | None = None) -> Bags:
+    """The texts of a column (only those of `rows`, in that order, if given) as bags. Cost: O(n log n)."""
+    counts = np.diff(terms.starts)
+    words = _arrow_of(terms.words)
+    if rows is not None:
+        words = words.take(pa.array(positions(terms.starts[rows], counts[rows])))
+        counts = counts[rows]
+    encoded = words.dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    rank = np.empty(order.size, np.int64)
+    rank[order] = np.arange(order.size)
+    place = rank[encoded.indices.to_numpy()]
+    width = max(order.size, 1)
+    pairs, frequency = np.unique(
+        np.repeat(np.arange(counts.size), counts) * width + place, return_counts=True
+    )
+    owner, word = np.divmod(pairs, width)
+    distinct = np.bincount(owner, minlength=counts.size)
+    return Bags(_ids_of(encoded.dictionary.take(pa.array(order))), distinct, owner, word, frequency)
+
+
+def unit_weights(bags: Bags, idf: Floats) -> Floats:
+    """The weight of each term of each text, given the idf of each of `bags.words`; see the module's head.
+
+    `bincount` adds one after the other in the order given.
+    """
+    weight: Floats = bags.frequency * idf[bags.word]
+    norm = np.sqrt(np.bincount(bags.owner, weight * weight, minlength=bags.counts.size))
+    return weight / norm[bags.owner]
+
+
+def positions(starts: Ints, counts: Ints) -> Ints:
+    """The places of `counts[i]` entries from `starts[i]` on, for each i, one behind the other."""
+    before = np.cumsum(counts) - counts
+    return np.repeat(starts - before, counts) + np.arange(counts.sum())
+
+
+def _arrow_of(words: Ids) -> pa.Array:
+    """Strings as an Arrow array over the same bytes."""
+    buffers = (pa.py_buffer(np.ascontiguousarray(words.offsets)), pa.py_buffer(words.data))
+    return pa.LargeStringArray.from_buffers(words.size, *buffers)
+
+
+def _ids_of(words: pa.Array) -> Ids:
+    """An Arrow array of strings as its bytes."""
+    return tables.read_ids(words.cast(pa.large_string()), where="terms")

@@ -1,0 +1,156 @@
+"""Windows over a stream of messages: which messages leave, when, and in what order.
+
+A window is a queue of message rows in the order in which they will leave: by time, equal times by arrival.
+Those that leave are always its first ones. The newest is its last one and never leaves, because a time window
+keeps what is older than the newest by less than its span. Messages of a count window all have time 0, so
+there the order is that of arrival.
+
+A batch is planned before it is applied: `departures` says for every message the arrival that pushes it out,
+without changing anything, and `advance` then moves the window to the end of the batch. No loop over rows.
+
+Cost: O(m log w) to plan m arrivals in a window of w; `advance` moves what leaves, what comes, and the held
+messages that are newer than the oldest arrival (none if messages come in order of time).
+Memory: 12 bytes a message, times at most 2 of what is held at once at the end of a batch.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast import settings
+from rankcast.columns import Ints, Rows
+from rankcast.errors import SettingError, SnapshotError
+
+EARLIEST, LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Departures(NamedTuple):
+    """When messages leave, as the place in the batch of the arrival that pushes them out.
+
+    `held` is for the first so many of the queue, exactly those that leave in this batch. `arriving` is for
+    each arrival: a place beyond the batch means that it stays, one not after its own that it came too late.
+    """
+
+    held: Ints
+    arriving: Ints
+
+
+class Window(ABC):
+    """A queue of rows in the order of leaving; subclasses say when they leave."""
+
+    def __init__(self) -> None:
+        self._row: Rows = np.zeros(8, np.int32)
+        self._time: Ints = np.zeros(8, np.int64)
+        self._first = self._end = 0
+
+    def __len__(self) -> int:
+        return self._end - self._first
+
+    @abstractmethod
+    def departures(self, times: Ints) -> Departures:
+        """Plan a batch of arrivals with these times, in order; changes nothing."""
+
+    def rows(self) -> Rows:
+        """The rows in the window in the order in which they will leave; valid until `advance`."""
+        return self._row[self._first : self._end]
+
+    def times(self) -> Ints:
+        """Their times; valid until `advance`."""
+        return self._time[self._first : self._end]
+
+    def advance(self, leaving: int, rows: Rows, times: Ints) -> None:
+        """Let the first `leaving` go, and take in the rows that came and stay, in order of arrival."""
+        self._first += leaving
+        if not rows.size:
+            return
+        self._make_room(rows.size)
+        overtaken = self._first + int(np.searchsorted(self.times(), times.min(), side="right"))
+        end = self._end + rows.size
+        late_times = np.concatenate([self._time[overtaken : self._end], times])
+        late_rows = np.concatenate([self._row[overtaken : self._end], rows])
+        order = np.argsort(late_times, kind="stable")
+        self._time[overtaken:end], self._row[overtaken:end] = late_times[order], late_rows[order]
+        self._end = end
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The ends of the queue and its arrays."""
+        return {"first": self._first, "end": self._end}, {"row": self._row, "time": self._time}
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a state that `state` gave."""
+        first, end = int(header["first"]), int(header["end"])
+        row, time = arrays["row"], arrays["time"]
+        fits = row.dtype == np.int32 and time.dtype == np.int64 and row.shape == time.shape == (row.size,)
+        if not fits or not 0 <= first <= end <= row.size:
+            raise SnapshotError("the arrays of the window do not fit together")
+        self._first, self._end, self._row, self._time = first, end, row, time
+        return self
+
+    def _make_room(self, size: int) -> None:
+        """Room for `size` more at the end: move the queue to the front of arrays of twice what it needs."""
+        if self._end + size <= self._row.size:
+            return
+        held = len(self)
+        row, time = np.zeros(2 * (held + size), np.int32), np.zeros(2 * (held + size), np.int64)
+        row[:held], time[:held] = self.rows(), self.times()
+        self._row, self._time, self._first, self._end = row, time, 0, held
+
+
+class CountWindow(Window):
+    """The last `count` messages."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count = count
+
+    def departures(self, times: Ints) -> Departures:
+        """The arrival `count` after a message pushes it out; nothing is ever late."""
+        room = self.count - len(self)
+        leaving = min(len(self), max(0, times.size - room))
+        return Departures(np.arange(leaving) + room, np.arange(times.size) + self.count)
+
+
+class TimeWindow(Window):
+    """The messages with `newest - span < time <= newest`; times and span are nanoseconds.
+
+    A message is too late if its time is out of the window as it was before its arrival.
+    """
+
+    def __init__(self, span: int) -> None:
+        super().__init__()
+        self.span = span
+
+    def departures(self, times: Ints) -> Departures:
+        """A message goes with the first arrival that brings the newest time to its own plus the span."""
+        if not times.size:
+            return Departures(np.empty(0, np.int64), np.empty(0, np.int64))
+        newest = self._time[self._end - 1] if len(self) else EARLIEST
+        clock = np.maximum(np.maximum.accumulate(times), newest)
+        oldest = int(clock[-1]) - self.span
+        leaving = int(np.searchsorted(self.times(), oldest, side="right")) if oldest >= EARLIEST else 0
+        return Departures(self._gone(self.times()[:leaving], clock), self._gone(times, clock))
+
+    def _gone(self, times: Ints, clock: Ints) -> Ints:
+        """The first place at which the clock reaches time + span; a sum beyond all times is never reached."""
+        reachable = times <= LATEST - self.span
+        place = np.searchsorted(clock, np.where(reachable, times, 0) + self.span, side="left")
+        return np.where(reachable, place, clock.size)
+
+
+def window_of(setting: object) -> Window:
+    """The empty window that a setting describes: a count of messages or a `timedelta`."""
+    if not isinstance(setting, timedelta):
+        if isinstance(setting, bool) or not isinstance(setting, int):
+            raise SettingError(f"window is {setting!r}", expected="a count of messages or a timedelta")
+        return CountWindow(settings.whole("window", setting))
+    span = setting // _MICROSECOND * 1000
+    if not 0 < span <= LATEST:
+        raise SettingError(f"window is {setting}", expected="a timedelta above 0 and below 292 years")
+    return TimeWindow(span)
