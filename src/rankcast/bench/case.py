@@ -51,7 +51,9 @@ class Contender:
         prepare: called before each repetition, outside the clock: an engine loaded anew, or the next slice.
         work: units of work in one run, if fewer than the trial's (a slow contender may do a prefix).
         runs: repetitions, if fewer than the case's.
-        counters: named numbers taken after the last repetition from what `prepare` gave and the answer.
+        stats: reads running totals from what `prepare` gave; what a run adds to them becomes counters, a unit
+            of work (loading does not count, and a paper's calls per event stand beside ours).
+        counters: further named numbers, from what `prepare` gave and the answer of the last repetition.
         bytes: size of the state after the last repetition.
         peak: measure the peak of resident memory in one more repetition, outside the clock.
         paper: what the paper reports, by the name of a counter, or of `seconds`, `rate`, `ratio`, `bytes`.
@@ -62,6 +64,7 @@ class Contender:
     prepare: Callable[[], Any] = _nothing
     work: int | None = None
     runs: int | None = None
+    stats: Callable[[Any], Mapping[str, Any]] | None = None
     counters: Callable[[Any, Any], Mapping[str, float]] | None = None
     bytes: Callable[[Any], int] | None = None
     peak: bool = False

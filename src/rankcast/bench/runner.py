@@ -32,6 +32,7 @@ class _Clock:
         self.contender = contender
         self.seconds: list[float] = []
         self.compiling: list[float] = []
+        self.before: dict[str, float] = {}
         self.state: Any = None
         self.answer: Any = None
 
@@ -39,6 +40,7 @@ class _Clock:
         """Prepare outside the clock, run inside it."""
         self.state = self.answer = None
         self.state = self.contender.prepare()
+        self.before = self.totals()
         gc.collect()
         gc.disable()
         listener = TimingListener()  # type: ignore[no-untyped-call]
@@ -50,6 +52,17 @@ class _Clock:
         finally:
             gc.enable()
         self.compiling.append(listener.duration if listener.done else 0.0)
+
+    def totals(self) -> dict[str, float]:
+        """Read the running totals; what is no number is left out."""
+        told = self.contender.stats(self.state) if self.contender.stats else {}
+        return {name: value for name, value in told.items() if isinstance(value, int | float)}
+
+    def counters(self, work: int) -> dict[str, float]:
+        """Give what the last run added to the totals, a unit of work, and the further counters."""
+        grown = {name: (value - self.before[name]) / work for name, value in self.totals().items()}
+        further = self.contender.counters(self.state, self.answer) if self.contender.counters else {}
+        return {name: _plain(value) for name, value in {**grown, **further}.items()}
 
     def peak(self) -> int | None:
         """Give the growth of resident memory at its peak over one more, untimed repetition."""
@@ -115,15 +128,15 @@ def _repeat(clocks: list[_Clock], runs: int, tell: Watcher) -> None:
 def _measurement(clock: _Clock, clocks: list[_Clock], trial: Trial) -> Measurement:
     """Gather what one contender did."""
     contender = clock.contender
-    counted = contender.counters(clock.state, clock.answer) if contender.counters else {}
+    work = contender.work or trial.work
     return Measurement(
         name=contender.name,
-        work=contender.work or trial.work,
+        work=work,
         seconds=clock.seconds[1:],
         first_seconds=clock.seconds[0],
         compile_seconds=clock.compiling[0],
         compile_seconds_timed=sum(clock.compiling[1:]),
-        counters={name: _plain(value) for name, value in counted.items()},
+        counters=clock.counters(work),
         ratio=_ratio(clock, clocks, trial),
         bytes=int(contender.bytes(clock.state)) if contender.bytes else None,
         peak_bytes=clock.peak() if contender.peak else None,

@@ -32,6 +32,7 @@ class ThresholdScan:
     """Keeps the k best of every subscription current; `publish` takes updates of y of known objects.
 
     Attributes:
+        affected: subscriptions affected so far, each once an event.
         lists: a row a subscription: places in the order of x, best first, -1 where there is none.
     """
 
@@ -42,13 +43,15 @@ class ThresholdScan:
         self._objects = Objects(
             objects["x"][order], objects["y"][order], objects["id"][order].astype(np.int64)
         )
+        self.affected = 0
         self._ends = subscriptions["x_lo"], subscriptions["x_hi"]
         self.lists = np.full((len(subscriptions["id"]), k), -1, np.int32)
         _fill(self._objects, *self._ends, self.lists)
 
-    def publish(self, events: Columns) -> int:
-        """Apply updates in order; returns how many subscriptions were affected, each once an event."""
-        return int(_apply(self._objects, *self._ends, self.lists, self._place[events["id"]], events["y"]))
+    def publish(self, events: Columns) -> None:
+        """Apply updates in order."""
+        places = self._place[events["id"]]
+        self.affected += int(_apply(self._objects, *self._ends, self.lists, places, events["y"]))
 
     def items(self, row: int) -> list[int]:
         """The ids in one list, best first."""
@@ -94,6 +97,8 @@ def _apply(
     x, y, label = objects
     affected, last = 0, lists.shape[1] - 1
     for number, place in enumerate(places):
+        if values[number] == y[place]:
+            continue
         where, mine = x[place], label[place]
         better = min(y[place], values[number])
         marked = np.zeros(lo.size, np.bool_)
