@@ -12,14 +12,16 @@ from rankcast._version import __version__
 from rankcast.errors import InputError, RankcastError, SettingError, SnapshotError
 
 if TYPE_CHECKING:
-    from rankcast import scoring
     from rankcast.engines.covering import CoveringTable, maxima
     from rankcast.engines.geotext import GeoTextTopK
     from rankcast.engines.matching import RankedMatcher
-    from rankcast.engines.moving import MovingSkyline, MovingTopK
+    from rankcast.engines.moving_skyline import MovingSkyline
+    from rankcast.engines.moving_topk import MovingTopK
     from rankcast.engines.range_topk import RangeTopK
     from rankcast.subscriber import SubscriberList
     from rankcast.vocabulary import Vocabulary
+
+    from . import scoring
 
 __all__ = [
     "CoveringTable",
@@ -42,8 +44,8 @@ __all__ = [
 _HOMES = {
     "CoveringTable": "rankcast.engines.covering",
     "GeoTextTopK": "rankcast.engines.geotext",
-    "MovingSkyline": "rankcast.engines.moving",
-    "MovingTopK": "rankcast.engines.moving",
+    "MovingSkyline": "rankcast.engines.moving_skyline",
+    "MovingTopK": "rankcast.engines.moving_topk",
     "RangeTopK": "rankcast.engines.range_topk",
     "RankedMatcher": "rankcast.engines.matching",
     "SubscriberList": "rankcast.subscriber",

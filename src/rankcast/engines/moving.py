@@ -1,0 +1,244 @@
+"""What engines with moving queries share: objects that come and go, queries that move.
+
+A subscription is a query at a place; its result depends on the place and on all objects. A subclass says how
+objects are scored from a place (`_scores`) and which of them are the result (`_result`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rankcast import deltas, settings, tables
+from rankcast.columns import Column, Floats, Ids, Rows
+from rankcast.deltas import Changes, Lists
+from rankcast.engines.base import ID, Engine, Part
+from rankcast.engines.brute_force.moving import Objects, distances_to
+from rankcast.engines.lists import ListEngine
+from rankcast.engines.moving_places import PLACE, check_globe, unscored
+from rankcast.errors import InputError
+from rankcast.indexes.slots import Slots, keys_of, select, show
+from rankcast.kernels import hashing
+
+METRICS = ("euclidean", "manhattan", "haversine")
+METRICS_LATER = ("network",)
+METHODS = ("scan",)
+
+
+def names_of(over: str | Sequence[str]) -> list[str]:
+    """The setting `over`: attributes of objects, or none."""
+    return settings.attributes("over", over, least=0, reserved=("id", "x", "y"))
+
+
+class MovingEngine(ListEngine):
+    """The common ground of `MovingTopK` and `MovingSkyline`.
+
+    Invariant: every live object has a finite score from the place of every live subscription.
+    """
+
+    calls = (*Engine.calls, "upsert", "remove")
+    counters = ("recomputed", "nodes_accessed")
+    variants = tuple({"method": method} for method in METHODS)
+    scores_move = True
+
+    def __init__(
+        self,
+        configuration: dict[str, Any],
+        *,
+        over: list[str],
+        metric: str,
+        method: str,
+        extra: str,
+        tuning: Mapping[str, Any] | None,
+    ) -> None:
+        self._over = over
+        self._metric = settings.one_of("metric", metric, METRICS, later=METRICS_LATER)
+        self._method = settings.one_of("method", method, METHODS)
+        shared = {"over": self._over, "metric": self._metric, "method": self._method}
+        super().__init__({**shared, **configuration}, extra=extra, tuning=tuning)
+        place = {"x": np.float64, "y": np.float64}
+        self._slots = Slots({**place, "k": np.int64} if self.takes_k else place)
+        self._objects = Slots({**place, "attributes": (np.float64, len(self._over))}, ordered=True)
+
+    # What a subclass provides
+
+    @abstractmethod
+    def _scores(self, x: float, y: float, objects: Objects) -> Floats:
+        """The scores of objects from a place."""
+
+    @abstractmethod
+    def _result(self, row: int, objects: Objects) -> tuple[Rows, Floats]:
+        """The result of a subscription: places among all objects, best first, and their scores."""
+
+    def _check_attributes(self, attributes: Floats) -> None:
+        """Refuse attributes (n, d) of objects for which there is no score anywhere."""
+
+    # What the base asks for
+
+    @property
+    def _subscriptions(self) -> Slots:
+        return self._slots
+
+    @property
+    def _items(self) -> Slots:
+        return self._objects
+
+    @property
+    def _updates(self) -> bool:
+        return False
+
+    def _parts(self) -> dict[str, Part]:
+        return {"subscription": self._slots, "object": self._objects}
+
+    def _columns(self) -> list[Column]:
+        return PLACE
+
+    def _fields(self, batch: tables.Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
+        place = {name: batch[name] if name in batch else self._slots[name][rows] for name in ("x", "y")}
+        self._check_places(place["x"], place["y"], "subscriptions")
+        return place
+
+    def _entered(self, rows: Rows) -> None:
+        self._count_recomputed(rows.size)
+
+    def _amended(self, rows: Rows) -> None:
+        self._count_recomputed(rows.size)
+
+    def _lists(self, rows: Rows) -> Lists:
+        objects = self._all_objects()
+        found = [self._result(row, objects) for row in rows]
+        items = [objects.row[places] for places, _ in found]
+        return deltas.gather_lists(rows, items, [scores for _, scores in found])
+
+    def _publish(self, rows: Any) -> Changes:
+        batch = self._read(rows, [ID, *PLACE], "events")
+        row = self._known(batch.ids)
+        self._check_places(batch["x"], batch["y"], "events")
+        moved, from_end = np.unique(row[::-1], return_index=True)
+        last = batch.size - 1 - from_end
+        before = self._lists(moved)
+        self._write(moved, {name: batch[name][last] for name in ("x", "y")})
+        self._count["events"] += batch.size
+        self._count_recomputed(moved.size)
+        return deltas.difference(before, self._lists(moved), self._slots.place, updates=False)
+
+    # Objects
+
+    def upsert(self, rows: Any) -> pa.Table:
+        """Insert objects, or replace those that are there; returns the changes of results.
+
+        Rows need `id`, `x`, `y` and every attribute. Of rows with the same id the last one holds.
+        """
+        return self._answer(self._upsert(rows))
+
+    def remove(self, ids: Any) -> pa.Table:
+        """Remove objects; returns the changes of results."""
+        return self._answer(self._remove(ids))
+
+    def _upsert(self, rows: Any) -> Changes:
+        batch = self._read(rows, [ID, *PLACE, *map(Column, self._over)], "objects")
+        row = self._objects.find(batch.ids, where="objects")
+        attributes = np.empty((batch.size, len(self._over)))
+        for place, name in enumerate(self._over):
+            attributes[:, place] = batch[name]
+        self._check_objects(batch.ids, batch["x"], batch["y"], attributes)
+        live = self._slots.live()
+        before = self._lists(live)
+        number, first = hashing.distinct(keys_of(batch.ids))
+        last = np.empty(first.size, np.int64)
+        last[number] = np.arange(batch.size)
+        row = row[first]
+        new = row < 0
+        row[new] = self._objects.add(select(batch.ids, first[new]))
+        for name, values in (("x", batch["x"]), ("y", batch["y"]), ("attributes", attributes)):
+            self._objects[name][row] = values[last]
+        return self._changed(live, before)
+
+    def _remove(self, ids: Any) -> Changes:
+        gone = self._objects.require(self._ids(ids), where="ids")
+        live = self._slots.live()
+        before = self._lists(live)
+        self._objects.release(gone)
+        return self._changed(live, before)
+
+    def _changed(self, live: Rows, before: Lists) -> Changes:
+        """The changes that other objects cause; here a new score is told."""
+        self._count_recomputed(live.size)
+        return deltas.difference(before, self._lists(live), self._slots.place)
+
+    # Checks
+
+    def _known(self, ids: Ids) -> Rows:
+        """The rows of live subscriptions, which may come several times."""
+        row = self._slots.find(ids, where="events")
+        if (row < 0).any():
+            first = int(np.argmax(row < 0))
+            raise InputError(
+                f"is {show(ids, first)}, which is not known",
+                where="events",
+                column="id",
+                row=first,
+                expected="a live subscription",
+            )
+        return row
+
+    def _check_places(self, x: Floats, y: Floats, where: str) -> None:
+        """Refuse places of queries from which an object has no finite score."""
+        if self._metric == "haversine":
+            check_globe(x, y, where)
+        objects = self._all_objects()
+        for row, place in enumerate(zip(x, y, strict=True)):
+            odd = np.flatnonzero(~np.isfinite(self._scores(*place, objects)))
+            if odd.size:
+                item = self._objects.take(objects.row[odd[:1]])[0].as_py()
+                raise unscored(f"object {item!r} from here", where, row)
+
+    def _check_objects(self, ids: Ids, x: Floats, y: Floats, attributes: Floats) -> None:
+        """Refuse objects that have no finite score from the place of a query."""
+        if self._metric == "haversine":
+            check_globe(x, y, "objects")
+        self._check_attributes(attributes)
+        objects = Objects(np.arange(x.size, dtype=np.int32), x.copy(), y.copy(), attributes)
+        for subscription in self._slots.live():
+            odd = np.flatnonzero(~np.isfinite(self._scores(*self._place(subscription), objects)))
+            if odd.size:
+                query = self._slots.take([subscription])[0].as_py()
+                raise unscored(f"object {show(ids, odd[0])} from subscription {query!r}", "objects", odd[0])
+
+    # Helpers
+
+    def _place(self, row: int) -> tuple[float, float]:
+        return float(self._slots["x"][row]), float(self._slots["y"][row])
+
+    def _all_objects(self) -> Objects:
+        """The live objects by id, so that a score is always asked for in the same order."""
+        live = np.flatnonzero(self._objects["sequence"][: self._objects.used] >= 0).astype(np.int32)
+        live = live[np.argsort(self._objects.label[live])]
+        return Objects(live, *(self._objects[name][live] for name in ("x", "y", "attributes")))
+
+    def _distances(self, x: float, y: float, objects: Objects) -> Floats:
+        return distances_to(objects, x, y, self._metric)
+
+    def _circles(self, rows: Rows, members: Sequence[Rows]) -> pa.Table:
+        """Zones of radius 0: nothing is known beyond the place itself."""
+        ends = np.cumsum([0, *(len(each) for each in members)])
+        joined = np.concatenate([*members, np.empty(0, np.int32)])
+        return pa.table(
+            {
+                "subscription": self._slots.take(rows),
+                "x": self._slots["x"][rows],
+                "y": self._slots["y"][rows],
+                "radius": np.zeros(rows.size),
+                "members": pa.ListArray.from_arrays(pa.array(ends, pa.int32()), self._objects.take(joined)),
+            }
+        )
+
+    def _count_recomputed(self, size: int) -> None:
+        """Results that were computed anew, each from all objects."""
+        self._count["recomputed"] += size
+        self._count["candidates"] += size * len(self._objects)
