@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from rankcast.bench.case import Case, declared
 from rankcast.errors import InputError
 
-FAMILIES: tuple[str, ...] = ("tables", "range_topk", "covering", "matching", "geotext")
+FAMILIES: tuple[str, ...] = ("tables", "range_topk", "covering", "matching", "geotext", "moving")
 
 
 def load() -> Mapping[str, Case]:
