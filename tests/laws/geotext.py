@@ -1,0 +1,242 @@
+"""Workloads and a plain model of `GeoTextTopK`, written from the contract."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from hypothesis import strategies as st
+
+from rankcast import GeoTextTopK, Vocabulary
+from rankcast.contract import Workload
+from rankcast.engines.base import Engine
+from tests.laws.range_topk import change_rows
+
+# Haversine distances go through sine, cosine and arcsine, which may differ in the last bit between libraries.
+SCORE_TOLERANCE = 1e-12
+
+CHURN_SETTINGS = {"bounds": (0, 0, 9, 9), "k": 3, "window": 40}
+PLANE = (0.0, 0.0, 4.0, 3.0)
+Places = list[tuple[float, float]]
+PLACES: dict[str, Places] = {
+    "euclidean": [(0, 0), (4, 3), (4, 0), (1, 2), (1, 2.5), (3, 3)],
+    "haversine": [(10, 0), (170, 0), (-170, 0), (10, 30), (170, 30), (-170, 30)],
+}
+SPANS: list[int | timedelta] = [1, 1, 2, 3, 5, timedelta(seconds=1), timedelta(seconds=3)]
+WORDS = ["a", "b", "é", "ab", "", "z"]
+TEXTS = [[], ["a"], ["b"], ["a", "b"], ["b", "a"], ["a", "a", "b"], ["é", "ab", "z"], ["", "z", "z"], WORDS]
+CORPUS = [["a", "b"], ["a", "a"], ["a", "é"], [], ["far"]]
+FITTED = Vocabulary.fit({"terms": CORPUS})
+CALLS = ["subscribe", "subscribe", "publish", "publish", "publish", "amend", "unsubscribe"]
+START = datetime(2024, 2, 29, 23, 59, 58)
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> Workload:
+    metric = draw(st.sampled_from(["euclidean", "euclidean", "haversine"]))
+    span = draw(st.sampled_from(SPANS))
+    settings: dict[str, Any] = {
+        "k": draw(st.integers(1, 3)),
+        "alpha": draw(st.sampled_from([0, 0.25, 0.5, 1])),
+        "window": span,
+        "metric": metric,
+        "vocabulary": draw(st.sampled_from([None, FITTED])),
+    }
+    if metric == "euclidean":
+        settings["bounds"] = PLANE
+    subscription = draw(st.sampled_from([lambda i: i - 1, lambda i: f"s{i}"]))
+    item = draw(st.sampled_from([lambda i: 3 - i, lambda i: f"m{i}"]))
+    window = Window(span)
+    live: list[Any] = []
+    steps: list[tuple[str, Any]] = []
+    for _ in range(draw(st.integers(1, 8))):
+        call = draw(
+            st.sampled_from(
+                ["subscribe", "subscribe", "publish", "publish", "publish", "amend", "unsubscribe"]
+            )
+        )
+        if call == "publish":
+            steps.append((call, draw(_messages(window, PLACES[metric], item))))
+        elif call == "unsubscribe":
+            gone = draw(_some(live))
+            live = [name for name in live if name not in gone]
+            steps.append((call, gone))
+        else:
+            free = [name for name in map(subscription, range(6)) if name not in live]
+            names = draw(_some(free if call == "subscribe" else live))
+            live += [name for name in names if name not in live]
+            steps.append((call, draw(_subscriptions(names, PLACES[metric], whole=call == "subscribe"))))
+    return Workload(settings, tuple(steps))
+
+
+def _some(names: list[Any]) -> st.SearchStrategy[list[Any]]:
+    if not names:
+        return st.just([])
+    return st.lists(st.sampled_from(names), unique=True, max_size=4)
+
+
+@st.composite
+def _subscriptions(draw: st.DrawFn, names: list[Any], places: Places, *, whole: bool) -> dict[str, list[Any]]:
+    rows: dict[str, list[Any]] = {"id": names}
+    spots = [draw(st.sampled_from(places)) for _ in names]
+    for axis, name in enumerate("xy"):
+        if whole or draw(st.booleans()):
+            rows[name] = [spot[axis] for spot in spots]
+    if whole or draw(st.booleans()):
+        rows["terms"] = [draw(st.sampled_from(TEXTS)) for _ in names]
+    own: dict[str, list[Any]] = {"k": [None, 1, 2, 9], "alpha": [None, 0, 0.25, 1]}
+    for name, values in own.items():
+        if draw(st.booleans()):
+            rows[name] = [draw(st.sampled_from(values)) for _ in names]
+    return rows
+
+
+@st.composite
+def _messages(
+    draw: st.DrawFn, window: Window, places: Places, item: Callable[[int], Any]
+) -> dict[str, list[Any]]:
+    """Messages whose ids are free when they come, as far as they are not late; freed ids come again soon."""
+    rows: dict[str, list[Any]] = {"id": [], "x": [], "y": [], "terms": []}
+    timed = isinstance(window.span, timedelta)
+    if timed:
+        rows["time"] = []
+    for _ in range(draw(st.sampled_from([0, 1, 1, 2, 3, 7]))):
+        seconds = draw(st.sampled_from([-4, -3, -1, -0.5, 0, 0, 1, 1, 2, 3])) if timed else 0
+        time = (window.newest or START) + timedelta(seconds=seconds)
+        taken = window.arrive(time)
+        used = {message["id"] for message in window.messages} if taken else set()
+        free = [name for name in map(item, range(60)) if name not in used]
+        name = draw(st.sampled_from(free[:3]))
+        if taken:
+            window.messages.append({"id": name, "time": time})
+        x, y = draw(st.sampled_from(places))
+        values = {"id": name, "x": x, "y": y, "terms": draw(st.sampled_from(TEXTS)), "time": time}
+        for column, held in rows.items():
+            held.append(values[column])
+    return rows
+
+
+def churn(engine: Engine, round_: int) -> None:
+    """A round that ends with as much alive as it began with: new ids, new words, the same sizes."""
+    assert isinstance(engine, GeoTextTopK)
+    names = [f"s{round_}-{i}" for i in range(20)]
+    where = {"x": [i % 10 for i in range(20)], "y": [i // 2 for i in range(20)]}
+    engine.subscribe({"id": names, **where, "terms": [["common", f"s{round_}-{i}"] for i in range(20)]})
+    texts = [["common", f"w{round_}-{i}", f"w{round_}-{i % 3}"] for i in range(20)]
+    engine.publish({"id": [f"m{round_}-{i}" for i in range(20)], **where, "terms": texts})
+    engine.amend({"id": names[:10], "terms": [[f"t{round_}-{i}"] for i in range(10)]})
+    engine.unsubscribe(names)
+
+
+class Window:
+    """The messages that are live, in order of arrival; a count or a span of time."""
+
+    def __init__(self, span: int | timedelta) -> None:
+        self.span = span
+        self.newest: datetime | None = None
+        self.messages: list[dict[str, Any]] = []
+
+    def arrive(self, time: datetime) -> bool:
+        """Make room for a message, which the caller then appends; False if it comes too late."""
+        if isinstance(self.span, int):
+            self.messages = self.messages[max(0, len(self.messages) + 1 - self.span) :]
+            return True
+        if self.newest is not None and time <= self.newest - self.span:
+            return False
+        self.newest = time if self.newest is None else max(self.newest, time)
+        self.messages = [m for m in self.messages if self.newest - self.span < m["time"]]
+        return True
+
+
+class Naive:
+    """All of it in dicts and sorted lists."""
+
+    def __init__(
+        self,
+        *,
+        window: int | timedelta,
+        bounds: tuple[float, float, float, float] = (-180, -90, 180, 90),
+        k: int = 20,
+        alpha: float = 0.5,
+        metric: str = "euclidean",
+        vocabulary: Vocabulary | None = None,
+    ) -> None:
+        self.k, self.alpha, self.metric = k, alpha, metric
+        self.scale = _euclidean(*bounds) if metric == "euclidean" else math.pi * 6_371_008.8
+        self.corpus = {None: [], FITTED: CORPUS}[vocabulary]
+        self.window = Window(window)
+        self.subscriptions: dict[Any, dict[str, Any]] = {}
+
+    def call(self, name: str, rows: Any) -> list[dict[str, Any]]:
+        before = {subscription: self.top(subscription) for subscription in self.subscriptions}
+        order = list(self.subscriptions)
+        if name == "unsubscribe":
+            for subscription in rows:
+                del self.subscriptions[subscription]
+        else:
+            for values in zip(*rows.values(), strict=True):
+                record = dict(zip(rows, values, strict=True))
+                self.publish(record) if name == "publish" else self.register(record)
+        order += [subscription for subscription in self.subscriptions if subscription not in before]
+        after = {subscription: self.top(subscription) for subscription in self.subscriptions}
+        return [row for name in order for row in change_rows(name, before.get(name, []), after.get(name, []))]
+
+    def register(self, values: dict[str, Any]) -> None:
+        self.subscriptions.setdefault(values["id"], {}).update(values)
+
+    def publish(self, values: dict[str, Any]) -> None:
+        message = {"time": START, **values}
+        if self.window.arrive(message["time"]):
+            assert message["id"] not in [held["id"] for held in self.window.messages]
+            self.window.messages.append(message)
+
+    def top(self, subscription: Any) -> list[tuple[Any, float]]:
+        wanted = self.subscriptions[subscription]
+        fitting = [
+            (self.score(wanted, message), message["time"], arrival, message["id"])
+            for arrival, message in enumerate(self.window.messages)
+            if set(wanted["terms"]) & set(message["terms"])
+        ]
+        best = sorted(fitting, reverse=True)[: wanted.get("k") or self.k]
+        return [(item, score) for score, _, _, item in best]
+
+    def score(self, wanted: dict[str, Any], message: dict[str, Any]) -> float:
+        own = wanted.get("alpha")
+        alpha = self.alpha if own is None else own
+        measure = _euclidean if self.metric == "euclidean" else _haversine
+        away = measure(wanted["x"], wanted["y"], message["x"], message["y"])
+        mine, theirs = self.vector(wanted["terms"]), self.vector(message["terms"])
+        cosine = 0.0
+        for term in sorted(mine):
+            cosine += mine[term] * theirs.get(term, 0.0)
+        return float(alpha * (1.0 - away / self.scale) + (1.0 - alpha) * cosine)
+
+    def vector(self, terms: list[str]) -> dict[str, float]:
+        weights = {}
+        for term, frequency in sorted(Counter(terms).items()):
+            having = sum(term in document for document in self.corpus)
+            weights[term] = frequency * (math.log((1 + len(self.corpus)) / (1 + having)) + 1.0)
+        squares = 0.0
+        for weight in weights.values():
+            squares += weight * weight
+        return {term: weight / math.sqrt(squares) for term, weight in weights.items()}
+
+    def results(self) -> list[dict[str, Any]]:
+        return [
+            {"subscription": subscription, "rank": rank, "item": item, "score": score}
+            for subscription in self.subscriptions
+            for rank, (item, score) in enumerate(self.top(subscription), 1)
+        ]
+
+
+def _euclidean(ax: float, ay: float, bx: float, by: float) -> float:
+    return math.sqrt((ax - bx) * (ax - bx) + (ay - by) * (ay - by))
+
+
+def _haversine(ax: float, ay: float, bx: float, by: float) -> float:
+    north, east = math.sin(math.radians(ay - by) / 2), math.sin(math.radians(ax - bx) / 2)
+    chord = north * north + math.cos(math.radians(ay)) * math.cos(math.radians(by)) * (east * east)
+    return 2 * 6_371_008.8 * math.asin(min(1.0, math.sqrt(chord)))
