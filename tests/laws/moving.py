@@ -1,0 +1,159 @@
+"""What the workloads and the plain models of moving queries share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+
+from rankcast.engines.moving import MovingEngine
+from tests.laws.range_topk import change_rows
+
+SCORE_TOLERANCE = 1e-12  # the sines of haversine come from two places
+EARTH_RADIUS = 6_371_008.8
+
+METRICS = st.sampled_from(["euclidean", "euclidean", "manhattan", "haversine"])
+PLANE = st.tuples(st.integers(0, 4), st.integers(0, 4))
+GLOBE = st.tuples(st.sampled_from([-180, -10, 0, 10, 170]), st.sampled_from([0, 20]))
+CALLS = st.sampled_from(
+    [
+        "subscribe",
+        "subscribe",
+        "publish",
+        "publish",
+        "upsert",
+        "upsert",
+        "upsert",
+        "remove",
+        "amend",
+        "unsubscribe",
+    ]
+)
+
+
+@st.composite
+def steps(
+    draw: st.DrawFn, over: list[str], metric: str, attributes: list[float], *, takes_k: bool
+) -> tuple[tuple[str, Any], ...]:
+    """Calls that are valid one after the other."""
+    places = GLOBE if metric == "haversine" else PLANE
+    subscription = draw(st.sampled_from([lambda i: i - 1, lambda i: f"s{i}"]))
+    item = draw(st.sampled_from([lambda i: 10 * i - 20, lambda i: "abcdefgh"[7 - i]]))
+    queries = [subscription(i) for i in range(5)]
+    items = [item(i) for i in range(7)]
+    live: set[Any] = set()
+    objects: set[Any] = set()
+    found: list[tuple[str, Any]] = []
+    for _ in range(draw(st.integers(1, 8))):
+        call = draw(CALLS)
+        rows: Any
+        if call == "upsert":
+            names = draw(st.lists(st.sampled_from(items), max_size=6))
+            rows = draw(_placed(names, places, drop=False))
+            rows |= {name: [draw(st.sampled_from(attributes)) for _ in names] for name in over}
+            objects |= set(names)
+        elif call == "remove":
+            rows = draw(_some(objects))
+            objects -= set(rows)
+        elif call == "unsubscribe":
+            rows = draw(_some(live))
+            live -= set(rows)
+        elif call == "publish":
+            rows = draw(_placed(draw(_some(live, unique=False)), places, drop=False))
+        else:
+            names = draw(_some(set(queries) - live if call == "subscribe" else live))
+            rows = draw(_placed(names, places, drop=call == "amend"))
+            if takes_k and draw(st.booleans()):
+                rows["k"] = [draw(st.sampled_from([None, 1, 2, 7])) for _ in names]
+            live |= set(names)
+        found.append((call, rows))
+    return tuple(found)
+
+
+def _some(names: set[Any], *, unique: bool = True) -> st.SearchStrategy[list[Any]]:
+    if not names:
+        return st.just([])
+    return st.lists(st.sampled_from(sorted(names)), unique=unique, max_size=4)
+
+
+@st.composite
+def _placed(draw: st.DrawFn, names: list[Any], places: Any, *, drop: bool) -> dict[str, list[Any]]:
+    """Rows with places; with `drop` a coordinate may be absent."""
+    spots = [draw(places) for _ in names]
+    rows: dict[str, list[Any]] = {"id": names, "x": [x for x, _ in spots], "y": [y for _, y in spots]}
+    if drop:
+        for name in ("x", "y"):
+            if draw(st.integers(0, 2)) == 0:
+                del rows[name]
+    return rows
+
+
+def churn(engine: Any, round_: int) -> None:
+    """A round that ends with as much alive as it began with; the engine has one attribute, "a"."""
+    assert isinstance(engine, MovingEngine)
+    queries = [f"s{(round_ + i) % 50}-{round_}" for i in range(6)]
+    items = [f"o{round_ * 100 + i}" for i in range(12)]
+    spots = {"x": list(range(12)), "y": list(range(12))}
+    engine.upsert({"id": items, **spots, "a": list(range(12))})
+    engine.subscribe({"id": queries, "x": list(range(6)), "y": [0] * 6})
+    engine.publish({"id": queries, "x": [2 * i for i in range(6)], "y": [1] * 6})
+    engine.remove(items)
+    engine.unsubscribe(queries)
+
+
+class Moving:
+    """Objects and queries in dicts; a subclass ranks the objects of a query."""
+
+    def __init__(self, over: list[str], metric: str) -> None:
+        self.over = over
+        self.measure = MEASURES[metric]
+        self.queries: dict[Any, dict[str, Any]] = {}
+        self.objects: dict[Any, dict[str, Any]] = {}
+
+    def ranking(self, query: dict[str, Any]) -> list[tuple[Any, float]]:
+        raise NotImplementedError
+
+    def call(self, name: str, rows: Any) -> list[dict[str, Any]]:
+        before = {query: self.ranking(values) for query, values in self.queries.items()}
+        order = list(self.queries)
+        if name in ("unsubscribe", "remove"):
+            for each in rows:
+                del (self.queries if name == "unsubscribe" else self.objects)[each]
+        else:
+            for place, each in enumerate(rows["id"]):
+                values = {column: rows[column][place] for column in rows if column != "id"}
+                (self.objects if name == "upsert" else self.queries).setdefault(each, {}).update(values)
+        order += [query for query in self.queries if query not in before]
+        after = {query: self.ranking(values) for query, values in self.queries.items()}
+        updates = name in ("upsert", "remove")
+        return [
+            row
+            for query in order
+            for row in change_rows(query, before.get(query, []), after.get(query, []), updates=updates)
+        ]
+
+    def results(self) -> list[dict[str, Any]]:
+        return [
+            {"subscription": query, "rank": rank, "item": item, "score": score}
+            for query, values in self.queries.items()
+            for rank, (item, score) in enumerate(self.ranking(values), 1)
+        ]
+
+    def distance(self, query: dict[str, Any], item: dict[str, Any]) -> float:
+        return self.measure(query["x"], query["y"], item["x"], item["y"])
+
+
+def _haversine(ax: float, ay: float, bx: float, by: float) -> float:
+    north = math.sin(math.radians(ay - by) / 2)
+    east = math.sin(math.radians(ax - bx) / 2)
+    chord = north * north + math.cos(math.radians(ay)) * math.cos(math.radians(by)) * (east * east)
+    return 2 * EARTH_RADIUS * math.asin(min(1.0, math.sqrt(chord)))
+
+
+MEASURES: dict[str, Callable[[float, float, float, float], float]] = {
+    "euclidean": lambda ax, ay, bx, by: math.sqrt((ax - bx) * (ax - bx) + (ay - by) * (ay - by)),
+    "manhattan": lambda ax, ay, bx, by: float(abs(ax - bx) + abs(ay - by)),
+    "haversine": _haversine,
+}
