@@ -46,7 +46,6 @@ class CoveringTable(AnsweringEngine):
     [{'subscription': 'a', 'action': 'withdraw'}, {'subscription': 'b', 'action': 'forward'}]
     """
 
-    calls = ("subscribe", "amend", "unsubscribe", "publish", "covers")
     variants = tuple({"index": index} for index in INDEXES)
     counters = ("queries_subscribe", "queries_unsubscribe", "nodes_visited", "point_comparisons")
 

@@ -1,0 +1,441 @@
+"""`RankedMatcher`, sentence by sentence of the contract."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from rankcast import InputError, RankedMatcher, SettingError
+
+
+def exact(k: int = 20, **scored: tuple[float | None, float | None, float]) -> RankedMatcher:
+    """A matcher over x with some intervals and scores, registered in order."""
+    engine = RankedMatcher(over=["x"], k=k)
+    lows, highs, scores = zip(*scored.values(), strict=True)
+    engine.subscribe({"id": list(scored), "x_lo": list(lows), "x_hi": list(highs), "score": list(scores)})
+    return engine
+
+
+def relaxed(combine: str = "sum") -> RankedMatcher:
+    """Subscriptions over x, y, z with the weights 1, 2, 4 and the intervals [0, 9]."""
+    engine = RankedMatcher(over=["x", "y", "z"], mode="relaxed", combine=combine)
+    ends = {f"{name}_{end}": [value] for name in "xyz" for end, value in (("lo", 0), ("hi", 9))}
+    engine.subscribe({"id": ["s"], **ends, "x_weight": [1], "y_weight": [2], "z_weight": [4]})
+    return engine
+
+
+def best(engine: RankedMatcher, **point: float | None) -> list[tuple[Any, float]]:
+    """The ranked subscriptions and scores of one event."""
+    answer = engine.publish({"id": [0], **{name: [value] for name, value in point.items()}})
+    assert answer["rank"].to_pylist() == list(range(1, answer.num_rows + 1))
+    return list(zip(answer["subscription"].to_pylist(), answer["score"].to_pylist(), strict=True))
+
+
+# exact matching
+
+
+def test_publish_answers_with_event_rank_subscription_and_score() -> None:
+    engine = exact(a=(0, 9, 1.5), b=(0, 9, 2.5))
+    assert engine.publish({"id": ["e"], "x": [1]}).to_pylist() == [
+        {"event": "e", "rank": 1, "subscription": "b", "score": 2.5},
+        {"event": "e", "rank": 2, "subscription": "a", "score": 1.5},
+    ]
+
+
+def test_at_most_k_rows_an_event() -> None:
+    engine = exact(k=2, a=(0, 9, 1), b=(0, 9, 3), c=(0, 9, 2))
+    assert best(engine, x=5) == [("b", 3.0), ("c", 2.0)]
+
+
+def test_ties_go_to_the_smaller_id() -> None:
+    assert best(exact(k=2, c=(0, 9, 1), é=(0, 9, 1), a=(0, 9, 1), b=(0, 9, 1)), x=1) == [
+        ("a", 1.0),
+        ("b", 1.0),
+    ]
+    engine = RankedMatcher(over=["x"])
+    engine.subscribe({"id": [10, 9, -1], "score": [1, 1, 1]})
+    assert [name for name, _ in best(engine, x=0)] == [-1, 9, 10]
+
+
+def test_intervals_are_closed() -> None:
+    engine = exact(a=(1, 2, 1))
+    assert [len(best(engine, x=x)) for x in (0.999, 1, 2, 2.001)] == [0, 1, 1, 0]
+
+
+def test_a_null_end_is_unbounded() -> None:
+    engine = exact(up=(1, None, 1), down=(None, 1, 2), all=(None, None, 3))
+    assert [name for name, _ in best(engine, x=1e300)] == ["all", "up"]
+    assert [name for name, _ in best(engine, x=-1e300)] == ["all", "down"]
+
+
+def test_an_absent_column_is_unbounded() -> None:
+    engine = RankedMatcher(over=["x"])
+    engine.subscribe({"id": [1], "score": [1]})
+    assert best(engine, x=-5) == [(1, 1.0)]
+
+
+def test_all_intervals_must_contain_the_event() -> None:
+    engine = RankedMatcher(over=["x", "y"])
+    engine.subscribe({"id": [1, 2], "x_lo": [0, 0], "y_lo": [0, 5], "score": [1, 2]})
+    assert best(engine, x=1, y=1) == [(1, 1.0)]
+
+
+def test_an_unknown_attribute_matches_no_bounded_interval() -> None:
+    engine = exact(both=(0, 9, 1), lower=(0, None, 2), upper=(None, 9, 3), free=(None, None, 4))
+    assert best(engine, x=None) == [("free", 4.0)]
+
+
+def test_scores_may_be_negative_or_zero() -> None:
+    assert best(exact(a=(0, 9, -1), b=(0, 9, 0)), x=1) == [("b", 0.0), ("a", -1.0)]
+
+
+def test_events_answer_in_order_and_an_id_may_repeat() -> None:
+    engine = exact(a=(0, 5, 1), b=(3, 9, 2))
+    answer = engine.publish({"id": [7, 3, 7], "x": [4, 99, 0]})
+    assert answer.select(["event", "rank", "subscription"]).to_pylist() == [
+        {"event": 7, "rank": 1, "subscription": "b"},
+        {"event": 7, "rank": 2, "subscription": "a"},
+        {"event": 7, "rank": 1, "subscription": "a"},
+    ]
+
+
+def test_publish_to_nobody_and_of_nothing() -> None:
+    names = ["event", "rank", "subscription", "score"]
+    nobody = RankedMatcher(over=["x"]).publish({"id": ["e"], "x": [1]})
+    nothing = exact(a=(0, 9, 1)).publish({"id": [], "x": []})
+    assert (nobody.num_rows, nobody.column_names) == (0, names)
+    assert (nothing.num_rows, nothing.column_names) == (0, names)
+
+
+def test_event_ids_are_of_one_kind(tmp_path: Path) -> None:
+    engine = exact(a=(0, 9, 1))
+    engine.publish({"id": ["e"], "x": [1]})
+    engine.save(tmp_path / "saved")
+    for kept in (engine, RankedMatcher.load(tmp_path / "saved")):
+        with pytest.raises(InputError, match='"id" of "events" holds integers, expected strings'):
+            kept.publish({"id": [1], "x": [1]})
+        assert kept.publish({"id": ["e"], "x": [99]}).schema.field("event").type == pa.string()
+
+
+# relaxed matching
+
+
+def test_relaxed_sums_the_weights_of_the_intervals_that_contain_the_event() -> None:
+    engine = relaxed()
+    assert best(engine, x=1, y=99, z=1) == [("s", 5.0)]
+    assert best(engine, x=1, y=1, z=1) == [("s", 7.0)]
+
+
+def test_relaxed_takes_the_maximum_with_combine_max() -> None:
+    assert best(relaxed("max"), x=1, y=1, z=99) == [("s", 2.0)]
+
+
+def test_a_relaxed_score_must_be_above_zero() -> None:
+    engine = RankedMatcher(over=["x"], mode="relaxed")
+    engine.subscribe({"id": [1, 2], "x_lo": [0, 5], "x_weight": [0, 3]})
+    assert best(engine, x=1) == []
+
+
+def test_relaxed_sums_in_the_order_of_over() -> None:
+    weights = {"x_weight": [0.1], "y_weight": [0.2], "z_weight": [0.3]}
+    for over in (["x", "y", "z"], ["z", "y", "x"]):
+        engine = RankedMatcher(over=over, mode="relaxed")
+        engine.subscribe({"id": [1], **weights})
+        first, second, third = (weights[f"{name}_weight"][0] for name in over)
+        assert best(engine, x=0, y=0, z=0) == [(1, (first + second) + third)]
+
+
+def test_an_interval_without_bounds_contains_the_unknown_and_one_with_a_single_bound_does_not() -> None:
+    engine = RankedMatcher(over=["x", "y"], mode="relaxed")
+    engine.subscribe(
+        {
+            "id": ["free", "lower", "upper"],
+            "x_lo": [None, 0, None],
+            "x_hi": [None, None, 9],
+            "x_weight": [1, 1, 1],
+        }
+    )
+    assert best(engine, x=None, y=None) == [("free", 1.0)]
+
+
+def test_a_null_or_absent_weight_is_zero() -> None:
+    engine = RankedMatcher(over=["x", "y"], mode="relaxed")
+    engine.subscribe({"id": [1, 2], "x_weight": [None, 1]})
+    assert best(engine, x=0, y=0) == [(2, 1.0)]
+
+
+def test_relaxed_ties_and_k() -> None:
+    engine = RankedMatcher(over=["x", "y"], mode="relaxed", k=2)
+    engine.subscribe({"id": ["c", "b", "a"], "x_weight": [2, 1, 1], "y_weight": [0, 1, 1]})
+    assert best(engine, x=0, y=0) == [("a", 2.0), ("b", 2.0)]
+
+
+def test_weights_too_large_to_add_are_infinite_not_an_error() -> None:
+    engine = RankedMatcher(over=["x", "y"], mode="relaxed")
+    engine.subscribe({"id": [1], "x_weight": [1.7e308], "y_weight": [1.7e308]})
+    assert best(engine, x=0, y=0) == [(1, float("inf"))]
+
+
+# changes in place
+
+
+def test_subscribe_amend_rescore_and_unsubscribe_return_nothing() -> None:
+    engine = RankedMatcher(over=["x"])
+    for call, rows in [
+        ("subscribe", {"id": [1], "score": [1]}),
+        ("amend", {"id": [1], "x_lo": [1]}),
+        ("rescore", {"id": [1], "score": [2]}),
+        ("unsubscribe", [1]),
+    ]:
+        assert getattr(engine, call)(rows) is None
+
+
+def test_amend_keeps_an_absent_column_and_a_null_unbounds() -> None:
+    engine = exact(a=(0, 5, 1))
+    engine.amend({"id": ["a"], "x_hi": [None]})
+    assert best(engine, x=99) == [("a", 1.0)]
+    assert best(engine, x=-1) == []
+    engine.amend({"id": ["a"], "score": [7]})
+    assert best(engine, x=0) == [("a", 7.0)]
+    assert best(engine, x=-1) == []
+
+
+def test_amend_changes_weights_and_a_null_weight_is_zero() -> None:
+    engine = relaxed()
+    engine.amend({"id": ["s"], "y_weight": [None], "z_weight": [8]})
+    assert best(engine, x=1, y=1, z=1) == [("s", 9.0)]
+
+
+def test_rescore_changes_the_score_in_place() -> None:
+    engine = exact(a=(0, 5, 1), b=(0, 5, 2))
+    engine.rescore({"id": ["a"], "score": [3]})
+    assert best(engine, x=1) == [("a", 3.0), ("b", 2.0)]
+    assert best(engine, x=6) == []
+
+
+def test_rescore_changes_the_given_weights_and_keeps_the_others() -> None:
+    engine = relaxed()
+    engine.rescore({"id": ["s"], "x_weight": [16]})
+    assert best(engine, x=1, y=1, z=1) == [("s", 22.0)]
+
+
+def test_unsubscribed_ones_match_no_more_and_may_come_again() -> None:
+    engine = exact(a=(0, 5, 1), b=(0, 5, 2))
+    engine.unsubscribe(["b"])
+    assert best(engine, x=1) == [("a", 1.0)]
+    engine.subscribe({"id": ["b"], "score": [0]})
+    assert best(engine, x=1) == [("a", 1.0), ("b", 0.0)]
+    assert len(engine) == 2
+
+
+def test_a_row_used_again_has_no_weight_of_the_one_before() -> None:
+    engine = relaxed()
+    engine.unsubscribe(["s"])
+    engine.subscribe({"id": ["t"], "x_weight": [1]})
+    assert best(engine, x=1, y=1, z=1) == [("t", 1.0)]
+
+
+def test_there_are_no_results() -> None:
+    assert not hasattr(exact(a=(0, 1, 1)), "results")
+
+
+# explain and stats
+
+
+def test_explain_a_match() -> None:
+    engine = exact(k=1, a=(0, 9, 1), b=(0, 9, 2))
+    assert engine.explain("b", {"x": 1}) == {
+        "subscription": "b",
+        "score": 2.0,
+        "rank": 1,
+        "in_result": True,
+        "score_to_beat": 2.0,
+        "outside": [],
+        "reason": "among the best",
+    }
+    beaten = engine.explain("a", {"x": 1})
+    assert (beaten["rank"], beaten["in_result"]) == (2, False)
+    assert beaten["reason"] == "1 matching subscriptions are better"
+
+
+def test_explain_what_does_not_match() -> None:
+    engine = exact(a=(0, 9, 1))
+    missed = engine.explain("a", {"x": 10})
+    assert (missed["rank"], missed["in_result"], missed["score_to_beat"]) == (None, False, None)
+    assert (missed["outside"], missed["reason"]) == (["x"], "x is outside the interval")
+    assert engine.explain("a", {"x": None})["reason"] == "x is unknown"
+
+
+def test_explain_relaxed() -> None:
+    engine = relaxed()
+    partly = engine.explain("s", {"x": 1, "y": None, "z": 1})
+    assert (partly["score"], partly["rank"], partly["outside"]) == (5.0, 1, ["y"])
+    missed = engine.explain("s", {"x": 99, "y": 99, "z": 99})
+    assert (missed["score"], missed["rank"]) == (0.0, None)
+    assert missed["reason"] == "no interval with a weight contains the event"
+
+
+def test_explain_takes_a_whole_event_and_counts_nothing() -> None:
+    engine = exact(a=(0, 9, 1))
+    before = engine.stats()
+    assert engine.explain("a", {"id": "e", "x": 1})["in_result"]
+    assert engine.stats() == before
+
+
+@pytest.mark.parametrize(
+    ("subscription", "event", "text"),
+    [
+        ("z", {"x": 1}, "'z', which is not known"),
+        ("a", {}, '"x" of "event" is missing'),
+        ("a", {"x": 1, "y": 1}, 'unknown column "y"'),
+        ("a", [1], "expected a dict"),
+    ],
+)
+def test_explain_refuses_what_it_does_not_know(subscription: Any, event: Any, text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        exact(a=(0, 9, 1)).explain(subscription, event)
+
+
+def test_stats_count_and_name_the_index() -> None:
+    engine = exact(a=(0, 9, 1), b=(5, 9, 1))
+    engine.publish({"id": [1, 2], "x": [1, 6]})
+    assert engine.stats() == {"events": 2, "candidates": 4, "deltas": 3, "index": "scan"}
+
+
+# apply and save
+
+
+def test_apply_joins_the_answers_of_its_publishes() -> None:
+    engine = RankedMatcher(over=["x"])
+    answer = engine.apply(
+        [
+            ("publish", {"id": [1], "x": [0]}),
+            ("subscribe", {"id": ["a"], "score": [1]}),
+            ("publish", {"id": [2], "x": [0]}),
+            ("rescore", {"id": ["a"], "score": [2]}),
+            ("publish", {"id": [3], "x": [0]}),
+        ]
+    )
+    assert answer["event"].to_pylist() == [2, 3]
+    assert answer["score"].to_pylist() == [1.0, 2.0]
+
+
+def test_apply_without_any_answer_is_empty() -> None:
+    answer = RankedMatcher(over=["x"]).apply([("subscribe", {"id": ["a"], "score": [1]})])
+    assert (answer.num_rows, answer.column_names) == (0, ["event", "rank", "subscription", "score"])
+
+
+def test_a_loaded_matcher_goes_on(tmp_path: Path) -> None:
+    engine = relaxed()
+    engine.save(tmp_path / "saved")
+    loaded = RankedMatcher.load(tmp_path / "saved")
+    assert best(loaded, x=1, y=1, z=99) == best(engine, x=1, y=1, z=99)
+    assert loaded.stats() == engine.stats()
+
+
+# settings and errors
+
+
+@pytest.mark.parametrize("index", ["auto", "scan"])
+def test_indexes_that_are_there(index: str) -> None:
+    engine = RankedMatcher(over="x", index=index)
+    engine.subscribe({"id": [1], "score": [1]})
+    assert best(engine, x=0) == [(1, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"index": "ir-tree"}, 'index="ir-tree" is not available yet'),
+        ({"index": "sopt-r-tree"}, "is not available yet"),
+        ({"index": "segment-tree"}, "is not available yet"),
+        ({"index": "interval-tree"}, "is not available yet"),
+        ({"index": "r-tree"}, "is not available yet"),
+        ({"index": "box-tree"}, "is not available yet"),
+        ({"index": "b-tree"}, 'unknown value "b-tree"'),
+        ({"mode": "fuzzy"}, 'unknown value "fuzzy"'),
+        ({"combine": "min"}, 'unknown value "min"'),
+        ({"combine": max}, "unknown value"),
+        ({"k": 0}, "k is 0"),
+        ({"k": 2.0}, "k is 2.0"),
+        ({"over": []}, "over names 0 attributes"),
+        ({"over": ["id"]}, '"id", which is a column of its own'),
+        ({"tuning": {"leaf": 1}}, 'unknown key "leaf"'),
+    ],
+)
+def test_settings_are_checked_at_once(settings: dict[str, Any], text: str) -> None:
+    with pytest.raises(SettingError, match=text):
+        RankedMatcher(**{"over": ["x"], **settings})
+
+
+@pytest.mark.parametrize(
+    ("call", "rows", "text"),
+    [
+        ("subscribe", {"id": ["n"]}, '"score" of "subscriptions" is missing'),
+        ("subscribe", {"id": ["n", "m"], "score": [1, None]}, r'"score".*is null.*\n.*row: 1'),
+        ("subscribe", {"id": ["n"], "score": [float("nan")]}, '"score".*is NaN'),
+        ("subscribe", {"id": ["n"], "score": ["1"]}, '"score".*has the type string'),
+        ("subscribe", {"id": ["n"], "score": [1], "x_weight": [1]}, 'unknown column "x_weight"'),
+        ("subscribe", {"id": ["n"], "score": [1], "k": [1]}, 'unknown column "k"'),
+        ("subscribe", {"id": ["n"], "score": [1], "x_lo": [2], "x_hi": [1]}, '"x_lo".*expected lo <= hi'),
+        ("subscribe", {"id": ["a"], "score": [1]}, "'a', which is there already"),
+        ("subscribe", {"id": ["n", "n"], "score": [1, 1]}, "'n' a second time"),
+        ("subscribe", {"id": [1], "score": [1]}, "holds integers, expected strings"),
+        ("amend", {"id": ["z"], "score": [1]}, "'z', which is not known"),
+        ("amend", {"id": ["a"], "score": [None]}, '"score".*is null'),
+        ("amend", {"id": ["a"], "x_lo": [10]}, '"x_lo".*is 10, above the upper end 9'),
+        ("rescore", {"id": ["a"]}, '"score" of "subscriptions" is missing'),
+        ("rescore", {"id": ["a"], "score": [None]}, '"score".*is null'),
+        ("rescore", {"id": ["a"], "score": [1], "x_lo": [1]}, 'unknown column "x_lo"'),
+        ("rescore", {"id": ["a", "a"], "score": [1, 2]}, "'a' a second time"),
+        ("rescore", {"id": ["z"], "score": [1]}, "'z', which is not known"),
+        ("unsubscribe", ["a", "z"], r"'z', which is not known.*\n.*row: 1"),
+        ("publish", {"id": [1]}, '"x" of "events" is missing'),
+        ("publish", {"id": [1], "x": [float("inf")]}, '"x" of "events" is infinite'),
+        ("publish", {"id": [1], "x": [1], "z": [1]}, 'unknown column "z"'),
+    ],
+)
+def test_bad_input_is_refused_and_changes_nothing(call: str, rows: Any, text: str) -> None:
+    engine = exact(a=(0, 9, 1))
+    before = engine.stats()
+    with pytest.raises(InputError, match=text):
+        getattr(engine, call)(rows)
+    assert engine.stats() == before
+    assert best(engine, x=9) == [("a", 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("call", "rows", "text"),
+    [
+        ("subscribe", {"id": ["n"], "score": [1]}, 'unknown column "score"'),
+        (
+            "subscribe",
+            {"id": ["n", "m"], "y_weight": [0, -1]},
+            r'"y_weight".*is -1, expected a number from 0\n.*row: 1',
+        ),
+        ("amend", {"id": ["s"], "x_weight": [5], "z_weight": [-0.5]}, '"z_weight".*is -0.5'),
+        ("rescore", {"id": ["s"], "x_weight": [-1]}, '"x_weight".*is -1'),
+        ("rescore", {"id": ["s"]}, 'expected a column "x_weight" or "y_weight" or "z_weight"'),
+    ],
+)
+def test_bad_weights_are_refused_and_change_nothing(call: str, rows: Any, text: str) -> None:
+    engine = relaxed()
+    with pytest.raises(InputError, match=text):
+        getattr(engine, call)(rows)
+    assert best(engine, x=1, y=1, z=1) == [("s", 7.0)]
+
+
+def test_unknown_columns_may_be_ignored() -> None:
+    engine = RankedMatcher(over=["x"], extra="ignore")
+    engine.subscribe({"id": [1], "score": [1], "colour": ["red"]})
+    assert best(engine, x=1, y=2) == [(1, 1.0)]
+
+
+def test_any_arrow_table_will_do() -> None:
+    engine = RankedMatcher(over=["x"])
+    engine.subscribe(pd.DataFrame({"id": ["a"], "x_lo": [0.0], "score": [1.0]}))
+    assert engine.publish(pa.table({"id": [1], "x": [2]}))["subscription"].to_pylist() == ["a"]

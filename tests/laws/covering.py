@@ -1,0 +1,240 @@
+"""Workloads and a plain model of `CoveringTable`, written from the contract."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from hypothesis import strategies as st
+
+from rankcast import CoveringTable
+from rankcast.contract import Workload
+from rankcast.engines.base import Engine
+
+SCORE_TOLERANCE = 0.0
+CHURN_SETTINGS = {"over": ["x"]}
+
+Box = dict[str, tuple[float | None, float | None]]
+CALLS = ["subscribe", "subscribe", "subscribe", "amend", "unsubscribe", "publish", "publish"]
+END = st.integers(0, 6)  # from 5 on: no bound
+
+
+@st.composite
+def workloads(draw: st.DrawFn, *, amend_together: bool = False) -> Workload:
+    """Steps that are valid one after the other.
+
+    A batch of amendments is net, so that row by row it may forward more. By default an amendment is therefore
+    one row, and all laws hold; `amend_together` draws batches of them.
+    """
+    over = draw(st.sampled_from([["x"], ["x", "y"], ["x", "y"], ["x", "y", "z"]]))
+    name_of = draw(st.sampled_from([lambda i: 3 - i, lambda i: f"s{i}"]))
+    event_of = draw(st.sampled_from([lambda i: i - 1, lambda i: "cab"[i]]))
+    live: dict[Any, Box] = {}
+    steps: list[tuple[str, Any]] = []
+    for _ in range(draw(st.integers(1, 8))):
+        call = draw(st.sampled_from(CALLS))
+        if call == "publish":
+            steps.append((call, draw(events(over, event_of, nullable=False))))
+        elif call == "unsubscribe":
+            steps.append((call, leave(draw, live)))
+        else:
+            most = 1 if call == "amend" and not amend_together else 4
+            names = enter(draw, live, name_of) if call == "subscribe" else some(draw, list(live), most)
+            steps.append((call, {"id": names, **box_columns(draw, over, [live[name] for name in names])}))
+    return Workload({"over": over}, tuple(steps))
+
+
+def some(draw: st.DrawFn, names: list[Any], most: int = 4) -> list[Any]:
+    """Some distinct names, in any order."""
+    return draw(st.lists(st.sampled_from(names), unique=True, max_size=most)) if names else []
+
+
+def enter(draw: st.DrawFn, live: dict[Any, Box], name_of: Any) -> list[Any]:
+    """Names that are not live, of six; they are live now."""
+    names = some(draw, [name for name in map(name_of, range(6)) if name not in live])
+    live.update({name: {} for name in names})
+    return names
+
+
+def leave(draw: st.DrawFn, live: dict[Any, Box]) -> list[Any]:
+    """Live names; they are gone now."""
+    names = some(draw, list(live))
+    for name in names:
+        del live[name]
+    return names
+
+
+def box_columns(draw: st.DrawFn, over: list[str], held: list[Box]) -> dict[str, list[Any]]:
+    """Columns of ends for boxes that are held so far ({}: unbounded); brings them up to date.
+
+    A column may be absent, and then the box keeps that end.
+    """
+    columns: dict[str, list[Any]] = {}
+    for name in over:
+        given = draw(st.sampled_from([("lo", "hi"), ("lo", "hi"), ("lo", "hi"), ("lo",), ("hi",), ()]))
+        for box in held:
+            low, high = box.get(name, (None, None))
+            low = _end(draw) if "lo" in given else low
+            high = _end(draw) if "hi" in given else high
+            if low is not None and high is not None and low > high:
+                low, high = (high, low) if len(given) == 2 else (low, low) if "hi" in given else (high, high)
+            box[name] = (low, high)
+        for place, end in enumerate(("lo", "hi")):
+            if end in given:
+                columns[f"{name}_{end}"] = [box[name][place] for box in held]
+    return columns
+
+
+def _end(draw: st.DrawFn) -> int | None:
+    end = draw(END)
+    return end if end < 5 else None
+
+
+@st.composite
+def events(draw: st.DrawFn, over: list[str], event_of: Any, *, nullable: bool) -> dict[str, list[Any]]:
+    """Points on and between the ends of boxes; ids may repeat; from 6 on, if nullable: unknown."""
+    names = [event_of(i) for i in draw(st.lists(st.integers(0, 2), max_size=4))]
+    rows: dict[str, list[Any]] = {"id": names}
+    for name in over:
+        values = [draw(st.integers(-1, 7 if nullable else 5)) for _ in names]
+        rows[name] = [value if value < 6 else None for value in values]
+    return rows
+
+
+def churn(engine: Engine, round_: int) -> None:
+    """A round that ends with as much alive as it began with."""
+    assert isinstance(engine, CoveringTable)
+    names = [f"s{i}-{round_}" for i in range(20)]
+    engine.subscribe({"id": names, "x_lo": list(range(20)), "x_hi": list(range(5, 45, 2))})
+    engine.publish({"id": [f"e{round_}-{i}" for i in range(30)], "x": list(range(30))})
+    engine.amend({"id": names[:5], "x_lo": [None] * 5})
+    engine.unsubscribe(names)
+
+
+class Naive:
+    """Dicts of boxes, and the definitions word by word."""
+
+    def __init__(self, *, over: list[str]) -> None:
+        self.over = over
+        self.boxes: dict[Any, Box] = {}  # as registered
+        self.known: set[Any] = set()  # forwarded
+
+    def call(self, name: str, rows: Any) -> list[dict[str, Any]]:
+        answer: list[dict[str, Any]] = getattr(self, name)(rows if name == "unsubscribe" else records(rows))
+        for mine in self.boxes:
+            assert mine in self.known or self.covered_by(mine) is not None
+        return answer
+
+    def results(self) -> None:
+        return None
+
+    def subscribe(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        told = []
+        for row in rows:
+            name = row["id"]
+            box = changed({}, row, self.over)
+            covered = any(contains(other, box) for other in self.boxes.values())
+            self.boxes[name] = box
+            if not covered:
+                self.known.add(name)
+            told.append(self.row(name, "covered" if covered else "forward"))
+        return told
+
+    def unsubscribe(self, names: list[Any]) -> list[dict[str, Any]]:
+        told = [
+            {
+                "subscription": name,
+                "action": "withdraw" if name in self.known else "drop",
+                "covered_by": None,
+            }
+            for name in names
+        ]
+        for name in names:
+            del self.boxes[name]
+            self.known.discard(name)
+        return told + [self.row(name, "forward") for name in self.forward_exposed()]
+
+    def amend(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        before = set(self.known)
+        for row in rows:
+            name = row["id"]
+            box = changed(self.boxes[name], row, self.over)
+            if box != self.boxes[name]:
+                self.known.discard(name)
+            self.boxes[name] = box
+        exposed = self.forward_exposed()
+        names = [row["id"] for row in rows]
+        told = []
+        for name in names:
+            kept_out = "withdraw" if name in before else "covered"
+            told.append(self.row(name, "forward" if name in self.known else kept_out))
+        return told + [self.row(name, "forward") for name in exposed if name not in names]
+
+    def publish(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [
+            {"event": row["id"], "subscription": name}
+            for row in rows
+            for name, box in self.boxes.items()
+            if name in self.known and contains(box, {a: (row[a], row[a]) for a in self.over})
+        ]
+
+    def covers(self, rows: list[dict[str, Any]]) -> list[list[Any]]:
+        """For each box all that contain it."""
+        given = [changed({}, row, self.over) for row in rows]
+        return [[name for name, box in self.boxes.items() if contains(box, inner)] for inner in given]
+
+    def forwarded(self) -> list[Any]:
+        return [name for name in self.boxes if name in self.known]
+
+    def forward_exposed(self) -> list[Any]:
+        """Forward every covered one that no other covers: no larger box, no equal one that comes before."""
+        order = list(self.boxes)
+        exposed = []
+        for place, mine in enumerate(order):
+            box = self.boxes[mine]
+            others = [
+                other
+                for rival, other in enumerate(order)
+                if other != mine
+                and contains(self.boxes[other], box)
+                and (self.boxes[other] != box or other in self.known or rival < place)
+            ]
+            if mine not in self.known and not others:
+                exposed.append(mine)
+        self.known.update(exposed)
+        return exposed
+
+    def covered_by(self, mine: Any) -> Any:
+        """The forwarded one registered first among the others that contain it."""
+        around = [n for n in self.forwarded() if n != mine and contains(self.boxes[n], self.boxes[mine])]
+        return around[0] if around else None
+
+    def row(self, name: Any, action: str) -> dict[str, Any]:
+        by = self.covered_by(name) if action in ("covered", "withdraw") else None
+        return {"subscription": name, "action": action, "covered_by": by}
+
+
+def changed(box: Box, row: dict[str, Any], over: list[str]) -> Box:
+    """A box with the ends that a row gives."""
+    held = {name: box.get(name, (None, None)) for name in over}
+    return {
+        name: (row.get(f"{name}_lo", low), row.get(f"{name}_hi", high)) for name, (low, high) in held.items()
+    }
+
+
+def contains(outer: Box, inner: Box) -> bool:
+    """Whether every interval of the inner box lies in that of the outer one."""
+    return all(
+        _or(outer[name][0], -math.inf) <= _or(inner[name][0], -math.inf)
+        and _or(inner[name][1], math.inf) <= _or(outer[name][1], math.inf)
+        for name in outer
+    )
+
+
+def _or(end: float | None, unbounded: float) -> float:
+    return unbounded if end is None else end
+
+
+def records(rows: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    """Columns as rows."""
+    return [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
