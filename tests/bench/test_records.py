@@ -111,6 +111,7 @@ def test_fields_of_a_later_version_are_left_out() -> None:
     [
         ([1.0, 1.1, 1.2], [1.5, 1.6, 1.7], "SLOWER"),
         ([1.0, 1.1, 1.8], [1.5, 1.6, 1.7], ""),
+        ([1.0, 1.1, 1.2], [1.3, 1.5, 2.9], ""),
         ([1.00, 1.01, 1.02], [1.03, 1.04, 1.05], ""),
         ([1.5, 1.6, 1.7], [1.0, 1.1, 1.2], "faster"),
         ([1.0, 1.1, 1.2], [1.0, 1.1, 1.2], ""),
@@ -119,20 +120,28 @@ def test_fields_of_a_later_version_are_left_out() -> None:
 def test_a_change_counts_beyond_the_noise_only(old: list[float], new: list[float], verdict: str) -> None:
     before, after = record(measured(seconds=old)), record(measured(seconds=new))
     [change] = compare(records.latest([before]), records.latest([after]))
-    assert change.verdict == verdict
+    assert (change.verdict, change.by) == (verdict, "seconds")
 
 
-def test_a_drift_that_the_baseline_shares_is_no_change() -> None:
-    def both(factor: float, ratio: float) -> Record:
-        ours = measured(seconds=[factor, 1.01 * factor], ratio=ratio)
-        return record(ours, measured("scan", seconds=[9 * factor, 9.01 * factor], ratio=1.0), baseline="scan")
+def beside(ours: list[float], scan: list[float]) -> dict[records.Key, Record]:
+    return records.latest([record(measured(seconds=ours), measured("scan", seconds=scan), baseline="scan")])
 
-    def verdict(new: Record) -> str:
-        found = compare(records.latest([both(1.0, 9.0)]), records.latest([new]))
-        return next(change.verdict for change in found if change.contender == "ours")
 
-    assert verdict(both(2.0, 9.0)) == ""
-    assert verdict(both(2.0, 4.5)) == "SLOWER"
+@pytest.mark.parametrize(
+    ("ours", "scan", "verdict"),
+    [
+        ([2.0, 6.0], [20.0, 60.0], ""),
+        ([2.0, 2.0], [10.0, 10.0], "SLOWER"),
+        ([1.0, 1.0], [5.0, 5.0], "SLOWER"),
+        ([1.0, 1.0], [30.0, 30.0], "faster"),
+    ],
+)
+def test_beside_a_baseline_its_rounds_are_the_measure(
+    ours: list[float], scan: list[float], verdict: str
+) -> None:
+    found = {each.contender: each for each in compare(beside([1.0, 1.0], [10.0, 10.0]), beside(ours, scan))}
+    assert (found["ours"].verdict, found["ours"].by) == (verdict, "ratio")
+    assert (found["scan"].verdict, found["scan"].by) == ("", "drift")
 
 
 def test_work_that_changed_is_compared_by_the_unit() -> None:

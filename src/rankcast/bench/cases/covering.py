@@ -18,7 +18,7 @@ from rankcast.bench.workloads import covering
     full={"commands": [10_000], "attributes": [3, 8], "p": [0.15], "boxes": ["uniform", "heavy-tailed"]},
     seed=22,
     unit="command",
-    runs=3,
+    runs=5,
 )
 def scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Subscribe and unsubscribe with the brute-force index; plain NumPy beside it."""

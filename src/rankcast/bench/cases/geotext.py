@@ -24,7 +24,7 @@ ROUNDING = 1e-12
     full={"subscriptions": [5_000], "window": [5_000], "events": [200], "batch": [100], "k": [20]},
     seed=24,
     unit="message",
-    runs=3,
+    runs=5,
 )
 def scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Publish messages into a full window of the brute-force engine; every arrival expires one."""

@@ -31,7 +31,7 @@ from rankcast.bench.workloads import Columns, matching
     },
     seed=23,
     unit="event",
-    runs=3,
+    runs=5,
 )
 def scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Match Zipfian events with the brute-force index; plain NumPy beside it."""

@@ -23,7 +23,7 @@ LARGE = {"objects": [20_000], "queries": [10], "seconds": [10], "speed": [60]}
     full={**LARGE, "attributes": [3], "k": [10]},
     seed=25,
     unit="position",
-    runs=3,
+    runs=5,
 )
 def topk_scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Follow cars with the brute-force top-k, second by second; a NumPy scan beside it."""
@@ -58,7 +58,7 @@ def topk_scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
     full={**LARGE, "attributes": [2], "distribution": ["unif", "norm", "corr", "anti"]},
     seed=26,
     unit="position",
-    runs=3,
+    runs=5,
 )
 def skyline_scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Follow cars with the brute-force skyline, second by second; a NumPy filter beside it."""

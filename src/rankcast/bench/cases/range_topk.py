@@ -20,7 +20,7 @@ SAMPLE = 200
     full={"objects": [10_000], "subscriptions": [10_000], "events": [500], "batch": [100], "k": [10]},
     seed=21,
     unit="event",
-    runs=3,
+    runs=5,
 )
 def scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Publish uniform updates to the brute-force engine; the Numba threshold scan beside it."""
