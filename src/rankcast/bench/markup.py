@@ -94,9 +94,9 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
 table { border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; min-width: 100%; }
 th { text-align: left; font-weight: 600; font-size: .78rem; color: var(--soft); background: var(--head);
   vertical-align: bottom; white-space: nowrap; }
-th, td { padding: .36rem .75rem; border-bottom: 1px solid var(--line); }
-th.number, td.number { text-align: right; white-space: nowrap; }
-td.given { vertical-align: top; white-space: nowrap; }
+th, td { padding: .36rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th.number, td.number { text-align: right; }
+td.given { vertical-align: top; }
 tr.first td { border-top: 1px solid var(--line); }
 td small { color: var(--soft); font-size: .85em; margin-left: .35em; }
 td.paper { color: var(--soft); }

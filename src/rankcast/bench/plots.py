@@ -17,6 +17,7 @@ from rankcast.errors import MissingExtraError
 
 PALETTE = ("#3b82c4", "#e0803a", "#2fa37c", "#c65f9e", "#8f7fd6", "#b3922e", "#5aa9d6", "#d0574f")
 MARKERS = "osD^vP*X"
+MOST_TICKS = 8
 _INK = "#010203"
 _SETTINGS = {
     **dict.fromkeys(["text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"], _INK),
@@ -24,6 +25,12 @@ _SETTINGS = {
     "svg.fonttype": "none",
     "svg.hashsalt": "rankcast",
     "text.parse_math": False,
+}
+_PAPER: dict[str, Any] = {
+    "linestyle": (0, (2, 2)),
+    "linewidth": 1.1,
+    "markersize": 7,
+    "markerfacecolor": "none",
 }
 Points: TypeAlias = list[tuple[float, float]]
 
@@ -50,9 +57,13 @@ def draw(figure: Figure, records: Sequence[Record], prefix: str) -> str | None:
             style = {"color": PALETTE[number % len(PALETTE)], "marker": MARKERS[number % len(MARKERS)]}
             axes.plot(*zip(*sorted(ours), strict=True), label=label, linewidth=1.8, markersize=5, **style)
             if paper:
-                told = {**style, "linestyle": (0, (2, 2)), "markerfacecolor": "none", "linewidth": 1.0}
-                axes.plot(*zip(*sorted(paper), strict=True), label=f"{label} (paper)", **told)
+                axes.plot(*zip(*sorted(paper), strict=True), **_PAPER, **style)
+        if any(paper for _, paper in lines.values()):
+            axes.plot([], [], label="the paper", color=_INK, marker="o", **_PAPER)
         _dress(axes, figure)
+        places = sorted({x for ours, _ in lines.values() for x, _ in ours})
+        if len(places) <= MOST_TICKS:
+            axes.set_xticks(places)
         return _svg(canvas, prefix)
 
 
@@ -84,13 +95,16 @@ def _dress(axes: Any, figure: Figure) -> None:
     axes.set_ylabel(figure.y.replace("_", " "))
     if figure.log_x:
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:,g}")
     if figure.log_y:
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:,g}")
     else:
         axes.set_ylim(bottom=0)
+    axes.minorticks_off()
     axes.grid(visible=True, linewidth=0.5, alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=9)
+    axes.figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=9)
 
 
 def _matplotlib() -> Any:

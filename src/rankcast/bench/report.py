@@ -16,9 +16,9 @@ from rankcast.bench.markup import STYLE, Markup, duration, element, join, number
 from rankcast.bench.records import Measurement, Record
 
 HOW_TO_READ = (
-    "Seconds are the median of the runs, with the fastest beside it; compiling is apart. A ratio is the "
-    "baseline's time a unit of work over the contender's, both from the same run: 10 means ten times faster "
-    "than the baseline."
+    "Seconds are the median of the runs, with the fastest beside it; compiling is apart, and none where "
+    "Numba's cache was warm. A ratio is the baseline's time a unit of work over the contender's, both from the "
+    "same run: 10 means ten times faster than the baseline."
 )
 
 
@@ -148,7 +148,12 @@ def _ratio(record: Record, measured: Measurement) -> str:
     """Write a ratio; the baseline is named instead."""
     if measured.ratio is None:
         return ""
-    return "baseline" if measured.name == record.baseline else f"{number(measured.ratio)} x"
+    return "baseline" if measured.name == record.baseline else f"{_short(measured.ratio)} x"
+
+
+def _short(ratio: float) -> str:
+    """Write a ratio with three digits; more would pretend to a precision that no machine has."""
+    return number(ratio) if ratio >= 1000 else f"{ratio:.3g}"
 
 
 def _compiling(measured: Measurement) -> str:
@@ -158,7 +163,7 @@ def _compiling(measured: Measurement) -> str:
         if measured.compile_seconds_timed
         else ""
     )
-    return (duration(measured.compile_seconds) if measured.compile_seconds else "cached") + inside
+    return (duration(measured.compile_seconds) if measured.compile_seconds else "none") + inside
 
 
 def _agreement(record: Record) -> Markup:

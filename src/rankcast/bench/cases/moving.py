@@ -13,8 +13,8 @@ from rankcast.bench.workloads import Columns, batches, moving
 
 CROSSINGS = 100
 ROUNDING = 1e-12
-GRID = {"objects": [2_000], "queries": [10], "seconds": [10], "speed": [60]}
-LARGE = {"objects": [20_000], "queries": [10], "seconds": [10], "speed": [60]}
+GRID = {"objects": [2_000], "queries": [10], "duration": [10], "speed": [60]}
+LARGE = {"objects": [20_000], "queries": [10], "duration": [10], "speed": [60]}
 
 
 @case(
@@ -31,7 +31,7 @@ def topk_scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
     weights = [1.0] * len(over) + [1.0 / moving.UNIVERSE]
     k, score = parameters["k"], scoring.weighted_sum(weights)
     return Trial(
-        work=parameters["queries"] * parameters["seconds"],
+        work=parameters["queries"] * parameters["duration"],
         contenders=[
             Contender(
                 "scan",
@@ -64,7 +64,7 @@ def skyline_scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Follow cars with the brute-force skyline, second by second; a NumPy filter beside it."""
     over, objects, start, steps = workload(parameters, parameters["distribution"], rng)
     return Trial(
-        work=parameters["queries"] * parameters["seconds"],
+        work=parameters["queries"] * parameters["duration"],
         contenders=[
             Contender(
                 "scan",
@@ -89,7 +89,7 @@ def workload(
     """Make attributes, objects, where the cars start, and their positions second by second."""
     over = [f"a{number}" for number in range(parameters["attributes"])]
     objects = moving.objects(parameters["objects"], len(over), rng, distribution)
-    cars, seconds = parameters["queries"], parameters["seconds"]
+    cars, seconds = parameters["queries"], parameters["duration"]
     drive = moving.tracks(moving.roads(CROSSINGS, rng), cars, seconds + 1, rng, speed=parameters["speed"])
     start, *steps = batches(drive, cars)
     return over, objects, start, steps
