@@ -61,6 +61,12 @@ def test_a_batch_of_subscribes_is_sequential() -> None:
     ]
 
 
+def test_one_of_the_same_batch_is_named_wherever_it_stands() -> None:
+    engine = table(a=(0, 9))
+    answer = engine.subscribe(rows(b=(1, 2), c=(20, 30), d=(3, 4), e=(21, 22)))
+    assert [row[2] for row in told(answer)] == ["a", None, "a", "c"]
+
+
 def test_of_two_equal_boxes_the_earlier_covers() -> None:
     engine = CoveringTable(over=["x"])
     assert told(engine.subscribe(rows(b=(1, 2), a=(1, 2))))[1] == ("a", "covered", "b")
@@ -246,6 +252,11 @@ def test_amend_without_a_change_changes_nothing() -> None:
     assert engine.forwarded() == ["b", "a"]
 
 
+def test_an_amended_one_that_another_exposes_has_one_row() -> None:
+    engine = table(a=(0, 9), b=(1, 2))
+    assert told(engine.amend(rows(b=(1, 2), a=(20, 30)))) == [("b", "forward", None), ("a", "forward", None)]
+
+
 def test_amended_equal_boxes_are_covered_by_the_earlier() -> None:
     engine = table(a=(0, 1), b=(5, 6), c=(8, 9))
     assert told(engine.amend(rows(c=(2, 3), b=(2, 3)))) == [("c", "withdraw", "b"), ("b", "forward", None)]
@@ -287,7 +298,9 @@ def test_event_ids_are_of_one_kind_and_come_back_as_they_went_in(tmp_path: Path)
 def test_the_kind_of_event_ids_holds_for_empty_answers_too() -> None:
     engine = table(a=(0, 9))
     engine.publish({"id": ["e"], "x": [1]})
-    assert engine.publish({"id": ["e"], "x": [99]}).schema.field("event").type == pa.string()
+    nothings: list[dict[str, list[Any]]] = [{"id": ["e"], "x": [99]}, {"id": [], "x": []}]
+    for nothing in nothings:
+        assert engine.publish(nothing).schema.field("event").type == pa.string()
 
 
 # covers
