@@ -15,23 +15,28 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.object_tree import HEIGHT, ROOT, ObjectTree, better, slot_of
+from rankcast.kernels.object_tree import HEIGHT, ROOT, ObjectTree, place_of
 from rankcast.kernels.options import EXACT
+
+
+@njit(**EXACT)
+def better(y: float, than_y: float, labels: NDArray[np.int64], row: int, than_label: int) -> bool:
+    """Whether the object `row` with value y comes before the pair (than_y, than_label)."""
+    return y < than_y or (y == than_y and labels[row] < than_label)
 
 
 @njit(**EXACT)
 def locate(tree: ObjectTree, x: float, beyond: bool) -> tuple[int, int]:
     """Leaf and slot of the first object with x_object >= x (`beyond`: > x)."""
+    key, child, filled = tree.key, tree.child, tree.filled
     node = tree.meta[ROOT]
     for _ in range(tree.meta[HEIGHT] - 1):
-        j = 0
-        while j + 1 < tree.filled[node] and (
-            tree.key[node, j + 1] < x or (beyond and tree.key[node, j + 1] == x)
-        ):
+        j, end = 0, filled[node]
+        while j + 1 < end and (key[node, j + 1] < x or (beyond and key[node, j + 1] == x)):
             j += 1
-        node = tree.child[node, j]
-    j = 0
-    while j < tree.filled[node] and (tree.key[node, j] < x or (beyond and tree.key[node, j] == x)):
+        node = child[node, j]
+    j, end = 0, filled[node]
+    while j < end and (key[node, j] < x or (beyond and key[node, j] == x)):
         j += 1
     return node, j
 
@@ -52,28 +57,31 @@ def firstk(
     Objects at x itself are only counted, since every range that holds x holds them too. Returns how many x
     were found (at most len(found)) and how many better objects stand at x on this side (likewise).
     """
+    low, best, child, labels = tree.low, tree.best, tree.child, tree.label
+    key, filled, parents, limit = tree.key, tree.filled, tree.parent, found.shape[0]
     node, j, level, size, same = leaf, slot, 0, 0, 0
-    limit = found.shape[0]
     while True:
-        end = tree.filled[node]
-        while 0 <= j < end and not better(tree, tree.low[node, j], tree.best[node, j], y, label):
+        end = filled[node]
+        while 0 <= j < end:
+            if low[node, j] <= y and better(low[node, j], y, labels, best[node, j], label):
+                break
             j += step
         if j < 0 or j >= end:
-            parent = tree.parent[node]
+            parent = parents[node]
             if parent < 0:
                 return size, same
-            j = slot_of(tree, parent, node) + step
+            j = place_of(child, parent, node) + step
             node = parent
             level += 1
         elif level > 0:
-            node = tree.child[node, j]
+            node = child[node, j]
             level -= 1
-            j = 0 if step > 0 else tree.filled[node] - 1
+            j = 0 if step > 0 else filled[node] - 1
         else:
-            if tree.key[node, j] == x:
+            if key[node, j] == x:
                 same += 1
             else:
-                found[size] = tree.key[node, j]
+                found[size] = key[node, j]
                 size += 1
             if limit in (size, same):
                 return size, same
@@ -88,70 +96,81 @@ def miny(
 
     -1 if there is none. A subtree whose best object is already worse than (y, label) answers with it.
     """
+    low, best, child, labels = tree.low, tree.best, tree.child, tree.label
+    key, filled, parents = tree.key, tree.filled, tree.parent
     node, j = locate(tree, after, True)
     level, found = 0, -1
     while True:
-        end = tree.filled[node]
-        while j < end and not better(tree, tree.low[node, j], tree.best[node, j], limit_y, limit_label):
+        end = filled[node]
+        while j < end:
+            if low[node, j] <= limit_y and better(low[node, j], limit_y, labels, best[node, j], limit_label):
+                break
             j += 1
         if j >= end:
-            parent = tree.parent[node]
+            parent = parents[node]
             if parent < 0:
                 return found
-            j = slot_of(tree, parent, node) + 1
+            j = place_of(child, parent, node) + 1
             node = parent
             level += 1
             continue
-        if tree.key[node, j] >= before:
+        if key[node, j] >= before:
             return found
-        low, row = tree.low[node, j], tree.best[node, j]
-        above = low > y or (low == y and tree.label[row] > label)
-        if above and (level == 0 or (j + 1 < end and tree.key[node, j + 1] < before)):
-            limit_y, limit_label, found = low, tree.label[row], row
+        row, value = best[node, j], low[node, j]
+        worse = value > y or (value == y and labels[row] > label)
+        if worse and (level == 0 or (j + 1 < end and key[node, j + 1] < before)):
+            limit_y, limit_label, found = value, labels[row], row
             j += 1
         elif level == 0:
             j += 1
         else:
-            node = tree.child[node, j]
+            node = child[node, j]
             level -= 1
             j = 0
 
 
 @njit(**EXACT)
+def _rank_in(tree: ObjectTree, board: NDArray[np.int32], size: int, row: int) -> None:
+    """Put a row that belongs there into a board with `size` rows, dropping the last of a full one."""
+    values, labels = tree.y, tree.label
+    at = min(size, board.shape[0] - 1)
+    while at > 0 and better(values[row], values[board[at - 1]], labels, row, labels[board[at - 1]]):
+        board[at] = board[at - 1]
+        at -= 1
+    board[at] = row
+
+
+@njit(**EXACT)
 def range_best(tree: ObjectTree, lo: float, hi: float, board: NDArray[np.int32]) -> None:
     """Write the rows of the best len(board) objects with lo <= x <= hi, best first, then -1."""
+    low, best, child, labels = tree.low, tree.best, tree.child, tree.label
+    key, filled, parents = tree.key, tree.filled, tree.parent
     board[:] = -1
-    k = board.shape[0]
-    size = 0
-    limit_y, limit_label = np.inf, 0
+    size, level, limit_y, limit_label = 0, 0, np.inf, 0
     node, j = locate(tree, lo, False)
-    level = 0
     while True:
-        end = tree.filled[node]
-        while j < end and not better(tree, tree.low[node, j], tree.best[node, j], limit_y, limit_label):
+        end = filled[node]
+        while j < end:
+            if low[node, j] <= limit_y and better(low[node, j], limit_y, labels, best[node, j], limit_label):
+                break
             j += 1
         if j >= end:
-            parent = tree.parent[node]
+            parent = parents[node]
             if parent < 0:
                 return
-            j = slot_of(tree, parent, node) + 1
+            j = place_of(child, parent, node) + 1
             node = parent
             level += 1
             continue
-        if tree.key[node, j] > hi:
+        if key[node, j] > hi:
             return
         if level > 0:
-            node = tree.child[node, j]
+            node = child[node, j]
             level -= 1
             j = 0
             continue
-        row = tree.child[node, j]
-        at = min(size, k - 1)
-        while at > 0 and better(tree, tree.y[row], row, tree.y[board[at - 1]], tree.label[board[at - 1]]):
-            board[at] = board[at - 1]
-            at -= 1
-        board[at] = row
-        size = min(size + 1, k)
-        if size == k:
-            limit_y, limit_label = tree.y[board[k - 1]], tree.label[board[k - 1]]
+        _rank_in(tree, board, size, child[node, j])
+        size = min(size + 1, board.shape[0])
+        if size == board.shape[0]:
+            limit_y, limit_label = tree.y[board[size - 1]], labels[board[size - 1]]
         j += 1

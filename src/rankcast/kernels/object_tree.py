@@ -46,24 +46,18 @@ class ObjectTree(NamedTuple):
 
 
 @njit(**EXACT)
-def better(tree: ObjectTree, y: float, row: int, than_y: float, than_label: int) -> bool:
-    """Whether the object (y, row) comes before the pair (than_y, than_label)."""
-    return y < than_y or (y == than_y and tree.label[row] < than_label)
-
-
-@njit(**EXACT)
 def room(tree: ObjectTree) -> int:
     """How many nodes are still free: an insert needs at most height + 1 of them."""
     return tree.filled.shape[0] - tree.meta[NODES]
 
 
 @njit(**EXACT)
-def slot_of(tree: ObjectTree, node: int, child: int) -> int:
-    """The slot of `node` that holds `child` (a node, or in a leaf a row)."""
-    for j in range(tree.filled[node]):
-        if tree.child[node, j] == child:
-            return j
-    return -1
+def place_of(child: NDArray[np.int32], node: int, wanted: int) -> int:
+    """The slot of `node` that holds the wanted child (in a leaf: row). It must be there."""
+    j = 0
+    while child[node, j] != wanted:
+        j += 1
+    return j
 
 
 @njit(**EXACT)
@@ -88,54 +82,60 @@ def _take_node(tree: ObjectTree) -> int:
 
 
 @njit(**EXACT)
-def _copy_slot(tree: ObjectTree, source: int, i: int, target: int, j: int) -> None:
-    tree.key[target, j], tree.low[target, j] = tree.key[source, i], tree.low[source, i]
-    tree.child[target, j], tree.best[target, j] = tree.child[source, i], tree.best[source, i]
-
-
-@njit(**EXACT)
 def _open_slot(tree: ObjectTree, node: int, j: int) -> None:
+    key, low, child, best = tree.key, tree.low, tree.child, tree.best
     for i in range(tree.filled[node], j, -1):
-        _copy_slot(tree, node, i - 1, node, i)
+        key[node, i], low[node, i] = key[node, i - 1], low[node, i - 1]
+        child[node, i], best[node, i] = child[node, i - 1], best[node, i - 1]
     tree.filled[node] += 1
 
 
 @njit(**EXACT)
 def _close_slot(tree: ObjectTree, node: int, j: int) -> None:
+    key, low, child, best = tree.key, tree.low, tree.child, tree.best
     tree.filled[node] -= 1
     for i in range(j, tree.filled[node]):
-        _copy_slot(tree, node, i + 1, node, i)
+        key[node, i], low[node, i] = key[node, i + 1], low[node, i + 1]
+        child[node, i], best[node, i] = child[node, i + 1], best[node, i + 1]
 
 
 @njit(**EXACT)
 def _adopt(tree: ObjectTree, node: int, leaf: bool) -> None:
     """Tell the children (or objects) of a node where they now live."""
+    child, home = tree.child, tree.leaf_of if leaf else tree.parent
     for j in range(tree.filled[node]):
-        if leaf:
-            tree.leaf_of[tree.child[node, j]] = node
-        else:
-            tree.parent[tree.child[node, j]] = node
+        home[child[node, j]] = node
+
+
+@njit(**EXACT)
+def _best_slot(tree: ObjectTree, node: int) -> int:
+    """The slot of a node with the best object."""
+    low, best, label, found = tree.low, tree.best, tree.label, 0
+    for j in range(1, tree.filled[node]):
+        if low[node, j] < low[node, found]:
+            found = j
+        elif low[node, j] == low[node, found] and label[best[node, j]] < label[best[node, found]]:
+            found = j
+    return found
 
 
 @njit(**EXACT)
 def _summarise(tree: ObjectTree, node: int, parent: int, j: int) -> bool:
     """Write the best object of `node` into slot j of its parent; return whether that changed anything."""
-    low, best = tree.low[node, 0], tree.best[node, 0]
-    for i in range(1, tree.filled[node]):
-        y = tree.low[node, i]
-        if y < low or (y == low and tree.label[tree.best[node, i]] < tree.label[best]):
-            low, best = y, tree.best[node, i]
-    changed = tree.low[parent, j] != low or tree.best[parent, j] != best
-    tree.low[parent, j], tree.best[parent, j] = low, best
+    low, best = tree.low, tree.best
+    found = _best_slot(tree, node)
+    changed = low[parent, j] != low[node, found] or best[parent, j] != best[node, found]
+    low[parent, j], best[parent, j] = low[node, found], best[node, found]
     return changed
 
 
 @njit(**EXACT)
 def _refresh(tree: ObjectTree, node: int) -> None:
     """Carry a change of `node` up as far as it changes the best object of a subtree."""
-    parent = tree.parent[node]
-    while parent >= 0 and _summarise(tree, node, parent, slot_of(tree, parent, node)):
-        node, parent = parent, tree.parent[parent]
+    parents, child = tree.parent, tree.child
+    parent = parents[node]
+    while parent >= 0 and _summarise(tree, node, parent, place_of(child, parent, node)):
+        node, parent = parent, parents[parent]
 
 
 @njit(**EXACT)
@@ -144,8 +144,8 @@ def _split(tree: ObjectTree, parent: int, j: int, leaf: bool) -> None:
     node = tree.child[parent, j]
     other = _take_node(tree)
     half = ORDER // 2
-    for i in range(half, ORDER):
-        _copy_slot(tree, node, i, other, i - half)
+    tree.key[other, :half], tree.low[other, :half] = tree.key[node, half:], tree.low[node, half:]
+    tree.child[other, :half], tree.best[other, :half] = tree.child[node, half:], tree.best[node, half:]
     tree.filled[node], tree.filled[other], tree.parent[other] = half, ORDER - half, parent
     _adopt(tree, other, leaf)
     _open_slot(tree, parent, j + 1)
@@ -166,26 +166,33 @@ def _grow(tree: ObjectTree, leaf: bool) -> None:
 
 
 @njit(**EXACT)
-def insert(tree: ObjectTree, row: int, x: float, y: float) -> None:
-    """Add an absent object. Requires `room(tree) > height + 1`."""
-    if tree.filled[tree.meta[ROOT]] == ORDER:
+def _leaf_for(tree: ObjectTree, x: float) -> int:
+    """The leaf that takes an object at x, with a free slot; full nodes on the way are split."""
+    key, child, filled = tree.key, tree.child, tree.filled
+    if filled[tree.meta[ROOT]] == ORDER:
         _grow(tree, tree.meta[HEIGHT] == 1)
     node = tree.meta[ROOT]
     for level in range(tree.meta[HEIGHT] - 1, 0, -1):
         j = 0
-        while j + 1 < tree.filled[node] and tree.key[node, j + 1] <= x:
+        while j + 1 < filled[node] and key[node, j + 1] <= x:
             j += 1
-        if tree.filled[tree.child[node, j]] == ORDER:
+        if filled[child[node, j]] == ORDER:
             _split(tree, node, j, level == 1)
-            if tree.key[node, j + 1] <= x:
+            if key[node, j + 1] <= x:
                 j += 1
-        tree.key[node, j] = min(tree.key[node, j], x)
-        node = tree.child[node, j]
-    j = 0
-    while j < tree.filled[node] and tree.key[node, j] <= x:
+        key[node, j] = min(key[node, j], x)
+        node = child[node, j]
+    return node
+
+
+@njit(**EXACT)
+def insert(tree: ObjectTree, row: int, x: float, y: float) -> None:
+    """Add an absent object. Requires `room(tree) > height + 1`."""
+    key, node, j = tree.key, _leaf_for(tree, x), 0
+    while j < tree.filled[node] and key[node, j] <= x:
         j += 1
     _open_slot(tree, node, j)
-    tree.key[node, j], tree.low[node, j], tree.child[node, j], tree.best[node, j] = x, y, row, row
+    key[node, j], tree.low[node, j], tree.child[node, j], tree.best[node, j] = x, y, row, row
     tree.x[row], tree.y[row], tree.leaf_of[row] = x, y, node
     tree.meta[SIZE] += 1
     _refresh(tree, node)
@@ -195,12 +202,12 @@ def insert(tree: ObjectTree, row: int, x: float, y: float) -> None:
 def remove(tree: ObjectTree, row: int) -> None:
     """Take a present object out; its x stays readable, its y becomes +inf."""
     node = tree.leaf_of[row]
-    _close_slot(tree, node, slot_of(tree, node, row))
+    _close_slot(tree, node, place_of(tree.child, node, row))
     tree.y[row], tree.leaf_of[row] = np.inf, -1
     tree.meta[SIZE] -= 1
     while tree.filled[node] == 0 and tree.parent[node] >= 0:
         parent = tree.parent[node]
-        _close_slot(tree, parent, slot_of(tree, parent, node))
+        _close_slot(tree, parent, place_of(tree.child, parent, node))
         tree.parent[node], tree.meta[FREE] = tree.meta[FREE], node
         tree.meta[NODES] -= 1
         node = parent
@@ -228,7 +235,7 @@ def _drop_root(tree: ObjectTree, root: int) -> None:
 def set_value(tree: ObjectTree, row: int, y: float) -> None:
     """Change the y of a present object."""
     node = tree.leaf_of[row]
-    tree.low[node, slot_of(tree, node, row)] = y
+    tree.low[node, place_of(tree.child, node, row)] = y
     tree.y[row] = y
     _refresh(tree, node)
 

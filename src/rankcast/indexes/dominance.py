@@ -1,0 +1,211 @@
+"""Subscriptions as points (lo, hi): which lie in a box, the smallest box around those, and their boards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.indexes.objects import Floats, Rows, grown
+from rankcast.kernels import point_edit, point_search, point_tree
+from rankcast.kernels.point_tree import BUCKET, BUCKET_USED, BUCKETS, FILL, PointTree
+from rankcast.kernels.selection import LARGE
+
+SPARE_BUCKETS = 8
+SHARED = "slot_of"
+
+
+class SlotMap:
+    """Where each subscription row stands in its tree: shared by the indexes of all classes of k."""
+
+    def __init__(self) -> None:
+        self.slot_of: Rows = np.full(0, -1, np.int32)
+
+    def reserve(self, rows: int) -> None:
+        """Make room for row numbers below `rows`. Amortised O(1) a row."""
+        if rows > len(self.slot_of):
+            self.slot_of = grown(self.slot_of, max(rows, len(self.slot_of) * 5 // 4), -1)
+
+
+class SubscriptionIndex:
+    """The subscriptions of one k, as a k-d tree of points whose buckets also hold their boards.
+
+    - Changing: `insert`, `delete` (few: one by one; many: the tree is planted anew); an amendment of a range
+      is a delete and an insert.
+    - Asking: `snap`, `rows_in`, `count`, `ranges`, `boards`.
+    - Keeping: `arrays`, `restore`, `check`. The slot map is shared and kept by its owner.
+
+    Memory: 20 + 4 k bytes a slot, 64 slots a bucket, buckets 7/8 full after a bulk load.
+    """
+
+    def __init__(self, k: int, slots: SlotMap) -> None:
+        self.k = k
+        self._slots = slots
+        self._tree = _empty_tree(k, SPARE_BUCKETS)
+        point_tree.clear(self._tree)
+
+    @property
+    def tree(self) -> PointTree:
+        """The tree as kernels take it; fetch it anew after a change."""
+        return self._tree._replace(slot_of=self._slots.slot_of)
+
+    def __len__(self) -> int:
+        return int(self._tree.size[0])
+
+    def insert(self, rows: Rows, lo: Floats, hi: Floats) -> None:
+        """Add subscriptions with boards yet to be filled. O(log m) each, O(log m) sequential in bulk."""
+        self._slots.reserve(int(rows.max(initial=-1)) + 1)
+        if len(rows) > BUCKET and 4 * len(rows) > len(self):
+            self._plant(rows, lo, hi)
+            return
+        done = 0
+        while done < len(rows):
+            self._reserve()
+            done = point_edit.insert_many(self.tree, rows, lo, hi, done)
+
+    def delete(self, rows: Rows) -> None:
+        """Remove subscriptions. O(log m) each, O(1) sequential in bulk."""
+        if len(rows) > BUCKET and 4 * len(rows) > len(self):
+            self.tree.row[self._slots.slot_of[rows]] = -1
+            self._slots.slot_of[rows] = -1
+            self._plant(rows[:0], np.empty(0), np.empty(0))
+            return
+        self._reserve()
+        point_edit.delete_many(self.tree, rows)
+        if self._tree.leaf_of.shape[0] > 4 * SPARE_BUCKETS + 4 * len(self) // FILL:
+            self._plant(rows[:0], np.empty(0), np.empty(0))
+
+    def snap(self, box: Floats) -> Floats | None:
+        """The smallest box around the points in a closed box, or None."""
+        found = np.empty(4)
+        return found if point_search.snap(self.tree, box, found) else None
+
+    def rows_in(self, box: Floats) -> Rows:
+        """The rows of the points in a closed box, in no particular order."""
+        rows = np.empty(self.count(box), np.int32)
+        point_search.list_rows(self.tree, box, rows)
+        return rows
+
+    def count(self, box: Floats) -> int:
+        """How many points lie in a closed box."""
+        return int(point_search.list_rows(self.tree, box, np.empty(0, np.int32)))
+
+    def ranges(self, rows: Rows) -> tuple[Floats, Floats]:
+        """The ends (lo, hi) of subscriptions."""
+        slots = self._slots.slot_of[rows]
+        return self._tree.lo[slots], self._tree.hi[slots]
+
+    def boards(self, rows: Rows) -> Rows:
+        """The boards of subscriptions, one a line: item rows best first, then -1."""
+        return np.asarray(self._tree.board[self._slots.slot_of[rows]], np.int32)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The whole state as named arrays, without the shared slot map."""
+        return {name: array for name, array in self._tree._asdict().items() if name != SHARED}
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take over the state that `arrays` gave; the slot map is rebuilt from it."""
+        own = {name: np.array(arrays[name]) for name in PointTree._fields if name != SHARED}
+        self._tree = PointTree(slot_of=np.empty(0, np.int32), **own)
+        slots = self._live_slots()
+        self._slots.reserve(int(self._tree.row[slots].max(initial=-1)) + 1)
+        self._slots.slot_of[self._tree.row[slots]] = slots
+
+    def check(self) -> None:
+        """Assert the invariants of the tree."""
+        slots = self._live_slots()
+        assert len(slots) == len(self)
+        assert np.array_equal(self._slots.slot_of[self._tree.row[slots]], slots)
+        assert self._check_node(0, -1) == int(self._tree.meta[BUCKETS])
+
+    def _check_node(self, node: int, parent: int) -> int:
+        tree = self._tree
+        assert tree.parent[node] == parent
+        if tree.bucket[node] >= 0:
+            assert tree.leaf_of[tree.bucket[node]] == node
+            assert parent < 0 or tree.size[node] > 0
+            slots = slice(tree.bucket[node] * BUCKET, tree.bucket[node] * BUCKET + tree.size[node])
+            lo, hi = tree.lo[slots], tree.hi[slots]
+            ends = (
+                lo.min(initial=np.inf),
+                lo.max(initial=-np.inf),
+                hi.min(initial=np.inf),
+                hi.max(initial=-np.inf),
+            )
+            assert tuple(tree.box[node]) == ends
+            return 1
+        one, two = (int(child) for child in tree.child[node])
+        leaves = self._check_node(one, node) + self._check_node(two, node)
+        assert tree.size[node] == tree.size[one] + tree.size[two]
+        assert max(tree.size[one], tree.size[two]) <= point_tree.SKEW * tree.size[node] + FILL
+        assert not point_tree.merge_boxes(tree, node)
+        return leaves
+
+    def _live_slots(self) -> Rows:
+        tree = self._tree
+        leaves = np.flatnonzero(_live_buckets(tree))
+        sizes = tree.size[tree.leaf_of[leaves]]
+        within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return np.asarray(np.repeat(leaves * BUCKET, sizes) + within, np.int32)
+
+    def _reserve(self) -> None:
+        if point_tree.lacking(self._tree):
+            length = self._tree.leaf_of.shape[0]
+            length += max(SPARE_BUCKETS, length // 4)
+            per = {"slot": ("lo", "hi", "row", "board"), "bucket": ("leaf_of",)}
+            lengths = {name: length * BUCKET for name in per["slot"]} | {
+                name: length for name in per["bucket"]
+            }
+            nodes = {name: 2 * length for name in NODE_ARRAYS}
+            fields = {n: grown(getattr(self._tree, n), size, 0) for n, size in (lengths | nodes).items()}
+            self._tree = self._tree._replace(**fields)
+
+    def _plant(self, rows: Rows, lo: Floats, hi: Floats) -> None:
+        """Build the whole tree anew from its points that still have a row, and new ones."""
+        points, boards = point_tree.collect(self.tree, 0)
+        kept = points[:, 2] >= 0
+        if not kept.all():
+            points, boards = points[kept], boards[kept]
+        points = np.concatenate([points, np.column_stack([lo, hi, rows, rows])])
+        points[:, 3] = np.arange(len(points))
+        self._tree = _empty_tree(self.k, _buckets_to_plant(len(points)))
+        point_tree.clear(self._tree)
+        point_tree.release(self._tree, 0, True)
+        point_tree.plant(self.tree, 0, points, boards)
+
+
+NODE_ARRAYS = ("box", "child", "parent", "size", "bucket", "axis", "pivot", "pivot_row")
+
+
+def _buckets_to_plant(points: int) -> int:
+    """Buckets enough to plant so many points: exact splits fill them, near ones leave 3/8 LARGE or more."""
+    return points // FILL + points // (LARGE * 3 // 8) + 2 * SPARE_BUCKETS
+
+
+def _live_buckets(tree: PointTree) -> NDArray[np.bool_]:
+    """Which buckets belong to a leaf: one whose bucket they are."""
+    used = np.arange(tree.leaf_of.shape[0]) < tree.meta[BUCKET_USED]
+    leaf = np.where(used & (tree.leaf_of >= 0), tree.leaf_of, 0)
+    return np.asarray(used & (tree.bucket[leaf] == np.arange(tree.leaf_of.shape[0])))
+
+
+def _empty_tree(k: int, buckets: int) -> PointTree:
+    nodes = 2 * buckets
+    return PointTree(
+        box=np.zeros((nodes, 4)),
+        child=np.full((nodes, 2), -1, np.int32),
+        parent=np.full(nodes, -1, np.int32),
+        size=np.zeros(nodes, np.int32),
+        bucket=np.full(nodes, -1, np.int32),
+        axis=np.zeros(nodes, np.int8),
+        pivot=np.zeros((nodes, 2)),
+        pivot_row=np.zeros(nodes, np.int32),
+        leaf_of=np.full(buckets, -1, np.int32),
+        lo=np.zeros(buckets * BUCKET),
+        hi=np.zeros(buckets * BUCKET),
+        row=np.zeros(buckets * BUCKET, np.int32),
+        board=np.zeros((buckets * BUCKET, k), np.int32),
+        slot_of=np.empty(0, np.int32),
+        meta=np.zeros(5, np.int64),
+    )

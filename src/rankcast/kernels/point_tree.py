@@ -1,0 +1,233 @@
+"""Subscriptions as points (lo, hi): a k-d tree whose leaves are buckets of neighbouring slots.
+
+Bucket b owns the slots b * BUCKET .. (b + 1) * BUCKET - 1; its leaf's points stand at the front of them, so
+whatever is kept per slot (the point, its row, its board of k items) lies side by side for neighbours in
+subscription space. `slot_of[row]` finds a subscription again.
+
+An inner node splits its points by the order (lo, hi, row) or (hi, lo, row), smaller ones to the left.
+Rows are distinct, so any number of equal points can be split evenly and the tree stays balanced whatever
+the data. `box` is the tightest closed box around a node's points: lo from, lo to, hi from, hi to.
+
+Invariants: node 0 is the root; every leaf but an only one has a point; no child of a node with n points has
+more than SKEW n + FILL of them; equal slots and rows point at each other. One mechanism restores all of
+them: `rebuild` of one subtree in place. A full bucket, a skewed node, a nearly empty pair of leaves and a
+bulk load all end in it.
+
+Cost: insert and delete O(log m) node visits, plus amortised O(log m) moves a level for rebuilding.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels.options import EXACT
+from rankcast.kernels.selection import Records, split
+
+BUCKET = 64
+FILL = 56
+SKEW = 0.7
+NODE_USED, NODE_FREE, BUCKET_USED, BUCKET_FREE, BUCKETS = range(5)
+LO_FROM, LO_TO, HI_FROM, HI_TO = range(4)
+UNFILLED = -2
+
+
+class PointTree(NamedTuple):
+    """The arrays of a point tree: per node, per bucket, per slot, per row."""
+
+    box: NDArray[np.float64]
+    child: NDArray[np.int32]
+    parent: NDArray[np.int32]
+    size: NDArray[np.int32]
+    bucket: NDArray[np.int32]
+    axis: NDArray[np.int8]
+    pivot: NDArray[np.float64]
+    pivot_row: NDArray[np.int32]
+    leaf_of: NDArray[np.int32]
+    lo: NDArray[np.float64]
+    hi: NDArray[np.float64]
+    row: NDArray[np.int32]
+    board: NDArray[np.int32]
+    slot_of: NDArray[np.int32]
+    meta: NDArray[np.int64]
+
+
+@njit(**EXACT)
+def clear(tree: PointTree) -> None:
+    """Make the tree empty: the root, a leaf with the first bucket and no point."""
+    tree.meta[:] = 0
+    tree.meta[NODE_FREE], tree.meta[BUCKET_FREE] = -1, -1
+    tree.meta[NODE_USED] = 1
+    tree.parent[0], tree.size[0] = -1, 0
+    _make_leaf(tree, 0)
+
+
+@njit(**EXACT)
+def lacking(tree: PointTree) -> bool:
+    """Whether the free buckets might not suffice for one insert and the rebuild it may cause.
+
+    A rebuild of n points gives back at least n / BUCKET buckets and takes at most n / FILL + 1. There are
+    always twice as many nodes as buckets.
+    """
+    spare = tree.leaf_of.shape[0] - tree.meta[BUCKETS]
+    return spare < 4 + tree.size[0] // FILL - tree.size[0] // BUCKET
+
+
+@njit(**EXACT)
+def buckets_for(points: int) -> int:
+    """How many buckets a rebuilt subtree of so many points takes."""
+    return max(1, (points + FILL - 1) // FILL)
+
+
+@njit(**EXACT)
+def _take_node(tree: PointTree, parent: int, size: int) -> int:
+    node = tree.meta[NODE_FREE]
+    if node >= 0:
+        tree.meta[NODE_FREE] = tree.parent[node]
+    else:
+        node = tree.meta[NODE_USED]
+        tree.meta[NODE_USED] += 1
+    tree.parent[node], tree.size[node], tree.bucket[node] = parent, size, -1
+    return node
+
+
+@njit(**EXACT)
+def _make_leaf(tree: PointTree, node: int) -> None:
+    """Give a node an empty bucket and an empty box."""
+    bucket = tree.meta[BUCKET_FREE]
+    if bucket >= 0:
+        tree.meta[BUCKET_FREE] = tree.leaf_of[bucket]
+    else:
+        bucket = tree.meta[BUCKET_USED]
+        tree.meta[BUCKET_USED] += 1
+    tree.meta[BUCKETS] += 1
+    tree.bucket[node], tree.leaf_of[bucket] = bucket, node
+    tree.child[node, 0], tree.child[node, 1] = -1, -1
+    tree.box[node, LO_FROM], tree.box[node, LO_TO] = np.inf, -np.inf
+    tree.box[node, HI_FROM], tree.box[node, HI_TO] = np.inf, -np.inf
+
+
+@njit(**EXACT)
+def release(tree: PointTree, node: int, keep: bool) -> None:
+    """Give back the bucket of a leaf and, unless kept, the node."""
+    bucket = tree.bucket[node]
+    if bucket >= 0:
+        tree.leaf_of[bucket], tree.meta[BUCKET_FREE] = tree.meta[BUCKET_FREE], bucket
+        tree.meta[BUCKETS] -= 1
+        tree.bucket[node] = -1
+    if not keep:
+        tree.parent[node], tree.meta[NODE_FREE] = tree.meta[NODE_FREE], node
+
+
+@njit(**EXACT)
+def extend(tree: PointTree, node: int, lo: float, hi: float) -> None:
+    """Widen the box of a node to take in a point."""
+    box = tree.box[node]
+    box[LO_FROM], box[LO_TO] = min(box[LO_FROM], lo), max(box[LO_TO], lo)
+    box[HI_FROM], box[HI_TO] = min(box[HI_FROM], hi), max(box[HI_TO], hi)
+
+
+@njit(**EXACT)
+def place(tree: PointTree, slot: int, lo: float, hi: float, row: int) -> None:
+    """Write a point into a slot."""
+    tree.lo[slot], tree.hi[slot], tree.row[slot], tree.slot_of[row] = lo, hi, row, slot
+
+
+@njit(**EXACT)
+def collect(tree: PointTree, node: int) -> tuple[Records, NDArray[np.int32]]:
+    """Copy out all points below a node with their boards, and release everything but the node itself."""
+    total = tree.size[node]
+    points = np.empty((total, 4))
+    boards = np.empty((total, tree.board.shape[1]), np.int32)
+    stack, depth, size = np.empty(256, np.int32), 1, 0
+    stack[0] = node
+    while depth > 0:
+        depth -= 1
+        here = stack[depth]
+        if tree.bucket[here] < 0:
+            stack[depth], stack[depth + 1] = tree.child[here, 0], tree.child[here, 1]
+            depth += 2
+        else:
+            start = tree.bucket[here] * BUCKET
+            for slot in range(start, start + tree.size[here]):
+                points[size, 0], points[size, 1] = tree.lo[slot], tree.hi[slot]
+                points[size, 2], points[size, 3] = tree.row[slot], size
+                boards[size] = tree.board[slot]
+                size += 1
+        release(tree, here, here == node)
+    return points, boards
+
+
+@njit(**EXACT)
+def _fill_leaf(
+    tree: PointTree, node: int, points: Records, boards: NDArray[np.int32], start: int, end: int
+) -> None:
+    _make_leaf(tree, node)
+    slot = tree.bucket[node] * BUCKET
+    for i in range(start, end):
+        place(tree, slot, points[i, 0], points[i, 1], np.int32(points[i, 2]))
+        extend(tree, node, points[i, 0], points[i, 1])
+        origin = np.int64(points[i, 3])
+        if origin < boards.shape[0]:
+            tree.board[slot] = boards[origin]
+        else:
+            tree.board[slot] = UNFILLED
+        slot += 1
+
+
+@njit(**EXACT)
+def plant(tree: PointTree, node: int, points: Records, boards: NDArray[np.int32]) -> None:
+    """Build a balanced subtree of the given points in a node that has no bucket or children.
+
+    `boards` holds the boards of the points with the first origins; later points get UNFILLED ones.
+    """
+    spare = np.empty_like(points)
+    stack, depth = np.empty((256, 3), np.int64), 1
+    stack[0, 0], stack[0, 1], stack[0, 2] = node, 0, points.shape[0]
+    while depth > 0:
+        depth -= 1
+        here, start, end = stack[depth, 0], stack[depth, 1], stack[depth, 2]
+        tree.size[here] = end - start
+        buckets = buckets_for(end - start)
+        if buckets == 1:
+            _fill_leaf(tree, here, points, boards, start, end)
+            _tighten(tree, here, node)
+            continue
+        middle = start + (end - start) * ((buckets + 1) // 2) // buckets
+        tree.axis[here], middle = split(points, spare, start, end, middle)
+        tree.pivot[here, 0], tree.pivot[here, 1] = points[middle, 0], points[middle, 1]
+        tree.pivot_row[here] = np.int32(points[middle, 2])
+        left, right = _take_node(tree, here, middle - start), _take_node(tree, here, end - middle)
+        tree.child[here, 0], tree.child[here, 1] = left, right
+        stack[depth, 0], stack[depth, 1], stack[depth, 2] = right, middle, end
+        stack[depth + 1, 0], stack[depth + 1, 1], stack[depth + 1, 2] = left, start, middle
+        depth += 2
+
+
+@njit(**EXACT)
+def _tighten(tree: PointTree, node: int, top: int) -> None:
+    """Close the boxes of the parents, up to `top`, whose rightmost leaf was just filled."""
+    while node != top and tree.child[tree.parent[node], 1] == node:
+        node = tree.parent[node]
+        merge_boxes(tree, node)
+
+
+@njit(**EXACT)
+def merge_boxes(tree: PointTree, node: int) -> bool:
+    """Set the box of an inner node from its children's; return whether it changed."""
+    left, right, box = tree.box[tree.child[node, 0]], tree.box[tree.child[node, 1]], tree.box[node]
+    lo_from, lo_to = min(left[LO_FROM], right[LO_FROM]), max(left[LO_TO], right[LO_TO])
+    hi_from, hi_to = min(left[HI_FROM], right[HI_FROM]), max(left[HI_TO], right[HI_TO])
+    changed = box[LO_FROM] != lo_from or box[LO_TO] != lo_to or box[HI_FROM] != hi_from or box[HI_TO] != hi_to
+    box[LO_FROM], box[LO_TO], box[HI_FROM], box[HI_TO] = lo_from, lo_to, hi_from, hi_to
+    return changed
+
+
+@njit(**EXACT)
+def rebuild(tree: PointTree, node: int) -> None:
+    """Build the subtree of a node anew, balanced, leaves filled to FILL. O(n log n) for its n points."""
+    points, boards = collect(tree, node)
+    plant(tree, node, points, boards)

@@ -1,0 +1,108 @@
+"""The subscription index against a plain list of points."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from rankcast.indexes.dominance import SlotMap, SubscriptionIndex
+
+INF = np.inf
+ENDS = st.sampled_from([-INF, 0.0, 1.0, 1.0, 2.0, 3.0, 4.0, INF])
+BOXES = st.tuples(ENDS, ENDS, ENDS, ENDS)
+Floats = NDArray[np.float64]
+
+
+def inside(box: Floats, lo: Floats, hi: Floats) -> NDArray[np.bool_]:
+    return (box[0] <= lo) & (lo <= box[1]) & (box[2] <= hi) & (hi <= box[3])
+
+
+def assert_same(index: SubscriptionIndex, live: dict[int, tuple[float, float]], box: Floats) -> None:
+    rows = np.array(sorted(live), np.int32)
+    lo, hi = np.array([live[int(row)] for row in rows]).reshape(-1, 2).T
+    hit = inside(box, lo, hi)
+    assert sorted(index.rows_in(box).tolist()) == rows[hit].tolist()
+    assert index.count(box) == hit.sum()
+    found = index.snap(box)
+    if not hit.any():
+        assert found is None
+    else:
+        assert found is not None
+        assert found.tolist() == [lo[hit].min(), lo[hit].max(), hi[hit].min(), hi[hit].max()]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 400), ENDS, ENDS), max_size=300),
+    st.lists(st.integers(0, 400), max_size=200),
+    BOXES,
+)
+def test_points_come_and_go(
+    points: list[tuple[int, float, float]], gone: list[int], corners: tuple[float, float, float, float]
+) -> None:
+    index, live = SubscriptionIndex(2, SlotMap()), dict[int, tuple[float, float]]()
+    for row, one, two in points:
+        if row not in live:
+            live[row] = (min(one, two), max(one, two))
+            index.insert(np.array([row], np.int32), np.array([live[row][0]]), np.array([live[row][1]]))
+    index.check()
+    for row in gone:
+        if row in live:
+            del live[row]
+            index.delete(np.array([row], np.int32))
+    index.check()
+    assert_same(
+        index, live, np.array([min(corners[:2]), max(corners[:2]), min(corners[2:]), max(corners[2:])])
+    )
+
+
+@pytest.mark.parametrize("kind", ["uniform", "ascending", "equal", "few"])
+def test_any_order_and_any_duplicates_stay_balanced(kind: str) -> None:
+    rng = np.random.default_rng(5)
+    m = 6000
+    one, two = {
+        "uniform": (rng.random(m), rng.random(m)),
+        "ascending": (np.arange(m) / m, np.arange(m) / m + 0.1),
+        "equal": (np.full(m, -INF), np.full(m, INF)),
+        "few": (rng.integers(0, 3, m) * 1.0, rng.integers(0, 3, m) * 1.0),
+    }[kind]
+    lo, hi = np.minimum(one, two), np.maximum(one, two)
+    rows = np.arange(m, dtype=np.int32)
+    index = SubscriptionIndex(3, SlotMap())
+    index.insert(rows[:3000], lo[:3000], hi[:3000])
+    index.check()
+    for start in range(3000, m, 50):
+        index.insert(rows[start : start + 50], lo[start : start + 50], hi[start : start + 50])
+    index.check()
+    live = {int(row): (lo[row], hi[row]) for row in rows}
+    boxes = [np.array([-INF, 0.5, 0.5, INF]), np.array([0.2, 0.3, 0.3, 0.4]), np.array([1.0, 1.0, 1.0, 2.0])]
+    for box in boxes:
+        assert_same(index, live, box)
+    for start in range(0, 5000, 40):
+        index.delete(rows[start : start + 40])
+    index.check()
+    live = {int(row): (lo[row], hi[row]) for row in rows[5000:]}
+    for box in boxes:
+        assert_same(index, live, box)
+    index.delete(rows[5000:])
+    index.check()
+    assert len(index) == 0
+
+
+def test_a_restored_index_goes_on_as_before() -> None:
+    rng = np.random.default_rng(6)
+    lo = rng.random(500)
+    index = SubscriptionIndex(2, SlotMap())
+    index.insert(np.arange(500, dtype=np.int32), lo, lo + 0.5)
+    index.delete(np.arange(0, 100, dtype=np.int32))
+    other = SubscriptionIndex(2, SlotMap())
+    other.restore({name: array.copy() for name, array in index.arrays().items()})
+    other.check()
+    for each in (index, other):
+        each.insert(np.array([7], np.int32), np.array([0.5]), np.array([0.75]))
+        each.check()
+    everything = np.array([-INF, INF, -INF, INF])
+    assert other.rows_in(everything).tolist() == index.rows_in(everything).tolist()

@@ -1,0 +1,194 @@
+"""Painting one event after another: everybody affected is told, nobody else, and lists come out right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rankcast.indexes.painting import Painter
+from rankcast.kernels.tiles import Tiles
+
+from .world import INF, Listing, World, event_arrays, histories, reached, receive, worlds
+
+METHODS = ["dense", "sparse"]
+Told = frozenset[tuple[float, float]]
+
+
+def play(world: World, data: st.DataObject, method: str, epsilon: float | None) -> None:
+    painter = Painter(world.object_index())
+    points = world.subscription_index().tree if method == "sparse" else None
+    for event in data.draw(histories(world)):
+        before = world.listings()
+        ranks = {(s, row): world.rank(span, row) for s, span in enumerate(world.ranges) for row in range(12)}
+        x_before = {row: x for row, (x, _) in world.objects.items()}
+        tiles = painter.paint(event_arrays([event]), np.array([world.k]), points=points, epsilon=epsilon)
+        world.apply(*event)
+        lists, heard = deliver(world, before, tiles, x_before)
+        assert lists == world.listings()
+        if epsilon is None:
+            affected = [old != new for old, new in zip(before, world.listings(), strict=True)]
+            assert [bool(items) for items in heard] == affected
+            assert all(len(items) == len(set(items)) or event[0] in items for items in heard)
+        else:
+            check_epsilon(world, tiles, heard, ranks, epsilon)
+        if method == "sparse":
+            assert all(
+                any(reached(tiles, at, span) for span in world.ranges) for at in range(len(tiles.item))
+            )
+        painter.objects.check()
+
+
+def deliver(
+    world: World, lists: list[Listing], tiles: Tiles, x_before: dict[int, float]
+) -> tuple[list[Listing], list[list[int]]]:
+    heard: list[list[int]] = [[] for _ in lists]
+    lists = list(lists)
+    for at in range(len(tiles.item)):
+        item, value = int(tiles.item[at]), float(tiles.value[at])
+        x = world.objects[item][0] if item in world.objects else x_before[item]
+        for s, span in enumerate(world.ranges):
+            if reached(tiles, at, span):
+                lists[s] = receive(lists[s], item, x, value, world)
+                heard[s].append(item)
+    return lists, heard
+
+
+def check_epsilon(
+    world: World, tiles: Tiles, heard: list[list[int]], before: dict[tuple[int, int], float], epsilon: float
+) -> None:
+    limit = (1 + epsilon) * world.k
+    for s, span in enumerate(world.ranges):
+        for item in heard[s]:
+            assert min(before[s, item], world.rank(span, item)) <= limit + 1e-9
+    runs = zip(tiles.item, np.isinf(tiles.value), strict=True)
+    for run in set(runs):
+        same = (tiles.item == run[0]) & (np.isinf(tiles.value) == run[1])
+        assert same.sum() <= math.ceil(1 / epsilon)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_exact_methods_reach_the_affected_and_nobody_else(method: str, data: st.DataObject) -> None:
+    play(data.draw(worlds(dense=method == "dense")), data, method, None)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), epsilon=st.sampled_from([0.2, 0.3, 0.5, 0.7, 1.0]))
+def test_epsilon_sends_few_messages_and_none_far_beyond_k(
+    method: str, data: st.DataObject, epsilon: float
+) -> None:
+    play(data.draw(worlds(dense=method == "dense")), data, method, epsilon)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_one_sweep_serves_every_k(data: st.DataObject) -> None:
+    world = data.draw(worlds(dense=True))
+    events = data.draw(histories(world))
+    ks = [4, 2, 1]
+    together = Painter(world.object_index()).paint(event_arrays(events), np.array(ks))
+    for shelf, k in enumerate(ks):
+        alone = Painter(world.object_index()).paint(event_arrays(events), np.array([k]))
+        mine = together.shelf == shelf
+        assert np.array_equal(together.box[mine], alone.box)
+        assert np.array_equal(together.item[mine], alone.item)
+        assert np.array_equal(together.value[mine], alone.value)
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_dense_tiles_are_the_fewest_possible(data: st.DataObject) -> None:
+    world = data.draw(worlds(dense=True))
+    world.ranges = between_objects(7)
+    painter = Painter(world.object_index())
+    event = data.draw(histories(world, size=1))[0]
+    tiles = painter.paint(event_arrays([event]), np.array([world.k]))
+    for mine, told in groups(world, tiles):
+        assert not can_cover(world, told, told, mine - 1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_sparse_tiles_are_at_most_twice_the_fewest(data: st.DataObject) -> None:
+    world = data.draw(worlds(dense=False))
+    painter, points = Painter(world.object_index()), world.subscription_index().tree
+    event = data.draw(histories(world, size=1))[0]
+    tiles = painter.paint(event_arrays([event]), np.array([world.k]), points=points)
+    for mine, told in groups(world, tiles):
+        assert not can_cover(world, told, told, (mine - 1) // 2)
+
+
+def between_objects(values: int) -> list[tuple[float, float]]:
+    """One range for every set of neighbouring whole numbers: the fewest that make an instance dense."""
+    return [(lo - 0.5, hi + 0.5) for lo in range(values) for hi in range(lo, values)]
+
+
+def groups(world: World, tiles: Tiles) -> Iterator[tuple[int, Told]]:
+    """For every item told of: how many tiles, and the ranges they reach."""
+    for item, value in sorted(set(zip(tiles.item.tolist(), tiles.value.tolist(), strict=True))):
+        mine = np.flatnonzero((tiles.item == item) & (tiles.value == value))
+        yield len(mine), frozenset(s for s in world.ranges if any(reached(tiles, at, s) for at in mine))
+
+
+def can_cover(world: World, told: Told, still: Told, boxes: int) -> bool:
+    """Whether so many boxes hold the ranges still open and none that is not told."""
+    if not still:
+        return True
+    if boxes == 0:
+        return False
+    return any(
+        can_cover(world, told, still - box, boxes - 1) for box in maximal_boxes(world, told, min(still))
+    )
+
+
+def maximal_boxes(world: World, told: Told, first: tuple[float, float]) -> list[Told]:
+    """The boxes of ranges told of that hold a given one and cannot grow."""
+    lows, highs = sorted({s[0] for s in told}), sorted({s[1] for s in told})
+    boxes = []
+    for west in (low for low in lows if low <= first[0]):
+        for east in (low for low in lows if low >= first[0]):
+            for bottom in (high for high in highs if high <= first[1]):
+                for top in (high for high in highs if high >= first[1]):
+                    box = frozenset(s for s in world.ranges if west <= s[0] <= east and bottom <= s[1] <= top)
+                    if box <= told:
+                        boxes.append(box)
+    return [box for box in set(boxes) if not any(box < other for other in boxes)]
+
+
+def test_the_worst_case_needs_many_messages() -> None:
+    """The construction of figure 18: all objects are exposed, nearly each to k separate corners."""
+    n, k = 60, 5
+    world = World(k, [])
+    middle = n // 2
+    world.objects[0] = (float(middle), 0.0)
+    for j in range(1, n):
+        side = 1 if j % 2 else -1
+        distance = (n - j) // 2 + 1
+        world.objects[j] = (middle + side * float(distance), float(j))
+    painter = Painter(world.object_index(rows=n))
+    tiles = painter.paint(event_arrays([(0, float("nan"), float(n + 2))]), np.array([k]))
+    assert len(tiles.item) >= (n - 2 * k) * (k - 1)
+    assert len(set(tiles.item.tolist())) == n - k + 1
+
+
+def test_dense_reads_no_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rankcast.indexes import painting
+
+    poisoned = painting.NOBODY._replace(
+        child=np.full((1, 2), 10**9, np.int32), size=np.full(1, 1, np.int32), box=np.full((1, 4), np.nan)
+    )
+    world = World(2, [])
+    world.objects = {row: (float(row), float(row % 5)) for row in range(10)}
+    events = event_arrays([(3, float("nan"), 9.0), (4, float("nan"), 0.5), (5, 0.5, INF)])
+    clean = Painter(world.object_index()).paint(events, np.array([2]))
+    monkeypatch.setattr(painting, "NOBODY", poisoned)
+    blind = Painter(world.object_index())
+    assert np.array_equal(blind.paint(events, np.array([2])).box, clean.box)
+    assert blind.tally[2] == 0
