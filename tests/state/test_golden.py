@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rankcast import manifest, snapshot
+from rankcast.errors import RankcastError
 from rankcast.state import Shard, journal
 
 from . import golden
@@ -33,14 +37,40 @@ def test_arrays_are_still_read(version: str) -> None:
         assert found.arrays[name].tobytes() == array.tobytes()
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_shards_are_still_opened(version: str, tmp_path: Path) -> None:
-    shutil.copytree(GOLDEN / version / "shard", tmp_path / "shard")
+def expected_engine() -> ToyCounter:
     engine = ToyCounter()
     for number in range(1, golden.BATCHES + 1):
         engine.apply([(call, pa.table(rows)) for call, rows in golden.batch(number)])
+    return engine
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_shards_are_still_opened(version: str, tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / version / "shard", tmp_path / "shard")
+    engine = expected_engine()
     with Shard.open(tmp_path / "shard", ToyCounter()) as shard:
         assert shard.number == golden.BATCHES
         assert shard.engine.fingerprint() == engine.fingerprint()
         token, _ = shard.apply(golden.batch(2), after=shard.token)
         assert shard.token == token
+
+
+@given(data=st.data())
+def test_a_damaged_journal_is_told_or_does_no_harm(data: st.DataObject) -> None:
+    """Whatever bytes of it change: an error of this package, or the state as it was."""
+    good = (GOLDEN / VERSIONS[-1] / "shard" / "journal.sqlite").read_bytes()
+    bad = bytearray(good)
+    used = [place for place, byte in enumerate(good) if byte]
+    for place in data.draw(st.lists(st.sampled_from(used), min_size=1, max_size=3), label="places"):
+        bad[place] = data.draw(st.integers(0, 255), label="byte")
+    length = data.draw(st.just(len(bad)) | st.integers(0, len(bad)), label="length")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "shard"
+        shutil.copytree(GOLDEN / VERSIONS[-1] / "shard", path)
+        (path / "journal.sqlite").write_bytes(bad[:length])
+        try:
+            with Shard.open(path, ToyCounter()) as shard:
+                assert shard.engine.fingerprint() == expected_engine().fingerprint()
+                shard.apply(golden.batch(2), after=shard.token)
+        except RankcastError:
+            return

@@ -24,7 +24,7 @@ NONSENSE = ("publish", {"no such column": [1]})
 def test_a_shard_is_its_engine(subject: Subject) -> None:
     workloads = import_module(f"tests.laws.{subject.family}").workloads()
 
-    @settings(max_examples=settings().max_examples // 8)
+    @settings(max_examples=settings().max_examples // 10)
     @given(workloads, st.data())
     def law(workload: contract.Workload, data: st.DataObject) -> None:
         twin, steps = subject.make(workload.settings), list(workload.steps)

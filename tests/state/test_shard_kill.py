@@ -24,7 +24,7 @@ from .histories import MAKERS, Reference
 
 ROOT = Path(__file__).parents[2]
 FOREVER = 1_000_000
-TICKS = {"file": 120, "sql": 4000, "line": 6000}
+TICKS = {"file": 100, "sql": 3000, "line": 4000}
 
 
 class Nursery:
@@ -71,7 +71,7 @@ def kill_once(nursery: Nursery, path: Path, engine: str, way: str, rng: random.R
     child = nursery.start(path=str(path), engine=engine, **order)
     killer = None
     if way == "time":
-        killer = threading.Timer(rng.uniform(0, 0.25), os.kill, (child, signal.SIGKILL))
+        killer = threading.Timer(rng.uniform(0, 0.2), os.kill, (child, signal.SIGKILL))
         killer.start()
     finished = 0
     while (said := nursery.hear())[0] != "gone":

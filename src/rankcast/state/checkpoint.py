@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast import snapshot
-from rankcast.errors import SnapshotError
+from rankcast.errors import ShardError, SnapshotError
 from rankcast.state.batches import Token
 
 State: TypeAlias = tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]
@@ -53,11 +53,19 @@ class Checkpoint:
         """Whether a first snapshot was ever finished."""
         return (self._path / snapshot.HEADER).exists()
 
-    def engine(self) -> tuple[str, Any]:
-        """Kind and settings of the engine in the snapshot."""
+    def require(self, kind: str, settings: Any) -> None:
+        """Refuse an engine of another kind or with other settings than that in the snapshot."""
         header = snapshot.peek(self._path).header
         _mark(header)
-        return header["kind"], header["engine"].get("settings")
+        if header["kind"] != kind:
+            raise ShardError(f"{self._path.parent} is the shard of a {header['kind']}, not of a {kind}")
+        here, there = json.dumps(settings), json.dumps(header["engine"].get("settings"))
+        if json.loads(here) != json.loads(there):
+            raise ShardError(
+                f"{self._path.parent} was made with other settings",
+                detail=f"It has {there}, the engine {here}.",
+                hint="Open it with an engine of the same settings, or make a new shard.",
+            )
 
     def read(self) -> tuple[Mark, State]:
         """The snapshot; its arrays are mapped, copy on write."""

@@ -14,7 +14,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rankcast.errors import JournalError
 
@@ -92,6 +92,9 @@ class Journal:
                 hint="Upgrade rankcast to read it.",
             )
         self._set_modes()
+        found = self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if found != "ok":
+            raise JournalError(f"{self._path} is damaged", detail=f"SQLite says: {found}.")
 
     def _set_modes(self) -> None:
         mode = self._connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
@@ -152,9 +155,12 @@ class Journal:
         """Close the file; what was appended stays."""
         self._connection.close()
 
-    def _checked(self, row: tuple[int, str, str, bytes | None, bytes, bytes]) -> Record:
-        record = Record(*row[:-1])
-        if record.seal() != row[-1]:
+    def _checked(self, row: tuple[Any, ...]) -> Record:
+        """The row as a record, if it is as it was written."""
+        *fields, seal = row
+        record = Record(*fields)
+        blobs = isinstance(record.answer, bytes) and isinstance(record.batch, bytes | None)
+        if not blobs or record.seal() != seal:
             raise JournalError(
                 f"{self._path} is damaged", detail=f"The seal of batch {record.number} is broken."
             )
@@ -179,5 +185,8 @@ class Journal:
         """Tell SQLite's own errors in the words of this package."""
         try:
             yield
-        except sqlite3.Error as error:
+        except (
+            sqlite3.Error,
+            UnicodeDecodeError,
+        ) as error:  # the latter: a message that quotes damaged bytes
             raise JournalError(f"{self._path} {what}", detail=f"SQLite says: {error}.") from error

@@ -14,7 +14,6 @@ answered, rows leave the journal after the snapshot that covers them is on disk.
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -44,6 +43,20 @@ class Shard(Generic[E]):
 
     Methods may be called from several threads; they take turns. A process that is killed leaves a shard that
     opens again with every batch that was answered, each applied once.
+
+    >>> import tempfile
+    >>> from rankcast import RangeTopK
+    >>> path = tempfile.mkdtemp()
+    >>> with Shard.open(path, RangeTopK(k=1)) as shard:
+    ...     start = shard.token
+    ...     objects = {"id": ["a", "b"], "x": [3, 4], "y": [2.0, 1.0]}
+    ...     batch = [("subscribe", {"id": [1]}), ("publish", objects)]
+    ...     token, deltas = shard.apply(batch, after=start)
+    >>> deltas.select(["subscription", "op", "item"]).to_pylist()
+    [{'subscription': 1, 'op': 'enter', 'item': 'b'}]
+    >>> with Shard.open(path, RangeTopK(k=1)) as shard:  # after a restart: offered again, answered again
+    ...     shard.apply(batch, after=start) == (token, deltas)
+    True
     """
 
     def __init__(self, path: Path, engine: E, given: Mapping[str, Any], limits: tuple[int, int, int]) -> None:
@@ -189,15 +202,7 @@ class Shard(Generic[E]):
                 )
             durable.sync_directory(self._path)
             self._checkpoint.write(kind, Mark(0, batches.first_token(kind, header, arrays)), (header, arrays))
-        there, settings = self._checkpoint.engine()
-        if there != kind:
-            raise ShardError(f"{self._path} is the shard of a {there}, not of a {kind}")
-        if settings != json.loads(json.dumps(header["settings"])):
-            raise ShardError(
-                f"{self._path} was made with other settings",
-                detail=f"It has {json.dumps(settings)}, the engine {json.dumps(header['settings'])}.",
-                hint="Open it with an engine of the same settings, or make a new shard.",
-            )
+        self._checkpoint.require(kind, header["settings"])
 
     def _live(self) -> E:
         """The engine as of the last batch committed, recovered if need be."""
