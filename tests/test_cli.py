@@ -152,7 +152,7 @@ def test_a_directory_that_cannot_be_written_is_named(
 def test_the_version_costs_no_heavy_import() -> None:
     code = "import sys; from rankcast import cli; cli.main(['--version']); print(*sys.modules)"
     asked = [sys.executable, "-c", code]
-    told = subprocess.run(asked, capture_output=True, text=True, check=True)  # noqa: S603 (our own words)
+    told = subprocess.run(asked, capture_output=True, text=True, check=True)
     heavy = {"numpy", "numba", "pyarrow", "rich", "matplotlib", "pandas", "pyspark"}
     assert not heavy & set(told.stdout.splitlines()[-1].split())
 
@@ -161,7 +161,7 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     code = "import sys; from rankcast.cli import main; sys.exit(main(['bench', 'list']))"
     reading, writing = os.pipe()
     os.close(reading)
-    told = subprocess.run(  # noqa: S603 (our own words)
+    told = subprocess.run(
         [sys.executable, "-c", code], stdout=writing, stderr=subprocess.PIPE, text=True, check=False
     )
     os.close(writing)

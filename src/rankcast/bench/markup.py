@@ -34,8 +34,8 @@ def join(content: Iterable[str]) -> Markup:
 def number(value: float | None) -> str:
     """Write a number with four significant digits, thousands apart, and nothing for None.
 
-    >>> number(1234567.8), number(6.6), number(0.012345), number(44), number(None)
-    ('1,234,568', '6.6', '0.01234', '44', '')
+    >>> number(1234567.8), number(6.6), number(0.0123456), number(44), number(None)
+    ('1,234,568', '6.6', '0.01235', '44', '')
     """
     if value is None:
         return ""

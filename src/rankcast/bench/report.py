@@ -17,8 +17,8 @@ from rankcast.bench.records import Measurement, Record
 
 HOW_TO_READ = (
     "Seconds are the median of the runs, with the fastest beside it; compiling is apart, and none where "
-    "Numba's cache was warm. A ratio is the baseline's time a unit of work over the contender's, both from the "
-    "same run: 10 means ten times faster than the baseline."
+    "Numba's cache was warm. A ratio is the baseline's time a unit of work over the contender's, both from "
+    "the same run: 10 means ten times faster than the baseline."
 )
 
 
