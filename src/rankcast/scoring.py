@@ -22,16 +22,20 @@ NumPy's power takes shortcuts by exponent and by processor, and would differ in 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankcast import sampling, settings
 from rankcast.columns import Bools, Floats
 from rankcast.errors import InputError, SettingError, SnapshotError
 
+Weights = Sequence[float] | NDArray[Any] | None
 Falling = tuple[str, ...] | Literal["all"]
 DISTANCE = "weighted_distance"
 
@@ -129,7 +133,7 @@ class Function:
 Score = Weighted | Function
 
 
-def weighted_sum(w: Sequence[float] | None = None) -> Weighted:
+def weighted_sum(w: Weights = None) -> Weighted:
     """The weighted sum of the attributes and distance.
 
     >>> weighted_sum([2, 1])(np.array([[3.0], [5.0]]), np.array([4.0, 0.5])).tolist()
@@ -138,7 +142,7 @@ def weighted_sum(w: Sequence[float] | None = None) -> Weighted:
     return Weighted("weighted_sum", _checked(w))
 
 
-def weighted_product(w: Sequence[float] | None = None) -> Weighted:
+def weighted_product(w: Weights = None) -> Weighted:
     """The product of the attributes and distance, each to the power of its weight.
 
     An attribute that weighs something must be above 0.
@@ -149,7 +153,7 @@ def weighted_product(w: Sequence[float] | None = None) -> Weighted:
     return Weighted("weighted_product", _checked(w))
 
 
-def weighted_distance(w: Sequence[float] | None = None) -> Weighted:
+def weighted_distance(w: Weights = None) -> Weighted:
     """Distance divided by the weighted sum of the attributes, which must be above 0: more of them is better.
 
     >>> weighted_distance([2])(np.array([[3.0], [5.0]]), np.array([4.5, 0.5])).tolist()
@@ -161,7 +165,7 @@ def weighted_distance(w: Sequence[float] | None = None) -> Weighted:
     return Weighted(DISTANCE, weights)
 
 
-def waspas(w: Sequence[float] | None = None, lam: float = 0.5) -> Weighted:
+def waspas(w: Weights = None, lam: float = 0.5) -> Weighted:
     """Weighted aggregated sum product assessment: `lam` of the weighted sum, the rest of the product.
 
     An attribute that weighs something must be above 0.
@@ -229,18 +233,13 @@ def _checked(w: Any) -> tuple[float, ...] | None:
 
 def _sum(values: Sequence[Floats], weights: Sequence[float]) -> Floats:
     """The weighted sum, from left to right."""
-    total = weights[0] * values[0]
-    for value, weight in zip(values[1:], weights[1:], strict=True):
-        total = total + weight * value
-    return total
+    terms = [weight * value for value, weight in zip(values, weights, strict=True)]
+    return reduce(operator.add, terms)
 
 
 def _product(values: Sequence[Floats], weights: Sequence[float]) -> Floats:
     """The weighted product, from left to right."""
-    total = _powers(values[0], weights[0])
-    for value, weight in zip(values[1:], weights[1:], strict=True):
-        total = total * _powers(value, weight)
-    return total
+    return reduce(operator.mul, map(_powers, values, weights))
 
 
 def _powers(base: Floats, exponent: float) -> Floats:
