@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from rankcast.state import Shard, journal, shard
+from rankcast.state import Shard, batches, journal, shard
 
 from .histories import MAKERS
 
@@ -108,6 +108,10 @@ def live(order: dict[str, Any]) -> None:
 
 
 def main() -> None:
+    for make, batch in MAKERS.values():  # what a first batch imports and compiles is not done in every child
+        engine = make()
+        for number in range(1, 7):
+            engine.apply(batches.decode(batches.encode(batches.commands_of(batch(number), engine.calls))))
     for line in sys.stdin:
         order = json.loads(line)
         child = os.fork()
