@@ -182,16 +182,20 @@ class ListEngine(Engine):
         """The net change of several steps of one batch."""
         if len(steps) < 2:
             return steps[0] if steps else deltas.no_changes()
-        steps = [
-            step._replace(
-                subscription=_renewed(self._subscriptions, step.subscription),
-                item=_renewed(self._items, step.item),
-            )
-            for step in steps
-        ]
+        steps = [self._renew(step) for step in steps]
         touched = np.unique(np.concatenate([step.subscription for step in steps]))
         now = self._lists(touched[self._subscriptions["sequence"][touched] >= 0])
         return deltas.net(steps, now, self._subscriptions.place, updates=self._updates)
+
+    def _renew(self, step: Changes) -> Changes:
+        """The same changes in the rows of now; an item that left and is back has changed if it stays."""
+        item = _renewed(self._items, step.item)
+        back = (item != step.item) & (step.op == deltas.LEAVE)
+        return step._replace(
+            subscription=_renewed(self._subscriptions, step.subscription),
+            op=np.where(back, deltas.UPDATE, step.op).astype(np.int8),
+            item=item,
+        )
 
     def _answer(self, changes: Changes) -> pa.Table:
         """The table of deltas; ends the batch."""
