@@ -15,7 +15,7 @@ from rankcast.bench.workloads import covering
 @case(
     "covering.scan",
     small={"commands": [1_000], "attributes": [3], "p": [0.15], "boxes": ["uniform", "heavy-tailed"]},
-    full={"commands": [10_000], "attributes": [3, 8], "p": [0.15], "boxes": ["uniform", "heavy-tailed"]},
+    full={"commands": [5_000], "attributes": [3, 8], "p": [0.15], "boxes": ["uniform", "heavy-tailed"]},
     seed=22,
     unit="command",
     runs=5,
