@@ -68,7 +68,8 @@ class Vocabulary:
         batch = tables.read(rows, [TERMS], where="documents", extra="ignore")
         bags = bags_of(batch["terms"])
         frequency = np.bincount(bags.word, minlength=bags.words.size).astype(np.int64)
-        frequency.setflags(write=False)
+        for fixed in (frequency, bags.words.offsets, bags.words.data):
+            fixed.setflags(write=False)
         return cls(bags.words, frequency, batch.size)
 
     @classmethod
