@@ -24,7 +24,7 @@ from rankcast.state.batches import Token
 State: TypeAlias = tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]
 
 _LOG = logging.getLogger(__name__)
-_KIND = "Shard"
+KIND = "Shard"
 _TOKEN = re.compile(r"[0-9a-f]{64}")
 
 
@@ -56,7 +56,7 @@ class Checkpoint:
     def require(self, kind: str, settings: Any) -> None:
         """Refuse an engine of another kind or with other settings than that in the snapshot."""
         header = snapshot.peek(self._path).header
-        _mark(header)
+        mark_of(header)
         if header["kind"] != kind:
             raise ShardError(f"{self._path.parent} is the shard of a {header['kind']}, not of a {kind}")
         here, there = json.dumps(settings), json.dumps(header["engine"].get("settings"))
@@ -69,15 +69,14 @@ class Checkpoint:
 
     def read(self) -> tuple[Mark, State]:
         """The snapshot; its arrays are mapped, copy on write."""
-        saved = snapshot.read(self._path, kind=_KIND)
-        mark = _mark(saved.header)
+        saved = snapshot.read(self._path, kind=KIND)
+        mark = mark_of(saved.header)
         self.covered = max(self.covered, mark.number)
         return mark, (saved.header["engine"], saved.arrays)
 
     def write(self, kind: str, mark: Mark, state: State) -> int:
         """Write a snapshot and wait for it."""
-        header = {"kind": kind, "number": mark.number, "token": mark.token, "engine": state[0]}
-        snapshot.write(self._path, kind=_KIND, header=header, arrays=state[1])
+        snapshot.write(self._path, kind=KIND, header=header_of(kind, mark, state[0]), arrays=state[1])
         return mark.number
 
     def start(self, kind: str, mark: Mark, state: State) -> None:
@@ -114,7 +113,12 @@ class Checkpoint:
         self._pool.shutdown()
 
 
-def _mark(header: Mapping[str, Any]) -> Mark:
+def header_of(kind: str, mark: Mark, engine: Mapping[str, Any]) -> dict[str, Any]:
+    """The header of a shard's snapshot: of which engine and of which batch it is."""
+    return {"kind": kind, "number": mark.number, "token": mark.token, "engine": engine}
+
+
+def mark_of(header: Mapping[str, Any]) -> Mark:
     """Check what only a shard writes into the header of a snapshot."""
     number, token = header.get("number"), header.get("token")
     kind, engine = header.get("kind"), header.get("engine")
