@@ -70,11 +70,20 @@ def test_at_equal_distance_and_attributes_nobody_is_better() -> None:
     assert rows(engine.results()) == [(1, 1, "b", 2.0), (1, 2, "c", 2.0)]
 
 
-def test_at_equal_distance_better_attributes_win() -> None:
+@pytest.mark.parametrize(("worse", "left"), [("b", "c"), ("c", "b")])
+def test_at_equal_distance_better_attributes_win(worse: str, left: str) -> None:
     engine = hotels()
-    engine.upsert({"id": ["c"], "x": [8], "y": [0], "price": [5], "stars": [2]})
+    engine.upsert({"id": [worse], "x": [4 if worse == "b" else 8], "y": [0], "price": [5], "stars": [2]})
     engine.subscribe({"id": [1], "x": [6], "y": [0]})
-    assert items(engine) == ["b"]
+    assert items(engine) == [left]
+
+
+def test_at_equal_distance_ranks_go_by_id_whatever_the_attributes() -> None:
+    for prices in ([1, 2], [2, 1]):
+        engine = MovingSkyline(over=["p", "q"])
+        engine.upsert({"id": [7, 5], "x": [1, -1], "y": [0, 0], "p": prices, "q": prices[::-1]})
+        engine.subscribe({"id": [1], "x": [0], "y": [0]})
+        assert items(engine) == [5, 7]
 
 
 def test_the_score_is_the_distance_and_ranks_go_by_distance_then_id() -> None:
