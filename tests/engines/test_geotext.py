@@ -364,6 +364,18 @@ def test_the_arrival_that_pushes_a_message_out_may_take_its_id() -> None:
     assert items(engine) == ["m"]
 
 
+def test_a_message_that_took_an_id_over_is_a_live_message_like_any_other() -> None:
+    engine = plane(window=2)
+    engine.publish(messages("m", "n", x=[4, 4]))
+    engine.publish(messages("o", "m"))
+    assert engine.explain(1, "m")["rank"] == 1
+    with pytest.raises(InputError, match="live message"):
+        engine.publish(messages("m"))
+    engine.publish(messages("p", x=[1]))
+    engine.publish(messages("q", x=[2]))
+    assert items(engine) == ["p", "q"]
+
+
 def test_an_id_that_comes_again_with_the_same_score_is_no_change() -> None:
     engine = plane(window=1)
     engine.publish(messages("m"))

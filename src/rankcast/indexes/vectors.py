@@ -32,7 +32,10 @@ class Entries(NamedTuple):
 
 
 class LiveTerms:
-    """Terms in use as rows, with their idf and the number of references to them."""
+    """Terms in use as rows, with their idf and the number of references to them.
+
+    Invariant: a row that is free has no references.
+    """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._documents = vocabulary.documents
@@ -50,7 +53,6 @@ class LiveTerms:
         found = self.slots.find(bags.words, where="terms")
         new = np.flatnonzero(found < 0)
         found[new] = self.slots.add(select(bags.words, new))
-        self.slots["references"][found[new]] = 0
         self.slots["idf"][found[new]] = inverse_frequency(self._documents, 0)
         self.slots["references"][found] += np.bincount(bags.word, minlength=found.size)
         weight = unit_weights(bags, self.slots["idf"][found])
