@@ -58,13 +58,14 @@ def cut(make: Make, workload: Workload) -> None:
         assert results_of(whole) == results_of(single), f"{call}({rows}) row by row ends otherwise"
 
 
-def reload(make: Make, workload: Workload, folder: Path, **given: Any) -> None:
-    """Save and load after every step and go on with the loaded one; a twin never stops."""
+def reload(make: Make, workload: Workload, folder: Path, at: int, **given: Any) -> None:
+    """Save and load before step `at` and go on with the loaded one; a twin never stops."""
     engine, twin = make(workload.settings), make(workload.settings)
-    for call, rows in workload.steps:
-        engine.save(folder)
-        engine = type(engine).load(folder, **given)
-        same_state(engine, twin, f"loaded before {call}")
+    for place, (call, rows) in enumerate(workload.steps):
+        if place == at:
+            engine.save(folder)
+            engine = type(engine).load(folder, **given)
+            same_state(engine, twin, f"loaded before {call}")
         answer, expected = getattr(engine, call)(rows), getattr(twin, call)(rows)
         assert answer is expected is None or answer.equals(expected), f"{call}({rows}) after loading"
         same_state(engine, twin, f"after {call}({rows})")

@@ -11,6 +11,11 @@ from rankcast.engines.base import Engine
 
 ENGINES = {
     "range_topk": "rankcast.engines.range_topk:RangeTopK",
+    "covering": "rankcast.engines.covering:CoveringTable",
+    "matching": "rankcast.engines.matching:RankedMatcher",
+    "geotext": "rankcast.engines.geotext:GeoTextTopK",
+    "moving_topk": "rankcast.engines.moving_topk:MovingTopK",
+    "moving_skyline": "rankcast.engines.moving_skyline:MovingSkyline",
 }
 
 Step = tuple[str, Any]

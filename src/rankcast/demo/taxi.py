@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rankcast.demo.scenes import CHANGE_COLUMNS, Scene, crowd, tell_change
-from rankcast.engines.moving import MovingTopK
+from rankcast.engines.moving_topk import MovingTopK
 from rankcast.scoring import weighted_sum
 
 
