@@ -192,6 +192,16 @@ def integer_ids(values: Any) -> Ids:
     return Ids("int", whole, np.zeros(1, np.int64), np.empty(0, np.uint8))
 
 
+def arrow(ids: Ids) -> pa.Array:
+    """Ids as an Arrow array; strings over the same bytes."""
+    if ids.kind == "int":
+        return pa.array(ids.values, pa.int64())
+    small = ids.offsets[-1] < 2**31
+    offsets = np.ascontiguousarray(ids.offsets, np.int32 if small else np.int64)
+    strings_type = pa.StringArray if small else pa.LargeStringArray
+    return strings_type.from_buffers(ids.size, pa.py_buffer(offsets), pa.py_buffer(ids.data))
+
+
 def _strings(array: pa.Array) -> Ids:
     """An Arrow string array without nulls as bytes and offsets."""
     array = array.cast(pa.large_string())

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rankcast import tables
-from rankcast.columns import Column, Floats, Ids, Ints, Kind, Rows, Terms
+from rankcast.columns import Column, Floats, Ids, Ints, Kind, Rows, Terms, arrow
 from rankcast.errors import InputError
 
 TERMS = Column("terms", Kind.TERMS)
@@ -116,7 +116,7 @@ def inverse_frequency(documents: int, frequency: int) -> float:
 def bags_of(terms: Terms, rows: Rows | None = None) -> Bags:
     """The texts of a column (only those of `rows`, in that order, if given) as bags. Cost: O(n log n)."""
     counts = np.diff(terms.starts)
-    words = _arrow_of(terms.words)
+    words = arrow(terms.words)
     if rows is not None:
         words = words.take(pa.array(positions(terms.starts[rows], counts[rows])))
         counts = counts[rows]
@@ -148,12 +148,6 @@ def positions(starts: Ints, counts: Ints) -> Ints:
     """The places of `counts[i]` entries from `starts[i]` on, for each i, one behind the other."""
     before = np.cumsum(counts) - counts
     return np.repeat(starts - before, counts) + np.arange(counts.sum())
-
-
-def _arrow_of(words: Ids) -> pa.Array:
-    """Strings as an Arrow array over the same bytes."""
-    buffers = (pa.py_buffer(np.ascontiguousarray(words.offsets)), pa.py_buffer(words.data))
-    return pa.LargeStringArray.from_buffers(words.size, *buffers)
 
 
 def _ids_of(words: pa.Array) -> Ids:

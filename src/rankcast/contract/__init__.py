@@ -1,9 +1,9 @@
 """The laws that every engine keeps, as checks that run on any engine under any method or index.
 
 A `Subject` is an engine class with one variant (a `method` or an `index`). An engine gets every law by
-standing in `subjects.ENGINES`, a new variant by standing in its class's `variants`. A check takes a way to make the
-engine and a `Workload`, runs it, and raises `AssertionError` with what differed and where. The checks need no
-test library, so they can be run on an engine of one's own as well.
+standing in `subjects.ENGINES`, a new variant by standing in its class's `variants`. A check takes a way to
+make the engine and a `Workload`, runs it, and raises `AssertionError` with what differed and where. They
+need no test library, so they run on an engine of one's own as well.
 
 | check     | law                                                                                       |
 | --------- | ----------------------------------------------------------------------------------------- |

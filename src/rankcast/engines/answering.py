@@ -12,9 +12,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from rankcast import boxes, settings, tables
 from rankcast.boxes import Boxes
-from rankcast.columns import Column, Floats, Ids, Rows
+from rankcast.columns import Column, Floats, Ids, Rows, arrow
 from rankcast.engines.base import ID, Command, Engine, Part
-from rankcast.indexes.slots import Slots, arrow, select
+from rankcast.indexes.slots import Slots, select
 
 
 class AnsweringEngine(Engine):

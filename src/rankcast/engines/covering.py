@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from rankcast import boxes, settings, tables
 from rankcast.boxes import Boxes
-from rankcast.columns import Rows
+from rankcast.columns import Rows, arrow
 from rankcast.engines.answering import AnsweringEngine
 from rankcast.engines.base import ID
 from rankcast.engines.brute_force import covering
 from rankcast.errors import SettingError
-from rankcast.indexes.slots import Slots, arrow, select
+from rankcast.indexes.slots import Slots, select
 
 INDEXES = ("scan",)
 LATER = ("kdtree", "zcurve")

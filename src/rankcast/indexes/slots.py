@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import DTypeLike, NDArray
 
-from rankcast.columns import IdKind, Ids, Ints, Rows, integer_ids
+from rankcast.columns import IdKind, Ids, Ints, Rows, arrow, integer_ids
 from rankcast.errors import InputError, SnapshotError
 from rankcast.kernels import hashing, strings
 from rankcast.kernels.hashing import Keys
@@ -325,16 +325,6 @@ def select(ids: Ids, index: Any) -> Ids:
         return integer_ids(ids.values[index])
     offsets, data = strings.gather(keys_of(ids), np.asarray(index, np.int32))
     return Ids("str", np.empty(0, np.int64), offsets, data)
-
-
-def arrow(ids: Ids) -> pa.Array:
-    """Ids as an Arrow array; strings over the same bytes."""
-    if ids.kind == "int":
-        return pa.array(ids.values, pa.int64())
-    small = ids.offsets[-1] < 2**31
-    offsets = np.ascontiguousarray(ids.offsets, np.int32 if small else np.int64)
-    strings_type = pa.StringArray if small else pa.LargeStringArray
-    return strings_type.from_buffers(ids.size, pa.py_buffer(offsets), pa.py_buffer(ids.data))
 
 
 def show(ids: Ids, row: int) -> str:
