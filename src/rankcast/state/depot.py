@@ -103,16 +103,6 @@ class Depot:
             self._fetch_array(f"{name}/{entry.file}", entry, into / entry.file, key)
         return found
 
-    def arrays(self, name: str) -> tuple[Manifest, dict[str, NDArray[Any]]]:
-        """A snapshot in memory."""
-        found = self.peek(name)
-        arrays = {}
-        for key, entry in found.arrays.items():
-            data = bytearray(self.get(f"{name}/{entry.file}"))
-            _check(entry, len(data), manifest.digest(data), key)
-            arrays[key] = np.frombuffer(data, entry.dtype).reshape(entry.shape)
-        return found, arrays
-
     def folders(self, name: str) -> Iterator[str]:
         """The names of the folders inside one, without it; none if it is not there."""
         selector = fs.FileSelector(self._at(name), allow_not_found=True)

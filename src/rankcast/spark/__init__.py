@@ -1,0 +1,53 @@
+"""Ranked publish/subscribe on Spark: streams of rows in, a stream of deltas out, each once.
+
+| name         | does                                                                      |
+| ------------ | ------------------------------------------------------------------------- |
+| `continuous` | an engine over streaming DataFrames, sharded, restartable                 |
+| `snapshot`   | the same over static DataFrames; a stream can go on from it               |
+| `uncovered`  | the boxes that no other box contains, as a batch job                      |
+| `split`      | deltas apart from refused rows                                            |
+| `session`    | a local Spark session with the settings all this needs                    |
+| `Watcher`    | counters of every shard, from the progress of streaming queries           |
+
+Each is imported when it is first used; nothing outside this package imports pyspark.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from rankcast.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from rankcast.spark.batch import snapshot, uncovered
+    from rankcast.spark.sessions import session
+    from rankcast.spark.streams import continuous, split
+    from rankcast.spark.watching import Watcher
+
+__all__ = ["Watcher", "continuous", "session", "snapshot", "split", "uncovered"]
+
+for _needed in ("pyspark", "pandas", "google.protobuf"):
+    try:
+        _found = find_spec(_needed) is not None
+    except ModuleNotFoundError:
+        _found = False
+    if not _found:
+        raise MissingExtraError("spark", needs=_needed.replace("google.", ""))
+
+_HOMES = {
+    "Watcher": "watching",
+    "continuous": "streams",
+    "session": "sessions",
+    "snapshot": "batch",
+    "split": "streams",
+    "uncovered": "batch",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'rankcast.spark' has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

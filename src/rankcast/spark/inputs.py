@@ -1,0 +1,113 @@
+"""The DataFrames a user gives, checked on the driver before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, StringType
+from pyspark.sql.window import Window
+
+from rankcast.engines.base import Engine
+from rankcast.errors import InputError
+from rankcast.spark import keeping
+from rankcast.spark.packing import PACKED, Packing
+from rankcast.spark.roles import OP, SEQ, Role
+from rankcast.spark.zones import Split
+
+COPY = "__copy"
+_WHOLE = (ByteType, ShortType, IntegerType, LongType)
+
+
+@dataclass(frozen=True)
+class Input:
+    """One DataFrame and what it is.
+
+    Attributes:
+        role: which input of the engine it is.
+        frame: the rows.
+        seq: its column of sequence numbers, None for a table without order: its rows come first.
+        op: whether its rows are commands.
+    """
+
+    role: Role
+    frame: Any
+    seq: str | None
+    op: bool
+
+    @property
+    def ids(self) -> str:
+        """Whether its ids are `long` or `string`."""
+        form = self.frame.schema["id"].dataType
+        return "long" if isinstance(form, _WHOLE) else "string"
+
+    def packed(
+        self,
+        shards: tuple[int, ...],
+        *,
+        axes: tuple[tuple[str, float], ...] = (),
+        split: Split = None,
+        beyond: int | None = None,
+    ) -> Any:
+        """Its rows on their way to shards."""
+        frame = self.frame if self.seq is not None else _numbered(self.frame)
+        packing = Packing(self.role.name, shards, self.role.divided, self.seq, self.op, axes, split, beyond)
+        return frame.mapInArrow(packing, PACKED)
+
+
+def read(role: Role, frame: Any, *, seq: str, ordered: bool | None) -> Input:
+    """Check the columns that every input has.
+
+    Args:
+        role: which input it is.
+        frame: a DataFrame.
+        seq: the name of the column of sequence numbers.
+        ordered: whether it must have one; None: it may.
+    """
+    if not hasattr(frame, "schema") or not hasattr(frame, "mapInArrow"):
+        raise InputError(f"is a {type(frame).__name__}", where=role.name, expected="a Spark DataFrame")
+    names = frame.columns
+    has_seq = seq in names if ordered is None else ordered
+    op = "op" in names and len(role.calls) > 1
+    if has_seq or op:
+        _check_type(frame, role.name, seq, _WHOLE, "a whole number, unique over all inputs")
+    if has_seq and len(role.calls) > 1 and frame.isStreaming and not op:
+        expected = f"a command in each row: {', '.join(role.calls)}"
+        raise InputError("is missing", where=role.name, column="op", expected=expected)
+    if op:
+        _check_type(frame, role.name, "op", (StringType,), "a string")
+    _check_type(frame, role.name, "id", (*_WHOLE, StringType), "an integer or a string")
+    return Input(role, frame, seq if has_seq or op else None, op)
+
+
+def check(engine: Engine, given: Mapping[str, Any], inputs: Mapping[str, Input]) -> None:
+    """Let a copy of the engine see the columns of every input, without rows: it names those it refuses."""
+    header, arrays = engine.state()
+    copy = type(engine).restore(header, {name: array.copy() for name, array in arrays.items()}, **given)
+    for each in inputs.values():
+        form = to_arrow_schema(each.frame.schema)
+        kept = [field for field in form if field.name != each.seq and not (each.op and field.name == "op")]
+        rows = keeping.passed(each.role.calls[0], pa.schema(kept).empty_table())
+        getattr(copy, each.role.calls[0])(rows)
+
+
+def _check_type(frame: Any, where: str, name: str, forms: tuple[type, ...], expected: str) -> None:
+    if name not in frame.columns:
+        raise InputError("is missing", where=where, column=name, expected=expected)
+    found = frame.schema[name].dataType
+    if not isinstance(found, forms):
+        raise InputError(f"has the type {found.simpleString()}", where=where, column=name, expected=expected)
+
+
+def _numbered(frame: Any) -> Any:
+    """Rows of a table without order, with a number for those that have the same id: 1, 2, ..."""
+    for name in (SEQ, OP, COPY):
+        if name in frame.columns:
+            raise InputError(f'a column is called "{name}"', expected="another name")
+    others = [F.col(f"`{name}`") for name in frame.columns if name != "id"]
+    copies = F.row_number().over(Window.partitionBy("id").orderBy(*others, F.lit(0)))
+    return frame.withColumn(COPY, F.when(F.col("id").isNull(), 1).otherwise(copies))

@@ -1,0 +1,189 @@
+"""Applying the rows of one batch to an engine in order: what is good is kept, the rest set aside.
+
+An engine refuses a whole call; a stream must not stop for one bad row. So the rows, ordered by their sequence
+number over all inputs, are cut into runs that are each one call: same input, same command, and no id twice
+where a call takes an id once. A run that is refused is tried again without the row that the error names.
+Cost: as many further tries as bad rows, each of them only checks; runs with many are halved first, so b bad
+rows of n cost O(n log b) in checks, not O(n b).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from rankcast.columns import Bools
+from rankcast.engines.base import Engine
+from rankcast.errors import InputError
+from rankcast.spark.applying import Applied, make
+from rankcast.spark.roles import OP, SEQ, Role
+
+_ONCE = frozenset({"subscribe", "amend", "unsubscribe", "remove", "rescore"})
+_ONLY_IDS = frozenset({"unsubscribe", "remove"})
+_TRIES = 8  # bad rows taken out one by one before a run is halved
+_SMALL = 32  # runs up to this size are not halved
+
+
+class Refusal(NamedTuple):
+    """A row that was set aside."""
+
+    role: Role
+    id: Any
+    seq: int | None
+    reason: str
+
+
+class Run(NamedTuple):
+    """Rows of one input, one behind the other there, that are one call."""
+
+    role: Role
+    call: str
+    rows: pa.Table
+
+
+class Kept(NamedTuple):
+    """What a batch came to: the engine's answer and the rows set aside."""
+
+    answer: pa.Table
+    refused: list[Refusal]
+
+
+def apply(
+    engine: Engine, inputs: Mapping[str, pa.Table], roles: Sequence[Role], *, first: bool, strict: bool
+) -> Kept:
+    """Apply the rows of all inputs in the order of their sequence numbers, as one batch.
+
+    Args:
+        engine: changed in place.
+        inputs: by name, each ordered by its column of sequence numbers, if it has one.
+        roles: the inputs of this engine.
+        first: answer with all results as they are at the end, not with what changed.
+        strict: raise at the first row that is refused or late.
+    """
+    aside = _Aside(strict=strict)
+    applied = make(engine)
+    for run in _runs(inputs, roles, aside):
+        _keep(applied, run, aside)
+    return Kept(applied.answer(first=first), aside.rows)
+
+
+class _Aside:
+    """Collects rows that are set aside."""
+
+    def __init__(self, *, strict: bool) -> None:
+        self._strict = strict
+        self.rows: list[Refusal] = []
+
+    def put(self, role: Role, rows: pa.Table, row: int, error: InputError) -> None:
+        if self._strict:
+            raise error
+        seq = rows[SEQ][row].as_py() if SEQ in rows.column_names else None
+        name = rows["id"][row].as_py() if "id" in rows.column_names else None
+        self.rows.append(Refusal(role, name, seq, error.what))
+
+
+def _keep(applied: Applied, run: Run, aside: _Aside) -> None:
+    """Apply a run without the rows that the engine refuses."""
+    waiting = [run]
+    while waiting:
+        now = waiting.pop()
+        rows = now.rows
+        for _ in range(_TRIES if rows.num_rows > _SMALL else rows.num_rows):
+            try:
+                late = applied.call(now.call, rows, passed(now.call, rows))
+            except InputError as error:
+                if error.row is None and rows.num_rows > 1:
+                    break
+                place = error.row or 0
+                aside.put(now.role, rows, place, error)
+                rows = pa.concat_tables([rows.slice(0, place), rows.slice(place + 1)])
+            else:
+                for place, why in late:
+                    aside.put(now.role, rows, place, why)
+                rows = rows.slice(0, 0)
+                break
+        half = (rows.num_rows + 1) // 2
+        parts = [rows.slice(0, half), rows.slice(half)]
+        waiting += [now._replace(rows=part) for part in reversed(parts) if part.num_rows]
+
+
+def passed(call: str, rows: pa.Table) -> pa.Table:
+    """The columns of rows that a call takes."""
+    names = [name for name in rows.column_names if name not in (SEQ, OP)]
+    if call in _ONLY_IDS:
+        names = [name for name in names if name == "id"]
+    elif call == "rescore":
+        names = [name for name in names if name in ("id", "score") or name.endswith("_weight")]
+    return rows.select(names)
+
+
+def _runs(inputs: Mapping[str, pa.Table], roles: Sequence[Role], aside: _Aside) -> Iterator[Run]:
+    """Cut all rows, in order, into runs."""
+    parts = [(role, inputs[role.name]) for role in roles if role.name in inputs]
+    commands = [_commands(role, rows, aside) for role, rows in parts]
+    places = [np.flatnonzero(command >= 0) for command in commands]
+    if not sum(place.size for place in places):
+        return
+    seq = np.concatenate([_seq(rows)[place] for (_, rows), place in zip(parts, places, strict=True)])
+    source = np.repeat(np.arange(len(parts)), [place.size for place in places])
+    row = np.concatenate(places)
+    order = np.lexsort((row, source, seq))
+    source, row = source[order], row[order]
+    command = np.concatenate([each[place] for each, place in zip(commands, places, strict=True)])[order]
+    new = (np.diff(source) != 0) | (np.diff(command) != 0) | (np.diff(row) != 1)
+    starts = np.concatenate([[0], np.flatnonzero(new) + 1])
+    for start, stop in zip(starts, [*starts[1:], row.size], strict=True):
+        role, rows = parts[source[start]]
+        call = role.calls[command[start]]
+        yield from _once(Run(role, call, rows.slice(row[start], stop - start)))
+
+
+def _seq(rows: pa.Table) -> NDArray[np.int64]:
+    """Sequence numbers; rows without them come before all that have one."""
+    if SEQ not in rows.column_names:
+        return np.full(rows.num_rows, np.iinfo(np.int64).min)
+    numbers: NDArray[np.int64] = rows[SEQ].fill_null(0).to_numpy()
+    return numbers
+
+
+def _commands(role: Role, rows: pa.Table, aside: _Aside) -> NDArray[np.int64]:
+    """Which of the role's calls each row is; -1 for rows that are set aside here."""
+    command = np.zeros(rows.num_rows, np.int64)
+    if OP in rows.column_names:
+        found = pc.index_in(rows[OP], value_set=pa.array(role.calls))
+        command = found.fill_null(-1).to_numpy().astype(np.int64)
+        for row in np.flatnonzero(command < 0):
+            told = rows[OP][int(row)].as_py()
+            what = "is null" if told is None else f'is "{told}"'
+            aside.put(role, rows, int(row), _wrong(role, "op", what, f"one of: {', '.join(role.calls)}"))
+    if SEQ in rows.column_names and rows[SEQ].null_count:
+        lacking: Bools = rows[SEQ].is_null().to_numpy() & (command >= 0)
+        for row in np.flatnonzero(lacking):
+            aside.put(role, rows, int(row), _wrong(role, "seq", "is null", "a whole number"))
+        command[lacking] = -1
+    return command
+
+
+def _wrong(role: Role, column: str, what: str, expected: str) -> InputError:
+    return InputError(what, where=role.name, column=column, expected=expected)
+
+
+def _once(run: Run) -> Iterator[Run]:
+    """Cut a run where an id comes again, if its call takes an id once."""
+    ids = run.rows["id"].combine_chunks() if "id" in run.rows.column_names else pa.array([])
+    if run.call not in _ONCE or len(ids) < 2 or pc.count_distinct(ids, mode="all").as_py() == len(ids):
+        yield run
+        return
+    seen: set[Any] = set()
+    start = 0
+    for row, name in enumerate(ids.to_pylist()):
+        if name in seen:
+            yield run._replace(rows=run.rows.slice(start, row - start))
+            start, seen = row, set()
+        seen.add(name)
+    yield run._replace(rows=run.rows.slice(start))

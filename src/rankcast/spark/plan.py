@@ -1,0 +1,104 @@
+"""The plan of a stream: what its shards are and what they begin with, fixed when the stream is first made.
+
+It lies in `plan.json` under the state URI, beside the snapshots that shards begin with (`genesis/...`) and
+those that they write later (`queries/<query>/<shard>/...`). A stream that is made again with the same state
+takes the plan as it is; engine, settings or inputs that differ are refused, because the snapshots would be
+misread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from rankcast.errors import ShardError, SnapshotError
+from rankcast.spark.zones import Split
+from rankcast.state.depot import Depot
+
+FORMAT = 1
+FILE = "plan.json"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is fixed for the life of a stream.
+
+    Attributes:
+        kind: the engine.
+        settings: its settings, as its snapshots have them.
+        score: where a score of one's own is found, `module:name`.
+        ids: by input, whether its ids are `long` or `string`.
+        shards: the ids of the shards.
+        zones: how subscriptions that are a table are divided; None: by a hash of their ids.
+        genesis: for each shard the snapshot it begins with.
+        cut: rows up to this sequence number are in those snapshots already; None if none are.
+        told: whether the results in those snapshots were told when they were made.
+    """
+
+    kind: str
+    settings: dict[str, Any]
+    score: str | None
+    ids: dict[str, str]
+    shards: tuple[int, ...]
+    zones: Split
+    genesis: dict[str, str]
+    cut: int | None
+    told: bool
+
+    @property
+    def name(self) -> str:
+        """A checksum of all of it: what a checkpoint remembers the plan by."""
+        return hashlib.blake2b(self.to_json().encode(), digest_size=16).hexdigest()
+
+    def to_json(self) -> str:
+        """The plan as text."""
+        return json.dumps({"format": FORMAT, **asdict(self)}, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """The plan in a text; refuses what is none."""
+        try:
+            fields = json.loads(text)
+            version = fields.pop("format")
+            if version != FORMAT:
+                raise ShardError(
+                    f"the state has a plan of format {version}, this version of rankcast reads {FORMAT}",
+                    hint="Go on with the version that made it, or begin with a new state and checkpoint.",
+                )
+            return cls(**{**fields, "shards": tuple(fields["shards"])})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SnapshotError("the plan in the state is damaged", detail=f"{error}.") from error
+
+    def agree(self, other: Plan, state: str) -> None:
+        """Refuse to go on as `other` where this plan was made for something else."""
+        for what in ("kind", "settings", "score", "ids"):
+            mine, theirs = getattr(self, what), getattr(other, what)
+            if mine != theirs:
+                words = {"kind": "engine", "ids": "types of ids"}
+                raise ShardError(
+                    f"{state} was made for another stream: its {words.get(what, what)} differ",
+                    detail=f"It has {json.dumps(mine)}, now given is {json.dumps(theirs)}.",
+                    hint="Give the engine the settings it had, or begin with a new state and checkpoint.",
+                )
+
+
+def with_genesis(plan: Plan, names: dict[str, str]) -> Plan:
+    """The plan with what each shard begins with."""
+    return replace(plan, genesis=names)
+
+
+def with_zones(plan: Plan, zones: Split) -> Plan:
+    """The plan with how a table of subscriptions is divided."""
+    return replace(plan, zones=zones)
+
+
+def read(depot: Depot) -> Plan | None:
+    """The plan under a state URI, None if there is none yet."""
+    return Plan.from_json(depot.get(FILE).decode()) if depot.exists(FILE) else None
+
+
+def write(depot: Depot, plan: Plan) -> None:
+    """Write a plan; what it names is there already."""
+    depot.put(FILE, plan.to_json().encode())

@@ -1,0 +1,70 @@
+"""A scoring function by name: `module:name`, imported wherever it is needed, never shipped as code."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from rankcast.errors import InputError, SettingError
+from rankcast.scoring import Function, as_score
+
+
+def resolve(reference: str) -> Any:
+    """What `module:name` refers to; a name may have dots.
+
+    Raises:
+        InputError: there is no such module or name here.
+    """
+    module, colon, name = reference.partition(":")
+    if not colon or not module or not name:
+        raise InputError(f"score is {reference!r}", expected='"module:name"')
+    try:
+        found: Any = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise InputError(
+            f"score {reference!r} cannot be imported",
+            detail=f"{error}.",
+            hint="The module must be installed, or on the Python path, of the driver and of every executor.",
+        ) from error
+    return found
+
+
+def given_of(reference: str | None) -> dict[str, Any]:
+    """What an engine must be given beside its snapshot."""
+    return {} if reference is None else {"score": resolve(reference)}
+
+
+def reference_of(score: Any, given: str | None) -> str | None:
+    """The name under which executors find the score of an engine; None if they need none.
+
+    Args:
+        score: what the engine scores with.
+        given: the name, if the user gave one.
+    """
+    if not isinstance(score, Function):
+        if given is not None:
+            raise SettingError("score names a function, but the engine has a score of rankcast.scoring")
+        return None
+    name = given or _own_name(score.f)
+    if name is None:
+        raise SettingError(
+            "the engine's score is a function that executors cannot import",
+            hint='Put it into a module and pass score="module:name".',
+        )
+    found = as_score(resolve(name))
+    if found.as_json() != score.as_json():
+        raise SettingError(f"score {name!r} is {found.as_json()}, the engine has {score.as_json()}")
+    return name
+
+
+def _own_name(f: Any) -> str | None:
+    """The name of a function at the top of an importable module."""
+    module, name = getattr(f, "__module__", None), getattr(f, "__qualname__", "<")
+    if module in (None, "__main__", "builtins") or "<" in name:
+        return None
+    try:
+        return f"{module}:{name}" if resolve(f"{module}:{name}") is f else None
+    except InputError:
+        return None

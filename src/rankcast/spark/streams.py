@@ -1,0 +1,204 @@
+"""`continuous`: an engine over streaming DataFrames; `split`: its deltas apart from refused rows."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from rankcast import settings
+from rankcast.engines.base import Engine
+from rankcast.errors import InputError, ShardError
+from rankcast.spark import answers, genesis, inputs, plan, sessions
+from rankcast.spark.inputs import Input
+from rankcast.spark.packing import shard_ids
+from rankcast.spark.plan import Plan
+from rankcast.spark.references import given_of, reference_of
+from rankcast.spark.roles import Role, roles_of
+from rankcast.spark.shard import METRICS, Limits, ShardProcessor
+from rankcast.spark.watching import OBSERVED, expressions
+from rankcast.state.depot import Depot
+
+BAD_ROWS = ("keep", "fail")
+
+
+def continuous(
+    engine: Engine,
+    events: Any,
+    subscriptions: Any,
+    *,
+    state: str | os.PathLike[str],
+    objects: Any = None,
+    seq: str = "seq",
+    shards: int | None = None,
+    bad_rows: str = "keep",
+    score: str | None = None,
+    snapshot_batches: int = 64,
+    snapshot_bytes: int = 64 << 20,
+) -> Any:
+    """Run an engine over streaming DataFrames; returns its deltas (matching: matches) as one.
+
+    Args:
+        engine: configured and empty.
+        events: a streaming DataFrame with the engine's columns and `seq`.
+        subscriptions: a table, read once, when `state` is empty; or a stream of commands with the columns
+            `op` (`subscribe`, `amend`, `unsubscribe`) and `seq`.
+        state: an absolute URI that the driver and every executor can reach, for this stream alone. Snapshots
+            go there.
+        objects: for moving engines, a table or a stream of commands (`upsert`, `remove`).
+        seq: a unique integer column of every stream, one sequence over all of them.
+        shards: how many; by default the number of cores, at most one for each shuffle partition. Fixed when
+            `state` is empty.
+        bad_rows: "keep" lets refused and late rows come out with `op` `refused` and a `reason`; "fail" stops
+            the stream at the first.
+        score: where executors find the scoring function of a `MovingTopK`, as "module:name"; needed only if
+            it cannot be told from the function.
+        snapshot_batches: a shard writes a snapshot after so many micro-batches ...
+        snapshot_bytes: ... or after so many bytes of rows, whichever comes first.
+
+    Columns of the output and what `seq` means there: see `rankcast.spark.answers`. Nothing is lost or doubled
+    across restarts from the same checkpoint, and the deltas are the same for any number of shards.
+
+    Raises:
+        InputError: an argument or a column that cannot be accepted.
+        ShardError: `state` was made for another engine, other settings or another number of shards.
+    """
+    settings.one_of("bad_rows", bad_rows, BAD_ROWS)
+    given = read_inputs(engine, {"events": events, "subscriptions": subscriptions, "objects": objects}, seq)
+    if not given["events"].frame.isStreaming:
+        raise InputError(
+            "is a static DataFrame", where="events", expected="a streaming one", hint="Use snapshot for it."
+        )
+    spark = events.sparkSession
+    sessions.check(spark)
+    uri = os.fspath(state)
+    depot = Depot.open(uri)
+    streams = {name: each for name, each in given.items() if each.frame.isStreaming}
+    fixed = _planned(engine, given, streams, depot, uri, shards, score, strict=bad_rows == "fail")
+    processor = ShardProcessor(
+        fixed.to_json(),
+        uri,
+        strict=bad_rows == "fail",
+        limits=Limits(
+            settings.whole("snapshot_batches", snapshot_batches),
+            settings.whole("snapshot_bytes", snapshot_bytes),
+            int(spark.conf.get("spark.sql.streaming.minBatchesToRetain")),
+        ),
+    )
+    packed = [each.packed(fixed.shards, beyond=fixed.cut) for each in streams.values()]
+    columns = answers.columns(fixed.kind, fixed.ids)
+    form = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+    out = (
+        reduce(lambda one, other: one.unionAll(other), packed)
+        .groupBy("shard")
+        .transformWithStateInPandas(processor, f"{form}, shard int, {METRICS} string", "Append", "None")
+        .observe(OBSERVED, *expressions(fixed.shards, METRICS))
+    )
+    return out.where(F.col(METRICS).isNull()).select(*columns)
+
+
+def split(frame: Any) -> tuple[Any, Any]:
+    """The output of `continuous` or `snapshot` as two DataFrames: deltas (or matches), and refused rows.
+
+    Two streaming queries over them would each run the whole stream. To write both from one, call this inside
+    `foreachBatch`.
+    """
+    refused = F.col("op") == answers.REFUSED
+    names = [
+        name for name in frame.columns if name != "reason" and (name != "op" or "event" not in frame.columns)
+    ]
+    return frame.where(~refused).select(*names), frame.where(refused).drop("score", "rank")
+
+
+def read_inputs(engine: Engine, frames: Mapping[str, Any], seq: str) -> dict[str, Input]:
+    """The DataFrames of a stream by role, checked; those that are streams must have an order."""
+    roles = {role.name: role for role in roles_of(engine)}
+    if len(engine):
+        raise InputError("the engine has subscriptions", expected="an engine that is configured and empty")
+    found = {}
+    for name, frame in frames.items():
+        if name not in roles and frame is not None:
+            raise InputError(f"{type(engine).__name__} has no {name}", where=name, expected="None")
+        if name in roles:
+            found[name] = _read_input(roles[name], frame, seq)
+    if "objects" in found and found["events"].ids != found["subscriptions"].ids:
+        raise InputError("has other ids than the subscriptions", where="events", column="id")
+    return {name: found[name] for name in roles}
+
+
+def _read_input(role: Role, frame: Any, seq: str) -> Input:
+    if frame is None:
+        raise InputError("is None", where=role.name, expected="a Spark DataFrame")
+    ordered = True if getattr(frame, "isStreaming", False) else (True if role.name == "events" else None)
+    return inputs.read(role, frame, seq=seq, ordered=ordered)
+
+
+def draft(
+    engine: Engine, given: Mapping[str, Input], score: str | None, shards: tuple[int, ...], *, told: bool
+) -> Plan:
+    """A plan without zones and without a beginning; checks the columns of every input on the way."""
+    reference = reference_of(getattr(engine, "_score", None), score)
+    inputs.check(engine, given_of(reference), given)
+    header, _ = engine.state()
+    ids = {name: each.ids for name, each in given.items()}
+    return Plan(type(engine).__name__, header["settings"], reference, ids, shards, None, {}, None, told)
+
+
+def begin(plan_: Plan, engine: Engine, depot: Depot) -> tuple[Plan, str]:
+    """Write the empty engine, with which every shard begins; return the folder of this attempt, too."""
+    folder = f"genesis/{uuid.uuid4().hex[:12]}"
+    genesis.write_engine(depot, f"{folder}/empty", engine)
+    names = {str(shard): f"{folder}/empty" for shard in plan_.shards}
+    return plan.with_genesis(plan_, names), folder
+
+
+def _planned(
+    engine: Engine,
+    given: Mapping[str, Input],
+    streams: Mapping[str, Input],
+    depot: Depot,
+    uri: str,
+    shards: int | None,
+    score: str | None,
+    *,
+    strict: bool,
+) -> Plan:
+    """The plan in the state, or a new one, with shards that hold the tables given."""
+    spark = given["events"].frame.sparkSession
+    size = settings.whole("shards", shards) if shards is not None else sessions.cores(spark)
+    there = plan.read(depot)
+    if there is not None:
+        wanted = draft(engine, given, score, there.shards, told=there.told)
+        _go_on(there, wanted, uri, shards, streams)
+        return there
+    partitions = sessions.partitions(spark)
+    wanted = draft(engine, given, score, shard_ids(size, partitions), told=False)
+    fresh, folder = begin(wanted, engine, depot)
+    tables = [each for name, each in given.items() if name not in streams]
+    if tables:
+        if "subscriptions" not in streams:
+            zones = genesis.zones_of(fresh.kind, fresh.settings, given["subscriptions"], size)
+            fresh = plan.with_zones(fresh, zones)
+        fresh = genesis.make(tables, fresh, engine, uri, folder, strict=strict, partitions=partitions)
+    plan.write(depot, fresh)
+    return fresh
+
+
+def _go_on(there: Plan, wanted: Plan, uri: str, shards: int | None, streams: Mapping[str, Input]) -> None:
+    """Refuse to go on with a state that does not fit."""
+    there.agree(wanted, uri)
+    if shards is not None and shards != len(there.shards):
+        raise ShardError(
+            f"{uri} has {len(there.shards)} shards, not {shards}",
+            hint="Leave shards out to go on with it, or begin with a new state and checkpoint.",
+        )
+    if there.zones is not None and "subscriptions" in streams:
+        raise ShardError(
+            f"{uri} was made with a table of subscriptions, now they are a stream of commands",
+            detail="A table is divided by place; commands are sent by id and would not find them.",
+            hint="Begin with a new state, from a history of commands with the columns op and seq.",
+        )
