@@ -112,7 +112,7 @@ class Engine(ABC):
         """An engine that goes on from a state; it takes over the arrays."""
         try:
             engine = cls._configured(dict(header["settings"]), **given)
-            engine._count = {name: int(header["counters"][name]) for name in engine._count}
+            engine._count.update({name: int(header["counters"][name]) for name in engine._count})
             for name, part in engine._parts().items():
                 prefix = f"{name}."
                 mine = {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}

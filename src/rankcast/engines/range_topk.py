@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast import boxes, deltas, settings, tables
-from rankcast.boxes import Boxes
-from rankcast.columns import Column, Floats, Rows
+from rankcast import boxes, settings, tables
+from rankcast.columns import Column, Rows
 from rankcast.deltas import Changes, Lists
 from rankcast.engines import range_events
 from rankcast.engines.base import ID, Part
-from rankcast.engines.brute_force import tiles
-from rankcast.engines.brute_force.range_topk import Objects, top_k
+from rankcast.engines.brute_force.range_topk import top_k
 from rankcast.engines.lists import ListEngine
-from rankcast.engines.range_events import Steps
+from rankcast.engines.range_scan import Scan
+from rankcast.engines.range_world import Events, Method, Tiles, World
 from rankcast.errors import InputError, SettingError
-from rankcast.indexes.slots import Slots, select
+from rankcast.indexes.slots import Slots
 
 METHODS = ("scan", "unicast")
 LATER = ("dense", "sparse", "relax")
@@ -81,45 +80,56 @@ class RangeTopK(ListEngine):
             extra=extra,
             tuning=tuning,
         )
-        width = len(self._over)
-        self._slots = Slots({"lo": (np.float64, width), "hi": (np.float64, width), "k": np.int64})
-        self._objects = Slots({"x": (np.float64, width), "y": np.float64}, ordered=True)
+        self._world = World(len(self._over), self._k, self._order == "desc", self._count)
+        self._way: Method = Scan(self._world)
 
     # What the base asks for
 
     @property
     def _subscriptions(self) -> Slots:
-        return self._slots
+        return self._world.subscriptions
 
     @property
     def _items(self) -> Slots:
-        return self._objects
+        return self._world.objects
 
     def _parts(self) -> dict[str, Part]:
-        return {"subscription": self._slots, "object": self._objects}
+        return {**self._world.parts(), **self._way.parts()}
 
     def _columns(self) -> list[Column]:
         return boxes.columns(self._over)
 
     def _fields(self, batch: tables.Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
-        held = None if rows is None else self._boxes(rows)
+        held = None if rows is None else self._world.boxes(rows)
         return boxes.read(batch, self._over, held, where="subscriptions")._asdict()
 
     def _lists(self, rows: Rows) -> Lists:
-        objects = self._all_objects()
-        found = top_k(self._boxes(rows), self._k_of(rows), objects)
-        items = [objects.row[places] for places in found]
-        return deltas.gather_lists(rows, items, [self._objects["y"][item] for item in items])
+        return self._way.lists(rows)
+
+    def _entered(self, rows: Rows) -> None:
+        self._way.entered(rows)
+
+    def _amending(self, rows: Rows) -> None:
+        self._way.leaving(rows)
+
+    def _amended(self, rows: Rows) -> None:
+        self._way.entered(rows)
+
+    def _leaving(self, rows: Rows) -> None:
+        self._way.leaving(rows)
 
     def _publish(self, rows: Any) -> Changes:
-        steps = self._read_events(rows)
-        live = self._slots.live()
-        before = self._lists(live)
-        self._apply(steps, steps.last())
-        changes = deltas.difference(before, self._lists(live), self._slots.place)
-        self._count["candidates"] += live.size
-        self._count["affected"] += np.unique(changes.subscription).size
+        events = self._read_events(rows)
+        changes = self._way.publish(events)
+        self._world.end(events)
         return changes
+
+    def _read_events(self, rows: Any) -> Events:
+        columns = [Column(name, required=False, nullable=True) for name in [*self._over, self._by]]
+        batch = self._read(rows, [ID, *columns], "events")
+        steps = range_events.resolve(batch, self._items, self._over, self._by)
+        self._count["events"] += batch.size
+        return self._world.begin(steps)
 
     # Dissemination
 
@@ -132,118 +142,55 @@ class RangeTopK(ListEngine):
         `lo_outer < lo <= lo_inner` and `hi_inner <= hi < hi_outer`; a null outer end is no bound.
         With `batch` the messages are those of the net change, otherwise of event after event.
         """
-        settings.one_of("method", method or self._method, METHODS, later=LATER)
+        chosen = settings.one_of("method", method or self._method, METHODS, later=LATER)
         self._refuse_epsilon(epsilon)
         self._refuse_own_k()
-        steps = self._read_events(rows)
-        live = self._slots.live()
-        ends = np.unique(np.hstack(self._boxes(live)), axis=0)
-        ranges = Boxes(*np.hsplit(ends, 2))
-        told: list[tiles.Message] = []
-        before = self._all_objects()
-        for part in [steps.last()] if batch else np.arange(steps.of.size)[:, None]:
-            for after in self._moments(steps, part, whole=batch):
-                fresh = tiles.messages(ranges, self._k, before, after)
-                self._count["affected"] += len({message.box for message in fresh})
-                told += fresh
-                before = after
-        self._count["candidates"] += live.size
-        self._count["messages"] += len(told)
-        table = self._tile_table(ranges, told)
+        events = self._read_events(rows)
+        tiles = self._way.disseminate(events, chosen, epsilon, batch=batch)
+        self._count["messages"] += tiles.row.size
+        table = self._tile_table(tiles)
+        self._world.end(events)
         self._settle()
         return table
 
-    def _moments(self, steps: Steps, part: Rows, *, whole: bool) -> Iterator[Objects]:
-        """All objects after some events; a single move passes through a moment without the object."""
-        row = (
-            self._objects.find(steps.ids, where="events")[steps.of[part[0]]]
-            if part.size and not whole
-            else -1
-        )
-        if (
-            row >= 0
-            and not np.isnan(steps.y[part[0]])
-            and (self._objects["x"][row] != steps.x[part[0]]).any()
-        ):
-            objects = self._all_objects()
-            yield Objects(*(column[objects.row != row] for column in objects))
-        self._apply(steps, part)
-        yield self._all_objects()
-
-    def _tile_table(self, ranges: Boxes, told: list[tiles.Message]) -> pa.Table:
-        """Messages as rows; a tile holds exactly one range."""
-        box = [message.box for message in told]
+    def _tile_table(self, tiles: Tiles) -> pa.Table:
         columns: dict[str, Any] = {}
         for place, name in enumerate(self._over):
-            lo, hi = ranges.lo[box, place], ranges.hi[box, place]
-            columns[f"{name}_lo_outer"] = pa.array(np.nextafter(lo, -np.inf), mask=lo == -np.inf)
-            columns[f"{name}_lo_inner"] = lo
-            columns[f"{name}_hi_inner"] = hi
-            columns[f"{name}_hi_outer"] = pa.array(np.nextafter(hi, np.inf), mask=hi == np.inf)
-        columns["item"] = self._objects.take([message.row for message in told])
-        for place, name in enumerate(self._over):
-            columns[name] = pa.array([message.x[place] for message in told], pa.float64())
-        score = self._key(np.array([message.key for message in told], np.float64))
-        columns[self._by] = pa.array(score, mask=np.isnan(score))
+            for end in ("lo_outer", "lo_inner", "hi_inner", "hi_outer"):
+                values = getattr(tiles, end)[:, place]
+                columns[f"{name}_{end}"] = pa.array(values, mask=np.isnan(values))
+        columns["item"] = self._items.take(tiles.row)
+        columns |= {name: pa.array(tiles.x[:, place]) for place, name in enumerate(self._over)}
+        columns[self._by] = pa.array(tiles.y, mask=np.isnan(tiles.y))
         return pa.table(columns)
 
     # Explanation
 
     def explain(self, subscription: Any, item: Any) -> dict[str, Any]:
         """Why an object is or is not in a result: score, rank, the score to beat, what keeps it out."""
-        mine = self._find_one(self._slots, subscription, "subscription")
-        row = self._find_one(self._objects, item, "item")
-        score = float(self._objects["y"][row])
-        k = int(self._k_of(np.array([mine], np.int32))[0])
-        lists = self._lists(np.array([mine], np.int32))
-        place = self._objects["x"][row]
-        outside = (place < self._slots["lo"][mine]) | (place > self._slots["hi"][mine])
-        told: dict[str, Any] = {"subscription": subscription, "item": item, "score": score, "rank": None}
-        told["in_result"] = bool((lists.item == row).any())
-        told["score_to_beat"] = float(lists.score[k - 1]) if lists.item.size == k else None
+        mine = np.array([self._find_one(self._subscriptions, subscription, "subscription")], np.int32)
+        row = self._find_one(self._items, item, "item")
+        k = int(self._world.k_of(mine)[0])
+        lists = self._lists(mine)
+        told: dict[str, Any] = {
+            "subscription": subscription,
+            "item": item,
+            "score": float(self._items["y"][row]),
+            "rank": None,
+            "in_result": bool((lists.item == row).any()),
+            "score_to_beat": float(lists.score[k - 1]) if lists.item.size == k else None,
+        }
+        box, place = self._world.boxes(mine), self._items["x"][row]
+        outside = ((place < box.lo) | (place > box.hi))[0]
         if outside.any():
-            name = self._over[int(np.argmax(outside))]
-            told["reason"] = f"{name} is outside the range"
-            return told
-        objects = self._all_objects()
-        everyone = top_k(self._boxes([mine]), np.array([objects.row.size]), objects)[0]
+            return {**told, "reason": f"{self._over[int(np.argmax(outside))]} is outside the range"}
+        objects = self._world.there()
+        everyone = top_k(box, np.array([objects.row.size]), objects)[0]
         told["rank"] = int(np.flatnonzero(objects.row[everyone] == row)[0]) + 1
         told["reason"] = "in the result" if told["in_result"] else f"{k} objects in the range are better"
         return told
 
     # Helpers
-
-    def _boxes(self, rows: Any) -> Boxes:
-        return Boxes(self._slots["lo"][rows], self._slots["hi"][rows])
-
-    def _key(self, y: Floats) -> Floats:
-        """What is ranked ascending."""
-        return y if self._order == "asc" else -y
-
-    def _all_objects(self) -> Objects:
-        live = np.flatnonzero(self._objects["sequence"][: self._objects.used] >= 0).astype(np.int32)
-        return Objects(
-            live, self._objects["x"][live], self._key(self._objects["y"][live]), self._objects.label[live]
-        )
-
-    def _read_events(self, rows: Any) -> Steps:
-        columns = [Column(name, required=False, nullable=True) for name in [*self._over, self._by]]
-        batch = self._read(rows, [ID, *columns], "events")
-        steps = range_events.resolve(batch, self._objects, self._over, self._by)
-        self._count["events"] += batch.size
-        return steps
-
-    def _apply(self, steps: Steps, part: Rows) -> None:
-        """Bring objects to what the given events (one an object at most) make of them."""
-        of, x, y = steps.of[part], steps.x[part], steps.y[part]
-        ids = select(steps.ids, of)
-        row = self._objects.find(ids, where="events")
-        stays = ~np.isnan(y)
-        self._objects.release(row[(row >= 0) & ~stays])
-        new = stays & (row < 0)
-        row[new] = self._objects.add(select(ids, np.flatnonzero(new)))
-        self._objects["x"][row[stays]] = x[stays]
-        self._objects["y"][row[stays]] = y[stays]
 
     def _refuse_epsilon(self, epsilon: float | None) -> None:
         if epsilon is not None:
@@ -251,10 +198,10 @@ class RangeTopK(ListEngine):
             raise SettingError("epsilon is not available yet", expected="None")
 
     def _refuse_own_k(self) -> None:
-        live = self._slots.live()
-        own = live[self._slots["k"][live] > 0]
+        live = self._subscriptions.live()
+        own = live[self._subscriptions["k"][live] > 0]
         if own.size:
-            first = self._slots.take(own[:1])[0].as_py()
+            first = self._subscriptions.take(own[:1])[0].as_py()
             raise InputError(
                 f"subscription {first!r} has a k of its own",
                 where="disseminate",

@@ -1,0 +1,109 @@
+"""`RangeTopK` by brute force: keeps no results, looks at everything, event after event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from rankcast import deltas
+from rankcast.boxes import Boxes
+from rankcast.columns import Rows
+from rankcast.deltas import Changes, Lists
+from rankcast.engines.base import Part
+from rankcast.engines.brute_force.range_topk import Objects, top_k
+from rankcast.engines.brute_force.tiles import Message, messages
+from rankcast.engines.range_world import Events, Tiles, World
+
+
+class Scan:
+    """The obvious answer. Cost of an event: every subscription times every object."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def parts(self) -> dict[str, Part]:
+        """Nothing beyond the world."""
+        return {}
+
+    def entered(self, rows: Rows) -> None:
+        """Nothing to keep."""
+
+    def leaving(self, rows: Rows) -> None:
+        """Nothing to forget."""
+
+    def lists(self, rows: Rows) -> Lists:
+        """The current results of the given subscriptions."""
+        objects = self._world.there()
+        found = top_k(self._world.boxes(rows), self._world.k_of(rows), objects)
+        items = [objects.row[places] for places in found]
+        return deltas.gather_lists(rows, items, [self._world.objects["y"][item] for item in items])
+
+    def publish(self, events: Events) -> Changes:
+        """Compare all results before and after, and count whom each event affects."""
+        live = self._world.subscriptions.live()
+        before = now = self.lists(live)
+        for place in range(events.row.size):
+            event = Events(*(column[place : place + 1] for column in events))
+            former, was = now, self._world.objects["x"][event.row].copy()
+            self._world.place(event)
+            now = self.lists(live)
+            moved = (was != event.x).any()
+            self._world.count["affected"] += _affected(former, now, int(event.row[0]), moved=bool(moved))
+        self._world.count["candidates"] += live.size * events.row.size
+        return deltas.difference(before, now, self._world.subscriptions.place)
+
+    def disseminate(self, events: Events, method: str, epsilon: float | None, *, batch: bool) -> Tiles:
+        """One tile per distinct affected range."""
+        world = self._world
+        live = world.subscriptions.live()
+        ranges = Boxes(*np.hsplit(np.unique(np.hstack(world.boxes(live)), axis=0), 2))
+        held = np.hstack(world.boxes(live))
+        told: list[Message] = []
+        before = world.there()
+        for after in self._moments(events, batch=batch):
+            fresh = messages(ranges, world.k, before, after)
+            reached = np.hstack(ranges)[sorted({message.box for message in fresh})]
+            world.count["affected"] += int((held[:, None] == reached[None]).all(axis=2).any(axis=1).sum())
+            told += fresh
+            before = after
+        world.count["candidates"] += live.size
+        return self._tiles(ranges, told)
+
+    def _moments(self, events: Events, *, batch: bool) -> Iterator[Objects]:
+        """All objects after each event, or after the batch; a move passes through a moment without."""
+        if batch:
+            self._world.place(events)
+            yield self._world.there()
+            return
+        for place in range(events.row.size):
+            event = Events(*(column[place : place + 1] for column in events))
+            gone = np.isnan(self._world.objects["y"][event.row]) | np.isnan(event.y)
+            if not gone[0] and (self._world.objects["x"][event.row] != event.x).any():
+                self._world.objects["y"][event.row] = np.nan
+                yield self._world.there()
+            self._world.place(event)
+            yield self._world.there()
+
+    def _tiles(self, ranges: Boxes, told: list[Message]) -> Tiles:
+        """Messages as tiles that hold exactly one range."""
+        box = [message.box for message in told]
+        lo, hi = ranges.lo[box], ranges.hi[box]
+        return Tiles(
+            np.where(lo == -np.inf, np.nan, np.nextafter(lo, -np.inf)),
+            lo,
+            hi,
+            np.where(hi == np.inf, np.nan, np.nextafter(hi, np.inf)),
+            np.array([message.row for message in told], np.int32),
+            np.array([message.x for message in told], np.float64).reshape(-1, self._world.width),
+            self._world.key(np.array([message.key for message in told], np.float64)),
+        )
+
+
+def _affected(before: Lists, after: Lists, row: int, *, moved: bool) -> int:
+    """How many subscriptions have another list of (item, place, value): only one object changed."""
+    rows = np.arange(1 + max(before.subscription.max(initial=0), after.subscription.max(initial=0)))
+    touched = [deltas.difference(before, after, rows).subscription]
+    if moved:
+        touched += [before.subscription[before.item == row], after.subscription[after.item == row]]
+    return int(np.unique(np.concatenate(touched)).size)

@@ -1,0 +1,122 @@
+"""What `RangeTopK` holds whatever its method: subscriptions, objects, and the events of a batch on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from rankcast.boxes import Boxes
+from rankcast.columns import Floats, Ints, Rows
+from rankcast.deltas import Changes, Lists
+from rankcast.engines.base import Part
+from rankcast.engines.brute_force.range_topk import Objects
+from rankcast.engines.range_events import Steps
+from rankcast.indexes.slots import Slots, select
+
+
+class Events(NamedTuple):
+    """Events in order, by object row: within a batch an object has one row, whatever happens to it."""
+
+    row: Rows
+    x: Floats  # (n, d), values after the event
+    y: Floats  # NaN: the event deletes the object
+
+
+@dataclass
+class World:
+    """Subscriptions with a box and a k (0: the engine's), objects with a place and a value.
+
+    Between batches every object has a value; within one, an object whose y is NaN is not there.
+    """
+
+    width: int
+    k: int
+    descending: bool
+    count: dict[str, int]
+
+    def __post_init__(self) -> None:
+        box = (np.float64, self.width)
+        self.subscriptions = Slots({"lo": box, "hi": box, "k": np.int64})
+        self.objects = Slots({"x": box, "y": np.float64}, ordered=True)
+
+    def parts(self) -> dict[str, Part]:
+        """The parts of the state."""
+        return {"subscription": self.subscriptions, "object": self.objects}
+
+    def boxes(self, rows: Rows) -> Boxes:
+        """The boxes of subscriptions."""
+        return Boxes(self.subscriptions["lo"][rows], self.subscriptions["hi"][rows])
+
+    def k_of(self, rows: Rows) -> Ints:
+        """How many objects each subscription wants."""
+        own: Ints = self.subscriptions["k"][rows]
+        return np.where(own > 0, own, self.k)
+
+    def key(self, y: Floats) -> Floats:
+        """What is ranked, ascending."""
+        return -y if self.descending else y
+
+    def there(self) -> Objects:
+        """All objects that are there at this moment."""
+        held = self.objects
+        rows = np.flatnonzero((held["sequence"][: held.used] >= 0) & ~np.isnan(held["y"][: held.used]))
+        live = rows.astype(np.int32)
+        return Objects(live, held["x"][live], self.key(held["y"][live]), held.label[live])
+
+    def begin(self, steps: Steps) -> Events:
+        """Give every object of a batch its row; new ones are not there yet."""
+        row = steps.row.copy()
+        new = np.flatnonzero(row < 0)
+        row[new] = self.objects.add(select(steps.ids, new))
+        self.objects["y"][row[new]] = np.nan
+        return Events(row[steps.of], steps.x, steps.y)
+
+    def place(self, events: Events) -> None:
+        """Bring objects to what events make of them; of several on one object the last counts."""
+        self.objects["x"][events.row] = events.x
+        self.objects["y"][events.row] = events.y
+
+    def end(self, events: Events) -> None:
+        """Forget the objects that a batch left without a value."""
+        touched = np.unique(events.row)
+        self.objects.release(touched[np.isnan(self.objects["y"][touched])])
+
+
+class Tiles(NamedTuple):
+    """Messages in sending order: a box in subscription space each, and what is told.
+
+    A message goes to lo_outer < lo <= lo_inner and hi_inner <= hi < hi_outer in every attribute; an outer
+    end of NaN is no bound. A `y` of NaN tells that the object is gone.
+    """
+
+    lo_outer: Floats  # (n, d), like the other ends
+    lo_inner: Floats
+    hi_inner: Floats
+    hi_outer: Floats
+    row: Rows
+    x: Floats  # (n, d)
+    y: Floats
+
+
+class Method(Protocol):
+    """How results are kept current."""
+
+    def parts(self) -> dict[str, Part]:
+        """Parts of the state beyond the world's."""
+
+    def lists(self, rows: Rows) -> Lists:
+        """The current results of the given subscriptions."""
+
+    def entered(self, rows: Rows) -> None:
+        """New subscriptions are in the world."""
+
+    def leaving(self, rows: Rows) -> None:
+        """Subscriptions are about to go, or to change."""
+
+    def publish(self, events: Events) -> Changes:
+        """Apply a batch; the net change of every result."""
+
+    def disseminate(self, events: Events, method: str, epsilon: float | None, *, batch: bool) -> Tiles:
+        """Apply a batch; the messages that tell those affected."""
