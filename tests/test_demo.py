@@ -1,0 +1,43 @@
+"""The demonstrations run, end by themselves and tell whose lists changed."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from rankcast.cli import main
+from rankcast.demo import scenes
+from rankcast.demo.stage import play
+
+
+@pytest.mark.parametrize("name", scenes.NAMES)
+def test_a_scene_plays_to_its_end(name: str) -> None:
+    screen = io.StringIO()
+    scene = scenes.build(name, batches=5)
+    tally = play(scene, 5, Console(file=screen, width=100))
+    shown = screen.getvalue()
+    assert tally.answers > 0
+    assert name in shown
+    assert f"{tally.events:,} events" in shown
+    assert all(column in shown for column in scene.columns)
+
+
+@pytest.mark.parametrize("name", scenes.NAMES)
+def test_a_scene_is_the_same_every_time(name: str) -> None:
+    one, other = (scenes.build(name, batches=2, seed=3) for _ in range(2))
+    for (call, rows), (same_call, same_rows) in zip(one.calls, other.calls, strict=True):
+        answer, twin = getattr(one.engine, call)(rows), getattr(other.engine, same_call)(same_rows)
+        assert answer is twin is None or answer.equals(twin)
+
+
+def test_the_command_plays_one_scene(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "ads", "--batches", "1"]) == 0
+    assert "campaign" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["demo", "nosuch"], ["demo", "ads", "--batches", "0"]])
+def test_a_mistake_is_answered_with_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
