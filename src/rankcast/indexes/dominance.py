@@ -153,12 +153,9 @@ class SubscriptionIndex:
         if point_tree.lacking(self._tree):
             length = self._tree.leaf_of.shape[0]
             length += max(SPARE_BUCKETS, length // 4)
-            per = {"slot": ("lo", "hi", "row", "board"), "bucket": ("leaf_of",)}
-            lengths = {name: length * BUCKET for name in per["slot"]} | {
-                name: length for name in per["bucket"]
-            }
-            nodes = {name: 2 * length for name in NODE_ARRAYS}
-            fields = {n: grown(getattr(self._tree, n), size, 0) for n, size in (lengths | nodes).items()}
+            lengths = dict.fromkeys(SLOT_ARRAYS, length * BUCKET) | dict.fromkeys(NODE_ARRAYS, 2 * length)
+            lengths["leaf_of"] = length
+            fields = {name: grown(getattr(self._tree, name), size, 0) for name, size in lengths.items()}
             self._tree = self._tree._replace(**fields)
 
     def _plant(self, rows: Rows, lo: Floats, hi: Floats) -> None:
@@ -175,6 +172,7 @@ class SubscriptionIndex:
         point_tree.plant(self.tree, 0, points, boards)
 
 
+SLOT_ARRAYS = ("lo", "hi", "row", "board")
 NODE_ARRAYS = ("box", "child", "parent", "size", "bucket", "axis", "pivot", "pivot_row")
 
 

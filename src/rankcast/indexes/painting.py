@@ -1,4 +1,4 @@
-"""From a batch of events to tiles: owns the buffers of the painting kernels and grows them when they are full."""
+"""From a batch of events to tiles: owns the buffers of the painting kernels and grows them when full."""
 
 from __future__ import annotations
 

@@ -112,9 +112,8 @@ def _best_slot(tree: ObjectTree, node: int) -> int:
     """The slot of a node with the best object."""
     low, best, label, found = tree.low, tree.best, tree.label, 0
     for j in range(1, tree.filled[node]):
-        if low[node, j] < low[node, found]:
-            found = j
-        elif low[node, j] == low[node, found] and label[best[node, j]] < label[best[node, found]]:
+        tie = low[node, j] == low[node, found] and label[best[node, j]] < label[best[node, found]]
+        if tie or low[node, j] < low[node, found]:
             found = j
     return found
 

@@ -112,12 +112,21 @@ def _interval(brush: Brush, x: float) -> tuple[float, float]:
 
 
 @njit(**EXACT)
+def _look_around(brush: Brush, x: float, first: int) -> bool:
+    """Set the window around the points of the region, tiled from `first` on; False if there are none."""
+    if brush.lists > 0:
+        brush.tally[SNAP] += look(brush.points, brush.stairs, x, brush.ks[0], brush.window)
+        return brush.window[0] < np.inf
+    return surround(brush.tiles, first, brush.window)
+
+
+@njit(**EXACT)
 def _look_again(brush: Brush, x: float, first: int) -> None:
     """Narrow the window if the points just told of may have been the ones at its ends."""
     gained = np.empty(4)
-    if surround(brush.tiles, first, gained):
-        if gained[0] <= brush.window[0] or gained[3] >= brush.window[3]:
-            brush.tally[SNAP] += look(brush.points, brush.stairs, x, brush.ks[0], brush.window)
+    told = surround(brush.tiles, first, gained)
+    if told and (gained[0] <= brush.window[0] or gained[3] >= brush.window[3]):
+        brush.tally[SNAP] += look(brush.points, brush.stairs, x, brush.ks[0], brush.window)
 
 
 @njit(**EXACT)
@@ -129,7 +138,7 @@ def lower(brush: Brush, row: int, value: float, event: int) -> bool:
     brush.tally[FIRSTK] += 2
     first = brush.tiles.size[0]
     _tell(brush, row, value, event)
-    if brush.aware and not surround(brush.tiles, first, brush.window):
+    if brush.aware and not _look_around(brush, x, first):
         return True
     while room_of(brush.stairs, brush.ks[0]) > 0:
         if tight(brush):

@@ -1,4 +1,4 @@
-"""What painting does with knowledge of the subscriptions: drop, shrink and merge tiles; look no further than they.
+"""Painting with knowledge of the subscriptions: drop, shrink and merge tiles; look no further than they do.
 
 Tiles of one item come in order, disjoint, lo growing or falling from one to the next. Each is shrunk to the
 points inside it, or dropped. It is then merged into the tile before it if the box around both holds no point
@@ -24,7 +24,7 @@ Box = NDArray[np.float64]
 
 @njit(**EXACT)
 def clip(tiles: Tiles, first: int, window: Box) -> None:
-    """Cut the tiles from `first` on to the ranges inside a window (its lo from and hi to), dropping empty ones.
+    """Cut the tiles from `first` on to the ranges inside a window (lo from, hi to), dropping empty ones.
 
     Exposed objects that nobody sees are missing from the staircase; inside the window it is right.
     """
@@ -72,10 +72,10 @@ def surround(tiles: Tiles, first: int, window: Box) -> bool:
 
 @njit(**EXACT)
 def look(points: PointTree, stairs: Stairs, x: float, k: int, window: Box) -> int:
-    """Set the window's lo from and hi to around the points of the region; return how many questions were asked.
+    """Set the window's lo from and hi to around the points of the region; return how many snaps it took.
 
-    The first strip from the west with a point gives lo; strips from the east give hi until none can be higher.
-    An empty region gives an empty window.
+    The first strip from the west with a point gives lo; strips from the east give hi until none can be
+    higher. An empty region gives an empty window.
     """
     strip, found, asked = np.empty(4), np.empty(4), 0
     window[0], window[3] = np.inf, -np.inf

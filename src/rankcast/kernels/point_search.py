@@ -57,43 +57,60 @@ def widen(box: Box, lo_from: float, lo_to: float, hi_from: float, hi_to: float) 
 
 @njit(**EXACT)
 def _snap_leaf(tree: PointTree, node: int, box: Box, found: Box) -> None:
+    """Take the points of a leaf (or the part of its box) inside `box` into `found`."""
+    lo, hi = tree.lo, tree.hi
+    lo_from, lo_to, hi_from, hi_to = box[LO_FROM], box[LO_TO], box[HI_FROM], box[HI_TO]
     if tree.bucket[node] < 0:
         solid = tree.box[node]
-        lo_from, lo_to = max(solid[LO_FROM], box[LO_FROM]), min(solid[LO_TO], box[LO_TO])
-        widen(found, lo_from, lo_to, max(solid[HI_FROM], box[HI_FROM]), min(solid[HI_TO], box[HI_TO]))
+        lo_from, lo_to = max(solid[LO_FROM], lo_from), min(solid[LO_TO], lo_to)
+        widen(found, lo_from, lo_to, max(solid[HI_FROM], hi_from), min(solid[HI_TO], hi_to))
         return
-    start = tree.bucket[node] * BUCKET
+    start, west, east, bottom, top = tree.bucket[node] * BUCKET, np.inf, -np.inf, np.inf, -np.inf
     for slot in range(start, start + tree.size[node]):
-        lo, hi = tree.lo[slot], tree.hi[slot]
-        if holds(box, lo, hi):
-            widen(found, lo, lo, hi, hi)
+        if lo_from <= lo[slot] <= lo_to and hi_from <= hi[slot] <= hi_to:
+            west, east = min(west, lo[slot]), max(east, lo[slot])
+            bottom, top = min(bottom, hi[slot]), max(top, hi[slot])
+    widen(found, west, east, bottom, top)
 
 
 @njit(**EXACT)
 def snap(tree: PointTree, box: Box, found: Box) -> bool:
     """Write the smallest box around the points inside `box` into `found`; return whether there are any."""
+    boxes, child = tree.box, tree.child
+    lo_from, lo_to, hi_from, hi_to = box[LO_FROM], box[LO_TO], box[HI_FROM], box[HI_TO]
     found[LO_FROM], found[LO_TO], found[HI_FROM], found[HI_TO] = np.inf, -np.inf, np.inf, -np.inf
-    stack, depth = np.empty(DEPTH, np.int32), 1
+    stack, depth = np.empty(DEPTH, np.int32), 1 if tree.size[0] > 0 else 0
     stack[0] = 0
     while depth > 0:
         depth -= 1
         node = stack[depth]
-        inside = tree.box[node]
-        if tree.size[node] == 0 or apart(inside, box) or within(inside, found):
+        west, east, bottom, top = boxes[node, 0], boxes[node, 1], boxes[node, 2], boxes[node, 3]
+        if west > lo_to or east < lo_from or bottom > hi_to or top < hi_from:
             continue
-        if within(inside, box):
-            widen(found, inside[LO_FROM], inside[LO_TO], inside[HI_FROM], inside[HI_TO])
-        elif tree.child[node, 0] < 0:
+        known = found[0] <= max(west, lo_from) and min(east, lo_to) <= found[1]
+        if known and found[2] <= max(bottom, hi_from) and min(top, hi_to) <= found[3]:
+            continue
+        if lo_from <= west and east <= lo_to and hi_from <= bottom and top <= hi_to:
+            widen(found, west, east, bottom, top)
+        elif child[node, 0] < 0:
             _snap_leaf(tree, node, box, found)
         else:
-            stack[depth], stack[depth + 1] = tree.child[node, 0], tree.child[node, 1]
+            stack[depth], stack[depth + 1] = child[node, 0], child[node, 1]
             depth += 2
     return found[LO_FROM] <= found[LO_TO]
 
 
 @njit(**EXACT)
 def _cut_covered(lo_from: float, lo_to: float, hi_from: float, hi_to: float, one: Box, two: Box) -> bool:
-    """Whether two boxes together cover a third, along one axis or the other."""
+    """Whether two boxes cover a third: one alone, or both together along one axis."""
+    for box in (one, two):
+        if (
+            box[LO_FROM] <= lo_from
+            and lo_to <= box[LO_TO]
+            and box[HI_FROM] <= hi_from
+            and hi_to <= box[HI_TO]
+        ):
+            return True
     if max(one[LO_FROM], two[LO_FROM]) <= lo_from and lo_to <= min(one[LO_TO], two[LO_TO]):
         first, second = (one, two) if one[HI_FROM] <= two[HI_FROM] else (two, one)
         joined = second[HI_FROM] <= np.nextafter(first[HI_TO], np.inf)
@@ -107,18 +124,16 @@ def _cut_covered(lo_from: float, lo_to: float, hi_from: float, hi_to: float, one
 
 @njit(**EXACT)
 def _stray_leaf(tree: PointTree, node: int, box: Box, one: Box, two: Box) -> bool:
+    lo, hi = tree.lo, tree.hi
     if tree.bucket[node] < 0:
         solid = tree.box[node]
         lo_from, lo_to = max(solid[LO_FROM], box[LO_FROM]), min(solid[LO_TO], box[LO_TO])
         hi_from, hi_to = max(solid[HI_FROM], box[HI_FROM]), min(solid[HI_TO], box[HI_TO])
-        cut = np.array([lo_from, lo_to, hi_from, hi_to])
-        if within(cut, one) or within(cut, two):
-            return False
         return not _cut_covered(lo_from, lo_to, hi_from, hi_to, one, two)
     start = tree.bucket[node] * BUCKET
     for slot in range(start, start + tree.size[node]):
-        lo, hi = tree.lo[slot], tree.hi[slot]
-        if holds(box, lo, hi) and not holds(one, lo, hi) and not holds(two, lo, hi):
+        known = holds(one, lo[slot], hi[slot]) or holds(two, lo[slot], hi[slot])
+        if not known and holds(box, lo[slot], hi[slot]):
             return True
     return False
 
@@ -126,21 +141,25 @@ def _stray_leaf(tree: PointTree, node: int, box: Box, one: Box, two: Box) -> boo
 @njit(**EXACT)
 def stray(tree: PointTree, box: Box, one: Box, two: Box) -> bool:
     """Whether a point of `box` lies outside both of two boxes."""
-    stack, depth = np.empty(DEPTH, np.int32), 1
+    boxes, child = tree.box, tree.child
+    stack, depth = np.empty(DEPTH, np.int32), 1 if tree.size[0] > 0 else 0
     stack[0] = 0
     while depth > 0:
         depth -= 1
         node = stack[depth]
-        inside = tree.box[node]
-        if tree.size[node] == 0 or apart(inside, box) or within(inside, one) or within(inside, two):
+        west, east, bottom, top = boxes[node, 0], boxes[node, 1], boxes[node, 2], boxes[node, 3]
+        if west > box[1] or east < box[0] or bottom > box[3] or top < box[2]:
             continue
-        if tree.child[node, 0] < 0:
+        west, east, bottom, top = max(west, box[0]), min(east, box[1]), max(bottom, box[2]), min(top, box[3])
+        if one[0] <= west and east <= one[1] and one[2] <= bottom and top <= one[3]:
+            continue
+        if two[0] <= west and east <= two[1] and two[2] <= bottom and top <= two[3]:
+            continue
+        if child[node, 0] < 0:
             if _stray_leaf(tree, node, box, one, two):
                 return True
-        elif within(inside, box) and apart(inside, one) and apart(inside, two):
-            return True
         else:
-            stack[depth], stack[depth + 1] = tree.child[node, 0], tree.child[node, 1]
+            stack[depth], stack[depth + 1] = child[node, 0], child[node, 1]
             depth += 2
     return False
 
@@ -148,25 +167,25 @@ def stray(tree: PointTree, box: Box, one: Box, two: Box) -> bool:
 @njit(**EXACT)
 def list_rows(tree: PointTree, box: Box, rows: NDArray[np.int32]) -> int:
     """Write the rows of the points inside `box` as far as there is space; return how many there are."""
-    stack, depth, size = np.empty(DEPTH, np.int32), 1, 0
+    boxes, child, sizes, bucket, lo, hi = tree.box, tree.child, tree.size, tree.bucket, tree.lo, tree.hi
+    stack, depth, size = np.empty(DEPTH, np.int32), 1 if sizes[0] > 0 else 0, 0
     stack[0] = 0
     while depth > 0:
         depth -= 1
         node = stack[depth]
-        if tree.size[node] == 0 or apart(tree.box[node], box):
+        if apart(boxes[node], box):
             continue
-        if tree.child[node, 0] >= 0:
-            if size >= rows.shape[0] and within(tree.box[node], box):
-                size += tree.size[node]
-                continue
-            stack[depth], stack[depth + 1] = tree.child[node, 1], tree.child[node, 0]
+        whole = within(boxes[node], box)
+        if whole and size >= rows.shape[0]:
+            size += sizes[node]
+        elif child[node, 0] >= 0:
+            stack[depth], stack[depth + 1] = child[node, 1], child[node, 0]
             depth += 2
-            continue
-        whole = within(tree.box[node], box)
-        start = tree.bucket[node] * BUCKET
-        for slot in range(start, start + tree.size[node]):
-            if whole or holds(box, tree.lo[slot], tree.hi[slot]):
-                if size < rows.shape[0]:
-                    rows[size] = tree.row[slot]
-                size += 1
+        else:
+            start = bucket[node] * BUCKET
+            for slot in range(start, start + sizes[node]):
+                if whole or holds(box, lo[slot], hi[slot]):
+                    if size < rows.shape[0]:
+                        rows[size] = tree.row[slot]
+                    size += 1
     return size

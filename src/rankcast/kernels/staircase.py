@@ -134,7 +134,7 @@ def paint_gain(stairs: Stairs, x: float, other: float, k: int, tiles: Tiles) -> 
 
 @njit(**EXACT)
 def strip_of(stairs: Stairs, x: float, k: int, a: int, strip: NDArray[np.float64]) -> bool:
-    """Write the strip of the region whose ranges hold exactly the first a on the left; False if it is empty."""
+    """Write the strip of the region whose ranges hold just the first a on the left; False if it is empty."""
     lefts, room = stairs.size[LEFT], room_of(stairs, k)
     outer = left_at(stairs.left, lefts, x, a + 1)
     strip[0], strip[1], strip[2] = above(outer), left_at(stairs.left, lefts, x, a), x

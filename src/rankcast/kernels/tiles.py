@@ -5,7 +5,8 @@ lo_outer < lo <= lo_inner and hi_inner <= hi < hi_outer, is the same set of floa
 next float outside. No bound is an infinite end here and a null outside; so an unbounded subscription
 (lo = -inf) is in a tile without an outer bound and in no other.
 
-Boxes are appended to a buffer whose size the caller has checked with `space`, then stamped with their message. A deleted item has value +inf.
+Boxes are appended to a buffer whose size the caller has checked with `space`, then stamped with their
+message. A deleted item has value +inf.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ def widened(tiles: Tiles, capacity: int) -> Tiles:
 def filled(tiles: Tiles) -> Tiles:
     """The tiles alone, without the unfilled rest of the buffer."""
     size = int(tiles.size[0])
-    return Tiles(*(column[:size] for column in tiles[:-1]), size=tiles.size.copy())
+    columns = {name: getattr(tiles, name)[:size] for name in Tiles._fields[:-1]}
+    return Tiles(size=tiles.size.copy(), **columns)
 
 
 def bounds(box: Floats) -> tuple[Floats, Floats, Floats, Floats]:

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 
 def inside(box: Floats, lo: Floats, hi: Floats) -> NDArray[np.bool_]:
-    return (box[0] <= lo) & (lo <= box[1]) & (box[2] <= hi) & (hi <= box[3])
+    return np.asarray((box[0] <= lo) & (lo <= box[1]) & (box[2] <= hi) & (hi <= box[3]), bool)
 
 
 def assert_same(index: SubscriptionIndex, live: dict[int, tuple[float, float]], box: Floats) -> None:

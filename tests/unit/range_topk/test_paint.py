@@ -24,7 +24,7 @@ def play(world: World, data: st.DataObject, method: str, epsilon: float | None) 
     points = world.subscription_index().tree if method == "sparse" else None
     for event in data.draw(histories(world)):
         before = world.listings()
-        ranks = {(s, row): world.rank(span, row) for s, span in enumerate(world.ranges) for row in range(12)}
+        ranks = best_ranks(world, event)
         x_before = {row: x for row, (x, _) in world.objects.items()}
         tiles = painter.paint(event_arrays([event]), np.array([world.k]), points=points, epsilon=epsilon)
         world.apply(*event)
@@ -41,6 +41,15 @@ def play(world: World, data: st.DataObject, method: str, epsilon: float | None) 
                 any(reached(tiles, at, span) for span in world.ranges) for at in range(len(tiles.item))
             )
         painter.objects.check()
+
+
+def best_ranks(world: World, event: tuple[int, float, float]) -> dict[tuple[int, int], float]:
+    """Ranks before an event; for a move, a deletion and an insertion, the better of before and between."""
+    between = World(world.k, world.ranges, dict(world.objects))
+    if not math.isnan(event[1]):
+        between.objects.pop(event[0], None)
+    pairs = [(s, row) for s in range(len(world.ranges)) for row in range(12)]
+    return {(s, row): min(w.rank(w.ranges[s], row) for w in (world, between)) for s, row in pairs}
 
 
 def deliver(
@@ -134,7 +143,7 @@ def groups(world: World, tiles: Tiles) -> Iterator[tuple[int, Told]]:
     """For every item told of: how many tiles, and the ranges they reach."""
     for item, value in sorted(set(zip(tiles.item.tolist(), tiles.value.tolist(), strict=True))):
         mine = np.flatnonzero((tiles.item == item) & (tiles.value == value))
-        yield len(mine), frozenset(s for s in world.ranges if any(reached(tiles, at, s) for at in mine))
+        yield len(mine), frozenset(s for s in world.ranges if any(reached(tiles, int(at), s) for at in mine))
 
 
 def can_cover(world: World, told: Told, still: Told, boxes: int) -> bool:

@@ -1,0 +1,159 @@
+"""The lists of all subscriptions, kept current: tiles in, net deltas out; boards by class of k."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.indexes.dominance import SlotMap, SubscriptionIndex
+from rankcast.indexes.objects import Floats, ObjectIndex, Rows, grown
+from rankcast.kernels import fill, join, spread
+from rankcast.kernels.changes import AFFECTED, GROUPS, TRIED, Changes, Values, empty_changes
+from rankcast.kernels.point_tree import UNFILLED
+from rankcast.kernels.spread import Deltas
+from rankcast.kernels.tiles import Tiles
+
+FEW = 64
+
+
+class Listings:
+    """Boards of all subscriptions in shelves, one a k, and what they know of the objects' values.
+
+    - `add`, `remove`: subscriptions come, with their lists found at once, and go.
+    - `apply`: tiles of a batch, painted for `ks`, change the boards; the net change comes back.
+    - `refill`: find all lists anew.
+
+    `affected` counts subscriptions reached, each once an event, `tried` those compared with a tile.
+    """
+
+    def __init__(self, objects: ObjectIndex) -> None:
+        self.objects = objects
+        self.slots = SlotMap()
+        self.shelves: dict[int, SubscriptionIndex] = {}
+        self.affected = 0
+        self.tried = 0
+        self._known: Floats = np.empty(0)
+        self._work: Floats = np.empty(0)
+        self._moved: NDArray[np.bool_] = np.empty(0, bool)
+        self._buffers = empty_changes(1024, 4096)
+
+    @property
+    def ks(self) -> NDArray[np.int64]:
+        """The k in use, largest first: tiles for `apply` are painted for these."""
+        return np.array(sorted(self.shelves, reverse=True), np.int64)
+
+    def add(self, rows: Rows, lo: Floats, hi: Floats, k: NDArray[np.int64]) -> None:
+        """Register subscriptions and fill their boards."""
+        for each in np.unique(k):
+            mine = k == each
+            shelf = self.shelves.setdefault(int(each), SubscriptionIndex(int(each), self.slots))
+            shelf.insert(rows[mine], lo[mine], hi[mine])
+            self._fill(shelf, rows[mine])
+
+    def remove(self, rows: Rows, k: NDArray[np.int64]) -> None:
+        """Forget subscriptions; a shelf that becomes empty is dropped."""
+        for each in np.unique(k):
+            shelf = self.shelves[int(each)]
+            shelf.delete(rows[k == each])
+            if len(shelf) == 0:
+                del self.shelves[int(each)]
+
+    def boards(self, rows: Rows, k: int) -> Rows:
+        """The boards of subscriptions of one k: item rows best first, then -1."""
+        return self.shelves[k].boards(rows)
+
+    def apply(self, tiles: Tiles, changed: Rows) -> list[Changes]:
+        """Apply exact tiles painted for `ks`; `changed` are the rows of the events. Buffers are reused.
+
+        Returns the net changes of each shelf; pass them to `deltas` before the next call when there is one
+        shelf only, at once otherwise.
+        """
+        self._sync_length()
+        y = self.objects.tree.y
+        self._moved[changed] = self._known[changed] != y[changed]
+        values = Values(self._known, self._work, self._moved, self.objects.tree.label)
+        found = []
+        for number, k in enumerate(self.ks):
+            mine = tiles if len(self.shelves) == 1 else _of_shelf(tiles, number)
+            buffers = self._buffers if number == 0 else empty_changes(1024, 4096)
+            changes = join.join(self.shelves[int(k)].tree, mine, values, buffers)
+            self._buffers = changes if number == 0 else self._buffers
+            self.affected += int(changes.tally[AFFECTED])
+            self.tried += int(changes.tally[TRIED])
+            found.append(changes)
+        self._know(changed)
+        return found
+
+    def deltas(self, found: list[Changes], place: NDArray[np.int64], span: int) -> Deltas:
+        """Delta rows of the changes by `place`, a row's position in registration order, below `span`."""
+        changes = found[0] if len(found) == 1 else _together(found)
+        total = spread.count_rows(changes)
+        columns = Deltas(
+            subscription=np.empty(total, np.int32),
+            op=np.empty(total, np.int8),
+            item=np.empty(total, np.int32),
+            score=np.empty(total),
+            rank=np.empty(total, np.int32),
+        )
+        spread.spread(changes, spread.in_order(changes, place, span), self.objects.tree.y, columns)
+        return columns
+
+    def refill(self) -> None:
+        """Find all lists anew from the objects as they are."""
+        self._sync_length()
+        self._know(np.arange(len(self._known), dtype=np.int32))
+        for shelf in self.shelves.values():
+            shelf.tree.board[:, 0] = UNFILLED
+            fill.fill(shelf.tree, self.objects.by_value(), self.objects.tree.x)
+
+    def _fill(self, shelf: SubscriptionIndex, rows: Rows) -> None:
+        if len(rows) > FEW and FEW * len(rows) > len(self.objects):
+            fill.fill(shelf.tree, self.objects.by_value(), self.objects.tree.x)
+        else:
+            fill.fill_rows(shelf.tree, rows, self.objects.tree)
+
+    def _sync_length(self) -> None:
+        length = len(self.objects.tree.y)
+        if length > len(self._known):
+            self._known = grown(self._known, length, np.inf)
+            self._work = grown(self._work, length, np.inf)
+            self._moved = grown(self._moved, length, False)
+
+    def _know(self, rows: Rows) -> None:
+        self._known[rows] = self._work[rows] = self.objects.tree.y[rows]
+        self._moved[rows] = False
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The whole state as named arrays, one set a shelf."""
+        return {f"{k}.{name}": a for k, shelf in self.shelves.items() for name, a in shelf.arrays().items()}
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take over the state that `arrays` gave; the objects must have been restored before."""
+        self._sync_length()
+        self._know(np.arange(len(self._known), dtype=np.int32))
+        for k in sorted({int(name.split(".")[0]) for name in arrays}):
+            self.shelves[k] = SubscriptionIndex(k, self.slots)
+            self.shelves[k].restore({n.split(".")[1]: a for n, a in arrays.items() if n.startswith(f"{k}.")})
+
+
+def _of_shelf(tiles: Tiles, number: int) -> Tiles:
+    """The tiles of one class of k."""
+    mine = tiles.shelf == number
+    columns = {name: getattr(tiles, name)[mine] for name in Tiles._fields[:-1]}
+    return Tiles(size=np.array([int(mine.sum())]), **columns)
+
+
+def _together(found: list[Changes]) -> Changes:
+    """The changes of several shelves as one."""
+    groups, sizes = [int(c.tally[GROUPS]) for c in found], [len(c.item) for c in found]
+    shift = np.repeat(np.cumsum([0, *sizes[:-1]]), groups).astype(np.int32)
+    return Changes(
+        row=np.concatenate([c.row[:g] for c, g in zip(found, groups, strict=True)]),
+        start=np.concatenate([c.start[:g] for c, g in zip(found, groups, strict=True)]) + shift,
+        stop=np.concatenate([c.stop[:g] for c, g in zip(found, groups, strict=True)]) + shift,
+        item=np.concatenate([c.item for c in found]),
+        mark=np.concatenate([c.mark for c in found]),
+        tally=np.array([sum(groups), 0, 0, 0]),
+    )

@@ -1,0 +1,110 @@
+"""Boards kept by tiles, their net deltas, and first results, against brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rankcast.indexes.listing import Listings
+from rankcast.indexes.painting import Painter
+from rankcast.kernels.board import ENTER, LEAVE, UPDATE
+from rankcast.kernels.spread import Deltas
+
+from .world import World, event_arrays, histories, worlds
+
+Scored = list[tuple[int, float]]
+
+
+def scored(world: World, span: tuple[float, float], k: int) -> Scored:
+    return [(row, y) for y, row, _ in world.listing(span, k)]
+
+
+def net(old: Scored, new: Scored) -> list[tuple[int, int, int, float | None]]:
+    """The rows (op, item, rank, score) of one result's change, in the order of the contract."""
+    before = dict(old)
+    rows: list[tuple[int, int, int, float | None]] = [
+        (LEAVE, item, 0, None) for item, _ in old if item not in dict(new)
+    ]
+    for rank, (item, score) in enumerate(new, 1):
+        if item not in before:
+            rows.append((ENTER, item, rank, score))
+        elif before[item] != score:
+            rows.append((UPDATE, item, rank, score))
+    return rows
+
+
+def rows_of(deltas: Deltas, subscription: int) -> list[tuple[int, int, int, float | None]]:
+    mine = np.flatnonzero(deltas.subscription == subscription)
+    return [
+        (
+            int(deltas.op[i]),
+            int(deltas.item[i]),
+            int(deltas.rank[i]),
+            None if deltas.rank[i] == 0 else float(deltas.score[i]),
+        )
+        for i in mine
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_a_batch_gives_the_net_change_of_every_list(data: st.DataObject) -> None:
+    world = data.draw(worlds(dense=data.draw(st.booleans())))
+    count = len(world.ranges)
+    ks = np.array(data.draw(st.lists(st.sampled_from([1, 2, 5]), min_size=count, max_size=count)), np.int64)
+    lo, hi = np.array(world.ranges).reshape(-1, 2).T
+    listings = Listings(world.object_index())
+    painter = Painter(listings.objects)
+    listings.refill()
+    listings.add(np.arange(count, dtype=np.int32), lo.copy(), hi.copy(), ks)
+    place = np.array(data.draw(st.permutations(range(count))), np.int64)
+    for _ in range(2):
+        events = data.draw(histories(world, size=8))
+        before = [scored(world, span, int(k)) for span, k in zip(world.ranges, ks, strict=True)]
+        for event in events:
+            world.apply(*event)
+        if count == 0:
+            return
+        batch = event_arrays(events)
+        found = listings.apply(painter.paint(batch, listings.ks), np.unique(batch.row))
+        deltas = listings.deltas(found, place, count)
+        for s, (span, k) in enumerate(zip(world.ranges, ks, strict=True)):
+            after = scored(world, span, int(k))
+            board = listings.boards(np.array([s], np.int32), int(k))[0]
+            assert board[board >= 0].tolist() == [item for item, _ in after]
+            assert rows_of(deltas, s) == sorted(
+                net(before[s], after), key=lambda row: (row[0] != LEAVE, row[2])
+            )
+        assert np.all(np.diff(place[deltas.subscription]) >= 0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_first_results_in_bulk_and_one_by_one(data: st.DataObject) -> None:
+    world = data.draw(worlds(dense=True))
+    lo, hi = np.array(world.ranges).T
+    rows = np.arange(len(lo), dtype=np.int32)
+    ks = np.full(len(lo), world.k)
+    bulk, single = Listings(world.object_index()), Listings(world.object_index())
+    bulk.add(rows, lo.copy(), hi.copy(), ks)
+    for at in range(len(rows)):
+        single.add(rows[at : at + 1], lo[at : at + 1], hi[at : at + 1], ks[:1])
+    for listings in (bulk, single):
+        for row, board in enumerate(listings.boards(rows, world.k)):
+            assert board[board >= 0].tolist() == [
+                item for item, _ in scored(world, world.ranges[row], world.k)
+            ]
+
+
+def test_affected_counts_each_subscription_once_an_event() -> None:
+    world = World(2, [(0.0, 9.0), (0.0, 2.0), (5.0, 6.0)])
+    world.objects = {0: (1.0, 1.0), 1: (2.0, 2.0), 2: (8.0, 3.0)}
+    listings = Listings(world.object_index())
+    listings.refill()
+    lo, hi = np.array(world.ranges).T
+    listings.add(np.arange(3, dtype=np.int32), lo.copy(), hi.copy(), np.full(3, 2))
+    painter = Painter(listings.objects)
+    batch = event_arrays([(0, float("nan"), 5.0), (1, 5.5, float("nan"))])
+    listings.apply(painter.paint(batch, listings.ks), np.array([0, 1], np.int32))
+    assert listings.affected == 2 + 3
