@@ -1,10 +1,10 @@
 """Applying the rows of one batch to an engine in order: what is good is kept, the rest set aside.
 
 An engine refuses a whole call; a stream must not stop for one bad row. So the rows, ordered by their sequence
-number over all inputs, are cut into runs that are each one call: same input, same command, and no id twice
-where a call takes an id once. A run that is refused is tried again without the row that the error names.
-Cost: as many further tries as bad rows, each of them only checks; runs with many are halved first, so b bad
-rows of n cost O(n log b) in checks, not O(n b).
+number over all inputs (objects of moving queries first), are cut into runs that are each one call: same
+input, same command, and no id twice, but in a run of events. A run that is refused is tried again without the
+row that the error names. Cost: as many further tries as bad rows, each of them only checks; runs with many
+are halved first, so b bad rows of n cost O(n log b) in checks, not O(n b).
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from rankcast.errors import InputError
 from rankcast.spark.applying import Applied, make
 from rankcast.spark.roles import OP, SEQ, Role
 
-_ONCE = frozenset({"subscribe", "amend", "unsubscribe", "remove", "rescore"})
 _ONLY_IDS = frozenset({"unsubscribe", "remove"})
 _TRIES = 8  # bad rows taken out one by one before a run is halved
 _SMALL = 32  # runs up to this size are not halved
@@ -101,7 +100,7 @@ def _keep(applied: Applied, run: Run, aside: _Aside) -> None:
                     break
                 place = error.row or 0
                 aside.put(now.role, rows, place, error)
-                rows = pa.concat_tables([rows.slice(0, place), rows.slice(place + 1)])
+                rows = rows.take(pa.array(np.delete(np.arange(rows.num_rows), place)))
             else:
                 for place, why in late:
                     aside.put(now.role, rows, place, why)
@@ -132,7 +131,8 @@ def _runs(inputs: Mapping[str, pa.Table], roles: Sequence[Role], aside: _Aside) 
     seq = np.concatenate([_seq(rows)[place] for (_, rows), place in zip(parts, places, strict=True)])
     source = np.repeat(np.arange(len(parts)), [place.size for place in places])
     row = np.concatenate(places)
-    order = np.lexsort((row, source, seq))
+    late = np.array([not role.early for role, _ in parts])[source]
+    order = np.lexsort((row, source, seq, late))
     source, row = source[order], row[order]
     command = np.concatenate([each[place] for each, place in zip(commands, places, strict=True)])[order]
     new = (np.diff(source) != 0) | (np.diff(command) != 0) | (np.diff(row) != 1)
@@ -174,9 +174,9 @@ def _wrong(role: Role, column: str, what: str, expected: str) -> InputError:
 
 
 def _once(run: Run) -> Iterator[Run]:
-    """Cut a run where an id comes again, if its call takes an id once."""
+    """Cut a run where an id comes again, unless it is one of events."""
     ids = run.rows["id"].combine_chunks() if "id" in run.rows.column_names else pa.array([])
-    if run.call not in _ONCE or len(ids) < 2 or pc.count_distinct(ids, mode="all").as_py() == len(ids):
+    if run.call == "publish" or len(ids) < 2 or pc.count_distinct(ids, mode="all").as_py() == len(ids):
         yield run
         return
     seen: set[Any] = set()

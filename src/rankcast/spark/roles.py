@@ -32,18 +32,22 @@ class Role:
         calls: the calls its rows stand for; the first is what a row without a command means.
         divided: whether each row goes to one shard.
         column: the output column that names its rows when they are refused.
+        early: whether its rows of a micro-batch are applied before those of other inputs. For objects of
+            moving queries that changes no result, and lets all shards cut them into the same calls, whatever
+            else they are sent; so all of them agree on which objects have changed.
     """
 
     name: str
     calls: tuple[str, ...]
     divided: bool
     column: str
+    early: bool = False
 
 
 _COMMANDS = ("subscribe", "amend", "unsubscribe")
 _LISTS = (Role("subscriptions", _COMMANDS, True, "subscription"), Role("events", ("publish",), False, "item"))
 _MOVING = (
-    Role("objects", ("upsert", "remove"), False, "item"),
+    Role("objects", ("upsert", "remove"), False, "item", early=True),
     Role("subscriptions", _COMMANDS, True, "subscription"),
     Role("events", ("publish",), True, "subscription"),
 )

@@ -105,14 +105,19 @@ class Courier:
                 new = self._desk / f"{_NOTE}.new"
                 new.write_text(json.dumps(note._asdict()))
                 new.replace(self._desk / _NOTE)
-                self._sweep({*keep, name})
+                self._sweep(keep)
             except Exception as error:  # the log just stays longer
                 _LOG.warning("no snapshot of %s could be written: %s", self._folder, error)
 
-    def _sweep(self, keep: set[str]) -> None:
-        """Remove folders of this shard that are older than all of `keep` that are its own."""
+    def _sweep(self, keep: frozenset[str]) -> None:
+        """Remove folders of this shard that are older than all that the store may name.
+
+        A newer one may have been finished on another host, and be taken up there later: it stays.
+        """
         mine = {name.rpartition("/")[2] for name in keep if name.startswith(f"{self._folder}/")}
+        if not mine:
+            return
         oldest = min(mine)
         for folder in self._depot.folders(self._folder):
-            if _FOLDER.fullmatch(folder) and folder < oldest and folder not in mine:
+            if _FOLDER.fullmatch(folder) and folder < oldest:
                 self._depot.remove(f"{self._folder}/{folder}")

@@ -1,0 +1,48 @@
+"""One Spark session for all tests, in one xdist group, and a scratch directory of their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NEEDS_SPARK = {"test_streams", "test_batch", "test_kills", "test_guide", "test_connect", "test_executors"}
+QUIET = [
+    "ignore:.*is deprecated:DeprecationWarning:pyspark",
+    "ignore:unclosed:ResourceWarning",
+    "ignore::pytest.PytestUnraisableExceptionWarning",
+]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that start Spark run in one process, one after the other, and bear with its warnings."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent and item.path.stem in NEEDS_SPARK:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            for warning in QUIET:
+                item.add_marker(pytest.mark.filterwarnings(warning))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A local session with two cores and two shuffle partitions."""
+    from rankcast.spark import session
+    from rankcast.spark.scratch import VARIABLE
+
+    os.environ[VARIABLE] = str(tmp_path_factory.mktemp("scratch"))
+    root = str(Path(__file__).parent.parent.parent)
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    made = session(
+        master="local[2,4]",
+        settings={
+            "spark.sql.shuffle.partitions": 2,
+            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+            "spark.driver.memory": "1g",
+        },
+    )
+    yield made
+    made.stop()

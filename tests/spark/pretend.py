@@ -1,0 +1,241 @@
+"""All of the Spark runtime but Spark: packed rows, a state store that commits or gives up, and hosts.
+
+Shards run through the very processor that Spark runs, over a store that is a dict. So the laws and thousands
+of faults are tried in seconds, without a JVM.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from rankcast.engines.base import Engine
+from rankcast.spark import genesis, scratch, shard
+from rankcast.spark.genesis import Making
+from rankcast.spark.inputs import COPY
+from rankcast.spark.packing import _SCHEMA, Packing, point_column, shard_ids
+from rankcast.spark.plan import Plan
+from rankcast.spark.references import reference_of
+from rankcast.spark.roles import roles_of
+from rankcast.spark.shard import Limits, ShardProcessor
+from rankcast.spark.zones import learn
+from rankcast.state.depot import Depot
+from tests.spark.stories import Batch, Row, Story
+
+LIMITS = Limits(batches=3, bytes=1 << 20, retain=2)
+
+
+class Cell:
+    """One value of the state of one shard."""
+
+    def __init__(self, state: dict[str, Any]) -> None:
+        self._state = state
+
+    def get(self) -> Any:
+        return self._state["standing"]
+
+    def update(self, row: tuple[Any, ...]) -> None:
+        self._state["standing"] = row
+
+
+class Entries:
+    """The log of one shard."""
+
+    def __init__(self, state: dict[str, Any]) -> None:
+        self._log: dict[Any, Any] = state["log"]
+
+    def updateValue(self, key: Any, row: Any) -> None:  # noqa: N802
+        self._log[key] = row
+
+    def getValue(self, key: Any) -> Any:  # noqa: N802
+        return self._log.get(key)
+
+    def removeKey(self, key: Any) -> None:  # noqa: N802
+        self._log.pop(key, None)
+
+    def clear(self) -> None:
+        self._log.clear()
+
+    def iterator(self) -> Iterator[Any]:
+        return iter(list(self._log.items()))
+
+
+class Handle:
+    """What Spark gives a processor."""
+
+    def __init__(self, state: dict[str, Any]) -> None:
+        self._state = state
+
+    def getValueState(self, name: str, schema: str) -> Cell:  # noqa: N802
+        return Cell(self._state)
+
+    def getMapState(self, name: str, key: str, schema: str) -> Entries:  # noqa: N802
+        return Entries(self._state)
+
+
+class GivenUpError(Exception):
+    """An attempt that the store does not commit."""
+
+
+class Cluster:
+    """A stream over a story, with so many shards; `outputs` are what was committed."""
+
+    def __init__(
+        self,
+        story: Story,
+        folder: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        shards: int = 2,
+        limits: Limits = LIMITS,
+        strict: bool = False,
+        depot: Depot | None = None,
+    ) -> None:
+        self.story = story
+        self.folder = folder
+        self.limits = limits
+        self.strict = strict
+        self.state = str(folder / "state")
+        self.query = str(uuid.uuid4())
+        self.batch = 0
+        self.outputs: list[pa.Table] = []
+        self.metrics: list[dict[str, Any]] = []
+        self.depot = depot or Depot.open(self.state)
+        self._patch = monkeypatch
+        monkeypatch.setattr(shard, "_query_and_batch", lambda: (self.query, self.batch))
+        monkeypatch.setattr(shard, "_depot", lambda _: self.depot)
+        self.move("first")
+        self.plan = self._planned(shards)
+        self.store: dict[int, dict[str, Any]] = {
+            each: {"standing": None, "log": {}} for each in self.plan.shards
+        }
+
+    def move(self, host: str) -> None:
+        """Let the next shards run on another host."""
+        place = self.folder / "hosts" / host
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._patch.setenv(scratch.VARIABLE, str(place))
+
+    def run(self, batch: Batch) -> None:
+        """One micro-batch, committed."""
+        packed = self.packed(batch)
+        for each in self.plan.shards:
+            self.commit(each, packed)
+        self.batch += 1
+
+    def commit(self, each: int, packed: pd.DataFrame) -> None:
+        """One shard's part of a micro-batch, committed."""
+        state, output, told = self.attempt(each, packed)
+        self.store[each] = state
+        self.outputs.append(output)
+        self.metrics.append(told)
+
+    def attempt(self, each: int, packed: pd.DataFrame) -> tuple[dict[str, Any], pa.Table, dict[str, Any]]:
+        """What a shard makes of its part of a micro-batch: the state it would have, and its output."""
+        import json
+
+        state = copy.deepcopy(self.store[each])
+        processor = ShardProcessor(self.plan.to_json(), self.state, strict=self.strict, limits=self.limits)
+        processor.init(Handle(state))
+        mine = packed[packed["shard"] == each]
+        frames = list(processor.handleInputRows((each,), [mine], None))
+        *answers, metrics = [pa.Table.from_pandas(frame, preserve_index=False) for frame in frames]
+        told = json.loads(metrics["metrics"][0].as_py())
+        if not answers:
+            return state, metrics.slice(0, 0), told
+        return state, pa.concat_tables(answers, promote_options="permissive"), told
+
+    def packed(self, batch: Batch) -> pd.DataFrame:
+        """A micro-batch, packed from partitions of a few rows."""
+        roles = {role.name: role for role in roles_of(self.story.make())}
+        found: list[pa.RecordBatch] = []
+        for name, rows in batch.items():
+            form = self.story.schema(name)
+            table = pa.Table.from_pylist(rows, schema=form)
+            packing = Packing(
+                name, self.plan.shards, roles[name].divided, "seq", "op" in form.names, beyond=self.plan.cut
+            )
+            for start in range(0, len(rows), 7):
+                found += packing(table.slice(start, 7).to_batches())
+        frame = pa.Table.from_batches(found).to_pandas() if found else pd.DataFrame(columns=_SCHEMA.names)
+        return frame.sample(frac=1, random_state=self.batch)
+
+    def told(self) -> list[tuple[Any, ...]]:
+        """All committed deltas, without refused rows, as the story tells them."""
+        rows = [row for table in self.outputs for row in table.to_pylist()]
+        return sorted((_told(row) for row in rows if row["op"] != "refused"), key=str)
+
+    def refused(self) -> list[Row]:
+        """All refused rows, by sequence number."""
+        rows = [row for table in self.outputs for row in table.to_pylist() if row["op"] == "refused"]
+        return sorted(rows, key=lambda row: (row["seq"] is None, row["seq"]))
+
+    def _planned(self, size: int) -> Plan:
+        engine = self.story.make()
+        ids = {
+            name: "string" if columns["id"] == pa.string() else "long"
+            for name, columns in self.story.columns.items()
+        }
+        score = reference_of(getattr(engine, "_score", None), None)
+        settings = engine.state()[0]["settings"]
+        plan = Plan(
+            type(engine).__name__, settings, score, ids, shard_ids(size, 2), None, {}, None, told=False
+        )
+        genesis.write_engine(self.depot, "genesis/a/empty", engine)
+        names = {str(each): "genesis/a/empty" for each in plan.shards}
+        if self.story.tables:
+            plan, names = self._with_tables(plan, names, engine, size)
+        return Plan(**{**vars(plan), "genesis": names})
+
+    def _with_tables(
+        self, plan: Plan, names: dict[str, str], engine: Engine, size: int
+    ) -> tuple[Plan, dict[str, str]]:
+        tables = {
+            name: pa.Table.from_pylist(rows, schema=self.story.schema(name))
+            for name, rows in self.story.tables.items()
+        }
+        axes = genesis._axes(plan.kind, plan.settings)
+        if axes:
+            points = [point_column(tables["subscriptions"], name, missing) for name, missing in axes]
+            zones = learn(pd.DataFrame(points).T.to_numpy(), size)
+            plan = Plan(**{**vars(plan), "zones": zones})
+        packed = []
+        for role in roles_of(engine):
+            if role.name in tables:
+                rows = tables[role.name]
+                rows = rows.append_column(COPY, pa.array([1] * rows.num_rows))
+                split = plan.zones if role.name == "subscriptions" else None
+                packed += list(
+                    Packing(role.name, plan.shards, role.divided, None, False, axes, split)(rows.to_batches())
+                )
+        joined = pa.Table.from_batches(packed)
+        making = Making(plan.to_json(), engine.state(), self.strict, self.state, "genesis/a")
+        self._patch.setattr(Depot, "open", staticmethod(lambda _: self.depot))
+        for each in plan.shards:
+            made = making(joined.filter(pa.compute.equal(joined["shard"], each)))
+            names = {**names, str(each): made["name"][0].as_py()}
+        return plan, names
+
+
+def _told(row: Row) -> tuple[Any, ...]:
+    names = (
+        ("event", "rank", "subscription", "score")
+        if "event" in row
+        else ("subscription", "op", "item", "score", "rank")
+    )
+    return (*(row[name] for name in names), row["seq"])
+
+
+def settle() -> None:
+    """Wait for snapshots that are being written."""
+    for thread in threading.enumerate():
+        if thread.name == "rankcast-snapshot":
+            thread.join()

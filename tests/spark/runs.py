@@ -1,0 +1,95 @@
+"""Running stories on Spark: micro-batches as Parquet files, one file of each input a micro-batch."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rankcast.spark import continuous
+from tests.spark.pretend import _told
+from tests.spark.stories import Batch, Row, Story
+
+DDL = {
+    pa.int64(): "long",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.list_(pa.string()): "array<string>",
+}
+
+
+class Stream:
+    """A story as a stream under a folder; `offer` lets micro-batches come, `run` lets Spark take them."""
+
+    def __init__(self, spark: Any, story: Story, folder: Path, **settings: Any) -> None:
+        self.spark = spark
+        self.story = story
+        self.folder = folder
+        self.settings = settings
+        self.offered = 0
+
+    def offer(self, batches: list[Batch]) -> None:
+        for batch in batches:
+            for name, rows in batch.items():
+                path = self.folder / name / f"{self.offered:06d}.parquet"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                hidden = path.with_name(f"_{path.name}")
+                pq.write_table(pa.Table.from_pylist(rows, schema=self.story.schema(name)), hidden)
+                os.utime(hidden, (1_600_000_000 + self.offered, 1_600_000_000 + self.offered))
+                hidden.rename(path)
+            self.offered += 1
+
+    def frames(self) -> dict[str, Any]:
+        found = {}
+        for name in self.story.columns:
+            ddl = ", ".join(f"{field.name} {DDL[field.type]}" for field in self.story.schema(name))
+            if name in self.story.tables:
+                rows = [
+                    tuple(row[column] for column in self.story.columns[name])
+                    for row in self.story.tables[name]
+                ]
+                found[name] = self.spark.createDataFrame(rows, ddl)
+            else:
+                reader = self.spark.readStream.schema(ddl).option("maxFilesPerTrigger", 1)
+                found[name] = reader.parquet(str(self.folder / name))
+        return found
+
+    def deltas(self) -> Any:
+        state = str(self.folder / "state")
+        return continuous(self.story.make(), **{"state": state, **self.frames(), **self.settings})
+
+    def start(self) -> Any:
+        writer = self.deltas().writeStream.format("parquet").option("path", str(self.folder / "out"))
+        return (
+            writer.option("checkpointLocation", str(self.folder / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+
+    def run(self) -> Any:
+        query = self.start()
+        query.awaitTermination()
+        return query
+
+    def rows(self) -> list[Row]:
+        found: list[Row] = self.spark.read.parquet(str(self.folder / "out")).toArrow().to_pylist()
+        return found
+
+    def told(self) -> list[tuple[Any, ...]]:
+        """All committed deltas, as the story tells them."""
+        return sorted((_told(row) for row in self.rows() if row["op"] != "refused"), key=str)
+
+    def refused(self) -> list[Row]:
+        rows = [row for row in self.rows() if row["op"] == "refused"]
+        return sorted(rows, key=lambda row: (row["seq"] is None, row["seq"]))
+
+
+def hows(query: Any) -> list[str]:
+    """What each shard found on its host, batch by batch."""
+    from rankcast.spark.watching import OBSERVED, counters
+
+    progress = [each for each in query.recentProgress if each["observedMetrics"]]
+    return [told["how"] for each in progress for told in counters(each["observedMetrics"][OBSERVED]).values()]

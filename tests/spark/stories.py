@@ -1,0 +1,293 @@
+"""Seeded histories of streams: micro-batches of rows for every engine, and what one process makes of them.
+
+The reference applies rows one call each, in order of `seq`, as one batch a micro-batch (objects come first,
+and several are one call). It shares no code with the Spark runtime but the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rankcast import GeoTextTopK, MovingSkyline, MovingTopK, RangeTopK, RankedMatcher
+from rankcast.engines.base import Engine
+
+Row = dict[str, Any]
+Batch = dict[str, list[Row]]
+
+WORDS = ["pizza", "wine", "sushi", "tea", "cake"]
+NUMBER, WHOLE, TEXT = pa.float64(), pa.int64(), pa.string()
+PLACE = {"x": NUMBER, "y": NUMBER}
+
+
+@dataclass
+class Story:
+    """An engine, its inputs by name with their columns, and what happens: micro-batches of rows by input."""
+
+    make: Callable[[], Engine]
+    columns: dict[str, dict[str, pa.DataType]]
+    batches: list[Batch] = field(default_factory=list)
+    tables: dict[str, list[Row]] = field(default_factory=dict)
+
+    def schema(self, name: str) -> pa.Schema:
+        commands = {"op": TEXT} if name != "events" else {}
+        order = {} if name in self.tables else {"seq": WHOLE, **commands}
+        return pa.schema({**order, **self.columns[name]})
+
+    def recut(self, sizes: list[int]) -> Story:
+        """The same rows in other micro-batches."""
+        rows = sorted(
+            (
+                (row["seq"], name, row)
+                for batch in self.batches
+                for name, rows in batch.items()
+                for row in rows
+            ),
+            key=lambda each: each[0],
+        )
+        batches, start = [], 0
+        for size in [*sizes, len(rows)]:
+            batch: Batch = {name: [] for name in self.batches[0]}
+            for _, name, row in rows[start : start + size]:
+                batch[name].append(row)
+            batches.append(batch)
+            start += size
+        return Story(self.make, self.columns, batches, self.tables)
+
+    def expected(self) -> tuple[list[tuple[Any, ...]], Engine]:
+        """The deltas (or matches) of one process, and the engine at the end."""
+        engine = self.make()
+        told: list[tuple[Any, ...]] = []
+        top = -1
+        for place, batch in enumerate(self.batches):
+            commands = self._first() if place == 0 else []
+            rows = [
+                (name != "objects", row["seq"], name, row) for name, rows in batch.items() for row in rows
+            ]
+            for _, seq, name, row in sorted(rows, key=lambda each: each[:2]):
+                top = max(top, seq)
+                commands.append((row.get("op", "publish"), self._passed(name, row), seq))
+            commands = _joined(commands)
+            told += _run(engine, commands, top)
+        return sorted(told, key=str), engine
+
+    def _first(self) -> list[tuple[str, Any, Any]]:
+        calls = {"objects": "upsert", "subscriptions": "subscribe"}
+        return [
+            (
+                call,
+                {column: [row[column] for row in self.tables[name]] for column in self.columns[name]},
+                None,
+            )
+            for name, call in calls.items()
+            if name in self.tables
+        ]
+
+    def _passed(self, name: str, row: Row) -> Any:
+        if row.get("op") in ("unsubscribe", "remove"):
+            return {"id": [row["id"]]}
+        wanted = list(self.columns[name])
+        if row.get("op") == "rescore":
+            wanted = ["id", "score"]
+        return {column: [row[column]] for column in wanted}
+
+
+def _joined(commands: list[tuple[str, Any, Any]]) -> list[tuple[str, Any, Any]]:
+    """Upserts, and removals, one behind the other are one call, until an id comes again."""
+    joined: list[tuple[str, Any, Any]] = []
+    for call, rows, seq in commands:
+        last = joined[-1] if joined else ("", {"id": []}, None)
+        if call in ("upsert", "remove") and last[0] == call and rows["id"][0] not in last[1]["id"]:
+            joined[-1] = (call, {name: [*last[1][name], *rows[name]] for name in rows}, seq)
+        else:
+            joined.append((call, rows, seq))
+    return joined
+
+
+def _run(engine: Engine, commands: list[tuple[str, Any, Any]], top: int) -> list[tuple[Any, ...]]:
+    if not isinstance(engine, RankedMatcher):
+        answer = engine.apply([(call, rows) for call, rows, _ in commands]).to_pylist()
+        return [(*row.values(), top) for row in answer]
+    told = []
+    for call, rows, seq in commands:
+        answer = getattr(engine, call)(rows)
+        told += [(*row.values(), seq) for row in answer.to_pylist()] if answer is not None else []
+    return told
+
+
+class _Teller:
+    """Makes up a story: what is live, and the next sequence number."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.seq = 0
+        self.live: dict[str, set[Any]] = {"subscriptions": set(), "events": set(), "objects": set()}
+
+    def pick(self, values: Any) -> Any:
+        return values[int(self.rng.integers(len(values)))]
+
+    def number(self, high: int = 6) -> float:
+        return float(self.rng.integers(0, high))
+
+    def command(self, name: str, names: list[Any], calls: tuple[str, str, str | None]) -> tuple[str, Any]:
+        """A valid command on some id: make, change or end it."""
+        live = self.live[name]
+        wanted = self.pick(names)
+        if wanted not in live:
+            live.add(wanted)
+            return calls[0], wanted
+        if self.rng.random() < 0.5 or calls[2] is None:
+            live.discard(wanted)
+            return calls[1], wanted
+        return calls[2], wanted
+
+    def batches(
+        self, count: int, size: int, one: Callable[[], tuple[str, Row]], names: list[str]
+    ) -> list[Batch]:
+        found = []
+        for _ in range(count):
+            batch: Batch = {name: [] for name in names}
+            for _ in range(size):
+                name, row = one()
+                batch[name].append({"seq": self.seq, **row})
+                self.seq += int(self.rng.integers(1, 3))
+            for rows in batch.values():
+                self.rng.shuffle(rows)
+            found.append(batch)
+        return found
+
+
+SUBSCRIBING = ("subscribe", "unsubscribe", "amend")
+
+
+def range_topk(seed: int, *, count: int = 4, size: int = 30, table: bool = False) -> Story:
+    teller = _Teller(seed)
+
+    def ends() -> Row:
+        low = teller.number()
+        high = low + teller.number(4)
+        return {
+            "x_lo": teller.pick([low, None]),
+            "x_hi": teller.pick([high, None]),
+            "k": teller.pick([None, 1, 4]),
+        }
+
+    def one() -> tuple[str, Row]:
+        if not table and teller.rng.random() < 0.35:
+            op, name = teller.command("subscriptions", [f"s{i}" for i in range(8)], SUBSCRIBING)
+            return "subscriptions", {"op": op, "id": name, **ends()}
+        op, name = teller.command("events", list(range(10)), ("make", "end", "change"))
+        y = None if op == "end" else teller.number()
+        return "events", {
+            "id": name,
+            "x": teller.number() if op != "change" else teller.pick([None, 1.0]),
+            "y": y,
+        }
+
+    columns = {
+        "events": {"id": WHOLE, "x": NUMBER, "y": NUMBER},
+        "subscriptions": {"id": TEXT, "x_lo": NUMBER, "x_hi": NUMBER, "k": WHOLE},
+    }
+    story = Story(lambda: RangeTopK(k=3), columns)
+    if table:
+        story.tables = {"subscriptions": [{"id": f"s{i}", **ends()} for i in range(25)]}
+    story.batches = teller.batches(count, size, one, [name for name in columns if name not in story.tables])
+    return story
+
+
+def matching(seed: int, *, count: int = 4, size: int = 30) -> Story:
+    teller = _Teller(seed)
+
+    def one() -> tuple[str, Row]:
+        if teller.rng.random() < 0.5:
+            calls = teller.pick([SUBSCRIBING, ("subscribe", "unsubscribe", "rescore")])
+            op, name = teller.command("subscriptions", list(range(8)), calls)
+            low = teller.number()
+            box = {"x_lo": low, "x_hi": teller.pick([None, low + 3]), "z_hi": teller.pick([None, 4.0])}
+            return "subscriptions", {"op": op, "id": name, **box, "score": teller.number(3)}
+        return "events", {
+            "id": f"e{teller.pick(range(5))}",
+            "x": teller.number(),
+            "z": teller.pick([None, 1.0, 5.0]),
+        }
+
+    columns = {
+        "events": {"id": TEXT, "x": NUMBER, "z": NUMBER},
+        "subscriptions": {"id": WHOLE, "x_lo": NUMBER, "x_hi": NUMBER, "z_hi": NUMBER, "score": NUMBER},
+    }
+    return Story(
+        lambda: RankedMatcher(over=["x", "z"], k=3), columns, teller.batches(count, size, one, list(columns))
+    )
+
+
+def geotext(seed: int, *, count: int = 4, size: int = 24, table: bool = False) -> Story:
+    teller = _Teller(seed)
+
+    def words() -> list[str]:
+        return [teller.pick(WORDS) for _ in range(int(teller.rng.integers(1, 4)))]
+
+    def at() -> Row:
+        return {"x": teller.number(), "y": teller.number(), "terms": words()}
+
+    def one() -> tuple[str, Row]:
+        if not table and teller.rng.random() < 0.35:
+            op, name = teller.command("subscriptions", [f"s{i}" for i in range(6)], SUBSCRIBING)
+            return "subscriptions", {"op": op, "id": name, **at()}
+        return "events", {"id": teller.seq, **at()}
+
+    columns = {
+        "events": {"id": WHOLE, **PLACE, "terms": pa.list_(TEXT)},
+        "subscriptions": {"id": TEXT, **PLACE, "terms": pa.list_(TEXT)},
+    }
+    story = Story(lambda: GeoTextTopK(bounds=(0, 0, 6, 6), k=2, window=9), columns)
+    if table:
+        story.tables = {"subscriptions": [{"id": f"s{i}", **at()} for i in range(20)]}
+    story.batches = teller.batches(count, size, one, [name for name in columns if name not in story.tables])
+    return story
+
+
+def moving(
+    seed: int, engine: Callable[[], Engine], *, count: int = 4, size: int = 24, table: bool = False
+) -> Story:
+    teller = _Teller(seed)
+
+    def at() -> Row:
+        return {"x": teller.number(9), "y": teller.number(9)}
+
+    def one() -> tuple[str, Row]:
+        turn = teller.rng.random()
+        if not table and turn < 0.4:
+            op, name = teller.command("objects", [f"o{i}" for i in range(7)], ("upsert", "remove", "upsert"))
+            return "objects", {"op": op, "id": name, **at(), "price": teller.number()}
+        live = sorted(teller.live["subscriptions"])
+        if not table and (turn < 0.7 or not live):
+            op, name = teller.command("subscriptions", list(range(6)), SUBSCRIBING)
+            return "subscriptions", {"op": op, "id": name, **at()}
+        return "events", {"id": teller.pick(live), **at()}
+
+    columns = {
+        "objects": {"id": TEXT, **PLACE, "price": NUMBER},
+        "subscriptions": {"id": WHOLE, **PLACE},
+        "events": {"id": WHOLE, **PLACE},
+    }
+    story = Story(engine, columns)
+    if table:
+        teller.live["subscriptions"] = set(range(4))
+        story.tables = {
+            "objects": [{"id": f"o{i}", **at(), "price": teller.number()} for i in range(7)],
+            "subscriptions": [{"id": i, **at()} for i in range(9)],
+        }
+    story.batches = teller.batches(count, size, one, [name for name in columns if name not in story.tables])
+    return story
+
+
+def moving_topk(seed: int, **given: Any) -> Story:
+    return moving(seed, lambda: MovingTopK(over=["price"], k=2), **given)
+
+
+def moving_skyline(seed: int, **given: Any) -> Story:
+    return moving(seed, lambda: MovingSkyline(over=["price"]), **given)

@@ -1,0 +1,185 @@
+"""The laws of streams, without Spark: the same deltas for any number of shards, through all faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from rankcast.spark import keeping, scratch
+from rankcast.spark.shard import Limits
+from tests.spark import stories
+from tests.spark.pretend import Cluster, GivenUpError, settle
+from tests.spark.stories import Story
+
+STORIES: dict[str, Callable[..., Story]] = {
+    "range_topk": stories.range_topk,
+    "matching": stories.matching,
+    "geotext": stories.geotext,
+    "moving_topk": stories.moving_topk,
+    "moving_skyline": stories.moving_skyline,
+}
+TABLES = ["range_topk", "geotext", "moving_topk", "moving_skyline"]
+
+
+@pytest.mark.parametrize("shards", [1, 2, 5])
+@pytest.mark.parametrize("name", STORIES)
+def test_any_number_of_shards_gives_the_deltas_of_one_process(
+    name: str, shards: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = STORIES[name](3)
+    cluster = Cluster(story, tmp_path, monkeypatch, shards=shards)
+    for batch in story.batches:
+        cluster.run(batch)
+    assert cluster.told() == story.expected()[0]
+    assert cluster.refused() == []
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_are_told_with_the_first_micro_batch(
+    name: str, shards: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = STORIES[name](4, table=True)
+    cluster = Cluster(story, tmp_path, monkeypatch, shards=shards)
+    for batch in story.batches:
+        cluster.run(batch)
+    assert cluster.told() == story.expected()[0]
+
+
+def test_zones_share_out_a_table_evenly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    story = stories.range_topk(5, table=True)
+    cluster = Cluster(story, tmp_path, monkeypatch, shards=4)
+    cluster.run(story.batches[0])
+    held = [table["subscription"].unique() for table in cluster.outputs]
+    assert cluster.plan.zones is not None
+    assert len(pa.chunked_array(held).unique()) == sum(len(each) for each in held)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", STORIES)
+def test_faults_of_every_kind_change_nothing(
+    name: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attempts are given up before, while and after a batch is applied; hosts change, scratch is lost."""
+    story = STORIES[name](seed, count=10, size=12)
+    rng = np.random.default_rng(seed)
+    cluster = Cluster(story, tmp_path, monkeypatch, shards=2)
+    real = keeping.apply
+
+    def dies(*given: Any, **more: Any) -> Any:
+        real(*given, **more)
+        raise GivenUpError
+
+    for batch in story.batches:
+        packed = cluster.packed(batch)
+        for each in cluster.plan.shards:
+            for _ in range(int(rng.integers(0, 3))):
+                fault = rng.choice(["after", "while", "other batch", "lost", "moved"])
+                if fault == "after":
+                    cluster.attempt(each, packed)
+                elif fault == "while":
+                    with monkeypatch.context() as patch, suppress(GivenUpError):
+                        patch.setattr(keeping, "apply", dies)
+                        cluster.attempt(each, packed)
+                elif fault == "other batch":
+                    cluster.attempt(each, packed.iloc[: len(packed) // 2])
+                elif fault == "lost":
+                    settle()
+                    scratch.forget(cluster.query)
+                else:
+                    cluster.move(str(rng.choice(["first", "second"])))
+            cluster.commit(each, packed)
+        cluster.batch += 1
+    settle()
+    assert cluster.told() == story.expected()[0]
+    assert {told["how"] for told in cluster.metrics} >= {"hit", "restore"}
+
+
+def test_a_batch_given_up_after_it_was_applied_is_answered_from_its_receipt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = stories.range_topk(1)
+    cluster = Cluster(story, tmp_path, monkeypatch)
+    cluster.run(story.batches[0])
+    packed = cluster.packed(story.batches[1])
+    each = cluster.plan.shards[0]
+    _, output, _ = cluster.attempt(each, packed)
+    cluster.commit(each, packed.sample(frac=1, random_state=9))
+    assert cluster.metrics[-1]["how"] == "redo"
+    assert cluster.outputs[-1].equals(output)
+
+
+def test_snapshots_are_taken_up_and_old_ones_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    story = stories.range_topk(2, count=40, size=4)
+    cluster = Cluster(story, tmp_path, monkeypatch, limits=Limits(batches=4, retain=5))
+    logs = []
+    for batch in story.batches:
+        cluster.run(batch)
+        settle()
+        logs += [len(state["log"]) for state in cluster.store.values()]
+    assert cluster.told() == story.expected()[0]
+    assert max(logs) <= 6
+    for each in cluster.plan.shards:
+        folders = list(cluster.depot.folders(f"queries/{cluster.query}/{each}"))
+        assert 1 <= len(folders) <= 5
+        assert cluster.store[each]["standing"][3].rpartition("/")[2] in folders
+    scratch.forget(cluster.query)  # and what is left is enough
+    cluster.run({"subscriptions": [], "events": []})
+
+
+def test_snapshots_that_a_retained_version_names_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = stories.range_topk(2, count=30, size=4)
+    cluster = Cluster(story, tmp_path, monkeypatch, limits=Limits(batches=2, retain=6))
+    versions = []
+    for batch in story.batches:
+        cluster.run(batch)
+        settle()
+        versions.append({each: dict(state) for each, state in cluster.store.items()})
+    for version in versions[-6:]:
+        for each, state in version.items():
+            assert cluster.depot.peek(state["standing"][3]).header["number"] == state["standing"][4], each
+
+
+def test_a_snapshot_of_a_batch_that_was_given_up_is_never_taken_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = stories.range_topk(6, count=8, size=6)
+    cluster = Cluster(story, tmp_path, monkeypatch, limits=Limits(batches=1, retain=2))
+    for batch in story.batches:
+        packed = cluster.packed(batch)
+        for each in cluster.plan.shards:
+            cluster.attempt(each, packed.iloc[:1])  # another batch, snapped, then given up
+            settle()
+            cluster.commit(each, packed)
+            settle()
+        cluster.batch += 1
+    scratch.forget(cluster.query)
+    cluster.run({"subscriptions": [], "events": [{"seq": 10**6, "id": 10**6, "x": 0.0, "y": 9.0}]})
+    assert cluster.metrics[-1]["how"] == "restore"
+
+
+def test_a_log_that_grows_too_long_makes_a_batch_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rankcast.state.courier import Courier
+
+    story = stories.range_topk(7, count=20, size=3)
+    cluster = Cluster(story, tmp_path, monkeypatch, limits=Limits(batches=2, retain=2))
+    real = Courier.start
+    monkeypatch.setattr(
+        Courier,
+        "start",
+        lambda self, *given, wait, **more: real(self, *given, wait=True, **more) if wait else None,
+    )
+    for batch in story.batches:
+        cluster.run(batch)
+        assert all(len(state["log"]) <= 9 for state in cluster.store.values())
+    assert cluster.told() == story.expected()[0]
