@@ -38,6 +38,7 @@ class Listings:
         self._work: Floats = np.empty(0)
         self._moved: NDArray[np.bool_] = np.empty(0, bool)
         self._buffers = empty_changes(1024, 4096)
+        self._columns = _empty_deltas(4096)
 
     @property
     def ks(self) -> NDArray[np.int64]:
@@ -87,16 +88,16 @@ class Listings:
         return found
 
     def deltas(self, found: list[Changes], place: NDArray[np.int64], span: int) -> Deltas:
-        """Delta rows of the changes by `place`, a row's position in registration order, below `span`."""
+        """Delta rows of the changes by `place`, a row's position in registration order, below `span`.
+
+        The columns are views into a buffer that the next call overwrites: large outputs come often, and fresh
+        memory costs more than writing it.
+        """
         changes = found[0] if len(found) == 1 else _together(found)
         total = spread.count_rows(changes)
-        columns = Deltas(
-            subscription=np.empty(total, np.int32),
-            op=np.empty(total, np.int8),
-            item=np.empty(total, np.int32),
-            score=np.empty(total),
-            rank=np.empty(total, np.int32),
-        )
+        if total > len(self._columns.op):
+            self._columns = _empty_deltas(total + total // 4)
+        columns = Deltas(*(column[:total] for column in self._columns))
         spread.spread(changes, spread.in_order(changes, place, span), self.objects.tree.y, columns)
         return columns
 
@@ -138,6 +139,17 @@ class Listings:
             self.shelves[k].restore({n.split(".")[1]: a for n, a in arrays.items() if n.startswith(f"{k}.")})
 
 
+def _empty_deltas(rows: int) -> Deltas:
+    """Columns for so many delta rows."""
+    return Deltas(
+        subscription=np.empty(rows, np.int32),
+        op=np.empty(rows, np.int8),
+        item=np.empty(rows, np.int32),
+        score=np.empty(rows),
+        rank=np.empty(rows, np.int32),
+    )
+
+
 def _of_shelf(tiles: Tiles, number: int) -> Tiles:
     """The tiles of one class of k."""
     mine = tiles.shelf == number
@@ -148,11 +160,10 @@ def _of_shelf(tiles: Tiles, number: int) -> Tiles:
 def _together(found: list[Changes]) -> Changes:
     """The changes of several shelves as one."""
     groups, sizes = [int(c.tally[GROUPS]) for c in found], [len(c.item) for c in found]
-    shift = np.repeat(np.cumsum([0, *sizes[:-1]]), groups).astype(np.int32)
+    group = np.concatenate([c.group[:g] for c, g in zip(found, groups, strict=True)])
+    group[:, 1:] += np.repeat(np.cumsum([0, *sizes[:-1]]), groups).astype(np.int32)[:, None]
     return Changes(
-        row=np.concatenate([c.row[:g] for c, g in zip(found, groups, strict=True)]),
-        start=np.concatenate([c.start[:g] for c, g in zip(found, groups, strict=True)]) + shift,
-        stop=np.concatenate([c.stop[:g] for c, g in zip(found, groups, strict=True)]) + shift,
+        group=group,
         item=np.concatenate([c.item for c in found]),
         mark=np.concatenate([c.mark for c in found]),
         tally=np.array([sum(groups), 0, 0, 0]),

@@ -22,13 +22,11 @@ class Values(NamedTuple):
 class Changes(NamedTuple):
     """Net changes by subscription, in bucket order.
 
-    Group g is subscription `row[g]` with the changes from `start[g]` to `stop[g]`; groups may share them. The
-    mark of a change is 0 for a leave, the rank for an entry, minus the rank for an update.
+    A group is (row, start, stop): that subscription has the changes start .. stop - 1; groups may share them.
+    The mark of a change is 0 for a leave, the rank for an entry, minus the rank for an update.
     """
 
-    row: NDArray[np.int32]
-    start: NDArray[np.int32]
-    stop: NDArray[np.int32]
+    group: NDArray[np.int32]
     item: NDArray[np.int32]
     mark: NDArray[np.int32]
     tally: NDArray[np.int64]
@@ -37,9 +35,7 @@ class Changes(NamedTuple):
 def empty_changes(groups: int, deltas: int) -> Changes:
     """Buffers for so many groups and changes."""
     return Changes(
-        row=np.empty(groups, np.int32),
-        start=np.empty(groups, np.int32),
-        stop=np.empty(groups, np.int32),
+        group=np.empty((groups, 3), np.int32),
         item=np.empty(deltas, np.int32),
         mark=np.empty(deltas, np.int32),
         tally=np.zeros(4, np.int64),

@@ -151,10 +151,10 @@ def write_changes(
                 crowds.then, crowds.origin[c], crowds.now, c, moved, changes.item, changes.mark, size
             )
         stop[c] = size
-    row, first, end, groups = changes.row, changes.start, changes.stop, changes.tally[GROUPS]
+    group, groups = changes.group, changes.tally[GROUPS]
     for lane in range(rows.shape[0]):
         c = crowd[lane]
         if stop[c] > start[c]:
-            row[groups], first[groups], end[groups] = rows[lane], start[c], stop[c]
+            group[groups, 0], group[groups, 1], group[groups, 2] = rows[lane], start[c], stop[c]
             groups += 1
     changes.tally[GROUPS], changes.tally[DELTAS] = groups, size

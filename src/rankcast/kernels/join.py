@@ -49,6 +49,14 @@ def _longer(array: NDArray[np.int32], needed: int) -> NDArray[np.int32]:
 
 
 @njit(**EXACT)
+def _longer_changes(changes: Changes, groups: int, deltas: int) -> Changes:
+    """The same changes in buffers twice as long, at least as long as asked for."""
+    group = np.empty((max(groups, 2 * changes.group.shape[0]), 3), np.int32)
+    group[: changes.group.shape[0]] = changes.group
+    return Changes(group, _longer(changes.item, deltas), _longer(changes.mark, deltas), changes.tally)
+
+
+@njit(**EXACT)
 def _sift(
     box: NDArray[np.float64],
     node: int,
@@ -125,10 +133,7 @@ def join(points: PointTree, tiles: Tiles, values: Values, changes: Changes) -> C
                 depth += 1
             continue
         deltas, groups = changes.tally[DELTAS] + 2 * k * BUCKET, changes.tally[GROUPS] + BUCKET
-        row, first, stop = (
-            _longer(changes.row, groups), _longer(changes.start, groups), _longer(changes.stop, groups)
-        )  # fmt: skip
-        item, mark = _longer(changes.item, deltas), _longer(changes.mark, deltas)
-        changes = Changes(row, first, stop, item, mark, changes.tally)
+        if groups > changes.group.shape[0] or deltas > changes.item.shape[0]:
+            changes = _longer_changes(changes, groups, deltas)
         _visit(points, node, tiles, queue[end:size], values, crowds, changes)
     return changes

@@ -31,14 +31,16 @@ class Deltas(NamedTuple):
 
 
 @njit(**EXACT)
-def _lay_out(row: NDArray[np.int32], groups: int, place: NDArray[np.int64], span: int) -> NDArray[np.int32]:
+def _lay_out(group: NDArray[np.int32], place: NDArray[np.int64], span: int) -> NDArray[np.int32]:
     """The groups by ascending place, all below `span`. O(groups + span)."""
-    at, ordered, size = np.full(span, -1, np.int32), np.empty(groups, np.int32), 0
-    for g in range(groups):
-        at[place[row[g]]] = g
+    at, ordered, size = np.zeros((span, 3), np.int32), np.empty_like(group), 0
+    for g in range(group.shape[0]):
+        position = place[group[g, 0]]
+        at[position, 0], at[position, 1], at[position, 2] = group[g, 0], group[g, 1], group[g, 2]
     for position in range(span):
-        if at[position] >= 0:
-            ordered[size] = at[position]
+        if at[position, 2] > at[position, 1]:
+            for c in range(3):
+                ordered[size, c] = at[position, c]
             size += 1
     return ordered
 
@@ -46,25 +48,25 @@ def _lay_out(row: NDArray[np.int32], groups: int, place: NDArray[np.int64], span
 @njit(**EXACT)
 def in_order(changes: Changes, place: NDArray[np.int64], span: int) -> NDArray[np.int32]:
     """The groups in the order of registration."""
-    groups = changes.tally[GROUPS]
-    if FEW * groups > span:
-        return _lay_out(changes.row, groups, place, span)
-    return np.argsort(place[changes.row[:groups]]).astype(np.int32)
+    group = changes.group[: changes.tally[GROUPS]]
+    if FEW * group.shape[0] > span:
+        return _lay_out(group, place, span)
+    return group[np.argsort(place[group[:, 0]])]
 
 
 @njit(**EXACT)
 def count_rows(changes: Changes) -> int:
     """How many delta rows the groups make."""
-    start, stop, total = changes.start, changes.stop, 0
+    group, total = changes.group, 0
     for g in range(changes.tally[GROUPS]):
-        total += stop[g] - start[g]
+        total += group[g, 2] - group[g, 1]
     return total
 
 
 @njit(**EXACT)
 def spread(changes: Changes, ordered: NDArray[np.int32], y: NDArray[np.float64], deltas: Deltas) -> None:
     """Write the rows of all groups, in the given order, into columns of the right length."""
-    row, start, stop, items, marks = changes.row, changes.start, changes.stop, changes.item, changes.mark
+    items, marks, size = changes.item, changes.mark, 0
     subscription, op, item, score, rank = (
         deltas.subscription,
         deltas.op,
@@ -72,12 +74,11 @@ def spread(changes: Changes, ordered: NDArray[np.int32], y: NDArray[np.float64],
         deltas.score,
         deltas.rank,
     )
-    size = 0
-    for i in range(ordered.shape[0]):
-        g = ordered[i]
-        for change in range(start[g], stop[g]):
+    for g in range(ordered.shape[0]):
+        row = ordered[g, 0]
+        for change in range(ordered[g, 1], ordered[g, 2]):
             mark, which = marks[change], items[change]
-            subscription[size], item[size], rank[size] = row[g], which, abs(mark)
+            subscription[size], item[size], rank[size] = row, which, abs(mark)
             op[size] = LEAVE if mark == 0 else ENTER if mark > 0 else UPDATE
             score[size] = np.nan if mark == 0 else y[which]
             size += 1
