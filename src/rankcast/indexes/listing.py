@@ -97,7 +97,7 @@ class Listings:
         total = spread.count_rows(changes)
         if total > len(self._columns.op):
             self._columns = _empty_deltas(total + total // 4)
-        columns = Deltas(*(column[:total] for column in self._columns))
+        columns = Deltas(**{name: getattr(self._columns, name)[:total] for name in Deltas._fields})
         spread.spread(changes, spread.in_order(changes, place, span), self.objects.tree.y, columns)
         return columns
 
