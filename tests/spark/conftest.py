@@ -17,13 +17,22 @@ QUIET = [
 ]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker of long fault runs."""
+    config.addinivalue_line("markers", "faults: kills many times over; runs only in `make test-faults`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that start Spark run in one process, one after the other, and bear with its warnings."""
     for item in items:
         if item.path.parent == Path(__file__).parent and item.path.stem in NEEDS_SPARK:
             item.add_marker(pytest.mark.xdist_group("spark"))
             for warning in QUIET:
                 item.add_marker(pytest.mark.filterwarnings(warning))
+    if "faults" not in config.getoption("markexpr"):
+        long = [item for item in items if item.get_closest_marker("faults")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
 
 
 @pytest.fixture(scope="session")

@@ -57,6 +57,13 @@ def session(
     return builder.getOrCreate()
 
 
+def home() -> Path:
+    """Where Spark itself is: the installed package, which a session of several executors must be told."""
+    import pyspark  # noqa: PLC0415
+
+    return Path(pyspark.__file__).parent
+
+
 def defaults() -> dict[str, str]:
     """The settings of `session`."""
     return {

@@ -1,0 +1,224 @@
+"""Kills at random moments: of Python workers, of the whole application, of executors. Nothing changes.
+
+A few run always; `make test-faults` runs twenty of each, with the scratch directory kept and lost.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyspark
+import pytest
+
+from rankcast.spark.scratch import VARIABLE
+from tests.spark import app
+from tests.spark.runs import Stream
+
+ROOT = Path(__file__).parent.parent.parent
+PATIENCE = 600.0
+
+
+def parent_of(pid: int) -> int:
+    with suppress(OSError, IndexError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return -1
+
+
+def children(pid: int) -> list[int]:
+    return [
+        int(path.name)
+        for path in Path("/proc").iterdir()
+        if path.name.isdigit() and parent_of(int(path.name)) == pid
+    ]
+
+
+def workers(java: int) -> list[int]:
+    """The Python workers of a JVM: children of the daemons it started."""
+    return [worker for daemon in children(java) for worker in children(daemon)]
+
+
+def random_kills(targets: Callable[[], list[int]], count: int, seed: int, done: threading.Event) -> list[int]:
+    """Kill some process every now and then; return which."""
+    rng = np.random.default_rng(seed)
+    killed: list[int] = []
+    while len(killed) < count and not done.is_set():
+        time.sleep(float(rng.uniform(0.3, 2.0)))
+        found = targets()
+        if found:
+            victim = int(rng.choice(found))
+            with suppress(ProcessLookupError):
+                os.kill(victim, signal.SIGKILL)
+                killed.append(victim)
+    return killed
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.faults)])
+def test_killed_python_workers(kills: int, spark: Any, tmp_path: Path) -> None:
+    story = app.story(3 + kills)
+    stream = Stream(spark, story, tmp_path, shards=3, snapshot_batches=3)
+    stream.offer(story.batches)
+    java = spark.sparkContext._gateway.proc.pid
+    done = threading.Event()
+    killed: list[int] = []
+    hunter = threading.Thread(
+        target=lambda: killed.extend(random_kills(lambda: workers(java), kills, 1, done))
+    )
+    hunter.start()
+    try:
+        stream.run()
+    finally:
+        done.set()
+        hunter.join()
+    assert stream.told() == story.expected()[0]
+    assert killed, "nobody was killed"
+
+
+class App:
+    """The application in processes of its own; it can be killed with all of them."""
+
+    def __init__(self, folder: Path, count: int, master: str) -> None:
+        self.folder = folder
+        environment = {
+            **os.environ,
+            VARIABLE: str(folder / "scratch"),
+            "SPARK_HOME": str(Path(pyspark.__file__).parent),
+            "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        }
+        self._log = (folder / "log").open("ab")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.spark.app", str(folder), str(count), master],
+            cwd=ROOT,
+            env=environment,
+            stdout=self._log,
+            stderr=self._log,
+            start_new_session=True,
+        )
+
+    def committed(self) -> int:
+        commits = self.folder / "checkpoint" / "commits"
+        return sum(path.name.isdigit() for path in commits.iterdir()) if commits.exists() else 0
+
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def wait_for(self, commits: int) -> None:
+        limit = time.monotonic() + PATIENCE
+        while self.running() and self.committed() < commits:
+            assert time.monotonic() < limit, "the application does not get on"
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._log.close()
+
+    def finish(self) -> None:
+        assert self._process.wait(PATIENCE) == 0, (self.folder / "log").read_text()[-3000:]
+        self._log.close()
+
+
+@pytest.mark.parametrize(
+    ("kills", "lost"),
+    [
+        (1, True),
+        pytest.param(20, False, marks=pytest.mark.faults),
+        pytest.param(20, True, marks=pytest.mark.faults),
+    ],
+)
+def test_a_killed_application(kills: int, lost: bool, spark: Any, tmp_path: Path) -> None:
+    count = 2 * kills + 2
+    story = app.story(count)
+    stream = Stream(spark, story, tmp_path)
+    stream.offer(story.batches)
+    (tmp_path / "scratch").mkdir(mode=0o700)
+    rng = np.random.default_rng(kills)
+    for _ in range(kills):
+        running = App(tmp_path, count, "local[2]")
+        running.wait_for(min(running.committed() + int(rng.integers(1, 3)), count - 1))
+        time.sleep(float(rng.uniform(0, 1.0)))
+        running.kill()
+        if lost:
+            shutil.rmtree(tmp_path / "scratch")
+            (tmp_path / "scratch").mkdir(mode=0o700)
+    App(tmp_path, count, "local[2]").finish()
+    assert stream.told() == story.expected()[0]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[tuple[str, list[int]]]:
+    """A standalone master and two workers, each with a scratch directory of its own, as two hosts have."""
+    home = Path(pyspark.__file__).parent
+    launch = [str(home / "bin" / "spark-class")]
+    url = "spark://127.0.0.1:17077"
+    base = {
+        **os.environ,
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    log = (tmp_path / "cluster.log").open("ab")
+
+    def start(name: str, *arguments: str, **more: str) -> subprocess.Popen[bytes]:
+        command = [
+            *launch,
+            f"org.apache.spark.deploy.{name}",
+            "--host",
+            "127.0.0.1",
+            "--webui-port",
+            "0",
+            *arguments,
+        ]
+        return subprocess.Popen(command, env={**base, **more}, stdout=log, stderr=log)
+
+    processes = [start("master.Master", "--port", "17077")]
+    time.sleep(5)
+    for host in ("one", "two"):
+        place = tmp_path / host
+        place.mkdir(mode=0o700)
+        more = {VARIABLE: str(place), "SPARK_WORKER_DIR": str(place / "work")}
+        processes.append(start("worker.Worker", "--cores", "1", "--memory", "1g", url, **more))
+    try:
+        yield url, [process.pid for process in processes[1:]]
+    finally:
+        for process in reversed(processes):
+            process.kill()
+            process.wait()
+        log.close()
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize(("kills", "lost"), [(0, False), (20, False), (20, True)])
+def test_killed_executors(
+    kills: int, lost: bool, cluster: tuple[str, list[int]], spark: Any, tmp_path: Path
+) -> None:
+    url, hosts = cluster
+    count = 2 * kills + 4
+    story = app.story(count)
+    stream = Stream(spark, story, tmp_path)
+    stream.offer(story.batches)
+    running = App(tmp_path, count, url)
+    rng = np.random.default_rng(5)
+    for _ in range(kills):
+        running.wait_for(min(running.committed() + 1, count - 1))
+        time.sleep(float(rng.uniform(0, 1.5)))
+        place = int(rng.integers(2))
+        for executor in children(hosts[place]):
+            with suppress(ProcessLookupError):
+                os.kill(executor, signal.SIGKILL)
+        if lost:
+            for query in (tmp_path / ["one", "two"][place]).glob("*-*-*-*-*"):
+                shutil.rmtree(query, ignore_errors=True)
+    running.finish()
+    assert stream.told() == story.expected()[0]
