@@ -14,9 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankcast.columns import Bools, Floats, Ints, Rows
+from rankcast.kernels.board import ENTER, LEAVE, UPDATE
 
-ENTER, LEAVE, UPDATE = 0, 1, 2
-OPS = ("enter", "leave", "update")
+OPS = ("leave", "enter", "update")  # by the codes of the kernels
 
 
 class Lists(NamedTuple):
@@ -35,14 +35,15 @@ class Lists(NamedTuple):
 class Changes(NamedTuple):
     """Changes of results, flat.
 
-    `score` and `rank` are the new ones (NaN and 0 on a leave), `former` is the old score (NaN on an enter).
+    `score` and `rank` are the new ones (NaN and 0 on a leave), `former` is the old score (NaN on an enter); it is
+    needed for `net` only.
     """
 
     subscription: Rows
     op: NDArray[np.int8]
     item: Rows
     score: Floats
-    rank: Ints
+    rank: NDArray[np.signedinteger[Any]]
     former: Floats
 
     def at(self, index: Any) -> Changes:
@@ -58,7 +59,7 @@ def empty_lists() -> Lists:
 
 def no_changes() -> Changes:
     """No changes."""
-    return entered(empty_lists(), np.empty(0, np.int64))
+    return entered(empty_lists())
 
 
 def gather_lists(subscriptions: Rows, items: Sequence[Rows], scores: Sequence[Floats]) -> Lists:
@@ -109,14 +110,20 @@ def difference(before: Lists, after: Lists, sequence: Ints, *, updates: bool = T
     return changes.at(order)
 
 
-def entered(lists: Lists, sequence: Ints) -> Changes:
-    """First results as changes."""
-    return difference(empty_lists(), lists, sequence)
+def entered(lists: Lists) -> Changes:
+    """First results as changes; the lists are in the order of registration."""
+    size = lists.item.size
+    op = np.full(size, ENTER, np.int8)
+    return Changes(lists.subscription, op, lists.item, lists.score, lists.rank, np.full(size, np.nan))
 
 
 def left(lists: Lists, sequence: Ints) -> Changes:
     """Results that go away as changes."""
-    return difference(lists, empty_lists(), sequence)
+    size = lists.item.size
+    op, rank = np.full(size, LEAVE, np.int8), np.zeros(size, np.int64)
+    changes = Changes(lists.subscription, op, lists.item, np.full(size, np.nan), rank, lists.score)
+    place = sequence[lists.subscription]
+    return changes if (place[1:] >= place[:-1]).all() else changes.at(np.argsort(place, kind="stable"))
 
 
 def net(steps: Sequence[Changes], now: Lists, sequence: Ints, *, updates: bool = True) -> Changes:
@@ -148,17 +155,24 @@ def net(steps: Sequence[Changes], now: Lists, sequence: Ints, *, updates: bool =
 
 def to_table(changes: Changes, subscription: pa.Array, item: pa.Array) -> pa.Table:
     """The table of deltas, given the external ids of both columns."""
-    gone = changes.op == LEAVE
+    there = changes.op != LEAVE
     op = pa.DictionaryArray.from_arrays(pa.array(changes.op), pa.array(OPS)).cast(pa.string())
     return pa.table(
         {
             "subscription": subscription,
             "op": op,
             "item": item,
-            "score": pa.array(changes.score, mask=gone),
-            "rank": pa.array(changes.rank, mask=gone),
+            "score": _with_nulls(changes.score, there),
+            "rank": _with_nulls(changes.rank.astype(np.int64, copy=False), there),
         }
     )
+
+
+def _with_nulls(values: NDArray[Any], there: Bools) -> pa.Array:
+    """An Arrow array over the same memory, null where nothing is there."""
+    valid = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
+    kind = pa.from_numpy_dtype(values.dtype)
+    return pa.Array.from_buffers(kind, values.size, [valid, pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def replay(results: pa.Table, changes: pa.Table) -> dict[Any, dict[Any, float]]:

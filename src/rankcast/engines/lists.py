@@ -122,7 +122,7 @@ class ListEngine(Engine):
         fresh = self._subscriptions.add(batch.ids)
         self._write(fresh, fields)
         self._entered(fresh)
-        return deltas.entered(self._lists(fresh), self._subscriptions.place)
+        return deltas.entered(self._lists(fresh))
 
     def _amend(self, rows: Any) -> Changes:
         _, *others = self._known_columns()

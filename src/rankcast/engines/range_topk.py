@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,16 +13,17 @@ from rankcast import boxes, settings, tables
 from rankcast.columns import Column, Rows
 from rankcast.deltas import Changes, Lists
 from rankcast.engines import range_events
-from rankcast.engines.base import ID, Part
+from rankcast.engines.base import ID, Command, Part
 from rankcast.engines.brute_force.range_topk import top_k
 from rankcast.engines.lists import ListEngine
+from rankcast.engines.range_painted import Painted
 from rankcast.engines.range_scan import Scan
 from rankcast.engines.range_world import Events, Method, Tiles, World
 from rankcast.errors import InputError, SettingError
 from rankcast.indexes.slots import Slots
 
-METHODS = ("scan", "unicast")
-LATER = ("dense", "sparse", "relax")
+METHODS = ("scan", "unicast", "sparse")
+LATER = ("dense", "relax")
 
 
 class RangeTopK(ListEngine):
@@ -81,7 +82,8 @@ class RangeTopK(ListEngine):
             tuning=tuning,
         )
         self._world = World(len(self._over), self._k, self._order == "desc", self._count)
-        self._way: Method = Scan(self._world)
+        one = len(self._over) == 1 and method != "scan"
+        self._way: Method = Painted(self._world) if one else Scan(self._world)
 
     # What the base asks for
 
@@ -117,6 +119,15 @@ class RangeTopK(ListEngine):
 
     def _leaving(self, rows: Rows) -> None:
         self._way.leaving(rows)
+
+    def apply(self, commands: Iterable[Command | tuple[str, Any]]) -> pa.Table:
+        """Apply several calls, in order, as one batch; returns the net deltas."""
+        calls = list(commands)
+        self._world.several = len(calls) > 1
+        try:
+            return super().apply(calls)
+        finally:
+            self._world.several = False
 
     def _publish(self, rows: Any) -> Changes:
         events = self._read_events(rows)

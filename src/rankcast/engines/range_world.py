@@ -35,6 +35,7 @@ class World:
     k: int
     descending: bool
     count: dict[str, int]
+    several: bool = False  # whether the batch has several calls, so that changes must tell former scores
 
     def __post_init__(self) -> None:
         box = (np.float64, self.width)

@@ -45,6 +45,7 @@ class Slots:
         self.used = 0  # rows below this have been given out at least once
         self.count = 0  # live rows
         self.next_sequence = 0
+        self.relabelled = 0  # how often all labels were spread anew
         self._pending: list[Rows] = []  # released in this batch, free after settle()
         self._text_used = 0
         self._text_live = 0
@@ -299,7 +300,7 @@ class Slots:
         merged = strings.merge(self._keys(), self._arrays["order"], rows[by_text])
         is_fresh = np.zeros(self.used, np.bool_)
         is_fresh[rows] = True
-        strings.label_fresh(merged, is_fresh, self._arrays["label"])
+        self.relabelled += strings.label_fresh(merged, is_fresh, self._arrays["label"])
         self._arrays["order"] = merged
 
     def _compact_text(self) -> None:

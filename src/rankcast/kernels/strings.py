@@ -69,8 +69,10 @@ def relabel(order: NDArray[np.int32], label: NDArray[np.int64]) -> None:
 
 
 @njit(**EXACT)
-def label_fresh(order: NDArray[np.int32], is_fresh: NDArray[np.bool_], label: NDArray[np.int64]) -> None:
+def label_fresh(order: NDArray[np.int32], is_fresh: NDArray[np.bool_], label: NDArray[np.int64]) -> bool:
     """Label the fresh rows inside the gaps their neighbours leave; relabel everything if a gap is used up.
+
+    Returns whether everything was relabelled.
 
     Invariant: labels rise strictly along `order`. Relabelling keeps the order, so whatever is sorted by
     label stays sorted, but copies of labels go stale: always read them by row.
@@ -88,7 +90,8 @@ def label_fresh(order: NDArray[np.int32], is_fresh: NDArray[np.bool_], label: ND
         step = (high - low) // (end - i + 1)
         if step < 1:
             relabel(order, label)
-            return
+            return True
         for place in range(i, end):
             label[order[place]] = low + (place - i + 1) * step
         i = end
+    return False

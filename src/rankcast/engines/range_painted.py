@@ -1,0 +1,159 @@
+"""`RangeTopK` by painting: an event's effect is tiles in subscription space, and tiles change boards.
+
+The objects are indexed by (x, y), the subscriptions by (lo, hi) with their boards in the leaves. A batch is
+painted event by event from the objects alone, then all its tiles meet the subscriptions at once and the net
+change of every board is written; no list is ever searched anew. After `disseminate` the boards are stale and
+are filled again when somebody asks. [Range §III]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.columns import Floats, Ints, Rows
+from rankcast.deltas import Changes, Lists, empty_lists, no_changes
+from rankcast.engines.base import Part
+from rankcast.engines.range_world import Events, Tiles, World
+from rankcast.indexes.listing import Listings
+from rankcast.indexes.objects import ObjectIndex
+from rankcast.indexes.painting import Painter
+from rankcast.kernels import paint
+from rankcast.kernels.board import ENTER
+
+
+class Painted:
+    """Objects, subscriptions and boards in step with the world's.
+
+    Invariants: the object index holds the world's objects with their keys and labels; unless `_stale`, the
+    board of every live subscription is its current list.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._index = ObjectIndex()
+        self._listings = Listings(self._index)
+        self._painter = Painter(self._index)
+        self._stale = False
+        self._relabelled = 0
+
+    def parts(self) -> dict[str, Part]:
+        """Itself: the trees and boards."""
+        return {"painted": self}
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The trees and boards, brought up to date."""
+        self._refresh()
+        arrays = {f"tree.{name}": array for name, array in self._index.arrays().items()}
+        return {}, arrays | {f"shelf.{name}": a for name, a in self._listings.arrays().items()}
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `state` gave."""
+        self._index.restore(_under(arrays, "tree."))
+        self._listings.restore(_under(arrays, "shelf."))
+
+    # Subscriptions
+
+    def entered(self, rows: Rows) -> None:
+        """Index new subscriptions and fill their boards."""
+        if rows.size:
+            self._refresh()
+            lo, hi = (np.ascontiguousarray(end[:, 0]) for end in self._world.boxes(rows))
+            self._listings.add(rows, lo, hi, self._world.k_of(rows))
+
+    def leaving(self, rows: Rows) -> None:
+        """Forget subscriptions."""
+        if rows.size:
+            self._listings.remove(rows, self._world.k_of(rows))
+
+    def lists(self, rows: Rows) -> Lists:
+        """The current results of the given subscriptions, read off their boards."""
+        self._refresh()
+        wanted = self._world.k_of(rows)
+        found = [self._read(rows, np.flatnonzero(wanted == k), int(k)) for k in np.unique(wanted)]
+        if len(found) == 1:
+            return found[0][1]
+        if not found:
+            return empty_lists()
+        place = np.concatenate([places for places, _ in found])
+        joined = Lists._make(
+            np.concatenate(columns) for columns in zip(*(each for _, each in found), strict=True)
+        )
+        return joined.at(np.lexsort((joined.rank, place)))
+
+    def _read(self, rows: Rows, places: NDArray[np.intp], k: int) -> tuple[NDArray[np.intp], Lists]:
+        """The lists of subscriptions that all want k, with the place of each entry's subscription."""
+        boards = self._listings.boards(rows[places], k)
+        line, rank = np.nonzero(boards >= 0)
+        item = boards[line, rank]
+        place = places[line]
+        return place, Lists(rows[place], item, self._world.objects["y"][item], rank.astype(np.int64) + 1)
+
+    # Events
+
+    def publish(self, events: Events) -> Changes:
+        """Paint the batch, let its tiles meet the boards, and tell the net change."""
+        if not events.row.size:
+            return no_changes()
+        self._refresh()
+        world, listings = self._world, self._listings
+        touched = np.unique(events.row)
+        old = world.objects["y"][touched].copy()
+        self._follow(events)
+        affected, tried, tally = listings.affected, listings.tried, self._painter.tally.copy()
+        ks = listings.ks if listings.shelves else np.array([1])
+        tiles = self._painter.paint(self._kernel_events(events), ks)
+        world.place(events)
+        found = listings.apply(tiles, touched)
+        self._count_questions(tally)
+        world.count["affected"] += listings.affected - affected
+        world.count["candidates"] += listings.tried - tried
+        if not found:
+            return no_changes()
+        place = world.subscriptions.place
+        rows = listings.deltas(found, place, world.subscriptions.next_sequence)
+        score = world.key(rows.score) if world.descending else rows.score
+        former = self._former(touched, old, rows.op, rows.item) if world.several else rows.score[:0]
+        return Changes(rows.subscription, rows.op, rows.item, score, rows.rank, former)
+
+    def _former(self, touched: Rows, old: Floats, op: NDArray[np.int8], item: Rows) -> Floats:
+        """The scores that items had before the batch, NaN for those that enter."""
+        score: Floats = self._world.objects["y"].copy()
+        score[touched] = old
+        return np.where(op == ENTER, np.nan, score[item])
+
+    def _kernel_events(self, events: Events) -> paint.Events:
+        """The same events as the painter takes them: keys, and +inf for an object that goes."""
+        key = self._world.key(events.y)
+        return paint.Events(
+            events.row, np.ascontiguousarray(events.x[:, 0]), np.where(np.isnan(key), np.inf, key)
+        )
+
+    def _follow(self, events: Events) -> None:
+        """Give the object index the labels of new objects, or of all if they were spread anew."""
+        objects = self._world.objects
+        rows = np.unique(events.row)
+        if objects.relabelled != self._relabelled:
+            rows, self._relabelled = objects.live(), objects.relabelled
+        self._index.set_labels(rows, objects.label[rows])
+
+    def _count_questions(self, before: Ints) -> None:
+        for name, more in zip(("firstk", "miny", "snap"), self._painter.tally - before, strict=True):
+            self._world.count[name] += int(more)
+
+    def _refresh(self) -> None:
+        """Fill all boards again if they are stale."""
+        if self._stale:
+            self._listings.refill()
+            self._stale = False
+
+    def disseminate(self, events: Events, method: str, epsilon: float | None, *, batch: bool) -> Tiles:
+        """Paint the batch and hand the tiles out; the boards are stale afterwards."""
+        raise NotImplementedError
+
+
+def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
