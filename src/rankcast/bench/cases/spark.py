@@ -28,6 +28,8 @@ from rankcast.state.live import Live, Place
 
 FIRST_DELTA = "first-delta"
 THROUGHPUT = "throughput"
+KIND = "RankedMatcher"
+BOXES_A_MEGABYTE = 20_000
 
 
 @case(
@@ -113,7 +115,7 @@ def open_(parameters: Parameters, rng: np.random.Generator) -> Trial:
         with live.held():
             place = live.place()
             assert place is not None  # noqa: S101
-            return len(live.open(RangeTopK, {}))
+            return len(live.open(RankedMatcher, {}))
 
     def whole(root: Path) -> int:
         return sum(len(file.read_bytes()) for file in root.glob("*.array"))
@@ -144,7 +146,7 @@ def restore(parameters: Parameters, rng: np.random.Generator) -> Trial:
     mark = checkpoint.mark_of(depot.peek("0").header)
     standing = Standing(mark.number, mark.token, "0", mark.number)
     log: list[Record] = []
-    data = [_event_batch(place, rng) for place in range(parameters["batches"] + 1)]
+    data = [_rescores(rng) for _ in range(parameters["batches"] + 1)]
     for each in data[:-1]:
         step = _hosted(made / "origin", depot).step(standing, each, lambda: log)
         log.append(step.record)
@@ -342,15 +344,14 @@ def main(what: str, folder: str, master: str, shards: str) -> None:
 def _made(megabytes: int, rng: np.random.Generator) -> Path:
     """A shard of so many megabytes: live arrays, and a snapshot of them."""
     folder = Path(tempfile.mkdtemp(prefix="rankcast-bench-"))
-    engine = RangeTopK(k=3)
-    count = megabytes * 8_000
+    engine = RankedMatcher(over=["x"], k=3)
+    count = megabytes * BOXES_A_MEGABYTE
     low = rng.random(count)
-    engine.subscribe({"id": np.arange(count), "x_lo": low, "x_hi": low + 1e-6})
+    engine.subscribe({"id": np.arange(count), "x_lo": low, "x_hi": low + 1e-6, "score": rng.random(count)})
     header, arrays = engine.state()
-    mark = Mark(0, batches.first_token("RangeTopK", {}, {}))
-    Depot.open(str(folder / "depot")).write(
-        "0", checkpoint.KIND, checkpoint.header_of("RangeTopK", mark, header), arrays
-    )
+    mark = Mark(0, batches.first_token(KIND, {}, {}))
+    depot = Depot.open(str(folder / "depot"))
+    depot.write("0", checkpoint.KIND, checkpoint.header_of(KIND, mark, header), arrays)
     live = Live(folder / "live")
     with live.held():
         live.commit(engine, Place(0, mark.token, ""), b"")
@@ -361,13 +362,14 @@ def _size(root: Path) -> int:
     return sum(file.stat().st_size for file in root.glob("*.array"))
 
 
-def _event_batch(place: int, rng: np.random.Generator) -> bytes:
-    rows = {"id": [place], "x": [2.0 + float(rng.random())], "y": [float(rng.random())]}
-    return batches.encode(batches.commands_of(rows, RangeTopK.calls))
+def _rescores(rng: np.random.Generator) -> bytes:
+    """A batch whose work is small, so that a replay is measured and not an engine."""
+    rows = {"id": rng.permutation(1000), "score": rng.random(1000)}
+    return batches.encode(batches.commands_of([("rescore", rows)], RankedMatcher.calls))
 
 
-def _hosted(root: Path, depot: Depot) -> Hosted[RangeTopK]:
-    return Hosted(Live(root), depot, RangeTopK, {}, lambda engine, data, _: recovery.run(engine, data))
+def _hosted(root: Path, depot: Depot) -> Hosted[RankedMatcher]:
+    return Hosted(Live(root), depot, RankedMatcher, {}, lambda engine, data, _: recovery.run(engine, data))
 
 
 if __name__ == "__main__":
