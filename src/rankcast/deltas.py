@@ -13,10 +13,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rankcast import buffers
 from rankcast.columns import Bools, Floats, Ints, Rows
+from rankcast.kernels import words
 from rankcast.kernels.board import ENTER, LEAVE, UPDATE
 
 OPS = ("leave", "enter", "update")  # by the codes of the kernels
+LENGTHS = np.array([len(op) for op in OPS])
+LETTERS = np.array([list(op.ljust(LENGTHS.max()).encode()) for op in OPS], np.uint8)
 
 
 class Lists(NamedTuple):
@@ -35,15 +39,15 @@ class Lists(NamedTuple):
 class Changes(NamedTuple):
     """Changes of results, flat.
 
-    `score` and `rank` are the new ones (NaN and 0 on a leave), `former` is the old score (NaN on an enter); it is
-    needed for `net` only.
+    `score` and `rank` are the new ones (NaN and 0 on a leave), `former` is the old score (NaN on an enter),
+    which only `net` needs.
     """
 
     subscription: Rows
     op: NDArray[np.int8]
     item: Rows
     score: Floats
-    rank: NDArray[np.signedinteger[Any]]
+    rank: Ints
     former: Floats
 
     def at(self, index: Any) -> Changes:
@@ -113,8 +117,8 @@ def difference(before: Lists, after: Lists, sequence: Ints, *, updates: bool = T
 def entered(lists: Lists) -> Changes:
     """First results as changes; the lists are in the order of registration."""
     size = lists.item.size
-    op = np.full(size, ENTER, np.int8)
-    return Changes(lists.subscription, op, lists.item, lists.score, lists.rank, np.full(size, np.nan))
+    op, former = np.full(size, ENTER, np.int8), np.broadcast_to(np.nan, size)
+    return Changes(lists.subscription, op, lists.item, lists.score, lists.rank, former)
 
 
 def left(lists: Lists, sequence: Ints) -> Changes:
@@ -156,23 +160,34 @@ def net(steps: Sequence[Changes], now: Lists, sequence: Ints, *, updates: bool =
 def to_table(changes: Changes, subscription: pa.Array, item: pa.Array) -> pa.Table:
     """The table of deltas, given the external ids of both columns."""
     there = changes.op != LEAVE
-    op = pa.DictionaryArray.from_arrays(pa.array(changes.op), pa.array(OPS)).cast(pa.string())
     return pa.table(
         {
             "subscription": subscription,
-            "op": op,
+            "op": _words(changes.op),
             "item": item,
             "score": _with_nulls(changes.score, there),
-            "rank": _with_nulls(changes.rank.astype(np.int64, copy=False), there),
+            "rank": _with_nulls(changes.rank, there),
         }
     )
+
+
+def _words(op: NDArray[np.int8]) -> pa.Array:
+    """The column of ops; large ones as large strings."""
+    total = int(words.total_length(op, LENGTHS))
+    if total >= 2**31:
+        return pa.DictionaryArray.from_arrays(
+            pa.array(op), pa.array(OPS, pa.large_string())
+        ).dictionary_decode()
+    offsets, data = buffers.empty(op.size + 1, np.int32), buffers.empty(total, np.uint8)
+    words.write_words(op, LENGTHS, LETTERS, offsets, data)
+    return pa.StringArray.from_buffers(op.size, pa.py_buffer(offsets), pa.py_buffer(data))
 
 
 def _with_nulls(values: NDArray[Any], there: Bools) -> pa.Array:
     """An Arrow array over the same memory, null where nothing is there."""
     valid = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
     kind = pa.from_numpy_dtype(values.dtype)
-    return pa.Array.from_buffers(kind, values.size, [valid, pa.py_buffer(np.ascontiguousarray(values))])
+    return pa.Array.from_buffers(kind, values.size, [valid, pa.py_buffer(values)])
 
 
 def replay(results: pa.Table, changes: pa.Table) -> dict[Any, dict[Any, float]]:

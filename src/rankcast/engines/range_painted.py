@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast import buffers
 from rankcast.columns import Floats, Ints, Rows
 from rankcast.deltas import Changes, Lists, empty_lists, no_changes
 from rankcast.engines.base import Part
@@ -21,7 +22,7 @@ from rankcast.engines.range_world import Events, Tiles, World
 from rankcast.indexes.listing import Listings
 from rankcast.indexes.objects import ObjectIndex
 from rankcast.indexes.painting import Painter
-from rankcast.kernels import paint
+from rankcast.kernels import gather, paint
 from rankcast.kernels.board import ENTER
 
 
@@ -74,10 +75,8 @@ class Painted:
         self._refresh()
         wanted = self._world.k_of(rows)
         found = [self._read(rows, np.flatnonzero(wanted == k), int(k)) for k in np.unique(wanted)]
-        if len(found) == 1:
-            return found[0][1]
-        if not found:
-            return empty_lists()
+        if len(found) < 2:
+            return found[0][1] if found else empty_lists()
         place = np.concatenate([places for places, _ in found])
         joined = Lists._make(
             np.concatenate(columns) for columns in zip(*(each for _, each in found), strict=True)
@@ -86,11 +85,12 @@ class Painted:
 
     def _read(self, rows: Rows, places: NDArray[np.intp], k: int) -> tuple[NDArray[np.intp], Lists]:
         """The lists of subscriptions that all want k, with the place of each entry's subscription."""
-        boards = self._listings.boards(rows[places], k)
-        line, rank = np.nonzero(boards >= 0)
-        item = boards[line, rank]
-        place = places[line]
-        return place, Lists(rows[place], item, self._world.objects["y"][item], rank.astype(np.int64) + 1)
+        owner, item, rank = self._listings.shelves[k].listed(rows[places])
+        score = buffers.empty(item.size, np.float64)
+        gather.pick(self._world.objects["y"], item, score)
+        subscription = buffers.empty(item.size, np.int32)
+        gather.pick(rows[places], owner, subscription)
+        return places[owner] if places.size < rows.size else owner, Lists(subscription, item, score, rank)
 
     # Events
 

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast import buffers
 from rankcast.indexes.objects import Floats, Rows, grown
-from rankcast.kernels import point_edit, point_search, point_tree
+from rankcast.kernels import gather, point_edit, point_search, point_tree
 from rankcast.kernels.point_tree import BUCKET, BUCKET_USED, BUCKETS, FILL, PointTree
 from rankcast.kernels.selection import LARGE
 
@@ -99,6 +100,15 @@ class SubscriptionIndex:
     def boards(self, rows: Rows) -> Rows:
         """The boards of subscriptions, one a line: item rows best first, then -1."""
         return np.asarray(self._tree.board[self._slots.slot_of[rows]], np.int32)
+
+    def listed(self, rows: Rows) -> tuple[Rows, Rows, NDArray[np.int64]]:
+        """The lists of subscriptions one after the other: place in `rows`, item, rank."""
+        board, slots = self._tree.board, self._slots.slot_of[rows]
+        size = int(gather.count_items(board, slots))
+        owner, item = buffers.empty(size, np.int32), buffers.empty(size, np.int32)
+        rank = buffers.empty(size, np.int64)
+        gather.read_boards(board, slots, owner, item, rank)
+        return owner, item, rank
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The whole state as named arrays, without the shared slot map."""

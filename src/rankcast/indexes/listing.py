@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast import buffers
 from rankcast.indexes.dominance import SlotMap, SubscriptionIndex
 from rankcast.indexes.objects import Floats, ObjectIndex, Rows, grown
 from rankcast.kernels import fill, join, spread
@@ -38,7 +39,8 @@ class Listings:
         self._work: Floats = np.empty(0)
         self._moved: NDArray[np.bool_] = np.empty(0, bool)
         self._buffers = empty_changes(1024, 4096)
-        self._columns = _empty_deltas(4096)
+        self._rows: Rows = np.empty((2, 0), np.int32)
+        self._ops: NDArray[np.int8] = np.empty(0, np.int8)
 
     @property
     def ks(self) -> NDArray[np.int64]:
@@ -90,14 +92,19 @@ class Listings:
     def deltas(self, found: list[Changes], place: NDArray[np.int64], span: int) -> Deltas:
         """Delta rows of the changes by `place`, a row's position in registration order, below `span`.
 
-        The columns are views into a buffer that the next call overwrites: large outputs come often, and fresh
-        memory costs more than writing it.
+        Scores and ranks belong to the caller; the other columns are views into buffers that the next call
+        overwrites.
         """
         changes = found[0] if len(found) == 1 else _together(found)
-        total = spread.count_rows(changes)
-        if total > len(self._columns.op):
-            self._columns = _empty_deltas(total + total // 4)
-        columns = Deltas(**{name: getattr(self._columns, name)[:total] for name in Deltas._fields})
+        total = int(spread.count_rows(changes))
+        if total > len(self._ops):
+            self._rows, self._ops = (
+                np.empty((2, total + total // 4), np.int32),
+                np.empty(total + total // 4, np.int8),
+            )
+        subscription, item = self._rows[:, :total]
+        score, rank = buffers.empty(total, np.float64), buffers.empty(total, np.int64)
+        columns = Deltas(subscription, self._ops[:total], item, score, rank)
         spread.spread(changes, spread.in_order(changes, place, span), self.objects.tree.y, columns)
         return columns
 
@@ -137,17 +144,6 @@ class Listings:
         for k in sorted({int(name.split(".")[0]) for name in arrays}):
             self.shelves[k] = SubscriptionIndex(k, self.slots)
             self.shelves[k].restore({n.split(".")[1]: a for n, a in arrays.items() if n.startswith(f"{k}.")})
-
-
-def _empty_deltas(rows: int) -> Deltas:
-    """Columns for so many delta rows."""
-    return Deltas(
-        subscription=np.empty(rows, np.int32),
-        op=np.empty(rows, np.int8),
-        item=np.empty(rows, np.int32),
-        score=np.empty(rows),
-        rank=np.empty(rows, np.int32),
-    )
 
 
 def _of_shelf(tiles: Tiles, number: int) -> Tiles:

@@ -21,9 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import DTypeLike, NDArray
 
+from rankcast import buffers
 from rankcast.columns import IdKind, Ids, Ints, Rows, arrow, integer_ids
 from rankcast.errors import InputError, SnapshotError
-from rankcast.kernels import hashing, strings
+from rankcast.kernels import gather, hashing, strings
 from rankcast.kernels.hashing import Keys
 
 _WORDS = {"int": "integers", "str": "strings"}
@@ -134,6 +135,8 @@ class Slots:
     @staticmethod
     def refuse_duplicates(ids: Ids, *, where: str, column: str = "id") -> None:
         """Refuse a batch that names an id twice."""
+        if ids.kind == "int" and (ids.values[1:] > ids.values[:-1]).all():
+            return
         number, first = hashing.distinct(keys_of(ids))
         if first.size < number.size:
             row = int(np.argmax(first[number] != np.arange(number.size)))
@@ -194,7 +197,9 @@ class Slots:
         """The external ids of rows (live, or released in this batch) as an Arrow array."""
         rows = np.ascontiguousarray(rows, dtype=np.int32)
         if self.kind != "str":
-            return arrow(integer_ids(self._arrays["code"][rows]))
+            codes = buffers.empty(rows.size, np.int64)
+            gather.pick(self._arrays["code"], rows, codes)
+            return arrow(integer_ids(codes))
         return arrow(Ids("str", np.empty(0, np.int64), *strings.gather(self._keys(), rows)))
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -27,21 +27,16 @@ class Deltas(NamedTuple):
     op: NDArray[np.int8]
     item: NDArray[np.int32]
     score: NDArray[np.float64]
-    rank: NDArray[np.int32]
+    rank: NDArray[np.int64]
 
 
 @njit(**EXACT)
 def _lay_out(group: NDArray[np.int32], place: NDArray[np.int64], span: int) -> NDArray[np.int32]:
-    """The groups by ascending place, all below `span`. O(groups + span)."""
-    at, ordered, size = np.zeros((span, 3), np.int32), np.empty_like(group), 0
+    """The groups by ascending place, all below `span`, with empty ones between. O(groups + span)."""
+    ordered = np.zeros((span, 3), np.int32)
     for g in range(group.shape[0]):
-        position = place[group[g, 0]]
-        at[position, 0], at[position, 1], at[position, 2] = group[g, 0], group[g, 1], group[g, 2]
-    for position in range(span):
-        if at[position, 2] > at[position, 1]:
-            for c in range(3):
-                ordered[size, c] = at[position, c]
-            size += 1
+        at = place[group[g, 0]]
+        ordered[at, 0], ordered[at, 1], ordered[at, 2] = group[g, 0], group[g, 1], group[g, 2]
     return ordered
 
 
