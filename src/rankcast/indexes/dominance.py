@@ -111,16 +111,13 @@ class SubscriptionIndex:
         return owner, item, rank
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The whole state as named arrays, without the shared slot map."""
+        """The whole state as named arrays, without the slot map, which its owner keeps."""
         return {name: array for name, array in self._tree._asdict().items() if name != SHARED}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take over the state that `arrays` gave; the slot map is rebuilt from it."""
-        own = {name: np.array(arrays[name]) for name in PointTree._fields if name != SHARED}
+        """Take over the state that `arrays` gave."""
+        own = {name: arrays[name] for name in PointTree._fields if name != SHARED}
         self._tree = PointTree(slot_of=np.empty(0, np.int32), **own)
-        slots = self._live_slots()
-        self._slots.reserve(int(self._tree.row[slots].max(initial=-1)) + 1)
-        self._slots.slot_of[self._tree.row[slots]] = slots
 
     def check(self) -> None:
         """Assert the invariants of the tree."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast import buffers
-from rankcast.indexes.dominance import SlotMap, SubscriptionIndex
+from rankcast.indexes.dominance import SHARED, SlotMap, SubscriptionIndex
 from rankcast.indexes.objects import Floats, ObjectIndex, Rows, grown
 from rankcast.kernels import fill, join, spread
 from rankcast.kernels.changes import AFFECTED, GROUPS, TRIED, Changes, Values, empty_changes
@@ -134,14 +134,18 @@ class Listings:
         self._moved[rows] = False
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The whole state as named arrays, one set a shelf."""
-        return {f"{k}.{name}": a for k, shelf in self.shelves.items() for name, a in shelf.arrays().items()}
+        """The whole state as named arrays: the slot map, and one set a shelf."""
+        shelves = {
+            f"{k}.{name}": a for k, shelf in self.shelves.items() for name, a in shelf.arrays().items()
+        }
+        return {SHARED: self.slots.slot_of, **shelves}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take over the state that `arrays` gave; the objects must have been restored before."""
         self._sync_length()
         self._know(np.arange(len(self._known), dtype=np.int32))
-        for k in sorted({int(name.split(".")[0]) for name in arrays}):
+        self.slots.slot_of = arrays[SHARED]
+        for k in sorted({int(name.split(".")[0]) for name in arrays if name != SHARED}):
             self.shelves[k] = SubscriptionIndex(k, self.slots)
             self.shelves[k].restore({n.split(".")[1]: a for n, a in arrays.items() if n.startswith(f"{k}.")})
 

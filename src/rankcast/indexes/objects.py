@@ -125,7 +125,7 @@ class ObjectIndex:
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take over the state that `arrays` gave."""
-        self.tree = ObjectTree(**{name: np.array(arrays[name]) for name in ObjectTree._fields})
+        self.tree = ObjectTree(**{name: arrays[name] for name in ObjectTree._fields})
 
     def check(self) -> None:
         """Assert the invariants of the tree."""

@@ -95,10 +95,12 @@ def test_any_order_and_any_duplicates_stay_balanced(kind: str) -> None:
 def test_a_restored_index_goes_on_as_before() -> None:
     rng = np.random.default_rng(6)
     lo = rng.random(500)
-    index = SubscriptionIndex(2, SlotMap())
+    slots, others = SlotMap(), SlotMap()
+    index = SubscriptionIndex(2, slots)
     index.insert(np.arange(500, dtype=np.int32), lo, lo + 0.5)
     index.delete(np.arange(0, 100, dtype=np.int32))
-    other = SubscriptionIndex(2, SlotMap())
+    other = SubscriptionIndex(2, others)
+    others.slot_of = slots.slot_of.copy()
     other.restore({name: array.copy() for name, array in index.arrays().items()})
     other.check()
     for each in (index, other):
