@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,6 +27,7 @@ from rankcast.manifest import Entry, Manifest
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*(?:/[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)*")
 _PIECE = 8 << 20
+_AT_ONCE = 4
 
 
 class Depot:
@@ -97,10 +99,18 @@ class Depot:
         return manifest.parse(self.get(f"{name}/{snapshot.HEADER}"))
 
     def fetch(self, name: str, into: Path) -> Manifest:
-        """Copy the array files of a snapshot into a local directory, each against its checksum."""
+        """Copy the array files of a snapshot into a local directory, each against its checksum.
+
+        Several at once: an object store answers slowly but many times, and checksums take a core each.
+        """
         found = self.peek(name)
-        for key, entry in found.arrays.items():
-            self._fetch_array(f"{name}/{entry.file}", entry, into / entry.file, key)
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="rankcast-fetch") as pool:
+            jobs = [
+                pool.submit(self._fetch_array, f"{name}/{entry.file}", entry, into / entry.file, key)
+                for key, entry in found.arrays.items()
+            ]
+        for job in jobs:
+            job.result()
         return found
 
     def folders(self, name: str) -> Iterator[str]:

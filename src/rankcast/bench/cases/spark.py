@@ -115,7 +115,8 @@ def open_(parameters: Parameters, rng: np.random.Generator) -> Trial:
         with live.held():
             place = live.place()
             assert place is not None  # noqa: S101
-            return len(live.open(RankedMatcher, {}))
+            kind: Any = RankedMatcher
+            return len(live.open(kind, {}))
 
     def whole(root: Path) -> int:
         return sum(len(file.read_bytes()) for file in root.glob("*.array"))
@@ -354,7 +355,8 @@ def _made(megabytes: int, rng: np.random.Generator) -> Path:
     depot.write("0", checkpoint.KIND, checkpoint.header_of(KIND, mark, header), arrays)
     live = Live(folder / "live")
     with live.held():
-        live.commit(engine, Place(0, mark.token, ""), b"")
+        held: Any = engine
+        live.commit(held, Place(0, mark.token, ""), b"")
     return folder
 
 
@@ -368,8 +370,9 @@ def _rescores(rng: np.random.Generator) -> bytes:
     return batches.encode(batches.commands_of([("rescore", rows)], RankedMatcher.calls))
 
 
-def _hosted(root: Path, depot: Depot) -> Hosted[RankedMatcher]:
-    return Hosted(Live(root), depot, RankedMatcher, {}, lambda engine, data, _: recovery.run(engine, data))
+def _hosted(root: Path, depot: Depot) -> Hosted[Any]:
+    kind: Any = RankedMatcher
+    return Hosted(Live(root), depot, kind, {}, lambda engine, data, _: recovery.run(engine, data))
 
 
 if __name__ == "__main__":
