@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check bench bench-compare build requirements warm clean clean-cache
+.PHONY: help demo test test-all test-faults check bench bench-compare build requirements warm clean clean-cache
 
 help:  ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ test: warm  ## run the tests (fast profile)
 
 test-all: warm  ## run the tests, thorough profile
 	@HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-faults: warm  ## kill applications, Python workers and executors of Spark, many times over
+	@$(BIN)/python -m pytest tests/spark -m faults
 
 check: $(READY)  ## format, lint and type check
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +119,12 @@ def test_scratch_is_private_and_tidy(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "s" / "other").mkdir()
     assert scratch.tidy() == [query]
     assert [path.name for path in (tmp_path / "s").iterdir()] == ["other"]
+    place = scratch.of_shard(query, 3).parent
+    an_hour_ago = time.time() - 4000
+    os.utime(place, (an_hour_ago, an_hour_ago))
+    assert scratch.tidy() == []
+    monkeypatch.setattr(scratch, "_is_full", lambda: True)
+    assert scratch.tidy() == [query]
     (tmp_path / "s").chmod(0o777)
     with pytest.raises(ShardError, match="private"):
         scratch.root()

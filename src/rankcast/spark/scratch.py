@@ -1,7 +1,7 @@
 """Where shards live on a host: a private directory for memory-mapped arrays, by query and shard.
 
 `RANKCAST_SCRATCH` names it on each host; otherwise it is a directory of this user's under the system's for
-temporary files. It is a cache: removing any of it costs a restore and nothing else.
+temporary files. It is a cache: removing any of it costs a restore and nothing else. `tidy` bounds it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rankcast.errors import ShardError
 VARIABLE = "RANKCAST_SCRATCH"
 DAYS = "RANKCAST_SCRATCH_DAYS"
 _QUERY = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_SECONDS_A_DAY = 86_400.0
+_SECONDS_A_DAY, _SECONDS_AN_HOUR = 86_400.0, 3_600.0
 _DEFAULT_DAYS = 2.0
 
 
@@ -57,14 +57,23 @@ def forget(query: str) -> None:
 
 
 def tidy() -> list[str]:
-    """Remove what no query has used for `RANKCAST_SCRATCH_DAYS` days (2); return whose it was."""
+    """Remove what no query has used for `RANKCAST_SCRATCH_DAYS` days (2); return whose it was.
+
+    While less than a tenth of the file system is free, also what none has used for an hour, oldest first.
+    """
     limit = float(os.environ.get(DAYS, _DEFAULT_DAYS)) * _SECONDS_A_DAY
     gone = []
-    for path, used in _queries():
-        if time.time() - used > limit:
+    for used, path in sorted((used, path) for path, used in _queries()):
+        idle = time.time() - used
+        if idle > limit or (idle > _SECONDS_AN_HOUR and _is_full()):
             shutil.rmtree(path, ignore_errors=True)
             gone.append(path.name)
     return gone
+
+
+def _is_full() -> bool:
+    space = shutil.disk_usage(root())
+    return space.free < space.total / 10
 
 
 def _queries() -> Iterator[tuple[Path, float]]:
