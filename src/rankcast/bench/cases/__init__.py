@@ -9,7 +9,16 @@ from collections.abc import Mapping, Sequence
 from rankcast.bench.case import Case, declared
 from rankcast.errors import InputError
 
-FAMILIES: tuple[str, ...] = ("tables", "range_topk", "covering", "matching", "geotext", "moving")
+FAMILIES: tuple[str, ...] = (
+    "tables",
+    "range_topk",
+    "range_topk_tables",
+    "range_topk_figures",
+    "covering",
+    "matching",
+    "geotext",
+    "moving",
+)
 
 
 def load() -> Mapping[str, Case]:

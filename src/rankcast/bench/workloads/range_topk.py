@@ -6,15 +6,19 @@ centres that part the x-range into eleven segments of length w; Gaussian distanc
 What the paper leaves open and is decided here: a Gaussian step that would leave the range is reflected at
 its end (clipping would pile up equal values there); the mixture of clustered subscriptions uses the squared
 distance, which a standard deviation calls for (the text prints the plain one); `skewed` is ours, with half of
-all objects in the lowest sixteenth of the range.
+all objects in the lowest sixteenth of the range; for recommendations, which the real trace lacks, the
+decimal logarithm of a company's market value on its first day stands in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from rankcast.bench.workloads import Columns, Floats, Integers, occurrences
 
@@ -26,6 +30,7 @@ SEGMENT = 1.0 / (CLUSTERS + 1)
 CENTRES: Floats = np.arange(1, CLUSTERS + 1, dtype=np.float64) * SEGMENT
 GRID = 10_000
 SKEW = 4.0
+STOCKS = Path("../shared/data/sp500_fundamentals_daily.parquet")
 
 
 def objects(count: int, rng: np.random.Generator, kind: ObjectKind = "uniform") -> Columns:
@@ -109,6 +114,35 @@ def gaussian_events(rows: Columns, count: int, rng: np.random.Generator, *, c: f
         return np.where(folded > 1.0, 2.0 - folded, folded)
 
     return _updates(rows, which, step)
+
+
+def stocks(path: Path = STOCKS) -> tuple[Columns, Columns]:
+    """Read a real trace: companies `id, x, y` at their first day, and every later change of y in order.
+
+    x is constant (the logarithm of the first market value), y the price-to-earnings ratio; days on which it
+    is not known are passed over, companies without either value too.
+    """
+    table = pq.read_table(path, columns=["snapshot_ts", "symbol", "pe", "market_cap"])
+    table = table.filter(pc.is_valid(table["pe"])).sort_by(
+        [("snapshot_ts", "ascending"), ("symbol", "ascending")]
+    )
+    symbol, pe = table["symbol"].to_numpy(), table["pe"].to_numpy()
+    value = table["market_cap"].to_numpy()
+    _, first, company = np.unique(symbol, return_index=True, return_inverse=True)
+    known = value[first] > 0
+    row = np.cumsum(known) - 1
+    objects = {"id": row[known], "x": np.log10(value[first[known]]), "y": pe[first[known]]}
+    day = np.lexsort((np.arange(len(pe)), company))
+    changed = np.zeros(len(pe), np.bool_)
+    changed[day[1:]] = (company[day[1:]] == company[day[:-1]]) & (pe[day[1:]] != pe[day[:-1]])
+    changed &= known[company]
+    return objects, {"id": row[company[changed]], "y": pe[changed]}
+
+
+def stretched(rows: Columns, low: float, high: float) -> Columns:
+    """Map subscriptions of the unit interval to another one."""
+    ends = {name: low + rows[name] * (high - low) for name in ("x_lo", "x_hi")}
+    return {**rows, **ends}
 
 
 def _updates(rows: Columns, which: Integers, step: Callable[[Floats, Integers], Floats]) -> Columns:
