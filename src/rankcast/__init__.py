@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rankcast.engines.moving_skyline import MovingSkyline
     from rankcast.engines.moving_topk import MovingTopK
     from rankcast.engines.range_topk import RangeTopK
+    from rankcast.ranges import Hierarchy, near
     from rankcast.subscriber import SubscriberList
     from rankcast.vocabulary import Vocabulary
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CoveringTable",
     "GeoTextTopK",
+    "Hierarchy",
     "InputError",
     "MovingSkyline",
     "MovingTopK",
@@ -38,12 +40,14 @@ __all__ = [
     "Vocabulary",
     "__version__",
     "maxima",
+    "near",
     "scoring",
 ]
 
 _HOMES = {
     "CoveringTable": "rankcast.engines.covering",
     "GeoTextTopK": "rankcast.engines.geotext",
+    "Hierarchy": "rankcast.ranges",
     "MovingSkyline": "rankcast.engines.moving_skyline",
     "MovingTopK": "rankcast.engines.moving_topk",
     "RangeTopK": "rankcast.engines.range_topk",
@@ -51,6 +55,7 @@ _HOMES = {
     "SubscriberList": "rankcast.subscriber",
     "Vocabulary": "rankcast.vocabulary",
     "maxima": "rankcast.engines.covering",
+    "near": "rankcast.ranges",
 }
 
 

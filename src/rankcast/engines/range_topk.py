@@ -16,6 +16,7 @@ from rankcast.engines import range_events
 from rankcast.engines.base import ID, Command, Part
 from rankcast.engines.brute_force.range_topk import top_k
 from rankcast.engines.lists import ListEngine
+from rankcast.engines.range_influence import influence
 from rankcast.engines.range_painted import Painted
 from rankcast.engines.range_scan import Scan
 from rankcast.engines.range_world import Events, Method, Tiles, World
@@ -178,7 +179,12 @@ class RangeTopK(ListEngine):
     # Explanation
 
     def explain(self, subscription: Any, item: Any) -> dict[str, Any]:
-        """Why an object is or is not in a result: score, rank, the score to beat, what keeps it out."""
+        """Why an object is or is not in a result: score, rank, the score to beat, what keeps it out.
+
+        `better` are the first k objects ahead of it in the range: when enough of them fall behind, it is
+        exposed. `tiles` are its influence region, lines (lo_outer, lo_inner, hi_inner, hi_outer) with NaN for
+        no bound: it is in the result exactly if (lo, hi) of the subscription lies in one of them.
+        """
         mine = np.array([self._find_one(self._subscriptions, subscription, "subscription")], np.int32)
         row = self._find_one(self._items, item, "item")
         k = int(self._world.k_of(mine)[0])
@@ -196,10 +202,51 @@ class RangeTopK(ListEngine):
         if outside.any():
             return {**told, "reason": f"{self._over[int(np.argmax(outside))]} is outside the range"}
         objects = self._world.there()
-        everyone = top_k(box, np.array([objects.row.size]), objects)[0]
-        told["rank"] = int(np.flatnonzero(objects.row[everyone] == row)[0]) + 1
-        told["reason"] = "in the result" if told["in_result"] else f"{k} objects in the range are better"
-        return told
+        everyone = objects.row[top_k(box, np.array([objects.row.size]), objects)[0]]
+        ahead = int(np.flatnonzero(everyone == row)[0])
+        told |= {"rank": ahead + 1, "better": self._items.take(everyone[:ahead][:k]).to_pylist()}
+        if len(self._over) == 1:
+            told["tiles"] = influence(objects, row, k).tiles.tolist()
+        if told["in_result"]:
+            return {**told, "reason": "in the result"}
+        need = ahead - k + 1
+        return {
+            **told,
+            "reason": f"{k} objects in the range are better; {need} of those ahead must fall behind",
+        }
+
+    def influence(self, item: Any) -> dict[str, Any]:
+        """The influence region of an object in one attribute: whose lists it is in, and what bounds that.
+
+        `tiles` are lines (lo_outer, lo_inner, hi_inner, hi_outer), NaN for no bound, that hold exactly the
+        ranges of `lo` and `hi` with `lists`; only subscriptions with the engine's k are told. `bounding` are
+        the places, among `objects_x` and `objects_y`, of the better objects that the region's steps lie at.
+        """
+        if len(self._over) > 1:
+            raise InputError("the engine has several range attributes", where="influence", expected="one")
+        row = self._find_one(self._items, item, "item")
+        objects = self._world.there()
+        region = influence(objects, row, self._k)
+        live = self._subscriptions.live()
+        live = live[self._subscriptions["k"][live] == 0]
+        held = self._lists(live)
+        box = self._world.boxes(live)
+        return {
+            "item": item,
+            "over": self._over[0],
+            "by": self._by,
+            "x": float(self._items["x"][row, 0]),
+            "y": float(self._items["y"][row]),
+            "tiles": region.tiles,
+            "left": self._items.take(region.left).to_pylist(),
+            "right": self._items.take(region.right).to_pylist(),
+            "objects_x": objects.x[:, 0],
+            "objects_y": self._world.key(objects.key),
+            "bounding": np.flatnonzero(np.isin(objects.row, [*region.left, *region.right])),
+            "lo": box.lo[:, 0],
+            "hi": box.hi[:, 0],
+            "lists": np.isin(live, held.subscription[held.item == row]),
+        }
 
     # Helpers
 

@@ -1,0 +1,76 @@
+"""Pictures of what engines do (matplotlib; the extra `plot`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rankcast.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from rankcast.engines.range_topk import RangeTopK
+
+MOST_POINTS = 5_000
+BLUE, ORANGE, GREY, GREEN = "#2b6cb0", "#dd6b20", "#a0aec0", "#2f855a"
+
+
+def influence(engine: RangeTopK, item: Any, *, figure: Any = None) -> Any:
+    """Draw an object's influence region; returns the matplotlib figure.
+
+    Left: the objects by place and value, the object itself, and the better ones that bound its region. Right:
+    subscription space, a point (lo, hi) a subscription, those that list the object in colour, and the tiles
+    that reach exactly them. At most 5,000 subscriptions are drawn.
+    """
+    told = engine.influence(item)
+    figure = figure or _figure()
+    left, right = figure.subplots(1, 2)
+    _objects(left, told)
+    _subscriptions(right, told)
+    figure.suptitle(
+        f"influence of {told['item']!r}: {told['by']} = {told['y']:g} at {told['over']} = {told['x']:g}"
+    )
+    figure.tight_layout()
+    return figure
+
+
+def _figure() -> Any:
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("plot", needs="matplotlib") from error
+    return Figure(figsize=(12, 5.5), dpi=110)
+
+
+def _objects(axes: Any, told: dict[str, Any]) -> None:
+    x, y, bounding = told["objects_x"], told["objects_y"], told["bounding"]
+    axes.scatter(x, y, s=14, color=GREY, label="objects")
+    axes.scatter(x[bounding], y[bounding], s=34, color=GREEN, label="better ones that bound it")
+    axes.scatter([told["x"]], [told["y"]], s=80, marker="*", color=ORANGE, label=str(told["item"]), zorder=3)
+    axes.axhline(told["y"], color=ORANGE, linewidth=0.8, alpha=0.6)
+    axes.set(xlabel=told["over"], ylabel=told["by"], title="objects")
+    axes.legend(loc="best", fontsize=8, framealpha=0.9)
+
+
+def _subscriptions(axes: Any, told: dict[str, Any]) -> None:
+    from matplotlib.patches import Rectangle  # noqa: PLC0415
+
+    lo, hi, lists = told["lo"], told["hi"], told["lists"]
+    ends = np.concatenate([told["objects_x"], lo[np.isfinite(lo)], hi[np.isfinite(hi)]])
+    low, high = float(ends.min()), float(ends.max())
+    margin = 0.05 * (high - low or 1.0)
+    low, high = low - margin, high + margin
+    for outer, inner, bottom, top in told["tiles"]:
+        west, north = (low if np.isnan(outer) else outer), (high if np.isnan(top) else top)
+        box = Rectangle((west, bottom), inner - west, north - bottom)
+        box.set(facecolor=ORANGE, alpha=0.25, edgecolor=ORANGE, linewidth=1.2)
+        axes.add_patch(box)
+    shown = slice(None, None, 1 + lo.size // MOST_POINTS)
+    lo, hi, lists = np.clip(lo[shown], low, high), np.clip(hi[shown], low, high), lists[shown]
+    axes.scatter(lo[~lists], hi[~lists], s=5, color=GREY, label="subscriptions")
+    axes.scatter(lo[lists], hi[lists], s=8, color=BLUE, label="those that list it")
+    axes.plot([low, high], [low, high], color="black", linewidth=0.8)
+    axes.plot([told["x"]], [told["x"]], marker="*", markersize=12, color=ORANGE)
+    axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
+    axes.set(xlabel=f"{told['over']}_lo", ylabel=f"{told['over']}_hi", title="subscription space")
+    axes.legend(loc="lower right", fontsize=8, framealpha=0.9)
