@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast import CoveringTable, InputError, SettingError, maxima
@@ -366,20 +367,154 @@ def test_explain_refuses_unknown_ids() -> None:
 
 
 def test_stats_count_queries_and_comparisons() -> None:
-    engine = table(a=(0, 9), b=(1, 2), c=(20, 30))
+    engine = CoveringTable(over=["x"], index="scan")
+    engine.subscribe(rows(a=(0, 9), b=(1, 2), c=(20, 30)))
     engine.publish({"id": [1, 2], "x": [1, 50]})
-    assert engine.stats() == {
-        "events": 2,
-        "candidates": 4,
-        "deltas": 4,
-        "queries_subscribe": 3,
-        "queries_unsubscribe": 0,
-        "nodes_visited": 0,
-        "point_comparisons": 2,
-    }
+    stats = engine.stats()
+    assert (stats["events"], stats["candidates"], stats["deltas"]) == (2, 4, 4)
+    assert (stats["queries_subscribe"], stats["queries_unsubscribe"]) == (3, 0)
+    assert (stats["point_comparisons_subscribe"], stats["point_comparisons"]) == (2, 6)
     engine.unsubscribe(["a"])
     after = engine.stats()
-    assert (after["queries_unsubscribe"], after["point_comparisons"], after["deltas"]) == (1, 3, 6)
+    assert (after["queries_unsubscribe"], after["point_comparisons_unsubscribe"], after["deltas"]) == (
+        1,
+        1,
+        6,
+    )
+    assert (after["freed"], after["freed_most"]) == (1, 1)
+
+
+@every_variant
+def test_stats_tell_subscribes_and_unsubscribes_apart(variant: dict[str, Any]) -> None:
+    engine = CoveringTable(over=["x"], **variant)
+    engine.subscribe(rows(a=(0, 9), b=(1, 2), c=(1, 3), d=(20, 30)))
+    before = engine.stats()
+    assert before["point_comparisons"] == before["point_comparisons_subscribe"] > 0
+    assert before["nodes_visited"] == before["nodes_visited_subscribe"]
+    engine.unsubscribe(["a"])
+    after = engine.stats()
+    assert after["point_comparisons_subscribe"] == before["point_comparisons_subscribe"]
+    for name in ("nodes_visited", "point_comparisons"):
+        assert after[name] == after[f"{name}_subscribe"] + after[f"{name}_unsubscribe"]
+    assert after["freed_most"] >= 1
+
+
+# portions
+
+
+def in_portions(engine: CoveringTable, ids: list[Any], limit: int) -> Iterator[list[tuple[Any, ...]]]:
+    """Unsubscribe until every id has had its row."""
+    left = list(ids)
+    while left:
+        answer = told(engine.unsubscribe(left, limit=limit))
+        yield answer
+        gone = {name for name, action, _ in answer if action != "forward"}
+        left = [name for name in left if name not in gone]
+
+
+@every_variant
+def test_a_withdrawal_is_told_with_the_last_portion(variant: dict[str, Any]) -> None:
+    engine = CoveringTable(over=["x"], **variant)
+    engine.subscribe(rows(a=(0, 9), b=(1, 2), c=(3, 4), d=(5, 6)))
+    first, second = in_portions(engine, ["a"], 2)
+    assert [action for _, action, _ in first] == ["forward", "forward"]
+    assert sorted(action for _, action, _ in second) == ["forward", "withdraw"]
+    assert engine.forwarded() == ["b", "c", "d"]
+
+
+@every_variant
+def test_one_on_its_way_out_is_live_and_known_but_takes_nothing_new(variant: dict[str, Any]) -> None:
+    engine = CoveringTable(over=["x"], **variant)
+    engine.subscribe(rows(a=(0, 9), b=(1, 2), c=(3, 4), d=(5, 6)))
+    engine.unsubscribe(["a"], limit=1)
+    assert (len(engine), "a" in engine.forwarded()) == (4, True)
+    assert ("e", "a") in matches(engine.publish({"id": ["e"], "x": [8]}))
+    assert told(engine.subscribe(rows(n=(7, 8)))) == [("n", "forward", None)]
+    with pytest.raises(InputError, match="'a', which is on its way out"):
+        engine.amend(rows(a=(0, 1)))
+    with pytest.raises(InputError, match="'a', which is there already"):
+        engine.subscribe(rows(a=(0, 1)))
+    rest = told(engine.unsubscribe(["a"]))
+    assert rest[0] == ("a", "withdraw", None)
+    assert engine.forwarded() == ["b", "c", "d", "n"]
+
+
+@every_variant
+def test_portions_survive_saving(variant: dict[str, Any], tmp_path: Path) -> None:
+    engine = CoveringTable(over=["x"], **variant)
+    engine.subscribe(rows(a=(0, 9), b=(1, 2), c=(3, 4), d=(5, 6)))
+    engine.unsubscribe(["a"], limit=1)
+    engine.save(tmp_path / "saved")
+    loaded = CoveringTable.load(tmp_path / "saved")
+    assert list(in_portions(loaded, ["a"], 1)) == list(in_portions(engine, ["a"], 1))
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.5, True])
+def test_a_limit_is_a_whole_number_from_1(limit: Any) -> None:
+    with pytest.raises(InputError, match="limit is"):
+        table(a=(0, 1)).unsubscribe(["a"], limit=limit)
+
+
+@every_variant
+def test_portions_are_bounded_uncover_nothing_and_end_like_one_call(variant: dict[str, Any]) -> None:
+    @settings(max_examples=40)
+    @given(workloads(), st.data())
+    def law(workload: Workload, data: st.DataObject) -> None:
+        engine, model = CoveringTable(**workload.settings, **variant), Naive(**workload.settings)
+        for call, given_rows in workload.steps:
+            getattr(engine, call)(given_rows)
+            model.call(call, given_rows)
+        names = list(model.boxes)
+        if not names:
+            return
+        ids = data.draw(st.lists(st.sampled_from(names), unique=True, min_size=1))
+        limit = data.draw(st.integers(1, 3))
+        known = set(engine.forwarded())
+        for answer in in_portions(engine, ids, limit):
+            fresh = {name for name, action, _ in answer if action == "forward"}
+            assert len(fresh) <= limit
+            known = (known | fresh) - {name for name, action, _ in answer if action != "forward"}
+            assert known == set(engine.forwarded())
+            gone = {name for name, action, _ in answer if action != "forward"}
+            for name in gone:
+                del model.boxes[name]
+            for mine, box in model.boxes.items():
+                assert any(contains(model.boxes[name], box) for name in known), mine
+        model.known -= set(ids)
+        model.forward_exposed()
+        assert engine.forwarded() == model.forwarded()
+
+    law()
+
+
+# covers, up to k
+
+
+@every_variant
+def test_covers_names_up_to_k_distinct_ones(variant: dict[str, Any]) -> None:
+    @settings(max_examples=40)
+    @given(workloads(), st.data(), st.integers(1, 4))
+    def law(workload: Workload, data: st.DataObject, k: int) -> None:
+        engine, model = CoveringTable(**workload.settings, **variant), Naive(**workload.settings)
+        for call, given_rows in workload.steps:
+            getattr(engine, call)(given_rows)
+            model.call(call, given_rows)
+        boxes = {"id": [7, 8], **_some_boxes(data, workload.settings["over"])}
+        answer = engine.covers(boxes, k=k).to_pylist()
+        for label, around in zip([7, 8], model.covers(records(boxes)), strict=True):
+            named = [row["covered_by"] for row in answer if row["id"] == label]
+            if around:
+                assert len(named) == len(set(named)) == min(k, len(around))
+                assert set(named) <= set(around)
+            else:
+                assert named == [None]
+
+    law()
+
+
+def test_covers_refuses_a_bad_k() -> None:
+    with pytest.raises(InputError, match="k is 0"):
+        table(a=(0, 9)).covers({"id": [1]}, k=0)
 
 
 def test_len_counts_live_subscriptions_and_there_are_no_results() -> None:
@@ -429,13 +564,9 @@ def test_a_loaded_table_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "text"),
+    ("configuration", "text"),
     [
-        ({"index": "kdtree"}, 'index="kdtree" is not available yet'),
-        ({"index": "zcurve"}, 'index="zcurve" is not available yet'),
         ({"index": "rtree"}, 'unknown value "rtree"'),
-        ({"graph": 2}, "graph=2 is not available yet"),
-        ({"graph": "full"}, "graph='full' is not available yet"),
         ({"graph": "poset"}, "graph='poset' is not available yet"),
         ({"graph": "whole"}, "graph is 'whole'"),
         ({"graph": 0}, "graph is 0"),
@@ -448,9 +579,9 @@ def test_a_loaded_table_goes_on(tmp_path: Path) -> None:
         ({"extra": "allow"}, 'unknown value "allow"'),
     ],
 )
-def test_settings_are_checked_at_once(settings: dict[str, Any], text: str) -> None:
+def test_settings_are_checked_at_once(configuration: dict[str, Any], text: str) -> None:
     with pytest.raises(SettingError, match=text):
-        CoveringTable(**{"over": ["x"], **settings})
+        CoveringTable(**{"over": ["x"], **configuration})
 
 
 @pytest.mark.parametrize(

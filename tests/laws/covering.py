@@ -101,6 +101,19 @@ def events(draw: st.DrawFn, over: list[str], event_of: Any, *, nullable: bool) -
     return rows
 
 
+def plain(engine: Engine, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows with only whether something covers: any live one that does may be named, and nothing else."""
+    assert isinstance(engine, CoveringTable)
+    for row in rows:
+        if row.get("covered_by") is not None:
+            assert row["covered_by"] != row["subscription"]
+            assert engine.explain(row["subscription"], row["covered_by"])["contained"], row
+    return [
+        {name: value is None if name == "covered_by" else value for name, value in row.items()}
+        for row in rows
+    ]
+
+
 def churn(engine: Engine, round_: int) -> None:
     """A round that ends with as much alive as it began with."""
     assert isinstance(engine, CoveringTable)

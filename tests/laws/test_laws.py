@@ -49,7 +49,8 @@ def test_answers_and_results_follow_the_model(subject: Subject) -> None:
     @given(family.workloads())
     def law(workload: contract.Workload) -> None:
         model = _model(subject, workload.settings)
-        contract.follow(subject.make, model, workload, tolerance=family.SCORE_TOLERANCE)
+        plain = getattr(family, "plain", None)
+        contract.follow(subject.make, model, workload, tolerance=family.SCORE_TOLERANCE, plain=plain)
 
     law()
 

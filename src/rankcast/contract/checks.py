@@ -12,13 +12,18 @@ import pyarrow as pa
 from rankcast import deltas
 from rankcast.contract.comparing import results_of, rows_of, same_parts, same_rows, same_state
 from rankcast.contract.spoilers import Spoiler
-from rankcast.contract.subjects import Make, Model, Workload
+from rankcast.contract.subjects import Make, Model, Plain, Workload
 from rankcast.engines.base import Engine
 from rankcast.errors import InputError
 
 
-def follow(make: Make, model: Model, workload: Workload, *, tolerance: float = 0.0) -> None:
-    """Run engine and model side by side and compare answers and results after every step."""
+def follow(
+    make: Make, model: Model, workload: Workload, *, tolerance: float = 0.0, plain: Plain | None = None
+) -> None:
+    """Run engine and model side by side and compare answers and results after every step.
+
+    Where several answers are right, `plain` checks the rows of one against the engine and makes all alike.
+    """
     engine = make(workload.settings)
     for place, (call, rows) in enumerate(workload.steps):
         where = f"step {place}, {call}({rows})"
@@ -26,7 +31,10 @@ def follow(make: Make, model: Model, workload: Workload, *, tolerance: float = 0
         before = engine.results() if hasattr(engine, "results") else None
         answer = getattr(engine, call)(rows)
         assert rows == given, f"{where} modified its input"
-        same_rows(rows_of(answer), model.call(call, rows), f"answer of {where}", tolerance)
+        found, expected = rows_of(answer), model.call(call, rows)
+        if plain is not None and found is not None and expected is not None:
+            found, expected = plain(engine, found), plain(engine, expected)
+        same_rows(found, expected, f"answer of {where}", tolerance)
         same_rows(results_of(engine), model.results(), f"results after {where}", tolerance)
         if before is not None and answer is not None:
             _replays(engine, before, answer, where)

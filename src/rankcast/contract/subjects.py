@@ -20,6 +20,7 @@ ENGINES = {
 
 Step = tuple[str, Any]
 Make = Callable[[dict[str, Any]], Engine]
+Plain = Callable[[Engine, list[dict[str, Any]]], list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)

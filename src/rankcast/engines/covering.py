@@ -9,17 +9,21 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast import boxes, settings, tables
-from rankcast.boxes import Boxes
-from rankcast.columns import Rows, arrow
+from rankcast.columns import Ids, Rows, arrow
 from rankcast.engines.answering import AnsweringEngine
-from rankcast.engines.base import ID
+from rankcast.engines.base import ID, Part
 from rankcast.engines.brute_force import covering
-from rankcast.errors import SettingError
-from rankcast.indexes.slots import Slots, select
+from rankcast.errors import InputError, SettingError
+from rankcast.indexes.departures import Departure
+from rankcast.indexes.maxima import maximal
+from rankcast.indexes.relation import RelationGraph
+from rankcast.indexes.relation_full import FullRelationGraph
+from rankcast.indexes.slots import Slots, select, show
+from rankcast.kernels.covering_buckets import COVERED, FORWARDED, LEAVING, Box, World
 
-INDEXES = ("scan",)
-LATER = ("kdtree", "zcurve")
-GRAPHS_LATER = ("full", "poset")
+INDEXES = ("kdtree", "zcurve", "scan")
+GRAPHS = ("full", "poset")
+GRAPHS_LATER = ("poset",)
 
 
 class CoveringTable(AnsweringEngine):
@@ -27,13 +31,13 @@ class CoveringTable(AnsweringEngine):
 
     A subscription is a box. It is forwarded unless a live one contains it; then it is covered. One that is
     forwarded stays so when a later one contains it. After every call each live subscription is forwarded or
-    contained in a forwarded one, and `covered_by` is the forwarded one registered first among those that
-    contain it.
+    contained in a forwarded one.
 
     Args:
         over: the attributes.
-        graph: how many relations to covering subscriptions are kept for each.
-        index: how a covering subscription is found.
+        graph: how many covering subscriptions are remembered for each covered one (G_k); "full" (G*): all;
+            "poset": those with none between. What is forwarded is the same for all.
+        index: how a covering subscription is found: "kdtree", "zcurve" or "scan", which remembers nothing.
         extra: "forbid" or "ignore" columns that are not known.
         tuning: none yet.
 
@@ -46,26 +50,53 @@ class CoveringTable(AnsweringEngine):
     [{'subscription': 'a', 'action': 'withdraw'}, {'subscription': 'b', 'action': 'forward'}]
     """
 
-    variants = tuple({"index": index} for index in INDEXES)
-    counters = ("queries_subscribe", "queries_unsubscribe", "nodes_visited", "point_comparisons")
+    variants = tuple(
+        {"index": index, "graph": graph}
+        for index, graph in [
+            ("kdtree", 1),
+            ("kdtree", 2),
+            ("kdtree", "full"),
+            ("zcurve", 1),
+            ("zcurve", 3),
+            ("scan", 1),
+        ]
+    )
+    counters = (
+        "queries_subscribe",
+        "queries_unsubscribe",
+        "nodes_visited",
+        "nodes_visited_subscribe",
+        "nodes_visited_unsubscribe",
+        "point_comparisons",
+        "point_comparisons_subscribe",
+        "point_comparisons_unsubscribe",
+        "freed",
+        "freed_most",
+    )
 
     def __init__(
         self,
         *,
         over: str | Sequence[str],
         graph: int | str = 1,
-        index: str = "scan",
+        index: str = "kdtree",
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
+        kind, relations = _known_graph(graph), settings.one_of("index", index, INDEXES)
+        names = settings.attributes("over", over)
         super().__init__(
-            {"graph": _known_graph(graph), "index": settings.one_of("index", index, INDEXES, later=LATER)},
-            {"forwarded": np.bool_},
-            over=settings.attributes("over", over),
+            {"graph": kind, "index": relations},
+            {"standing": np.int8},
+            over=names,
             ordered=False,
             extra=extra,
             tuning=tuning,
         )
+        self._relations: Any = _relations(relations, kind, len(names))
+
+    def _parts(self) -> dict[str, Part]:
+        return {**super()._parts(), "relation": self._relations}
 
     # The calls
 
@@ -77,14 +108,12 @@ class CoveringTable(AnsweringEngine):
         batch = self._read(rows, [ID, *boxes.columns(self._over)], "subscriptions")
         self._slots.require_new(batch.ids, where="subscriptions")
         given = self._read_boxes(batch)
-        held = self._known()
-        found, comparisons = covering.take_in_turn(given, self._boxes(held))
         fresh = self._slots.add(batch.ids)
-        self._write(fresh, {**given._asdict(), "forwarded": found < 0})
-        covered_by = np.where(found < 0, -1, np.concatenate([held, fresh])[found])
+        self._write(fresh, given._asdict())
+        covered_by = self._relations.subscribe(self._world(), fresh)
         self._count["queries_subscribe"] += batch.size
-        self._count["point_comparisons"] += comparisons
-        return self._answer(fresh, np.where(found < 0, "forward", "covered"), covered_by)
+        self._tally("subscribe")
+        return self._answer(fresh, np.where(covered_by < 0, "forward", "covered"), covered_by)
 
     def amend(self, rows: Any) -> pa.Table:
         """Change boxes in place; the columns of `subscribe`, net over the batch.
@@ -95,39 +124,63 @@ class CoveringTable(AnsweringEngine):
         """
         batch = self._read(rows, [ID, *boxes.columns(self._over)], "subscriptions")
         amended = self._slots.require(batch.ids, where="subscriptions")
+        self._refuse_leaving(batch.ids, amended)
         old, new = self._boxes(amended), self._read_boxes(batch, amended)
-        forwarded = self._slots["forwarded"]
-        was = forwarded[amended]
-        moved = ((old.lo != new.lo) | (old.hi != new.hi)).any(axis=1)
-        self._write(amended, new._asdict())
-        forwarded[amended[moved]] = False
-        exposed = self._forward_exposed(old.at(moved & was), amended[moved])
-        self._count["queries_subscribe"] += int(moved.sum())
-        others = exposed[~np.isin(exposed, amended)]
-        now = forwarded[amended]
+        standing = self._slots["standing"]
+        was = standing[amended] == FORWARDED
+        moved = amended[((old.lo != new.lo) | (old.hi != new.hi)).any(axis=1)]
+        told = self._relations.amend(self._world(), moved, lambda: self._write(amended, new._asdict()))
+        self._count["queries_subscribe"] += moved.size
+        self._free(told.freed)
+        self._tally("subscribe")
+        now = standing[amended] == FORWARDED
+        others = told.forwarded[~np.isin(told.forwarded, amended)]
         action = np.where(now, "forward", np.where(was, "withdraw", "covered"))
-        covered_by = np.full(batch.size, -1, np.int32)
-        covered_by[~now] = self._first_known(new.at(~now))
         return self._answer(
             np.concatenate([amended, others]),
             np.concatenate([action, np.full(others.size, "forward")]),
-            np.concatenate([covered_by, np.full(others.size, -1, np.int32)]),
+            np.concatenate([self._relations.coverers(self._world(), amended), np.full(others.size, -1)]),
         )
 
-    def unsubscribe(self, ids: Any) -> pa.Table:
+    def unsubscribe(self, ids: Any, *, limit: int | None = None) -> pa.Table:
         """Remove subscriptions; the columns of `subscribe`, net over the batch.
 
         First the given ids: `withdraw` for a forwarded one, `drop` for a covered one. Then `forward` for each
         that is no longer covered, as registered.
+
+        One that covers very many may free all of them at once. With `limit` a call looks at no more than so
+        many covered ones, so that it is short and its answer has at most `limit` rows `forward`. An id whose
+        covered ones have not all been looked at has no row yet: it is still live, known to neighbours and
+        matched by `publish`; it only takes no new ones under its cover. Call again with the ids that have had
+        no row, until all have: the withdrawal is told with the last portion, so nothing is uncovered at any
+        time. An id on its way out cannot be amended; without `limit` the next call ends it at once.
+
+        >>> table = CoveringTable(over=["x"])
+        >>> _ = table.subscribe({"id": [1, 2, 3], "x_lo": [0, 1, 4], "x_hi": [9, 2, 5]})
+        >>> table.unsubscribe([1], limit=1).select(["subscription", "action"]).to_pylist()
+        [{'subscription': 2, 'action': 'forward'}]
+        >>> table.unsubscribe([1], limit=1).select(["subscription", "action"]).to_pylist()
+        [{'subscription': 1, 'action': 'withdraw'}, {'subscription': 3, 'action': 'forward'}]
         """
-        gone = self._slots.require(tables.read_ids(ids, where="ids"), where="ids")
-        was = self._slots["forwarded"][gone]
+        if limit is not None:
+            settings.whole("limit", limit)
+        rows = self._slots.require(tables.read_ids(ids, where="ids"), where="ids")
+        was = self._slots["standing"][rows]
+        if limit is None:
+            told = self._relations.unsubscribe(self._world(), rows)
+            self._free(told.freed)
+        else:
+            told = self._release(rows, limit)
+        gone = told.gone
+        left = was[np.isin(rows, gone)]
+        self._tally("unsubscribe")
         self._slots.release(gone)
-        exposed = self._forward_exposed(self._boxes(gone[was]), gone[:0])
         return self._answer(
-            np.concatenate([gone, exposed]),
-            np.concatenate([np.where(was, "withdraw", "drop"), np.full(exposed.size, "forward")]),
-            np.full(gone.size + exposed.size, -1, np.int32),
+            np.concatenate([gone, told.forwarded]),
+            np.concatenate(
+                [np.where(left == COVERED, "drop", "withdraw"), np.full(told.forwarded.size, "forward")]
+            ),
+            np.full(gone.size + told.forwarded.size, -1, np.int32),
         )
 
     def publish(self, events: Any) -> pa.Table:
@@ -136,30 +189,31 @@ class CoveringTable(AnsweringEngine):
         In the order of events, then of registration.
         """
         ids, points = self._read_events(events, nullable=False)
-        known = self._known()
-        held = self._boxes(known)
-        found = [boxes.contains(held, point) for point in points]
-        places = np.repeat(np.arange(len(found)), [len(each) for each in found])
-        reached = known[np.concatenate([known[:0], *found])]
-        self._count["candidates"] += len(found) * known.size
+        reached, ends = self._relations.stab(self._world(), Box(points, points))
+        places = np.repeat(np.arange(ends.size), np.diff(ends, prepend=0))
+        self._count["candidates"] += self._tally(None)
         self._count["deltas"] += reached.size
         return pa.table({"event": self._events_at(ids, places), "subscription": self._slots.take(reached)})
 
-    def covers(self, rows: Any) -> pa.Table:
-        """For each given box one live subscription that contains it, or null: `id, covered_by`.
+    def covers(self, rows: Any, *, k: int = 1) -> pa.Table:
+        """For each given box up to k live subscriptions that contain it, a row each: `id, covered_by`.
 
-        The ids are labels of the caller: they may repeat and may be those of live subscriptions.
+        A box that lies in none has one row with null. The ids are labels of the caller: they may repeat and
+        may be those of live subscriptions.
         """
         batch = self._read(rows, [ID, *boxes.columns(self._over)], "boxes")
         given = boxes.read(batch, self._over, where="boxes")
-        found = self._first_known(given)
-        self._count["point_comparisons"] += batch.size * self._known().size
-        labels = arrow(select(batch.ids, np.arange(batch.size)))
-        return pa.table({"id": labels, "covered_by": self._names(found)})
+        found = self._relations.covers(self._world(), Box(*given), settings.whole("k", k))
+        self._tally(None)
+        told = found >= 0
+        told[:, 0] = True
+        labels = arrow(select(batch.ids, np.nonzero(told)[0]))
+        return pa.table({"id": labels, "covered_by": self._names(found[told])})
 
     def forwarded(self) -> list[Any]:
         """The ids that neighbours must know, as registered."""
-        known: list[Any] = self._slots.take(self._known()).to_pylist()
+        live = self._slots.live()
+        known: list[Any] = self._slots.take(live[self._slots["standing"][live] >= FORWARDED]).to_pylist()
         return known
 
     def explain(self, subscription: Any, other: Any) -> dict[str, Any]:
@@ -168,8 +222,8 @@ class CoveringTable(AnsweringEngine):
         its = self._find_one(self._slots, other, "other")
         inner, outer = self._boxes(mine), self._boxes(its)
         outside = np.flatnonzero((inner.lo < outer.lo) | (inner.hi > outer.hi))
-        forwarded = bool(self._slots["forwarded"][mine])
-        covered_by = None if forwarded else self._names(self._first_known(self._boxes([mine])))[0].as_py()
+        forwarded = bool(self._slots["standing"][mine] >= FORWARDED)
+        above = self._relations.coverers(self._world(), np.array([mine], np.int32))
         if outside.size:
             reason = f"{self._over[outside[0]]} is not contained: " + " in ".join(
                 f"[{box.lo[outside[0]]:g}, {box.hi[outside[0]]:g}]" for box in (inner, outer)
@@ -184,40 +238,58 @@ class CoveringTable(AnsweringEngine):
             "contained": not outside.size,
             "outside": [self._over[place] for place in outside],
             "forwarded": forwarded,
-            "covered_by": covered_by,
+            "covered_by": self._names(above)[0].as_py(),
             "reason": reason,
         }
 
     # Helpers
 
-    def _known(self) -> Rows:
-        """The forwarded rows, as registered."""
-        live = self._slots.live()
-        known: Rows = live[self._slots["forwarded"][live]]
-        return known
+    def _world(self) -> World:
+        """What the relations know of each row."""
+        slots = self._slots
+        return World(slots["lo"], slots["hi"], slots["standing"], slots["sequence"])
 
-    def _first_known(self, given: Boxes) -> Rows:
-        """For each box the forwarded row registered first among those that contain it, or -1."""
-        known = self._known()
-        found = covering.first_containing(given, self._boxes(known))
-        return np.where(found < 0, -1, known[found]) if known.size else found
+    def _release(self, rows: Rows, limit: int) -> Departure:
+        """Remove rows in turn as long as the limit lasts; the last one may be only on its way out."""
+        gone, forwarded, left = [rows[:0]], [rows[:0]], limit
+        for row in rows:
+            told = self._relations.release(self._world(), int(row), left)
+            self._free(told.freed)
+            gone.append(told.gone)
+            forwarded.append(told.forwarded)
+            left -= told.freed
+            if not told.gone.size or left <= 0:
+                break
+        freed = np.concatenate(forwarded)
+        freed = freed[np.argsort(self._slots["sequence"][freed])]
+        return Departure(np.concatenate(gone), freed, limit - left)
 
-    def _forward_exposed(self, lost: Boxes, moved: Rows) -> Rows:
-        """Forward what nothing covers: rows that moved, and covered ones that lay in a lost box.
+    def _free(self, freed: int) -> None:
+        """Count covered ones that had to look for another cover."""
+        self._count["queries_unsubscribe"] += freed
+        self._count["freed"] += freed
+        self._count["freed_most"] = max(self._count["freed_most"], freed)
 
-        `lost` are boxes that were forwarded and are gone; a covered one that lay in none of them lies in a
-        forwarded one that is still there. Returns the rows that are forwarded now, as registered.
-        """
-        live = self._slots.live()
-        forwarded = self._slots["forwarded"]
-        known, covered = live[forwarded[live]], live[~forwarded[live]]
-        has_moved = np.isin(covered, moved)
-        open_: Rows = covered[has_moved | covering.within_any(self._boxes(covered), lost)]
-        places, comparisons = covering.maximal(self._boxes(open_), self._boxes(known))
-        forwarded[open_[places]] = True
-        self._count["queries_unsubscribe"] += open_.size - int(has_moved.sum())
-        self._count["point_comparisons"] += comparisons
-        return open_[places]
+    def _tally(self, call: str | None) -> int:
+        """Count what the relations have searched, also for a call; returns the boxes compared."""
+        nodes, comparisons = self._relations.tally()
+        for name, value in (("nodes_visited", nodes), ("point_comparisons", comparisons)):
+            self._count[name] += value
+            if call is not None:
+                self._count[f"{name}_{call}"] += value
+        return int(comparisons)
+
+    def _refuse_leaving(self, ids: Ids, rows: Rows) -> None:
+        leaving = self._slots["standing"][rows] == LEAVING
+        if leaving.any():
+            row = int(np.argmax(leaving))
+            raise InputError(
+                f"is {show(ids, row)}, which is on its way out",
+                where="subscriptions",
+                column="id",
+                row=row,
+                expected="one that stays",
+            )
 
     def _names(self, rows: Rows) -> pa.Array:
         """The ids of rows, null for -1."""
@@ -243,7 +315,7 @@ def maxima(rows: Any, *, over: str | Sequence[str]) -> pa.Table:
     """The boxes that no other box contains, as a table with the column `id`, in the order given.
 
     `rows` has `id` and, for each attribute of `over`, `<attribute>_lo` and `<attribute>_hi` (null or absent:
-    unbounded). Of equal boxes the first stays. Cost: O(n log n + n m d) for n boxes of which m stay.
+    unbounded). Of equal boxes the first stays. Cost: a sort, and for each box a search among those that stay.
 
     >>> maxima({"id": [1, 2, 3], "x_lo": [0, 1, 4], "x_hi": [3, 2, 5]}, over="x")["id"].to_pylist()
     [1, 3]
@@ -252,16 +324,24 @@ def maxima(rows: Any, *, over: str | Sequence[str]) -> pa.Table:
     batch = tables.read(rows, [ID, *boxes.columns(names)], where="boxes")
     Slots.refuse_duplicates(batch.ids, where="boxes")
     given = boxes.read(batch, names, where="boxes")
-    places, _ = covering.maximal(given, given.at(slice(0)))
-    return pa.table({"id": arrow(select(batch.ids, places))})
+    return pa.table({"id": arrow(select(batch.ids, maximal(given)))})
 
 
-def _known_graph(graph: object) -> int:
-    """The setting `graph`; only the relation graph with one relation each is there."""
-    if graph in GRAPHS_LATER or (not isinstance(graph, str) and settings.whole("graph", graph) > 1):
-        raise SettingError(f"graph={graph!r} is not available yet", expected="1")
+def _relations(index: str, graph: int | str, attributes: int) -> Any:
+    """What keeps the relations, as the settings say."""
+    if index == "scan":
+        return covering.Scan()
+    if graph == "full":
+        return FullRelationGraph(index, attributes)
+    return RelationGraph(index, attributes, int(graph))
+
+
+def _known_graph(graph: object) -> int | str:
+    """The setting `graph`: a whole number or a word."""
+    if graph in GRAPHS_LATER:
+        raise SettingError(f"graph={graph!r} is not available yet", expected="a whole number")
+    if graph in GRAPHS:
+        return str(graph)
     if isinstance(graph, str):
-        raise SettingError(
-            f"graph is {graph!r}", expected=f"a whole number or one of: {', '.join(GRAPHS_LATER)}"
-        )
-    return 1
+        raise SettingError(f"graph is {graph!r}", expected=f"a whole number or one of: {', '.join(GRAPHS)}")
+    return settings.whole("graph", graph)

@@ -7,10 +7,130 @@ contains it, so taking boxes in that order one at a time gives the same as looki
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import NDArray
 
 from rankcast.boxes import Boxes
 from rankcast.columns import Bools, Floats, Rows
+from rankcast.indexes.departures import NOBODY, Departure
+from rankcast.kernels.covering_buckets import COVERED, FORWARDED, GONE, LEAVING, Box, World
+
+
+class Scan:
+    """Relations by brute force: nothing is remembered, every forwarded box is looked at."""
+
+    def __init__(self) -> None:
+        self._comparisons = 0
+
+    def subscribe(self, world: World, rows: Rows) -> Rows:
+        """Register rows one after the other; returns for each one that covers it, or -1."""
+        known = standing_at(world, FORWARDED)
+        found, comparisons = take_in_turn(boxes_of(world, rows), boxes_of(world, known))
+        self._comparisons += comparisons
+        world.standing[rows] = np.where(found < 0, FORWARDED, COVERED)
+        return np.where(found < 0, -1, np.concatenate([known, rows, rows[:0]])[found]).astype(np.int32)
+
+    def unsubscribe(self, world: World, rows: Rows) -> Departure:
+        """Remove rows, net: whoever is left without a cover is forwarded."""
+        lost = rows[world.standing[rows] != COVERED]
+        world.standing[rows] = GONE
+        exposed, freed = self._exposed(world, boxes_of(world, lost), NOBODY)
+        world.standing[exposed] = FORWARDED
+        return Departure(rows, exposed, freed)
+
+    def release(self, world: World, row: int, limit: int) -> Departure:
+        """Go on removing one row, forwarding no more than `limit` of those it covers."""
+        rows = np.array([row], np.int32)
+        if world.standing[row] == COVERED:
+            return self.unsubscribe(world, rows)
+        world.standing[row] = LEAVING
+        exposed, freed = self._exposed(world, boxes_of(world, rows), NOBODY)
+        world.standing[exposed[:limit]] = FORWARDED
+        if exposed.size > limit:
+            return Departure(NOBODY, exposed[:limit], freed)
+        world.standing[row] = GONE
+        return Departure(rows, exposed, freed)
+
+    def amend(self, world: World, rows: Rows, write: Callable[[], None]) -> Departure:
+        """Give rows other boxes, which `write` writes, net."""
+        lost = boxes_of(world, rows[world.standing[rows] == FORWARDED])
+        write()
+        world.standing[rows] = COVERED
+        exposed, freed = self._exposed(world, lost, rows)
+        world.standing[exposed] = FORWARDED
+        return Departure(NOBODY, exposed, freed)
+
+    def coverers(self, world: World, rows: Rows) -> Rows:
+        """For each row the forwarded one registered first that contains it, -1 for a forwarded one."""
+        covered = world.standing[rows] == COVERED
+        found = np.full(rows.size, -1, np.int32)
+        known = np.concatenate([standing_at(world, FORWARDED), standing_at(world, LEAVING)])
+        places = first_containing(boxes_of(world, rows[covered]), boxes_of(world, known))
+        found[covered] = known[places] if known.size else places
+        return found
+
+    def covers(self, world: World, boxes: Box, k: int) -> Rows:
+        """For each box up to k live rows that contain it, forwarded ones first, filled up with -1."""
+        live = np.concatenate([standing_at(world, each) for each in (FORWARDED, LEAVING, COVERED)])
+        held = boxes_of(world, live)
+        found = np.full((boxes.lo.shape[0], k), -1, np.int32)
+        for place, (low, high) in enumerate(zip(boxes.lo, boxes.hi, strict=True)):
+            inside = live[((held.lo <= low) & (high <= held.hi)).all(axis=1)][:k]
+            found[place, : inside.size] = inside
+        self._comparisons += live.size * boxes.lo.shape[0]
+        return found
+
+    def stab(self, world: World, boxes: Box) -> tuple[Rows, NDArray[np.int64]]:
+        """Rows that neighbours know and that contain each box, as registered, and where each list ends."""
+        known = np.concatenate([standing_at(world, FORWARDED), standing_at(world, LEAVING)])
+        known = known[np.argsort(world.sequence[known])]
+        held = boxes_of(world, known)
+        found = [
+            known[((held.lo <= low) & (high <= held.hi)).all(axis=1)]
+            for low, high in zip(boxes.lo, boxes.hi, strict=True)
+        ]
+        self._comparisons += known.size * boxes.lo.shape[0]
+        return np.concatenate([NOBODY, *found]), np.cumsum([each.size for each in found], dtype=np.int64)
+
+    def tally(self) -> tuple[int, int]:
+        """No node is visited; boxes compared since the last call."""
+        comparisons, self._comparisons = self._comparisons, 0
+        return 0, comparisons
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Nothing: all there is to know is in the standing of rows."""
+        return {}, {}
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over nothing."""
+        return self
+
+    def _exposed(self, world: World, lost: Boxes, moved: Rows) -> tuple[Rows, int]:
+        """Covered rows that nothing covers: of those that moved, and those that lay in a lost box.
+
+        `lost` are boxes that were forwarded; a covered one that lay in none of them lies in a forwarded one
+        that is still there. Also returns how many lay in lost boxes.
+        """
+        known, covered = standing_at(world, FORWARDED), standing_at(world, COVERED)
+        has_moved = np.isin(covered, moved)
+        open_ = covered[has_moved | within_any(boxes_of(world, covered), lost)]
+        places, comparisons = maximal(boxes_of(world, open_), boxes_of(world, known))
+        self._comparisons += comparisons
+        return open_[places], open_.size - int(has_moved.sum())
+
+
+def standing_at(world: World, standing: int) -> Rows:
+    """The rows of one standing, as registered."""
+    rows = np.flatnonzero(world.standing == standing).astype(np.int32)
+    return rows[np.argsort(world.sequence[rows], kind="stable")]
+
+
+def boxes_of(world: World, rows: Rows) -> Boxes:
+    """The boxes of rows."""
+    return Boxes(world.lo[rows], world.hi[rows])
 
 
 def first_containing(inner: Boxes, outer: Boxes) -> Rows:

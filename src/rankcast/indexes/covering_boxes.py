@@ -1,0 +1,170 @@
+"""Boxes by what contains them: a k-d tree or a Z-curve over packed points, as an object that grows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.columns import Rows
+from rankcast.errors import SnapshotError
+from rankcast.indexes.objects import grown
+from rankcast.kernels import covering_index, covering_kdtree, covering_zcurve
+from rankcast.kernels.covering_buckets import (
+    BUCKET,
+    BUCKETS,
+    COMPARISONS,
+    DUE,
+    KDTREE,
+    KIND,
+    LEAF,
+    META,
+    NODES_VISITED,
+    POINTS,
+    SIZE,
+    ZCURVE,
+    Index,
+    World,
+    close_corner,
+)
+from rankcast.kernels.covering_codes import LEVELS, encode, words_for
+from rankcast.kernels.covering_kdtree import HOLDS, LEFT, PARENT, RIGHT
+
+KINDS = {"kdtree": KDTREE, "zcurve": ZCURVE}
+FIELDS = {KDTREE: covering_kdtree.FIELDS, ZCURVE: covering_zcurve.FIELDS}
+SPARE = 4
+
+
+class BoxIndex:
+    """Rows with boxes, found by a box that they contain.
+
+    - Changing and asking: the kernels of `rankcast.kernels.covering_index`, over `index`; before an insert
+      the index must be `ready`.
+    - Keeping: `state`, `restore`, `check`.
+
+    Memory: 4 bytes a row, and 8 bytes for each four attributes and 4 bytes a slot, 64 slots a bucket, buckets
+    about two thirds full.
+    """
+
+    def __init__(self, kind: str, attributes: int) -> None:
+        self._kind, self._attributes = KINDS[kind], attributes
+        self.index = self._empty(SPARE, 0)
+        covering_index.clear(self.index)
+
+    def __len__(self) -> int:
+        return int(self.index.meta[POINTS])
+
+    def reserve(self, rows: int) -> None:
+        """Make room for row numbers below `rows`. Amortised O(1) a row."""
+        held = len(self.index.slot_of)
+        if rows > held:
+            self.index = self.index._replace(slot_of=grown(self.index.slot_of, max(rows, held * 9 // 8), -1))
+
+    def ready(self, world: World) -> None:
+        """Make an insert possible: cut the codes anew if that is due, and make room."""
+        index = self.index
+        if index.meta[DUE] <= 0:
+            rows = self.rows()
+            fresh = self._empty(SPARE + 2 * len(rows) // BUCKET, len(index.slot_of))
+            covering_index.clear(fresh)
+            fresh.meta[[NODES_VISITED, COMPARISONS]] = index.meta[[NODES_VISITED, COMPARISONS]]
+            self.index = fresh
+            while not covering_index.recut(self.index, world, rows):
+                self._extend()
+        if covering_index.unready(self.index):
+            self._extend()
+
+    def rows(self) -> Rows:
+        """The rows in the index, ascending."""
+        return np.flatnonzero(self.index.slot_of >= 0).astype(np.int32)
+
+    def tally(self) -> tuple[int, int]:
+        """Nodes visited and points compared since the last call."""
+        meta = self.index.meta
+        nodes, comparisons = int(meta[NODES_VISITED]), int(meta[COMPARISONS])
+        meta[NODES_VISITED] = meta[COMPARISONS] = 0
+        return nodes, comparisons
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The arrays."""
+        return {}, self.index._asdict()
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> BoxIndex:
+        """Take over a state that `state` gave."""
+        for name, each in self.index._asdict().items():
+            given = arrays[name]
+            if given.dtype != each.dtype or given.ndim != each.ndim or given.shape[1:] != each.shape[1:]:
+                raise SnapshotError(f"the array {name} of an index over boxes does not fit")
+        if arrays["meta"].shape != self.index.meta.shape or arrays["meta"][KIND] != self._kind:
+            raise SnapshotError("the index over boxes is of another kind")
+        self.index = Index(**{name: np.array(arrays[name]) for name in Index._fields})
+        return self
+
+    def _extend(self) -> None:
+        old = self.index
+        buckets = old.row.shape[0] + max(SPARE, old.row.shape[0] // 8)
+        wider = self._empty(buckets, 0)
+        for name in ("words", "row", "node", "corner"):
+            getattr(wider, name)[: getattr(old, name).shape[0]] = getattr(old, name)
+        self.index = wider._replace(slot_of=old.slot_of, meta=old.meta, cuts=old.cuts)
+
+    def _empty(self, buckets: int, rows: int) -> Index:
+        """Arrays for so many buckets, with two nodes each."""
+        words = words_for(2 * self._attributes)
+        meta = np.zeros(META, np.int64)
+        meta[KIND], meta[DUE] = self._kind, covering_index.FIRST_CUT
+        return Index(
+            words=np.zeros((buckets, words, BUCKET), np.uint64),
+            row=np.zeros((buckets, BUCKET + 2), np.int32),
+            node=np.zeros((2 * buckets, FIELDS[self._kind]), np.int32),
+            corner=np.zeros((2 * buckets, words), np.uint64),
+            cuts=np.full((2 * self._attributes, LEVELS - 1), np.inf),
+            slot_of=np.full(rows, -1, np.int32),
+            meta=meta,
+        )
+
+    def check(self, world: World) -> None:
+        """Assert the invariants: slots and rows name each other, corners are tight, the curve ascends."""
+        index, rows = self.index, self.rows()
+        assert len(rows) == len(self) == sum(self._check_bucket(b, world) for b in self._live())
+        assert len(self._live()) == index.meta[BUCKETS]
+        if self._kind == KDTREE:
+            self._check_node(0)
+
+    def _live(self) -> list[int]:
+        """The buckets in use."""
+        index = self.index
+        if self._kind == ZCURVE:
+            return [int(bucket) for bucket in index.node[: index.meta[BUCKETS], 0]]
+        stack, found = [0], []
+        while stack:
+            node = stack.pop()
+            if index.node[node, HOLDS] >= 0:
+                found.append(int(index.node[node, HOLDS]))
+            else:
+                stack += index.node[node, [LEFT, RIGHT]].tolist()
+        return found
+
+    def _check_bucket(self, bucket: int, world: World) -> int:
+        index, size = self.index, int(self.index.row[bucket, SIZE])
+        rows = index.row[bucket, :size]
+        assert np.array_equal(index.slot_of[rows], bucket * BUCKET + np.arange(size))
+        assert not index.words[bucket, :, size:].any()
+        key = np.empty(index.words.shape[1], np.uint64)
+        for slot, row in enumerate(rows):
+            encode(index.cuts, world.lo, world.hi, row, key)
+            assert np.array_equal(key, index.words[bucket, :, slot])
+        node = index.row[bucket, LEAF] if self._kind == KDTREE else 2 * bucket
+        assert not close_corner(index, bucket, node)
+        return size
+
+    def _check_node(self, node: int) -> None:
+        index = self.index
+        if index.node[node, HOLDS] < 0:
+            assert not covering_kdtree.lower_corner(index, node)
+            for child in index.node[node, [LEFT, RIGHT]].tolist():
+                assert index.node[child, PARENT] == node
+                assert index.node[child, HOLDS] < 0 or index.row[index.node[child, HOLDS], SIZE] > 0
+                self._check_node(child)

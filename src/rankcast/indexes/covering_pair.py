@@ -1,0 +1,76 @@
+"""What every relation graph has: an index over forwarded boxes and one over covered boxes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.columns import Rows
+from rankcast.indexes.covering_boxes import BoxIndex
+from rankcast.indexes.departures import NOBODY
+from rankcast.kernels import covering_index
+from rankcast.kernels.covering_buckets import COVERED, FORWARDED, Box, World
+
+
+class IndexPair(ABC):
+    """`front` holds the rows that neighbours know; `back`, if it is used, the covered ones."""
+
+    def __init__(self, kind: str, attributes: int, *, both: bool) -> None:
+        self.front, self.back = BoxIndex(kind, attributes), BoxIndex(kind, attributes)
+        self._both = both
+
+    @abstractmethod
+    def graph(self) -> Any:
+        """The graph as kernels take it."""
+
+    def stab(self, world: World, boxes: Box) -> tuple[Rows, NDArray[np.int64]]:
+        """Rows that neighbours know and that contain each box, as registered, and where each list ends."""
+        rows, ends = covering_index.stab(self.front.index, world, boxes)
+        return rows, ends
+
+    def tally(self) -> tuple[int, int]:
+        """Nodes visited and points compared since the last call."""
+        one, other = self.front.tally(), self.back.tally()
+        return one[0] + other[0], one[1] + other[1]
+
+    def reserve(self, rows: int) -> None:
+        """Make room for row numbers below `rows`."""
+        self.front.reserve(rows)
+        if self._both:
+            self.back.reserve(rows)
+
+    def run(self, kernel: Callable[..., int], world: World, rows: Rows, *told: Rows) -> None:
+        """Run a kernel over rows, making room whenever it stops for that."""
+        done = kernel(self.graph(), world, rows, *told, 0)
+        while done < rows.size:
+            self.front.ready(world)
+            if self._both:
+                self.back.ready(world)
+            done = kernel(self.graph(), world, rows, *told, done)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Both indexes."""
+        arrays: dict[str, NDArray[Any]] = {}
+        for name, index in (("front", self.front), ("back", self.back)):
+            arrays |= {f"{name}.{array}": values for array, values in index.state()[1].items()}
+        return {}, arrays
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a state that `state` gave."""
+        for name, index in (("front", self.front), ("back", self.back)):
+            prefix = f"{name}."
+            mine = {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
+            index.restore(header, mine)
+        return self
+
+    def check(self, world: World) -> None:
+        """Assert that the indexes hold what they should."""
+        self.front.check(world)
+        self.back.check(world)
+        assert np.array_equal(self.front.rows(), np.flatnonzero(world.standing >= FORWARDED))
+        covered = np.flatnonzero(world.standing == COVERED) if self._both else NOBODY
+        assert np.array_equal(self.back.rows(), covered)

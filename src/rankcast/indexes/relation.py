@@ -1,0 +1,130 @@
+"""The relation graph G_k over two indexes of boxes: what is forwarded, what is covered and by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.columns import Rows
+from rankcast.errors import SnapshotError
+from rankcast.indexes.covering_pair import IndexPair
+from rankcast.indexes.departures import NOBODY, Departure
+from rankcast.indexes.objects import grown
+from rankcast.kernels import relation
+from rankcast.kernels.covering_buckets import COVERED, FORWARDED, GONE, LEAVING, Box, World
+from rankcast.kernels.covering_order import containers_first
+from rankcast.kernels.relation import NONE, SOURCE, Graph
+
+
+class RelationGraph(IndexPair):
+    """G_k: each covered row remembers up to k rows that cover it.
+
+    Rows are those of the owner, who passes the `World` of their boxes and standing with every call; the graph
+    sets the standing. Memory: 4 + 12 k bytes a row and the indexes (see `BoxIndex`), over forwarded rows only
+    if k is 1.
+    """
+
+    def __init__(self, kind: str, attributes: int, k: int) -> None:
+        super().__init__(kind, attributes, both=k > 1)
+        self._k = k
+        self._edge = np.full((0, 3), NONE, np.int32)
+        self._first = np.full(0, NONE, np.int32)
+
+    def subscribe(self, world: World, rows: Rows) -> Rows:
+        """Register rows one after the other; returns for each one that covers it, or -1."""
+        self.reserve(int(rows.max(initial=-1)) + 1)
+        covered_by = np.empty(rows.size, np.int32)
+        self.run(relation.subscribe, world, rows, covered_by)
+        return covered_by
+
+    def unsubscribe(self, world: World, rows: Rows) -> Departure:
+        """Remove rows, net: whoever is left without a cover is forwarded."""
+        return self._resettle(world, rows, relation.depart(self.graph(), world, rows))
+
+    def release(self, world: World, row: int, limit: int) -> Departure:
+        """Go on removing one row: look at up to `limit` of those it covers.
+
+        The row is gone with the last of them. Until then neighbours know it, and it covers those it covered.
+        """
+        rows = np.array([row], np.int32)
+        if world.standing[row] == COVERED:
+            return self.unsubscribe(world, rows)
+        if world.standing[row] == FORWARDED:
+            world.standing[row] = LEAVING
+            relation.arrange(self.graph(), world, row)
+        told = self._resettle(world, NOBODY, relation.orphans(self.graph(), rows, limit))
+        if self._first[row] != NONE:
+            return told
+        relation.take_out(self.graph(), world, rows, GONE)
+        return told._replace(gone=rows)
+
+    def amend(self, world: World, rows: Rows, write: Callable[[], None]) -> Departure:
+        """Give rows other boxes, which `write` writes; all of them may find a cover or be forwarded."""
+        relation.take_out(self.graph(), world, rows, COVERED)
+        alone = relation.orphans(self.graph(), rows, self._edge.shape[0])
+        write()
+        if self._k > 1:
+            self.run(relation.keep, world, rows)
+        both = containers_first(world, np.concatenate([alone, rows]))
+        return self._resettle(world, NOBODY, both)._replace(freed=alone.size)
+
+    def coverers(self, world: World, rows: Rows) -> Rows:
+        """For each row one that covers it, -1 for a forwarded one."""
+        found: Rows = relation.coverers(self.graph(), rows)
+        return found
+
+    def covers(self, world: World, boxes: Box, k: int) -> Rows:
+        """For each box up to k live rows that contain it, a line each, filled up with -1."""
+        found = np.full((boxes.lo.shape[0], k), -1, np.int32)
+        relation.containing(self.graph(), world, boxes, found)
+        return found
+
+    def graph(self) -> Graph:
+        """The graph as kernels take it."""
+        return Graph(self.front.index, self.back.index, self._edge, self._first, self._k)
+
+    def reserve(self, rows: int) -> None:
+        """Make room for row numbers below `rows`."""
+        super().reserve(rows)
+        held = self._first.size
+        if rows > held:
+            size = max(rows, held * 9 // 8)
+            self._first = grown(self._first, size, NONE)
+            self._edge = grown(self._edge, self._k * size, NONE)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The edges and both indexes."""
+        header, arrays = super().state()
+        return header, {**arrays, "edge": self._edge, "first": self._first}
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a state that `state` gave."""
+        super().restore(header, arrays)
+        self._first, self._edge = np.array(arrays["first"]), np.array(arrays["edge"])
+        if self._edge.shape != (self._k * self._first.size, 3):
+            raise SnapshotError("the edges of the relation graph do not fit its rows")
+        return self
+
+    def check(self, world: World) -> None:
+        """Assert that every covered row remembers live rows that cover it, and forwarded ones none."""
+        super().check(world)
+        standing = world.standing[: self._first.size]
+        source = self._edge[:, SOURCE].reshape(-1, self._k)[: standing.size]
+        known = source >= 0
+        assert np.array_equal(known.any(axis=1), standing == COVERED)
+        target, place = np.nonzero(known)
+        above = source[target, place]
+        assert (standing[above] != GONE).all()
+        assert (world.lo[above] <= world.lo[target]).all()
+        assert (world.hi[above] >= world.hi[target]).all()
+
+    def _resettle(self, world: World, gone: Rows, alone: Rows) -> Departure:
+        """Let rows that are alone, containers first, find a cover or be forwarded."""
+        if not alone.size:
+            return Departure(gone, NOBODY, 0)
+        self.run(relation.resettle, world, alone)
+        forwarded = alone[world.standing[alone] == FORWARDED]
+        return Departure(gone, forwarded[np.argsort(world.sequence[forwarded])], alone.size)

@@ -1,0 +1,109 @@
+"""The full relation graph G* over two indexes of boxes: every covering relation counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.columns import Rows
+from rankcast.indexes.covering_pair import IndexPair
+from rankcast.indexes.departures import NOBODY, Departure
+from rankcast.indexes.objects import grown
+from rankcast.kernels import relation_full
+from rankcast.kernels.covering_buckets import COVERED, FORWARDED, GONE, LEAVING, Box, World
+from rankcast.kernels.relation_full import FullGraph
+
+NO_ROW = -1
+
+
+class FullRelationGraph(IndexPair):
+    """G*: how many rows cover each covered one. Memory: 4 bytes a row and the indexes (see `BoxIndex`)."""
+
+    def __init__(self, kind: str, attributes: int) -> None:
+        super().__init__(kind, attributes, both=True)
+        self._degree = np.zeros(0, np.int32)
+
+    def subscribe(self, world: World, rows: Rows) -> Rows:
+        """Register rows one after the other; returns for each one that covers it, or -1."""
+        self.reserve(int(rows.max(initial=-1)) + 1)
+        covered_by = np.empty(rows.size, np.int32)
+        self.run(relation_full.subscribe, world, rows, covered_by)
+        return covered_by
+
+    def unsubscribe(self, world: World, rows: Rows) -> Departure:
+        """Remove rows, net: whoever is left without a cover is forwarded."""
+        relation_full.take_out(self.graph(), world, rows, GONE)
+        return self._forward(world, rows, NO_ROW, None)
+
+    def release(self, world: World, row: int, limit: int) -> Departure:
+        """Go on removing one row, forwarding no more than `limit` of those it covers."""
+        rows = np.array([row], np.int32)
+        if world.standing[row] == COVERED:
+            return self.unsubscribe(world, rows)
+        if world.standing[row] == FORWARDED:
+            relation_full.count_in(self.graph(), world, row, -1)
+            world.standing[row] = LEAVING
+        told = self._forward(world, rows, row, limit)
+        if told.gone.size:
+            relation_full.take_out(self.graph(), world, rows, GONE)
+        return told
+
+    def amend(self, world: World, rows: Rows, write: Callable[[], None]) -> Departure:
+        """Give rows other boxes, which `write` writes, net."""
+        relation_full.take_out(self.graph(), world, rows, COVERED)
+        self._degree[rows] = 1  # not free while they have no box
+        write()
+        self.run(relation_full.enter, world, rows)
+        relation_full.recount(self.graph(), world, rows)
+        return self._forward(world, NOBODY, NO_ROW, None)
+
+    def coverers(self, world: World, rows: Rows) -> Rows:
+        """For each row one that covers it, -1 for a forwarded one."""
+        found: Rows = relation_full.coverers(self.graph(), world, rows)
+        return found
+
+    def covers(self, world: World, boxes: Box, k: int) -> Rows:
+        """For each box up to k live rows that contain it, a line each, filled up with -1."""
+        found = np.full((boxes.lo.shape[0], k), -1, np.int32)
+        relation_full.containing(self.graph(), world, boxes, found)
+        return found
+
+    def graph(self) -> FullGraph:
+        """The graph as kernels take it."""
+        return FullGraph(self.front.index, self.back.index, self._degree)
+
+    def reserve(self, rows: int) -> None:
+        """Make room for row numbers below `rows`."""
+        super().reserve(rows)
+        if rows > self._degree.size:
+            self._degree = grown(self._degree, max(rows, self._degree.size * 9 // 8), 0)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The degrees and both indexes."""
+        header, arrays = super().state()
+        return header, {**arrays, "degree": self._degree}
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a state that `state` gave."""
+        super().restore(header, arrays)
+        self._degree = np.array(arrays["degree"])
+        return self
+
+    def check(self, world: World) -> None:
+        """Assert that the degree of every covered row is the number of rows that cover it."""
+        super().check(world)
+        covered = np.flatnonzero(world.standing == COVERED).astype(np.int32)
+        fresh = np.zeros_like(self._degree)
+        relation_full.recount(self.graph()._replace(degree=fresh), world, covered)
+        assert np.array_equal(self._degree[covered], fresh[covered])
+
+    def _forward(self, world: World, gone: Rows, row: int, limit: int | None) -> Departure:
+        """Forward free rows, no more than the limit; nobody is gone before the last of them."""
+        free = relation_full.free_rows(self.graph(), world, row)
+        free = free[np.argsort(world.sequence[free])]
+        told = free[:limit]
+        self.run(relation_full.forward, world, told)
+        return Departure(gone if told.size == free.size else NOBODY, told, told.size)

@@ -1,0 +1,215 @@
+"""Buckets of packed points, the ground that the k-d tree and the Z-curve share.
+
+Bucket b holds size[b] points, word by word side by side, so that one word of all its points is one stretch of
+memory; `row[b]` says whose points they are, `slot_of[row]` where a row's point stands. Behind the last point
+the words are 0. Which bucket a point belongs to is the business of the index: `covering_kdtree` or
+`covering_zcurve`, told apart by meta[KIND].
+
+A box is found by filter and verify: the packed codes pass few points, and those are compared by their exact
+ends, which stand by row in `World`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels.covering_codes import HIGH, Words, larger
+from rankcast.kernels.options import EXACT
+
+BUCKET = 64
+KDTREE, ZCURVE = range(2)
+META = 10
+KIND, POINTS, NODE_USED, NODE_FREE, BUCKET_USED, BUCKET_FREE, BUCKETS, DUE, NODES_VISITED, COMPARISONS = (
+    range(META)
+)
+SIZE, LEAF = BUCKET, BUCKET + 1
+GONE, COVERED, FORWARDED, LEAVING = range(4)
+NOBODY = -1
+
+
+class World(NamedTuple):
+    """What is known of each row: its box, its standing and when it was registered."""
+
+    lo: NDArray[np.float64]
+    hi: NDArray[np.float64]
+    standing: NDArray[np.int8]
+    sequence: NDArray[np.int64]
+
+
+class Box(NamedTuple):
+    """Boxes that are asked about, by place."""
+
+    lo: NDArray[np.float64]
+    hi: NDArray[np.float64]
+
+
+class Query(NamedTuple):
+    """One of them, and the row it belongs to, or NOBODY."""
+
+    box: Box
+    place: int
+    own: int
+
+
+class Index(NamedTuple):
+    """The arrays of an index over boxes; few, because every call of a kernel hands each of them over.
+
+    Bucket b has words[b, word, slot] and row[b, slot], then row[b, SIZE] and row[b, LEAF], its leaf or, while
+    it is free, the next free one. `node` and `corner` are the index's own; slot_of[row] is -1 or
+    BUCKET * bucket + slot; `cuts` are those of the codes; `meta` holds small counts.
+    """
+
+    words: Words
+    row: NDArray[np.int32]
+    node: NDArray[np.int32]
+    corner: Words
+    cuts: NDArray[np.float64]
+    slot_of: NDArray[np.int32]
+    meta: NDArray[np.int64]
+
+
+@njit(**EXACT)
+def lacking(index: Index) -> bool:
+    """Whether the free buckets might not suffice for one insert."""
+    return index.row.shape[0] - index.meta[BUCKETS] < 2
+
+
+@njit(**EXACT)
+def take_bucket(index: Index) -> int:
+    """An empty bucket."""
+    bucket = index.meta[BUCKET_FREE]
+    if bucket >= 0:
+        index.meta[BUCKET_FREE] = index.row[bucket, LEAF]
+    else:
+        bucket = index.meta[BUCKET_USED]
+        index.meta[BUCKET_USED] += 1
+    index.meta[BUCKETS] += 1
+    index.row[bucket, SIZE] = 0
+    index.words[bucket] = np.uint64(0)
+    return bucket
+
+
+@njit(**EXACT)
+def release_bucket(index: Index, bucket: int) -> None:
+    """Give a bucket back."""
+    index.row[bucket, LEAF], index.meta[BUCKET_FREE] = index.meta[BUCKET_FREE], bucket
+    index.meta[BUCKETS] -= 1
+
+
+@njit(**EXACT)
+def place(index: Index, bucket: int, row: int, key: Words) -> None:
+    """Put a point behind the last one of a bucket that has room."""
+    slot = index.row[bucket, SIZE]
+    for word in range(key.shape[0]):
+        index.words[bucket, word, slot] = key[word]
+    index.row[bucket, slot] = row
+    index.slot_of[row] = bucket * BUCKET + slot
+    index.row[bucket, SIZE] = slot + 1
+
+
+@njit(**EXACT)
+def pick_up(index: Index, bucket: int, slot: int, key: Words) -> int:
+    """Copy a point's words into `key` and return its row."""
+    for word in range(key.shape[0]):
+        key[word] = index.words[bucket, word, slot]
+    return index.row[bucket, slot]
+
+
+@njit(**EXACT)
+def erase(index: Index, row: int) -> int:
+    """Take a row's point out of its bucket, the last one taking its place; return the bucket."""
+    at = index.slot_of[row]
+    bucket, slot = at // BUCKET, at % BUCKET
+    last = index.row[bucket, SIZE] - 1
+    for word in range(index.words.shape[1]):
+        index.words[bucket, word, slot] = index.words[bucket, word, last]
+        index.words[bucket, word, last] = np.uint64(0)
+    moved = index.row[bucket, last]
+    index.row[bucket, slot] = moved
+    index.slot_of[moved] = at
+    index.slot_of[row] = -1
+    index.row[bucket, SIZE] = last
+    return bucket
+
+
+@njit(**EXACT)
+def close_corner(index: Index, bucket: int, node: int) -> bool:
+    """Set the corner of a node from the points of its bucket; return whether it changed."""
+    changed = False
+    for word in range(index.words.shape[1]):
+        corner = np.uint64(0)
+        for slot in range(index.row[bucket, SIZE]):
+            corner = larger(corner, index.words[bucket, word, slot])
+        changed = changed or corner != index.corner[node, word]
+        index.corner[node, word] = corner
+    return changed
+
+
+@njit(**EXACT)
+def _contains(world: World, row: int, box: Box, place: int) -> bool:
+    for attribute in range(world.lo.shape[1]):
+        if world.lo[row, attribute] > box.lo[place, attribute]:
+            return False
+        if world.hi[row, attribute] < box.hi[place, attribute]:
+            return False
+    return True
+
+
+@njit(**EXACT)
+def same_box(world: World, one: int, other: int) -> bool:
+    """Whether two rows have equal boxes."""
+    for attribute in range(world.lo.shape[1]):
+        if world.lo[one, attribute] != world.lo[other, attribute]:
+            return False
+        if world.hi[one, attribute] != world.hi[other, attribute]:
+            return False
+    return True
+
+
+@njit(**EXACT)
+def covers(world: World, row: int, box: Box, place: int, own: int) -> bool:
+    """Whether a live row covers a box, which is that of row `own` or NOBODY's.
+
+    Of equal boxes the forwarded one covers, else the one registered first. Nothing covers itself, and one
+    that is leaving covers no row; a box that is nobody's lies in it all the same.
+    """
+    if row == own or not _contains(world, row, box, place):
+        return False
+    if own == NOBODY or world.standing[row] == FORWARDED:
+        return True
+    if world.standing[row] == LEAVING:
+        return False
+    return not same_box(world, row, own) or world.sequence[row] < world.sequence[own]
+
+
+@njit(**EXACT)
+def sift(words: Words, bucket: int, key: Words, passed: Words) -> bool:
+    """Set passed[slot] to HIGH where the codes of a bucket's point dominate; return whether any does."""
+    for slot in range(BUCKET):
+        passed[slot] = ((words[bucket, 0, slot] | HIGH) - key[0]) & HIGH
+    for word in range(1, key.shape[0]):
+        for slot in range(BUCKET):
+            passed[slot] &= ((words[bucket, word, slot] | HIGH) - key[word]) & HIGH
+    some = False
+    for slot in range(BUCKET):
+        some |= passed[slot] == HIGH
+    return some
+
+
+@njit(**EXACT)
+def verify(
+    index: Index, bucket: int, world: World, query: Query, passed: Words, rows: NDArray[np.int32], count: int
+) -> int:
+    """Add the rows of a bucket that passed and do cover the box to the list; return its length."""
+    for slot in range(index.row[bucket, SIZE]):
+        row = index.row[bucket, slot]
+        if passed[slot] == HIGH and covers(world, row, query.box, query.place, query.own):
+            rows[count] = row
+            count += 1
+            if count == rows.shape[0]:
+                break
+    return count

@@ -1,0 +1,143 @@
+"""One face for both indexes over boxes: insert, remove, find and stab, by meta[KIND]."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels import covering_kdtree, covering_zcurve
+from rankcast.kernels.covering_buckets import (
+    BUCKET_FREE,
+    BUCKET_USED,
+    BUCKETS,
+    DUE,
+    KDTREE,
+    KIND,
+    NOBODY,
+    POINTS,
+    Box,
+    Index,
+    Query,
+    World,
+    lacking,
+)
+from rankcast.kernels.covering_codes import encode, quantile_cuts
+from rankcast.kernels.options import EXACT
+
+FIRST_CUT = 64
+SAMPLE = 4096
+
+kd_clear, kd_insert, kd_remove, kd_find = (
+    covering_kdtree.clear,
+    covering_kdtree.insert,
+    covering_kdtree.remove,
+    covering_kdtree.find,
+)
+z_clear, z_insert, z_remove, z_find = (
+    covering_zcurve.clear,
+    covering_zcurve.insert,
+    covering_zcurve.remove,
+    covering_zcurve.find,
+)
+
+
+@njit(**EXACT)
+def clear(index: Index) -> None:
+    """Make the index empty."""
+    index.meta[POINTS], index.meta[BUCKET_USED], index.meta[BUCKETS] = 0, 0, 0
+    index.meta[BUCKET_FREE] = -1
+    if index.meta[KIND] == KDTREE:
+        kd_clear(index)
+    else:
+        z_clear(index)
+
+
+@njit(**EXACT)
+def insert(index: Index, world: World, row: int) -> None:
+    """Add a row's box. Requires an index that is not `unready`."""
+    key = np.empty(index.words.shape[1], np.uint64)
+    encode(index.cuts, world.lo, world.hi, row, key)
+    index.meta[DUE] -= 1
+    if index.meta[KIND] == KDTREE:
+        kd_insert(index, row, key)
+    else:
+        z_insert(index, row, key)
+
+
+@njit(**EXACT)
+def remove(index: Index, row: int) -> None:
+    """Take a row's box out."""
+    if index.meta[KIND] == KDTREE:
+        kd_remove(index, row)
+    else:
+        z_remove(index, row)
+
+
+@njit(**EXACT)
+def find(index: Index, world: World, query: Query, rows: NDArray[np.int32], count: int) -> int:
+    """Add rows that cover the box of a query to a list that has `count`; return its length."""
+    if index.meta[POINTS] == 0 or count == rows.shape[0]:
+        return count
+    key = np.empty(index.words.shape[1], np.uint64)
+    encode(index.cuts, query.box.lo, query.box.hi, query.place, key)
+    if index.meta[KIND] == KDTREE:
+        return kd_find(index, world, query, key, rows, count)
+    return z_find(index, world, query, key, rows, count)
+
+
+@njit(**EXACT)
+def unready(index: Index) -> bool:
+    """Whether an insert must wait: no room, or it is time to cut the codes anew."""
+    return index.meta[DUE] <= 0 or lacking(index)
+
+
+@njit(**EXACT)
+def recut(index: Index, world: World, rows: NDArray[np.int32]) -> bool:
+    """Cut the codes anew after a sample of the rows and insert all that are not in yet.
+
+    Returns whether all are in; if not, the owner makes room and calls again.
+
+    The next time is after three times as many inserts, so that codes follow the data. Cost: n inserts, a
+    constant number for each insert before.
+    """
+    if index.meta[POINTS] == 0:
+        _cut(index, world, rows)
+    for row in rows:
+        if index.slot_of[row] < 0:
+            if lacking(index):
+                return False
+            insert(index, world, row)
+    index.meta[DUE] = max(FIRST_CUT, 3 * rows.shape[0])
+    return True
+
+
+@njit(**EXACT)
+def _cut(index: Index, world: World, rows: NDArray[np.int32]) -> None:
+    """Set the cuts after a sample of the rows."""
+    step = max(1, rows.shape[0] // SAMPLE)
+    sample = rows[::step]
+    values = np.empty((sample.shape[0], index.cuts.shape[0]))
+    for i in range(sample.shape[0]):
+        for attribute in range(world.lo.shape[1]):
+            values[i, 2 * attribute] = -world.lo[sample[i], attribute]
+            values[i, 2 * attribute + 1] = world.hi[sample[i], attribute]
+    quantile_cuts(values, index.cuts)
+
+
+@njit(**EXACT)
+def stab(index: Index, world: World, box: Box) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """All rows that contain each box, one list behind the other, as registered; and where each list ends."""
+    ends = np.empty(box.lo.shape[0], np.int64)
+    buffer = np.empty(index.meta[POINTS] + 1, np.int32)
+    told, total = np.empty(1024, np.int32), 0
+    for place in range(box.lo.shape[0]):
+        count = find(index, world, Query(box, place, NOBODY), buffer, 0)
+        while total + count > told.shape[0]:
+            told = np.concatenate((told, np.empty_like(told)))
+        order = np.argsort(world.sequence[buffer[:count]])
+        for i in range(count):
+            told[total + i] = buffer[order[i]]
+        total += count
+        ends[place] = total
+    return told[:total], ends

@@ -1,0 +1,257 @@
+"""An adaptive k-d tree with buckets over packed points: insert, remove, dominance search [Covering §IV-C].
+
+An inner node sends a point right if its code along `axis` is at least `pivot`; where all codes of a full
+bucket are equal, a hash of the row decides (axis HASHED), so any number of equal points can be kept. A bucket
+is split when it overflows BUCKET points, at the middle of the axis along which its codes spread most; two
+sibling leaves are merged when one falls below UNDERFLOW points and both fit into MERGED.
+
+`corner` is the largest code of a node's points in each dimension, always tight: a node holds no dominating
+point unless its corner dominates. The search starts at the rightmost leaf that qualifies, where points are
+largest, and backtracks to the left.
+
+A row of `node`: children, parent, the bucket of a leaf (-1: inner), axis, pivot; STACK is scratch.
+Cost: insert and remove O(depth); a search visits nodes whose corner dominates the query.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels.covering_buckets import (
+    BUCKET,
+    COMPARISONS,
+    LEAF,
+    NODE_FREE,
+    NODE_USED,
+    NODES_VISITED,
+    POINTS,
+    SIZE,
+    Index,
+    Query,
+    World,
+    close_corner,
+    erase,
+    pick_up,
+    place,
+    release_bucket,
+    sift,
+    take_bucket,
+    verify,
+)
+from rankcast.kernels.covering_codes import LEVELS, Words, code_at, larger, raise_corner, reaches
+from rankcast.kernels.options import EXACT
+
+UNDERFLOW = 16
+MERGED = 48
+HASHED = -1
+FIELDS = 7
+LEFT, RIGHT, PARENT, HOLDS, AXIS, PIVOT, STACK = range(FIELDS)
+
+
+@njit(**EXACT)
+def clear(index: Index) -> None:
+    """Make the tree empty: a root with an empty bucket."""
+    index.meta[NODE_USED], index.meta[NODE_FREE] = 1, -1
+    index.node[0, PARENT] = -1
+    _make_leaf(index, 0)
+
+
+@njit(**EXACT)
+def _make_leaf(index: Index, node: int) -> None:
+    bucket = take_bucket(index)
+    index.node[node, HOLDS], index.row[bucket, LEAF] = bucket, node
+    index.corner[node] = np.uint64(0)
+
+
+@njit(**EXACT)
+def _take_node(index: Index, parent: int) -> int:
+    node = index.meta[NODE_FREE]
+    if node >= 0:
+        index.meta[NODE_FREE] = index.node[node, PARENT]
+    else:
+        node = index.meta[NODE_USED]
+        index.meta[NODE_USED] += 1
+    index.node[node, PARENT] = parent
+    return node
+
+
+@njit(**EXACT)
+def _release_node(index: Index, node: int) -> None:
+    index.node[node, PARENT], index.meta[NODE_FREE] = index.meta[NODE_FREE], node
+
+
+@njit(**EXACT)
+def _hash(row: int) -> int:
+    """31 well mixed bits of a row, another value for each row below 2^31."""
+    mixed = np.uint64(row)
+    for _ in range(2):
+        mixed = ((mixed ^ (mixed >> np.uint64(16))) * np.uint64(0x45D9F3B)) & np.uint64(0x7FFFFFFF)
+    return int(mixed ^ (mixed >> np.uint64(16)))
+
+
+@njit(**EXACT)
+def _side(index: Index, node: int, row: int, key: Words) -> int:
+    if index.node[node, AXIS] == HASHED:
+        return 1 if _hash(row) >= index.node[node, PIVOT] else 0
+    return 1 if code_at(key, index.node[node, AXIS]) >= index.node[node, PIVOT] else 0
+
+
+@njit(**EXACT)
+def _widest_axis(index: Index, bucket: int, key: Words) -> int:
+    """The dimension along which the codes of a bucket spread most, HASHED if they are all equal."""
+    dimensions = index.cuts.shape[0]
+    smallest, largest = np.full(dimensions, LEVELS), np.full(dimensions, -1)
+    for at in range(index.row[bucket, SIZE]):
+        pick_up(index, bucket, at, key)
+        for dimension in range(dimensions):
+            code = code_at(key, dimension)
+            smallest[dimension] = min(smallest[dimension], code)
+            largest[dimension] = max(largest[dimension], code)
+    spread = largest - smallest
+    widest = np.argmax(spread)
+    return int(widest) if spread[widest] > 0 else HASHED
+
+
+@njit(**EXACT)
+def _choose_split(index: Index, node: int, bucket: int, key: Words) -> None:
+    """Set axis and pivot so that both sides get points, as evenly as codes allow."""
+    size = index.row[bucket, SIZE]
+    values = np.empty(size, np.int64)
+    axis = _widest_axis(index, bucket, key)
+    for at in range(size):
+        row = pick_up(index, bucket, at, key)
+        values[at] = _hash(row) if axis == HASHED else code_at(key, axis)
+    values.sort()
+    up, down = size // 2, size // 2
+    while up < size and values[up] == values[up - 1]:
+        up += 1
+    while down > 0 and values[down] == values[down - 1]:
+        down -= 1
+    middle = up if up < size and (down == 0 or up - size // 2 <= size // 2 - down) else down
+    index.node[node, AXIS], index.node[node, PIVOT] = axis, values[middle]
+
+
+@njit(**EXACT)
+def _split(index: Index, node: int) -> None:
+    """Turn a leaf with a full bucket into an inner node with two leaves."""
+    bucket, key = index.node[node, HOLDS], np.empty(index.words.shape[1], np.uint64)
+    _choose_split(index, node, bucket, key)
+    index.node[node, HOLDS] = -1
+    for side in range(2):
+        child = _take_node(index, node)
+        index.node[node, side] = child
+        _make_leaf(index, child)
+    for at in range(index.row[bucket, SIZE]):
+        row = pick_up(index, bucket, at, key)
+        child = index.node[node, _side(index, node, row, key)]
+        place(index, index.node[child, HOLDS], row, key)
+        raise_corner(index.corner, child, key)
+    release_bucket(index, bucket)
+
+
+@njit(**EXACT)
+def insert(index: Index, row: int, key: Words) -> None:
+    """Add a point. Requires an index that is not `lacking`."""
+    node = 0
+    index.meta[POINTS] += 1
+    while True:
+        raise_corner(index.corner, node, key)
+        bucket = index.node[node, HOLDS]
+        if bucket >= 0:
+            if index.row[bucket, SIZE] < BUCKET:
+                place(index, bucket, row, key)
+                return
+            _split(index, node)
+        node = index.node[node, _side(index, node, row, key)]
+
+
+@njit(**EXACT)
+def lower_corner(index: Index, node: int) -> bool:
+    """Set the corner of an inner node from its children; return whether it changed."""
+    changed, left, right = False, index.node[node, LEFT], index.node[node, RIGHT]
+    for word in range(index.corner.shape[1]):
+        corner = larger(index.corner[left, word], index.corner[right, word])
+        changed = changed or corner != index.corner[node, word]
+        index.corner[node, word] = corner
+    return changed
+
+
+@njit(**EXACT)
+def _absorb(index: Index, parent: int, empty: int) -> None:
+    """Replace a node by the sibling of its empty child."""
+    other = index.node[parent, LEFT] + index.node[parent, RIGHT] - empty
+    release_bucket(index, index.node[empty, HOLDS])
+    index.corner[parent] = index.corner[other]
+    for field in (LEFT, RIGHT, HOLDS, AXIS, PIVOT):
+        index.node[parent, field] = index.node[other, field]
+    if index.node[parent, HOLDS] >= 0:
+        index.row[index.node[parent, HOLDS], LEAF] = parent
+    else:
+        index.node[index.node[parent, LEFT], PARENT] = parent
+        index.node[index.node[parent, RIGHT], PARENT] = parent
+    _release_node(index, empty)
+    _release_node(index, other)
+
+
+@njit(**EXACT)
+def _merge(index: Index, parent: int, leaf: int) -> bool:
+    """Move the points of a leaf to its sibling, if that is a leaf and has room; drop an empty leaf.
+
+    Returns whether the parent has taken the sibling's place.
+    """
+    other = index.node[parent, LEFT] + index.node[parent, RIGHT] - leaf
+    source, target = index.node[leaf, HOLDS], index.node[other, HOLDS]
+    if target >= 0 and index.row[source, SIZE] + index.row[target, SIZE] <= MERGED:
+        key = np.empty(index.words.shape[1], np.uint64)
+        for at in range(index.row[source, SIZE]):
+            row = pick_up(index, source, at, key)
+            place(index, target, row, key)
+            raise_corner(index.corner, other, key)
+        index.row[source, SIZE] = 0
+    if index.row[source, SIZE] > 0:
+        return False
+    _absorb(index, parent, leaf)
+    return True
+
+
+@njit(**EXACT)
+def remove(index: Index, row: int) -> None:
+    """Take a point out."""
+    index.meta[POINTS] -= 1
+    bucket = erase(index, row)
+    node = index.row[bucket, LEAF]
+    changed = close_corner(index, bucket, node)
+    parent = index.node[node, PARENT]
+    if parent >= 0 and index.row[bucket, SIZE] < UNDERFLOW and _merge(index, parent, node):
+        changed, parent = True, index.node[parent, PARENT]
+    while parent >= 0 and changed:
+        changed = lower_corner(index, parent)
+        parent = index.node[parent, PARENT]
+
+
+@njit(**EXACT)
+def find(index: Index, world: World, query: Query, key: Words, rows: NDArray[np.int32], count: int) -> int:
+    """Add rows that cover the box of a query to a list that has `count`; stop when it is full."""
+    node, corner, visited, compared = index.node, index.corner, 0, 0
+    passed = np.empty(BUCKET, np.uint64)
+    depth = 1 if reaches(corner, 0, key) else 0
+    node[0, STACK] = 0
+    while depth > 0 and count < rows.shape[0]:
+        depth -= 1
+        here = node[depth, STACK]
+        visited += 1
+        bucket = node[here, HOLDS]
+        if bucket >= 0:
+            compared += index.row[bucket, SIZE]
+            if sift(index.words, bucket, key, passed):
+                count = verify(index, bucket, world, query, passed, rows, count)
+            continue
+        for side in range(2):
+            if reaches(corner, node[here, side], key):
+                node[depth, STACK] = node[here, side]
+                depth += 1
+    index.meta[NODES_VISITED] += visited
+    index.meta[COMPARISONS] += compared
+    return count

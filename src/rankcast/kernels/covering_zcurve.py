@@ -1,0 +1,261 @@
+"""Packed points in Morton order: insert, remove, dominance search along the Z-curve [Covering §IV-D].
+
+The buckets stand in order in node[:, ORDER]; bucket b holds the points whose place on the curve is at least
+its floor, corner[2 b + 1], and below the next bucket's (equal floors where more points than a bucket holds
+have one place). Places are never computed: two points are compared by the highest bit in which any of their
+codes differ, the first dimension counting most. corner[2 b] is the largest code of the bucket's points in
+each dimension.
+
+The query region reaches up to the end of the curve, so the search starts there, at the extremal points, where
+the largest cell inside the region lies. Going down it leaps over stretches outside the region: to the last
+place below the bucket just seen that is inside again, found bit by bit.
+
+Cost: insert and remove O(log n) comparisons and a shift of the order of buckets; a search visits buckets
+whose stretch of the curve enters the region.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels.covering_buckets import (
+    BUCKET,
+    BUCKETS,
+    COMPARISONS,
+    NODES_VISITED,
+    POINTS,
+    SIZE,
+    Index,
+    Query,
+    World,
+    close_corner,
+    erase,
+    pick_up,
+    place,
+    release_bucket,
+    sift,
+    take_bucket,
+    verify,
+)
+from rankcast.kernels.covering_codes import BYTES, Words, code_at, raise_corner, reaches
+from rankcast.kernels.options import EXACT
+
+FIELDS = 1
+ORDER = 0
+BITS = 7
+EVERY_BYTE = np.uint64(0x0101010101010101)
+MERGED = 48
+UNDERFLOW = 16
+
+
+@njit(**EXACT)
+def clear(index: Index) -> None:
+    """Make the curve empty: one bucket for all of it."""
+    bucket = take_bucket(index)
+    index.node[0, ORDER] = bucket
+    index.corner[2 * bucket + 1] = np.uint64(0)
+    index.corner[2 * bucket] = np.uint64(0)
+
+
+@njit(**EXACT)
+def precedes(one: Words, other: Words) -> bool:
+    """Whether a point comes strictly before another on the curve."""
+    for level in range(BITS - 1, -1, -1):
+        for word in range(one.shape[0]):
+            differ = (one[word] ^ other[word]) & (EVERY_BYTE << np.uint64(level))
+            if differ != np.uint64(0):
+                first = differ & (~differ + np.uint64(1))
+                return one[word] & first == np.uint64(0)
+    return False
+
+
+@njit(**EXACT)
+def _position(index: Index, key: Words) -> int:
+    """The last place in the order whose floor does not come after the key."""
+    below, above = 0, index.meta[BUCKETS]
+    while above - below > 1:
+        middle = (below + above) // 2
+        if precedes(key, index.corner[2 * index.node[middle, ORDER] + 1]):
+            above = middle
+        else:
+            below = middle
+    return below
+
+
+@njit(**EXACT)
+def _sorted_slots(index: Index, bucket: int) -> NDArray[np.int64]:
+    """The slots of a bucket in the order of the curve."""
+    slots = np.arange(index.row[bucket, SIZE])
+    for i in range(1, slots.shape[0]):
+        slot, j = slots[i], i
+        while j > 0 and precedes(index.words[bucket, :, slot], index.words[bucket, :, slots[j - 1]]):
+            slots[j] = slots[j - 1]
+            j -= 1
+        slots[j] = slot
+    return slots
+
+
+@njit(**EXACT)
+def _cut_place(index: Index, bucket: int, slots: NDArray[np.int64]) -> int:
+    """The place nearest the middle where the curve moves on; the middle if it never does."""
+    half = slots.shape[0] // 2
+    for away in range(half):
+        for middle in (half - away, half + away):
+            if 0 < middle < slots.shape[0] and precedes(
+                index.words[bucket, :, slots[middle - 1]], index.words[bucket, :, slots[middle]]
+            ):
+                return middle
+    return half
+
+
+@njit(**EXACT)
+def _split(index: Index, position: int) -> None:
+    """Move the upper half of a full bucket into a new one behind it."""
+    old, key = index.node[position, ORDER], np.empty(index.words.shape[1], np.uint64)
+    slots = _sorted_slots(index, old)
+    middle, count = _cut_place(index, old, slots), index.meta[BUCKETS]
+    new = take_bucket(index)
+    for i in range(count, position + 1, -1):
+        index.node[i, ORDER] = index.node[i - 1, ORDER]
+    index.node[position + 1, ORDER] = new
+    index.corner[2 * new] = np.uint64(0)
+    index.corner[2 * new + 1] = index.words[old, :, slots[middle]]
+    rows = np.empty(slots.shape[0] - middle, np.int32)
+    for i in range(middle, slots.shape[0]):
+        rows[i - middle] = pick_up(index, old, slots[i], key)
+        raise_corner(index.corner, 2 * new, key)
+    _move(index, rows, new, key)
+    close_corner(index, old, 2 * old)
+
+
+@njit(**EXACT)
+def _move(index: Index, rows: NDArray[np.int32], target: int, key: Words) -> None:
+    """Move the points of rows to another bucket."""
+    for row in rows:
+        slot = index.slot_of[row]
+        pick_up(index, slot // BUCKET, slot % BUCKET, key)
+        erase(index, row)
+        place(index, target, row, key)
+
+
+@njit(**EXACT)
+def insert(index: Index, row: int, key: Words) -> None:
+    """Add a point. Requires an index that is not `lacking`."""
+    index.meta[POINTS] += 1
+    position = _position(index, key)
+    if index.row[index.node[position, ORDER], SIZE] == BUCKET:
+        _split(index, position)
+        position = _position(index, key)
+    bucket = index.node[position, ORDER]
+    place(index, bucket, row, key)
+    raise_corner(index.corner, 2 * bucket, key)
+
+
+@njit(**EXACT)
+def _position_of(index: Index, bucket: int) -> int:
+    """Where a bucket stands in the order."""
+    position = _position(index, index.corner[2 * bucket + 1])
+    while index.node[position, ORDER] != bucket:
+        position -= 1
+    return position
+
+
+@njit(**EXACT)
+def _drop(index: Index, position: int) -> None:
+    """Take an empty bucket out of the order; the first of all keeps its floor for its successor."""
+    bucket = index.node[position, ORDER]
+    for i in range(position, index.meta[BUCKETS] - 1):
+        index.node[i, ORDER] = index.node[i + 1, ORDER]
+    release_bucket(index, bucket)
+    if position == 0:
+        index.corner[2 * index.node[0, ORDER] + 1] = np.uint64(0)
+
+
+@njit(**EXACT)
+def remove(index: Index, row: int) -> None:
+    """Take a point out; a bucket that is nearly empty joins the one below it if both fit."""
+    index.meta[POINTS] -= 1
+    bucket = erase(index, row)
+    close_corner(index, bucket, 2 * bucket)
+    if index.row[bucket, SIZE] >= UNDERFLOW or index.meta[BUCKETS] == 1:
+        return
+    position = _position_of(index, bucket)
+    if position > 0:
+        lower = index.node[position - 1, ORDER]
+        if index.row[lower, SIZE] + index.row[bucket, SIZE] <= MERGED:
+            rows = index.row[bucket, : index.row[bucket, SIZE]].copy()
+            _move(index, rows, lower, np.empty(index.words.shape[1], np.uint64))
+            close_corner(index, lower, 2 * lower)
+    if index.row[bucket, SIZE] == 0:
+        _drop(index, position)
+
+
+@njit(**EXACT)
+def _with_bit(codes: NDArray[np.int64], dimension: int, level: int, high: bool) -> None:
+    """Set a bit of a code and turn all lower ones the other way: 1000... or 0111..."""
+    upper = codes[dimension] >> (level + 1) << (level + 1)
+    codes[dimension] = upper | (1 << level if high else (1 << level) - 1)
+
+
+@njit(**EXACT)
+def leap(floor: Words, key: Words, codes: NDArray[np.int64]) -> bool:
+    """The last place before `floor` whose codes all reach the key's, into codes[0]; False if there is none.
+
+    Walks the bits of the curve from the top, keeping the part of the region that is still open; the codes are
+    rows of scratch: the answer, the largest and the smallest place of that part.
+    """
+    best, most, least, known = codes[0], codes[1], codes[2], False
+    for dimension in range(codes.shape[1]):
+        most[dimension], least[dimension] = (1 << BITS) - 1, code_at(key, dimension)
+    for level in range(BITS - 1, -1, -1):
+        for dimension in range(codes.shape[1]):
+            bit = (code_at(floor, dimension) >> level) & 1
+            lower, upper = (least[dimension] >> level) & 1, (most[dimension] >> level) & 1
+            if bit == 0 and lower == 1:
+                return known
+            if bit == 0 and upper == 1:
+                _with_bit(most, dimension, level, False)
+            elif bit == 1 and upper == 0:
+                best[:] = most
+                return True
+            elif bit == 1 and lower == 0:
+                best[:] = most
+                _with_bit(best, dimension, level, False)
+                _with_bit(least, dimension, level, True)
+                known = True
+    return known
+
+
+@njit(**EXACT)
+def _pack(codes: NDArray[np.int64], key: Words) -> None:
+    key[:] = np.uint64(0)
+    for dimension in range(codes.shape[0]):
+        shift = np.uint64(BYTES * (dimension % BYTES))
+        key[dimension // BYTES] |= np.uint64(codes[dimension]) << shift
+
+
+@njit(**EXACT)
+def find(index: Index, world: World, query: Query, key: Words, rows: NDArray[np.int32], count: int) -> int:
+    """Add rows that cover the box of a query to a list that has `count`; stop when it is full."""
+    codes, target = np.empty((3, index.cuts.shape[0]), np.int64), np.empty(key.shape[0], np.uint64)
+    order, corner, passed = index.node, index.corner, np.empty(BUCKET, np.uint64)
+    position, visited, compared = index.meta[BUCKETS] - 1, 0, 0
+    while position >= 0 and count < rows.shape[0]:
+        bucket = order[position, ORDER]
+        visited += 1
+        if reaches(corner, 2 * bucket, key):
+            compared += index.row[bucket, SIZE]
+            if sift(index.words, bucket, key, passed):
+                count = verify(index, bucket, world, query, passed, rows, count)
+        position -= 1
+        if position < 0 or not precedes(corner[2 * order[position, ORDER] + 1], corner[2 * bucket + 1]):
+            continue
+        if not leap(corner[2 * bucket + 1], key, codes):
+            break
+        _pack(codes[0], target)
+        position = _position(index, target)
+    index.meta[NODES_VISITED] += visited
+    index.meta[COMPARISONS] += compared
+    return count

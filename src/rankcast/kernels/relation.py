@@ -1,0 +1,238 @@
+"""The relation graph G_k: up to k covering subscriptions kept for each covered one [Covering §III-B, III-C].
+
+Edge e = k * target + place is one remembered relation: edge[e, SOURCE] covers row e // k, or is NONE. The
+edges of one source are a chain: first[source], then edge[e, AFTER]; edge[e, BEFORE] leads back. A covered row
+has at least one edge, a forwarded row none.
+
+Edges lead from forwarded rows, from strictly larger boxes, or from equal ones registered earlier, so they
+make no cycle, and from every covered row a way leads up to a forwarded one that contains it. `front` is the
+index over forwarded boxes. For k = 1 it is enough: whatever lies in a covered box lies in the forwarded one
+above it. For more, `back` holds the covered boxes.
+
+Differs from the paper: with k = 1 only forwarded boxes are searched; rows that lost their cover look for
+another one containers first, so that what is forwarded does not depend on k.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels.covering_buckets import (
+    COVERED,
+    FORWARDED,
+    GONE,
+    NOBODY,
+    Box,
+    Index,
+    Query,
+    World,
+    covers,
+)
+from rankcast.kernels.covering_index import find, insert, remove, unready
+from rankcast.kernels.covering_order import containers_first
+from rankcast.kernels.options import EXACT
+
+Rows = NDArray[np.int32]
+NONE = -1
+SOURCE, AFTER, BEFORE = range(3)
+
+
+class Graph(NamedTuple):
+    """The edges, k a row, and the indexes that new ones come from."""
+
+    front: Index
+    back: Index
+    edge: Rows
+    first: Rows
+    k: int
+
+
+@njit(**EXACT)
+def _link(graph: Graph, edge: int, source: int) -> None:
+    """Let an edge lead from a source, first in its chain."""
+    edges, follower = graph.edge, graph.first[source]
+    edges[edge, SOURCE], edges[edge, AFTER], edges[edge, BEFORE] = source, follower, NONE
+    graph.first[source] = edge
+    if follower != NONE:
+        edges[follower, BEFORE] = edge
+
+
+@njit(**EXACT)
+def _unlink(graph: Graph, edge: int) -> None:
+    edges = graph.edge
+    after, before = edges[edge, AFTER], edges[edge, BEFORE]
+    if before != NONE:
+        edges[before, AFTER] = after
+    else:
+        graph.first[edges[edge, SOURCE]] = after
+    if after != NONE:
+        edges[after, BEFORE] = before
+    edges[edge, SOURCE] = NONE
+
+
+@njit(**EXACT)
+def _coverer(graph: Graph, row: int) -> int:
+    """One row that is remembered to cover a row, or NONE."""
+    for edge in range(graph.k * row, graph.k * row + graph.k):
+        if graph.edge[edge, SOURCE] != NONE:
+            return graph.edge[edge, SOURCE]
+    return NONE
+
+
+@njit(**EXACT)
+def _seek(graph: Graph, world: World, row: int, found: Rows) -> int:
+    """Look for up to k rows that cover a row without edges, and remember them; return how many."""
+    query = Query(Box(world.lo, world.hi), row, row)
+    count = find(graph.front, world, query, found, 0)
+    if graph.k > 1:
+        count = find(graph.back, world, query, found, count)
+    for place in range(graph.k):
+        graph.edge[graph.k * row + place, SOURCE] = NONE
+    for place in range(count):
+        _link(graph, graph.k * row + place, found[place])
+    return count
+
+
+@njit(**EXACT)
+def _waiting(graph: Graph) -> bool:
+    """Whether the owner must make room before the next row."""
+    return unready(graph.front) or (graph.k > 1 and unready(graph.back))
+
+
+@njit(**EXACT)
+def subscribe(graph: Graph, world: World, rows: Rows, covered_by: Rows, start: int) -> int:
+    """Register rows from `start` on and tell who covers each; return how far, less if room must be made."""
+    found = np.empty(graph.k, np.int32)
+    for i in range(start, rows.shape[0]):
+        if _waiting(graph):
+            return i
+        row = rows[i]
+        graph.first[row] = NONE
+        if _seek(graph, world, row, found) == 0:
+            world.standing[row], covered_by[i] = FORWARDED, NONE
+            insert(graph.front, world, row)
+        else:
+            world.standing[row], covered_by[i] = COVERED, found[0]
+            if graph.k > 1:
+                insert(graph.back, world, row)
+    return rows.shape[0]
+
+
+@njit(**EXACT)
+def take_out(graph: Graph, world: World, rows: Rows, standing: int) -> None:
+    """Remove rows from the indexes, forget what covers them, and give them another standing."""
+    for row in rows:
+        if world.standing[row] != COVERED:
+            remove(graph.front, row)
+        elif graph.k > 1:
+            remove(graph.back, row)
+        for edge in range(graph.k * row, graph.k * row + graph.k):
+            if graph.edge[edge, SOURCE] != NONE:
+                _unlink(graph, edge)
+        world.standing[row] = standing
+
+
+@njit(**EXACT)
+def orphans(graph: Graph, rows: Rows, limit: int) -> Rows:
+    """Cut up to `limit` edges that lead from rows, in turn; return the rows that are left without any."""
+    alone, count, cut = np.empty(16, np.int32), 0, 0
+    for row in rows:
+        while graph.first[row] != NONE and cut < limit:
+            edge = graph.first[row]
+            _unlink(graph, edge)
+            cut += 1
+            if _coverer(graph, edge // graph.k) == NONE:
+                if count == alone.shape[0]:
+                    alone = np.concatenate((alone, np.empty_like(alone)))
+                alone[count] = edge // graph.k
+                count += 1
+    return alone[:count].copy()
+
+
+@njit(**EXACT)
+def depart(graph: Graph, world: World, rows: Rows) -> Rows:
+    """Remove rows; return those that are left without a cover, containers first."""
+    take_out(graph, world, rows, GONE)
+    return containers_first(world, orphans(graph, rows, graph.edge.shape[0]))
+
+
+@njit(**EXACT)
+def resettle(graph: Graph, world: World, rows: Rows, start: int) -> int:
+    """Let covered rows without edges, containers first, find new ones or be forwarded; return how far."""
+    found = np.empty(graph.k, np.int32)
+    for i in range(start, rows.shape[0]):
+        if _waiting(graph):
+            return i
+        row = rows[i]
+        if _seek(graph, world, row, found) == 0:
+            if graph.k > 1:
+                remove(graph.back, row)
+            world.standing[row] = FORWARDED
+            insert(graph.front, world, row)
+    return rows.shape[0]
+
+
+@njit(**EXACT)
+def keep(graph: Graph, world: World, rows: Rows, start: int) -> int:
+    """Enter covered rows into the index of covered boxes; return how far."""
+    for i in range(start, rows.shape[0]):
+        if unready(graph.back):
+            return i
+        insert(graph.back, world, rows[i])
+    return rows.shape[0]
+
+
+@njit(**EXACT)
+def arrange(graph: Graph, world: World, source: int) -> None:
+    """Put the chain of a source into the order `containers_first`. Cost: O(n log n) for its n edges."""
+    targets, count, edge = np.empty(16, np.int32), 0, graph.first[source]
+    while edge != NONE:
+        if count == targets.shape[0]:
+            targets = np.concatenate((targets, np.empty_like(targets)))
+        targets[count] = edge // graph.k
+        count += 1
+        edge = graph.edge[edge, AFTER]
+    ordered = containers_first(world, targets[:count])
+    graph.first[source] = NONE
+    for i in range(count - 1, -1, -1):
+        for edge in range(graph.k * ordered[i], graph.k * ordered[i] + graph.k):
+            if graph.edge[edge, SOURCE] == source:
+                _link(graph, edge, source)
+
+
+@njit(**EXACT)
+def coverers(graph: Graph, rows: Rows) -> Rows:
+    """For each row one that is remembered to cover it, or NONE."""
+    found = np.empty(rows.shape[0], np.int32)
+    for i in range(rows.shape[0]):
+        found[i] = _coverer(graph, rows[i])
+    return found
+
+
+@njit(**EXACT)
+def _below(graph: Graph, world: World, query: Query, found: Rows, count: int) -> int:
+    """Add covered rows that contain a box to a list that names all forwarded ones that do."""
+    for i in range(count):
+        edge = graph.first[found[i]]
+        while edge != NONE and count < found.shape[0]:
+            if covers(world, edge // graph.k, query.box, query.place, query.own):
+                found[count] = edge // graph.k
+                count += 1
+            edge = graph.edge[edge, AFTER]
+    return count
+
+
+@njit(**EXACT)
+def containing(graph: Graph, world: World, box: Box, found: Rows) -> None:
+    """For each box up to found.shape[1] live rows that contain it, forwarded ones first."""
+    for place in range(found.shape[0]):
+        query = Query(box, place, NOBODY)
+        count = find(graph.front, world, query, found[place], 0)
+        if graph.k > 1:
+            find(graph.back, world, query, found[place], count)
+        else:
+            _below(graph, world, query, found[place], count)
