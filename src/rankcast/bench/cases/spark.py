@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
@@ -43,7 +44,7 @@ BOXES_A_MEGABYTE = 20_000
 def micro_batch(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Micro-batches with next to no work, 2 shards, beside an operator that passes rows through."""
     count, rows = parameters["batches"], parameters["rows"]
-    folder = Path(tempfile.mkdtemp(prefix="rankcast-bench-"))
+    folder = _folder()
     _offer(folder / "events", [_objects(rows, place, rng) for place in range(count)])
 
     def stream(kind: str) -> Contender:
@@ -67,7 +68,7 @@ def micro_batch(parameters: Parameters, rng: np.random.Generator) -> Trial:
 )
 def throughput(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Large micro-batches through `RankedMatcher` on 1 and 2 cores, beside the engine in one process."""
-    folder = Path(tempfile.mkdtemp(prefix="rankcast-bench-"))
+    folder = _folder()
     slices = [_points(parameters["rows"], place, rng) for place in range(parameters["batches"])]
     boxes = _boxes(parameters["subscriptions"], rng)
     _offer(folder / "events", slices)
@@ -180,7 +181,7 @@ def restore(parameters: Parameters, rng: np.random.Generator) -> Trial:
 )
 def executors(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Engine-bound micro-batches on two executors of one core each, beside one."""
-    folder = Path(tempfile.mkdtemp(prefix="rankcast-bench-"))
+    folder = _folder()
     _offer(folder / "events", [_points(parameters["rows"], at, rng) for at in range(parameters["batches"])])
     pq.write_table(pa.table(_boxes(parameters["subscriptions"], rng)), folder / "subscriptions.parquet")
 
@@ -198,7 +199,7 @@ def executors(parameters: Parameters, rng: np.random.Generator) -> Trial:
 @case("spark.first-delta", small={"rows": [20]}, full={"rows": [20]}, seed=66, unit="start", runs=2)
 def first_delta(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """From starting Python to the first delta, a new session on a warm machine."""
-    folder = Path(tempfile.mkdtemp(prefix="rankcast-bench-"))
+    folder = _folder()
     _offer(folder / "events", [_objects(parameters["rows"], 0, rng)])
     return Trial(
         1, [Contender("session and stream", run=lambda _: _apart(FIRST_DELTA, str(folder), "local[2]", "2"))]
@@ -206,6 +207,13 @@ def first_delta(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
 
 # Workloads
+
+
+def _folder() -> Path:
+    """A directory that goes when the benchmark ends."""
+    folder = tempfile.mkdtemp(prefix="rankcast-bench-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def _objects(count: int, place: int, rng: np.random.Generator) -> Columns:
@@ -266,12 +274,12 @@ def _streaming(folder: Path, kind: str) -> Any:
 
     rows = [(place, place / 8, place / 8 + 0.2) for place in range(8)]
     subscriptions = spark.createDataFrame(rows, "id long, x_lo double, x_hi double")
-    return continuous(RangeTopK(k=3), events, subscriptions, state=tempfile.mkdtemp(), shards=2)
+    return continuous(RangeTopK(k=3), events, subscriptions, state=str(_folder()), shards=2)
 
 
 def _run(frame: Any) -> Any:
     """Take all that was offered, to nowhere."""
-    writer = frame.writeStream.format("noop").option("checkpointLocation", tempfile.mkdtemp())
+    writer = frame.writeStream.format("noop").option("checkpointLocation", str(_folder()))
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
     return query
@@ -299,7 +307,7 @@ def matched(spark: Any, folder: Path, shards: int) -> dict[str, float]:
 
     subscriptions = spark.read.parquet(str(folder / "subscriptions.parquet"))
     engine = RankedMatcher(over=["x", "y"], k=3)
-    frame = continuous(engine, _events(spark, folder), subscriptions, state=tempfile.mkdtemp(), shards=shards)
+    frame = continuous(engine, _events(spark, folder), subscriptions, state=str(_folder()), shards=shards)
     query = _run(frame)
     told = [each for each in query.recentProgress if each["numInputRows"]]
     seconds = float(np.median(_seconds(query)[1:]))
@@ -344,7 +352,7 @@ def main(what: str, folder: str, master: str, shards: str) -> None:
 
 def _made(megabytes: int, rng: np.random.Generator) -> Path:
     """A shard of so many megabytes: live arrays, and a snapshot of them."""
-    folder = Path(tempfile.mkdtemp(prefix="rankcast-bench-"))
+    folder = _folder()
     engine = RankedMatcher(over=["x"], k=3)
     count = megabytes * BOXES_A_MEGABYTE
     low = rng.random(count)
