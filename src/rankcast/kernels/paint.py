@@ -88,7 +88,7 @@ def _tell(brush: Brush, row: int, value: float, event: int) -> None:
         first = brush.tiles.size[0]
         paint_region(brush.stairs, x, brush.ks[shelf], brush.tiles)
         refine(brush, first)
-        stamp(brush.tiles, first, Message(row, value, event, shelf))
+        stamp(brush.tiles, first, Message(row, x, value, event, shelf))
 
 
 @njit(**EXACT)
@@ -99,7 +99,7 @@ def _tell_exposed(brush: Brush, x: float, other: int, event: int) -> None:
         first = brush.tiles.size[0]
         paint_gain(brush.stairs, x, tree.x[other], brush.ks[shelf], brush.tiles)
         refine(brush, first)
-        stamp(brush.tiles, first, Message(other, tree.y[other], event, shelf))
+        stamp(brush.tiles, first, Message(other, tree.x[other], tree.y[other], event, shelf))
     expose(brush.stairs, x, tree.x[other])
 
 

@@ -30,6 +30,7 @@ class Tiles(NamedTuple):
 
     box: NDArray[np.float64]
     item: NDArray[np.int32]
+    x: NDArray[np.float64]
     value: NDArray[np.float64]
     event: NDArray[np.int32]
     shelf: NDArray[np.int32]
@@ -38,9 +39,10 @@ class Tiles(NamedTuple):
 
 
 class Message(NamedTuple):
-    """What a tile tells: an item with its new value, from which event, for which class of k."""
+    """What a tile tells: an item at x with its new value, from which event, for which class of k."""
 
     item: int
+    x: float
     value: float
     event: int
     shelf: int
@@ -51,6 +53,7 @@ def empty_tiles(capacity: int) -> Tiles:
     return Tiles(
         box=np.empty((capacity, 4)),
         item=np.empty(capacity, np.int32),
+        x=np.empty(capacity),
         value=np.empty(capacity),
         event=np.empty(capacity, np.int32),
         shelf=np.empty(capacity, np.int32),
@@ -104,7 +107,8 @@ def below(bound: float) -> float:
 def stamp(tiles: Tiles, first: int, message: Message) -> None:
     """Write what the tiles from `first` on tell."""
     end = tiles.size[0]
-    tiles.item[first:end], tiles.value[first:end] = message.item, message.value
+    tiles.item[first:end], tiles.x[first:end] = message.item, message.x
+    tiles.value[first:end] = message.value
     tiles.event[first:end], tiles.shelf[first:end] = message.event, message.shelf
 
 
@@ -112,7 +116,8 @@ def stamp(tiles: Tiles, first: int, message: Message) -> None:
 def move(tiles: Tiles, source: int, target: int) -> None:
     """Copy one tile over another."""
     tiles.box[target] = tiles.box[source]
-    tiles.item[target], tiles.value[target] = tiles.item[source], tiles.value[source]
+    tiles.item[target], tiles.x[target] = tiles.item[source], tiles.x[source]
+    tiles.value[target] = tiles.value[source]
     tiles.event[target], tiles.shelf[target] = tiles.event[source], tiles.shelf[source]
     tiles.step[target] = tiles.step[source]
 

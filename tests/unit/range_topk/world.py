@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from rankcast.indexes.dominance import SlotMap, SubscriptionIndex
 from rankcast.indexes.objects import ObjectIndex
 from rankcast.kernels.paint import Events
+from rankcast.kernels.paint_batch import Net
+from rankcast.kernels.point_tree import PointTree
+from rankcast.kernels.sketch import cover
 from rankcast.kernels.tiles import Tiles
 
 INF = float("inf")
@@ -90,6 +93,24 @@ def receive(listing: Listing, item: int, x: float, value: float, world: World) -
 def event_arrays(events: list[tuple[int, float, float]]) -> Events:
     row, x, y = zip(*events, strict=True) if events else ((), (), ())
     return Events(np.array(row, np.int32), np.array(x, float), np.array(y, float))
+
+
+def knowledge(world: World, method: str) -> PointTree | None:
+    """What a method may ask about subscriptions."""
+    if method == "dense":
+        return None
+    points = world.subscription_index().tree
+    return cover(points, 3) if method == "sketch" and world.ranges else points
+
+
+def net_of(before: World, after: World) -> Net:
+    """The net changes from one world to another."""
+    rows = sorted(before.objects.keys() | after.objects.keys())
+    changed = [row for row in rows if before.objects.get(row) != after.objects.get(row)]
+    old = [before.objects.get(row, (after.objects.get(row, (0.0,))[0], INF)) for row in changed]
+    new = [after.objects.get(row, (before.objects.get(row, (0.0,))[0], INF)) for row in changed]
+    ends = np.array([(*was, *now) for was, now in zip(old, new, strict=True)]).reshape(-1, 4)
+    return Net(np.array(changed, np.int32), *(np.ascontiguousarray(column) for column in ends.T))
 
 
 COORDINATE = st.integers(0, 6).map(float)
