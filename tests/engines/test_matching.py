@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
-from rankcast import InputError, RankedMatcher, SettingError
+from rankcast import InputError, RankedMatcher, SettingError, SnapshotError
+from rankcast.engines.matching import INDEXES
 
 
 def exact(k: int = 20, **scored: tuple[float | None, float | None, float]) -> RankedMatcher:
@@ -121,6 +123,42 @@ def test_event_ids_are_of_one_kind(tmp_path: Path) -> None:
         assert kept.publish({"id": [], "x": []}).schema.field("event").type == pa.string()
 
 
+# events that are intervals
+
+
+def test_an_interval_matches_what_it_overlaps() -> None:
+    engine = exact(left=(0, 2, 1), middle=(3, 5, 2), right=(6, 9, 3))
+    answer = engine.publish({"id": [1, 2, 3], "x_lo": [2, None, 7], "x_hi": [3, 5.5, None]})
+    assert answer["subscription"].to_pylist() == ["middle", "left", "middle", "left", "right"]
+
+
+def test_an_interval_without_both_ends_is_unknown() -> None:
+    engine = exact(a=(0, None, 1), free=(None, None, 2))
+    assert engine.publish({"id": [1], "x_lo": [None]})["subscription"].to_pylist() == ["free"]
+
+
+def test_points_and_intervals_side_by_side() -> None:
+    engine = RankedMatcher(over=["x", "y"])
+    engine.subscribe({"id": ["a"], "x_lo": [0], "x_hi": [1], "y_lo": [5], "y_hi": [6], "score": [1]})
+    assert engine.publish({"id": [1, 2], "x": [1, 1], "y_lo": [0, 0], "y_hi": [5, 4]})[
+        "event"
+    ].to_pylist() == [1]
+    assert engine.explain("a", {"x": 1, "y_lo": 7, "y_hi": 9})["outside"] == ["y"]
+
+
+# the tightest box first
+
+
+def test_the_tightest_box_is_the_best() -> None:
+    engine = RankedMatcher(over=["x", "y"], score="tightest")
+    engine.subscribe({"id": ["wide", "point", "open"], "x_lo": [0, 1, None], "x_hi": [9, 1, None]})
+    assert best(engine, x=1, y=0) == [("point", 1.0), ("wide", 0.1), ("open", 0.0)]
+    engine.amend({"id": ["wide"], "x_lo": [1], "x_hi": [1], "y_lo": [0], "y_hi": [0]})
+    assert best(engine, x=1, y=0)[0] == ("wide", 2.0)
+    with pytest.raises(InputError, match="follows from the box"):
+        engine.rescore({"id": ["wide"]})
+
+
 # relaxed matching
 
 
@@ -132,6 +170,20 @@ def test_relaxed_sums_the_weights_of_the_intervals_that_contain_the_event() -> N
 
 def test_relaxed_takes_the_maximum_with_combine_max() -> None:
     assert best(relaxed("max"), x=1, y=1, z=99) == [("s", 2.0)]
+
+
+def test_relaxed_combines_by_a_function_of_ones_own(tmp_path: Path) -> None:
+    def most_common(weights: Any) -> Any:
+        return np.sqrt((weights**2).sum(axis=1))
+
+    engine = RankedMatcher(over=["x", "y"], mode="relaxed", combine=most_common)
+    engine.subscribe({"id": ["a", "b"], "x_lo": [0, 5], "x_weight": [3, 9], "y_weight": [4, 1]})
+    assert best(engine, x=1, y=1) == [("a", 5.0), ("b", 1.0)]
+    engine.save(tmp_path / "saved")
+    loaded = RankedMatcher.load(tmp_path / "saved", combine=most_common)
+    assert best(loaded, x=1, y=1) == [("a", 5.0), ("b", 1.0)]
+    with pytest.raises(SnapshotError, match="needs a function"):
+        RankedMatcher.load(tmp_path / "saved")
 
 
 def test_a_relaxed_score_must_be_above_zero() -> None:
@@ -254,11 +306,13 @@ def test_explain_a_match() -> None:
         "rank": 1,
         "in_result": True,
         "score_to_beat": 2.0,
+        "behind": 0.0,
         "outside": [],
+        "counted": {},
         "reason": "among the best",
     }
     beaten = engine.explain("a", {"x": 1})
-    assert (beaten["rank"], beaten["in_result"]) == (2, False)
+    assert (beaten["rank"], beaten["in_result"], beaten["behind"]) == (2, False, 1.0)
     assert beaten["reason"] == "1 matching subscriptions are better"
 
 
@@ -280,6 +334,7 @@ def test_explain_relaxed() -> None:
     engine = relaxed()
     partly = engine.explain("s", {"x": 1, "y": None, "z": 1})
     assert (partly["score"], partly["rank"], partly["outside"]) == (5.0, 1, ["y"])
+    assert partly["counted"] == {"x": 1.0, "z": 4.0}
     missed = engine.explain("s", {"x": 99, "y": 99, "z": 99})
     assert (missed["score"], missed["rank"]) == (0.0, None)
     assert missed["reason"] == "no interval with a weight contains the event"
@@ -309,7 +364,14 @@ def test_explain_refuses_what_it_does_not_know(subscription: Any, event: Any, te
 def test_stats_count_and_name_the_index() -> None:
     engine = exact(a=(0, 9, 1), b=(5, 9, 1))
     engine.publish({"id": [1, 2], "x": [1, 6]})
-    assert engine.stats() == {"events": 2, "candidates": 4, "deltas": 3, "index": "scan"}
+    assert {**engine.stats(), "looked": 0} == {
+        "events": 2,
+        "candidates": 3,
+        "deltas": 3,
+        "looked": 0,
+        "index": "box-tree",
+    }
+    assert RankedMatcher(over="x", index="scan").stats()["index"] == "scan"
 
 
 # apply and save
@@ -346,7 +408,7 @@ def test_a_loaded_matcher_goes_on(tmp_path: Path) -> None:
 # settings and errors
 
 
-@pytest.mark.parametrize("index", ["auto", "scan"])
+@pytest.mark.parametrize("index", INDEXES)
 def test_indexes_that_are_there(index: str) -> None:
     engine = RankedMatcher(over="x", index=index)
     engine.subscribe({"id": [1], "score": [1]})
@@ -361,11 +423,12 @@ def test_indexes_that_are_there(index: str) -> None:
         ({"index": "segment-tree"}, "is not available yet"),
         ({"index": "interval-tree"}, "is not available yet"),
         ({"index": "r-tree"}, "is not available yet"),
-        ({"index": "box-tree"}, "is not available yet"),
         ({"index": "b-tree"}, 'unknown value "b-tree"'),
         ({"mode": "fuzzy"}, 'unknown value "fuzzy"'),
         ({"combine": "min"}, 'unknown value "min"'),
-        ({"combine": max}, "unknown value"),
+        ({"score": "loosest"}, 'unknown value "loosest"'),
+        ({"score": "tightest", "mode": "relaxed"}, "has no weights"),
+        ({"tuning": {"threads": 0}}, "threads is 0"),
         ({"k": 0}, "k is 0"),
         ({"k": 2.0}, "k is 2.0"),
         ({"over": []}, "over names 0 attributes"),
@@ -403,6 +466,8 @@ def test_settings_are_checked_at_once(settings: dict[str, Any], text: str) -> No
         ("publish", {"id": [1]}, '"x" of "events" is missing'),
         ("publish", {"id": [1], "x": [float("inf")]}, '"x" of "events" is infinite'),
         ("publish", {"id": [1], "x": [1], "z": [1]}, 'unknown column "z"'),
+        ("publish", {"id": [1], "x": [1], "x_lo": [1]}, '"x_lo" of "events" is given beside "x"'),
+        ("publish", {"id": [1, 2], "x_lo": [1, 3], "x_hi": [1, 2]}, r'"x_lo".*above the upper.*\n.*row: 1'),
     ],
 )
 def test_bad_input_is_refused_and_changes_nothing(call: str, rows: Any, text: str) -> None:

@@ -2,22 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankcast import boxes, settings, tables
-from rankcast.columns import Bools, Column, Floats, Rows
+from rankcast.boxes import Boxes
+from rankcast.columns import Column, Floats, Ids, Rows
+from rankcast.engines import matching_events
 from rankcast.engines.answering import AnsweringEngine
-from rankcast.engines.base import ID
+from rankcast.engines.base import ID, Part
 from rankcast.engines.brute_force import matching
-from rankcast.errors import InputError
+from rankcast.engines.brute_force.matching import Scan
+from rankcast.engines.matching_events import Spans
+from rankcast.errors import InputError, SettingError
+from rankcast.indexes.boxes import BoxIndex
+from rankcast.indexes.scored_matches import Found
+from rankcast.indexes.slots import select
+from rankcast.kernels.box_tree_pack import Columns
 
-INDEXES = ("scan", "auto")
-LATER = ("ir-tree", "sopt-r-tree", "segment-tree", "interval-tree", "r-tree", "box-tree")
+INDEXES = ("auto", "scan", "box-tree")
+LATER = ("ir-tree", "sopt-r-tree", "segment-tree", "interval-tree", "r-tree")
+
+
+class Index(Part, Protocol):
+    """What finds the best rows; the columns by row are the engine's."""
+
+    def insert(self, columns: Columns, rows: Rows) -> None:
+        """Add absent rows."""
+
+    def remove(self, columns: Columns, rows: Rows) -> None:
+        """Take present rows out; the columns still hold what they were."""
+
+    def rescore(self, columns: Columns, rows: Rows) -> None:
+        """Follow scores or weights that have changed."""
+
+    def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
+        """The k best rows for each event."""
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def tightness(box: Boxes) -> Floats:
+    """A ready-made score: the tighter the box, the higher.
+
+    Each attribute gives 1 / (1 + width): 1 for a single point, 0 where a bound is missing. So a box inside
+    another one has the higher score, and every attribute counts.
+
+    >>> tightness(Boxes(np.array([[0.0, 1.0]]), np.array([[0.0, 4.0]])))
+    array([1.25])
+    """
+    return np.asarray((1.0 / (1.0 + (box.hi - box.lo))).sum(axis=1))
 
 
 class RankedMatcher(AnsweringEngine):
@@ -28,14 +70,20 @@ class RankedMatcher(AnsweringEngine):
     that contain it, added in the order of `over`, or their maximum, and is above 0. A null attribute of an
     event is unknown: only an interval without any bound contains it. Ties go to the smaller id.
 
+    An event may also be an interval in some attributes, with `<attribute>_lo` and `<attribute>_hi` instead
+    of `<attribute>`: it matches the intervals that it overlaps. One end may be null, for no bound.
+
     Args:
         over: the attributes.
         k: how many subscriptions an event wants.
         mode: "exact" or "relaxed".
         index: how matches are found; "auto" chooses, and `stats()["index"]` says what.
-        combine: "sum" or "max" of weights; only relaxed matching combines.
+        combine: "sum" or "max" of weights, or a function of an array (n, d) of weights, 0 where an interval
+            does not contain the event, that never falls when a weight grows; only relaxed matching combines.
+            `load(path, combine=f)` for a function of one's own.
+        score: "given" by subscriptions, or "tightest": the tighter the box, the better (see `tightness`).
         extra: "forbid" or "ignore" columns that are not known.
-        tuning: none yet.
+        tuning: "threads" for a batch of events (default: as many as there are cores).
 
     >>> matcher = RankedMatcher(over=["price", "stars"], k=2)
     >>> matcher.subscribe({"id": ["a", "b", "c"], "price_hi": [9, 5, 9], "score": [1.0, 3.0, 2.0]})
@@ -44,6 +92,8 @@ class RankedMatcher(AnsweringEngine):
     """
 
     calls = ("subscribe", "amend", "unsubscribe", "rescore", "publish")
+    counters = ("looked",)
+    known_tuning: ClassVar[dict[str, Any]] = {"threads": None}
     variants = tuple({"index": index} for index in INDEXES)
 
     def __init__(
@@ -53,23 +103,49 @@ class RankedMatcher(AnsweringEngine):
         k: int = 20,
         mode: str = "exact",
         index: str = "auto",
-        combine: str = "sum",
+        combine: str | Callable[[Floats], Floats] = "sum",
+        score: str = "given",
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
         names = settings.attributes("over", over)
         self._k = settings.whole("k", k)
         self._mode = settings.one_of("mode", mode, ["exact", "relaxed"])
-        self._combine = settings.one_of("combine", combine, ["sum", "max"])
-        settings.one_of("index", index, INDEXES, later=LATER)
+        self._combine = combine if callable(combine) else settings.one_of("combine", combine, ["sum", "max"])
+        self._tightest = settings.one_of("score", score, ["given", "tightest"]) == "tightest"
+        if self._tightest and mode == "relaxed":
+            raise SettingError('score="tightest" has no weights', expected='mode="exact"')
+        chosen = settings.one_of("index", index, INDEXES, later=LATER)
+        told = "function" if callable(combine) else combine
         super().__init__(
-            {"k": k, "mode": mode, "index": index, "combine": combine},
-            {"score": np.float64} if mode == "exact" else {"weight": (np.float64, len(names))},
+            {"k": k, "mode": mode, "index": index, "combine": told, "score": score},
+            {"score": np.float64, "weight": (np.float64, len(names) if mode == "relaxed" else 0)},
             over=names,
             ordered=True,
             extra=extra,
             tuning=tuning,
         )
+        threads = self._tuning["threads"]
+        self._threads = cores() if threads is None else settings.whole("threads", threads)
+        self._scan = Scan(self._slots, None if mode == "exact" else self._combine)
+        self._index = self._make_index(chosen)
+
+    @classmethod
+    def _configured(cls, configuration: dict[str, Any], *, combine: Any = None, **given: Any) -> Self:
+        """With a function of one's own, which a snapshot cannot hold."""
+        held = configuration["combine"]
+        if (combine is None) == (held == "function"):
+            word = "needs" if combine is None else "has no"
+            raise SettingError(f"the saved matcher {word} a function", expected="load(path, combine=f)")
+        return super()._configured({**configuration, "combine": combine or held}, **given)
+
+    def _parts(self) -> dict[str, Part]:
+        return {**super()._parts(), "index": self._index}
+
+    def _make_index(self, name: str) -> Index:
+        if name == "scan" or not isinstance(self._combine, str):
+            return self._scan
+        return BoxIndex(len(self._over), combine=None if self._mode == "exact" else self._combine)
 
     # The calls
 
@@ -77,29 +153,37 @@ class RankedMatcher(AnsweringEngine):
         """Register subscriptions."""
         batch = self._read(rows, [ID, *boxes.columns(self._over), *self._ranking()], "subscriptions")
         self._slots.require_new(batch.ids, where="subscriptions")
-        fields = {**self._read_boxes(batch)._asdict(), **self._read_ranking(batch, None)}
-        self._write(self._slots.add(batch.ids), fields)
+        fields = self._read_fields(batch, None)
+        rows = self._slots.add(batch.ids)
+        self._write(rows, fields)
+        self._index.insert(self._columns(), rows)
 
     def amend(self, rows: Any) -> None:
         """Change live subscriptions in place: an absent column keeps its value, a null sets the default."""
         columns = [ID, *boxes.columns(self._over), *self._ranking(required=False)]
         batch = self._read(rows, columns, "subscriptions")
         amended = self._slots.require(batch.ids, where="subscriptions")
-        box = self._read_boxes(batch, amended)
-        self._write(amended, {**box._asdict(), **self._read_ranking(batch, amended)})
+        fields = self._read_fields(batch, amended)
+        self._index.remove(self._columns(), amended)
+        self._write(amended, fields)
+        self._index.insert(self._columns(), amended)
 
     def rescore(self, rows: Any) -> None:
         """Give live subscriptions a new `score` or new weights, in place; a weight that is absent stays."""
         batch = self._read(rows, [ID, *self._ranking()], "subscriptions")
+        if self._tightest:
+            raise InputError("follows from the box", where="subscriptions", expected="amend of its bounds")
         if not any(column.name in batch for column in self._ranking()):
             names = " or ".join(f'"{column.name}"' for column in self._ranking())
             raise InputError("has no weight at all", where="subscriptions", expected=f"a column {names}")
         rescored = self._slots.require(batch.ids, where="subscriptions")
         self._write(rescored, self._read_ranking(batch, rescored))
+        self._index.rescore(self._columns(), rescored)
 
     def unsubscribe(self, ids: Any) -> None:
         """Remove subscriptions."""
         gone = self._slots.require(tables.read_ids(ids, where="ids"), where="ids")
+        self._index.remove(self._columns(), gone)
         self._slots.release(gone)
         self._slots.settle()
 
@@ -108,24 +192,19 @@ class RankedMatcher(AnsweringEngine):
 
         At most k rows an event, in the order of events, best first.
         """
-        ids, points = self._read_events(events, nullable=True)
-        live = self._slots.live()
-        counts, best, scores = [], [live[:0]], [np.empty(0)]
-        for point in points:
-            places, score = self._ranked(live, point)
-            counts.append(min(places.size, self._k))
-            best.append(live[places[: self._k]])
-            scores.append(score[places[: self._k]])
-        subscription = np.concatenate(best)
-        self._count["candidates"] += len(counts) * live.size
-        self._count["deltas"] += subscription.size
-        ranks = [np.arange(1, count + 1) for count in counts]
+        ids, spans = self._read_spans(events)
+        found = self._index.search(self._columns(), spans.below, spans.above, self._k, self._threads)
+        self._count["candidates"] += found.tried
+        self._count["looked"] += found.looked
+        self._count["deltas"] += found.row.size
+        event = np.repeat(np.arange(found.number.size), found.number)
+        first = np.repeat(np.cumsum(found.number) - found.number, found.number)
         return pa.table(
             {
-                "event": self._events_at(ids, np.repeat(np.arange(len(counts)), counts)),
-                "rank": pa.array(np.concatenate([np.empty(0, np.int64), *ranks])),
-                "subscription": self._slots.take(subscription),
-                "score": pa.array(np.concatenate(scores)),
+                "event": self._events_at(ids, event),
+                "rank": pa.array(np.arange(1, event.size + 1) - first),
+                "subscription": self._slots.take(found.row),
+                "score": pa.array(found.score),
             }
         )
 
@@ -133,35 +212,53 @@ class RankedMatcher(AnsweringEngine):
         """Why a subscription is or is not among the best for an event, given as a dict of its attributes.
 
         `rank` is its place among all matches, `outside` names the attributes whose interval does not contain
-        the event.
+        the event, `counted` the weights that counted, `behind` how far its score is below the last of the k.
         """
         mine = self._find_one(self._slots, subscription, "subscription")
-        point = self._read_event(event)
+        spans = matching_events.span_of(event, self._over, self._extra)
         live = self._slots.live()
-        places, score = self._ranked(live, point)
+        places, score = self._scan.rank(self._columns(), live, spans.below[0], spans.above[0])
         rank = int(np.argmax(live[places] == mine)) + 1 if (live[places] == mine).any() else None
-        outside = np.flatnonzero(~boxes.inside(self._boxes([mine]), point)[0])
+        inside = matching.meets(self._boxes([mine]), spans.below[0], spans.above[0])[0]
+        own = float(score[live == mine][0])
+        beat = float(score[places[self._k - 1]]) if places.size >= self._k else None
+        weights = zip(self._over, inside, self._slots["weight"][mine].tolist(), strict=False)
         return {
             "subscription": subscription,
-            "score": float(score[live == mine][0]),
+            "score": own,
             "rank": rank,
             "in_result": rank is not None and rank <= self._k,
-            "score_to_beat": float(score[places[self._k - 1]]) if places.size >= self._k else None,
-            "outside": [self._over[place] for place in outside],
-            "reason": self._reason(rank, outside, point),
+            "score_to_beat": beat,
+            "behind": max(0.0, beat - own) if beat is not None else None,
+            "outside": [name for name, met in zip(self._over, inside, strict=True) if not met],
+            "counted": {name: weight for name, met, weight in weights if met and weight > 0},
+            "reason": self._reason(rank, inside, spans),
         }
 
     def stats(self) -> dict[str, Any]:
         """Counters since the start, and the index in use."""
-        return {**super().stats(), "index": "scan"}
+        return {**super().stats(), "index": "scan" if self._index is self._scan else "box-tree"}
 
     # Helpers
 
+    def _columns(self) -> Columns:
+        slots = self._slots
+        return Columns(slots["lo"], slots["hi"], slots["score"], slots["weight"], slots.label)
+
     def _ranking(self, *, required: bool = True) -> list[Column]:
         """The columns that rank: the score, or the weights."""
+        if self._tightest:
+            return []
         if self._mode == "exact":
             return [Column("score", required=required)]
         return [Column(f"{name}_weight", required=False, nullable=True) for name in self._over]
+
+    def _read_fields(self, batch: tables.Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
+        """Boxes and what ranks them, of new subscriptions or of live `rows`."""
+        box = self._read_boxes(batch, rows)
+        if self._tightest:
+            return {**box._asdict(), "score": tightness(box)}
+        return {**box._asdict(), **self._read_ranking(batch, rows)}
 
     def _read_ranking(self, batch: tables.Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
         """The score or the weights of new subscriptions, or of live `rows`, which keep what is not given."""
@@ -173,7 +270,7 @@ class RankedMatcher(AnsweringEngine):
                 given = batch[f"{name}_weight"]
                 self._refuse_negative(given, f"{name}_weight")
                 weight[:, place] = np.where(np.isnan(given), 0.0, given)
-        return {"weight": weight}
+        return {"weight": weight, "score": matching.combined(weight, self._combine)}
 
     @staticmethod
     def _refuse_negative(weight: Floats, column: str) -> None:
@@ -187,32 +284,22 @@ class RankedMatcher(AnsweringEngine):
                 expected="a number from 0",
             )
 
-    def _ranked(self, live: Rows, point: Floats) -> tuple[Rows, Floats]:
-        """The places in `live` of all matches of a point, best first, and the score of each live row."""
-        held = self._boxes(live)
-        if self._mode == "exact":
-            score: Floats = self._slots["score"][live]
-            matches: Bools = np.all(boxes.inside(held, point), axis=1)
-        else:
-            score = matching.weigh(held, self._slots["weight"][live], point, combine=self._combine)
-            matches = score > 0
-        return matching.ranked(score, matches, self._slots.label[live]), score
+    def _read_spans(self, events: Any) -> tuple[Ids, Spans]:
+        """The ids of events and what they reach."""
+        batch = self._read(events, matching_events.columns(self._over), "events")
+        spans = matching_events.read(batch, self._over, where="events")
+        self._event_ids.find(batch.ids, where="events")
+        if self._event_ids.kind is None and batch.size:
+            self._event_ids.release(self._event_ids.add(select(batch.ids, [0])))
+            self._event_ids.settle()
+        self._count["events"] += batch.size
+        return batch.ids, spans
 
-    def _read_event(self, event: Mapping[str, Any]) -> Floats:
-        """The point of one event; its id may be there."""
-        if not isinstance(event, Mapping):
-            raise InputError(f"got {event!r}", where="event", expected="a dict of the event's attributes")
-        columns = [
-            Column("id", ID.kind, required=False),
-            *(Column(name, nullable=True) for name in self._over),
-        ]
-        batch = self._read({name: [value] for name, value in event.items()}, columns, "event")
-        return np.array([batch[name][0] for name in self._over])
-
-    def _reason(self, rank: int | None, outside: NDArray[np.intp], point: Floats) -> str:
+    def _reason(self, rank: int | None, inside: NDArray[np.bool_], spans: Spans) -> str:
         if rank is not None:
             return "among the best" if rank <= self._k else f"{self._k} matching subscriptions are better"
         if self._mode == "relaxed":
             return "no interval with a weight contains the event"
-        name = self._over[outside[0]]
-        return f"{name} is unknown" if np.isnan(point[outside[0]]) else f"{name} is outside the interval"
+        place = int(np.argmin(inside))
+        unknown = spans.above[0, place] > spans.below[0, place]
+        return f"{self._over[place]} is {'unknown' if unknown else 'outside the interval'}"

@@ -2,27 +2,93 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any, Self, TypeAlias
+
 import numpy as np
+from numpy.typing import NDArray
 
-from rankcast.boxes import Boxes, inside
+from rankcast.boxes import Boxes
 from rankcast.columns import Bools, Floats, Ints, Rows
+from rankcast.indexes.scored_matches import Found
+from rankcast.indexes.slots import Slots
+from rankcast.kernels.box_tree_pack import Columns
+
+Combine: TypeAlias = "str | Callable[[Floats], Floats]"
 
 
-def weigh(boxes: Boxes, weights: Floats, point: Floats, *, combine: str) -> Floats:
-    """The relaxed score of each box (n, d) with weights (n, d) for a point (d,).
+def meets(boxes: Boxes, below: Floats, above: Floats) -> Bools:
+    """Which intervals (n, d) meet an event whose values reach from `above` to `below` (d,).
+
+    An unknown value reaches from +inf to -inf, so that only an interval without bounds meets it.
+    """
+    within: Bools = (boxes.lo <= below) & (boxes.hi >= above)
+    return within
+
+
+def combined(weights: Floats, combine: Combine) -> Floats:
+    """The sum or the maximum of each row of weights (n, d), or what a function makes of it.
 
     The sum is taken attribute by attribute, in their order, from 0; so equal weights are equal sums on any
     way to compute them.
     """
-    counted = np.where(inside(boxes, point), weights, 0.0)
-    total = np.zeros(counted.shape[0])
+    if not isinstance(combine, str):
+        return np.asarray(combine(weights), dtype=np.float64)
+    total = np.zeros(weights.shape[0])
     with np.errstate(over="ignore"):
-        for column in counted.T:
+        for column in weights.T:
             total = total + column if combine == "sum" else np.maximum(total, column)
     return total
+
+
+def weigh(boxes: Boxes, weights: Floats, below: Floats, above: Floats, combine: Combine) -> Floats:
+    """The relaxed score of each box (n, d) with weights (n, d) for an event."""
+    return combined(np.where(meets(boxes, below, above), weights, 0.0), combine)
 
 
 def ranked(score: Floats, matches: Bools, label: Ints) -> Rows:
     """The places of all matches, best score first, ties by the smaller label. O(n log n)."""
     places = np.flatnonzero(matches)
     return places[np.lexsort((label[places], -score[places]))].astype(np.int32)
+
+
+class Scan:
+    """Every subscription for every event; `combine` is None in exact matching."""
+
+    def __init__(self, slots: Slots, combine: Combine | None) -> None:
+        self._slots, self._combine = slots, combine
+
+    def insert(self, columns: Columns, rows: Rows) -> None:
+        """Nothing is kept."""
+
+    remove = rescore = insert
+
+    def rank(self, columns: Columns, rows: Rows, below: Floats, above: Floats) -> tuple[Rows, Floats]:
+        """The places in `rows` of all matches of one event, best first, and the score of each row."""
+        boxes = Boxes(columns.lo[rows], columns.hi[rows])
+        if self._combine is None:
+            score, matches = columns.score[rows], np.all(meets(boxes, below, above), axis=1)
+        else:
+            score = weigh(boxes, columns.weight[rows], below, above, self._combine)
+            matches = score > 0
+        return ranked(score, matches, columns.label[rows]), score
+
+    def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
+        """The k best for each event. O(n log n) an event, on one core."""
+        live, count = self._slots.live(), np.zeros(len(below), np.int64)
+        row, scores = [live[:0]], [np.empty(0)]
+        for event in range(len(below)):
+            places, score = self.rank(columns, live, below[event], above[event])
+            row.append(live[places[:k]])
+            scores.append(score[places[:k]])
+            count[event] = row[-1].size
+        tried = len(below) * live.size
+        return Found(count, np.concatenate(row), np.concatenate(scores), tried, tried)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Nothing."""
+        return {}, {}
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over nothing."""
+        return self

@@ -1,0 +1,84 @@
+"""Reading the events of a matcher: points, unknown values, intervals."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankcast import tables
+from rankcast.columns import Column, Floats
+from rankcast.engines.base import ID
+from rankcast.errors import InputError
+
+
+class Spans(NamedTuple):
+    """What events reach: from `above` to `below`, both (n, d).
+
+    Both are the value of a point. Of an interval they are its lower and its upper end, an end that is not
+    given being no bound. An unknown value reaches from +inf to -inf: it meets only what has no bounds.
+    """
+
+    above: Floats
+    below: Floats
+
+
+def columns(over: list[str], *, id_required: bool = True) -> list[Column]:
+    """The columns of events over some attributes: each a value, or a lower and an upper end."""
+    ends = [end for name in over for end in _ends(name, over)]
+    return [
+        Column("id", ID.kind, required=id_required),
+        *(Column(name, required=False, nullable=True) for name in [*over, *ends]),
+    ]
+
+
+def _ends(name: str, over: list[str]) -> list[str]:
+    """The columns of an attribute's ends; none if one of them is an attribute itself."""
+    ends = [f"{name}_lo", f"{name}_hi"]
+    return [] if set(ends) & set(over) else ends
+
+
+def read(batch: tables.Batch, over: list[str], *, where: str) -> Spans:
+    """The spans of a batch of events."""
+    shape = (batch.size, len(over))
+    spans = Spans(np.empty(shape), np.empty(shape))
+    for place, name in enumerate(over):
+        ends = _ends(name, over)
+        given = [end for end in ends if end in batch]
+        if name in batch and given:
+            raise InputError(
+                f'is given beside "{name}"', where=where, column=given[0], expected="one of them"
+            )
+        if name not in batch and not given:
+            raise InputError("is missing", where=where, column=name, expected="a number")
+        nothing = np.full(batch.size, np.nan)
+        values = {**dict.fromkeys(ends, nothing), **batch.values}
+        above, below = (values[end] for end in ([name, name] if name in batch else ends))
+        _refuse_crossed(above, below, ends, where)
+        unknown = np.isnan(above) & np.isnan(below)
+        spans.above[:, place] = np.where(unknown, np.inf, np.where(np.isnan(above), -np.inf, above))
+        spans.below[:, place] = np.where(unknown, -np.inf, np.where(np.isnan(below), np.inf, below))
+    return spans
+
+
+def _refuse_crossed(lo: Floats, hi: Floats, ends: list[str], where: str) -> None:
+    """Refuse an interval whose ends are the wrong way round."""
+    crossed = lo > hi
+    if crossed.any():
+        row = int(np.argmax(crossed))
+        raise InputError(
+            f"is {lo[row]:g}, above the upper end {hi[row]:g}",
+            where=where,
+            column=ends[0],
+            row=row,
+            expected="lo <= hi",
+        )
+
+
+def span_of(event: Any, over: list[str], extra: str) -> Spans:
+    """The span of one event, given as a dict of its attributes; its id may be there."""
+    if not isinstance(event, dict):
+        raise InputError(f"got {event!r}", where="event", expected="a dict of the event's attributes")
+    rows = {name: [value] for name, value in event.items()}
+    batch = tables.read(rows, columns(over, id_required=False), where="event", extra=extra)
+    return read(batch, over, where="event")

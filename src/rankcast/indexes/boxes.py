@@ -1,0 +1,242 @@
+"""Scored boxes in any number of dimensions, live: `BoxIndex` keeps a `rankcast.kernels.box_tree`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.columns import Floats, Rows
+from rankcast.errors import SnapshotError
+from rankcast.indexes.scored_matches import Found, search_all
+from rankcast.kernels import box_tree, box_tree_edit, box_tree_pack, box_tree_relaxed, box_tree_search
+from rankcast.kernels.box_tree import BLOCKS, BUILT, CELLS, LAYERS, MOST_LAYERS, SIZE, WIDTH, BoxTree
+from rankcast.kernels.box_tree_pack import Columns
+
+SMALL = 256
+SIZES = np.array([box_tree.layer_size(layer) for layer in range(MOST_LAYERS)])
+SAMPLED = 50_000
+_BY_BLOCK = ("low", "high", "weight", "top", "link", "size", "height", "parent")
+
+
+class BoxIndex:
+    """The best boxes for an event.
+
+    - Changing: `insert`, `remove`, `rescore`; rows are the caller's, and so are the columns by row.
+    - Asking: `search`.
+    - Keeping: `state`, `restore`, `check`.
+
+    With `combine` ("sum" or "max") matching is relaxed: rows have weights, and their best possible score.
+
+    Layers are laid out anew where one has grown to twice its size, together with those above it; everything,
+    with new codes, where the number of rows has doubled or halved. Cost: O(log n) amortised a change.
+    Memory: 4 d + 12 bytes a row and 4 a row number (one dimension: 8 + 16), an eighth to a half more for
+    blocks that are not full.
+    """
+
+    def __init__(self, dimensions: int, *, combine: str | None = None) -> None:
+        self._largest = combine == "max"
+        weights = 0 if combine is None else dimensions
+        self.tree = _empty_tree(dimensions, weights, blocks=16, rows=0)
+        box_tree.clear(self.tree)
+
+    def __len__(self) -> int:
+        return int(self.tree.meta[SIZE])
+
+    def insert(self, columns: Columns, rows: Rows) -> None:
+        """Add absent rows."""
+        self._reserve_rows(columns.lo.shape[0])
+        if rows.size and len(self) + rows.size > 2 * self.tree.meta[BUILT]:
+            self._rebuild(columns, np.concatenate([self._present(), rows]))
+        else:
+            self._edit(box_tree_edit.insert, columns, rows)
+
+    def remove(self, columns: Columns, rows: Rows) -> None:
+        """Take present rows out."""
+        box_tree_edit.remove(self.tree, rows)
+        if self.tree.meta[BUILT] > max(SMALL, 2 * len(self)):
+            self._rebuild(columns, self._present())
+
+    def rescore(self, columns: Columns, rows: Rows) -> None:
+        """Follow scores or weights that have changed."""
+        self._edit(box_tree_edit.rescore, columns, rows)
+
+    def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
+        """The k best rows for each event with the ends `above` to `below`."""
+        events = box_tree_search.encode_events(self.tree, below, above)
+        order, most = box_tree_search.by_neighbourhood(events), max(1, min(k, len(self)))
+        if self.tree.weight.shape[1] == 0:
+            return search_all(
+                lambda part: box_tree_search.search(self.tree, columns, events, part, most), order, threads
+            )
+        largest = self._largest
+        return search_all(
+            lambda part: box_tree_relaxed.search(self.tree, columns, events, part, most, largest),
+            order,
+            threads,
+        )
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The small state (none) and the arrays."""
+        return {}, dict(self.tree._asdict())
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a state that `state` gave."""
+        mine = self.tree._asdict()
+        for name, array in mine.items():
+            given = arrays[name]
+            if given.dtype != array.dtype or given.shape[1:] != array.shape[1:]:
+                raise SnapshotError(f"the array {name} of boxes does not fit the settings")
+        self.tree = BoxTree(**{name: arrays[name] for name in mine})
+        return self
+
+    def check(self, columns: Columns) -> None:
+        """Assert the invariants of the tree."""
+        tree, most = self.tree, box_tree.most_of(self.tree)
+        present = self._present()
+        assert np.array_equal(np.flatnonzero(tree.place >= 0), np.sort(present))
+        assert len(self) == present.size == int(tree.members.sum())
+        blocks = 0
+        for layer in range(MOST_LAYERS):
+            if tree.root[layer] >= 0:
+                assert layer < tree.meta[LAYERS]
+                assert tree.parent[tree.root[layer]] == -1 - layer
+                blocks += self._check_block(columns, int(tree.root[layer]), layer, most)
+        assert blocks == tree.meta[BLOCKS]
+
+    def _check_block(self, columns: Columns, block: int, layer: int, most: int) -> int:
+        tree, size, blocks = self.tree, int(self.tree.size[block]), 1
+        assert 0 < size <= WIDTH
+        assert (tree.low[block, :, size:] == most + 1).all()
+        assert (tree.high[block, :, size:] == -most - 1).all()
+        entry = box_tree.new_entry(tree)
+        for i in range(size):
+            link = int(tree.link[block, i])
+            if tree.height[block] == 0:
+                box_tree_pack.read_row(tree, columns, link, entry)
+                assert tree.place[link] == block * WIDTH + i
+                assert tree.top[block, i] == columns.score[link]
+                assert box_tree.layer_for(tree, columns.score[link]) <= layer
+                assert columns.score[link] <= tree.edge[layer]
+                edge_row = tree.edge_row[layer]
+                if columns.score[link] == tree.edge[layer] and edge_row >= 0:
+                    assert columns.label[edge_row] <= columns.label[link]
+                same = entry.low == tree.low[block, :, i], entry.high == tree.high[block, :, i]
+                assert all(each.all() for each in same)
+                assert (entry.weight == tree.weight[block, :, i]).all()
+            else:
+                assert (tree.parent[link], tree.height[link]) == (block, tree.height[block] - 1)
+                top = box_tree.summarise(tree, link, entry)
+                assert (tree.low[block, :, i] <= entry.low).all()
+                assert (tree.high[block, :, i] >= entry.high).all()
+                assert (tree.weight[block, :, i] >= entry.weight).all()
+                assert tree.top[block, i] >= top
+                blocks += self._check_block(columns, link, layer, most)
+        return blocks
+
+    # Growing and laying out anew
+
+    def _edit(self, kernel: Any, columns: Columns, rows: Rows) -> None:
+        """Run an editing kernel to its end, giving it room where it stops for that."""
+        place = 0
+        while place < rows.size:
+            self._reserve_blocks(16)
+            place, overfull = kernel(self.tree, columns, rows, place)
+            if overfull >= 0:
+                self._relayer(columns, overfull)
+
+    def _relayer(self, columns: Columns, last: int) -> None:
+        """Distribute the rows of the layers 0 to `last` anew, over more layers if they are too many."""
+        rows, room = np.cumsum(self.tree.members), np.cumsum(SIZES)
+        while last < self.tree.meta[LAYERS] and rows[last] > room[last]:
+            last += 1
+        if last >= self.tree.meta[LAYERS]:
+            self._rebuild(columns, self._present())
+            return
+        floor = self.tree.floor[last]
+        parts = [box_tree_edit.release(self.tree, layer) for layer in range(last + 1)]
+        self._lay(columns, np.concatenate(parts), floor)
+
+    def _lay(self, columns: Columns, rows: Rows, floor: float) -> None:
+        """Fill the first layers, which are empty, with rows; the last of them takes scores from `floor`."""
+        ranked = rows[np.lexsort((columns.label[rows], -columns.score[rows]))]
+        self._reserve_blocks(box_tree_pack.blocks_for(rows.size) + 12 * MOST_LAYERS)
+        start, layer = 0, 0
+        while start < ranked.size:
+            part = ranked[start : start + box_tree.layer_size(layer)]
+            box_tree_pack.pack(self.tree, columns, part, layer)
+            self.tree.floor[layer] = columns.score[part[-1]]
+            start, layer = start + part.size, layer + 1
+        self.tree.floor[max(layer - 1, 0)] = floor
+
+    def _rebuild(self, columns: Columns, rows: Rows) -> None:
+        """Lay out everything anew, with new codes."""
+        old = self.tree
+        dimensions, weights = old.low.shape[1], old.weight.shape[1]
+        blocks = box_tree_pack.blocks_for(rows.size * 9 // 8) + 12 * MOST_LAYERS
+        self.tree = _empty_tree(dimensions, weights, blocks=blocks, rows=old.place.size)
+        box_tree.clear(self.tree)
+        self.tree.meta[LAYERS] = 1 + np.searchsorted(np.cumsum(SIZES), rows.size)
+        self.tree.meta[BUILT] = rows.size
+        sample = rows[:: rows.size // SAMPLED + 1]
+        self.tree.cuts[:] = _cuts(columns.lo[sample], columns.hi[sample])
+        self._lay(columns, rows, -np.inf)
+
+    def _present(self) -> Rows:
+        return np.flatnonzero(self.tree.place >= 0).astype(np.int32)
+
+    def _reserve_rows(self, rows: int) -> None:
+        if rows > self.tree.place.size:
+            place = np.full(rows, -1, np.int32)
+            place[: self.tree.place.size] = self.tree.place
+            self.tree = self.tree._replace(place=place)
+
+    def _reserve_blocks(self, blocks: int) -> None:
+        """Make room for so many further blocks."""
+        capacity = self.tree.size.shape[0]
+        if capacity - self.tree.meta[BLOCKS] < blocks:
+            length = capacity + max(blocks, capacity // 8)
+            self.tree = self.tree._replace(
+                **{name: _grown(getattr(self.tree, name), length) for name in _BY_BLOCK}
+            )
+
+
+def _grown(array: NDArray[Any], length: int) -> NDArray[Any]:
+    larger = np.zeros((length, *array.shape[1:]), array.dtype)
+    larger[: array.shape[0]] = array
+    return larger
+
+
+def _cuts(lo: Floats, hi: Floats) -> Floats:
+    """CELLS + 1 quantiles of the finite ends in each dimension, (d, CELLS + 1)."""
+    cuts = np.zeros((lo.shape[1], CELLS + 1))
+    for j in range(lo.shape[1]):
+        ends = np.concatenate([lo[:, j], hi[:, j]])
+        ends = np.sort(ends[np.isfinite(ends)])
+        if ends.size:
+            cuts[j] = ends[np.linspace(0, ends.size - 1, CELLS + 1).astype(np.int64)]
+    return cuts
+
+
+def _empty_tree(dimensions: int, weights: int, *, blocks: int, rows: int) -> BoxTree:
+    code = np.int32 if dimensions == 1 else np.int16
+    return BoxTree(
+        low=np.zeros((blocks, dimensions, WIDTH), code),
+        high=np.zeros((blocks, dimensions, WIDTH), code),
+        weight=np.zeros((blocks, weights, WIDTH), np.float32),
+        top=np.zeros((blocks, WIDTH)),
+        link=np.zeros((blocks, WIDTH), np.int32),
+        size=np.zeros(blocks, np.int32),
+        height=np.zeros(blocks, np.int32),
+        parent=np.zeros(blocks, np.int32),
+        place=np.full(rows, -1, np.int32),
+        root=np.zeros(MOST_LAYERS, np.int32),
+        members=np.zeros(MOST_LAYERS, np.int64),
+        floor=np.zeros(MOST_LAYERS),
+        edge=np.zeros(MOST_LAYERS),
+        edge_row=np.zeros(MOST_LAYERS, np.int32),
+        cuts=np.zeros((dimensions, CELLS + 1)),
+        meta=np.zeros(6, np.int64),
+    )

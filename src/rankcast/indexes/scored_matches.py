@@ -1,0 +1,54 @@
+"""What an index of scored subscriptions answers, and searching a batch of events on several cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+
+from rankcast.columns import Floats, Ints, Rows
+from rankcast.kernels.box_tree_search import Matches
+
+PER_THREAD = 512
+
+
+class Found(NamedTuple):
+    """The matches of events in their order: `number` in each list, all lists one after the other.
+
+    `tried` counts rows whose place in the list was in question, `looked` what was read to find them.
+    """
+
+    number: Ints
+    row: Rows
+    score: Floats
+    tried: int
+    looked: int
+
+
+def search_all(search: Callable[[Ints], Matches], order: Ints, threads: int) -> Found:
+    """Search the events in `order`, in as many parts as there are threads; the answer is in event order.
+
+    `search` releases the GIL and only reads. A thread is worth starting for some hundred events.
+    """
+    parts = max(1, min(threads, order.size // PER_THREAD))
+    slices = np.array_split(order, parts)
+    if parts == 1:
+        return _joined([search(order)])
+    with ThreadPoolExecutor(parts) as pool:
+        return _joined(list(pool.map(search, slices)))
+
+
+def _joined(parts: list[Matches]) -> Found:
+    """The matches of all parts in the order of events; an event was searched in one part alone."""
+    start, count, offset = np.zeros_like(parts[0].start), np.zeros_like(parts[0].number), 0
+    for part in parts:
+        start += np.where(part.number > 0, part.start + offset, 0)
+        count += part.number
+        offset += part.row.size
+    row = np.concatenate([part.row for part in parts])
+    score = np.concatenate([part.score for part in parts])
+    place = np.repeat(start - np.cumsum(count) + count, count) + np.arange(count.sum())
+    tried, looked = sum(part.tried for part in parts), sum(part.looked for part in parts)
+    return Found(count, row[place], score[place], tried, looked)

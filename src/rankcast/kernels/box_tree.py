@@ -1,0 +1,267 @@
+"""Scored boxes in d dimensions: layers of falling score, each a tree of blocks of 64 entries.
+
+An entry is a box with the highest score below it: in a leaf a row, in an inner block a child. The ends of 64
+entries lie side by side (`low[block, dimension]`, `high[...]`), so that one block is tested against an event
+by a few vector instructions a dimension, at every level by the same code.
+
+Ends are kept as codes of 16 bits (in one dimension: 32), which keep their order: `cuts` are quantiles of all
+ends, and a cell between two cuts is divided evenly. Equal codes do not decide; then the exact ends, by row,
+do. -most and most stand for no bound, an entry that is not in use has a box that nothing meets.
+
+Layer 0 holds the best BASE rows, each further layer a multiple of that of the next best (`layer_size`). A
+search takes the layers in turn and ends before the first whose best row (`edge`, `edge_row`) cannot enter the
+list any more. A row belongs to the first layer with floor <= score. Where a layer has become too large, it
+and the ones above are laid out anew (`rankcast.indexes.boxes`).
+
+Invariants: the box of an inner entry contains the boxes below it, its `top` is at least their scores; the
+scores of a layer are at most `edge`, and of rows with that score none precedes `edge_row`, unless that is -1;
+place[row] is the leaf and the entry of a row, -1 if it is absent.
+
+[Ranked §6] leaves indexes of more than one dimension, score updates and interval events to the future.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels.options import EXACT
+
+WIDTH = 64
+FILL = 56
+BASE = 64
+CELLS = 1024
+MOST_LAYERS = 16
+USED, FREE, BLOCKS, LAYERS, SIZE, BUILT = range(6)
+
+Floats = NDArray[np.float64]
+Codes = NDArray[Any]  # int16, or int32 in one dimension
+
+
+@njit(**EXACT)
+def layer_size(layer: int) -> int:
+    """How many rows a layer should hold: twice as many as the one above, behind layer 6 four times."""
+    return BASE << (layer if layer <= 6 else 2 * layer - 6)
+
+
+class BoxTree(NamedTuple):
+    """The arrays: per block, per row, per layer, per dimension; `meta` holds the counts."""
+
+    low: Codes
+    high: Codes
+    weight: NDArray[np.float32]
+    top: Floats
+    link: NDArray[np.int32]
+    size: NDArray[np.int32]
+    height: NDArray[np.int32]
+    parent: NDArray[np.int32]
+    place: NDArray[np.int32]
+    root: NDArray[np.int32]
+    members: NDArray[np.int64]
+    floor: Floats
+    edge: Floats
+    edge_row: NDArray[np.int32]
+    cuts: Floats
+    meta: NDArray[np.int64]
+
+
+class Entry(NamedTuple):
+    """The box of one entry as codes, and its weights (of an inner entry: the highest below)."""
+
+    low: Codes
+    high: Codes
+    weight: NDArray[np.float32]
+
+
+@njit(**EXACT)
+def encode(cuts: Floats, j: int, value: float, most: int) -> int:
+    """The code of a value in dimension j. It never falls when the value grows."""
+    if value == np.inf:
+        return most
+    if value == -np.inf:
+        return -most
+    if not value >= cuts[j, 0]:
+        return 1 - most
+    if value >= cuts[j, CELLS]:
+        return most - 1
+    cell, beyond = 0, CELLS
+    while beyond - cell > 1:
+        middle = (cell + beyond) // 2
+        if cuts[j, middle] <= value:
+            cell = middle
+        else:
+            beyond = middle
+    steps = (2 * most - 3) // CELLS
+    width = cuts[j, cell + 1] - cuts[j, cell]
+    step = 0
+    if width < np.inf:
+        step = int(min((value - cuts[j, cell]) / width * steps, steps - 1.0))
+    return 2 - most + cell * steps + step
+
+
+@njit(**EXACT)
+def most_of(tree: BoxTree) -> int:
+    """The code of no upper bound."""
+    return (1 << (8 * tree.low.itemsize - 1)) - 2
+
+
+@njit(**EXACT)
+def clear(tree: BoxTree) -> None:
+    """Make the tree empty: one layer, which takes every score."""
+    tree.meta[:] = 0
+    tree.meta[FREE], tree.meta[LAYERS] = -1, 1
+    tree.place[:] = -1
+    tree.root[:], tree.members[:], tree.edge_row[:] = -1, 0, -1
+    tree.floor[:], tree.edge[:] = np.inf, -np.inf
+    tree.floor[0] = -np.inf
+
+
+@njit(**EXACT)
+def take_block(tree: BoxTree, height: int, parent: int) -> int:
+    """A block without entries."""
+    block = tree.meta[FREE]
+    if block >= 0:
+        tree.meta[FREE] = tree.parent[block]
+    else:
+        block = tree.meta[USED]
+        tree.meta[USED] += 1
+    tree.meta[BLOCKS] += 1
+    tree.size[block], tree.height[block], tree.parent[block] = 0, height, parent
+    for i in range(WIDTH):
+        _blank(tree, block, i)
+    return block
+
+
+@njit(**EXACT)
+def give_block(tree: BoxTree, block: int) -> None:
+    """Give a block back."""
+    tree.size[block] = 0
+    tree.parent[block], tree.meta[FREE] = tree.meta[FREE], block
+    tree.meta[BLOCKS] -= 1
+
+
+@njit(**EXACT)
+def _blank(tree: BoxTree, block: int, i: int) -> None:
+    """Let an entry meet nothing."""
+    out = most_of(tree) + 1
+    for j in range(tree.low.shape[1]):
+        tree.low[block, j, i], tree.high[block, j, i] = out, -out
+    for j in range(tree.weight.shape[1]):
+        tree.weight[block, j, i] = 0.0
+    tree.top[block, i], tree.link[block, i] = -np.inf, -1
+
+
+@njit(**EXACT)
+def write(tree: BoxTree, block: int, i: int, entry: Entry, top: float, link: int) -> None:
+    """Write entry i of a block, and tell the row or the child where it is."""
+    for j in range(tree.low.shape[1]):
+        tree.low[block, j, i], tree.high[block, j, i] = entry.low[j], entry.high[j]
+    for j in range(tree.weight.shape[1]):
+        tree.weight[block, j, i] = entry.weight[j]
+    tree.top[block, i], tree.link[block, i] = top, link
+    if tree.height[block] == 0:
+        tree.place[link] = block * WIDTH + i
+    else:
+        tree.parent[link] = block
+
+
+@njit(**EXACT)
+def append(tree: BoxTree, block: int, entry: Entry, top: float, link: int) -> None:
+    """Write a further entry into a block that has room."""
+    write(tree, block, tree.size[block], entry, top, link)
+    tree.size[block] += 1
+
+
+@njit(**EXACT)
+def read(tree: BoxTree, block: int, i: int, entry: Entry) -> None:
+    """Read the box and the weights of an entry."""
+    for j in range(tree.low.shape[1]):
+        entry.low[j], entry.high[j] = tree.low[block, j, i], tree.high[block, j, i]
+    for j in range(tree.weight.shape[1]):
+        entry.weight[j] = tree.weight[block, j, i]
+
+
+@njit(**EXACT)
+def drop(tree: BoxTree, block: int, i: int, entry: Entry) -> None:
+    """Take entry i out of a block; the last one moves into its place. `entry` is overwritten."""
+    last = tree.size[block] - 1
+    if i != last:
+        read(tree, block, last, entry)
+        write(tree, block, i, entry, tree.top[block, last], tree.link[block, last])
+    _blank(tree, block, last)
+    tree.size[block] = last
+
+
+@njit(**EXACT)
+def summarise(tree: BoxTree, block: int, entry: Entry) -> float:
+    """Write the box around a block and its highest weights into `entry`; return its highest score."""
+    size = tree.size[block]
+    for j in range(tree.low.shape[1]):
+        low, high = tree.low[block, j, 0], tree.high[block, j, 0]
+        for i in range(1, size):
+            low, high = min(low, tree.low[block, j, i]), max(high, tree.high[block, j, i])
+        entry.low[j], entry.high[j] = low, high
+    for j in range(tree.weight.shape[1]):
+        weight = tree.weight[block, j, 0]
+        for i in range(1, size):
+            weight = max(weight, tree.weight[block, j, i])
+        entry.weight[j] = weight
+    top = tree.top[block, 0]
+    for i in range(1, size):
+        top = max(top, tree.top[block, i])
+    return top
+
+
+@njit(**EXACT)
+def slot_of(tree: BoxTree, block: int) -> int:
+    """The entry of the parent that is this block."""
+    parent, i = tree.parent[block], 0
+    while tree.link[parent, i] != block:
+        i += 1
+    return i
+
+
+@njit(**EXACT)
+def refresh(tree: BoxTree, block: int, entry: Entry) -> None:
+    """Carry the box, the weights and the score of a block up as far as they change anything."""
+    while tree.parent[block] >= 0:
+        parent, i = tree.parent[block], slot_of(tree, block)
+        top = summarise(tree, block, entry)
+        same = top == tree.top[parent, i]
+        for j in range(tree.low.shape[1]):
+            same &= entry.low[j] == tree.low[parent, j, i] and entry.high[j] == tree.high[parent, j, i]
+        for j in range(tree.weight.shape[1]):
+            same &= entry.weight[j] == tree.weight[parent, j, i]
+        if same:
+            return
+        write(tree, parent, i, entry, top, block)
+        block = parent
+
+
+@njit(**EXACT)
+def layer_of(tree: BoxTree, block: int) -> int:
+    """The layer that a block belongs to: a root's parent is the complement of its layer."""
+    while tree.parent[block] >= 0:
+        block = tree.parent[block]
+    return -1 - tree.parent[block]
+
+
+@njit(**EXACT)
+def layer_for(tree: BoxTree, score: float) -> int:
+    """The layer that a score belongs to."""
+    layer = 0
+    while score < tree.floor[layer]:
+        layer += 1
+    return layer
+
+
+@njit(**EXACT)
+def new_entry(tree: BoxTree) -> Entry:
+    """Room for one entry."""
+    d = tree.low.shape[1]
+    return Entry(
+        np.empty(d, tree.low.dtype), np.empty(d, tree.low.dtype), np.zeros(tree.weight.shape[1], np.float32)
+    )

@@ -1,0 +1,131 @@
+"""The k best rows of a box tree for each event, when every interval that meets it counts with its weight.
+
+The score of a row is the sum (or the maximum) of the weights of its intervals that meet the event, added in
+the order of dimensions, and must be above 0. What a block can give is bounded by the highest weights below
+each entry, of the dimensions in which its box meets the event: a bound in float32, rounded up, which leaves
+out most of the tree. Layers are ordered by the score of a row that meets the event everywhere.
+
+[Ranked §4] merges one index a dimension by the Threshold Algorithm (`rankcast.kernels.threshold`); one tree
+knows which dimensions meet together.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels.box_tree import LAYERS, WIDTH, BoxTree, Codes, Floats
+from rankcast.kernels.box_tree_pack import Columns, Rows
+from rankcast.kernels.box_tree_search import DEPTH, Events, Matches, hopeless, longer
+from rankcast.kernels.options import EXACT
+from rankcast.kernels.scored_heap import best_first, offer
+
+Bounds = NDArray[np.float32]
+NOTHING = np.float32(0.0)
+
+
+@njit(**EXACT)
+def bound_entries(
+    low: Codes, high: Codes, weight: Bounds, block: int, events: Events, e: int, largest: bool, bound: Bounds
+) -> None:
+    """What each entry of a block can give to an event at most, as far as codes tell."""
+    below, above = events.low, events.high
+    for i in range(WIDTH):
+        bound[i] = 0.0
+    for j in range(low.shape[1]):
+        beneath, over = below[e, j], above[e, j]
+        for i in range(WIDTH):
+            meets = (low[block, j, i] <= beneath) & (high[block, j, i] >= over)
+            given = weight[block, j, i] if meets else NOTHING
+            bound[i] = max(bound[i], given) if largest else bound[i] + given
+
+
+@njit(**EXACT)
+def weigh(columns: Columns, row: int, below: Floats, above: Floats, e: int, largest: bool) -> float:
+    """The exact score of a row for an event."""
+    total = 0.0
+    for j in range(below.shape[1]):
+        if columns.lo[row, j] <= below[e, j] and columns.hi[row, j] >= above[e, j]:
+            weight = columns.weight[row, j]
+            total = max(total, weight) if largest else total + weight
+    return total
+
+
+@njit(**EXACT)
+def _push(stack: NDArray[np.int32], bounds: Floats, first: int, depth: int, block: int, bound: float) -> int:
+    """Push a child so that from `first` on bounds ascend: the most promising is taken first."""
+    at = depth
+    while at > first and bounds[at - 1] > bound:
+        stack[at], bounds[at] = stack[at - 1], bounds[at - 1]
+        at -= 1
+    stack[at], bounds[at] = block, bound
+    return depth + 1
+
+
+@njit(**EXACT)
+def _search_layers(
+    tree: BoxTree, columns: Columns, events: Events, e: int, largest: bool, scores: Floats, rows: Rows
+) -> tuple[int, int, int]:
+    """Fill a heap with the best rows for an event; returns its size, rows tried, blocks looked into."""
+    low, high, weight, links, heights = tree.low, tree.high, tree.weight, tree.link, tree.height
+    stack, bounds, bound = np.empty(DEPTH, np.int32), np.empty(DEPTH), np.empty(WIDTH, np.float32)
+    slack = 1.0 + 2.0**-22 * (1 + low.shape[1])
+    size, full, tried, looked = 0, scores.shape[0], 0, 0
+    for layer in range(tree.meta[LAYERS]):
+        if size == full and hopeless(tree, columns.label, layer, scores[0], rows[0]):
+            break
+        stack[0], bounds[0], depth = tree.root[layer], np.inf, 1 if tree.root[layer] >= 0 else 0
+        while depth > 0:
+            depth -= 1
+            block, first = stack[depth], depth
+            if size == full and bounds[depth] < scores[0]:
+                continue
+            looked += 1
+            bound_entries(low, high, weight, block, events, e, largest, bound)
+            inner = heights[block] > 0
+            for i in range(tree.size[block]):
+                most = bound[i] * slack
+                if most == 0.0 or (size == full and most < scores[0]):
+                    continue
+                if inner:
+                    depth = _push(stack, bounds, first, depth, links[block, i], most)
+                    continue
+                tried += 1
+                score = weigh(columns, links[block, i], events.below, events.above, e, largest)
+                if score > 0.0:
+                    size = offer(columns.label, scores, rows, size, score, links[block, i])
+    return size, tried, looked
+
+
+@njit(**EXACT)
+def search(
+    tree: BoxTree, columns: Columns, events: Events, order: NDArray[np.int64], k: int, largest: bool
+) -> Matches:
+    """The k best rows for each of the events in `order`."""
+    scores, rows = np.empty(k), np.empty(k, np.int32)
+    start, count = np.zeros(events.low.shape[0], np.int64), np.zeros(events.low.shape[0], np.int64)
+    row, score, used = np.empty(16 + 4 * order.shape[0], np.int32), np.empty(16 + 4 * order.shape[0]), 0
+    tried, looked = 0, 0
+    for e in order:
+        size, more, blocks = _search_layers(tree, columns, events, e, largest, scores, rows)
+        tried, looked = tried + more, looked + blocks
+        best_first(columns.label, scores, rows, size)
+        if used + size > row.shape[0]:
+            length = max(2 * row.shape[0], used + size)
+            row, score = longer(row, used, length), longer(score, used, length)
+        start[e], count[e] = used, size
+        row[used : used + size], score[used : used + size] = rows[:size], scores[:size]
+        used += size
+    return Matches(start, count, row, score, tried, looked)
+
+
+@njit(**EXACT)
+def potential(weight: Floats, rows: Rows, largest: bool) -> Floats:
+    """The score of each row for an event that meets all its intervals; no event gives more."""
+    found = np.zeros(rows.shape[0])
+    for place in range(rows.shape[0]):
+        for j in range(weight.shape[1]):
+            given = weight[rows[place], j]
+            found[place] = max(found[place], given) if largest else found[place] + given
+    return found

@@ -1,0 +1,186 @@
+"""The k best rows of a box tree for each of many events.
+
+An event is met by a row if lo <= below and hi >= above in every dimension: for a point both are the point,
+for an interval its upper and its lower end, for an unknown value -inf and +inf, so that only an interval
+without bounds meets it. Layers are searched in turn, a tree from its root; what cannot enter the list of the
+k best so far is left out, by the layer's edge, by an entry's `top`, or by its box.
+
+Events are taken in the order of their neighbourhood (`by_neighbourhood`), which keeps the blocks they share
+in the cache; answers do not depend on it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels.box_tree import LAYERS, WIDTH, BoxTree, Codes, Floats, encode, most_of
+from rankcast.kernels.box_tree_pack import Columns, Rows
+from rankcast.kernels.options import EXACT
+from rankcast.kernels.scored_heap import best_first, better, offer
+
+DEPTH = 512
+
+
+class Events(NamedTuple):
+    """Events as exact ends (n, d) and as codes."""
+
+    below: Floats
+    above: Floats
+    low: Codes
+    high: Codes
+
+
+class Matches(NamedTuple):
+    """The matches of event e, `number[e]` from `start[e]` on; rows `tried`, blocks `looked` into."""
+
+    start: NDArray[np.int64]
+    number: NDArray[np.int64]
+    row: Rows
+    score: Floats
+    tried: int
+    looked: int
+
+
+class Work(NamedTuple):
+    """Room for a search: blocks to look into with their bounds, and a mark an entry, also as words."""
+
+    stack: NDArray[np.int32]
+    bounds: Floats
+    mask: NDArray[np.uint8]
+    words: NDArray[np.uint64]
+
+
+@njit(**EXACT)
+def encode_events(tree: BoxTree, below: Floats, above: Floats) -> Events:
+    """Events with their codes."""
+    low, high = np.empty(below.shape, tree.low.dtype), np.empty(below.shape, tree.low.dtype)
+    most = most_of(tree)
+    for e in range(below.shape[0]):
+        for j in range(below.shape[1]):
+            low[e, j] = encode(tree.cuts, j, below[e, j], most)
+            high[e, j] = encode(tree.cuts, j, above[e, j], most)
+    return Events(below, above, low, high)
+
+
+@njit(**EXACT)
+def by_neighbourhood(events: Events) -> NDArray[np.int64]:
+    """An order of events in which near ones follow each other: by their codes' leading bits, interleaved."""
+    d = min(events.low.shape[1], 8)
+    bits, shift = 16 // d if d > 1 else 24, 8 * events.low.itemsize - 1
+    key = np.zeros(events.low.shape[0], np.int64)
+    for e in range(key.shape[0]):
+        for bit in range(1, bits + 1):
+            for j in range(d):
+                code = np.int64(events.low[e, j]) + (1 << shift)
+                key[e] = 2 * key[e] + ((code >> (shift + 1 - bit)) & 1)
+    return np.argsort(key, kind="mergesort")
+
+
+@njit(**EXACT)
+def meets(
+    low: Codes, high: Codes, block: int, below: Codes, above: Codes, e: int, mask: NDArray[np.uint8]
+) -> None:
+    """Mark the entries of a block whose box meets an event, as far as codes tell."""
+    beneath, over = below[e, 0], above[e, 0]
+    for i in range(WIDTH):
+        mask[i] = (low[block, 0, i] <= beneath) & (high[block, 0, i] >= over)
+    for j in range(1, low.shape[1]):
+        beneath, over = below[e, j], above[e, j]
+        for i in range(WIDTH):
+            mask[i] &= (low[block, j, i] <= beneath) & (high[block, j, i] >= over)
+
+
+@njit(**EXACT)
+def surely(tree: BoxTree, columns: Columns, block: int, i: int, events: Events, e: int) -> bool:
+    """Whether a row that meets an event by its codes does so by its exact ends."""
+    most, row = most_of(tree), tree.link[block, i]
+    for j in range(tree.low.shape[1]):
+        low, high = tree.low[block, j, i], tree.high[block, j, i]
+        if low == events.low[e, j] and low != -most and not columns.lo[row, j] <= events.below[e, j]:
+            return False
+        if high == events.high[e, j] and high != most and not columns.hi[row, j] >= events.above[e, j]:
+            return False
+    return True
+
+
+@njit(**EXACT)
+def hopeless(tree: BoxTree, label: NDArray[np.int64], layer: int, score: float, row: int) -> bool:
+    """Whether no row of a layer is better than (score, row)."""
+    edge_row = tree.edge_row[layer]
+    if score != tree.edge[layer]:
+        return score > tree.edge[layer]
+    return edge_row >= 0 and not better(label, score, edge_row, score, row)
+
+
+@njit(**EXACT)
+def _search_layers(
+    tree: BoxTree, columns: Columns, events: Events, e: int, scores: Floats, rows: Rows, work: Work
+) -> tuple[int, int, int]:
+    """Fill a heap with the best rows for an event; returns its size, rows tried, blocks looked into."""
+    low, high, tops, links, heights = tree.low, tree.high, tree.top, tree.link, tree.height
+    below, above, label = events.low, events.high, columns.label
+    stack, bounds, mask, words = work.stack, work.bounds, work.mask, work.words
+    size, full, tried, looked = 0, scores.shape[0], 0, 0
+    for layer in range(tree.meta[LAYERS]):
+        if size == full and hopeless(tree, label, layer, scores[0], rows[0]):
+            break
+        stack[0], bounds[0], depth = tree.root[layer], np.inf, 1 if tree.root[layer] >= 0 else 0
+        while depth > 0:
+            depth -= 1
+            block = stack[depth]
+            if size == full and bounds[depth] < scores[0]:
+                continue
+            looked += 1
+            meets(low, high, block, below, above, e, mask)
+            inner = heights[block] > 0
+            for w in range(WIDTH // 8):
+                if words[w] == 0:
+                    continue
+                for i in range(8 * w, 8 * w + 8):
+                    if mask[i] == 0:
+                        continue
+                    top = tops[block, i]
+                    if size == full and top < scores[0]:
+                        continue
+                    if inner:
+                        stack[depth], bounds[depth] = links[block, i], top
+                        depth += 1
+                        continue
+                    tried += 1
+                    if surely(tree, columns, block, i, events, e):
+                        size = offer(label, scores, rows, size, top, links[block, i])
+    return size, tried, looked
+
+
+@njit(**EXACT)
+def search(tree: BoxTree, columns: Columns, events: Events, order: NDArray[np.int64], k: int) -> Matches:
+    """The k best rows for each of the events in `order`."""
+    scores, rows = np.empty(k), np.empty(k, np.int32)
+    mask = np.empty(WIDTH, np.uint8)
+    work = Work(np.empty(DEPTH, np.int32), np.empty(DEPTH), mask, mask.view(np.uint64))
+    start, count = np.zeros(events.low.shape[0], np.int64), np.zeros(events.low.shape[0], np.int64)
+    row, score, used = np.empty(16 + 4 * order.shape[0], np.int32), np.empty(16 + 4 * order.shape[0]), 0
+    tried, looked = 0, 0
+    for e in order:
+        size, more, blocks = _search_layers(tree, columns, events, e, scores, rows, work)
+        tried, looked = tried + more, looked + blocks
+        best_first(columns.label, scores, rows, size)
+        if used + size > row.shape[0]:
+            length = max(2 * row.shape[0], used + size)
+            row, score = longer(row, used, length), longer(score, used, length)
+        start[e], count[e] = used, size
+        row[used : used + size], score[used : used + size] = rows[:size], scores[:size]
+        used += size
+    return Matches(start, count, row, score, tried, looked)
+
+
+@njit(**EXACT)
+def longer(array: NDArray[Any], used: int, length: int) -> NDArray[Any]:
+    """A longer copy of what is used."""
+    copy = np.empty(length, array.dtype)
+    copy[:used] = array[:used]
+    return copy
