@@ -2,7 +2,8 @@
 
 Its edges are all pairs in which one box covers another, so they need not be stored: what matters is how many
 lead to a covered row, `degree`. A row that comes or goes changes the degree of every row in its box; a
-covered row whose degree falls to 0 is free. One that is leaving counts no more, but what lies in it is not free yet.
+covered row whose degree falls to 0 is free. One that is leaving counts no more, but what lies in it is not
+free yet.
 
 Cost: O(n d) for each row that comes or goes. That is what makes G* the expensive graph.
 """

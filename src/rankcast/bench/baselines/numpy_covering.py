@@ -1,7 +1,7 @@
 """Covering by NumPy: the graph G_1 over a scan of all live boxes.
 
-Each covered box remembers one box that contains it. A new box is compared with all live ones; when a box
-goes, those that remembered it look for another. Of two equal boxes the earlier covers.
+Each covered box remembers one box that contains it. A new box is compared with all live ones, column by
+column; when a box goes, those that remembered it look for another. Of two equal boxes the earlier covers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.bench.workloads import Columns, Floats
+from rankcast.bench.workloads import Columns, Floats, Integers
 
 NOBODY = -1
 
@@ -21,19 +21,25 @@ class NumpyCovering:
 
     def __init__(self, over: Sequence[str], capacity: int) -> None:
         self._over = list(over)
-        self._lo, self._hi = np.empty((2, capacity, len(self._over)))
+        self._lo, self._hi = np.empty((2, len(self._over), capacity))
         self._live = np.zeros(capacity, np.bool_)
         self._covered_by = np.full(capacity, NOBODY)
         self._used = 0
 
+    def load(self, rows: Columns, covered_by: Integers) -> None:
+        """Take over boxes of which it is known what covers each, or -1."""
+        fresh = slice(self._used, self._used + len(covered_by))
+        self._lo[:, fresh], self._hi[:, fresh] = self._ends(rows)
+        self._live[fresh], self._covered_by[fresh] = True, covered_by
+        self._used = fresh.stop
+
     def subscribe(self, rows: Columns) -> None:
         """Register boxes one after the other."""
-        lo = np.stack([rows[f"{name}_lo"] for name in self._over], axis=1)
-        hi = np.stack([rows[f"{name}_hi"] for name in self._over], axis=1)
-        for low, high in zip(lo, hi, strict=True):
+        lo, hi = self._ends(rows)
+        for low, high in zip(lo.T, hi.T, strict=True):
             row = self._used
-            self._covered_by[row] = _first(self._containing(low, high))
-            self._lo[row], self._hi[row], self._live[row] = low, high, True
+            self._covered_by[row] = self._first(low, high)
+            self._lo[:, row], self._hi[:, row], self._live[row] = low, high, True
             self._used += 1
 
     def unsubscribe(self, ids: Sequence[int]) -> None:
@@ -41,29 +47,26 @@ class NumpyCovering:
         for gone in ids:
             self._live[gone] = False
             for row in np.flatnonzero(self._live & (self._covered_by == gone)):
-                covers = self._containing(self._lo[row], self._hi[row])
-                covers[row:] &= ~self._equal(int(row))[row:]
-                self._covered_by[row] = _first(covers)
+                self._covered_by[row] = self._first(self._lo[:, row], self._hi[:, row], int(row))
 
     def forwarded(self) -> list[int]:
         """The forwarded ids in the order they came."""
         return [int(row) for row in np.flatnonzero(self._live & (self._covered_by == NOBODY))]
 
-    def _containing(self, low: Floats, high: Floats) -> NDArray[np.bool_]:
-        """Which live boxes contain a box."""
+    def _ends(self, rows: Columns) -> tuple[Floats, Floats]:
+        lo = np.stack([rows[f"{name}_lo"] for name in self._over])
+        return lo, np.stack([rows[f"{name}_hi"] for name in self._over])
+
+    def _first(self, low: Floats, high: Floats, own: int | None = None) -> int:
+        """The first live box that contains a box, or nobody; not box `own`, nor an equal one after it."""
         used = slice(0, self._used)
-        found: NDArray[np.bool_] = np.all((self._lo[used] <= low) & (self._hi[used] >= high), axis=1)
-        return found & self._live[used]
-
-    def _equal(self, row: int) -> NDArray[np.bool_]:
-        """Which boxes equal a box, itself included."""
-        used = slice(0, self._used)
-        same: NDArray[np.bool_] = np.all(
-            (self._lo[used] == self._lo[row]) & (self._hi[used] == self._hi[row]), axis=1
-        )
-        return same
-
-
-def _first(covers: NDArray[np.bool_]) -> int:
-    """The first box that covers, or nobody."""
-    return int(np.argmax(covers)) if covers.any() else NOBODY
+        found: NDArray[np.bool_] = self._live[used].copy()
+        for lows, highs, one, other in zip(self._lo, self._hi, low, high, strict=True):
+            found &= lows[used] <= one
+            found &= highs[used] >= other
+        if own is not None and found[own:].any():
+            same = np.all(
+                (low == self._lo[:, own : self._used].T) & (high == self._hi[:, own : self._used].T), 1
+            )
+            found[own:] &= ~same
+        return int(np.argmax(found)) if found.any() else NOBODY
