@@ -117,8 +117,8 @@ class Mix(NamedTuple):
 
 
 MIXES = {
-    "uniform, 10M": Mix("uniform", "uniform", 5.0),
-    "uniform, 2M": Mix("uniform", "uniform"),
+    "uniform, five times as many": Mix("uniform", "uniform", 5.0),
+    "uniform": Mix("uniform", "uniform"),
     "clustered, lambda 0.5": Mix("uniform", "clustered", settings={"spread": 0.5}),
     "clustered, lambda 0.1": Mix("uniform", "clustered", settings={"spread": 0.1}),
     "correlated": Mix("clustered", "correlated"),

@@ -1,0 +1,199 @@
+"""What a subscription of `RangeTopK` costs: to register, to change, to remove, and to keep."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rankcast import RangeTopK
+from rankcast.bench import machine
+from rankcast.bench.baselines.threshold_scan import ThresholdScan
+from rankcast.bench.case import Contender, Grid, Parameters, Trial, case
+from rankcast.bench.cases.range_counts import Workload
+from rankcast.bench.cases.range_topk import loaded
+from rankcast.bench.cases.range_topk_speed import all_same, first_rows, same_results
+from rankcast.bench.cases.range_topk_tables import uniform
+from rankcast.bench.workloads import Columns, Integers, range_topk
+
+SMALL: Grid = {"objects": [1_000], "subscriptions": [20_000], "k": [10]}
+W: Grid = {"objects": [10_000], "subscriptions": [2_000_000], "k": [10]}
+
+
+@case(
+    "range-topk.subscribe",
+    small={**SMALL, "scanned": [2_000]},
+    full={**W, "scanned": [20_000]},
+    seed=54,
+    unit="subscription",
+    runs=3,
+)
+def subscribe(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Subscribe in bulk and get first results; beside it a scan of the range for each subscription."""
+    work, k = uniform({**parameters, "events": 0}, rng), parameters["k"]
+    some = first_rows(work.subscriptions, parameters["scanned"])
+
+    def run(engine: RangeTopK) -> RangeTopK:
+        engine.subscribe(work.subscriptions)
+        return engine
+
+    return Trial(
+        work=parameters["subscriptions"],
+        contenders=[
+            Contender("subscribe", run, lambda: loaded("sparse", k, work.objects, first_rows(some, 0))),
+            Contender("scan", lambda _: ThresholdScan(work.objects, some, k), work=parameters["scanned"]),
+        ],
+        baseline="scan",
+        agrees=lambda answers: (
+            all_same(answers["subscribe"], answers["scan"]) and same_results(answers["subscribe"], work, k)
+        ),
+    )
+
+
+@case(
+    "range-topk.unsubscribe",
+    small={**SMALL, "rows": [100, 5_000]},
+    full={**W, "rows": [1_000, 100_000, 1_000_000]},
+    seed=55,
+    unit="subscription",
+    runs=5,
+)
+def unsubscribe(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Remove subscriptions from among many; beside it subscribing the same ones."""
+    work, added = others(parameters, rng)
+    k, ids = parameters["k"], added["id"]
+    adding, removing = (loaded("sparse", k, work.objects, work.subscriptions) for _ in range(2))
+
+    def with_them() -> RangeTopK:
+        removing.subscribe(added)
+        return removing
+
+    return Trial(
+        work=parameters["rows"],
+        contenders=[
+            Contender("unsubscribe", lambda engine: engine.unsubscribe(ids), with_them),
+            Contender("subscribe", lambda engine: engine.subscribe(added), without(adding, ids)),
+        ],
+        baseline="subscribe",
+        agrees=lambda _: (
+            len(removing) == parameters["subscriptions"]
+            and same_results(removing, work, k)
+            and same_results(adding, work._replace(subscriptions=added), k)
+        ),
+    )
+
+
+@case(
+    "range-topk.amend",
+    small={**SMALL, "rows": [100, 5_000]},
+    full={**W, "rows": [1_000, 100_000, 1_000_000]},
+    seed=56,
+    unit="subscription",
+    runs=5,
+)
+def amend(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Give subscriptions among many another range; beside it subscribing as many."""
+    work, added = others(parameters, rng)
+    k, ids = parameters["k"], added["id"]
+    adding, amending = (loaded("sparse", k, work.objects, work.subscriptions) for _ in range(2))
+    amending.subscribe(added)
+    asked: list[Columns] = []
+
+    def another() -> RangeTopK:
+        asked.append({**range_topk.subscriptions(len(ids), rng), "id": ids})
+        return amending
+
+    return Trial(
+        work=parameters["rows"],
+        contenders=[
+            Contender("amend", lambda engine: engine.amend(asked[-1]), another),
+            Contender("subscribe", lambda engine: engine.subscribe(added), without(adding, ids)),
+        ],
+        baseline="subscribe",
+        agrees=lambda _: same_results(amending, work._replace(subscriptions=asked[-1]), k),
+    )
+
+
+@case(
+    "range-topk.memory",
+    small={**SMALL, "k": [1, 10]},
+    full={**W, "k": [1, 10, 20]},
+    seed=57,
+    unit="subscription",
+    runs=1,
+)
+def memory(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Weigh an engine's arrays, all indexes included, a subscription."""
+    work, k, count = uniform({**parameters, "events": 0}, rng), parameters["k"], parameters["subscriptions"]
+    nobody = first_rows(work.subscriptions, 0)
+    resident: list[int] = []
+
+    def empty() -> RangeTopK:
+        engine = loaded("sparse", k, work.objects, nobody)
+        gc.collect()
+        resident.append(machine.resident_memory() or 0)
+        return engine
+
+    def run(engine: RangeTopK) -> RangeTopK:
+        engine.subscribe(work.subscriptions)
+        return engine
+
+    def weigh(engine: RangeTopK, _: Any) -> dict[str, float]:
+        pa.default_memory_pool().release_unused()
+        gc.collect()
+        grown = (machine.resident_memory() or 0) - resident[-1]
+        own = weight(engine) - weight(loaded("sparse", k, work.objects, nobody))
+        return {"bytes_a_subscription": own / count, "resident_a_subscription": max(0, grown) / count}
+
+    return Trial(
+        work=count,
+        contenders=[Contender("sparse", run, empty, counters=weigh, bytes=weight, peak=True)],
+        agrees=lambda answers: same_results(answers["sparse"], work, k),
+    )
+
+
+def others(parameters: Parameters, rng: np.random.Generator) -> tuple[Workload, Columns]:
+    """Draw subscriptions that stay, and others that come and go."""
+    work = uniform({**parameters, "events": 0}, rng)
+    added = range_topk.subscriptions(parameters["rows"], rng)
+    return work, {**added, "id": added["id"] + parameters["subscriptions"]}
+
+
+def without(engine: RangeTopK, ids: Integers) -> Callable[[], RangeTopK]:
+    """Give the engine with those subscriptions removed again if they were there."""
+    size = len(engine)
+
+    def prepare() -> RangeTopK:
+        if len(engine) > size:
+            engine.unsubscribe(ids)
+        return engine
+
+    return prepare
+
+
+def weight(engine: RangeTopK) -> int:
+    """Sum the bytes of all arrays that an engine holds, each buffer once."""
+    return sum(dict(_buffers(engine, set())).values())
+
+
+def _buffers(thing: Any, seen: set[int]) -> Iterator[tuple[int, int]]:
+    """Yield address and size of every array reachable through attributes and containers of ours."""
+    if id(thing) in seen:
+        return
+    seen.add(id(thing))
+    if isinstance(thing, np.ndarray):
+        whole = thing.base if isinstance(thing.base, np.ndarray) else thing
+        yield id(whole), whole.nbytes
+    elif isinstance(thing, pa.Array | pa.ChunkedArray):
+        yield id(thing), thing.nbytes
+    elif isinstance(thing, dict):
+        for value in thing.values():
+            yield from _buffers(value, seen)
+    elif isinstance(thing, list | tuple):
+        for value in thing:
+            yield from _buffers(value, seen)
+    elif type(thing).__module__.startswith("rankcast."):
+        yield from _buffers(getattr(thing, "__dict__", {}), seen)
