@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,9 @@ from rankcast import RangeTopK, SubscriberList
 from rankcast.engines.range_topk import METHODS
 from tests.laws.range_topk import workloads
 
-exact = pytest.mark.parametrize("method", [method for method in METHODS if method != "relax"])
+EXACT = [method for method in METHODS if method != "relax"]
+exact = pytest.mark.parametrize("method", EXACT)
+by_batch = pytest.mark.parametrize("batch", [False, True], ids=["event by event", "net"])
 
 
 def reaches(tile: dict[str, Any], subscription: dict[str, Any], over: list[str]) -> bool:
@@ -53,11 +56,11 @@ class Audience:
             for row in engine.results([name]).to_pylist():
                 self.lists[name].receive(row["item"], row["score"])
 
-    def deliver(self, tiles: pa.Table, by: str) -> None:
+    def deliver(self, tiles: pa.Table, by: str, *, to_nobody: bool = False) -> None:
         self.heard = {name: [] for name in self.ranges}
         for tile in tiles.to_pylist():
             found = [name for name in self.ranges if reaches(tile, self.ranges[name], self.over)]
-            assert found, f"{tile} reaches nobody"
+            assert found or to_nobody, f"{tile} reaches nobody"
             for name in found:
                 self.heard[name].append(tile["item"])
                 self.lists[name].receive(tile["item"], tile[by])
@@ -71,8 +74,20 @@ def lists_of(engine: RangeTopK, places: dict[Any, Any]) -> dict[Any, list[tuple[
     return found
 
 
+def register(engine: RangeTopK, audience: Audience, call: str, rows: Any) -> None:
+    """Play a call about subscriptions, without a k of their own."""
+    plain = {n: v for n, v in rows.items() if n != "k"} if isinstance(rows, dict) else rows
+    getattr(engine, call)(plain)
+    audience.register(call, plain, engine)
+
+
+def one_by_one(rows: dict[str, list[Any]]) -> list[dict[str, list[Any]]]:
+    """A batch as batches of one."""
+    return [{n: [v[i]] for n, v in rows.items()} for i in range(len(rows["id"]))]
+
+
 @exact
-@pytest.mark.parametrize("batch", [False, True], ids=["event by event", "net"])
+@by_batch
 def test_lists_follow_and_only_the_affected_hear(method: str, batch: bool) -> None:
     @settings(max_examples=150)
     @given(workloads(), st.data())
@@ -84,16 +99,12 @@ def test_lists_follow_and_only_the_affected_hear(method: str, batch: bool) -> No
         places: dict[Any, dict[str, Any]] = {}
         for call, rows in workload.steps:
             if call != "publish":
-                plain = {n: v for n, v in rows.items() if n != "k"} if isinstance(rows, dict) else rows
-                getattr(engine, call)(plain)
-                audience.register(call, plain, engine)
+                register(engine, audience, call, rows)
                 continue
-            parts = (
-                [rows] if batch else [{n: [v[i]] for n, v in rows.items()} for i in range(len(rows["id"]))]
-            )
-            for part in parts:
+            for part in [rows] if batch else one_by_one(rows):
                 before = lists_of(engine, {item: dict(place) for item, place in places.items()})
-                audience.deliver(engine.disseminate(part, batch=batch), "y")
+                told = engine.disseminate(part, batch=batch)
+                audience.deliver(told, "y", to_nobody=method == "dense")
                 _place(places, part, names)
                 after = lists_of(engine, {item: dict(place) for item, place in places.items()})
                 _check(audience, before, after, part, batch=batch)
@@ -131,3 +142,191 @@ def _check_spare(audience: Audience, heard: list[Any], before: list[Any], after:
             assert stays, f"the old score of {item} would not have kept it"
         moved = item in old and (item not in new or old[item][1] != new[item][1])
         assert heard.count(item) <= (2 if moved else 1), f"{item} is told too often: {heard}"
+
+
+def _narrow(workload: Any) -> bool:
+    """Whether a workload has one attribute: what painting is for."""
+    return isinstance(workload.settings["over"], str)
+
+
+@exact
+@pytest.mark.parametrize("plan", ["online", "coalesce"])
+def test_lists_follow_when_a_call_has_several_events(method: str, plan: str) -> None:
+    @settings(max_examples=60)
+    @given(workloads().filter(_narrow))
+    def law(workload: Any) -> None:
+        engine = RangeTopK(**workload.settings, method=method)
+        audience = Audience(["x"], workload.settings["k"], workload.settings["order"])
+        for call, rows in workload.steps:
+            if call != "publish":
+                register(engine, audience, call, rows)
+                continue
+            audience.deliver(engine._disseminate(rows, method, None, plan), "y", to_nobody=method == "dense")
+            after = lists_of(engine, dict.fromkeys(engine.results()["item"].to_pylist()))
+            for name, mine in audience.lists.items():
+                assert mine.items() == [(item, score) for item, _, score in after.get(name, [])]
+
+    law()
+
+
+@by_batch
+def test_whoever_counts_the_affected_and_sends_one_by_one_agrees_with_the_scan(batch: bool) -> None:
+    @settings(max_examples=100)
+    @given(workloads().filter(_narrow))
+    def law(workload: Any) -> None:
+        engines = {m: RangeTopK(**workload.settings, method=m) for m in ("scan", "unicast", "sparse")}
+        for call, rows in workload.steps:
+            if call != "publish":
+                plain = {n: v for n, v in rows.items() if n != "k"} if isinstance(rows, dict) else rows
+                for engine in engines.values():
+                    getattr(engine, call)(plain)
+                continue
+            for part in [rows] if batch else one_by_one(rows):
+                told = {name: engine.disseminate(part, batch=batch) for name, engine in engines.items()}
+                assert _messages(told["unicast"]) == _messages(told["scan"])
+                counts = {name: engine.stats()["affected"] for name, engine in engines.items()}
+                assert len(set(counts.values())) == 1, counts
+
+    law()
+
+
+def _messages(tiles: pa.Table) -> list[str]:
+    """Messages in a comparable order; of a moved object's two the scan sends one if one will do."""
+    rows = tiles.to_pylist()
+    whole = {(row["x_lo_inner"], row["x_hi_inner"], row["item"]) for row in rows if row["y"] is not None}
+    kept = [
+        row
+        for row in rows
+        if row["y"] is not None or (row["x_lo_inner"], row["x_hi_inner"], row["item"]) not in whole
+    ]
+    return sorted(str(row) for row in kept)
+
+
+@by_batch
+@pytest.mark.parametrize("method", METHODS)
+def test_relax_reaches_every_range_that_holds_the_object(method: str, batch: bool) -> None:
+    """Whatever the engine's method, and for boxes too: a receiver that keeps all it hears has its list."""
+
+    @settings(max_examples=40)
+    @given(workloads())
+    def law(workload: Any) -> None:
+        over = workload.settings["over"]
+        names = [over] if isinstance(over, str) else over
+        engine = RangeTopK(**workload.settings, method=method)
+        hoard = Audience(names, 10**6, workload.settings["order"])
+        places: dict[Any, dict[str, Any]] = {}
+        for call, rows in workload.steps:
+            if call != "publish":
+                register(engine, hoard, call, rows)
+                for name in hoard.ranges:
+                    hoard.lists[name] = _everything(engine, hoard, name, places)
+                continue
+            for part in [rows] if batch else one_by_one(rows):
+                before = {item: dict(place) for item, place in places.items()}
+                told = engine.disseminate(part, method="relax", batch=batch)
+                hoard.deliver(told, "y", to_nobody=True)
+                _apply(places, part, names)
+                assert told.num_rows <= 2 * len(set(part["id"])) if batch else told.num_rows <= 2
+                for name, span in hoard.ranges.items():
+                    held = {
+                        item
+                        for item in set(part["id"])
+                        if any(_inside(span, at[item], names) for at in (before, places) if item in at)
+                        and (not batch or before.get(item) != places.get(item))
+                    }
+                    assert set(hoard.heard[name]) == held
+        after = lists_of(engine, dict.fromkeys(places))
+        for name, mine in hoard.lists.items():
+            assert mine.items()[: workload.settings["k"]] == [(i, s) for i, _, s in after.get(name, [])]
+
+    law()
+
+
+def _inside(span: dict[str, Any], place: dict[str, Any], over: list[str]) -> bool:
+    ends = [(span.get(f"{name}_lo"), place[name], span.get(f"{name}_hi")) for name in over]
+    return all((low is None or low <= at) and (high is None or at <= high) for low, at, high in ends)
+
+
+def _everything(engine: RangeTopK, hoard: Audience, name: Any, places: dict[Any, Any]) -> SubscriberList:
+    """All objects in a range: what a receiver of `relax` starts with."""
+    mine = SubscriberList(hoard.k, hoard.order)
+    for item, place in places.items():
+        if _inside(hoard.ranges[name], place, hoard.over):
+            mine.receive(item, float(place["y"]))
+    return mine
+
+
+def _apply(places: dict[Any, Any], rows: dict[str, list[Any]], over: list[str]) -> None:
+    """Follow events: unlike `_place`, with scores and deletions."""
+    for part in one_by_one(rows):
+        item = part["id"][0]
+        if part.get("y", [0])[0] is None:
+            del places[item]
+        else:
+            known = places.setdefault(item, {})
+            known.update({n: v[0] for n, v in part.items() if n != "id" and v[0] is not None})
+
+
+@pytest.mark.parametrize("method", ["dense", "sparse"])
+@pytest.mark.parametrize("epsilon", [0.3, 0.5, 1.0])
+def test_epsilon_leaves_lists_exact_and_tells_nothing_far_beyond_k(method: str, epsilon: float) -> None:
+    @settings(max_examples=60)
+    @given(workloads().filter(_narrow))
+    def law(workload: Any) -> None:
+        k, sign = workload.settings["k"], 1 if workload.settings["order"] == "asc" else -1
+        engine = RangeTopK(**workload.settings, method=method, epsilon=epsilon)
+        audience = Audience(["x"], k, workload.settings["order"])
+        places: dict[Any, dict[str, Any]] = {}
+        for call, rows in workload.steps:
+            if call != "publish":
+                register(engine, audience, call, rows)
+                continue
+            for part in one_by_one(rows):
+                moments = [{item: dict(place) for item, place in places.items()}]
+                audience.deliver(engine.disseminate(part), "y", to_nobody=method == "dense")
+                moments.append({item: p for item, p in moments[0].items() if item != part["id"][0]})
+                _apply(places, part, ["x"])
+                moments.append(places)
+                after = lists_of(engine, dict.fromkeys(places))
+                for name, mine in audience.lists.items():
+                    assert mine.items() == [(item, score) for item, _, score in after.get(name, [])]
+                    for item in audience.heard[name]:
+                        ranks = [_rank(at, item, audience.ranges[name], sign) for at in moments]
+                        assert min(ranks) <= (1 + epsilon) * k
+
+    law()
+
+
+def _rank(places: dict[Any, Any], item: Any, span: dict[str, Any], sign: int) -> float:
+    """The rank of an object among those in a range."""
+    inside = [(sign * at["y"], name) for name, at in places.items() if _inside(span, at, ["x"])]
+    names = [name for _, name in sorted(inside)]
+    return names.index(item) + 1 if item in names else float("inf")
+
+
+@by_batch
+def test_a_sketch_costs_messages_but_no_list(batch: bool) -> None:
+    random = np.random.default_rng(5)
+    lows = random.integers(0, 60, 400)
+    ranges = {
+        "id": list(range(400)),
+        "x_lo": lows.tolist(),
+        "x_hi": (lows + random.integers(0, 9, 400)).tolist(),
+    }
+    sent = {}
+    for boxes in (0, 1, 4, 1000):
+        draw = np.random.default_rng(6)
+        engine = RangeTopK(k=3, tuning={"sketch": boxes})
+        engine.publish({"id": list(range(60)), "x": draw.integers(0, 60, 60), "y": draw.integers(0, 30, 60)})
+        engine.subscribe(ranges)
+        audience = Audience(["x"], 3, "asc")
+        audience.register("subscribe", ranges, engine)
+        for _ in range(6):
+            rows = {"id": draw.integers(0, 60, 8), "x": draw.integers(0, 60, 8), "y": draw.integers(0, 30, 8)}
+            audience.deliver(engine.disseminate(rows, batch=batch), "y", to_nobody=boxes > 0)
+        after = lists_of(engine, dict.fromkeys(range(60)))
+        for name, mine in audience.lists.items():
+            assert mine.items() == [(item, score) for item, _, score in after.get(name, [])]
+        sent[boxes] = engine.stats()["messages"]
+    assert sent[0] <= sent[1000] <= sent[4] <= sent[1]
+    assert sent[0] < sent[1]

@@ -259,6 +259,9 @@ def test_empty_tables_do_nothing() -> None:
         {"by": 3},
         {"epsilon": 0},
         {"epsilon": 1.5},
+        {"epsilon": 0.5, "method": "unicast"},
+        {"tuning": {"sketch": -1}},
+        {"tuning": {"sketch": 2.5}},
         {"extra": "maybe"},
         {"tuning": {"no_such": 1}},
     ],
@@ -359,6 +362,38 @@ def test_disseminate_is_refused_while_a_subscription_has_its_own_k() -> None:
     engine.amend({"id": [2], "k": [None]})
     engine.disseminate({"id": ["a"], "y": [1]})
     assert items(engine, 1) == ["a", "c"]
+
+
+def test_epsilon_is_for_painting_event_after_event() -> None:
+    engine = stocks(epsilon=0.5)
+    engine.subscribe({"id": [1]})
+    for given in ({"method": "unicast"}, {"method": "relax"}, {"batch": True}):
+        with pytest.raises(SettingError, match="epsilon"):
+            engine.disseminate({"id": ["a"], "y": [1]}, epsilon=0.5, **given)
+        engine.disseminate({"id": ["a"], "y": [1]}, **given)
+    assert items(engine) == ["a", "c"]
+
+
+def test_a_call_may_choose_another_method() -> None:
+    engine = stocks(k=1)
+    engine.subscribe({"id": [1, 2], "x_lo": [0, 1], "x_hi": [3, 4]})
+    told = {}
+    for place, method in enumerate(("dense", "sparse", "unicast", "scan", "relax")):
+        told[method] = engine.disseminate({"id": ["c"], "y": [9 - place]}, method=method).num_rows
+    assert told == {"dense": 1, "sparse": 1, "unicast": 2, "scan": 2, "relax": 1}
+    assert items(engine, 1) == ["c"]
+    assert engine.stats()["messages"] == 7
+
+
+def test_unicast_counts_whom_it_would_have_tried() -> None:
+    engine = RangeTopK(k=2, method="unicast")
+    engine.publish({"id": [1, 2, 3, 4, 5], "x": [1, 2, 3, 4, 5], "y": [1, 2, 3, 4, 5]})
+    engine.subscribe({"id": [1, 2, 3, 4], "x_lo": [3, 2, 2, 1], "x_hi": [5, 3, 4, 5]})
+    before = engine.stats()
+    engine.disseminate({"id": [3], "y": [2.5]})
+    after = engine.stats()
+    assert after["affected"] - before["affected"] == 3
+    assert after["candidates"] - before["candidates"] == 3
 
 
 @pytest.mark.parametrize(("order", "expected"), [("asc", ["b", "a"]), ("desc", ["c", "a"])])

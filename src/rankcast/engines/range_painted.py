@@ -18,11 +18,12 @@ from rankcast import buffers
 from rankcast.columns import Floats, Ints, Rows
 from rankcast.deltas import Changes, Lists, empty_lists, no_changes
 from rankcast.engines.base import Part
+from rankcast.engines.range_dissemination import Sender, keyed
 from rankcast.engines.range_world import Events, Tiles, World
 from rankcast.indexes.listing import Listings
 from rankcast.indexes.objects import ObjectIndex
-from rankcast.indexes.painting import Painter
-from rankcast.kernels import gather, paint
+from rankcast.indexes.painting import NOBODY, Painter
+from rankcast.kernels import gather
 from rankcast.kernels.board import ENTER
 
 
@@ -105,7 +106,7 @@ class Painted:
         self._follow(events)
         affected, tried, tally = listings.affected, listings.tried, self._painter.tally.copy()
         ks = listings.ks if listings.shelves else np.array([1])
-        tiles = self._painter.paint(self._kernel_events(events), ks)
+        tiles = self._painter.paint(keyed(self._world, events), ks)
         world.place(events)
         found = listings.apply(tiles, touched)
         self._count_questions(tally)
@@ -116,7 +117,7 @@ class Painted:
         place = world.subscriptions.place
         rows = listings.deltas(found, place, world.subscriptions.next_sequence)
         score = world.key(rows.score) if world.descending else rows.score
-        former = self._former(touched, old, rows.op, rows.item) if world.several else rows.score[:0]
+        former = rows.score[:0] if world.alone else self._former(touched, old, rows.op, rows.item)
         return Changes(rows.subscription, rows.op, rows.item, score, rows.rank, former)
 
     def _former(self, touched: Rows, old: Floats, op: NDArray[np.int8], item: Rows) -> Floats:
@@ -124,13 +125,6 @@ class Painted:
         score: Floats = self._world.objects["y"].copy()
         score[touched] = old
         return np.where(op == ENTER, np.nan, score[item])
-
-    def _kernel_events(self, events: Events) -> paint.Events:
-        """The same events as the painter takes them: keys, and +inf for an object that goes."""
-        key = self._world.key(events.y)
-        return paint.Events(
-            events.row, np.ascontiguousarray(events.x[:, 0]), np.where(np.isnan(key), np.inf, key)
-        )
 
     def _follow(self, events: Events) -> None:
         """Give the object index the labels of new objects, or of all if they were spread anew."""
@@ -152,7 +146,14 @@ class Painted:
 
     def disseminate(self, events: Events, method: str, epsilon: float | None, *, batch: bool) -> Tiles:
         """Paint the batch and hand the tiles out; the boards are stale afterwards."""
-        raise NotImplementedError
+        self._follow(events)
+        tally = self._painter.tally.copy()
+        shelf = self._listings.shelves.get(self._world.k)
+        points = NOBODY if shelf is None else shelf.tree
+        tiles = Sender(self._world, self._painter, points).send(events, method, epsilon, batch=batch)
+        self._count_questions(tally)
+        self._stale = True
+        return tiles
 
 
 def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

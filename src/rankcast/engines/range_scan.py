@@ -13,6 +13,7 @@ from rankcast.deltas import Changes, Lists
 from rankcast.engines.base import Part
 from rankcast.engines.brute_force.range_topk import Objects, top_k
 from rankcast.engines.brute_force.tiles import Message, messages
+from rankcast.engines.range_relax import relax
 from rankcast.engines.range_world import Events, Tiles, World
 
 
@@ -54,36 +55,45 @@ class Scan:
         return deltas.difference(before, now, self._world.subscriptions.place)
 
     def disseminate(self, events: Events, method: str, epsilon: float | None, *, batch: bool) -> Tiles:
-        """One tile per distinct affected range."""
+        """One tile per distinct affected range, whatever the method; only `relax` is another thing."""
         world = self._world
+        if method == "relax":
+            tiles = relax(world, events, batch=batch)
+            world.place(events)
+            return tiles
         live = world.subscriptions.live()
         ranges = Boxes(*np.hsplit(np.unique(np.hstack(world.boxes(live)), axis=0), 2))
         held = np.hstack(world.boxes(live))
         told: list[Message] = []
         before = world.there()
-        for after in self._moments(events, batch=batch):
-            fresh = messages(ranges, world.k, before, after)
-            reached = np.hstack(ranges)[sorted({message.box for message in fresh})]
-            world.count["affected"] += int((held[:, None] == reached[None]).all(axis=2).any(axis=1).sum())
-            told += fresh
+        first = 0
+        for after, ends in self._moments(events, batch=batch):
+            told += messages(ranges, world.k, before, after)
             before = after
+            if ends:
+                reached = np.hstack(ranges)[sorted({message.box for message in told[first:]})]
+                world.count["affected"] += int((held[:, None] == reached[None]).all(axis=2).any(axis=1).sum())
+                first = len(told)
         world.count["candidates"] += live.size
         return self._tiles(ranges, told)
 
-    def _moments(self, events: Events, *, batch: bool) -> Iterator[Objects]:
-        """All objects after each event, or after the batch; a move passes through a moment without."""
+    def _moments(self, events: Events, *, batch: bool) -> Iterator[tuple[Objects, bool]]:
+        """All objects after each event, or after the batch; a move passes through a moment without.
+
+        Each moment comes with whether it is the end of an event, or of the batch.
+        """
         if batch:
             self._world.place(events)
-            yield self._world.there()
+            yield self._world.there(), True
             return
         for place in range(events.row.size):
             event = Events(*(column[place : place + 1] for column in events))
             gone = np.isnan(self._world.objects["y"][event.row]) | np.isnan(event.y)
             if not gone[0] and (self._world.objects["x"][event.row] != event.x).any():
                 self._world.objects["y"][event.row] = np.nan
-                yield self._world.there()
+                yield self._world.there(), False
             self._world.place(event)
-            yield self._world.there()
+            yield self._world.there(), True
 
     def _tiles(self, ranges: Boxes, told: list[Message]) -> Tiles:
         """Messages as tiles that hold exactly one range."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ from rankcast import boxes, settings, tables
 from rankcast.columns import Column, Rows
 from rankcast.deltas import Changes, Lists
 from rankcast.engines import range_events
-from rankcast.engines.base import ID, Command, Part
+from rankcast.engines.base import ID, Part
 from rankcast.engines.brute_force.range_topk import top_k
 from rankcast.engines.lists import ListEngine
 from rankcast.engines.range_influence import influence
@@ -23,8 +23,8 @@ from rankcast.engines.range_world import Events, Method, Tiles, World
 from rankcast.errors import InputError, SettingError
 from rankcast.indexes.slots import Slots
 
-METHODS = ("scan", "unicast", "sparse")
-LATER = ("dense", "relax")
+METHODS = ("sparse", "dense", "unicast", "relax", "scan")
+APPROXIMATE = ("sparse", "dense")
 
 
 class RangeTopK(ListEngine):
@@ -35,10 +35,12 @@ class RangeTopK(ListEngine):
         by: the attribute that ranks.
         k: how many objects a subscription wants, unless it says so itself.
         order: "asc" for the smallest `by`, "desc" for the largest; ties go to the smaller id.
-        method: how affected subscriptions are found.
-        epsilon: share of k by which approximate dissemination may exceed it.
+        method: how affected subscriptions are found: "sparse", "dense", "unicast" or "relax", which differ
+            in what `disseminate` sends, or "scan", the brute force (also used for several attributes).
+        epsilon: share of k by which dissemination with "sparse" or "dense" may exceed it, in (0, 1].
         extra: "forbid" or "ignore" columns that are not known.
-        tuning: none yet.
+        tuning: "sketch": how many boxes stand for all subscriptions when `disseminate` paints with "sparse";
+            fewer know less, and cost more messages, some of which reach nobody (0: no sketch).
 
     >>> engine = RangeTopK(over="risk", by="pe", k=2)
     >>> engine.publish({"id": ["ACME", "BOLT", "CORE"], "risk": [3, 5, 8], "pe": [12.0, 9.5, 7.0]}).num_rows
@@ -51,6 +53,7 @@ class RangeTopK(ListEngine):
 
     variants = tuple({"method": method} for method in METHODS)
     counters = ("firstk", "miny", "snap", "messages", "affected")
+    known_tuning: ClassVar[dict[str, Any]] = {"sketch": 0}
 
     def __init__(
         self,
@@ -59,7 +62,7 @@ class RangeTopK(ListEngine):
         by: str = "y",
         k: int = 10,
         order: str = "asc",
-        method: str = "scan",
+        method: str = "sparse",
         epsilon: float | None = None,
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
@@ -68,8 +71,8 @@ class RangeTopK(ListEngine):
         self._by = settings.attributes("by", by, most=1, reserved=("id", "item", *self._over))[0]
         self._k = settings.whole("k", k)
         self._order = settings.one_of("order", order, ["asc", "desc"])
-        self._method = settings.one_of("method", method, METHODS, later=LATER)
-        self._refuse_epsilon(epsilon)
+        self._method = settings.one_of("method", method, METHODS)
+        self._epsilon = _epsilon(epsilon, method, batch=False)
         super().__init__(
             {
                 "over": self._over,
@@ -82,7 +85,14 @@ class RangeTopK(ListEngine):
             extra=extra,
             tuning=tuning,
         )
-        self._world = World(len(self._over), self._k, self._order == "desc", self._count)
+        self._world = World(
+            len(self._over),
+            self._k,
+            self._order == "desc",
+            self._count,
+            settings.whole('tuning["sketch"]', self._tuning["sketch"], least=0),
+        )
+        self._no_own_k = False  # known not to be: no live subscription has a k of its own
         one = len(self._over) == 1 and method != "scan"
         self._way: Method = Painted(self._world) if one else Scan(self._world)
 
@@ -110,25 +120,26 @@ class RangeTopK(ListEngine):
         return self._way.lists(rows)
 
     def _entered(self, rows: Rows) -> None:
+        self._no_own_k = False
         self._way.entered(rows)
 
     def _amending(self, rows: Rows) -> None:
         self._way.leaving(rows)
 
     def _amended(self, rows: Rows) -> None:
+        self._no_own_k = False
         self._way.entered(rows)
 
     def _leaving(self, rows: Rows) -> None:
         self._way.leaving(rows)
 
-    def apply(self, commands: Iterable[Command | tuple[str, Any]]) -> pa.Table:
-        """Apply several calls, in order, as one batch; returns the net deltas."""
-        calls = list(commands)
-        self._world.several = len(calls) > 1
+    def publish(self, rows: Any) -> pa.Table:
+        """Apply a batch of events; returns the net change of every result over the batch."""
+        self._world.alone = True
         try:
-            return super().apply(calls)
+            return super().publish(rows)
         finally:
-            self._world.several = False
+            self._world.alone = False
 
     def _publish(self, rows: Any) -> Changes:
         events = self._read_events(rows)
@@ -153,12 +164,28 @@ class RangeTopK(ListEngine):
         One row a message, in sending order. A message goes to every subscription with
         `lo_outer < lo <= lo_inner` and `hi_inner <= hi < hi_outer`; a null outer end is no bound.
         With `batch` the messages are those of the net change, otherwise of event after event.
+        `epsilon` is for "sparse" and "dense", event after event; the engine's own counts there alone.
+        An engine that scans answers every method but "relax" alike, exactly.
+
+        In `stats()`, `affected` grows where exact messages are made by looking at subscriptions; "dense"
+        and "relax" never do, so they cannot count it, nor can a sketch or epsilon.
         """
-        chosen = settings.one_of("method", method or self._method, METHODS, later=LATER)
-        self._refuse_epsilon(epsilon)
+        return self._disseminate(rows, method or self._method, epsilon, "net" if batch else "online")
+
+    def _disseminate(self, rows: Any, method: str, epsilon: float | None, plan: str) -> pa.Table:
+        """Disseminate by a plan: "online" (event after event), "coalesce" or "net" (Paint-Batch).
+
+        "coalesce" is event after event, but with one event an object, its last. [Range §V]
+        """
+        chosen = settings.one_of("method", method, METHODS)
+        batch = settings.one_of("plan", plan, ["online", "coalesce", "net"]) == "net"
+        approximate = _epsilon(epsilon, chosen, batch=batch)
+        if epsilon is None and chosen in APPROXIMATE and not batch:
+            approximate = self._epsilon
         self._refuse_own_k()
         events = self._read_events(rows)
-        tiles = self._way.disseminate(events, chosen, epsilon, batch=batch)
+        told = events.coalesced() if plan == "coalesce" else events
+        tiles = self._way.disseminate(told, chosen, approximate, batch=batch)
         self._count["messages"] += tiles.row.size
         table = self._tile_table(tiles)
         self._world.end(events)
@@ -250,12 +277,9 @@ class RangeTopK(ListEngine):
 
     # Helpers
 
-    def _refuse_epsilon(self, epsilon: float | None) -> None:
-        if epsilon is not None:
-            settings.number("epsilon", epsilon, low=0, high=1, above=True)
-            raise SettingError("epsilon is not available yet", expected="None")
-
     def _refuse_own_k(self) -> None:
+        if self._no_own_k:
+            return
         live = self._subscriptions.live()
         own = live[self._subscriptions["k"][live] > 0]
         if own.size:
@@ -266,3 +290,16 @@ class RangeTopK(ListEngine):
                 expected="only subscriptions with the engine's k",
                 hint="Amend k to null, or use publish.",
             )
+        self._no_own_k = True
+
+
+def _epsilon(epsilon: float | None, method: str, *, batch: bool) -> float | None:
+    """An epsilon, checked; only approximate methods take one, event after event."""
+    if epsilon is None:
+        return None
+    settings.number("epsilon", epsilon, low=0, high=1, above=True)
+    if method not in APPROXIMATE:
+        raise SettingError(f'epsilon is not for method="{method}"', expected="sparse or dense")
+    if batch:
+        raise SettingError("epsilon is not for batch=True, which is exact", expected="None")
+    return float(epsilon)

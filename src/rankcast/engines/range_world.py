@@ -23,6 +23,12 @@ class Events(NamedTuple):
     x: Floats  # (n, d), values after the event
     y: Floats  # NaN: the event deletes the object
 
+    def coalesced(self) -> Events:
+        """The last event of each object, in order: what they come to together."""
+        _, back = np.unique(self.row[::-1], return_index=True)
+        last = np.sort(self.row.size - 1 - back)
+        return Events(self.row[last], self.x[last], self.y[last])
+
 
 @dataclass
 class World:
@@ -35,7 +41,8 @@ class World:
     k: int
     descending: bool
     count: dict[str, int]
-    several: bool = False  # whether the batch has several calls, so that changes must tell former scores
+    sketch: int = 0  # how many boxes stand for all subscriptions when `sparse` paints; 0: none do
+    alone: bool = False  # whether the call at hand is the whole batch: former scores need not be told
 
     def __post_init__(self) -> None:
         box = (np.float64, self.width)
