@@ -12,15 +12,15 @@ import pytest
 from rankcast import GeoTextTopK, MovingTopK, RangeTopK, RankedMatcher
 from rankcast.engines.base import Engine
 from rankcast.errors import InputError
-from rankcast.spark import keeping
+from rankcast.spark import applying
 from rankcast.spark.roles import OP, SEQ, roles_of
 
 MIDNIGHT = datetime(2026, 1, 1)
 
 
-def apply(engine: Engine, *, strict: bool = False, first: bool = False, **inputs: Any) -> keeping.Kept:
+def apply(engine: Engine, *, strict: bool = False, first: bool = False, **inputs: Any) -> applying.Kept:
     tables = {name: pa.table(rows) for name, rows in inputs.items()}
-    return keeping.apply(engine, tables, roles_of(engine), first=first, strict=strict)
+    return applying.apply(engine, tables, roles_of(engine), first=first, strict=strict)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 1.0])
@@ -31,7 +31,7 @@ def test_any_number_of_bad_rows_is_found(share: float) -> None:
     y = np.where(bad & (rng.random(size) < 0.5), np.nan, rng.random(size))
     x = np.where(bad & ~np.isnan(y), np.inf, rng.random(size))
     rows = {SEQ: np.arange(size), "id": rng.integers(0, 90, size), "x": x, "y": y}
-    engine, twin = RangeTopK(k=3), RangeTopK(k=3)
+    engine, twin = RangeTopK(k=3, method="scan"), RangeTopK(k=3, method="scan")
     for each in (engine, twin):
         each.subscribe({"id": list(range(20)), "x_hi": [number / 20 for number in range(20)]})
     kept = apply(engine, events=rows)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rankcast.spark import keeping, scratch
+from rankcast.spark import applying, scratch
 from rankcast.spark.shard import Limits
 from tests.spark import stories
 from tests.spark.pretend import Cluster, GivenUpError, settle
@@ -70,7 +70,7 @@ def test_faults_of_every_kind_change_nothing(
     story = STORIES[name](seed, count=10, size=12)
     rng = np.random.default_rng(seed)
     cluster = Cluster(story, tmp_path, monkeypatch, shards=2)
-    real = keeping.apply
+    real = applying.apply
 
     def dies(*given: Any, **more: Any) -> Any:
         real(*given, **more)
@@ -85,7 +85,7 @@ def test_faults_of_every_kind_change_nothing(
                     cluster.attempt(each, packed)
                 elif fault == "while":
                     with monkeypatch.context() as patch, suppress(GivenUpError):
-                        patch.setattr(keeping, "apply", dies)
+                        patch.setattr(applying, "apply", dies)
                         cluster.attempt(each, packed)
                 elif fault == "other batch":
                     cluster.attempt(each, packed.iloc[: len(packed) // 2])

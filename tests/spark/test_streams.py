@@ -199,6 +199,9 @@ def test_arguments_are_checked_before_anything_runs(spark: Any, tmp_path: Path) 
             continuous(story.make(), **{**frames, "events": odd}, state=state)
     with pytest.raises(InputError, match="RangeTopK has no objects"):
         continuous(story.make(), **frames, objects=frames["events"], state=state)
+    commands = spark.createDataFrame([(1, "subscribe", "a")], "seq long, op string, id string")
+    with pytest.raises(InputError, match='unknown column "'):
+        continuous(story.make(), **{**frames, "subscriptions": commands}, state=state)
     busy = story.make()
     busy.subscribe({"id": ["a"]})  # type: ignore[attr-defined]
     with pytest.raises(InputError, match="configured and empty"):

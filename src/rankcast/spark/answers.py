@@ -19,7 +19,8 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from rankcast.spark.keeping import Kept, Refusal
+from rankcast.spark.applying import Kept
+from rankcast.spark.keeping import Refusal
 from rankcast.spark.roles import names_of
 
 REFUSED, MATCH = "refused", "match"

@@ -56,7 +56,7 @@ def snapshot(
     """
     strict = settings.one_of("bad_rows", bad_rows, streams.BAD_ROWS) == "fail"
     frames = {"events": events, "subscriptions": subscriptions, "objects": objects}
-    given = streams.read_inputs(engine, frames, seq)
+    given = streams.read_inputs(engine, frames, seq, history=True)
     for name, each in given.items():
         if each.frame.isStreaming:
             raise InputError("is a stream", where=name, expected="a static DataFrame", hint="Use continuous.")

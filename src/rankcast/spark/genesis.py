@@ -18,9 +18,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from rankcast.engines.base import Engine
 from rankcast.errors import InputError
-from rankcast.spark import answers, keeping
+from rankcast.spark import answers, applying
+from rankcast.spark.applying import Kept
 from rankcast.spark.inputs import COPY, Input
-from rankcast.spark.keeping import Kept, Refusal
+from rankcast.spark.keeping import Refusal
 from rankcast.spark.packing import NO_SEQ, by_seq, point_column, unpack
 from rankcast.spark.plan import Plan
 from rankcast.spark.references import given_of
@@ -95,7 +96,7 @@ def run(
                 again += _second(role, rows, strict=strict)
                 rows = rows.filter(pc.equal(rows[COPY], 1)).drop_columns([COPY])
             fresh[role.name] = rows
-    kept = keeping.apply(engine, fresh, roles, first=True, strict=strict)
+    kept = applying.apply(engine, fresh, roles, first=True, strict=strict)
     kept = Kept(kept.answer, [*again, *kept.refused])
     seq = None if top == NO_SEQ else top
     return answers.table(

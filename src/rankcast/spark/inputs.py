@@ -72,7 +72,7 @@ def read(role: Role, frame: Any, *, seq: str, ordered: bool | None) -> Input:
         raise InputError(f"is a {type(frame).__name__}", where=role.name, expected="a Spark DataFrame")
     names = frame.columns
     has_seq = seq in names if ordered is None else ordered
-    op = "op" in names and len(role.calls) > 1
+    op = "op" in names and len(role.calls) > 1 and ordered is not False
     if has_seq or op:
         _check_type(frame, role.name, seq, _WHOLE, "a whole number, unique over all inputs")
     if has_seq and len(role.calls) > 1 and frame.isStreaming and not op:

@@ -1,4 +1,4 @@
-"""Applying the rows of one batch to an engine in order: what is good is kept, the rest set aside.
+"""The rows of one batch in order, cut into calls; what an engine refuses is set aside, the rest is kept.
 
 An engine refuses a whole call; a stream must not stop for one bad row. So the rows, ordered by their sequence
 number over all inputs (objects of moving queries first), are cut into runs that are each one call: same
@@ -9,8 +9,8 @@ are halved first, so b bad rows of n cost O(n log b) in checks, not O(n b).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rankcast.columns import Bools
-from rankcast.engines.base import Engine
 from rankcast.errors import InputError
-from rankcast.spark.applying import Applied, make
 from rankcast.spark.roles import OP, SEQ, Role
+
+T = TypeVar("T")
 
 _ONLY_IDS = frozenset({"unsubscribe", "remove"})
 _TRIES = 8  # bad rows taken out one by one before a run is halved
@@ -45,40 +45,15 @@ class Run(NamedTuple):
     rows: pa.Table
 
 
-class Kept(NamedTuple):
-    """What a batch came to: the engine's answer and the rows set aside."""
-
-    answer: pa.Table
-    refused: list[Refusal]
-
-
-def apply(
-    engine: Engine, inputs: Mapping[str, pa.Table], roles: Sequence[Role], *, first: bool, strict: bool
-) -> Kept:
-    """Apply the rows of all inputs in the order of their sequence numbers, as one batch.
-
-    Args:
-        engine: changed in place.
-        inputs: by name, each ordered by its column of sequence numbers, if it has one.
-        roles: the inputs of this engine.
-        first: answer with all results as they are at the end, not with what changed.
-        strict: raise at the first row that is refused or late.
-    """
-    aside = _Aside(strict=strict)
-    applied = make(engine)
-    for run in _runs(inputs, roles, aside):
-        _keep(applied, run, aside)
-    return Kept(applied.answer(first=first), aside.rows)
-
-
-class _Aside:
-    """Collects rows that are set aside."""
+class Aside:
+    """Collects rows that are set aside; with `strict`, the first of them raises."""
 
     def __init__(self, *, strict: bool) -> None:
         self._strict = strict
         self.rows: list[Refusal] = []
 
     def put(self, role: Role, rows: pa.Table, row: int, error: InputError) -> None:
+        """Set one row of some rows aside."""
         if self._strict:
             raise error
         seq = rows[SEQ][row].as_py() if SEQ in rows.column_names else None
@@ -86,29 +61,44 @@ class _Aside:
         self.rows.append(Refusal(role, name, seq, error.what))
 
 
-def _keep(applied: Applied, run: Run, aside: _Aside) -> None:
-    """Apply a run without the rows that the engine refuses."""
-    waiting = [run]
-    while waiting:
-        now = waiting.pop()
-        rows = now.rows
-        for _ in range(_TRIES if rows.num_rows > _SMALL else rows.num_rows):
-            try:
-                late = applied.call(now.call, rows, passed(now.call, rows))
-            except InputError as error:
-                if error.row is None and rows.num_rows > 1:
-                    break
-                place = error.row or 0
-                aside.put(now.role, rows, place, error)
-                rows = rows.take(pa.array(np.delete(np.arange(rows.num_rows), place)))
-            else:
-                for place, why in late:
-                    aside.put(now.role, rows, place, why)
-                rows = rows.slice(0, 0)
+class TooManyError(Exception):
+    """A run has so many bad rows that it is better tried in parts; nothing of it was applied."""
+
+    def __init__(self, parts: list[Run]) -> None:
+        super().__init__("too many bad rows")
+        self.parts = parts
+
+
+def keep(run: Run, aside: Aside, call: Callable[[Run], T]) -> T | None:
+    """What a call gives for a run without the rows that it refuses; None if none is left.
+
+    Raises:
+        TooManyError: it has refused many rows and still refuses some; those are set aside already.
+    """
+    rows = run.rows
+    for _ in range(_TRIES if rows.num_rows > _SMALL else rows.num_rows):
+        try:
+            return call(run._replace(rows=rows))
+        except InputError as error:
+            if error.row is None and rows.num_rows > 1:
                 break
-        half = (rows.num_rows + 1) // 2
-        parts = [rows.slice(0, half), rows.slice(half)]
-        waiting += [now._replace(rows=part) for part in reversed(parts) if part.num_rows]
+            place = error.row or 0
+            aside.put(run.role, rows, place, error)
+            rows = rows.take(pa.array(np.delete(np.arange(rows.num_rows), place)))
+    if not rows.num_rows:
+        return None
+    half = (rows.num_rows + 1) // 2
+    parts = [rows.slice(0, half), rows.slice(half)]
+    raise TooManyError([run._replace(rows=part) for part in parts if part.num_rows])
+
+
+def keep_all(run: Run, aside: Aside, call: Callable[[Run], T]) -> list[T]:
+    """What a call gives for a run, cut into as many parts as its bad rows make necessary."""
+    try:
+        found = keep(run, aside, call)
+    except TooManyError as error:
+        return [each for part in error.parts for each in keep_all(part, aside, call)]
+    return [] if found is None else [found]
 
 
 def passed(call: str, rows: pa.Table) -> pa.Table:
@@ -121,7 +111,7 @@ def passed(call: str, rows: pa.Table) -> pa.Table:
     return rows.select(names)
 
 
-def _runs(inputs: Mapping[str, pa.Table], roles: Sequence[Role], aside: _Aside) -> Iterator[Run]:
+def runs(inputs: Mapping[str, pa.Table], roles: Sequence[Role], aside: Aside) -> Iterator[Run]:
     """Cut all rows, in order, into runs."""
     parts = [(role, inputs[role.name]) for role in roles if role.name in inputs]
     commands = [_commands(role, rows, aside) for role, rows in parts]
@@ -151,7 +141,7 @@ def _seq(rows: pa.Table) -> NDArray[np.int64]:
     return numbers
 
 
-def _commands(role: Role, rows: pa.Table, aside: _Aside) -> NDArray[np.int64]:
+def _commands(role: Role, rows: pa.Table, aside: Aside) -> NDArray[np.int64]:
     """Which of the role's calls each row is; -1 for rows that are set aside here."""
     command = np.zeros(rows.num_rows, np.int64)
     if OP in rows.column_names:

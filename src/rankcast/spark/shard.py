@@ -38,7 +38,7 @@ from rankcast.state.live import Live
 
 STANDING = (
     "plan string, number long, token string, snapshot string, covered long, "
-    "size long, retired string, seq long"
+    "sizes string, retired string, seq long"
 )
 LOG = "prev string, token string, batch binary, answer binary"
 METRICS = "metrics"
@@ -65,7 +65,7 @@ class Memory:
     """What the state store remembers of a shard."""
 
     standing: Standing
-    size: int  # bytes in the log
+    sizes: list[int]  # bytes of each batch in the log
     retired: list[tuple[str, int]]  # snapshots before the last, and the micro-batch that let go of each
     seq: int  # highest sequence number of all rows that came in
 
@@ -78,7 +78,7 @@ class Memory:
             at.token,
             at.snapshot,
             at.covered,
-            self.size,
+            json.dumps(self.sizes),
             json.dumps(self.retired),
             self.seq,
         )
@@ -156,9 +156,9 @@ class ShardProcessor(StatefulProcessor):
         )
         at = memory.standing
         memory.standing = Standing(record.number, record.token, at.snapshot, at.covered)
-        memory.size += len(data)
+        memory.sizes.append(len(data))
         self._standing.update(memory.row(self._plan.name))
-        return step, {"snapshot_bytes": taken, "log_bytes": memory.size}
+        return step, {"snapshot_bytes": taken, "log_bytes": sum(memory.sizes)}
 
     def _remember(self, shard: int, depot: Depot) -> Memory:
         """What the state store has of a shard, or its beginning."""
@@ -167,8 +167,8 @@ class ShardProcessor(StatefulProcessor):
             name = self._plan.genesis[str(shard)]
             mark = mark_of(depot.peek(name).header)
             seq = NO_SEQ if self._plan.cut is None else self._plan.cut
-            return Memory(Standing(mark.number, mark.token, name, mark.number), 0, [], seq)
-        plan, number, token, snapshot, covered, size, retired, seq = row
+            return Memory(Standing(mark.number, mark.token, name, mark.number), [], [], seq)
+        plan, number, token, snapshot, covered, sizes, retired, seq = row
         if plan != self._plan.name:
             raise ShardError(
                 "the checkpoint belongs to another plan than the state",
@@ -176,7 +176,7 @@ class ShardProcessor(StatefulProcessor):
                 hint="Give the stream the state URI it began with, or begin with a new checkpoint.",
             )
         kept = [(str(name), int(at)) for name, at in json.loads(retired)]
-        return Memory(Standing(number, token, snapshot, covered), size, kept, seq)
+        return Memory(Standing(number, token, snapshot, covered), json.loads(sizes), kept, seq)
 
     def _records(self) -> Iterator[Record]:
         for (number,), (prev, token, batch, answer) in self._log.iterator():
@@ -193,12 +193,10 @@ class ShardProcessor(StatefulProcessor):
             return 0
         if note.number == at.number:
             self._log.clear()
-            memory.size = 0
         else:
             for number in range(at.covered + 1, note.number + 1):
-                row = self._log.getValue((number,))
-                memory.size -= len(row[2]) if row is not None else 0
                 self._log.removeKey((number,))
+        memory.sizes = memory.sizes[note.number - at.covered :]
         if not at.snapshot.startswith("genesis/"):
             memory.retired.append((at.snapshot, batch))
         memory.standing = Standing(at.number, at.token, note.name, note.number)
@@ -214,7 +212,7 @@ class ShardProcessor(StatefulProcessor):
 
     def _due(self, memory: Memory, number: int, size: int, shard: int) -> bool | None:
         """Whether to write a snapshot now: None for no, True to wait for it. Shards take turns."""
-        waiting, log = number - memory.standing.covered, memory.size + size
+        waiting, log = number - memory.standing.covered, sum(memory.sizes) + size
         limits = self._limits
         if waiting >= 4 * limits.batches or log >= 4 * limits.bytes:
             return True

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from rankcast.engines.base import Engine
-from rankcast.spark import answers, keeping
+from rankcast.spark import answers, applying
 from rankcast.spark.plan import Plan
 from rankcast.spark.roles import ROLES
 from rankcast.state import batches
@@ -49,7 +49,7 @@ class Stepping:
         (_, clock), *rows = batches.decode(data)
         before = engine.stats()["candidates"]
         first = number == 1 and not self._plan.told
-        kept = keeping.apply(engine, dict(rows), self._roles, first=first, strict=self._strict)
+        kept = applying.apply(engine, dict(rows), self._roles, first=first, strict=self._strict)
         self.candidates = engine.stats()["candidates"] - before
         told = self._shard == self._plan.shards[0]
         table = answers.table(kept, self._form, clock["seq"][0].as_py(), told=told)

@@ -68,7 +68,9 @@ def continuous(
         ShardError: `state` was made for another engine, other settings or another number of shards.
     """
     settings.one_of("bad_rows", bad_rows, BAD_ROWS)
-    given = read_inputs(engine, {"events": events, "subscriptions": subscriptions, "objects": objects}, seq)
+    given = read_inputs(
+        engine, {"events": events, "subscriptions": subscriptions, "objects": objects}, seq, history=False
+    )
     if not given["events"].frame.isStreaming:
         raise InputError(
             "is a static DataFrame", where="events", expected="a streaming one", hint="Use snapshot for it."
@@ -114,8 +116,12 @@ def split(frame: Any) -> tuple[Any, Any]:
     return frame.where(~refused).select(*names), frame.where(refused).drop("score", "rank")
 
 
-def read_inputs(engine: Engine, frames: Mapping[str, Any], seq: str) -> dict[str, Input]:
-    """The DataFrames of a stream by role, checked; those that are streams must have an order."""
+def read_inputs(engine: Engine, frames: Mapping[str, Any], seq: str, *, history: bool) -> dict[str, Input]:
+    """The DataFrames of a stream, or of a history, by role, checked.
+
+    Streams have an order, and events. A static DataFrame of anything else is a table without one, but in a
+    history it may have one.
+    """
     roles = {role.name: role for role in roles_of(engine)}
     if len(engine):
         raise InputError("the engine has subscriptions", expected="an engine that is configured and empty")
@@ -124,17 +130,17 @@ def read_inputs(engine: Engine, frames: Mapping[str, Any], seq: str) -> dict[str
         if name not in roles and frame is not None:
             raise InputError(f"{type(engine).__name__} has no {name}", where=name, expected="None")
         if name in roles:
-            found[name] = _read_input(roles[name], frame, seq)
+            found[name] = _read_input(roles[name], frame, seq, history=history)
     if "objects" in found and found["events"].ids != found["subscriptions"].ids:
         raise InputError("has other ids than the subscriptions", where="events", column="id")
     return {name: found[name] for name in roles}
 
 
-def _read_input(role: Role, frame: Any, seq: str) -> Input:
+def _read_input(role: Role, frame: Any, seq: str, *, history: bool) -> Input:
     if frame is None:
         raise InputError("is None", where=role.name, expected="a Spark DataFrame")
-    ordered = True if getattr(frame, "isStreaming", False) else (True if role.name == "events" else None)
-    return inputs.read(role, frame, seq=seq, ordered=ordered)
+    ordered = role.name == "events" or bool(getattr(frame, "isStreaming", False))
+    return inputs.read(role, frame, seq=seq, ordered=None if history and not ordered else ordered)
 
 
 def draft(
