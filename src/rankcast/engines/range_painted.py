@@ -18,7 +18,7 @@ from rankcast import buffers
 from rankcast.columns import Floats, Ints, Rows
 from rankcast.deltas import Changes, Lists, empty_lists, no_changes
 from rankcast.engines.base import Part
-from rankcast.engines.range_dissemination import Sender, keyed
+from rankcast.engines.range_dissemination import BLIND, Sender, keyed
 from rankcast.engines.range_world import Events, Tiles, World
 from rankcast.indexes.listing import Listings
 from rankcast.indexes.objects import ObjectIndex
@@ -117,8 +117,11 @@ class Painted:
         place = world.subscriptions.place
         rows = listings.deltas(found, place, world.subscriptions.next_sequence)
         score = world.key(rows.score) if world.descending else rows.score
-        former = rows.score[:0] if world.alone else self._former(touched, old, rows.op, rows.item)
-        return Changes(rows.subscription, rows.op, rows.item, score, rows.rank, former)
+        subscription, op, item = rows.subscription, rows.op, rows.item
+        if world.alone:  # written out before the buffers are used again
+            return Changes(subscription, op, item, score, rows.rank, former=score[:0])
+        former = self._former(touched, old, op, item)
+        return Changes(subscription.copy(), op.copy(), item.copy(), score, rows.rank, former)
 
     def _former(self, touched: Rows, old: Floats, op: NDArray[np.int8], item: Rows) -> Floats:
         """The scores that items had before the batch, NaN for those that enter."""
@@ -149,7 +152,7 @@ class Painted:
         self._follow(events)
         tally = self._painter.tally.copy()
         shelf = self._listings.shelves.get(self._world.k)
-        points = NOBODY if shelf is None else shelf.tree
+        points = NOBODY if shelf is None or method in BLIND else shelf.tree
         tiles = Sender(self._world, self._painter, points).send(events, method, epsilon, batch=batch)
         self._count_questions(tally)
         self._stale = True
