@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 from rankcast import InputError, RangeTopK, SettingError, SnapshotError, SubscriberList
+from rankcast.engines.range_world import World
+from rankcast.indexes.dominance import SubscriptionIndex
 
 
 def rows(table: pa.Table) -> list[tuple[Any, ...]]:
@@ -383,6 +385,20 @@ def test_a_call_may_choose_another_method() -> None:
     assert told == {"dense": 1, "sparse": 1, "unicast": 2, "scan": 2, "relax": 1}
     assert items(engine, 1) == ["c"]
     assert engine.stats()["messages"] == 7
+
+
+@pytest.mark.parametrize("method", ["dense", "relax"])
+@pytest.mark.parametrize("batch", [False, True])
+def test_dense_and_relax_never_look_at_a_subscription(
+    method: str, batch: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = stocks(method=method)
+    engine.subscribe({"id": [1]})
+    with monkeypatch.context() as patch:
+        patch.setattr(SubscriptionIndex, "tree", property(lambda index: pytest.fail("it looked")))
+        patch.setattr(World, "boxes", lambda world, rows: pytest.fail("it looked"))
+        assert engine.disseminate({"id": ["a", "c"], "y": [1, None]}, batch=batch).num_rows > 0
+    assert items(engine) == ["a", "b"]
 
 
 def test_unicast_counts_whom_it_would_have_tried() -> None:

@@ -28,6 +28,8 @@ from rankcast.kernels import paint, reach, sketch, tiles
 from rankcast.kernels.paint_batch import Net
 from rankcast.kernels.point_tree import PointTree
 
+BLIND = ("dense", "relax")  # the methods that are never shown a subscription
+
 
 class Sender(NamedTuple):
     """Turns batches into messages; world and object index are in step before and after."""

@@ -59,8 +59,12 @@ class Painter:
     # The net change of a batch: see `rankcast.kernels.paint_batch`
 
     def paint_net(self, net: Net, k: int, *, points: PointTree | None = None) -> Tiles:
-        """Paint and apply net changes of distinct objects as one batch, exactly."""
+        """Paint and apply net changes of distinct objects as one batch, exactly.
+
+        Memory: O(k) an object that loses, gains or is exposed; a k beyond all objects counts as just that.
+        """
         self._begin(net.row)
+        k = min(k, len(self.objects) + len(net.row) + 1)
         gone, come = self._losses(net), self._gains(net)
         nothing = outline.empty_outlines(1, k)
         old = self._draw(gone.row, gone.old_x, gone.old_y, k)

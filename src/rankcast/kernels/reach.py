@@ -117,14 +117,19 @@ def count_bounded(points: PointTree, tiles: Tiles, rows: Rows) -> int:
 @njit(**EXACT)
 def _distinct(lo: Floats, hi: Floats) -> int:
     """Move the distinct pairs, in ascending order, to the front; return how many."""
-    order = np.argsort(hi, kind="mergesort")
-    order = order[np.argsort(lo[order], kind="mergesort")]
+    order = np.argsort(lo)
     lo[:], hi[:] = lo[order], hi[order]
-    size = min(1, lo.shape[0])
-    for i in range(1, lo.shape[0]):
-        if lo[i] != lo[size - 1] or hi[i] != hi[size - 1]:
-            lo[size], hi[size] = lo[i], hi[i]
-            size += 1
+    size, end = 0, 0
+    while end < lo.shape[0]:
+        first, end = end, end + 1
+        while end < lo.shape[0] and lo[end] == lo[first]:
+            end += 1
+        if end - first > 1:
+            hi[first:end].sort()
+        for i in range(first, end):
+            if i == first or hi[i] != hi[size - 1]:
+                lo[size], hi[size] = lo[i], hi[i]
+                size += 1
     return size
 
 
