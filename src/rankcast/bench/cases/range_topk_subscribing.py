@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast import RangeTopK
-from rankcast.bench import machine
 from rankcast.bench.baselines.threshold_scan import ThresholdScan
 from rankcast.bench.case import Contender, Grid, Parameters, Trial, case
 from rankcast.bench.cases.range_counts import Workload
@@ -129,28 +127,27 @@ def memory(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Weigh an engine's arrays, all indexes included, a subscription."""
     work, k, count = uniform({**parameters, "events": 0}, rng), parameters["k"], parameters["subscriptions"]
     nobody = first_rows(work.subscriptions, 0)
-    resident: list[int] = []
-
-    def empty() -> RangeTopK:
-        engine = loaded("sparse", k, work.objects, nobody)
-        gc.collect()
-        resident.append(machine.resident_memory() or 0)
-        return engine
 
     def run(engine: RangeTopK) -> RangeTopK:
         engine.subscribe(work.subscriptions)
         return engine
 
     def weigh(engine: RangeTopK, _: Any) -> dict[str, float]:
-        pa.default_memory_pool().release_unused()
-        gc.collect()
-        grown = (machine.resident_memory() or 0) - resident[-1]
         own = weight(engine) - weight(loaded("sparse", k, work.objects, nobody))
-        return {"bytes_a_subscription": own / count, "resident_a_subscription": max(0, grown) / count}
+        return {"bytes_a_subscription": own / count, "must": 120 + 16 * k, "aim": 60 + 12 * k}
 
     return Trial(
         work=count,
-        contenders=[Contender("sparse", run, empty, counters=weigh, bytes=weight, peak=True)],
+        contenders=[
+            Contender(
+                "sparse",
+                run,
+                lambda: loaded("sparse", k, work.objects, nobody),
+                counters=weigh,
+                bytes=weight,
+                peak=True,
+            )
+        ],
         agrees=lambda answers: same_results(answers["sparse"], work, k),
     )
 
