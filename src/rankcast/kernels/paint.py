@@ -5,7 +5,7 @@ then sweep the value upwards; whenever the object falls behind another one insid
 that one is exposed, and gains what the region loses. The updated object is told before its replacements,
 or these would find no place in the lists. The sweep ends at the new value, or when no object below it is
 left in the interval. An insert comes from +inf, a delete goes to +inf, a move is a delete and an insert.
-[RangeTopK §III, App. E]
+[Range §III, App. E]
 
 Without knowledge of the subscriptions (`aware` false) no point is ever read, and the interval is that of the
 staircase. With it, only objects between the ends of somebody's range are looked at, and the tiles are

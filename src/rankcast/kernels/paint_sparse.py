@@ -4,7 +4,7 @@ Tiles of one item come in order, disjoint, lo growing or falling from one to the
 points inside it, or dropped. It is then merged into the tile before it if the box around both holds no point
 of neither: so nobody is told who was not to be told, and nobody twice, whatever other tiles the item has.
 A box of an optimal tiling that holds points of two tiles holds those of all tiles between them; so every
-optimal box meets at most two of ours, and ours are at most twice as many [RangeTopK §III-B, Thm. 4].
+optimal box meets at most two of ours, and ours are at most twice as many [Range §III-B, Thm. 4].
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Let l_1 >= l_2 >= ... be the better objects left of x, r_1 <= r_2 <= ... those r
 many better objects stand at x itself. A range that holds x holds those as well, so among the others it may
 hold at most room - 1 better ones, room = k - same, to have the object in its list. A range (lo, hi) holds
 the first a on the left and the first b on the right exactly if l_{a+1} < lo <= l_a and r_b <= hi < r_{b+1}
-(l_0 = r_0 = x; missing ones are infinite). So the region is the staircase a + b < room [RangeTopK §II-C].
+(l_0 = r_0 = x; missing ones are infinite). So the region is the staircase a + b < room [Range §II-C].
 
 Equal x make steps of no width or no height: these are left out, and strips of one height are one tile. That
 is why the strips are as few as any exact tiling can have: each owns a corner that no other box of the region
@@ -95,7 +95,7 @@ def right_at(right: NDArray[np.float64], count: int, x: float, b: int) -> float:
 
 @njit(**EXACT)
 def paint_region(stairs: Stairs, x: float, k: int, tiles: Tiles) -> None:
-    """Tile the influence region by strips from east to west. At most k tiles [RangeTopK App. E, Alg. 4]."""
+    """Tile the influence region by strips from east to west. At most k tiles [Range App. E, Alg. 4]."""
     left, right, box, step = stairs.left, stairs.right, tiles.box, tiles.step
     lefts, rights, room = stairs.size[LEFT], stairs.size[RIGHT], room_of(stairs, k)
     first, size, last = tiles.size[0], tiles.size[0], np.nan
@@ -116,7 +116,7 @@ def paint_gain(stairs: Stairs, x: float, other: float, k: int, tiles: Tiles) -> 
     """Tile what an exposed object at `other` gains when the object at x falls behind it, before `expose`.
 
     The ranges that hold both and exactly room - 1 better ones: a diagonal chain from east to west, at most
-    k tiles. Differs from [RangeTopK App. E, Alg. 5], whose border cases reach too far.
+    k tiles. Differs from [Range App. E, Alg. 5], whose border cases reach too far.
     """
     left, right, box, step = stairs.left, stairs.right, tiles.box, tiles.step
     lefts, rights, room = stairs.size[LEFT], stairs.size[RIGHT], room_of(stairs, k)

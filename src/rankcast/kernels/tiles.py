@@ -128,7 +128,7 @@ def coarsen(tiles: Tiles, first: int, lists: int) -> None:
 
     Steps are cut into equal blocks, so a box spans fewer than 1 + (last - first step + 1) / lists of them and
     ranks nobody more than that many places beyond k. Equal x skip steps; hence steps, not tiles, are counted.
-    [RangeTopK §IV-B]
+    [Range §IV-B]
     """
     if tiles.size[0] == first:
         return
