@@ -48,6 +48,20 @@ class CoveringTable(AnsweringEngine):
     [{'event': 1, 'subscription': 'a'}]
     >>> table.unsubscribe(["a"]).select(["subscription", "action"]).to_pylist()
     [{'subscription': 'a', 'action': 'withdraw'}, {'subscription': 'b', 'action': 'forward'}]
+
+    Five subscriptions in the order they come [Covering figures 1 to 4], whatever the graph:
+
+    >>> five = {"id": [1, 2, 3, 4, 5], "x_lo": [-3, 4, 5, 0, 1], "x_hi": [9, None, None, 5, 2]}
+    >>> for graph in (1, 2, "full"):
+    ...     table = CoveringTable(over=["x"], graph=graph)
+    ...     print(table.subscribe(five)["covered_by"].to_pylist(), table.forwarded())
+    ...     print(table.unsubscribe([2])["subscription"].to_pylist(), table.forwarded())
+    [None, None, 2, 1, 1] [1, 2]
+    [2, 3] [1, 3]
+    [None, None, 2, 1, 1] [1, 2]
+    [2, 3] [1, 3]
+    [None, None, 2, 1, 1] [1, 2]
+    [2, 3] [1, 3]
     """
 
     variants = tuple(

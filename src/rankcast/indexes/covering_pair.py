@@ -34,6 +34,8 @@ class IndexPair(ABC):
 
     def tally(self) -> tuple[int, int]:
         """Nodes visited and points compared since the last call."""
+        if not self._both:
+            return self.front.tally()
         one, other = self.front.tally(), self.back.tally()
         return one[0] + other[0], one[1] + other[1]
 
@@ -43,13 +45,17 @@ class IndexPair(ABC):
         if self._both:
             self.back.reserve(rows)
 
+    def make_room(self, world: World) -> None:
+        """Let the indexes take the next row."""
+        self.front.ready(world)
+        if self._both:
+            self.back.ready(world)
+
     def run(self, kernel: Callable[..., int], world: World, rows: Rows, *told: Rows) -> None:
         """Run a kernel over rows, making room whenever it stops for that."""
         done = kernel(self.graph(), world, rows, *told, 0)
         while done < rows.size:
-            self.front.ready(world)
-            if self._both:
-                self.back.ready(world)
+            self.make_room(world)
             done = kernel(self.graph(), world, rows, *told, done)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -13,7 +13,7 @@ from rankcast.errors import SnapshotError
 from rankcast.indexes.covering_pair import IndexPair
 from rankcast.indexes.departures import NOBODY, Departure
 from rankcast.indexes.objects import grown
-from rankcast.kernels import relation
+from rankcast.kernels import relation, relation_calls
 from rankcast.kernels.covering_buckets import COVERED, FORWARDED, GONE, LEAVING, Box, World
 from rankcast.kernels.covering_order import containers_first
 from rankcast.kernels.relation import NONE, SOURCE, Graph
@@ -37,12 +37,12 @@ class RelationGraph(IndexPair):
         """Register rows one after the other; returns for each one that covers it, or -1."""
         self.reserve(int(rows.max(initial=-1)) + 1)
         covered_by = np.empty(rows.size, np.int32)
-        self.run(relation.subscribe, world, rows, covered_by)
+        self._run_plain(relation_calls.subscribe, world, rows, covered_by)
         return covered_by
 
     def unsubscribe(self, world: World, rows: Rows) -> Departure:
         """Remove rows, net: whoever is left without a cover is forwarded."""
-        return self._resettle(world, rows, relation.depart(self.graph(), world, rows))
+        return self._resettle(world, rows, relation_calls.depart(self._plain(), tuple(world), rows))
 
     def release(self, world: World, row: int, limit: int) -> Departure:
         """Go on removing one row: look at up to `limit` of those it covers.
@@ -121,10 +121,21 @@ class RelationGraph(IndexPair):
         assert (world.lo[above] <= world.lo[target]).all()
         assert (world.hi[above] >= world.hi[target]).all()
 
+    def _plain(self) -> tuple[Any, ...]:
+        """The graph as `relation_calls` takes it."""
+        return (tuple(self.front.index), tuple(self.back.index), self._edge, self._first, self._k)
+
+    def _run_plain(self, kernel: Callable[..., int], world: World, rows: Rows, *told: Rows) -> None:
+        """Run a kernel of `relation_calls` over rows, making room whenever it stops for that."""
+        done = kernel(self._plain(), tuple(world), rows, *told, 0)
+        while done < rows.size:
+            self.make_room(world)
+            done = kernel(self._plain(), tuple(world), rows, *told, done)
+
     def _resettle(self, world: World, gone: Rows, alone: Rows) -> Departure:
         """Let rows that are alone, containers first, find a cover or be forwarded."""
         if not alone.size:
             return Departure(gone, NOBODY, 0)
-        self.run(relation.resettle, world, alone)
+        self._run_plain(relation_calls.resettle, world, alone)
         forwarded = alone[world.standing[alone] == FORWARDED]
         return Departure(gone, forwarded[np.argsort(world.sequence[forwarded])], alone.size)

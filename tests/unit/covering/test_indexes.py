@@ -1,0 +1,190 @@
+"""The indexes over boxes and the relation graphs: invariants, and longer histories than the laws draw."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rankcast import CoveringTable
+from rankcast.boxes import Boxes
+from rankcast.engines.brute_force import covering
+from rankcast.indexes.covering_boxes import BoxIndex
+from rankcast.indexes.maxima import maximal
+from rankcast.kernels import covering_index, covering_zcurve
+from rankcast.kernels.covering_buckets import FORWARDED, NOBODY, Box, Query, World
+from rankcast.kernels.covering_codes import LEVELS, encode, larger, quantile_cuts, reaches, words_for
+from rankcast.kernels.covering_order import containers_first
+
+GRAPHS = [("kdtree", 1), ("kdtree", 2), ("zcurve", 1), ("zcurve", 3), ("kdtree", "full")]
+SHAPES = [(1, 50), (2, 6), (3, 30), (5, 1000), (16, 4)]
+CODES = st.lists(st.integers(0, LEVELS - 1), min_size=8, max_size=8)
+
+
+def world_of(lo: Any, hi: Any) -> World:
+    return World(lo, hi, np.full(len(lo), FORWARDED, np.int8), np.arange(len(lo)))
+
+
+def some_boxes(rng: np.random.Generator, count: int, attributes: int, top: int) -> Boxes:
+    """Boxes with many equal ends, some of them unbounded."""
+    one, other = rng.integers(0, top, (2, count, attributes)).astype(np.float64)
+    lo, hi = np.minimum(one, other), np.maximum(one, other)
+    lo[rng.random(lo.shape) < 0.05], hi[rng.random(hi.shape) < 0.05] = -np.inf, np.inf
+    return Boxes(lo, hi)
+
+
+def packed(codes: list[int]) -> np.uint64:
+    return np.uint64(sum(code << (8 * place) for place, code in enumerate(codes)))
+
+
+@given(CODES, CODES)
+def test_eight_codes_are_compared_at_once(one: list[int], other: list[int]) -> None:
+    a, b = packed(one), packed(other)
+    assert larger(a, b) == packed([max(pair) for pair in zip(one, other, strict=True)])
+    expected = all(x >= y for x, y in zip(one, other, strict=True))
+    assert reaches(np.array([[a]]), 0, np.array([b])) == expected
+
+
+@given(st.integers(0, 99), st.sampled_from(SHAPES), st.integers(1, 300))
+@settings(max_examples=30)
+def test_codes_never_fall_when_a_box_grows(seed: int, shape: tuple[int, int], count: int) -> None:
+    boxes = some_boxes(np.random.default_rng(seed), count, *shape)
+    values = np.stack([-boxes.lo, boxes.hi], axis=2).reshape(count, -1)
+    cuts = np.empty((values.shape[1], LEVELS - 1))
+    quantile_cuts(values, cuts)
+    keys = np.empty((count, words_for(values.shape[1])), np.uint64)
+    for row in range(count):
+        encode(cuts, boxes.lo, boxes.hi, row, keys[row])
+    inside = (values[:, None, :] >= values[None, :20, :]).all(axis=2)
+    for outer, inner in np.argwhere(inside):
+        assert reaches(keys, outer, keys[inner])
+
+
+@given(CODES, CODES)
+def test_a_leap_finds_the_last_place_in_the_region(floor: list[int], least: list[int]) -> None:
+    small = [code % 4 for code in floor[:2]], [code % 4 for code in least[:2]]
+    floor_key, least_key = (np.array([packed([*codes, 0, 0, 0, 0, 0, 0])]) for codes in small)
+    codes = np.empty((3, 2), np.int64)
+    found = covering_zcurve.leap(floor_key, least_key, codes)
+    places = [
+        (place, (one, other))
+        for one in range(LEVELS)
+        for other in range(LEVELS)
+        if one >= small[1][0] and other >= small[1][1]
+        if (place := morton(one, other)) < morton(*small[0])
+    ]
+    assert found == bool(places)
+    if places:
+        assert tuple(codes[0].tolist()) == max(places)[1]
+
+
+def morton(one: int, other: int) -> int:
+    """The place on the curve; the first dimension counts more."""
+    place = 0
+    for level in range(6, -1, -1):
+        place = 4 * place + 2 * (one >> level & 1) + (other >> level & 1)
+    return place
+
+
+@pytest.mark.parametrize("kind", ["kdtree", "zcurve"])
+@pytest.mark.parametrize(("attributes", "top"), SHAPES)
+def test_an_index_finds_all_boxes_around_a_box(kind: str, attributes: int, top: int) -> None:
+    rng = np.random.default_rng(attributes)
+    boxes = some_boxes(rng, 900, attributes, top)
+    world, index, live = world_of(*boxes), BoxIndex(kind, attributes), set[int]()
+    index.reserve(900)
+    for row in range(900):
+        index.ready(world)
+        covering_index.insert(index.index, world, row)
+        live.add(row)
+        if rng.random() < 0.4:
+            gone = sorted(live)[int(rng.integers(len(live)))]
+            covering_index.remove(index.index, gone)
+            live.discard(gone)
+        if row % 60 == 0:
+            index.check(world)
+            found = np.empty(1000, np.int32)
+            count = covering_index.find(
+                index.index, world, Query(Box(*boxes), int(rng.integers(900)), NOBODY), found, 0
+            )
+            assert len(set(found[:count].tolist())) == count
+    for place in range(0, 900, 90):
+        count = covering_index.find(index.index, world, Query(Box(*boxes), place, NOBODY), found, 0)
+        around = (boxes.lo <= boxes.lo[place]).all(axis=1) & (boxes.hi >= boxes.hi[place]).all(axis=1)
+        assert set(found[:count].tolist()) == set(np.flatnonzero(around).tolist()) & live
+    for row in sorted(live):
+        covering_index.remove(index.index, row)
+    index.check(world)
+    assert len(index) == 0
+
+
+@pytest.mark.parametrize("kind", ["kdtree", "zcurve"])
+def test_any_number_of_equal_boxes_can_be_kept(kind: str) -> None:
+    world, index = world_of(np.zeros((500, 2)), np.ones((500, 2))), BoxIndex(kind, 2)
+    index.reserve(500)
+    for row in range(500):
+        index.ready(world)
+        covering_index.insert(index.index, world, row)
+    index.check(world)
+    found = np.empty(600, np.int32)
+    assert covering_index.find(index.index, world, Query(Box(world.lo, world.hi), 0, NOBODY), found, 0) == 500
+    for row in range(499):
+        covering_index.remove(index.index, row)
+    index.check(world)
+
+
+@given(st.integers(0, 99), st.sampled_from(SHAPES), st.integers(0, 200))
+@settings(max_examples=30)
+def test_no_box_comes_before_one_that_contains_it(seed: int, shape: tuple[int, int], count: int) -> None:
+    boxes = some_boxes(np.random.default_rng(seed), count, *shape)
+    order = containers_first(world_of(*boxes), np.arange(count, dtype=np.int32))
+    assert sorted(order.tolist()) == list(range(count))
+    lo, hi = boxes.lo[order], boxes.hi[order]
+    for place in range(count):
+        around = (lo <= lo[place]).all(axis=1) & (hi >= hi[place]).all(axis=1)
+        same = (lo == lo[place]).all(axis=1) & (hi == hi[place]).all(axis=1)
+        assert not (around & ~same)[place:].any()
+        assert (np.diff(order[same]) > 0).all()
+
+
+@given(st.integers(0, 99), st.sampled_from(SHAPES), st.integers(0, 400))
+@settings(max_examples=30)
+def test_maxima_equal_brute_force(seed: int, shape: tuple[int, int], count: int) -> None:
+    boxes = some_boxes(np.random.default_rng(seed), count, *shape)
+    assert maximal(boxes).tolist() == covering.maximal(boxes, boxes.at(slice(0)))[0].tolist()
+
+
+@pytest.mark.parametrize(("index", "graph"), GRAPHS)
+@pytest.mark.parametrize(("attributes", "top"), SHAPES)
+def test_long_histories_equal_brute_force(index: str, graph: Any, attributes: int, top: int) -> None:
+    rng = np.random.default_rng(top)
+    over = [f"a{number}" for number in range(attributes)]
+    engine = CoveringTable(over=over, index=index, graph=graph)
+    oracle = CoveringTable(over=over, index="scan")
+    live: list[int] = []
+    for step in range(25):
+        call, rows = "subscribe", {"id": list(range(1000 * step, 1000 * step + int(rng.integers(1, 90))))}
+        if step % 3 == 1:
+            call, rows = "unsubscribe", {"id": rng.choice(live, len(live) // 3, replace=False).tolist()}
+            live = [name for name in live if name not in rows["id"]]
+        elif step % 5 == 2:
+            call, rows = "amend", {"id": rng.choice(live, min(6, len(live)), replace=False).tolist()}
+        else:
+            live += rows["id"]
+        given_rows: Any = rows["id"] if call == "unsubscribe" else _with_boxes(rows, over, rng, top)
+        answers = [getattr(each, call)(given_rows).drop(["covered_by"]) for each in (engine, oracle)]
+        assert answers[0].equals(answers[1])
+        assert engine.forwarded() == oracle.forwarded()
+        engine._relations.check(engine._world())
+
+
+def _with_boxes(rows: dict[str, Any], over: list[str], rng: np.random.Generator, top: int) -> dict[str, Any]:
+    boxes = some_boxes(rng, len(rows["id"]), len(over), top)
+    for place, name in enumerate(over):
+        for end, values in (("lo", boxes.lo), ("hi", boxes.hi)):
+            column = values[:, place]
+            rows[f"{name}_{end}"] = [None if np.isinf(value) else value for value in column]
+    return rows
