@@ -418,11 +418,6 @@ def test_indexes_that_are_there(index: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"index": "ir-tree"}, 'index="ir-tree" is not available yet'),
-        ({"index": "sopt-r-tree"}, "is not available yet"),
-        ({"index": "segment-tree"}, "is not available yet"),
-        ({"index": "interval-tree"}, "is not available yet"),
-        ({"index": "r-tree"}, "is not available yet"),
         ({"index": "b-tree"}, 'unknown value "b-tree"'),
         ({"mode": "fuzzy"}, 'unknown value "fuzzy"'),
         ({"combine": "min"}, 'unknown value "min"'),

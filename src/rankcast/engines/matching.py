@@ -21,12 +21,12 @@ from rankcast.engines.brute_force.matching import Scan
 from rankcast.engines.matching_events import Spans
 from rankcast.errors import InputError, SettingError
 from rankcast.indexes.boxes import BoxIndex
+from rankcast.indexes.intervals import KINDS, IntervalIndex
 from rankcast.indexes.scored_matches import Found
 from rankcast.indexes.slots import select
 from rankcast.kernels.box_tree_pack import Columns
 
-INDEXES = ("auto", "scan", "box-tree")
-LATER = ("ir-tree", "sopt-r-tree", "segment-tree", "interval-tree", "r-tree")
+INDEXES = ("auto", "scan", "box-tree", *KINDS)
 
 
 class Index(Part, Protocol):
@@ -83,7 +83,8 @@ class RankedMatcher(AnsweringEngine):
             `load(path, combine=f)` for a function of one's own.
         score: "given" by subscriptions, or "tightest": the tighter the box, the better (see `tightness`).
         extra: "forbid" or "ignore" columns that are not known.
-        tuning: "threads" for a batch of events (default: as many as there are cores).
+        tuning: "threads" for a batch of events (default: as many as there are cores); "branching" of the
+            R-trees in an index of intervals (default: 50).
 
     >>> matcher = RankedMatcher(over=["price", "stars"], k=2)
     >>> matcher.subscribe({"id": ["a", "b", "c"], "price_hi": [9, 5, 9], "score": [1.0, 3.0, 2.0]})
@@ -93,7 +94,7 @@ class RankedMatcher(AnsweringEngine):
 
     calls = ("subscribe", "amend", "unsubscribe", "rescore", "publish")
     counters = ("looked",)
-    known_tuning: ClassVar[dict[str, Any]] = {"threads": None}
+    known_tuning: ClassVar[dict[str, Any]] = {"threads": None, "branching": 50}
     variants = tuple({"index": index} for index in INDEXES)
 
     def __init__(
@@ -115,7 +116,7 @@ class RankedMatcher(AnsweringEngine):
         self._tightest = settings.one_of("score", score, ["given", "tightest"]) == "tightest"
         if self._tightest and mode == "relaxed":
             raise SettingError('score="tightest" has no weights', expected='mode="exact"')
-        chosen = settings.one_of("index", index, INDEXES, later=LATER)
+        chosen = settings.one_of("index", index, INDEXES)
         told = "function" if callable(combine) else combine
         super().__init__(
             {"k": k, "mode": mode, "index": index, "combine": told, "score": score},
@@ -129,6 +130,7 @@ class RankedMatcher(AnsweringEngine):
         self._threads = cores() if threads is None else settings.whole("threads", threads)
         self._scan = Scan(self._slots, None if mode == "exact" else self._combine)
         self._index = self._make_index(chosen)
+        self._chosen = "scan" if self._index is self._scan else "box-tree" if chosen == "auto" else chosen
 
     @classmethod
     def _configured(cls, configuration: dict[str, Any], *, combine: Any = None, **given: Any) -> Self:
@@ -143,9 +145,14 @@ class RankedMatcher(AnsweringEngine):
         return {**super()._parts(), "index": self._index}
 
     def _make_index(self, name: str) -> Index:
+        """The index of a name; a function of one's own is known to the scan alone."""
         if name == "scan" or not isinstance(self._combine, str):
             return self._scan
-        return BoxIndex(len(self._over), combine=None if self._mode == "exact" else self._combine)
+        combine = None if self._mode == "exact" else self._combine
+        if name in KINDS:
+            branching = settings.whole("branching", self._tuning["branching"], least=2)
+            return IntervalIndex(name, len(self._over), combine=combine, branching=branching)
+        return BoxIndex(len(self._over), combine=combine)
 
     # The calls
 
@@ -237,7 +244,7 @@ class RankedMatcher(AnsweringEngine):
 
     def stats(self) -> dict[str, Any]:
         """Counters since the start, and the index in use."""
-        return {**super().stats(), "index": "scan" if self._index is self._scan else "box-tree"}
+        return {**super().stats(), "index": self._chosen}
 
     # Helpers
 

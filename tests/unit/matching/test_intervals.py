@@ -1,0 +1,136 @@
+"""The scored interval indexes against the paper's example and lemmas."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from rankcast import RankedMatcher
+from rankcast.indexes.intervals import KINDS, IntervalIndex, arrangement, ends_of, slots_of
+from rankcast.kernels import interval_arrangement, interval_routes
+from rankcast.kernels.box_tree_pack import Columns
+
+# Ten intervals, best first, with everything that [Ranked §2, §3] says of its figures 2 to 5: nine ends, the
+# sets at the centre 50, the visible blocks of the first seven, the edges (1, 3), (1, 9), (3, 10).
+TEN = [
+    *[(30, 55), (75, 90), (45, 55), (65, 90), (10, 30)],
+    *[(0, 30), (75, 100), (65, 100), (10, 45), (10, 90)],
+]
+
+Intervals = list[tuple[float, float]]
+ENDS = st.one_of(st.integers(0, 12), st.integers(0, 200)).map(float)
+INTERVALS = st.tuples(ENDS, ENDS).map(lambda pair: (min(pair), max(pair)))
+OPEN = st.sampled_from([(-np.inf, 5.0), (5.0, np.inf), (-np.inf, np.inf)])
+SETS = st.lists(st.one_of(INTERVALS, INTERVALS, OPEN), min_size=1, max_size=60)
+
+
+def ends(intervals: Intervals) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    lo, hi = np.array(intervals, dtype=np.float64).T.copy()
+    return lo, hi
+
+
+def edges(intervals: Intervals) -> list[tuple[int, int]]:
+    lo, hi = ends(intervals)
+    values, _ = ends_of(lo, hi)
+    slots = 2 * values.size + 1
+    graph = interval_arrangement.constraint_graph(slots_of(values, lo), slots_of(values, hi), slots)
+    return list(zip(*(each.tolist() for each in graph), strict=True))
+
+
+def probes(intervals: Intervals) -> list[float]:
+    """Every end, every gap between two ends, and beyond."""
+    values = sorted({end for interval in intervals for end in interval if np.isfinite(end)} or {0.0})
+    gaps = [(a + b) / 2 for a, b in pairwise(values)]
+    return [values[0] - 1, *values, *gaps, values[-1] + 1]
+
+
+def stabbed(intervals: Intervals, q: float) -> list[int]:
+    return [place for place, (lo, hi) in enumerate(intervals) if lo <= q <= hi]
+
+
+@pytest.mark.parametrize("index", ["scan", "box-tree", *KINDS])
+def test_the_ten_intervals_of_the_paper(index: str) -> None:
+    engine = RankedMatcher(over="x", k=10, index=index, tuning={"branching": 4})
+    lo, hi = ends([(float(a), float(b)) for a, b in TEN])
+    engine.subscribe({"id": list(range(1, 11)), "x_lo": lo, "x_hi": hi, "score": list(range(10, 0, -1))})
+    for q, expected in {80: [2, 4, 7, 8, 10], 50: [1, 3, 10], 20: [5, 6, 9, 10], 35: [1, 9, 10]}.items():
+        assert engine.publish({"id": [0], "x": [q]})["subscription"].to_pylist() == expected
+
+
+def test_the_centre_of_the_ten_intervals_parts_them_as_the_paper_says() -> None:
+    lo, hi = ends([(float(a), float(b)) for a, b in TEN])
+    centre, child, first, listed = interval_routes.centre_tree(lo, hi)
+    lists = [(listed[a:b] + 1).tolist() for a, b in pairwise(first)]
+    root = [each for each in range(1, 11) if TEN[each - 1][0] <= centre[0] <= TEN[each - 1][1]]
+    assert lists[0] == root
+    assert sorted(each for some in lists for each in some) == list(range(1, 11))
+    assert child.shape == (centre.size, 2)
+
+
+def test_the_constraint_graph_of_the_ten_intervals() -> None:
+    found = {(a + 1, b + 1) for a, b in edges([(float(a), float(b)) for a, b in TEN])}
+    assert {(1, 3), (1, 9), (3, 10)} <= found
+    assert (1, 10) not in found
+
+
+@given(SETS)
+def test_the_graph_is_what_its_definition_says_and_has_at_most_3n_edges(intervals: Intervals) -> None:
+    found = edges(intervals)
+    expected = set()
+    for q in probes(intervals):
+        here = stabbed(intervals, q)
+        expected |= set(pairwise(here))
+    assert set(found) == expected
+    assert len(found) <= 3 * len(intervals)
+
+
+@given(SETS, st.integers(2, 5), st.integers(1, 6))
+def test_a_query_opens_at_most_k_leaves_in_vain(intervals: Intervals, branching: int, k: int) -> None:
+    order = arrangement(*ends(intervals)).tolist()
+    assert sorted(order) == list(range(len(intervals)))
+    leaves = [order[start : start + branching] for start in range(0, len(order), branching)]
+    for q in probes(intervals):
+        hits: list[int] = []
+        holes = 0
+        for leaf in leaves:
+            boxes = [intervals[each] for each in leaf]
+            if len(hits) < k and min(lo for lo, _ in boxes) <= q <= max(hi for _, hi in boxes):
+                mine = [each for each in leaf if intervals[each][0] <= q <= intervals[each][1]]
+                holes += not mine
+                hits += mine
+        assert holes <= k
+        assert hits[:k] == stabbed(intervals, q)[:k]
+
+
+@pytest.mark.parametrize("branching", [2, 4, 50])
+def test_the_sopt_r_tree_takes_little_more_than_its_intervals(branching: int) -> None:
+    rng = np.random.default_rng(5)
+    lo = rng.random((3000, 1))
+    columns = Columns(lo, lo + 0.1, rng.random(3000), np.empty((3000, 0)), np.arange(3000))
+    index = IntervalIndex("sopt-r-tree", 1, combine=None, branching=branching)
+    index.insert(columns, np.arange(3000, dtype=np.int32))
+    assert 3000 < index.entries() <= (1 + 2 / (branching - 1)) * 3000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(SETS, st.integers(2, 5), st.data())
+def test_cursors_are_the_stabbed_intervals_in_order(
+    kind: str, intervals: Intervals, branching: int, data: Any
+) -> None:
+    lo, hi = ends(intervals)
+    score = np.array([float(data.draw(st.integers(0, 3))) for _ in intervals])
+    label = np.arange(len(intervals))
+    columns = Columns(lo[:, None], hi[:, None], score, np.empty((lo.size, 0)), label)
+    index = IntervalIndex(kind, 1, combine=None, branching=branching)
+    index.insert(columns, label.astype(np.int32))
+    points = np.array(probes(intervals))[:, None]
+    found = index.search(columns, points, points, lo.size)
+    lists = np.split(found.row, np.cumsum(found.number)[:-1])
+    for q, rows in zip(points[:, 0], lists, strict=True):
+        assert rows.tolist() == sorted(stabbed(intervals, q), key=lambda each: (-score[each], each))
