@@ -27,6 +27,7 @@ from rankcast.kernels.options import EXACT
 
 FIRST_CUT = 64
 SAMPLE = 4096
+OFTEN, SELDOM = 3, 32
 
 kd_clear, kd_insert, kd_remove, kd_find = (
     covering_kdtree.clear,
@@ -98,8 +99,9 @@ def recut(index: Index, world: World, rows: NDArray[np.int32]) -> bool:
 
     Returns whether all are in; if not, the owner makes room and calls again.
 
-    The next time is after three times as many inserts, so that codes follow the data. Cost: n inserts, a
-    constant number for each insert before.
+    The next time is after several times as many inserts, so that codes follow the data; later once the sample
+    is as large as it gets, because then only a drift makes it stale. Cost: n inserts, less than one for each
+    insert before.
     """
     if index.meta[POINTS] == 0:
         _cut(index, world, rows)
@@ -108,7 +110,7 @@ def recut(index: Index, world: World, rows: NDArray[np.int32]) -> bool:
             if lacking(index):
                 return False
             insert(index, world, row)
-    index.meta[DUE] = max(FIRST_CUT, 3 * rows.shape[0])
+    index.meta[DUE] = max(FIRST_CUT, (OFTEN if rows.shape[0] < SAMPLE else SELDOM) * rows.shape[0])
     return True
 
 
