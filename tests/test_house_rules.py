@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -109,6 +110,13 @@ def test_no_path_of_a_machine_and_no_package_index_is_written_down() -> None:
         if path.suffix in (".py", ".md", ".toml", ".txt", ".jsonl", ".html", "") and path.name != "LICENSE":
             text = path.read_text(errors="replace")
             assert not [word for word in words if word in text], path
+
+
+@by_module
+def test_sources_are_cited_by_a_known_key(path: Path) -> None:
+    known = set(re.findall(r"^## (\w+)$", (ROOT / "docs" / "papers.md").read_text(), re.MULTILINE))
+    cited = set(re.findall(r"\[([A-Z]\w+) (?:§|App|Table|Fig|fig|Alg|Thm|Lemma)", path.read_text()))
+    assert cited <= known, cited - known
 
 
 def test_importing_is_light() -> None:

@@ -16,7 +16,7 @@ def scene(rng: np.random.Generator, batches: int) -> Scene:
     """400 charging points with a price and a queue, 60 taxis that drive on."""
     engine = MovingTopK(over=["price", "queue"], k=3, score=weighted_sum([1.0, 2.0, 1.0]))
     size = 400
-    points = {
+    points: dict[str, Any] = {
         "id": [f"charger {place}" for place in range(size)],
         "x": rng.uniform(0, 100, size),
         "y": rng.uniform(0, 100, size),

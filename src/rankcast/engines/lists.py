@@ -15,6 +15,7 @@ from rankcast.columns import Column, Ids, Ints, Kind, Rows
 from rankcast.deltas import Changes, Lists
 from rankcast.engines.base import ID, Command, Engine
 from rankcast.indexes.slots import Slots
+from rankcast.kernels.board import LEAVE, UPDATE
 
 K = Column("k", Kind.COUNT, required=False, nullable=True)
 
@@ -193,10 +194,10 @@ class ListEngine(Engine):
     def _renew(self, step: Changes) -> Changes:
         """The same changes in the rows of now; an item that left and is back has changed if it stays."""
         item = _renewed(self._items, step.item)
-        back = (item != step.item) & (step.op == deltas.LEAVE)
+        back = (item != step.item) & (step.op == LEAVE)
         return step._replace(
             subscription=_renewed(self._subscriptions, step.subscription),
-            op=np.where(back, deltas.UPDATE, step.op).astype(np.int8),
+            op=np.where(back, UPDATE, step.op).astype(np.int8),
             item=item,
         )
 

@@ -102,9 +102,10 @@ class Sender(NamedTuple):
 
     def _handed_out(self, box: tiles.Floats, painted: tiles.Tiles) -> Tiles:
         """Tiles as the contract has them, in arrays of their own."""
-        ends = (end[:, None].copy() for end in tiles.bounds(box))
+        lo_outer, lo_inner, hi_inner, hi_outer = (end[:, None].copy() for end in tiles.bounds(box))
         y = np.where(np.isposinf(painted.value), np.nan, self.world.key(painted.value))
-        return Tiles(*ends, painted.item.copy(), painted.x[:, None].copy(), y)
+        row, x = painted.item.copy(), painted.x[:, None].copy()
+        return Tiles(lo_outer, lo_inner, hi_inner, hi_outer, row, x, y)
 
 
 def keyed(world: World, events: Events) -> paint.Events:

@@ -91,7 +91,7 @@ class Painted:
         gather.pick(self._world.objects["y"], item, score)
         subscription = buffers.empty(item.size, np.int32)
         gather.pick(rows[places], owner, subscription)
-        return places[owner] if places.size < rows.size else owner, Lists(subscription, item, score, rank)
+        return places[owner], Lists(subscription, item, score, rank)
 
     # Events
 

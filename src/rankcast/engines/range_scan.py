@@ -45,7 +45,7 @@ class Scan:
         live = self._world.subscriptions.live()
         before = now = self.lists(live)
         for place in range(events.row.size):
-            event = Events(*(column[place : place + 1] for column in events))
+            event = Events._make(column[place : place + 1] for column in events)
             former, was = now, self._world.objects["x"][event.row].copy()
             self._world.place(event)
             now = self.lists(live)
@@ -87,7 +87,7 @@ class Scan:
             yield self._world.there(), True
             return
         for place in range(events.row.size):
-            event = Events(*(column[place : place + 1] for column in events))
+            event = Events._make(column[place : place + 1] for column in events)
             gone = np.isnan(self._world.objects["y"][event.row]) | np.isnan(event.y)
             if not gone[0] and (self._world.objects["x"][event.row] != event.x).any():
                 self._world.objects["y"][event.row] = np.nan
