@@ -72,7 +72,7 @@ def take_out(boards: Boards, at: int, item: int) -> None:
 def receive(boards: Boards, at: int, item: int, values: Values, labels: Labels) -> None:
     """The receiver's protocol: an item in the list moves to its new place, another enters if good enough.
 
-    `values` already holds the item's new value. O(k), no allocation [RangeTopK §II-A].
+    `values` already holds the item's new value. O(k), no allocation [Range §II-A].
     """
     last = boards.shape[1] - 1
     j = _find(boards, at, item)
