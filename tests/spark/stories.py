@@ -192,7 +192,7 @@ def range_topk(seed: int, *, count: int = 4, size: int = 30, table: bool = False
         "events": {"id": WHOLE, "x": NUMBER, "y": NUMBER},
         "subscriptions": {"id": TEXT, "x_lo": NUMBER, "x_hi": NUMBER, "k": WHOLE},
     }
-    story = Story(lambda: RangeTopK(k=3, method="scan"), columns)
+    story = Story(lambda: RangeTopK(k=3), columns)
     if table:
         story.tables = {"subscriptions": [{"id": f"s{i}", **ends()} for i in range(25)]}
     story.batches = teller.batches(count, size, one, [name for name in columns if name not in story.tables])

@@ -31,7 +31,7 @@ def test_any_number_of_bad_rows_is_found(share: float) -> None:
     y = np.where(bad & (rng.random(size) < 0.5), np.nan, rng.random(size))
     x = np.where(bad & ~np.isnan(y), np.inf, rng.random(size))
     rows = {SEQ: np.arange(size), "id": rng.integers(0, 90, size), "x": x, "y": y}
-    engine, twin = RangeTopK(k=3, method="scan"), RangeTopK(k=3, method="scan")
+    engine, twin = RangeTopK(k=3), RangeTopK(k=3)
     for each in (engine, twin):
         each.subscribe({"id": list(range(20)), "x_hi": [number / 20 for number in range(20)]})
     kept = apply(engine, events=rows)
