@@ -49,7 +49,7 @@ class CoveringTable(AnsweringEngine):
     >>> table.unsubscribe(["a"]).select(["subscription", "action"]).to_pylist()
     [{'subscription': 'a', 'action': 'withdraw'}, {'subscription': 'b', 'action': 'forward'}]
 
-    Five subscriptions in the order they come [Covering figures 1 to 4], whatever the graph:
+    Five subscriptions after the example of the paper (its figures 1 to 4, ends partly ours), by graph:
 
     >>> five = {"id": [1, 2, 3, 4, 5], "x_lo": [-3, 4, 5, 0, 1], "x_hi": [9, None, None, 5, 2]}
     >>> for graph in (1, 2, "full"):
