@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankcast.columns import Floats, Ints, Rows
-from rankcast.kernels.box_tree_search import Matches
+from rankcast.kernels.box_tree_search import Matches, gather
 
 PER_THREAD = 512
 
@@ -42,13 +42,10 @@ def search_all(search: Callable[[Ints], Matches], order: Ints, threads: int) -> 
 
 def _joined(parts: list[Matches]) -> Found:
     """The matches of all parts in the order of events; an event was searched in one part alone."""
-    start, count, offset = np.zeros_like(parts[0].start), np.zeros_like(parts[0].number), 0
+    number = np.sum([part.number for part in parts], axis=0)
+    total = int(number.sum())
+    row, score = np.empty(total, np.int32), np.empty(total)
     for part in parts:
-        start += np.where(part.number > 0, part.start + offset, 0)
-        count += part.number
-        offset += part.row.size
-    row = np.concatenate([part.row for part in parts])
-    score = np.concatenate([part.score for part in parts])
-    place = np.repeat(start - np.cumsum(count) + count, count) + np.arange(count.sum())
+        gather(part, number, row, score)
     tried, looked = sum(part.tried for part in parts), sum(part.looked for part in parts)
-    return Found(count, row[place], score[place], tried, looked)
+    return Found(number, row, score, tried, looked)

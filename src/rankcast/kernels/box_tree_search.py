@@ -95,19 +95,6 @@ def meets(
 
 
 @njit(**EXACT)
-def surely(tree: BoxTree, columns: Columns, block: int, i: int, events: Events, e: int) -> bool:
-    """Whether a row that meets an event by its codes does so by its exact ends."""
-    most, row = most_of(tree), tree.link[block, i]
-    for j in range(tree.low.shape[1]):
-        low, high = tree.low[block, j, i], tree.high[block, j, i]
-        if low == events.low[e, j] and low != -most and not columns.lo[row, j] <= events.below[e, j]:
-            return False
-        if high == events.high[e, j] and high != most and not columns.hi[row, j] >= events.above[e, j]:
-            return False
-    return True
-
-
-@njit(**EXACT)
 def hopeless(tree: BoxTree, label: NDArray[np.int64], layer: int, score: float, row: int) -> bool:
     """Whether no row of a layer is better than (score, row)."""
     edge_row = tree.edge_row[layer]
@@ -120,11 +107,15 @@ def hopeless(tree: BoxTree, label: NDArray[np.int64], layer: int, score: float, 
 def _search_layers(
     tree: BoxTree, columns: Columns, events: Events, e: int, scores: Floats, rows: Rows, work: Work
 ) -> tuple[int, int, int]:
-    """Fill a heap with the best rows for an event; returns its size, rows tried, blocks looked into."""
+    """Fill a heap with the best rows for an event; returns its size, rows tried, blocks looked into.
+
+    Where a code equals the event's, the exact ends decide.
+    """
     low, high, tops, links, heights = tree.low, tree.high, tree.top, tree.link, tree.height
     below, above, label = events.low, events.high, columns.label
+    lo, hi, exact_below, exact_above = columns.lo, columns.hi, events.below, events.above
     stack, bounds, mask, words = work.stack, work.bounds, work.mask, work.words
-    size, full, tried, looked = 0, scores.shape[0], 0, 0
+    size, full, tried, looked, most = 0, scores.shape[0], 0, 0, most_of(tree)
     for layer in range(tree.meta[LAYERS]):
         if size == full and hopeless(tree, label, layer, scores[0], rows[0]):
             break
@@ -151,8 +142,15 @@ def _search_layers(
                         depth += 1
                         continue
                     tried += 1
-                    if surely(tree, columns, block, i, events, e):
-                        size = offer(label, scores, rows, size, top, links[block, i])
+                    row, sure = links[block, i], True
+                    for j in range(low.shape[1]):
+                        first, last = low[block, j, i], high[block, j, i]
+                        if first == below[e, j] and first != -most:
+                            sure &= lo[row, j] <= exact_below[e, j]
+                        if last == above[e, j] and last != most:
+                            sure &= hi[row, j] >= exact_above[e, j]
+                    if sure:
+                        size = offer(label, scores, rows, size, top, row)
     return size, tried, looked
 
 
@@ -184,3 +182,14 @@ def longer(array: NDArray[Any], used: int, length: int) -> NDArray[Any]:
     copy = np.empty(length, array.dtype)
     copy[:used] = array[:used]
     return copy
+
+
+@njit(**EXACT)
+def gather(found: Matches, number: NDArray[np.int64], row: Rows, score: Floats) -> None:
+    """Copy the lists of one part of a batch to where they stand in the order of all events."""
+    place = 0
+    for e in range(number.shape[0]):
+        for i in range(found.number[e]):
+            row[place + i] = found.row[found.start[e] + i]
+            score[place + i] = found.score[found.start[e] + i]
+        place += number[e]

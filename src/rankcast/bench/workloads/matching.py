@@ -106,6 +106,47 @@ def subscriptions(
     return rows
 
 
+def crowded(kind: str, count: int, events_: int, rng: np.random.Generator) -> tuple[Columns, Columns]:
+    """Make intervals over `a0` and events of one of three distributions of 1 million intervals.
+
+    A: skewed middles, Zipfian lengths, about 12,000 stabbed, random scores. B: about half of all stabbed,
+    random scores. C: about 100 stabbed, and the shorter an interval, the higher its score, so that a search
+    in score order finds nothing for long.
+    """
+    middle, places, score = rng.random(count), rng.random(events_), rng.random(count)
+    if kind == "A":
+        middle, places = np.abs(rng.normal(0.5, 0.15, count)), np.abs(rng.normal(0.5, 0.15, events_))
+        half = np.minimum((rng.zipf(1.6, count) + rng.random(count)) * 1.4e-4, 0.5)
+    elif kind == "B":
+        half = 0.8 * rng.random(count)
+    else:
+        half = np.minimum(2.6e-5 * rng.pareto(1.5, count) + 1e-6, 0.01)
+        score = -half
+    rows = {"id": np.arange(count), "a0_lo": middle - half, "a0_hi": middle + half, "score": score}
+    return rows, {"id": np.arange(events_), "a0": places}
+
+
+def heavy_boxes(
+    kind: str, dimensions: int, count: int, events_: int, rng: np.random.Generator
+) -> tuple[Columns, Columns]:
+    """Make boxes with heavy-tailed sides and uniform events: "dense" or "sparse".
+
+    Of 1 million boxes in 4 dimensions about 6,000 (dense, random scores) or 300 (sparse, the smaller the
+    higher its score) are stabbed; fewer dimensions are the first ones of the same boxes.
+    """
+    middle, sides = rng.random((count, 4)), rng.pareto(1.2, (count, 4))
+    dense = kind == "dense"
+    half = np.minimum(sides * (0.08 if dense else 0.028) + (0.026 if dense else 0.007), 0.5)[:, :dimensions]
+    score = rng.random(count) if dense else -np.log(half).sum(axis=1)
+    rows: Columns = {"id": np.arange(count), "score": score}
+    points: Columns = {"id": np.arange(events_)}
+    for number in range(dimensions):
+        rows[f"a{number}_lo"] = middle[:, number] - half[:, number]
+        rows[f"a{number}_hi"] = middle[:, number] + half[:, number]
+        points[f"a{number}"] = rng.random(events_)
+    return rows, points
+
+
 def _offsets(sides: Integers, within: float, count: int, rng: np.random.Generator) -> Integers:
     """Draw offsets from the middle cell with probability proportional to (1 + L1 norm)^-within.
 
