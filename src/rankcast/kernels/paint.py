@@ -199,7 +199,8 @@ def paint(brush: Brush, events: Events, start: int) -> int:
         first = brush.tiles.size[0]
         if tight(brush) or room(brush.tree) < brush.tree.meta[HEIGHT] + 2:
             return event
+        asked = brush.tally.copy()
         if not _paint_event(brush, events.row[event], events.x[event], events.y[event], event):
-            brush.tiles.size[0] = first
+            brush.tiles.size[0], brush.tally[:] = first, asked
             return event
     return events.row.shape[0]
