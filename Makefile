@@ -24,10 +24,10 @@ demo: warm  ## run the product's main job on a seeded stream; ends by itself
 	@$(BIN)/rankcast demo
 
 test: warm  ## run the tests (fast profile)
-	@$(BIN)/python -m pytest -n 2 --dist worksteal
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-all: warm  ## run the tests, thorough profile
-	@HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 2 --dist worksteal
+	@HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-faults: warm  ## kill applications, Python workers and executors of Spark, many times over
 	@$(BIN)/python -m pytest tests/spark -m faults
