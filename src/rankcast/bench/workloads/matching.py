@@ -116,7 +116,7 @@ def crowded(kind: str, count: int, events_: int, rng: np.random.Generator) -> tu
     middle, places, score = rng.random(count), rng.random(events_), rng.random(count)
     if kind == "A":
         middle, places = np.abs(rng.normal(0.5, 0.15, count)), np.abs(rng.normal(0.5, 0.15, events_))
-        half = np.minimum((rng.zipf(1.6, count) + rng.random(count)) * 1.4e-4, 0.5)
+        half = np.minimum((rng.zipf(1.6, count) + rng.random(count)) * 0.8e-4, 0.5)
     elif kind == "B":
         half = 0.8 * rng.random(count)
     else:
@@ -136,7 +136,7 @@ def heavy_boxes(
     """
     middle, sides = rng.random((count, 4)), rng.pareto(1.2, (count, 4))
     dense = kind == "dense"
-    half = np.minimum(sides * (0.08 if dense else 0.028) + (0.026 if dense else 0.007), 0.5)[:, :dimensions]
+    half = np.minimum(sides * (0.086 if dense else 0.031) + (0.028 if dense else 0.0078), 0.5)[:, :dimensions]
     score = rng.random(count) if dense else -np.log(half).sum(axis=1)
     rows: Columns = {"id": np.arange(count), "score": score}
     points: Columns = {"id": np.arange(events_)}
