@@ -21,6 +21,7 @@ FAMILIES: tuple[str, ...] = (
     "matching",
     "geotext",
     "moving",
+    "spark",
 )
 
 
