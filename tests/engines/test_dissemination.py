@@ -89,7 +89,7 @@ def one_by_one(rows: dict[str, list[Any]]) -> list[dict[str, list[Any]]]:
 @exact
 @by_batch
 def test_lists_follow_and_only_the_affected_hear(method: str, batch: bool) -> None:
-    @settings(max_examples=150)
+    @settings(max_examples=60)
     @given(workloads(), st.data())
     def law(workload: Any, data: st.DataObject) -> None:
         over = workload.settings["over"]
