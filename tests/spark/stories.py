@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ class Story:
         """The deltas (or matches) of one process, and the engine at the end."""
         engine = self.make()
         told: list[tuple[Any, ...]] = []
-        top = -1
+        top = commanded = -1
         for place, batch in enumerate(self.batches):
             commands = self._first() if place == 0 else []
             rows = [
@@ -71,8 +72,8 @@ class Story:
             for _, seq, name, row in sorted(rows, key=lambda each: each[:2]):
                 top = max(top, seq)
                 commands.append((row.get("op", "publish"), self._passed(name, row), seq))
-            commands = _joined(commands)
-            told += _run(engine, commands, top)
+            told += _run(engine, _joined(commands), commanded if isinstance(engine, RankedMatcher) else top)
+            commanded = max([commanded, *(row["seq"] for row in batch.get("subscriptions", []))])
         return sorted(told, key=str), engine
 
     def _first(self) -> list[tuple[str, Any, Any]]:
@@ -109,13 +110,14 @@ def _joined(commands: list[tuple[str, Any, Any]]) -> list[tuple[str, Any, Any]]:
 
 
 def _run(engine: Engine, commands: list[tuple[str, Any, Any]], top: int) -> list[tuple[Any, ...]]:
+    """What a micro-batch is answered with; `top` is the highest number that all its answers reflect."""
     if not isinstance(engine, RankedMatcher):
         answer = engine.apply([(call, rows) for call, rows, _ in commands]).to_pylist()
         return [(*row.values(), top) for row in answer]
     told = []
     for call, rows, seq in commands:
         answer = getattr(engine, call)(rows)
-        told += [(*row.values(), seq) for row in answer.to_pylist()] if answer is not None else []
+        told += [(*row.values(), max(seq, top)) for row in answer.to_pylist()] if answer is not None else []
     return told
 
 
@@ -159,6 +161,14 @@ class _Teller:
                 self.rng.shuffle(rows)
             found.append(batch)
         return found
+
+    def late(self, batches: list[Batch]) -> list[Batch]:
+        """The same, but some events come with the micro-batch after their own."""
+        for batch, following in pairwise(batches):
+            held = [row for row in batch["events"] if self.rng.random() < 0.2]
+            batch["events"] = [row for row in batch["events"] if row not in held]
+            following["events"] += held
+        return batches
 
 
 SUBSCRIBING = ("subscribe", "unsubscribe", "amend")
@@ -219,9 +229,8 @@ def matching(seed: int, *, count: int = 4, size: int = 30) -> Story:
         "events": {"id": TEXT, "x": NUMBER, "z": NUMBER},
         "subscriptions": {"id": WHOLE, "x_lo": NUMBER, "x_hi": NUMBER, "z_hi": NUMBER, "score": NUMBER},
     }
-    return Story(
-        lambda: RankedMatcher(over=["x", "z"], k=3), columns, teller.batches(count, size, one, list(columns))
-    )
+    batches = teller.late(teller.batches(count, size, one, list(columns)))
+    return Story(lambda: RankedMatcher(over=["x", "z"], k=3), columns, batches)
 
 
 def geotext(seed: int, *, count: int = 4, size: int = 24, table: bool = False) -> Story:
@@ -246,7 +255,8 @@ def geotext(seed: int, *, count: int = 4, size: int = 24, table: bool = False) -
     story = Story(lambda: GeoTextTopK(bounds=(0, 0, 6, 6), k=2, window=9), columns)
     if table:
         story.tables = {"subscriptions": [{"id": f"s{i}", **at()} for i in range(20)]}
-    story.batches = teller.batches(count, size, one, [name for name in columns if name not in story.tables])
+    names = [name for name in columns if name not in story.tables]
+    story.batches = teller.late(teller.batches(count, size, one, names))
     return story
 
 

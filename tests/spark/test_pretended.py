@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from rankcast.spark import applying, scratch
+from rankcast.spark.packing import hashed
 from rankcast.spark.shard import Limits
 from tests.spark import stories
 from tests.spark.pretend import Cluster, GivenUpError, settle
@@ -50,6 +51,32 @@ def test_tables_are_told_with_the_first_micro_batch(
     for batch in story.batches:
         cluster.run(batch)
     assert cluster.told() == story.expected()[0]
+
+
+def test_an_object_that_one_shard_cannot_score_is_told_by_that_shard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = stories.moving_topk(1)
+    cluster = Cluster(story, tmp_path, monkeypatch, shards=4)
+    lonely = int(np.argmax(hashed(pa.chunked_array([range(8)]), 4) != 0))
+    far = [
+        {"seq": name, "op": "subscribe", "id": name, "x": 1e200 if name == lonely else 0.0, "y": 0.0}
+        for name in range(8)
+    ]
+    cluster.run({"objects": [], "subscriptions": far, "events": []})
+    near = {"op": "upsert", "x": 0.0, "y": 0.0, "price": 1.0}
+    cluster.run(
+        {
+            "objects": [{"seq": 10, "id": "near", **near}, {"seq": 11, "id": None, **near}],
+            "subscriptions": [],
+            "events": [],
+        }
+    )
+    assert [(row["seq"], row["item"]) for row in cluster.refused()] == [(10, "near"), (11, None)]
+    assert "without a finite score" in cluster.refused()[0]["reason"]
+    shown = {row["subscription"] for table in cluster.outputs for row in table.to_pylist()} - {None}
+    assert shown
+    assert lonely not in shown
 
 
 def test_zones_share_out_a_table_evenly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

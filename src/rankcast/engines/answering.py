@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
-from rankcast import boxes, settings, tables
+from rankcast import boxes, tables
 from rankcast.boxes import Boxes
 from rankcast.columns import Column, Floats, Ids, Rows, arrow
-from rankcast.engines.base import ID, Command, Engine, Part
+from rankcast.engines.base import ID, Command, Engine, Part, Refused
 from rankcast.indexes.slots import Slots, select
 
 
@@ -51,16 +51,15 @@ class AnsweringEngine(Engine):
     def publish(self, events: Any) -> pa.Table:
         """Answer a batch of events; an empty one gives an empty table."""
 
-    def apply(self, commands: Iterable[Command | tuple[str, Any]]) -> pa.Table:
-        """Apply several calls in order; returns their answers one below the other.
+    def apply(
+        self, commands: Iterable[Command | tuple[str, Any]], *, refused: Refused | None = None
+    ) -> pa.Table:
+        """Apply several calls in order; returns their answers one below the other. See `Engine.apply`.
 
         Where the answers have different columns, the table has all of them, with nulls. Without any answer
         it is that of `publish`, empty.
         """
-        answers = []
-        for call, rows in commands:
-            name = settings.one_of("call", call, self.calls)
-            answers.append(getattr(self, name)(rows))
+        answers = self._accepted(commands, refused, lambda call, rows: getattr(self, call)(rows))
         told = [answer for answer in answers if answer is not None]
         if not told:
             return self.publish({name: [] for name in ["id", *self._over]})

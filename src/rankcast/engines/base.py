@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankcast import settings, snapshot, tables
 from rankcast.columns import Column, Kind
-from rankcast.errors import SnapshotError
+from rankcast.errors import InputError, SnapshotError
 from rankcast.indexes.slots import Slots
 
 ID = Column("id", Kind.ID)
@@ -38,6 +38,10 @@ class Command(NamedTuple):
 
     call: str
     rows: Any
+
+
+Refused: TypeAlias = Callable[[Command, InputError], None]
+T = TypeVar("T")
 
 
 class Engine(ABC):
@@ -78,11 +82,17 @@ class Engine(ABC):
         return cls(**configuration, **given)
 
     @abstractmethod
-    def apply(self, commands: Iterable[Command | tuple[str, Any]]) -> pa.Table:
+    def apply(
+        self, commands: Iterable[Command | tuple[str, Any]], *, refused: Refused | None = None
+    ) -> pa.Table:
         """Apply several calls, in order, as one batch; returns the net answer.
 
         A refused command raises and leaves what the commands before it did: only a batch of one command is
         atomic by itself. `rankcast.state.Shard` makes any batch so.
+
+        With `refused`, the batch goes on without the command; `refused` is told which one, and why. Commands
+        are taken one at a time, each after the one before was applied or refused, so that a generator of
+        them can offer the good rows of a refused one next.
         """
 
     # What every engine has
@@ -108,10 +118,15 @@ class Engine(ABC):
         return header, arrays
 
     @classmethod
+    def configured(cls, configuration: Mapping[str, Any], **given: Any) -> Self:
+        """An empty engine with the settings that a state has; `given` is what a state cannot hold."""
+        return cls._configured(dict(configuration), **given)
+
+    @classmethod
     def restore(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], **given: Any) -> Self:
         """An engine that goes on from a state; it takes over the arrays."""
         try:
-            engine = cls._configured(dict(header["settings"]), **given)
+            engine = cls.configured(header["settings"], **given)
             engine._count.update({name: int(header["counters"][name]) for name in engine._count})
             for name, part in engine._parts().items():
                 prefix = f"{name}."
@@ -136,6 +151,24 @@ class Engine(ABC):
         return cls.restore(saved.header, saved.arrays, **given)
 
     # Helpers for subclasses
+
+    def _accepted(
+        self,
+        commands: Iterable[Command | tuple[str, Any]],
+        refused: Refused | None,
+        run: Callable[[str, Any], T],
+    ) -> list[T]:
+        """What `run` gives for each command; those it refuses are told to `refused`, if there is one."""
+        found = []
+        for call, rows in commands:
+            name = settings.one_of("call", call, self.calls)
+            try:
+                found.append(run(name, rows))
+            except InputError as error:
+                if refused is None:
+                    raise
+                refused(Command(name, rows), error)
+        return found
 
     def _read(self, rows: Any, columns: Iterable[Column], where: str) -> tables.Batch:
         return tables.read(rows, columns, where=where, extra=self._extra)

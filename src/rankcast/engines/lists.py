@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast import deltas, settings, tables
+from rankcast import deltas, tables
 from rankcast.columns import Column, Ids, Ints, Kind, Rows
 from rankcast.deltas import Changes, Lists
-from rankcast.engines.base import ID, Command, Engine
+from rankcast.engines.base import ID, Command, Engine, Refused
 from rankcast.indexes.slots import Slots
 from rankcast.kernels.board import LEAVE, UPDATE
 
@@ -88,13 +88,12 @@ class ListEngine(Engine):
         """Apply a batch of events; returns the net change of every result over the batch."""
         return self._answer(self._publish(rows))
 
-    def apply(self, commands: Iterable[Command | tuple[str, Any]]) -> pa.Table:
-        """Apply several calls, in order, as one batch; returns the net deltas."""
-        steps = []
+    def apply(
+        self, commands: Iterable[Command | tuple[str, Any]], *, refused: Refused | None = None
+    ) -> pa.Table:
+        """Apply several calls, in order, as one batch; returns the net deltas. See `Engine.apply`."""
         try:
-            for call, rows in commands:
-                name = settings.one_of("call", call, self.calls)
-                steps.append(getattr(self, f"_{name}")(rows))
+            steps = self._accepted(commands, refused, lambda call, rows: getattr(self, f"_{call}")(rows))
         except BaseException:
             self._settle()
             raise

@@ -9,18 +9,19 @@
 | `seq`           | `seq`           | a sequence number, see below                                          |
 | `reason`        | `reason`        | why a row was refused                                                 |
 
-`seq` of deltas is the highest sequence number that came in up to and in their micro-batch, over all inputs;
-that of a match is its event's, that of a refused row its own.
+`seq` is the highest sequence number of the rows that an answer reflects. Of deltas it is the highest that
+came in up to and in their micro-batch, over all inputs. A match reflects its event and the subscriptions
+before it: `seq` is the event's, or, if that came behind, the highest of the commands that had come before. A
+refused row has its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pyarrow as pa
 
 from rankcast.spark.applying import Kept
-from rankcast.spark.keeping import Refusal
 from rankcast.spark.roles import names_of
 
 REFUSED, MATCH = "refused", "match"
@@ -43,38 +44,15 @@ def schema(kind: str, ids: Mapping[str, str]) -> pa.Schema:
     return pa.schema([(name, forms[form]) for name, form in columns(kind, ids).items()])
 
 
-def table(kept: Kept, form: pa.Schema, seq: int | None, *, told: bool) -> pa.Table:
-    """The output of one batch.
-
-    Args:
-        kept: what the batch came to.
-        form: the output's schema.
-        seq: the highest sequence number that deltas reflect.
-        told: whether this shard tells refused rows of inputs that every shard gets.
-    """
+def table(kept: Kept, form: pa.Schema) -> pa.Table:
+    """The output of one batch: its answer, then the rows set aside."""
     answer = kept.answer
-    size = answer.num_rows
-    if "seq" not in answer.column_names:
-        answer = answer.append_column("seq", pa.array([seq] * size, pa.int64()))
     if "op" not in answer.column_names:
-        answer = answer.append_column("op", pa.array([MATCH] * size, pa.string()))
-    answer = answer.append_column("reason", pa.nulls(size, pa.string()))
-    parts = [answer.select(form.names).cast(form)]
-    refused = [refusal for refusal in kept.refused if refusal.role.divided or told]
-    if refused:
-        parts.append(_refused(refused, form))
-    return pa.concat_tables(parts)
-
-
-def _refused(refused: Sequence[Refusal], form: pa.Schema) -> pa.Table:
-    """Refused rows in the form of the output."""
+        answer = answer.append_column("op", pa.array([MATCH] * answer.num_rows, pa.string()))
+    answer = answer.append_column("reason", pa.nulls(answer.num_rows, pa.string()))
     rows = [
-        {
-            "op": REFUSED,
-            refusal.role.column: refusal.id,
-            "seq": refusal.seq,
-            "reason": refusal.reason,
-        }
-        for refusal in refused
+        {"op": REFUSED, refusal.role.column: refusal.id, "seq": refusal.seq, "reason": refusal.reason}
+        for refusal in kept.refused
     ]
-    return pa.Table.from_pylist(rows, schema=form)
+    refused = [pa.Table.from_pylist(rows, schema=form)] if rows else []
+    return pa.concat_tables([answer.select(form.names).cast(form), *refused])

@@ -1,26 +1,25 @@
 """One batch of rows on an engine, in which any row may be refused without ending the batch.
 
 The answer is that of `Engine.apply` over the calls that are left when refused rows are taken out. Which rows
-are refused is known only as the calls are made, in order, each on what those before it did; so the parts of
-an engine that `Engine.apply` runs are wrapped, for one batch, by ones that take bad rows out and try again.
+are refused is known only as the calls are made, in order, each on what those before it did; so the calls are
+offered one at a time, and what is left of a refused one is offered next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from rankcast import deltas
 from rankcast.columns import Column, Ints, Kind, read_column
-from rankcast.deltas import Changes
-from rankcast.engines.base import Engine
+from rankcast.engines.base import Command, Engine
 from rankcast.engines.lists import ListEngine
 from rankcast.errors import InputError
-from rankcast.spark.keeping import Aside, Refusal, Run, TooManyError, keep, keep_all, passed, runs
+from rankcast.spark.keeping import Aside, Refusal, Run, mended, passed, runs
 from rankcast.spark.roles import SEQ, Role
 from rankcast.windows import TimeWindow
 
@@ -32,16 +31,14 @@ class Kept(NamedTuple):
     refused: list[Refusal]
 
 
-class Step(NamedTuple):
-    """One call that was accepted: its changes, the rows it had, and which of those came too late."""
-
-    changes: Changes
-    run: Run
-    late: list[tuple[int, InputError]]
-
-
 def apply(
-    engine: Engine, inputs: Mapping[str, pa.Table], roles: Sequence[Role], *, first: bool, strict: bool
+    engine: Engine,
+    inputs: Mapping[str, pa.Table],
+    roles: Sequence[Role],
+    aside: Aside,
+    *,
+    clock: int | None = None,
+    first: bool = False,
 ) -> Kept:
     """Apply the rows of all inputs in the order of their sequence numbers, as one batch.
 
@@ -49,15 +46,17 @@ def apply(
         engine: changed in place.
         inputs: by name, each ordered by its column of sequence numbers, if it has one.
         roles: the inputs of this engine.
+        aside: takes the rows that are refused or late.
+        clock: the highest sequence number that answers of this batch reflect in any case.
         first: answer with all results as they are at the end, not with what changed.
-        strict: raise at the first row that is refused or late.
     """
-    aside = Aside(strict=strict)
-    cut = list(runs(inputs, roles, aside))
+    offer = _Offer(engine, runs(inputs, roles, aside), aside)
+    answer = engine.apply(offer.commands(), refused=offer.refuse)
     if not isinstance(engine, ListEngine):
-        return Kept(_matches(engine, cut, aside), aside.rows)
-    answer = _net(engine, cut, aside)
-    return Kept(_entered(engine.results()) if first else answer, aside.rows)
+        return Kept(offer.matches(answer, clock), aside.rows)
+    if first:
+        answer = _entered(engine.results())
+    return Kept(answer.append_column("seq", pa.array([clock] * answer.num_rows, pa.int64())), aside.rows)
 
 
 def _entered(results: pa.Table) -> pa.Table:
@@ -66,59 +65,79 @@ def _entered(results: pa.Table) -> pa.Table:
     return results.append_column("op", entered).select(["subscription", "op", "item", "score", "rank"])
 
 
-# Engines that keep results
+class _Offer:
+    """The calls of a batch, offered to `Engine.apply` until each is accepted or has no rows left.
 
+    An engine that answers event by event is passed events under their number among those accepted, so that
+    the row of each is known even if ids come several times.
+    """
 
-def _net(engine: ListEngine, cut: list[Run], aside: Aside) -> pa.Table:
-    """The net change of every result over the runs."""
-    while True:
-        try:
-            with _mending(engine, cut, aside):
-                return engine.apply([(run.call, run.rows) for run in cut])
-        except TooManyError as error:  # only from a single run: nothing has changed yet
-            cut = error.parts
+    def __init__(self, engine: Engine, cut: Iterable[Run], aside: Aside) -> None:
+        self._engine = engine
+        self._cut = cut
+        self._aside = aside
+        self._numbered = not isinstance(engine, ListEngine)
+        self._events: list[pa.Table] = []
+        self._taken = 0
+        self._error: InputError | None = None
 
+    def commands(self) -> Iterator[Command]:
+        """The calls, in order."""
+        for whole in self._cut:
+            waiting = deque([(whole, 0)])
+            while waiting:
+                run, tries = waiting.popleft()
+                window = _time_window(self._engine) if run.call == "publish" else None
+                self._error = _without_id(run) if self._numbered else None
+                if self._error is None:
+                    yield Command(run.call, self._rows(run))
+                if self._error is not None:
+                    waiting.extendleft(reversed(mended(run, tries, self._error, self._aside)))
+                elif run.call == "publish":
+                    self._accepted(run, window)
 
-@contextmanager
-def _mending(engine: ListEngine, cut: list[Run], aside: Aside) -> Iterator[None]:
-    """Let the parts of an engine take bad rows out of the runs, which they are asked for in order."""
-    waiting = iter(cut)
-    parts = {f"_{run.call}": getattr(engine, f"_{run.call}") for run in cut}
-    for name, part in parts.items():
-        vars(engine)[name] = _mended(engine, part, waiting, aside, alone=len(cut) == 1)
-    try:
-        yield
-    finally:
-        for name in parts:
-            del vars(engine)[name]
+    def refuse(self, command: Command, error: InputError) -> None:
+        """Take note that the engine has refused the last call."""
+        self._error = error
 
+    def matches(self, answer: pa.Table, clock: int | None) -> pa.Table:
+        """The matches of all events under their own ids, with the sequence numbers that they reflect."""
+        if not answer.num_rows:
+            return answer.append_column("seq", pa.nulls(0, pa.int64()))
+        events, at = pa.concat_tables(self._events), answer["event"]
+        seq = events[SEQ].take(at) if SEQ in events.column_names else pa.nulls(len(at), pa.int64())
+        seq = seq if clock is None else pc.max_element_wise(seq, clock)
+        return answer.set_column(0, "event", events["id"].take(at)).append_column("seq", seq)
 
-def _mended(
-    engine: ListEngine, part: Callable[[Any], Changes], waiting: Iterator[Run], aside: Aside, *, alone: bool
-) -> Callable[[Any], Changes]:
-    """A part that takes bad rows out; a run that is alone is handed back if it has too many."""
-
-    def one(run: Run) -> Step:
+    def _rows(self, run: Run) -> pa.Table:
         rows = passed(run.call, run.rows)
-        window = _time_window(engine) if run.call == "publish" else None
-        changes = part(rows)
-        return Step(changes, run, [] if window is None else _late(window, rows))
+        if not self._numbered or run.call != "publish":
+            return rows
+        numbers = pa.array(np.arange(self._taken, self._taken + rows.num_rows))
+        return rows.set_column(rows.column_names.index("id"), "id", numbers)
 
-    def all_of(_: Any) -> Changes:
-        run = next(waiting)
-        found = keep(run, aside, one) if alone else None
-        steps = ([] if found is None else [found]) if alone else keep_all(run, aside, one)
-        for step in steps:
-            for place, error in step.late:
-                aside.put(step.run.role, step.run.rows, place, error)
-        if not steps:
-            return deltas.no_changes()
-        return steps[0].changes if len(steps) == 1 else engine._net([step.changes for step in steps])
+    def _accepted(self, run: Run, window: TimeWindow | None) -> None:
+        """Remember the events of a call; set those aside that the window was past when they came."""
+        if self._numbered:
+            self._events.append(
+                run.rows.select([name for name in (SEQ, "id") if name in run.rows.column_names])
+            )
+            self._taken += run.rows.num_rows
+        if window is not None:
+            for row in _late(window, run.rows):
+                late = InputError("is too late for the window", where="messages", column="time")
+                self._aside.put(run, row, late)
 
-    return all_of
+
+def _without_id(run: Run) -> InputError | None:
+    """What is wrong with events of which one has no id: the engine sees numbers instead."""
+    if run.call != "publish" or not run.rows["id"].null_count:
+        return None
+    row = int(np.argmax(run.rows["id"].is_null().to_numpy()))
+    return InputError("is null", where="events", column="id", row=row, expected=Kind.ID.value)
 
 
-def _time_window(engine: ListEngine) -> TimeWindow | None:
+def _time_window(engine: Engine) -> TimeWindow | None:
     """The engine's window as far as lateness goes: its span, and the newest message alone."""
     header, arrays = engine.state()
     span = header["settings"].get("window")
@@ -132,41 +151,8 @@ def _time_window(engine: ListEngine) -> TimeWindow | None:
     return window
 
 
-def _late(window: TimeWindow, rows: pa.Table) -> list[tuple[int, InputError]]:
+def _late(window: TimeWindow, rows: pa.Table) -> list[int]:
     """The rows that the window was past when they came."""
     times: Ints = read_column(rows["time"], Column("time", Kind.TIME), "messages")
     late = np.flatnonzero(window.departures(times).arriving <= np.arange(times.size))
-    return [
-        (int(row), InputError("is too late for the window", where="messages", column="time")) for row in late
-    ]
-
-
-# Engines that answer event by event
-
-
-def _matches(engine: Any, cut: list[Run], aside: Aside) -> pa.Table:
-    """The matches of all events, each with the sequence number of its event.
-
-    Events are passed under their place, so that this is known even if ids come several times.
-    """
-
-    def one(run: Run) -> pa.Table | None:
-        rows = passed(run.call, run.rows)
-        if run.call != "publish":
-            getattr(engine, run.call)(rows)
-            return None
-        ids = rows["id"]
-        if ids.null_count:
-            row = int(np.argmax(ids.is_null().to_numpy()))
-            raise InputError("is null", where="events", column="id", row=row, expected=Kind.ID.value)
-        places = pa.array(np.arange(rows.num_rows))
-        found = engine.publish(rows.set_column(rows.column_names.index("id"), "id", places))
-        at = found["event"]
-        seq = run.rows[SEQ].take(at) if SEQ in run.rows.column_names else pa.nulls(len(at), pa.int64())
-        return found.set_column(0, "event", ids.take(at)).append_column("seq", seq)
-
-    answers = [found for run in cut for found in keep_all(run, aside, one) if found is not None]
-    if answers:
-        return pa.concat_tables(answers)
-    names = {"event": pa.int64(), "rank": pa.int64(), "subscription": pa.int64(), "score": pa.float64()}
-    return pa.schema({**names, "seq": pa.int64()}).empty_table()
+    return [int(row) for row in late]

@@ -19,14 +19,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from rankcast.engines.base import Engine
 from rankcast.errors import InputError
 from rankcast.spark import answers, applying
-from rankcast.spark.applying import Kept
 from rankcast.spark.inputs import COPY, Input
-from rankcast.spark.keeping import Refusal
+from rankcast.spark.keeping import Aside, Run
 from rankcast.spark.packing import NO_SEQ, by_seq, point_column, unpack
 from rankcast.spark.plan import Plan
 from rankcast.spark.references import given_of
-from rankcast.spark.roles import ROLES, SEQ, engine_type
-from rankcast.spark.stepping import REFUSED_FILE
+from rankcast.spark.roles import ROLES, SEQ, Role, engine_type
+from rankcast.spark.stepping import REFUSED_FILE, aside_of
 from rankcast.spark.zones import Split, learn
 from rankcast.state import batches, checkpoint
 from rankcast.state.checkpoint import Mark
@@ -64,7 +63,8 @@ class Making:
         copied = {name: array.copy() for name, array in arrays.items()}
         engine = engine_type(plan.kind).restore(header, copied, **given_of(plan.score))
         columns = (packed[name].to_pylist() for name in ("role", "top", "data"))
-        inputs, top = unpack(zip(*columns, strict=True), _ordered)
+        inputs, tops = unpack(zip(*columns, strict=True), _ordered)
+        top = max(tops.values())
         answer = run(plan, shard, engine, inputs, top, strict=self.strict)
         if self.folder is None:
             return answer
@@ -87,21 +87,18 @@ def run(
 ) -> pa.Table:
     """Apply all rows to an engine as one batch; the answer in the form of the plan's output."""
     roles = ROLES[plan.kind]
-    again: list[Refusal] = []
+    aside = aside_of(plan, shard, strict=strict)
     fresh = {}
     for role in roles:
         if role.name in inputs:
             rows = inputs[role.name]
             if COPY in rows.column_names:
-                again += _second(role, rows, strict=strict)
+                _second(role, rows, aside)
                 rows = rows.filter(pc.equal(rows[COPY], 1)).drop_columns([COPY])
             fresh[role.name] = rows
-    kept = applying.apply(engine, fresh, roles, first=True, strict=strict)
-    kept = Kept(kept.answer, [*again, *kept.refused])
-    seq = None if top == NO_SEQ else top
-    return answers.table(
-        kept, answers.schema(plan.kind, plan.ids), seq, told=shard == plan.shards[0]
-    ).combine_chunks()
+    seq = None if top == NO_SEQ or not all(role.lasting for role in roles) else top
+    kept = applying.apply(engine, fresh, roles, aside, clock=seq, first=True)
+    return answers.table(kept, answers.schema(plan.kind, plan.ids)).combine_chunks()
 
 
 def write_engine(depot: Depot, name: str, engine: Engine) -> None:
@@ -182,13 +179,9 @@ def _ordered(rows: pa.Table) -> pa.Table:
     return by_seq(rows) if SEQ in rows.column_names else rows.sort_by([("id", "ascending")])
 
 
-def _second(role: Any, rows: pa.Table, *, strict: bool) -> list[Refusal]:
-    """Rows of a table whose id another row has."""
-    ids = rows.filter(pc.greater(rows[COPY], 1))["id"].to_pylist()
-    errors = [
-        InputError(f"is {name!r} a second time", where=role.name, column="id", expected="each id once")
-        for name in ids
-    ]
-    if strict and errors:
-        raise errors[0]
-    return [Refusal(role, name, None, error.what) for name, error in zip(ids, errors, strict=True)]
+def _second(role: Role, rows: pa.Table, aside: Aside) -> None:
+    """Set rows of a table aside whose id another row has."""
+    second = Run(role, "", rows.filter(pc.greater(rows[COPY], 1)))
+    for row, name in enumerate(second.rows["id"].to_pylist()):
+        what = f"is {name!r} a second time"
+        aside.put(second, row, InputError(what, where=role.name, column="id", expected="each id once"))

@@ -10,7 +10,7 @@ are halved first, so b bad rows of n cost O(n log b) in checks, not O(n b).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from rankcast.columns import Bools
 from rankcast.errors import InputError
 from rankcast.spark.roles import OP, SEQ, Role
-
-T = TypeVar("T")
 
 _ONLY_IDS = frozenset({"unsubscribe", "remove"})
 _TRIES = 8  # bad rows taken out one by one before a run is halved
@@ -46,59 +44,51 @@ class Run(NamedTuple):
 
 
 class Aside:
-    """Collects rows that are set aside; with `strict`, the first of them raises."""
+    """Collects rows that are set aside; with `strict`, the first of them raises.
 
-    def __init__(self, *, strict: bool) -> None:
+    Args:
+        strict: whether to raise.
+        told: whether to tell rows that every shard gets. Another shard tells them, but for those that it
+            accepts: `alike` says whether all shards refuse a row as this one does.
+        alike: asked about the run, cut to that row; by default they do.
+    """
+
+    def __init__(
+        self, *, strict: bool, told: bool = True, alike: Callable[[Run], bool] | None = None
+    ) -> None:
         self._strict = strict
+        self._told = told
+        self._alike = alike or (lambda _: True)
         self.rows: list[Refusal] = []
 
-    def put(self, role: Role, rows: pa.Table, row: int, error: InputError) -> None:
-        """Set one row of some rows aside."""
+    def put(self, run: Run, row: int, error: InputError) -> None:
+        """Set one row of a run aside."""
         if self._strict:
             raise error
+        rows = run.rows
+        if not (run.role.divided or self._told) and self._alike(run._replace(rows=rows.slice(row, 1))):
+            return
         seq = rows[SEQ][row].as_py() if SEQ in rows.column_names else None
         name = rows["id"][row].as_py() if "id" in rows.column_names else None
-        self.rows.append(Refusal(role, name, seq, error.what))
+        self.rows.append(Refusal(run.role, name, seq, error.what))
 
 
-class TooManyError(Exception):
-    """A run has so many bad rows that it is better tried in parts; nothing of it was applied."""
+def mended(run: Run, tries: int, error: InputError, aside: Aside) -> list[tuple[Run, int]]:
+    """What is left to try of a run that was refused, and how often each part of it was tried already.
 
-    def __init__(self, parts: list[Run]) -> None:
-        super().__init__("too many bad rows")
-        self.parts = parts
-
-
-def keep(run: Run, aside: Aside, call: Callable[[Run], T]) -> T | None:
-    """What a call gives for a run without the rows that it refuses; None if none is left.
-
-    Raises:
-        TooManyError: it has refused many rows and still refuses some; those are set aside already.
+    The row that the error names is set aside; after some tries, or if it names none, the rest is halved.
     """
     rows = run.rows
-    for _ in range(_TRIES if rows.num_rows > _SMALL else rows.num_rows):
-        try:
-            return call(run._replace(rows=rows))
-        except InputError as error:
-            if error.row is None and rows.num_rows > 1:
-                break
-            place = error.row or 0
-            aside.put(run.role, rows, place, error)
-            rows = rows.take(pa.array(np.delete(np.arange(rows.num_rows), place)))
-    if not rows.num_rows:
-        return None
+    place = 0 if rows.num_rows == 1 else error.row
+    if place is not None:
+        aside.put(run, place, error)
+        rows = rows.take(pa.array(np.delete(np.arange(rows.num_rows), place)))
+        tries += 1
+        if tries < _TRIES or rows.num_rows <= _SMALL:
+            return [(run._replace(rows=rows), tries)] if rows.num_rows else []
     half = (rows.num_rows + 1) // 2
     parts = [rows.slice(0, half), rows.slice(half)]
-    raise TooManyError([run._replace(rows=part) for part in parts if part.num_rows])
-
-
-def keep_all(run: Run, aside: Aside, call: Callable[[Run], T]) -> list[T]:
-    """What a call gives for a run, cut into as many parts as its bad rows make necessary."""
-    try:
-        found = keep(run, aside, call)
-    except TooManyError as error:
-        return [each for part in error.parts for each in keep_all(part, aside, call)]
-    return [] if found is None else [found]
+    return [(run._replace(rows=part), 0) for part in parts if part.num_rows]
 
 
 def passed(call: str, rows: pa.Table) -> pa.Table:
@@ -150,11 +140,12 @@ def _commands(role: Role, rows: pa.Table, aside: Aside) -> NDArray[np.int64]:
         for row in np.flatnonzero(command < 0):
             told = rows[OP][int(row)].as_py()
             what = "is null" if told is None else f'is "{told}"'
-            aside.put(role, rows, int(row), _wrong(role, "op", what, f"one of: {', '.join(role.calls)}"))
+            expected = f"one of: {', '.join(role.calls)}"
+            aside.put(Run(role, "", rows), int(row), _wrong(role, "op", what, expected))
     if SEQ in rows.column_names and rows[SEQ].null_count:
         lacking: Bools = rows[SEQ].is_null().to_numpy() & (command >= 0)
         for row in np.flatnonzero(lacking):
-            aside.put(role, rows, int(row), _wrong(role, "seq", "is null", "a whole number"))
+            aside.put(Run(role, "", rows), int(row), _wrong(role, "seq", "is null", "a whole number"))
         command[lacking] = -1
     return command
 

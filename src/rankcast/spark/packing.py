@@ -123,12 +123,12 @@ def _part(rows: pa.Table, places: Any) -> bytes | None:
 
 def unpack(
     packed: Iterable[tuple[str, int, bytes | None]], order: Callable[[pa.Table], pa.Table]
-) -> tuple[dict[str, pa.Table], int]:
-    """The rows of each input that one shard was sent, ordered, and the highest sequence number of all."""
+) -> tuple[dict[str, pa.Table], dict[str, int]]:
+    """The rows of each input that one shard was sent, ordered, and the highest sequence number of each."""
     parts: dict[str, list[pa.Table]] = {}
-    highest = NO_SEQ
+    highest: dict[str, int] = {}
     for role, top, data in packed:
-        highest = max(highest, top)
+        highest[role] = max(highest.get(role, NO_SEQ), int(top))
         if data is not None:
             parts.setdefault(role, []).append(batches.from_bytes(data))
     return {role: order(pa.concat_tables(tables)) for role, tables in parts.items()}, highest

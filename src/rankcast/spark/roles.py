@@ -35,6 +35,7 @@ class Role:
         early: whether its rows of a micro-batch are applied before those of other inputs. For objects of
             moving queries that changes no result, and lets all shards cut them into the same calls, whatever
             else they are sent; so all of them agree on which objects have changed.
+        lasting: whether answers to later rows reflect its rows; nothing stays of events that are matched.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Role:
     divided: bool
     column: str
     early: bool = False
+    lasting: bool = True
 
 
 _COMMANDS = ("subscribe", "amend", "unsubscribe")
@@ -53,7 +55,7 @@ _MOVING = (
 )
 _MATCHING = (
     Role("subscriptions", (*_COMMANDS, "rescore"), False, "subscription"),
-    Role("events", ("publish",), True, "event"),
+    Role("events", ("publish",), True, "event", lasting=False),
 )
 
 ROLES: dict[str, tuple[Role, ...]] = {

@@ -67,7 +67,7 @@ class Memory:
     standing: Standing
     sizes: list[int]  # bytes of each batch in the log
     retired: list[tuple[str, int]]  # snapshots before the last, and the micro-batch that let go of each
-    seq: int  # highest sequence number of all rows that came in
+    seq: int  # highest sequence number of all rows that came in and that later answers reflect
 
     def row(self, plan: str) -> tuple[Any, ...]:
         """As the state store keeps it."""
@@ -108,12 +108,12 @@ class ShardProcessor(StatefulProcessor):
         packed = [
             row for frame in rows for row in zip(frame["role"], frame["top"], frame["data"], strict=True)
         ]
-        inputs, top = unpack(packed, by_seq)
+        inputs, tops = unpack(packed, by_seq)
         depot = _depot(self._state)
         memory = self._remember(shard, depot)
-        memory.seq = max(memory.seq, int(top))
         stepping = Stepping(self._plan, shard, depot, strict=self._strict)
-        data = stepping.encode(inputs, None if memory.seq == NO_SEQ else memory.seq)
+        clock, memory.seq = stepping.clock(memory.seq, tops)
+        data = stepping.encode(inputs, clock)
         step, told = self._step(shard, depot, stepping, memory, data)
         answer = batches.from_bytes(step.answer)
         refused = pc.sum(pc.equal(answer["op"], answers.REFUSED)).as_py() or 0

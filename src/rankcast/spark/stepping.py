@@ -1,7 +1,7 @@
 """One batch of one shard, from packed rows to the table that comes out: all of it but Spark.
 
 The bytes of a batch hold everything its answer depends on, so that it can be replayed: the rows of each input
-and, as `clock`, the highest sequence number that deltas reflect.
+and, as `clock`, the highest sequence number that all answers reflect.
 """
 
 from __future__ import annotations
@@ -11,9 +11,13 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from rankcast.engines.base import Engine
+from rankcast.errors import InputError
 from rankcast.spark import answers, applying
+from rankcast.spark.keeping import Aside, Run, passed
+from rankcast.spark.packing import NO_SEQ
 from rankcast.spark.plan import Plan
-from rankcast.spark.roles import ROLES
+from rankcast.spark.references import given_of
+from rankcast.spark.roles import ROLES, engine_type
 from rankcast.state import batches
 from rankcast.state.depot import Depot
 
@@ -37,9 +41,20 @@ class Stepping:
         self._form = answers.schema(plan.kind, plan.ids)
         self.candidates = 0
 
-    def encode(self, inputs: Mapping[str, pa.Table], seq: int | None) -> bytes:
+    def clock(self, before: int, tops: Mapping[str, int]) -> tuple[int, int]:
+        """The sequence number that all answers of a batch reflect, and that the next batch begins with.
+
+        Args:
+            before: what this batch begins with.
+            tops: by input, the highest of this batch.
+        """
+        lasting = [role.name for role in self._roles if role.lasting]
+        after = max([before, *(top for name, top in tops.items() if name in lasting)])
+        return (after if len(lasting) == len(self._roles) else before), after
+
+    def encode(self, inputs: Mapping[str, pa.Table], seq: int) -> bytes:
         """The canonical bytes of a batch: rows in order by input, and the clock."""
-        clock = pa.table({"seq": pa.array([seq], pa.int64())})
+        clock = pa.table({"seq": pa.array([None if seq == NO_SEQ else seq], pa.int64())})
         rows = [(role.name, inputs[role.name]) for role in self._roles if role.name in inputs]
         calls = [CLOCK, *(role.name for role in self._roles)]
         return batches.encode(batches.commands_of([(CLOCK, clock), *rows], calls))
@@ -49,10 +64,11 @@ class Stepping:
         (_, clock), *rows = batches.decode(data)
         before = engine.stats()["candidates"]
         first = number == 1 and not self._plan.told
-        kept = applying.apply(engine, dict(rows), self._roles, first=first, strict=self._strict)
+        aside = aside_of(self._plan, self._shard, strict=self._strict)
+        seq = clock["seq"][0].as_py()
+        kept = applying.apply(engine, dict(rows), self._roles, aside, clock=seq, first=first)
         self.candidates = engine.stats()["candidates"] - before
-        told = self._shard == self._plan.shards[0]
-        table = answers.table(kept, self._form, clock["seq"][0].as_py(), told=told)
+        table = answers.table(kept, self._form)
         if first:
             table = pa.concat_tables([table, self._refused_before()])
         return batches.to_bytes(table.combine_chunks())
@@ -65,3 +81,23 @@ class Stepping:
             if self._depot.exists(name)
             else self._form.empty_table()
         )
+
+
+def aside_of(plan: Plan, shard: int, *, strict: bool) -> Aside:
+    """What takes the rows that a shard refuses; of rows that every shard gets, the first shard tells.
+
+    An object may have no score from a subscription that only one shard has: that shard alone refuses it,
+    while an engine without subscriptions accepts it.
+    """
+
+    def alike(run: Run) -> bool:
+        if run.call != "upsert":
+            return True
+        try:
+            blank = engine_type(plan.kind).configured(plan.settings, **given_of(plan.score))
+            blank.upsert(passed(run.call, run.rows))
+        except InputError:
+            return True
+        return False
+
+    return Aside(strict=strict, told=shard == plan.shards[0], alike=alike)
