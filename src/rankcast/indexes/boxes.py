@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankcast.columns import Floats, Rows
 from rankcast.errors import SnapshotError
-from rankcast.indexes.scored_matches import Found, search_all
+from rankcast.indexes.scored_matches import MODES, Found, search_all
 from rankcast.kernels import box_tree, box_tree_edit, box_tree_pack, box_tree_relaxed, box_tree_search
 from rankcast.kernels.box_tree import BLOCKS, BUILT, CELLS, LAYERS, MOST_LAYERS, SIZE, WIDTH, BoxTree
 from rankcast.kernels.box_tree_pack import Columns
@@ -37,7 +37,7 @@ class BoxIndex:
     """
 
     def __init__(self, dimensions: int, *, combine: str | None = None) -> None:
-        self._largest = combine == "max"
+        self._mode = MODES[combine]
         weights = 0 if combine is None else dimensions
         self.tree = _empty_tree(dimensions, weights, blocks=16, rows=0)
         box_tree.clear(self.tree)
@@ -67,13 +67,8 @@ class BoxIndex:
         """The k best rows for each event with the ends `above` to `below`."""
         events = box_tree_search.encode_events(self.tree, below, above)
         order, most = box_tree_search.by_neighbourhood(events), max(1, min(k, len(self)))
-        if self.tree.weight.shape[1] == 0:
-            return search_all(
-                lambda part: box_tree_search.search(self.tree, columns, events, part, most), order, threads
-            )
-        largest = self._largest
         return search_all(
-            lambda part: box_tree_relaxed.search(self.tree, columns, events, part, most, largest),
+            lambda part: box_tree_relaxed.search(self.tree, columns, events, part, most, self._mode),
             order,
             threads,
         )

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.columns import Floats, Rows
-from rankcast.indexes.scored_matches import Found, search_all
+from rankcast.indexes.scored_matches import MODES, Found, search_all
 from rankcast.kernels import interval_arrangement, interval_routes, scored_lists, threshold
 from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.scored_lists import ABSENT, FRESH, PACKED, Lists
@@ -48,7 +48,7 @@ class IntervalIndex:
 
     def __init__(self, kind: str, dimensions: int, *, combine: str | None, branching: int) -> None:
         self._kind, self._dimensions = kind, dimensions
-        self._relaxed = (None, "sum", "max").index(combine)
+        self._relaxed = MODES[combine]
         self._branching = UNGROUPED if kind in ("interval-tree", "segment-tree") else branching
         nothing = np.empty(0, np.int32)
         self._home: NDArray[np.int8] = np.zeros(0, np.int8)

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from rankcast.columns import Floats, Ints, Rows
-from rankcast.kernels.box_tree_search import Matches, gather
+from rankcast.kernels.matches import ALL, LARGEST, SUM, Matches, gather
 
 PER_THREAD = 512
+MODES = {None: ALL, "sum": SUM, "max": LARGEST}  # by what combines weights
 
 
 class Found(NamedTuple):

@@ -32,7 +32,7 @@ from rankcast.kernels.options import EXACT
 
 WIDTH = 64
 FILL = 56
-BASE = 64
+BASE = FILL
 CELLS = 1024
 MOST_LAYERS = 16
 USED, FREE, BLOCKS, LAYERS, SIZE, BUILT = range(6)

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.box_tree import LAYERS, WIDTH, BoxTree, Codes, Floats
 from rankcast.kernels.box_tree_pack import Columns, Rows
-from rankcast.kernels.box_tree_search import DEPTH, Events, Matches, hopeless, longer
+from rankcast.kernels.box_tree_search import DEPTH, Events, Work, hopeless, search_layers
+from rankcast.kernels.matches import ALL, LARGEST, Matches, append_list
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.scored_heap import best_first, offer
 
@@ -65,11 +66,18 @@ def _push(stack: NDArray[np.int32], bounds: Floats, first: int, depth: int, bloc
 
 @njit(**EXACT)
 def _search_layers(
-    tree: BoxTree, columns: Columns, events: Events, e: int, largest: bool, scores: Floats, rows: Rows
+    tree: BoxTree,
+    columns: Columns,
+    events: Events,
+    e: int,
+    largest: bool,
+    scores: Floats,
+    rows: Rows,
+    work: Work,
 ) -> tuple[int, int, int]:
     """Fill a heap with the best rows for an event; returns its size, rows tried, blocks looked into."""
     low, high, weight, links, heights = tree.low, tree.high, tree.weight, tree.link, tree.height
-    stack, bounds, bound = np.empty(DEPTH, np.int32), np.empty(DEPTH), np.empty(WIDTH, np.float32)
+    stack, bounds, bound = work.stack, work.bounds, np.empty(WIDTH, np.float32)
     slack = 1.0 + 2.0**-22 * (1 + low.shape[1])
     size, full, tried, looked = 0, scores.shape[0], 0, 0
     for layer in range(tree.meta[LAYERS]):
@@ -100,32 +108,22 @@ def _search_layers(
 
 @njit(**EXACT)
 def search(
-    tree: BoxTree, columns: Columns, events: Events, order: NDArray[np.int64], k: int, largest: bool
+    tree: BoxTree, columns: Columns, events: Events, order: NDArray[np.int64], k: int, mode: int
 ) -> Matches:
-    """The k best rows for each of the events in `order`."""
+    """The k best rows for each of the events in `order`, exact or relaxed."""
     scores, rows = np.empty(k), np.empty(k, np.int32)
-    start, count = np.zeros(events.low.shape[0], np.int64), np.zeros(events.low.shape[0], np.int64)
+    start, number = np.zeros(events.low.shape[0], np.int64), np.zeros(events.low.shape[0], np.int64)
     row, score, used = np.empty(16 + 4 * order.shape[0], np.int32), np.empty(16 + 4 * order.shape[0]), 0
+    work = Work(np.empty(DEPTH, np.int32), np.empty(DEPTH), np.empty(WIDTH, np.uint8))
     tried, looked = 0, 0
     for e in order:
-        size, more, blocks = _search_layers(tree, columns, events, e, largest, scores, rows)
+        if mode == ALL:
+            size, more, blocks = search_layers(tree, columns, events, e, scores, rows, work)
+        else:
+            size, more, blocks = _search_layers(tree, columns, events, e, mode == LARGEST, scores, rows, work)
         tried, looked = tried + more, looked + blocks
         best_first(columns.label, scores, rows, size)
-        if used + size > row.shape[0]:
-            length = max(2 * row.shape[0], used + size)
-            row, score = longer(row, used, length), longer(score, used, length)
-        start[e], count[e] = used, size
-        row[used : used + size], score[used : used + size] = rows[:size], scores[:size]
+        row, score = append_list(row, score, used, rows[:size], scores[:size])
+        start[e], number[e] = used, size
         used += size
-    return Matches(start, count, row, score, tried, looked)
-
-
-@njit(**EXACT)
-def potential(weight: Floats, rows: Rows, largest: bool) -> Floats:
-    """The score of each row for an event that meets all its intervals; no event gives more."""
-    found = np.zeros(rows.shape[0])
-    for place in range(rows.shape[0]):
-        for j in range(weight.shape[1]):
-            given = weight[rows[place], j]
-            found[place] = max(found[place], given) if largest else found[place] + given
-    return found
+    return Matches(start, number, row, score, tried, looked)

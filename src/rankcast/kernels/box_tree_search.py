@@ -11,7 +11,7 @@ in the cache; answers do not depend on it.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from rankcast.kernels.box_tree import LAYERS, WIDTH, BoxTree, Codes, Floats, encode, most_of
 from rankcast.kernels.box_tree_pack import Columns, Rows
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.scored_heap import best_first, better, offer
+from rankcast.kernels.scored_heap import better, offer
 
 DEPTH = 512
 
@@ -34,24 +34,12 @@ class Events(NamedTuple):
     high: Codes
 
 
-class Matches(NamedTuple):
-    """The matches of event e, `number[e]` from `start[e]` on; rows `tried`, blocks `looked` into."""
-
-    start: NDArray[np.int64]
-    number: NDArray[np.int64]
-    row: Rows
-    score: Floats
-    tried: int
-    looked: int
-
-
 class Work(NamedTuple):
-    """Room for a search: blocks to look into with their bounds, and a mark an entry, also as words."""
+    """Room for a search: blocks to look into with their bounds, and a mark an entry."""
 
     stack: NDArray[np.int32]
     bounds: Floats
     mask: NDArray[np.uint8]
-    words: NDArray[np.uint64]
 
 
 @njit(**EXACT)
@@ -104,7 +92,7 @@ def hopeless(tree: BoxTree, label: NDArray[np.int64], layer: int, score: float, 
 
 
 @njit(**EXACT)
-def _search_layers(
+def search_layers(
     tree: BoxTree, columns: Columns, events: Events, e: int, scores: Floats, rows: Rows, work: Work
 ) -> tuple[int, int, int]:
     """Fill a heap with the best rows for an event; returns its size, rows tried, blocks looked into.
@@ -114,7 +102,7 @@ def _search_layers(
     low, high, tops, links, heights = tree.low, tree.high, tree.top, tree.link, tree.height
     below, above, label = events.low, events.high, columns.label
     lo, hi, exact_below, exact_above = columns.lo, columns.hi, events.below, events.above
-    stack, bounds, mask, words = work.stack, work.bounds, work.mask, work.words
+    stack, bounds, mask, words = work.stack, work.bounds, work.mask, work.mask.view(np.uint64)
     size, full, tried, looked, most = 0, scores.shape[0], 0, 0, most_of(tree)
     for layer in range(tree.meta[LAYERS]):
         if size == full and hopeless(tree, label, layer, scores[0], rows[0]):
@@ -152,44 +140,3 @@ def _search_layers(
                     if sure:
                         size = offer(label, scores, rows, size, top, row)
     return size, tried, looked
-
-
-@njit(**EXACT)
-def search(tree: BoxTree, columns: Columns, events: Events, order: NDArray[np.int64], k: int) -> Matches:
-    """The k best rows for each of the events in `order`."""
-    scores, rows = np.empty(k), np.empty(k, np.int32)
-    mask = np.empty(WIDTH, np.uint8)
-    work = Work(np.empty(DEPTH, np.int32), np.empty(DEPTH), mask, mask.view(np.uint64))
-    start, count = np.zeros(events.low.shape[0], np.int64), np.zeros(events.low.shape[0], np.int64)
-    row, score, used = np.empty(16 + 4 * order.shape[0], np.int32), np.empty(16 + 4 * order.shape[0]), 0
-    tried, looked = 0, 0
-    for e in order:
-        size, more, blocks = _search_layers(tree, columns, events, e, scores, rows, work)
-        tried, looked = tried + more, looked + blocks
-        best_first(columns.label, scores, rows, size)
-        if used + size > row.shape[0]:
-            length = max(2 * row.shape[0], used + size)
-            row, score = longer(row, used, length), longer(score, used, length)
-        start[e], count[e] = used, size
-        row[used : used + size], score[used : used + size] = rows[:size], scores[:size]
-        used += size
-    return Matches(start, count, row, score, tried, looked)
-
-
-@njit(**EXACT)
-def longer(array: NDArray[Any], used: int, length: int) -> NDArray[Any]:
-    """A longer copy of what is used."""
-    copy = np.empty(length, array.dtype)
-    copy[:used] = array[:used]
-    return copy
-
-
-@njit(**EXACT)
-def gather(found: Matches, number: NDArray[np.int64], row: Rows, score: Floats) -> None:
-    """Copy the lists of one part of a batch to where they stand in the order of all events."""
-    place = 0
-    for e in range(number.shape[0]):
-        for i in range(found.number[e]):
-            row[place + i] = found.row[found.start[e] + i]
-            score[place + i] = found.score[found.start[e] + i]
-        place += number[e]

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.box_tree_relaxed import weigh
-from rankcast.kernels.box_tree_search import Matches, longer
 from rankcast.kernels.interval_routes import route_by_centres, route_by_segments
+from rankcast.kernels.matches import LARGEST, Matches, append_list
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.scored_heap import best_first, better, offer
 from rankcast.kernels.scored_lists import Cursors, Lists, advance, head, open_cursor
@@ -156,15 +156,12 @@ def search(
     for e in order:
         _open(forest, below, above, e, cursors)
         if relaxed:
-            size, more = _threshold(forest, columns, below, above, e, cursors, best, seen, relaxed == 2)
+            size, more = _threshold(forest, columns, below, above, e, cursors, best, seen, relaxed == LARGEST)
             best_first(columns.label, best[0], best[1], size)
         else:
             size, more = _intersect(forest, columns.label, below, above, e, cursors, best)
         tried += more
-        if used + size > row.shape[0]:
-            length = max(2 * row.shape[0], used + size)
-            row, score = longer(row, used, length), longer(score, used, length)
+        row, score = append_list(row, score, used, best[1][:size], best[0][:size])
         start[e], number[e] = used, size
-        row[used : used + size], score[used : used + size] = best[1][:size], best[0][:size]
         used += size
     return Matches(start, number, row, score, tried, cursors.looked[0])
