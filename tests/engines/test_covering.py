@@ -487,6 +487,86 @@ def test_portions_are_bounded_uncover_nothing_and_end_like_one_call(variant: dic
     law()
 
 
+# follow
+
+
+@st.composite
+def _commands(draw: st.DrawFn) -> tuple[list[str], dict[str, list[Any]]]:
+    """Commands that fit one another; ids come and go and come again."""
+    over = draw(st.sampled_from([["x"], ["x", "y"]]))
+    live: set[int] = set()
+    op, ids = [], []
+    for name in draw(st.lists(st.integers(0, 5), max_size=14)):
+        op.append("unsubscribe" if name in live else "subscribe")
+        ids.append(name)
+        live ^= {name}
+    return over, {"op": op, "id": ids, **box_columns(draw, over, [{} for _ in ids])}
+
+
+@every_variant
+def test_following_commands_is_a_call_for_each(variant: dict[str, Any]) -> None:
+    @settings(max_examples=60)
+    @given(_commands(), st.integers(0, 14))
+    def law(drawn: tuple[list[str], dict[str, list[Any]]], cut: int) -> None:
+        over, commands = drawn
+        engine, twin = CoveringTable(over=over, **variant), CoveringTable(over=over, **variant)
+        answers = []
+        for row in records(commands):
+            call, name = row.pop("op"), row["id"]
+            given_row: Any = [name] if call == "unsubscribe" else {key: [value] for key, value in row.items()}
+            answers += told(getattr(twin, call)(given_row))
+        parts = [
+            {name: column[part] for name, column in commands.items()}
+            for part in (slice(cut), slice(cut, None))
+        ]
+        found = [line for part in parts for line in told(engine.follow(part))]
+        assert [line[:2] for line in found] == [line[:2] for line in answers]
+        assert [line[2] is None for line in found] == [line[2] is None for line in answers]
+        assert engine.forwarded() == twin.forwarded()
+        apart = ("freed", "freed_most", "queries_subscribe", "queries_unsubscribe", "deltas")
+        assert [engine.stats()[name] for name in apart] == [twin.stats()[name] for name in apart]
+        stats = engine.stats()
+        for name in ("nodes_visited", "point_comparisons"):
+            assert stats[name] == stats[f"{name}_subscribe"] + stats[f"{name}_unsubscribe"]
+
+    law()
+
+
+@pytest.mark.parametrize(
+    ("commands", "text"),
+    [
+        ({"op": ["subscribe", "drop"], "id": ["n", "n"]}, r'"op" of "commands" is \'drop\'.*\n.*row: 1'),
+        ({"op": [1], "id": ["n"]}, '"op" of "commands" is 1'),
+        ({"id": ["n"]}, '"op" of "commands" is missing'),
+        ({"op": ["subscribe"] * 2, "id": ["n", "n"]}, r"'n', which is there already.*\n.*row: 1"),
+        ({"op": ["subscribe"], "id": ["a"]}, "'a', which is there already"),
+        ({"op": ["unsubscribe"] * 2, "id": ["a", "a"]}, r"'a', which is not known.*\n.*row: 1"),
+        ({"op": ["subscribe"], "id": [1]}, "holds integers, expected strings"),
+        ({"op": ["subscribe"], "id": ["n"], "x_lo": [2], "x_hi": [1]}, "expected lo <= hi"),
+        ({"op": ["subscribe"], "id": ["n"], "k": [2]}, 'unknown column "k"'),
+    ],
+)
+def test_commands_are_refused_together(commands: Any, text: str) -> None:
+    engine = table(a=(0, 9), b=(1, 2))
+    before = engine.stats()
+    with pytest.raises(InputError, match=text):
+        engine.follow(commands)
+    assert (engine.forwarded(), len(engine), engine.stats()) == (["a"], 2, before)
+
+
+def test_following_nothing() -> None:
+    assert told(table(a=(0, 9)).follow({"op": [], "id": []})) == []
+
+
+def test_one_on_its_way_out_can_be_followed_out() -> None:
+    engine = table(a=(0, 9), b=(1, 2), c=(3, 4))
+    engine.unsubscribe(["a"], limit=1)
+    assert [row[1] for row in told(engine.follow({"op": ["unsubscribe"], "id": ["a"]}))] == [
+        "withdraw",
+        "forward",
+    ]
+
+
 # covers, up to k
 
 
@@ -567,7 +647,6 @@ def test_a_loaded_table_goes_on(tmp_path: Path) -> None:
     ("configuration", "text"),
     [
         ({"index": "rtree"}, 'unknown value "rtree"'),
-        ({"graph": "poset"}, "graph='poset' is not available yet"),
         ({"graph": "whole"}, "graph is 'whole'"),
         ({"graph": 0}, "graph is 0"),
         ({"graph": True}, "graph is True"),

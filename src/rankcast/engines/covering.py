@@ -13,17 +13,21 @@ from rankcast.columns import Ids, Rows, arrow
 from rankcast.engines.answering import AnsweringEngine
 from rankcast.engines.base import ID, Part
 from rankcast.engines.brute_force import covering
+from rankcast.engines.covering_commands import OP, WHERE
+from rankcast.engines.covering_commands import read as read_commands
 from rankcast.errors import InputError, SettingError
-from rankcast.indexes.departures import Departure
+from rankcast.indexes.departures import NOBODY, Departure, lines
 from rankcast.indexes.maxima import maximal
 from rankcast.indexes.relation import RelationGraph
 from rankcast.indexes.relation_full import FullRelationGraph
+from rankcast.indexes.relation_poset import PosetGraph
 from rankcast.indexes.slots import Slots, select, show
 from rankcast.kernels.covering_buckets import COVERED, FORWARDED, LEAVING, Box, World
+from rankcast.kernels.relation_follow import ACTION, BY, COVER, DROP, FORWARD, ROW, WITHDRAW
 
 INDEXES = ("kdtree", "zcurve", "scan")
-GRAPHS = ("full", "poset")
-GRAPHS_LATER = ("poset",)
+GRAPHS = {"full": FullRelationGraph, "poset": PosetGraph}
+ACTIONS = pa.array(["forward", "covered", "withdraw", "drop"])  # in the order of `relation_follow`
 
 
 class CoveringTable(AnsweringEngine):
@@ -52,10 +56,12 @@ class CoveringTable(AnsweringEngine):
     Five subscriptions after the example of the paper (its figures 1 to 4, ends partly ours), by graph:
 
     >>> five = {"id": [1, 2, 3, 4, 5], "x_lo": [-3, 4, 5, 0, 1], "x_hi": [9, None, None, 5, 2]}
-    >>> for graph in (1, 2, "full"):
+    >>> for graph in (1, 2, "full", "poset"):
     ...     table = CoveringTable(over=["x"], graph=graph)
     ...     print(table.subscribe(five)["covered_by"].to_pylist(), table.forwarded())
     ...     print(table.unsubscribe([2])["subscription"].to_pylist(), table.forwarded())
+    [None, None, 2, 1, 1] [1, 2]
+    [2, 3] [1, 3]
     [None, None, 2, 1, 1] [1, 2]
     [2, 3] [1, 3]
     [None, None, 2, 1, 1] [1, 2]
@@ -70,8 +76,11 @@ class CoveringTable(AnsweringEngine):
             ("kdtree", 1),
             ("kdtree", 2),
             ("kdtree", "full"),
+            ("kdtree", "poset"),
             ("zcurve", 1),
             ("zcurve", 3),
+            ("zcurve", "full"),
+            ("zcurve", "poset"),
             ("scan", 1),
         ]
     )
@@ -127,7 +136,37 @@ class CoveringTable(AnsweringEngine):
         covered_by = self._relations.subscribe(self._world(), fresh)
         self._count["queries_subscribe"] += batch.size
         self._tally("subscribe")
-        return self._answer(fresh, np.where(covered_by < 0, "forward", "covered"), covered_by)
+        return self._answer(fresh, np.where(covered_by < 0, FORWARD, COVER), covered_by)
+
+    def follow(self, commands: Any) -> pa.Table:
+        """Follow a sequence of commands, each by itself; the columns of `subscribe`, in turn.
+
+        `commands` has `op` (`subscribe` or `unsubscribe`), `id` and the columns of boxes, which say nothing of
+        an unsubscribe. The same as a call for every row, but many of them cost little more than one, whatever
+        their order. An id may come, go and come again. All are refused if one does not fit.
+
+        >>> table = CoveringTable(over=["x"])
+        >>> ops = ["subscribe", "subscribe", "unsubscribe"]
+        >>> commands = {"op": ops, "id": [1, 2, 1], "x_lo": [0, 1, None], "x_hi": [9, 2, None]}
+        >>> table.follow(commands).select(["subscription", "action"]).to_pydict()
+        {'subscription': [1, 2, 1, 2], 'action': ['forward', 'covered', 'withdraw', 'forward']}
+        """
+        batch = self._read(commands, [OP, ID, *boxes.columns(self._over)], WHERE)
+        told = [lines(NOBODY, FORWARD, NOBODY)]
+        for part in read_commands(batch, self._over, self._slots).stretches():
+            come = ~part.leaves
+            fresh = self._slots.add(select(part.ids, np.flatnonzero(come)))
+            self._write(fresh, part.boxes.at(come)._asdict())
+            rows = self._slots.find(part.ids, where=WHERE)
+            story = self._relations.follow(self._world(), part.leaves, rows)
+            self._slots.release(rows[part.leaves])
+            self._count["queries_subscribe"] += fresh.size
+            self._free(story.freed, story.freed_most)
+            self._search("subscribe", story.subscribing)
+            self._search("unsubscribe", story.unsubscribing)
+            told.append(story.told)
+        done = np.concatenate(told)
+        return self._answer(done[:, ROW], done[:, ACTION], done[:, BY])
 
     def amend(self, rows: Any) -> pa.Table:
         """Change boxes in place; the columns of `subscribe`, net over the batch.
@@ -149,10 +188,10 @@ class CoveringTable(AnsweringEngine):
         self._tally("subscribe")
         now = standing[amended] == FORWARDED
         others = told.forwarded[~np.isin(told.forwarded, amended)]
-        action = np.where(now, "forward", np.where(was, "withdraw", "covered"))
+        action = np.where(now, FORWARD, np.where(was, WITHDRAW, COVER))
         return self._answer(
             np.concatenate([amended, others]),
-            np.concatenate([action, np.full(others.size, "forward")]),
+            np.concatenate([action, np.full(others.size, FORWARD)]),
             np.concatenate([self._relations.coverers(self._world(), amended), np.full(others.size, -1)]),
         )
 
@@ -185,17 +224,14 @@ class CoveringTable(AnsweringEngine):
             self._free(told.freed)
         else:
             told = self._release(rows, limit)
-        gone = told.gone
-        left = was[np.isin(rows, gone)]
+        gone, count = told.gone, told.gone.size
+        left = was if count == rows.size else was[np.isin(rows, gone)]
         self._tally("unsubscribe")
         self._slots.release(gone)
-        return self._answer(
-            np.concatenate([gone, told.forwarded]),
-            np.concatenate(
-                [np.where(left == COVERED, "drop", "withdraw"), np.full(told.forwarded.size, "forward")]
-            ),
-            np.full(gone.size + told.forwarded.size, -1, np.int32),
-        )
+        done = np.concatenate([gone, told.forwarded])
+        action = np.full(done.size, FORWARD)
+        action[:count] = np.where(left == COVERED, DROP, WITHDRAW)
+        return self._answer(done, action, np.full(done.size, -1, np.int32))
 
     def publish(self, events: Any) -> pa.Table:
         """The forwarded subscriptions that contain each event: `event, subscription`.
@@ -278,20 +314,24 @@ class CoveringTable(AnsweringEngine):
         freed = freed[np.argsort(self._slots["sequence"][freed])]
         return Departure(np.concatenate(gone), freed, limit - left)
 
-    def _free(self, freed: int) -> None:
-        """Count covered ones that had to look for another cover."""
+    def _free(self, freed: int, most: int | None = None) -> None:
+        """Count covered ones that had to look for another cover, and the most that did so at once."""
         self._count["queries_unsubscribe"] += freed
         self._count["freed"] += freed
-        self._count["freed_most"] = max(self._count["freed_most"], freed)
+        self._count["freed_most"] = max(self._count["freed_most"], freed if most is None else most)
 
     def _tally(self, call: str | None) -> int:
         """Count what the relations have searched, also for a call; returns the boxes compared."""
-        nodes, comparisons = self._relations.tally()
-        for name, value in (("nodes_visited", nodes), ("point_comparisons", comparisons)):
+        searched = self._relations.tally()
+        self._search(call, searched)
+        return int(searched[1])
+
+    def _search(self, call: str | None, searched: tuple[int, int]) -> None:
+        """Count nodes visited and boxes compared, also for a call."""
+        for name, value in zip(("nodes_visited", "point_comparisons"), searched, strict=True):
             self._count[name] += value
             if call is not None:
                 self._count[f"{name}_{call}"] += value
-        return int(comparisons)
 
     def _refuse_leaving(self, ids: Ids, rows: Rows) -> None:
         leaving = self._slots["standing"][rows] == LEAVING
@@ -316,7 +356,7 @@ class CoveringTable(AnsweringEngine):
         table = pa.table(
             {
                 "subscription": self._slots.take(rows),
-                "action": pa.array(action, pa.string()),
+                "action": ACTIONS.take(pa.array(action)),
                 "covered_by": self._names(covered_by),
             }
         )
@@ -345,17 +385,15 @@ def _relations(index: str, graph: int | str, attributes: int) -> Any:
     """What keeps the relations, as the settings say."""
     if index == "scan":
         return covering.Scan()
-    if graph == "full":
-        return FullRelationGraph(index, attributes)
-    return RelationGraph(index, attributes, int(graph))
+    if isinstance(graph, str):
+        return GRAPHS[graph](index, attributes)
+    return RelationGraph(index, attributes, graph)
 
 
 def _known_graph(graph: object) -> int | str:
     """The setting `graph`: a whole number or a word."""
-    if graph in GRAPHS_LATER:
-        raise SettingError(f"graph={graph!r} is not available yet", expected="a whole number")
-    if graph in GRAPHS:
-        return str(graph)
+    if isinstance(graph, str) and graph in GRAPHS:
+        return graph
     if isinstance(graph, str):
         raise SettingError(f"graph is {graph!r}", expected=f"a whole number or one of: {', '.join(GRAPHS)}")
     return settings.whole("graph", graph)

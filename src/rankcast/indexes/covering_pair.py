@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Rows
+from rankcast.columns import Bools, Rows
 from rankcast.indexes.covering_boxes import BoxIndex
-from rankcast.indexes.departures import NOBODY
-from rankcast.kernels import covering_index
+from rankcast.indexes.departures import NOBODY, Departure, Story, follow_by_calls
+from rankcast.kernels import covering_index, relation_full
 from rankcast.kernels.covering_buckets import COVERED, FORWARDED, Box, World
 
 
 class IndexPair(ABC):
-    """`front` holds the rows that neighbours know; `back`, if it is used, the covered ones."""
+    """`front` holds the rows that neighbours know; `back`, if it is used, the covered ones.
+
+    A subclass names the module of `kernels` that has its `subscribe`.
+    """
+
+    kernels: ClassVar[Any]
 
     def __init__(self, kind: str, attributes: int, *, both: bool) -> None:
         self.front, self.back = BoxIndex(kind, attributes), BoxIndex(kind, attributes)
@@ -26,6 +31,40 @@ class IndexPair(ABC):
     @abstractmethod
     def graph(self) -> Any:
         """The graph as kernels take it."""
+
+    def subscribe(self, world: World, rows: Rows) -> Rows:
+        """Register rows one after the other; returns for each one that covers it, or -1."""
+        self.reserve(int(rows.max(initial=-1)) + 1)
+        covered_by = np.empty(rows.size, np.int32)
+        self.run(self.kernels.subscribe, world, rows, covered_by)
+        return covered_by
+
+    @abstractmethod
+    def unsubscribe(self, world: World, rows: Rows) -> Departure:
+        """Remove rows, net: whoever is left without a cover is forwarded."""
+
+    @abstractmethod
+    def release(self, world: World, row: int, limit: int) -> Departure:
+        """Go on removing one row, telling of no more than `limit` of those it covers."""
+
+    @abstractmethod
+    def amend(self, world: World, rows: Rows, write: Callable[[], None]) -> Departure:
+        """Give rows other boxes, which `write` writes, net; they may be among the forwarded in the answer."""
+
+    def follow(self, world: World, leaves: Bools, rows: Rows) -> Story:
+        """Follow commands in turn: a row comes, or where `leaves` says so goes."""
+        return follow_by_calls(self, world, leaves, rows)
+
+    def coverers(self, world: World, rows: Rows) -> Rows:
+        """For each row one that covers it, -1 for a forwarded one."""
+        found: Rows = relation_full.coverers(self.graph(), world, rows)
+        return found
+
+    def covers(self, world: World, boxes: Box, k: int) -> Rows:
+        """For each box up to k live rows that contain it, a line each, filled up with -1."""
+        found = np.full((boxes.lo.shape[0], k), -1, np.int32)
+        relation_full.containing(self.graph(), world, boxes, found)
+        return found
 
     def stab(self, world: World, boxes: Box) -> tuple[Rows, NDArray[np.int64]]:
         """Rows that neighbours know and that contain each box, as registered, and where each list ends."""

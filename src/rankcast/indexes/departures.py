@@ -1,15 +1,17 @@
-"""What an unsubscribe or an amendment does to a table of covering relations."""
+"""What commands do to a table of covering relations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Rows
-from rankcast.kernels.covering_buckets import Box, World
+from rankcast.columns import Bools, Rows
+from rankcast.kernels.covering_buckets import COVERED, Box, World
+from rankcast.kernels.relation_follow import ACTION, BY, COVER, DROP, FORWARD, ROW, WITHDRAW
 
 NOBODY: Rows = np.empty(0, np.int32)
 
@@ -20,6 +22,20 @@ class Departure(NamedTuple):
     gone: Rows
     forwarded: Rows
     freed: int
+
+
+class Story(NamedTuple):
+    """What a sequence of commands came to.
+
+    `told` has a line for each action in turn: row, action, and who covers it or -1. Unsubscribes made `freed`
+    rows look for another cover, one of them `freed_most`. Nodes visited and points compared for both kinds.
+    """
+
+    told: Rows
+    freed: int
+    freed_most: int
+    subscribing: tuple[int, int]
+    unsubscribing: tuple[int, int]
 
 
 class Relations(Protocol):
@@ -33,6 +49,9 @@ class Relations(Protocol):
 
     def unsubscribe(self, world: World, rows: Rows) -> Departure:
         """Remove rows, net: whoever is left without a cover is forwarded."""
+
+    def follow(self, world: World, leaves: Bools, rows: Rows) -> Story:
+        """Follow commands in turn: a row comes, or where `leaves` says so goes."""
 
     def release(self, world: World, row: int, limit: int) -> Departure:
         """Go on removing one row, looking at no more than `limit` of those it covers."""
@@ -51,3 +70,29 @@ class Relations(Protocol):
 
     def tally(self) -> tuple[int, int]:
         """Nodes visited and points compared since the last call."""
+
+
+def follow_by_calls(relations: Relations, world: World, leaves: Bools, rows: Rows) -> Story:
+    """Follow commands by a call for each unsubscribe and each run of subscribes."""
+    told, freed, searched = [lines(NOBODY, FORWARD, NOBODY)], [0], np.zeros((2, 2), np.int64)
+    borders = np.flatnonzero(np.r_[leaves.size > 0, leaves[1:] | leaves[:-1], True])
+    for start, stop in pairwise(borders.tolist()):
+        run = rows[start:stop]
+        if leaves[start]:
+            action = DROP if world.standing[run[0]] == COVERED else WITHDRAW
+            gone = relations.unsubscribe(world, run)
+            told += [lines(run, action, -1), lines(gone.forwarded, FORWARD, -1)]
+            freed.append(gone.freed)
+        else:
+            by = relations.subscribe(world, run)
+            told.append(lines(run, np.where(by < 0, FORWARD, COVER), by))
+        searched[int(leaves[start])] += relations.tally()
+    came, went = ((int(nodes), int(points)) for nodes, points in searched)
+    return Story(np.concatenate(told), sum(freed), max(freed), came, went)
+
+
+def lines(rows: Rows, action: Any, by: Any) -> Rows:
+    """Lines of a story."""
+    made = np.empty((rows.size, 3), np.int32)
+    made[:, ROW], made[:, ACTION], made[:, BY] = rows, action, by
+    return made

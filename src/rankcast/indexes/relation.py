@@ -8,15 +8,25 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Rows
+from rankcast.columns import Bools, Rows
 from rankcast.errors import SnapshotError
 from rankcast.indexes.covering_pair import IndexPair
-from rankcast.indexes.departures import NOBODY, Departure
+from rankcast.indexes.departures import NOBODY, Departure, Story, lines
 from rankcast.indexes.objects import grown
-from rankcast.kernels import relation, relation_calls
-from rankcast.kernels.covering_buckets import COVERED, FORWARDED, GONE, LEAVING, Box, World
+from rankcast.kernels import relation, relation_calls, relation_follow, relation_full
+from rankcast.kernels.covering_buckets import (
+    COMPARISONS,
+    COVERED,
+    FORWARDED,
+    GONE,
+    LEAVING,
+    NODES_VISITED,
+    Box,
+    World,
+)
 from rankcast.kernels.covering_order import containers_first
 from rankcast.kernels.relation import NONE, SOURCE, Graph
+from rankcast.kernels.relation_follow import FORWARD, NODES
 
 
 class RelationGraph(IndexPair):
@@ -26,6 +36,8 @@ class RelationGraph(IndexPair):
     sets the standing. Memory: 4 + 12 k bytes a row and the indexes (see `BoxIndex`), over forwarded rows only
     if k is 1.
     """
+
+    kernels = relation
 
     def __init__(self, kind: str, attributes: int, k: int) -> None:
         super().__init__(kind, attributes, both=k > 1)
@@ -43,6 +55,27 @@ class RelationGraph(IndexPair):
     def unsubscribe(self, world: World, rows: Rows) -> Departure:
         """Remove rows, net: whoever is left without a cover is forwarded."""
         return self._resettle(world, rows, relation_calls.depart(self._plain(), tuple(world), rows))
+
+    def follow(self, world: World, leaves: Bools, rows: Rows) -> Story:
+        """Follow commands in turn, in one call of a kernel as long as nobody must make room."""
+        self.reserve(int(rows.max(initial=-1)) + 1)
+        told, totals = np.empty((rows.size + 16, 3), np.int32), np.zeros(4, np.int64)
+        done = count = 0
+        while done < rows.size:
+            done, told, count, alone, settled = relation_follow.follow(
+                self.graph(), world, leaves, rows, done, told, count, totals
+            )
+            if settled < alone.size:
+                before = self._searched()
+                forwarded = self._resettle(world, NOBODY, alone, settled).forwarded
+                totals[NODES:] += self._searched() - before
+                told = np.concatenate([told[:count], lines(forwarded, FORWARD, NONE), told[count:]])
+                count += forwarded.size
+            elif done < rows.size:
+                self.make_room(world)
+        freed, most, *went = totals.tolist()
+        nodes, points = self.tally()
+        return Story(told[:count], freed, most, (nodes - went[0], points - went[1]), (went[0], went[1]))
 
     def release(self, world: World, row: int, limit: int) -> Departure:
         """Go on removing one row: look at up to `limit` of those it covers.
@@ -67,7 +100,7 @@ class RelationGraph(IndexPair):
         alone = relation.orphans(self.graph(), rows, self._edge.shape[0])
         write()
         if self._k > 1:
-            self.run(relation.keep, world, rows)
+            self.run(relation_full.enter, world, rows)
         both = containers_first(world, np.concatenate([alone, rows]))
         return self._resettle(world, NOBODY, both)._replace(freed=alone.size)
 
@@ -78,6 +111,8 @@ class RelationGraph(IndexPair):
 
     def covers(self, world: World, boxes: Box, k: int) -> Rows:
         """For each box up to k live rows that contain it, a line each, filled up with -1."""
+        if self._k > 1:
+            return super().covers(world, boxes, k)
         found = np.full((boxes.lo.shape[0], k), -1, np.int32)
         relation.containing(self.graph(), world, boxes, found)
         return found
@@ -125,17 +160,26 @@ class RelationGraph(IndexPair):
         """The graph as `relation_calls` takes it."""
         return (tuple(self.front.index), tuple(self.back.index), self._edge, self._first, self._k)
 
-    def _run_plain(self, kernel: Callable[..., int], world: World, rows: Rows, *told: Rows) -> None:
+    def _run_plain(
+        self, kernel: Callable[..., int], world: World, rows: Rows, *told: Rows, start: int = 0
+    ) -> None:
         """Run a kernel of `relation_calls` over rows, making room whenever it stops for that."""
-        done = kernel(self._plain(), tuple(world), rows, *told, 0)
+        done = kernel(self._plain(), tuple(world), rows, *told, start)
         while done < rows.size:
             self.make_room(world)
             done = kernel(self._plain(), tuple(world), rows, *told, done)
 
-    def _resettle(self, world: World, gone: Rows, alone: Rows) -> Departure:
-        """Let rows that are alone, containers first, find a cover or be forwarded."""
+    def _searched(self) -> NDArray[np.int64]:
+        """Nodes visited and points compared since the last tally."""
+        total: NDArray[np.int64] = (self.front.index.meta + self.back.index.meta)[
+            [NODES_VISITED, COMPARISONS]
+        ]
+        return total
+
+    def _resettle(self, world: World, gone: Rows, alone: Rows, settled: int = 0) -> Departure:
+        """Let rows that are alone, containers first, find a cover or be forwarded, if they have not yet."""
         if not alone.size:
             return Departure(gone, NOBODY, 0)
-        self._run_plain(relation_calls.resettle, world, alone)
+        self._run_plain(relation_calls.resettle, world, alone, start=settled)
         forwarded = alone[world.standing[alone] == FORWARDED]
         return Departure(gone, forwarded[np.argsort(world.sequence[forwarded])], alone.size)

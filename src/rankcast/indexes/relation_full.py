@@ -13,7 +13,7 @@ from rankcast.indexes.covering_pair import IndexPair
 from rankcast.indexes.departures import NOBODY, Departure
 from rankcast.indexes.objects import grown
 from rankcast.kernels import relation_full
-from rankcast.kernels.covering_buckets import COVERED, FORWARDED, GONE, LEAVING, Box, World
+from rankcast.kernels.covering_buckets import COVERED, FORWARDED, GONE, LEAVING, World
 from rankcast.kernels.relation_full import FullGraph
 
 NO_ROW = -1
@@ -22,16 +22,11 @@ NO_ROW = -1
 class FullRelationGraph(IndexPair):
     """G*: how many rows cover each covered one. Memory: 4 bytes a row and the indexes (see `BoxIndex`)."""
 
+    kernels = relation_full
+
     def __init__(self, kind: str, attributes: int) -> None:
         super().__init__(kind, attributes, both=True)
         self._degree = np.zeros(0, np.int32)
-
-    def subscribe(self, world: World, rows: Rows) -> Rows:
-        """Register rows one after the other; returns for each one that covers it, or -1."""
-        self.reserve(int(rows.max(initial=-1)) + 1)
-        covered_by = np.empty(rows.size, np.int32)
-        self.run(relation_full.subscribe, world, rows, covered_by)
-        return covered_by
 
     def unsubscribe(self, world: World, rows: Rows) -> Departure:
         """Remove rows, net: whoever is left without a cover is forwarded."""
@@ -59,17 +54,6 @@ class FullRelationGraph(IndexPair):
         self.run(relation_full.enter, world, rows)
         relation_full.recount(self.graph(), world, rows)
         return self._forward(world, NOBODY, NO_ROW, None)
-
-    def coverers(self, world: World, rows: Rows) -> Rows:
-        """For each row one that covers it, -1 for a forwarded one."""
-        found: Rows = relation_full.coverers(self.graph(), world, rows)
-        return found
-
-    def covers(self, world: World, boxes: Box, k: int) -> Rows:
-        """For each box up to k live rows that contain it, a line each, filled up with -1."""
-        found = np.full((boxes.lo.shape[0], k), -1, np.int32)
-        relation_full.containing(self.graph(), world, boxes, found)
-        return found
 
     def graph(self) -> FullGraph:
         """The graph as kernels take it."""

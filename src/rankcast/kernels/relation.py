@@ -98,9 +98,23 @@ def _seek(graph: Graph, world: World, row: int, found: Rows) -> int:
 
 
 @njit(**EXACT)
-def _waiting(graph: Graph) -> bool:
+def waiting(graph: Graph) -> bool:
     """Whether the owner must make room before the next row."""
     return unready(graph.front) or (graph.k > 1 and unready(graph.back))
+
+
+@njit(**EXACT)
+def enter(graph: Graph, world: World, row: int, found: Rows) -> int:
+    """Register a row in a graph that is not `waiting`; return one that covers it, or NONE."""
+    graph.first[row] = NONE
+    if _seek(graph, world, row, found) == 0:
+        world.standing[row] = FORWARDED
+        insert(graph.front, world, row)
+        return NONE
+    world.standing[row] = COVERED
+    if graph.k > 1:
+        insert(graph.back, world, row)
+    return found[0]
 
 
 @njit(**EXACT)
@@ -108,17 +122,9 @@ def subscribe(graph: Graph, world: World, rows: Rows, covered_by: Rows, start: i
     """Register rows from `start` on and tell who covers each; return how far, less if room must be made."""
     found = np.empty(graph.k, np.int32)
     for i in range(start, rows.shape[0]):
-        if _waiting(graph):
+        if waiting(graph):
             return i
-        row = rows[i]
-        graph.first[row] = NONE
-        if _seek(graph, world, row, found) == 0:
-            world.standing[row], covered_by[i] = FORWARDED, NONE
-            insert(graph.front, world, row)
-        else:
-            world.standing[row], covered_by[i] = COVERED, found[0]
-            if graph.k > 1:
-                insert(graph.back, world, row)
+        covered_by[i] = enter(graph, world, rows[i], found)
     return rows.shape[0]
 
 
@@ -165,7 +171,7 @@ def resettle(graph: Graph, world: World, rows: Rows, start: int) -> int:
     """Let covered rows without edges, containers first, find new ones or be forwarded; return how far."""
     found = np.empty(graph.k, np.int32)
     for i in range(start, rows.shape[0]):
-        if _waiting(graph):
+        if waiting(graph):
             return i
         row = rows[i]
         if _seek(graph, world, row, found) == 0:
@@ -173,16 +179,6 @@ def resettle(graph: Graph, world: World, rows: Rows, start: int) -> int:
                 remove(graph.back, row)
             world.standing[row] = FORWARDED
             insert(graph.front, world, row)
-    return rows.shape[0]
-
-
-@njit(**EXACT)
-def keep(graph: Graph, world: World, rows: Rows, start: int) -> int:
-    """Enter covered rows into the index of covered boxes; return how far."""
-    for i in range(start, rows.shape[0]):
-        if unready(graph.back):
-            return i
-        insert(graph.back, world, rows[i])
     return rows.shape[0]
 
 
@@ -228,11 +224,7 @@ def _below(graph: Graph, world: World, query: Query, found: Rows, count: int) ->
 
 @njit(**EXACT)
 def containing(graph: Graph, world: World, box: Box, found: Rows) -> None:
-    """For each box up to found.shape[1] live rows that contain it, forwarded ones first."""
+    """For each box up to found.shape[1] live rows that contain it, forwarded ones first, if k is 1."""
     for place in range(found.shape[0]):
         query = Query(box, place, NOBODY)
-        count = find(graph.front, world, query, found[place], 0)
-        if graph.k > 1:
-            find(graph.back, world, query, found[place], count)
-        else:
-            _below(graph, world, query, found[place], count)
+        _below(graph, world, query, found[place], find(graph.front, world, query, found[place], 0))

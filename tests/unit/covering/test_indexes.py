@@ -19,7 +19,15 @@ from rankcast.kernels.covering_buckets import FORWARDED, NOBODY, Box, Query, Wor
 from rankcast.kernels.covering_codes import LEVELS, encode, larger, quantile_cuts, reaches, words_for
 from rankcast.kernels.covering_order import containers_first
 
-GRAPHS = [("kdtree", 1), ("kdtree", 2), ("zcurve", 1), ("zcurve", 3), ("kdtree", "full")]
+GRAPHS = [
+    ("kdtree", 1),
+    ("kdtree", 2),
+    ("zcurve", 1),
+    ("zcurve", 3),
+    ("kdtree", "full"),
+    ("kdtree", "poset"),
+    ("zcurve", "full"),
+]
 SHAPES = [(1, 50), (2, 6), (3, 30), (5, 1000), (16, 4)]
 CODES = st.lists(st.integers(0, LEVELS - 1), min_size=8, max_size=8)
 
@@ -179,6 +187,40 @@ def test_long_histories_equal_brute_force(index: str, graph: Any, attributes: in
         assert answers[0].equals(answers[1])
         assert engine.forwarded() == oracle.forwarded()
         engine._relations.check(engine._world())
+
+
+@pytest.mark.parametrize("graph", [1, 2])
+@pytest.mark.parametrize(("attributes", "top"), SHAPES)
+def test_long_sequences_are_followed_like_calls(graph: int, attributes: int, top: int) -> None:
+    rng = np.random.default_rng(top)
+    over = [f"a{number}" for number in range(attributes)]
+    engine, oracle = CoveringTable(over=over, graph=graph), CoveringTable(over=over, index="scan")
+    live: list[int] = []
+    op, names = [], []
+    for name in range(1500):
+        leaves = bool(live) and rng.random() < 0.4
+        op.append("unsubscribe" if leaves else "subscribe")
+        names.append(live.pop(int(rng.integers(len(live)))) if leaves else name)
+        if not leaves:
+            live.append(name)
+    commands = _with_boxes({"id": names}, over, rng, top) | {"op": op}
+    for start in range(0, 1500, 500):
+        part = {name: column[start : start + 500] for name, column in commands.items()}
+        told, expected = (each.follow(part).drop(["covered_by"]) for each in (engine, oracle))
+        assert told.equals(expected)
+        engine._relations.check(engine._world())
+    assert engine.forwarded() == oracle.forwarded()
+
+
+def test_an_unsubscribe_that_frees_more_than_there_is_room_for_is_followed() -> None:
+    rows: dict[str, Any] = {"op": ["subscribe"] * 3001 + ["unsubscribe"], "id": [*range(3001), 0]}
+    rows |= {"x_lo": [-1.0, *range(3000), None], "x_hi": [9999.0, *range(3000), None]}
+    engine = CoveringTable(over=["x"])
+    answer = engine.follow(rows)
+    assert answer["action"].to_pylist()[3001:] == ["withdraw", *["forward"] * 3000]
+    assert answer["subscription"].to_pylist()[3002:] == list(range(1, 3001))
+    assert engine.stats()["freed_most"] == 3000
+    engine._relations.check(engine._world())
 
 
 def _with_boxes(rows: dict[str, Any], over: list[str], rng: np.random.Generator, top: int) -> dict[str, Any]:

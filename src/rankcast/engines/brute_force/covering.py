@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rankcast.boxes import Boxes
 from rankcast.columns import Bools, Floats, Rows
-from rankcast.indexes.departures import NOBODY, Departure
+from rankcast.indexes.departures import NOBODY, Departure, Story, follow_by_calls
 from rankcast.kernels.covering_buckets import COVERED, FORWARDED, GONE, LEAVING, Box, World
 
 
@@ -40,6 +40,10 @@ class Scan:
         exposed, freed = self._exposed(world, boxes_of(world, lost), NOBODY)
         world.standing[exposed] = FORWARDED
         return Departure(rows, exposed, freed)
+
+    def follow(self, world: World, leaves: Bools, rows: Rows) -> Story:
+        """Follow commands in turn: a row comes, or where `leaves` says so goes."""
+        return follow_by_calls(self, world, leaves, rows)
 
     def release(self, world: World, row: int, limit: int) -> Departure:
         """Go on removing one row, forwarding no more than `limit` of those it covers."""
