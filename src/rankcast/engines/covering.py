@@ -141,9 +141,9 @@ class CoveringTable(AnsweringEngine):
     def follow(self, commands: Any) -> pa.Table:
         """Follow a sequence of commands, each by itself; the columns of `subscribe`, in turn.
 
-        `commands` has `op` (`subscribe` or `unsubscribe`), `id` and the columns of boxes, which say nothing of
-        an unsubscribe. The same as a call for every row, but many of them cost little more than one, whatever
-        their order. An id may come, go and come again. All are refused if one does not fit.
+        `commands` has `op` (`subscribe` or `unsubscribe`), `id` and the columns of boxes, which say nothing
+        of an unsubscribe. The same as a call for every row, but without the price of one, which is that of
+        reading a table. An id may come, go and come again. All are refused if one does not fit.
 
         >>> table = CoveringTable(over=["x"])
         >>> ops = ["subscribe", "subscribe", "unsubscribe"]

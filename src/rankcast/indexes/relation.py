@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ class RelationGraph(IndexPair):
     if k is 1.
     """
 
-    kernels = relation
+    kernels: ClassVar[Any] = relation
 
     def __init__(self, kind: str, attributes: int, k: int) -> None:
         super().__init__(kind, attributes, both=k > 1)

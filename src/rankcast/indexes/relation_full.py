@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ NO_ROW = -1
 class FullRelationGraph(IndexPair):
     """G*: how many rows cover each covered one. Memory: 4 bytes a row and the indexes (see `BoxIndex`)."""
 
-    kernels = relation_full
+    kernels: ClassVar[Any] = relation_full
 
     def __init__(self, kind: str, attributes: int) -> None:
         super().__init__(kind, attributes, both=True)

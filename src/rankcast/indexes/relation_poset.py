@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,13 @@ from rankcast.indexes.objects import grown
 from rankcast.kernels import relation_poset
 from rankcast.kernels.covering_buckets import COVERED, FORWARDED, GONE, LEAVING, World
 from rankcast.kernels.covering_order import containers_first
-from rankcast.kernels.relation_poset import FIELDS, FREE, LIVE, META, NONE, OUT, SOURCE, TARGET, WANTED, Poset
+from rankcast.kernels.relation_poset import FIELDS, FREE, LIVE, META, NONE, OUT, WANTED, Poset
 
 
 class PosetGraph(IndexPair):
     """The strict poset. Memory: 8 bytes a row, 24 an edge, and the indexes (see `BoxIndex`)."""
 
-    kernels = relation_poset
+    kernels: ClassVar[Any] = relation_poset
 
     def __init__(self, kind: str, attributes: int) -> None:
         super().__init__(kind, attributes, both=True)
