@@ -22,6 +22,7 @@ FAMILIES: tuple[str, ...] = (
     "geotext",
     "moving",
     "spark",
+    "spark_state",
 )
 
 
