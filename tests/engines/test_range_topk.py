@@ -356,6 +356,18 @@ def test_a_deleted_object_is_sent_with_a_null_score() -> None:
     assert [(row["item"], row["y"]) for row in told] == [("c", None), ("b", 20.0)]
 
 
+@pytest.mark.parametrize("method", ["dense", "sparse", "unicast"])
+def test_a_move_is_sent_as_a_deletion_and_an_insertion(method: str) -> None:
+    engine = stocks(k=1, method=method)
+    engine.subscribe({"id": [1, 2], "x_hi": [5, 3]})
+    told = engine.disseminate({"id": ["c"], "x": [4.5]}).to_pylist()
+    moved = [(row["x"], row["y"]) for row in told if row["item"] == "c"]
+    assert moved[0] == (3.0, None)
+    assert (4.5, 10.0) in moved
+    assert items(engine, 1) == ["c"]
+    assert items(engine, 2) == ["b"]
+
+
 def test_disseminate_is_refused_while_a_subscription_has_its_own_k() -> None:
     engine = stocks()
     engine.subscribe({"id": [1, 2], "k": [None, 3]})

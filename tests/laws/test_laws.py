@@ -99,6 +99,16 @@ def test_several_calls_as_one_batch_answer_with_the_net_change(subject: Subject)
 
 
 @every_subject
+def test_inputs_are_left_alone(subject: Subject) -> None:
+    @_examples(subject)
+    @given(_family(subject).workloads())
+    def law(workload: contract.Workload) -> None:
+        contract.apart(subject.make, workload)
+
+    law()
+
+
+@every_subject
 def test_memory_follows_what_is_live(subject: Subject) -> None:
     family = _family(subject)
     contract.bounded(subject.make(getattr(family, "CHURN_SETTINGS", {})), family.churn)

@@ -7,15 +7,16 @@ need no test library, so they run on an engine of one's own as well.
 
 | check     | law                                                                                       |
 | --------- | ----------------------------------------------------------------------------------------- |
-| `follow`  | answers equal the model's, step by step; deltas replay; inputs stay as they were          |
+| `follow`  | answers equal the model's, step by step; deltas replay                                     |
 | `cut`     | one batch of n and n batches of one end in the same results                               |
 | `reload`  | saving, loading and going on is the same as never having stopped, to the last bit         |
 | `refuse`  | a call that raises has changed nothing, and its text names the column and the row         |
 | `net`     | several calls as one batch answer with the net change                                     |
+| `apart`   | inputs are never written to, and nothing hangs on them after the call                     |
 | `bounded` | memory does not grow with the number of events that have passed                           |
 """
 
-from rankcast.contract.checks import bounded, cut, follow, net, refuse, reload
+from rankcast.contract.checks import apart, bounded, cut, follow, net, refuse, reload
 from rankcast.contract.comparing import Reference, results_of, same_rows, same_state
 from rankcast.contract.spoilers import SPOILERS, Bad, Spoiler
 from rankcast.contract.subjects import ENGINES, Make, Model, Step, Subject, Workload, subjects
@@ -31,6 +32,7 @@ __all__ = [
     "Step",
     "Subject",
     "Workload",
+    "apart",
     "bounded",
     "cut",
     "follow",

@@ -147,6 +147,31 @@ def bounded(engine: Engine, churn: Callable[[Engine, int], None], rounds: int = 
     assert max(sizes[rounds:]) <= 1.1 * max(sizes[:rounds]), f"state grows: {sizes[:: rounds // 4]}"
 
 
+def apart(make: Make, workload: Workload) -> None:
+    """No call writes into the memory of its input, and nothing kept or answered hangs on it afterwards."""
+    engine, twin = make(workload.settings), make(workload.settings)
+    for call, rows in workload.steps:
+        memory, given = _in_memory(rows)
+        before = bytes(memory)
+        answer = getattr(engine, call)(given)
+        assert bytes(memory) == before, f"{call}({rows}) wrote into its input"
+        memory[:] = bytes(len(memory))
+        expected = getattr(twin, call)(rows)
+        assert answer is expected is None or answer.equals(expected), f"{call}({rows}) answers otherwise"
+        same_state(engine, twin, f"after the input of {call}({rows}) was overwritten")
+
+
+def _in_memory(rows: Any) -> tuple[bytearray, Any]:
+    """A table whose columns lie in memory of ours, without a copy; ids lie in a column of their own."""
+    table = pa.table(rows if isinstance(rows, dict) else {"id": rows})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    memory = bytearray(sink.getvalue())
+    given = pa.ipc.open_stream(pa.py_buffer(memory)).read_all()
+    return memory, given if isinstance(rows, dict) else given["id"]
+
+
 def slices(rows: Any) -> Iterator[Any]:
     """Rows one by one."""
     if not isinstance(rows, dict):

@@ -22,9 +22,9 @@ PRODUCTS = (
 )
 
 
-def scene(rng: np.random.Generator, batches: int) -> Scene:
+def scene(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:
     """2,000 campaigns with an age range, hours of the day and a bid; bids are paced as it goes."""
-    engine = RankedMatcher(over=["age", "hour"], k=3)
+    engine = RankedMatcher(over=["age", "hour"], k=3, **variant)
     ads = [f"{PRODUCTS[place % len(PRODUCTS)]} {place}" for place in range(2000)]
     age, hour = rng.uniform(15, 80, len(ads)), rng.uniform(0, 24, len(ads))
     bids = rng.gamma(2, 0.5, len(ads))

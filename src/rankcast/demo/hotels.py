@@ -11,9 +11,9 @@ from rankcast.demo.scenes import CHANGE_COLUMNS, Scene, crowd, tell_change
 from rankcast.engines.moving_skyline import MovingSkyline
 
 
-def scene(rng: np.random.Generator, batches: int) -> Scene:
+def scene(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:
     """200 hotels with a price and a rating, 40 travellers on foot."""
-    engine = MovingSkyline(over=["price", "rating"], prefer={"price": "min", "rating": "max"})
+    engine = MovingSkyline(over=["price", "rating"], prefer={"price": "min", "rating": "max"}, **variant)
     size = 200
     engine.upsert(
         {

@@ -15,9 +15,9 @@ library bakery cinema ferry election museum garden concert parade chess"""
 WORDS = TEXT.split()
 
 
-def scene(rng: np.random.Generator, batches: int) -> Scene:
+def scene(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:
     """A town of 10 x 10 km, the last 300 messages, 120 readers with a place and two or three words."""
-    engine = GeoTextTopK(bounds=(0, 0, 10, 10), k=3, window=300)
+    engine = GeoTextTopK(bounds=(0, 0, 10, 10), k=3, window=300, **variant)
     chance = 1 / np.arange(1, len(WORDS) + 1)
     chance /= chance.sum()
 

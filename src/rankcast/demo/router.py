@@ -11,9 +11,9 @@ from rankcast.demo.scenes import Row, Scene
 from rankcast.engines.covering import CoveringTable
 
 
-def scene(rng: np.random.Generator, batches: int) -> Scene:
+def scene(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:
     """Subscriptions to boxes of price and size that come and go."""
-    engine = CoveringTable(over=["price", "size"])
+    engine = CoveringTable(over=["price", "size"], **variant)
     live: list[str] = []
 
     def commands() -> Iterator[tuple[str, Any]]:

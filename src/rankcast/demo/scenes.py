@@ -35,10 +35,10 @@ class Scene:
     tell: Callable[[Row], tuple[str, ...] | None]
 
 
-def build(name: str, *, batches: int, seed: int = 7) -> Scene:
-    """The scene of that name with so many batches."""
+def build(name: str, *, batches: int, seed: int = 7, variant: dict[str, Any] | None = None) -> Scene:
+    """The scene of that name with so many batches, its engine under a variant if one is given."""
     module = import_module(f"rankcast.demo.{name}")
-    scene: Scene = module.scene(np.random.default_rng(seed), batches)
+    scene: Scene = module.scene(np.random.default_rng(seed), batches, **(variant or {}))
     return scene
 
 

@@ -11,9 +11,9 @@ from rankcast.demo.scenes import CHANGE_COLUMNS, Scene, crowd, tell_change
 from rankcast.engines.range_topk import RangeTopK
 
 
-def scene(rng: np.random.Generator, batches: int) -> Scene:
+def scene(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:
     """300 stocks with a risk and a price-earnings ratio, 200 investors with a risk range."""
-    engine = RangeTopK(over="risk", by="pe", k=3)
+    engine = RangeTopK(over="risk", by="pe", k=3, **variant)
     letters = np.array(list("ABCDEFGHIJKLMNOPRSTUVWXYZ"))
     tickers = sorted({"".join(rng.choice(letters, 4)) for _ in range(300)})
     pe = rng.lognormal(2.8, 0.5, len(tickers))

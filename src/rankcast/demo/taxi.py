@@ -12,9 +12,9 @@ from rankcast.engines.moving_topk import MovingTopK
 from rankcast.scoring import weighted_sum
 
 
-def scene(rng: np.random.Generator, batches: int) -> Scene:
+def scene(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:
     """400 charging points with a price and a queue, 60 taxis that drive on."""
-    engine = MovingTopK(over=["price", "queue"], k=3, score=weighted_sum([1.0, 2.0, 1.0]))
+    engine = MovingTopK(over=["price", "queue"], k=3, score=weighted_sum([1.0, 2.0, 1.0]), **variant)
     size = 400
     points: dict[str, Any] = {
         "id": [f"charger {place}" for place in range(size)],
