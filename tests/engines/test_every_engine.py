@@ -14,7 +14,6 @@ import pytest
 
 from rankcast import InputError, contract
 from rankcast.contract import Subject
-from rankcast.engines.base import Engine
 
 DEFAULTS = [subject for subject in contract.subjects() if subject.default]
 NEEDED: dict[str, dict[str, Any]] = {
@@ -29,7 +28,7 @@ WATCHED = {"open", "os.mkdir", "socket.__new__", "_thread.start_new_thread"}
 every_engine = pytest.mark.parametrize("subject", DEFAULTS, ids=lambda subject: subject.family)
 
 
-def make(subject: Subject, **settings: Any) -> Engine:
+def make(subject: Subject, **settings: Any) -> Any:
     return subject.engine(**NEEDED.get(subject.family, {}), **settings)
 
 
