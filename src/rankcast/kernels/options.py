@@ -2,9 +2,9 @@
 
 `EXACT` is for every kernel whose output orders anything: no fastmath, because infinities are used as
 sentinels and reassociation can flip a near-tie. `PARALLEL` adds Numba's own threads to the same arithmetic.
-Both release the GIL, keep compiled code on disk and
-leave out the C entry, which nobody calls and which takes a tenth of the time to compile. Numba's cache does not notice an edit in a callee's
-file: run `make clean-cache` after changing a kernel that others call.
+Both release the GIL, keep compiled code on disk and leave out the C entry, which nobody calls and which
+takes a tenth of the time to compile. Numba's cache does not notice an edit in a callee's file: run
+`make clean-cache` after changing a kernel that others call.
 """
 
 from __future__ import annotations
