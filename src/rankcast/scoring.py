@@ -13,7 +13,8 @@ attribute in the order of `over`, then one for distance. Equal weights are the d
 | `waspas(w, lam)`       | lam (weighted sum) + (1 - lam) (weighted product)                   |
 | `function(f, falling)` | f(attributes, distance), of one's own                               |
 
-The first three are those of [Moving §4.1], the fourth is named in [Moving §1.2].
+With an `offset`, a0 + offset stands for a0, and so on: a product or a quotient is then defined where an
+attribute is 0 [Moving §5.2]. The first three are those of [Moving §4.1], the fourth is named in [Moving §1].
 Every operation is rounded once, in the order shown, and a power is the C library's: so a score depends on its
 object and its distance alone, equal ones are equal to the bit, and compiled code can give the same bits.
 NumPy's power takes shortcuts by exponent and by processor, and would differ in the last place.
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -37,7 +39,7 @@ from rankcast.errors import InputError, SettingError, SnapshotError
 
 Weights = Sequence[float] | NDArray[Any] | None
 Falling = tuple[str, ...] | Literal["all"]
-DISTANCE = "weighted_distance"
+SUM, PRODUCT, DISTANCE, WASPAS = "weighted_sum", "weighted_product", "weighted_distance", "waspas"
 
 
 @dataclass(frozen=True)
@@ -47,18 +49,36 @@ class Weighted:
     name: str
     w: tuple[float, ...] | None = None
     lam: float | None = None
+    offset: float = 0.0
 
     def __call__(self, attributes: Floats, distance: Floats) -> Floats:
         """The scores of objects."""
+        attributes = attributes + self.offset if self.offset else attributes
         weights = self._weights(attributes.shape[1])
         if self.name == DISTANCE:
             return distance / _sum(list(attributes.T), weights)
         values = [*attributes.T, distance]
-        if self.name == "weighted_sum":
+        if self.name == SUM:
             return _sum(values, weights)
         if self.lam is None:
             return _product(values, weights)
         return self.lam * _sum(values, weights) + (1 - self.lam) * _product(values, weights)
+
+    def statics(self, attributes: Floats) -> Floats:
+        """What of the scores does not depend on distance (n, 2): sum and product, where they count."""
+        attributes = attributes + self.offset if self.offset else attributes
+        values, weights = list(attributes.T), self._weights(attributes.shape[1])[: attributes.shape[1]]
+        found = np.zeros((attributes.shape[0], 2))
+        if self.name != PRODUCT and values:
+            found[:, 0] = _sum(values, weights)
+        if self.name in (PRODUCT, WASPAS):
+            found[:, 1] = _product(values, weights) if values else 1.0
+        return found
+
+    @property
+    def distance_weight(self) -> float:
+        """The weight of distance, once the score is fitted."""
+        return 1.0 if self.name == DISTANCE or self.w is None else self.w[-1]
 
     @property
     def falling(self) -> Falling:
@@ -79,17 +99,19 @@ class Weighted:
     def undefined(self, attributes: Floats) -> tuple[Bools, str]:
         """Where (n, d) an attribute has a value for which there is no score, and what it should be."""
         weighs = np.array(self._weights(attributes.shape[1])[: attributes.shape[1]]) > 0
-        if self.name == "weighted_sum":
+        attributes = attributes + self.offset if self.offset else attributes
+        if self.name == SUM:
             return np.zeros(attributes.shape, np.bool_), "a number"
         if self.name == DISTANCE:
             total = _sum(list(attributes.T), self._weights(attributes.shape[1]))
             return (total <= 0)[:, None] & weighs, "attributes with a weighted sum above 0"
-        return (attributes <= 0) & weighs, "a number above 0"
+        return (attributes <= 0) & weighs, f"a number above {0.0 - self.offset:g}"
 
     def as_json(self) -> dict[str, Any]:
         """What a snapshot holds of it."""
-        form = {"name": self.name, "w": None if self.w is None else list(self.w)}
-        return form if self.lam is None else {**form, "lam": self.lam}
+        form: dict[str, Any] = {"name": self.name, "w": None if self.w is None else list(self.w)}
+        further = {"lam": self.lam, "offset": self.offset or None}
+        return form | {name: value for name, value in further.items() if value is not None}
 
     def _weights(self, attributes: int) -> tuple[float, ...]:
         size = attributes + (self.name != DISTANCE)
@@ -139,22 +161,26 @@ def weighted_sum(w: Weights = None) -> Weighted:
     >>> weighted_sum([2, 1])(np.array([[3.0], [5.0]]), np.array([4.0, 0.5])).tolist()
     [10.0, 10.5]
     """
-    return Weighted("weighted_sum", _checked(w))
+    return Weighted(SUM, _checked(w))
 
 
-def weighted_product(w: Weights = None) -> Weighted:
+def weighted_product(w: Weights = None, offset: float = 0.0) -> Weighted:
     """The product of the attributes and distance, each to the power of its weight.
 
-    An attribute that weighs something must be above 0.
+    An attribute that weighs something must be above 0 when the offset is added.
 
     >>> weighted_product([2, 1])(np.array([[3.0], [5.0]]), np.array([4.0, 0.5])).tolist()
     [36.0, 12.5]
+    >>> weighted_product([2, 1], offset=1)(np.array([[0.0]]), np.array([4.0])).tolist()
+    [4.0]
     """
-    return Weighted("weighted_product", _checked(w))
+    return Weighted(PRODUCT, _checked(w), offset=_offset(offset))
 
 
-def weighted_distance(w: Weights = None) -> Weighted:
-    """Distance divided by the weighted sum of the attributes, which must be above 0: more of them is better.
+def weighted_distance(w: Weights = None, offset: float = 0.0) -> Weighted:
+    """Distance divided by the weighted sum of the attributes: more of them is better.
+
+    The sum must be above 0 when the offset is added to each attribute.
 
     >>> weighted_distance([2])(np.array([[3.0], [5.0]]), np.array([4.5, 0.5])).tolist()
     [0.75, 0.05]
@@ -162,18 +188,18 @@ def weighted_distance(w: Weights = None) -> Weighted:
     weights = _checked(w)
     if weights is not None and not any(weights):
         raise SettingError(f"w is {w!r}", where="score", expected="a weight above 0")
-    return Weighted(DISTANCE, weights)
+    return Weighted(DISTANCE, weights, offset=_offset(offset))
 
 
-def waspas(w: Weights = None, lam: float = 0.5) -> Weighted:
+def waspas(w: Weights = None, lam: float = 0.5, offset: float = 0.0) -> Weighted:
     """Weighted aggregated sum product assessment: `lam` of the weighted sum, the rest of the product.
 
-    An attribute that weighs something must be above 0.
+    An attribute that weighs something must be above 0 when the offset is added.
 
     >>> waspas([2, 1], 0.25)(np.array([[3.0], [5.0]]), np.array([4.0, 0.5])).tolist()
     [29.5, 12.0]
     """
-    return Weighted("waspas", _checked(w), settings.number("lam", lam, low=0, high=1))
+    return Weighted(WASPAS, _checked(w), settings.number("lam", lam, low=0, high=1), _offset(offset))
 
 
 def function(f: Callable[[Floats, Floats], Any], falling: Sequence[str] = ()) -> Function:
@@ -229,6 +255,11 @@ def _checked(w: Any) -> tuple[float, ...] | None:
     if not all(isinstance(each, number) and 0 <= each < math.inf for each in values):
         raise SettingError(f"w is {w!r}", where="score", expected="finite numbers, none below 0")
     return tuple(float(each) for each in values)
+
+
+def _offset(value: Any) -> float:
+    """What is added to each attribute."""
+    return settings.number("offset", value, low=0, high=sys.float_info.max)
 
 
 def _sum(values: Sequence[Floats], weights: Sequence[float]) -> Floats:

@@ -74,7 +74,10 @@ def test_settings_are_those_of_the_contract_and_keyword_only() -> None:
         ({"ordered": 1}, "ordered is 1"),
         ({"metric": "network"}, "not available yet"),
         ({"metric": "euclidian"}, 'Did you mean "euclidean"'),
-        ({"method": "zone"}, "expected one of: scan"),
+        ({"method": "zones"}, "expected one of: scan, zone"),
+        ({"tuning": {"circle": "round"}}, "circle"),
+        ({"tuning": {"epsilon": 0}}, "epsilon is 0"),
+        ({"tuning": {"threads": 0}}, "threads is 0"),
         ({"over": ["x"]}, 'names "x"'),
         ({"over": ["price", "price"]}, "twice"),
         ({"score": "weighted_sum"}, "a score or a function"),
@@ -368,7 +371,7 @@ def test_a_place_off_the_globe_is_refused(x: float, y: float, column: str) -> No
 
 
 def test_zones_are_circles_with_the_best_k_and_m_less_one_as_members() -> None:
-    engine = cafes(k=1, m=2)
+    engine = cafes(k=1, m=2, method="scan")
     engine.subscribe({"id": [9, 5], "x": [0, 9], "y": [0, 1], "k": [None, 2]})
     zones = engine.zones()
     assert zones.column_names == ["subscription", "x", "y", "radius", "members"]
@@ -376,7 +379,7 @@ def test_zones_are_circles_with_the_best_k_and_m_less_one_as_members() -> None:
 
 
 def test_zones_follow_the_queries_in_order_of_registration() -> None:
-    engine = cafes(k=1)
+    engine = cafes(k=1, method="scan")
     engine.subscribe({"id": [1, 2], "x": [0, 0], "y": [0, 0]})
     engine.unsubscribe([1])
     engine.subscribe({"id": [1], "x": [0], "y": [0]})
@@ -385,10 +388,11 @@ def test_zones_follow_the_queries_in_order_of_registration() -> None:
 
 
 def test_zones_of_no_queries_or_no_objects_are_empty() -> None:
-    engine = MovingTopK(over=[])
-    assert engine.zones().num_rows == 0
-    engine.subscribe({"id": [1], "x": [0], "y": [0]})
-    assert rows(engine.zones()) == [(1, 0.0, 0.0, 0.0, [])]
+    for method, radius in (("scan", 0.0), ("zone", math.inf)):
+        engine = MovingTopK(over=[], method=method)
+        assert engine.zones().num_rows == 0
+        engine.subscribe({"id": [1], "x": [0], "y": [0]})
+        assert rows(engine.zones()) == [(1, 0.0, 0.0, radius, [])]
 
 
 def test_explain_says_score_rank_and_what_to_beat() -> None:
@@ -406,8 +410,7 @@ def test_explain_says_score_rank_and_what_to_beat() -> None:
 
 
 def test_stats_count_events_candidates_deltas_and_what_was_recomputed() -> None:
-    engine = cafes()
-    assert set(engine.stats()) == {"events", "candidates", "deltas", "recomputed", "nodes_accessed"}
+    engine = cafes(method="scan")
     engine.subscribe({"id": [1, 2], "x": [0, 0], "y": [0, 0]})
     engine.publish({"id": [1, 1], "x": [1, 9], "y": [0, 0]})
     assert engine.stats() == {
@@ -416,6 +419,7 @@ def test_stats_count_events_candidates_deltas_and_what_was_recomputed() -> None:
         "deltas": 6,
         "recomputed": 3,
         "nodes_accessed": 0,
+        "rescored": 0,
     }
     engine.results()
     engine.zones()

@@ -35,7 +35,13 @@ CALLS = st.sampled_from(
 
 @st.composite
 def steps(
-    draw: st.DrawFn, over: list[str], metric: str, attributes: list[float], *, takes_k: bool
+    draw: st.DrawFn,
+    over: list[str],
+    metric: str,
+    attributes: list[float],
+    *,
+    takes_k: bool,
+    filters: bool = False,
 ) -> tuple[tuple[str, Any], ...]:
     """Calls that are valid one after the other."""
     places = GLOBE if metric == "haversine" else PLANE
@@ -67,6 +73,9 @@ def steps(
             rows = draw(_placed(names, places, drop=call == "amend"))
             if takes_k and draw(st.booleans()):
                 rows["k"] = [draw(st.sampled_from([None, 1, 2, 7])) for _ in names]
+            if filters and over and draw(st.integers(0, 2)) == 0:
+                rows["a_lo"] = [draw(st.sampled_from([None, attributes[1]])) for _ in names]
+                rows["a_hi"] = [draw(st.sampled_from([None, attributes[1], attributes[-1]])) for _ in names]
             live |= set(names)
         found.append((call, rows))
     return tuple(found)

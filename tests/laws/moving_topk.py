@@ -32,7 +32,7 @@ def workloads(draw: st.DrawFn) -> Workload:
         "score": draw(_scores(len(over))),
     }
     plain = settings["score"] is None or settings["score"].name == "weighted_sum"
-    calls = draw(steps(over, metric, ANY if plain else POSITIVE, takes_k=True))
+    calls = draw(steps(over, metric, ANY if plain else POSITIVE, takes_k=True, filters=True))
     return Workload(settings, calls)
 
 
@@ -74,8 +74,16 @@ class Naive(Moving):
         self.w = form["w"] or [1 / size] * size
 
     def ranking(self, query: dict[str, Any]) -> list[tuple[Any, float]]:
-        scored = sorted((self.score(query, values), item) for item, values in self.objects.items())
+        scored = sorted(
+            (self.score(query, values), item)
+            for item, values in self.objects.items()
+            if self.passes(query, values)
+        )
         return [(item, score) for score, item in scored[: query.get("k") or self.k]]
+
+    def passes(self, query: dict[str, Any], item: dict[str, Any]) -> bool:
+        low, high = query.get("a_lo"), query.get("a_hi")
+        return (low is None or low <= item["a"]) and (high is None or item["a"] <= high)
 
     def score(self, query: dict[str, Any], item: dict[str, Any]) -> float:
         distance = self.distance(query, item)

@@ -1,14 +1,16 @@
 """What engines with moving queries share: objects that come and go, queries that move.
 
 A subscription is a query at a place; its result depends on the place and on all objects. A subclass says how
-objects are scored from a place (`_scores`) and which of them are the result (`_result`).
+objects are scored from a place (`_scores`) and which of them are the result (`_result`); by itself that makes
+the brute force, `method="scan"`. A subclass with another method overrides what is done when queries
+(`_move`) and objects (`_store`, `_forget`) change.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,10 +26,10 @@ from rankcast.engines.moving_places import PLACE, check_globe, unscored
 from rankcast.errors import InputError
 from rankcast.indexes.slots import Slots, keys_of, select, show
 from rankcast.kernels import hashing
+from rankcast.kernels.zone_follow import last_of_each
 
 METRICS = ("euclidean", "manhattan", "haversine")
 METRICS_LATER = ("network",)
-METHODS = ("scan",)
 
 
 def names_of(over: str | Sequence[str]) -> list[str]:
@@ -42,8 +44,9 @@ class MovingEngine(ListEngine):
     """
 
     calls = (*Engine.calls, "upsert", "remove")
-    counters = ("recomputed", "nodes_accessed")
-    variants = tuple({"method": method} for method in METHODS)
+    counters: ClassVar[tuple[str, ...]] = ("recomputed", "nodes_accessed")
+    methods: ClassVar[tuple[str, ...]] = ("scan",)
+    variants: ClassVar[tuple[dict[str, Any], ...]] = ({"method": "scan"},)
     scores_move = True
 
     def __init__(
@@ -58,11 +61,11 @@ class MovingEngine(ListEngine):
     ) -> None:
         self._over = over
         self._metric = settings.one_of("metric", metric, METRICS, later=METRICS_LATER)
-        self._method = settings.one_of("method", method, METHODS)
+        self._method = settings.one_of("method", method, self.methods)
         shared = {"over": self._over, "metric": self._metric, "method": self._method}
         super().__init__({**shared, **configuration}, extra=extra, tuning=tuning)
         place = {"x": np.float64, "y": np.float64}
-        self._slots = Slots({**place, "k": np.int64} if self.takes_k else place)
+        self._slots = self._new_slots()
         self._objects = Slots({**place, "attributes": (np.float64, len(self._over))}, ordered=True)
 
     # What a subclass provides
@@ -75,8 +78,20 @@ class MovingEngine(ListEngine):
     def _result(self, row: int, objects: Objects) -> tuple[Rows, Floats]:
         """The result of a subscription: places among all objects, best first, and their scores."""
 
+    def _new_slots(self) -> Slots:
+        """Subscriptions, none yet."""
+        return Slots({"x": np.float64, "y": np.float64})
+
     def _check_attributes(self, attributes: Floats) -> None:
         """Refuse attributes (n, d) of objects for which there is no score anywhere."""
+
+    def _all_scored(self, x: Floats, y: Floats) -> bool:
+        """Whether it is certain, at little cost, that all objects have finite scores from these places."""
+        return False
+
+    def _scored_from_all(self, x: Floats, y: Floats, attributes: Floats) -> bool:
+        """Whether it is certain, at little cost, that these objects have finite scores from all queries."""
+        return False
 
     # What the base asks for
 
@@ -119,13 +134,18 @@ class MovingEngine(ListEngine):
         batch = self._read(rows, [ID, *PLACE], "events")
         row = self._known(batch.ids)
         self._check_places(batch["x"], batch["y"], "events")
-        moved, from_end = np.unique(row[::-1], return_index=True)
-        last = batch.size - 1 - from_end
-        before = self._lists(moved)
-        self._write(moved, {name: batch[name][last] for name in ("x", "y")})
+        last = last_of_each(row, self._slots.used)
         self._count["events"] += batch.size
-        self._count_recomputed(moved.size)
-        return deltas.difference(before, self._lists(moved), self._slots.place, updates=False)
+        if last.size == row.size:
+            return self._move(row, batch["x"], batch["y"])
+        return self._move(row[last], batch["x"][last], batch["y"][last])
+
+    def _move(self, rows: Rows, x: Floats, y: Floats) -> Changes:
+        """Bring queries, each once, to new places."""
+        before = self._lists(rows)
+        self._write(rows, {"x": x, "y": y})
+        self._count_recomputed(rows.size)
+        return deltas.difference(before, self._lists(rows), self._slots.place, updates=False)
 
     # Objects
 
@@ -147,20 +167,32 @@ class MovingEngine(ListEngine):
         for place, name in enumerate(self._over):
             attributes[:, place] = batch[name]
         self._check_objects(batch.ids, batch["x"], batch["y"], attributes)
-        live = self._slots.live()
-        before = self._lists(live)
         number, first = hashing.distinct(keys_of(batch.ids))
         last = np.empty(first.size, np.int64)
         last[number] = np.arange(batch.size)
-        row = row[first]
-        new = row < 0
-        row[new] = self._objects.add(select(batch.ids, first[new]))
-        for name, values in (("x", batch["x"]), ("y", batch["y"]), ("attributes", attributes)):
-            self._objects[name][row] = values[last]
+        given = Objects(row[first], batch["x"][last], batch["y"][last], attributes[last])
+        return self._store(select(batch.ids, first), given)
+
+    def _store(self, ids: Ids, given: Objects) -> Changes:
+        """Store objects, each once; a row of -1 is new."""
+        live = self._slots.live()
+        before = self._lists(live)
+        self._write_objects(ids, given)
         return self._changed(live, before)
 
+    def _write_objects(self, ids: Ids, given: Objects) -> Rows:
+        """Give rows to new objects and write all of them; returns their rows."""
+        row, new = given.row.copy(), given.row < 0
+        row[new] = self._objects.add(select(ids, np.flatnonzero(new)))
+        for name, values in (("x", given.x), ("y", given.y), ("attributes", given.attributes)):
+            self._objects[name][row] = values
+        return row
+
     def _remove(self, ids: Any) -> Changes:
-        gone = self._objects.require(self._ids(ids), where="ids")
+        return self._forget(self._objects.require(self._ids(ids), where="ids"))
+
+    def _forget(self, gone: Rows) -> Changes:
+        """Forget objects."""
         live = self._slots.live()
         before = self._lists(live)
         self._objects.release(gone)
@@ -191,6 +223,8 @@ class MovingEngine(ListEngine):
         """Refuse places of queries from which an object has no finite score."""
         if self._metric == "haversine":
             check_globe(x, y, where)
+        if self._all_scored(x, y):
+            return
         objects = self._all_objects()
         for row, place in enumerate(zip(x, y, strict=True)):
             odd = np.flatnonzero(~np.isfinite(self._scores(*place, objects)))
@@ -203,6 +237,8 @@ class MovingEngine(ListEngine):
         if self._metric == "haversine":
             check_globe(x, y, "objects")
         self._check_attributes(attributes)
+        if self._scored_from_all(x, y, attributes):
+            return
         objects = Objects(np.arange(x.size, dtype=np.int32), x.copy(), y.copy(), attributes)
         for subscription in self._slots.live():
             odd = np.flatnonzero(~np.isfinite(self._scores(*self._place(subscription), objects)))
@@ -224,18 +260,26 @@ class MovingEngine(ListEngine):
     def _distances(self, x: float, y: float, objects: Objects) -> Floats:
         return distances_to(objects, x, y, self._metric)
 
-    def _circles(self, rows: Rows, members: Sequence[Rows]) -> pa.Table:
-        """Zones of radius 0: nothing is known beyond the place itself."""
+    def _circles(
+        self, rows: Rows, centre: tuple[Floats, Floats], radius: Floats, members: Sequence[Rows]
+    ) -> pa.Table:
+        """Zones as a table: circles with members."""
         ends = np.cumsum([0, *(len(each) for each in members)])
         joined = np.concatenate([*members, np.empty(0, np.int32)])
         return pa.table(
             {
                 "subscription": self._slots.take(rows),
-                "x": self._slots["x"][rows],
-                "y": self._slots["y"][rows],
-                "radius": np.zeros(rows.size),
+                "x": centre[0],
+                "y": centre[1],
+                "radius": radius,
                 "members": pa.ListArray.from_arrays(pa.array(ends, pa.int32()), self._objects.take(joined)),
             }
+        )
+
+    def _points(self, rows: Rows, members: Sequence[Rows]) -> pa.Table:
+        """Zones of radius 0: nothing is known beyond the place itself."""
+        return self._circles(
+            rows, (self._slots["x"][rows], self._slots["y"][rows]), np.zeros(rows.size), members
         )
 
     def _count_recomputed(self, size: int) -> None:

@@ -91,7 +91,7 @@ class MovingSkyline(MovingEngine):
                 {"subscription": self._slots.take(live), "geometry": pa.array(points, pa.binary())}
             )
         objects = self._all_objects()
-        return self._circles(live, [objects.row[self._result(row, objects)[0]] for row in live])
+        return self._points(live, [objects.row[self._result(row, objects)[0]] for row in live])
 
     def explain(self, subscription: Any, item: Any) -> dict[str, Any]:
         """Why an object is or is not in a result: distance, rank, who dominates it.

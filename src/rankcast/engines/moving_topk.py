@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from rankcast import scoring, settings
-from rankcast.columns import Floats, Rows
+from rankcast import boxes, deltas, scoring, settings, tables
+from rankcast.boxes import Boxes
+from rankcast.columns import Bools, Column, Floats, Ids, Rows
+from rankcast.deltas import Changes, Lists
+from rankcast.engines.base import Part
 from rankcast.engines.brute_force.moving import Objects, ranked
+from rankcast.engines.matching import cores
 from rankcast.engines.moving import MovingEngine, names_of
+from rankcast.engines.moving_own import OwnMethod
+from rankcast.engines.moving_zones import WAYS, Wish, ZoneMethod
 from rankcast.errors import InputError, SettingError
+from rankcast.indexes.slots import Slots, select
+
+
+class Queries(Slots):
+    """Subscriptions with a place, a k, and a filter on attributes."""
+
+    def __init__(self, attributes: int) -> None:
+        filter_ = (np.float64, attributes)
+        super().__init__(
+            {"x": np.float64, "y": np.float64, "k": np.int64, "lower": filter_, "upper": filter_}
+        )
+        self._attributes = attributes
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a state that `state` gave; one from before there were filters has none."""
+        shape = (arrays["x"].shape[0], self._attributes)
+        open_ends = {"lower": np.full(shape, -np.inf), "upper": np.full(shape, np.inf)}
+        return super().restore(header, {**open_ends, **arrays})
 
 
 class MovingTopK(MovingEngine):
@@ -25,13 +50,18 @@ class MovingTopK(MovingEngine):
         score: a score of `rankcast.scoring`, or a function of attributes and distance; by default their sum
             with equal weights. Ties go to the smaller id.
         metric: "euclidean", "manhattan", or "haversine" (x longitude, y latitude, distance in metres).
-        ordered: whether the order inside a zone is wanted, or only the set.
-        method: how results are found.
+        ordered: whether the order inside a zone is kept at every position, or only the set, which costs
+            less; results are in order either way.
+        method: "zone" keeps a safe zone for each subscription, "scan" looks at every object.
         extra: "forbid" or "ignore" columns that are not known.
-        tuning: none yet.
+        tuning: "threads" for zones computed in one call (default: as many as there are cores); "circle":
+            how the size of a zone is found, "closed" (a closed form where there is one), "trim" (the paper's
+            rectangles, of which "epsilon" and "n" limit size and number) or "lemma" (bounds alone).
 
-    Results are exact at the last position of each query. `publish` and `amend` tell who enters and who
-    leaves; `upsert` and `remove` also tell a new score.
+    A subscription may have a filter: of an attribute "price", only objects with a price from `price_lo` to
+    `price_hi` compete. Results are exact at the last position of each query. `publish` and `amend` tell who
+    enters and who leaves; `upsert` and `remove` also tell a new score. In `stats()`, `recomputed` zones,
+    `nodes_accessed` and `candidates` are the cost of a server, `rescored` members that of its clients.
 
     >>> engine = MovingTopK(over=["price"], k=1, score=scoring.weighted_sum([1, 2]))
     >>> cafes = {"id": ["Aroma", "Bean"], "x": [0, 10], "y": [0, 0], "price": [5, 3]}
@@ -43,6 +73,11 @@ class MovingTopK(MovingEngine):
     [{'op': 'leave', 'item': 'Aroma'}, {'op': 'enter', 'item': 'Bean'}]
     """
 
+    counters = (*MovingEngine.counters, "rescored")
+    methods = ("zone", "scan")
+    variants = tuple({"method": method} for method in methods)
+    known_tuning: ClassVar[dict[str, Any]] = {"threads": None, "circle": "closed", "epsilon": 1e-4, "n": 100}
+
     def __init__(
         self,
         *,
@@ -52,7 +87,7 @@ class MovingTopK(MovingEngine):
         score: scoring.Score | Any = None,
         metric: str = "euclidean",
         ordered: bool = True,
-        method: str = "scan",
+        method: str = "zone",
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
@@ -70,11 +105,113 @@ class MovingTopK(MovingEngine):
             extra=extra,
             tuning=tuning,
         )
+        given = self._tuning
+        threads = given["threads"]
+        wish = Wish(
+            self._score,
+            self._metric,
+            self._k,
+            self._m,
+            ordered,
+            cores() if threads is None else settings.whole("threads", threads),
+            settings.one_of("circle", given["circle"], WAYS),
+            settings.number("epsilon", given["epsilon"], low=0, high=1, above=True),
+            settings.whole("n", given["n"]),
+        )
+        self._zoned: ZoneMethod | None = None
+        if self._method == "zone":
+            kind = OwnMethod if isinstance(self._score, scoring.Function) else ZoneMethod
+            self._zoned = kind(wish, self._slots, self._objects, self._over, self._count)
 
     @classmethod
     def _configured(cls, configuration: dict[str, Any], *, score: Any = None, **given: Any) -> Self:
         found = scoring.restored(configuration["score"], score)
         return super()._configured({**configuration, "score": found}, **given)
+
+    def _new_slots(self) -> Slots:
+        return Queries(len(self._over))
+
+    def _parts(self) -> dict[str, Part]:
+        return {**super()._parts(), **(self._zoned.parts() if self._zoned else {})}
+
+    # Subscriptions
+
+    def _columns(self) -> list[Column]:
+        return [*super()._columns(), *boxes.columns(self._over)]
+
+    def _fields(self, batch: tables.Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
+        held = None if rows is None else Boxes(self._slots["lower"][rows], self._slots["upper"][rows])
+        filters = boxes.read(batch, self._over, held, where="subscriptions")
+        return {**super()._fields(batch, rows), "lower": filters.lo, "upper": filters.hi}
+
+    def _entered(self, rows: Rows) -> None:
+        self._find_zones(rows)
+
+    def _amended(self, rows: Rows) -> None:
+        self._find_zones(rows)
+
+    def _find_zones(self, rows: Rows) -> None:
+        if self._zoned:
+            self._zoned.renew(rows)
+        else:
+            self._count_recomputed(rows.size)
+
+    def _leaving(self, rows: Rows) -> None:
+        if self._zoned:
+            self._zoned.leave(rows)
+
+    def _lists(self, rows: Rows) -> Lists:
+        return self._zoned.lists(rows) if self._zoned else super()._lists(rows)
+
+    def _move(self, rows: Rows, x: Floats, y: Floats) -> Changes:
+        if not self._zoned:
+            return super()._move(rows, x, y)
+        other, before = self._zoned.follow(rows, x, y)
+        if not other.size:
+            return deltas.no_changes()
+        return deltas.difference(before, self._zoned.lists(other), self._slots.place, updates=False)
+
+    # Objects
+
+    def _store(self, ids: Ids, given: Objects) -> Changes:
+        zoned = self._zoned
+        if not zoned:
+            return super()._store(ids, given)
+        other = np.flatnonzero(self._differs(given))
+        given = Objects._make(column[other] for column in given)
+        listing = zoned.listing(given.row[given.row >= 0])
+        before = [zoned.lists(listing)]
+        row = self._write_objects(select(ids, other), given)
+        zoned.put(row)
+        broken = zoned.broken(row, listing)
+        before.append(zoned.lists(broken))
+        return self._renewed(zoned, np.concatenate([listing, broken]), before)
+
+    def _forget(self, gone: Rows) -> Changes:
+        zoned = self._zoned
+        if not zoned:
+            return super()._forget(gone)
+        listing = zoned.listing(gone)
+        before = zoned.lists(listing)
+        zoned.places.remove(gone)
+        self._objects.release(gone)
+        return self._renewed(zoned, listing, [before])
+
+    def _differs(self, given: Objects) -> Bools:
+        """Which objects are new or other than they were."""
+        held, row = self._objects, given.row
+        same = (held["x"][row] == given.x) & (held["y"][row] == given.y)
+        same &= (held["attributes"][row] == given.attributes).all(axis=1)
+        differs: Bools = ~same | (row < 0)
+        return differs
+
+    def _renewed(self, zoned: ZoneMethod, rows: Rows, before: list[Lists]) -> Changes:
+        """Give subscriptions whose zones objects broke new ones; the changes of their results."""
+        zoned.renew(rows)
+        joined = Lists._make(np.concatenate(columns) for columns in zip(*before, strict=True))
+        return deltas.difference(joined, zoned.lists(rows), self._slots.place)
+
+    # Scores
 
     def _scores(self, x: float, y: float, objects: Objects) -> Floats:
         with np.errstate(all="ignore"):
@@ -84,9 +221,23 @@ class MovingTopK(MovingEngine):
         return self._best(row, objects, int(self._k_of(np.array([row], np.int32))[0]))
 
     def _best(self, row: int, objects: Objects, size: int) -> tuple[Rows, Floats]:
+        """The best of the objects that pass a subscription's filter."""
         scores = self._scores(*self._place(row), objects)
-        best = ranked(scores)[:size]
+        best = ranked(scores)
+        best = best[self._passes(row, objects.attributes[best])][:size]
         return best, scores[best]
+
+    def _passes(self, row: int, attributes: Floats) -> Bools:
+        """Which attributes (n, d) pass the filter of a subscription."""
+        lower, upper = self._slots["lower"][row], self._slots["upper"][row]
+        passes: Bools = ((lower <= attributes) & (attributes <= upper)).all(axis=1)
+        return passes
+
+    def _all_scored(self, x: Floats, y: Floats) -> bool:
+        return self._zoned is not None and self._zoned.finite_from(x, y)
+
+    def _scored_from_all(self, x: Floats, y: Floats, attributes: Floats) -> bool:
+        return self._zoned is not None and self._zoned.finite_to(x, y, attributes)
 
     def _check_attributes(self, attributes: Floats) -> None:
         bad, expected = self._score.undefined(attributes)
@@ -100,33 +251,51 @@ class MovingTopK(MovingEngine):
                 expected=expected,
             )
 
+    # What is asked
+
     def zones(self) -> pa.Table:
         """Per subscription a circle inside which its result is among the `members`, by order of registration.
 
-        Columns `subscription, x, y, radius, members`; there are at most k + m - 1 members, best first.
+        Columns `subscription, x, y, radius, members`; there are at most k + m - 1 members.
         """
         live = self._slots.live()
+        if self._zoned:
+            held = self._zoned.zones.held
+            ends = held.start[live] + held.count[live]
+            members = [held.member[a:b] for a, b in zip(held.start[live], ends, strict=True)]
+            return self._circles(live, (held.x[live], held.y[live]), held.radius[live], members)
         objects = self._all_objects()
         sizes = self._k_of(live) + self._m - 1
         found = [self._best(row, objects, int(size))[0] for row, size in zip(live, sizes, strict=True)]
-        return self._circles(live, [objects.row[places] for places in found])
+        return self._points(live, [objects.row[places] for places in found])
 
     def explain(self, subscription: Any, item: Any) -> dict[str, Any]:
-        """Why an object is or is not in a result: score, rank, distance, the score to beat."""
+        """Why an object is or is not in a result: score, rank, distance, the score to beat.
+
+        An object that a filter keeps out has no rank. With zones also: whether the object is a member of the
+        zone, and how far the query can go from its centre before it may become part of the result.
+        """
         mine = self._find_one(self._slots, subscription, "subscription")
         row = self._find_one(self._objects, item, "item")
         k = int(self._k_of(np.array([mine], np.int32))[0])
         objects = self._all_objects()
         order, scores = self._best(mine, objects, objects.row.size)
-        rank = int(np.flatnonzero(objects.row[order] == row)[0]) + 1
-        distance = self._distances(*self._place(mine), objects)[order[rank - 1]]
-        return {
+        at = np.flatnonzero(objects.row[order] == row)
+        rank = int(at[0]) + 1 if at.size else None
+        place = np.flatnonzero(objects.row == row)
+        one = Objects._make(column[place] for column in objects)
+        if rank is None:
+            reason = "the filter of the subscription keeps it out"
+        else:
+            reason = "in the result" if rank <= k else f"{rank - 1} objects are better, {k} are wanted"
+        told = {
             "subscription": subscription,
             "item": item,
-            "score": float(scores[rank - 1]),
+            "score": float(self._scores(*self._place(mine), one)[0]),
             "rank": rank,
-            "in_result": rank <= k,
+            "in_result": rank is not None and rank <= k,
             "score_to_beat": float(scores[k - 1]) if scores.size >= k else None,
-            "distance": float(distance),
-            "reason": "in the result" if rank <= k else f"{rank - 1} objects are better, {k} are wanted",
+            "distance": float(self._distances(*self._place(mine), one)[0]),
+            "reason": reason,
         }
+        return told | (self._zoned.explain(mine, row) if self._zoned else {})

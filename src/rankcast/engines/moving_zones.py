@@ -1,0 +1,301 @@
+"""`method="zone"` of `MovingTopK`: results kept by safe zones, for the scores of `rankcast.scoring`.
+
+Between calls each subscription has a zone around some place near it, and the first k members of the zone are
+its result. A query that moves within its zone is followed by the members alone; one that leaves it gets a
+new zone. An object that changes breaks the zones that list it, and those in which it may come before one of
+their best: these get new zones too, and no others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from rankcast import deltas, scoring
+from rankcast.columns import Bools, Floats, Ints, Rows
+from rankcast.deltas import Lists
+from rankcast.engines.base import Part
+from rankcast.indexes.places import PlaceIndex
+from rankcast.indexes.slots import Slots
+from rankcast.indexes.zones import ZoneIndex
+from rankcast.kernels import zone_break, zone_follow, zone_scores
+from rankcast.kernels.distance import CODES, HALF_CIRCUMFERENCE, HAVERSINE, distance
+from rankcast.kernels.rtree_search import Queries
+from rankcast.kernels.zone_follow import OUTSIDE, SAME
+from rankcast.kernels.zone_scores import STATIC, Form
+
+KINDS = {
+    scoring.SUM: zone_scores.SUM,
+    scoring.PRODUCT: zone_scores.PRODUCT,
+    scoring.DISTANCE: zone_scores.DISTANCE,
+    scoring.WASPAS: zone_scores.WASPAS,
+}
+WAYS = {"closed": zone_scores.CLOSED, "trim": zone_scores.TRIM, "lemma": zone_scores.LEMMA}
+METRES_A_DEGREE = HALF_CIRCUMFERENCE / 180
+
+
+class Wish(NamedTuple):
+    """What the engine was asked for."""
+
+    score: scoring.Score
+    metric: str
+    k: int
+    m: int
+    ordered: bool
+    threads: int
+    circle: str = "closed"
+    epsilon: float = 1e-4
+    rounds: int = 100
+
+
+@dataclass
+class ZoneMethod:
+    """Zones of all subscriptions over all objects."""
+
+    wish: Wish
+    subscriptions: Slots
+    objects: Slots
+    over: list[str]
+    count: dict[str, int]
+
+    def __post_init__(self) -> None:
+        self.places = PlaceIndex(self._split_weights())
+        self.zones = ZoneIndex()
+
+    @property
+    def form(self) -> Form:
+        """The score as kernels take it."""
+        wish, score = self.wish, cast(scoring.Weighted, self.wish.score)
+        lam = 1.0 if score.lam is None else score.lam
+        return Form(
+            KINDS[score.name],
+            CODES[wish.metric],
+            float(score.distance_weight),
+            float(lam),
+            float(1 - lam),
+            WAYS[wish.circle],
+            wish.epsilon,
+            wish.rounds,
+        )
+
+    def parts(self) -> dict[str, Part]:
+        """The parts of the state."""
+        return {"place": self.places, "zone": self.zones}
+
+    def _split_weights(self) -> list[float | None]:
+        """How much each column counts when objects are split into blocks; in a sum, as it does there."""
+        score, others = cast(scoring.Weighted, self.wish.score), len(self.over) * [0.0]
+        if score.name == scoring.SUM:
+            weight = score.distance_weight * (METRES_A_DEGREE if self.wish.metric == "haversine" else 1)
+            return [weight, weight, 1.0, 0.0, *others]
+        by_sum = None if score.name != scoring.PRODUCT else 0.0
+        by_product = None if score.name != scoring.DISTANCE else 0.0
+        return [None, None, by_sum, by_product, *others]
+
+    # Results
+
+    def k_of(self, rows: Rows) -> Ints:
+        """How many items each subscription wants."""
+        own: Ints = self.subscriptions["k"][rows]
+        return np.where(own > 0, own, self.wish.k)
+
+    def lists(self, rows: Rows) -> Lists:
+        """The results of subscriptions at their places."""
+        held = self.zones.held
+        sizes = np.minimum(held.count[rows], self.k_of(rows))
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        total = int(starts[-1])
+        lists = Lists(
+            np.empty(total, np.int32), np.empty(total, np.int32), np.empty(total), np.empty(total, np.int64)
+        )
+        self._read_results(rows, starts, lists)
+        return lists
+
+    def _read_results(self, rows: Rows, starts: Ints, lists: Lists) -> None:
+        items, away = self._members(rows, self._at(rows), starts)
+        lists.item[:], lists.score[:] = items, self._scores(items, away)
+        zone_follow.rank_results(
+            self.objects.label, rows, starts, (lists.subscription, lists.item, lists.score, lists.rank)
+        )
+
+    def _members(self, rows: Rows, places: tuple[Floats, Floats], starts: Ints) -> tuple[Rows, Floats]:
+        """The first members of zones, as many as `starts` has room for, and how far from places they are."""
+        found: tuple[Rows, Floats] = zone_follow.members_at(
+            CODES[self.wish.metric], self.places.record, self.zones.held, rows, places, starts
+        )
+        return found
+
+    def _scores(self, items: Rows, away: Floats) -> Floats:
+        """The scores of objects at some distances."""
+        scores: Floats = zone_follow.scores_of(self.form, self.places.record, items, away)
+        return scores
+
+    def _at(self, rows: Rows) -> tuple[Floats, Floats]:
+        return self.subscriptions["x"][rows], self.subscriptions["y"][rows]
+
+    # Queries
+
+    def renew(self, rows: Rows) -> None:
+        """Give subscriptions new zones around their places."""
+        if not rows.size:
+            return
+        held = self.subscriptions
+        lower, upper = held["lower"][rows], held["upper"][rows]
+        filtered = bool((lower > -np.inf).any() or (upper < np.inf).any())
+        x, y = self._at(rows)
+        self._search(rows, Queries(x, y, self.k_of(rows), lower, upper, filtered))
+        self.count["recomputed"] += rows.size
+
+    def _search(self, rows: Rows, queries: Queries) -> None:
+        wish = self.wish
+        found, work = self.places.zones(self.form, self.objects.label, queries, wish.m, wish.threads)
+        self.zones.put(rows, queries.x, queries.y, found)
+        self.count["nodes_accessed"] += int(work[0])
+        self.count["candidates"] += int(work[1])
+
+    def leave(self, rows: Rows) -> None:
+        """Forget the zones of subscriptions."""
+        self.zones.drop(rows)
+
+    def follow(self, rows: Rows, x: Floats, y: Floats) -> tuple[Rows, Lists]:
+        """Bring queries to new places; returns those whose result may be another, with the results before."""
+        flags = self._follow(rows, x, y, self.k_of(rows), ordered=self.wish.ordered)
+        self.count["rescored"] += self._rescored(rows, flags)
+        told = np.flatnonzero(flags != SAME)
+        other = np.ascontiguousarray(rows[told])
+        before = self.lists(other) if other.size else deltas.empty_lists()
+        self.subscriptions["x"][rows], self.subscriptions["y"][rows] = x, y
+        outside = flags[told] == OUTSIDE
+        turned = np.ascontiguousarray(other[~outside])
+        self._follow(turned, *self._at(turned), self.zones.held.count[turned], ordered=True)
+        self.renew(np.ascontiguousarray(other[outside]))
+        return other, before
+
+    def _rescored(self, rows: Rows, flags: zone_follow.Flags) -> int:
+        """How many scores of members were computed where queries are: the cost of a client."""
+        inside = rows[flags != OUTSIDE]
+        sizes = self.zones.held.count[inside]
+        if not self.wish.ordered:
+            sizes = sizes[sizes > self.k_of(inside)]
+        return int(sizes.sum())
+
+    def _follow(self, rows: Rows, x: Floats, y: Floats, k: Ints, *, ordered: bool) -> zone_follow.Flags:
+        """Follow queries with results of size k; with k members nothing can turn, they only get in order."""
+        flags: zone_follow.Flags = zone_follow.follow(
+            self.form,
+            self.places.record,
+            self.objects.label,
+            self.zones.held,
+            rows,
+            (x, y),
+            k,
+            ordered,
+        )
+        return flags
+
+    # Objects
+
+    def listing(self, objects: Rows) -> Rows:
+        """The subscriptions whose zones have one of the objects, as they were so far, as a member."""
+        marked = self._unmarked()
+        if objects.size:
+            self._mark_members(objects, marked)
+        return np.flatnonzero(marked).astype(np.int32)
+
+    def put(self, objects: Rows) -> None:
+        """Follow objects, new or not, that have been written."""
+        held = self.objects
+        attributes = held["attributes"][objects]
+        points = np.empty((objects.size, STATIC + attributes.shape[1]))
+        points[:, 0], points[:, 1] = held["x"][objects], held["y"][objects]
+        points[:, 2:STATIC] = self._statics(attributes)
+        points[:, STATIC:] = attributes
+        self.places.put(objects, points)
+
+    def _statics(self, attributes: Floats) -> Floats:
+        with np.errstate(all="ignore"):
+            return cast(scoring.Weighted, self.wish.score).statics(attributes)
+
+    def broken(self, objects: Rows, beside: Rows) -> Rows:
+        """The subscriptions, none of those `beside`, whose zones objects break that are no members."""
+        marked = self._unmarked()
+        marked[beside] = True
+        if objects.size:
+            self._mark_broken(objects, marked)
+        marked[beside] = False
+        return np.flatnonzero(marked).astype(np.int32)
+
+    def _unmarked(self) -> Bools:
+        return np.zeros(self.zones.held.count.size, np.bool_)
+
+    def _mark_members(self, objects: Rows, marked: Bools) -> None:
+        zone_break.members(self.form, self.zones.tree, self.places.record, self.zones.held, objects, marked)
+
+    def _mark_broken(self, objects: Rows, marked: Bools) -> None:
+        held = self.subscriptions
+        k = np.where(held["k"] > 0, held["k"], self.wish.k)
+        wants = (k, self.wish.m, held["lower"], held["upper"])
+        zone_break.newcomers(
+            self.form,
+            self.zones.tree,
+            self.places.record,
+            self.objects.label,
+            self.zones.held,
+            (objects, self.objects["attributes"][objects]),
+            wants,
+            marked,
+        )
+
+    def explain(self, row: int, item: int) -> dict[str, float | bool]:
+        """What the zone of a subscription says of an object."""
+        held = self.zones.held
+        place = float(held.x[row]), float(held.y[row])
+        members = held.member[held.start[row] : held.start[row] + held.count[row]]
+        here = float(self.subscriptions["x"][row]), float(self.subscriptions["y"][row])
+        return {
+            "zone_radius": float(held.radius[row]),
+            "zone_distance": float(distance(CODES[self.wish.metric], *place, *here)),
+            "member": bool((members == item).any()),
+        }
+
+    # Whether scores are finite
+
+    def finite_from(self, x: Floats, y: Floats) -> bool:
+        """Whether, for certain, all objects have finite scores from places."""
+        box = self.places.bounds()
+        return not len(self.places) or not x.size or self._finite(box, _box(x, y))
+
+    def finite_to(self, x: Floats, y: Floats, attributes: Floats) -> bool:
+        """Whether, for certain, objects have finite scores from all queries."""
+        live = self.subscriptions["sequence"][: self.subscriptions.used] >= 0
+        if not x.size or not live.any():
+            return True
+        used = self.subscriptions.used
+        queries = _box(self.subscriptions["x"][:used][live], self.subscriptions["y"][:used][live])
+        points = np.column_stack([x, y, self._statics(attributes), attributes])
+        return self._finite(np.stack([points.min(axis=0), points.max(axis=0)]), queries)
+
+    def _finite(self, box: Floats, queries: Floats) -> bool:
+        """Whether the best and the worst that a box (2, 4 + d) of objects may hold have finite scores."""
+        form, far = self.form, self._farthest(box, queries)
+        falls = form.kind == zone_scores.DISTANCE
+        with np.errstate(all="ignore"):
+            worst = zone_scores.value(form, box[0 if falls else 1, 2], box[1, 3], far)
+            best = zone_scores.value(form, box[1 if falls else 0, 2], box[0, 3], 0.0)
+        return bool(np.isfinite(worst) and np.isfinite(best))
+
+    def _farthest(self, box: Floats, queries: Floats) -> float:
+        """How far an object in a box may be from a place in another."""
+        metric = CODES[self.wish.metric]
+        if metric == HAVERSINE:
+            return HALF_CIRCUMFERENCE
+        with np.errstate(all="ignore"):
+            sides = np.maximum(np.abs(box[1, :2] - queries[0]), np.abs(queries[1] - box[0, :2]))
+            return float(zone_scores.far_distance(metric, 0.0, 0.0, 0.0, sides[0], 0.0, sides[1]))
+
+
+def _box(x: Floats, y: Floats) -> Floats:
+    """The box (2, 2) of places."""
+    return np.array([[x.min(), y.min()], [x.max(), y.max()]])

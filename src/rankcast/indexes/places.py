@@ -1,0 +1,108 @@
+"""The objects of moving queries by place and attributes, live, and the safe zones of queries among them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.columns import Floats, Ints, Rows
+from rankcast.errors import SnapshotError
+from rankcast.indexes.objects import grown
+from rankcast.indexes.rtree import PointIndex
+from rankcast.kernels import rtree, zone_search
+from rankcast.kernels.rtree_search import Queries
+from rankcast.kernels.zone_scores import STATIC, Form
+from rankcast.kernels.zone_search import Zones
+
+PER_THREAD = 64
+
+
+class PlaceIndex:
+    """Objects with a record (x, y, s, p; see `rankcast.kernels.zone_scores`) and attributes.
+
+    - Changing: `put`, `remove`.
+    - Asking: `zones`, `bounds`; kernels read `record` by row, and `tree`.
+    - Keeping: `state`, `restore`, `check`.
+
+    Memory: 32 bytes an object, and the tree with 4 columns more than there are attributes.
+    """
+
+    def __init__(self, weights: list[float | None]) -> None:
+        self.record = np.zeros((0, STATIC))
+        self._index = PointIndex(weights)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    @property
+    def tree(self) -> rtree.Rtree:
+        """The R-tree: x, y, s, p, attributes."""
+        return self._index.tree
+
+    def put(self, rows: Rows, points: Floats) -> None:
+        """Set objects, new or not: x, y, s, p and attributes (n, 4 + d)."""
+        if not rows.size:
+            return
+        top = int(rows.max()) + 1
+        if top > self.record.shape[0]:
+            self.record = grown(self.record, max(top, 2 * self.record.shape[0], 16), 0)
+        self.record[rows] = points[:, :STATIC]
+        place = self.tree.place
+        known = rows[rows < place.size]
+        self._index.remove(known[place[known] >= 0])
+        self._index.insert(rows, points)
+
+    def remove(self, rows: Rows) -> None:
+        """Take objects out."""
+        self._index.remove(rows)
+
+    def bounds(self) -> Floats:
+        """A box (2, 4 + d) that holds everything; inverted if there is nothing."""
+        found: Floats = rtree.bounds(self.tree)
+        return found
+
+    def zones(self, form: Form, label: Ints, queries: Queries, m: int, threads: int) -> tuple[Zones, Ints]:
+        """The zones of queries, on several cores; and blocks opened, objects tried."""
+        most = np.minimum(queries.k + (m - 1), len(self))
+        ends = np.cumsum(most)
+        zones = Zones(
+            start=ends - most,
+            count=np.zeros(most.size, np.int64),
+            member=np.zeros(int(ends[-1]) if most.size else 0, np.int32),
+            radius=np.zeros(most.size),
+            reach=np.zeros(most.size),
+        )
+        parts = np.array_split(np.arange(most.size), max(1, min(threads, most.size // PER_THREAD)))
+
+        def search(part: Ints) -> Ints:
+            work: Ints = zone_search.find_zones(form, self.tree, self.record, label, queries, m, part, zones)
+            return work
+
+        if len(parts) == 1:
+            return zones, search(parts[0])
+        with ThreadPoolExecutor(len(parts)) as pool:
+            return zones, np.sum(list(pool.map(search, parts)), axis=0)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The small state (none) and the arrays."""
+        tree = {f"tree_{name}": array for name, array in self._index.state()[1].items()}
+        return {}, {"record": self.record, **tree}
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a state that `state` gave."""
+        record = arrays["record"]
+        if record.dtype != np.float64 or record.shape[1:] != (STATIC,):
+            raise SnapshotError("the records of objects do not fit the settings")
+        self.record = record
+        self._index.restore({}, {name[5:]: a for name, a in arrays.items() if name.startswith("tree_")})
+        return self
+
+    def check(self, points: Floats) -> None:
+        """Assert the invariants; `points` (n, 4 + d) are the objects by row."""
+        live = np.flatnonzero(self.tree.place >= 0)
+        assert np.array_equal(self.record[live], points[live, :STATIC])
+        self._index.check(points)

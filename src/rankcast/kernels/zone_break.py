@@ -1,0 +1,123 @@
+"""Which zones a changed object may break: a search of an R-tree of zones.
+
+Points of that tree are (x, y, radius, reach). An object's lowest score in a zone is bounded over a block by
+its distance to the box of centres, less the largest radius; where that is above the largest reach, no zone of
+the block has the object as a member, and none can be broken by it. For each zone that is left, `members`
+asks whether it lists the object, `newcomers` whether the object's irrelevant circle is smaller than the zone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from rankcast.kernels.distance import distance
+from rankcast.kernels.options import EXACT
+from rankcast.kernels.rtree import BRANCH, Rtree, root_of
+from rankcast.kernels.rtree_search import child_distance
+from rankcast.kernels.zone_follow import Bools, Held, score_members
+from rankcast.kernels.zone_scores import Floats, Form, Ints, Rows, lowest
+from rankcast.kernels.zone_search import irrelevant
+
+
+@njit(**EXACT)
+def within_reach(form: Form, tree: Rtree, one: Floats, stack: Ints, found: Rows) -> int:
+    """Write the zones that an object with the record `one` may concern to `found`; return how many."""
+    size, depth = 0, 0
+    for layer in range(tree.count.size):
+        if tree.count[layer] > 0:
+            stack[depth] = root_of(tree, layer)
+            depth += 1
+    while depth > 0:
+        depth -= 1
+        block = stack[depth]
+        first = np.int64(tree.first[block])
+        for slot in range(tree.width[block]):
+            d = child_distance(tree, form.metric, one[0], one[1], block, slot)
+            radius, reach = tree.high[block, 2, slot], tree.high[block, 3, slot]
+            if lowest(form, one[2], one[3], d, radius) > reach:
+                continue
+            if first < 0:
+                stack[depth] = ~first + slot
+                depth += 1
+                continue
+            leaf = first + slot
+            for j in range(BRANCH):
+                if tree.row[leaf, j] >= 0:
+                    d = distance(form.metric, tree.point[leaf, 0, j], tree.point[leaf, 1, j], one[0], one[1])
+                    if lowest(form, one[2], one[3], d, tree.point[leaf, 2, j]) <= tree.point[leaf, 3, j]:
+                        found[size] = tree.row[leaf, j]
+                        size += 1
+    return size
+
+
+@njit(**EXACT)
+def members(form: Form, tree: Rtree, record: Floats, held: Held, objects: Rows, marked: Bools) -> None:
+    """Mark the zones that have one of the objects, with its record so far, as a member."""
+    stack, found = np.empty(tree.first.size + tree.count.size, np.int64), np.empty(tree.count.sum(), np.int32)
+    for o in objects:
+        for i in range(within_reach(form, tree, record[o], stack, found)):
+            row = found[i]
+            start = held.start[row]
+            for j in range(start, start + held.count[row]):
+                marked[row] |= held.member[j] == o
+
+
+@njit(**EXACT)
+def _best_at_centre(
+    form: Form, record: Floats, label: Ints, held: Held, row: int, k: int, space: tuple[Floats, Rows]
+) -> Rows:
+    """The first k members of a zone as they are at its centre, best first."""
+    scores, best = space
+    start, size = held.start[row], 0
+    score_members(form, record, held, row, (held.x[row], held.y[row]), scores)
+    for j in range(held.count[row]):
+        score, item = scores[j], held.member[start + j]
+        at = size
+        while at > 0 and (
+            scores[at - 1] > score or (scores[at - 1] == score and label[best[at - 1]] > label[item])
+        ):
+            scores[at], best[at] = scores[at - 1], best[at - 1]
+            at -= 1
+        scores[at], best[at] = score, item
+        size += 1
+    return best[: min(k, size)]
+
+
+@njit(**EXACT)
+def newcomers(
+    form: Form,
+    tree: Rtree,
+    record: Floats,
+    label: Ints,
+    held: Held,
+    objects: tuple[Rows, Floats],
+    wants: tuple[Ints, int, Floats, Floats],
+    marked: Bools,
+) -> None:
+    """Mark the zones that objects, which are no members, break.
+
+    `objects` are rows and attributes (n, d); `wants` is, by subscription, k, then m, then the filter.
+    """
+    rows, attributes = objects
+    k, m, lower, upper = wants
+    stack, found = np.empty(tree.first.size + tree.count.size, np.int64), np.empty(tree.count.sum(), np.int32)
+    most = held.count.max() if held.count.size else 0
+    space = np.empty(most), np.empty(most, np.int32)
+    for n in range(rows.size):
+        o = rows[n]
+        for i in range(within_reach(form, tree, record[o], stack, found)):
+            row = found[i]
+            if marked[row]:
+                continue
+            outside = False
+            for a in range(attributes.shape[1]):
+                outside |= attributes[n, a] < lower[row, a] or attributes[n, a] > upper[row, a]
+            if outside:
+                continue
+            if held.count[row] < k[row] + m - 1:
+                marked[row] = True
+                continue
+            best = _best_at_centre(form, record, label, held, row, k[row], space)
+            place, radius = (held.x[row], held.y[row]), held.radius[row]
+            marked[row] = irrelevant(form, record, label, best, o, place, radius) < radius or radius == 0.0

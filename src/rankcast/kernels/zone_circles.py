@@ -1,0 +1,201 @@
+"""Preferred circles: how far a query may go before an object p may come before a result o [Moving §4.3.3].
+
+`preferred` gives a radius around the query inside which o stays before p, whatever is rounded there: 0 if
+none can be told, at most `limit`. Three ways lead to it, the best that applies is taken:
+
+- `lemma`: the highest score of o in a circle against the lowest of p (Lemma 10): any metric, any score.
+- Closed forms in the euclidean plane. Weighted sum: where p comes before o, d(o) - d(p) > c, is bounded by
+  one branch of a hyperbola with the foci o and p. Weighted product and distance: where d(p) < a d(o), by a
+  circle of Apollonius. The radius is the distance to that curve: the largest circle there is.
+- `trim` (`rankcast.kernels.zone_trim`): the paper's rectangles, for every other score in the plane.
+
+The hyperbola. In the frame of its axes, x^2/a^2 - y^2/b^2 = 1, the nearest point to (X, Y) is
+(a^2 X / u, b^2 Y / (e^2 - u)), e^2 = a^2 + b^2, where u is the root of
+
+    f(u) = a^2 X^2 / u^2 - b^2 Y^2 / (e^2 - u)^2 - 1
+
+with the sign of X. For X > 0 it falls from infinity to -infinity on (0, e^2). For X < 0 the branch on the
+other side is meant: its evolute lies where X > 0, so there is one normal to it, and f changes sign once
+between 0 and -a |X|.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from rankcast.kernels.distance import EUCLIDEAN, HAVERSINE, distance
+from rankcast.kernels.options import EXACT
+from rankcast.kernels.zone_scores import (
+    APART,
+    CLOSED,
+    DISTANCE,
+    LEMMA,
+    PRODUCT,
+    SUM,
+    Floats,
+    Form,
+    Ints,
+    highest,
+    lowest,
+    value,
+)
+from rankcast.kernels.zone_trim import trim
+
+STEPS = 60
+FLAT = 1e-7  # a hyperbola whose c is below this part of the distance of its foci is taken for a line
+NUDGE = 1e-12
+SHRINK = 1 - 1e-9
+
+
+@njit(**EXACT)
+def forever(form: Form, record: Floats, label: Ints, o: int, p: int) -> bool:
+    """Whether o is before p everywhere, as computed.
+
+    That is when distance does not count and o is before p, or when both are at one place, o is not worse, and
+    ties are its.
+    """
+    if form.weight == 0.0:
+        first = value(form, record[o, 2], record[o, 3], 0.0)
+        second = value(form, record[p, 2], record[p, 3], 0.0)
+        return first < second or (first == second and label[o] < label[p])
+    if record[o, 0] != record[p, 0] or record[o, 1] != record[p, 1] or label[o] > label[p]:
+        return False
+    by_sum, by_product = record[o, 2] <= record[p, 2], record[o, 3] <= record[p, 3]
+    if form.kind == DISTANCE:
+        return record[o, 2] >= record[p, 2]
+    return by_sum if form.kind == SUM else by_product and (by_sum or form.kind == PRODUCT)
+
+
+@njit(**EXACT)
+def _apart(form: Form, record: Floats, pair: tuple[int, int, float, float], radius: float) -> bool:
+    """Whether the highest score of o is below the lowest of p in a circle (Lemma 10)."""
+    o, p, d_o, d_p = pair
+    most = highest(form, record[o, 2], record[o, 3], d_o, radius)
+    return most < lowest(form, record[p, 2], record[p, 3], d_p, radius)
+
+
+@njit(**EXACT)
+def lemma(form: Form, record: Floats, pair: tuple[int, int, float, float], limit: float) -> float:
+    """The largest radius, at most `limit`, for which Lemma 10 tells o and p apart, by bisection."""
+    low, high = 0.0, limit if limit < np.inf else pair[2] + pair[3] + 1.0
+    while high < 1e150 and _apart(form, record, pair, high):
+        if high == limit:
+            return limit
+        low, high = high, 4 * high
+    for _ in range(STEPS):
+        middle = 0.5 * (low + high)
+        if _apart(form, record, pair, middle):
+            low = middle
+        else:
+            high = middle
+        if high - low <= 1e-10 * high:
+            break
+    return low
+
+
+@njit(**EXACT)
+def _normal(x: float, y: float, a2: float, b2: float) -> float:
+    """The distance from (x, y), x != 0, y > 0, to the branch of the hyperbola at positive x."""
+    e2, side = a2 + b2, 1.0 if x > 0 else -1.0
+    low, high = 0.0, e2 if x > 0 else math.sqrt(a2) * -x
+    top, bottom = a2 * x * x, b2 * y * y
+    u = 0.5 * high
+    for _ in range(2 * STEPS):
+        rest = e2 - side * u
+        f = top / (u * u) - bottom / (rest * rest) - 1
+        if f > 0:
+            low = u
+        else:
+            high = u
+        slope = -2 * top / (u * u * u) - side * 2 * bottom / (rest * rest * rest)
+        step = u - f / slope if slope < 0 else low
+        step = step if low < step < high else 0.5 * (low + high)
+        done = abs(step - u) <= 1e-13 * u
+        u = step
+        if done:
+            break
+    u *= side
+    return abs(u - a2) * math.hypot(x / u, y / (e2 - u))
+
+
+@njit(**EXACT)
+def to_hyperbola(o: Floats, p: Floats, place: tuple[float, float], foci: float, c: float) -> float:
+    """The distance from a place with d(o) - d(p) < c, 0 < |c| < |op|, to where d(o) - d(p) > c, or less."""
+    along_x, along_y = (p[0] - o[0]) / foci, (p[1] - o[1]) / foci
+    dx, dy = place[0] - 0.5 * (o[0] + p[0]), place[1] - 0.5 * (o[1] + p[1])
+    x, y = dx * along_x + dy * along_y, abs(dy * along_x - dx * along_y)
+    x = x if c > 0 else -x
+    if abs(x) < NUDGE * foci:
+        x = -NUDGE * foci if c > 0 else NUDGE * foci
+    found = _normal(x, max(y, NUDGE * foci), 0.25 * c * c, 0.25 * (foci - abs(c)) * (foci + abs(c)))
+    return found * SHRINK - 8 * NUDGE * foci
+
+
+@njit(**EXACT)
+def _sum_circle(
+    form: Form, record: Floats, pair: tuple[int, int, float, float], place: tuple[float, float], limit: float
+) -> float:
+    """The preferred circle of a weighted sum: no more than `limit`, less what rounding may do within it.
+
+    The difference d(o) - d(p) changes by twice a step at most, which often says enough.
+    """
+    o, p, d_o, d_p = pair
+    difference = (record[p, 2] - record[o, 2]) / form.weight
+    limit = min(limit, 64 * (abs(difference) + d_o + d_p))
+    rounding = 4 * APART * ((abs(record[o, 2]) + abs(record[p, 2])) / form.weight + d_o + d_p + 2 * limit)
+    c = difference - rounding
+    sure = 0.5 * (c - (d_o - d_p))
+    foci = distance(EUCLIDEAN, record[o, 0], record[o, 1], record[p, 0], record[p, 1])
+    if sure >= limit or c >= foci:
+        return limit
+    if sure <= 0.0 or c <= -foci:
+        return 0.0
+    if abs(c) <= FLAT * foci:
+        line = (d_p - d_o) * (d_p + d_o) / (2 * foci)
+        return min(limit, max(sure, line - max(0.0, -c) * (d_o + d_p + 2 * max(0.0, line)) / (2 * foci)))
+    return min(limit, max(sure, to_hyperbola(record[o], record[p], place, foci, c)))
+
+
+@njit(**EXACT)
+def to_apollonius(foci: float, d_o: float, d_p: float, factor: float) -> float:
+    """The distance from a place with d(p) >= factor d(o) to where d(p) < factor d(o)."""
+    power = (d_p - factor * d_o) * (d_p + factor * d_o)
+    root = (1 - factor) * (1 + factor) * power + (factor * foci) * (factor * foci)
+    below = math.sqrt(max(0.0, root)) + factor * foci
+    return power / below * SHRINK if power > 0 and below > 0 else 0.0
+
+
+@njit(**EXACT)
+def _ratio_circle(form: Form, record: Floats, pair: tuple[int, int, float, float]) -> float:
+    """The preferred circle of a weighted product or distance."""
+    o, p, d_o, d_p = pair
+    foci = distance(EUCLIDEAN, record[o, 0], record[o, 1], record[p, 0], record[p, 1])
+    if form.kind == DISTANCE:
+        return to_apollonius(foci, d_o, d_p, record[p, 2] / record[o, 2] * (1 + 8 * APART))
+    factor = math.pow(record[o, 3] / record[p, 3], 1 / form.weight)
+    return to_apollonius(foci, d_o, d_p, factor * (1 + 8 * APART * (1 + 1 / form.weight)))
+
+
+@njit(**EXACT)
+def preferred(
+    form: Form, record: Floats, label: Ints, o: int, p: int, place: tuple[float, float], limit: float
+) -> float:
+    """A radius, at most `limit`, inside which o stays before p; 0 if it is not before p at the place."""
+    if forever(form, record, label, o, p):
+        return limit
+    if form.weight == 0.0:
+        return 0.0
+    d_o = distance(form.metric, place[0], place[1], record[o, 0], record[o, 1])
+    d_p = distance(form.metric, place[0], place[1], record[p, 0], record[p, 1])
+    pair = (o, p, d_o, d_p)
+    if form.way == CLOSED and form.metric == EUCLIDEAN and form.kind <= DISTANCE:
+        if form.kind == SUM:
+            return _sum_circle(form, record, pair, place, limit)
+        return min(limit, _ratio_circle(form, record, pair))
+    found = lemma(form, record, pair, limit)
+    if found >= limit or form.way == LEMMA or form.metric == HAVERSINE:
+        return found
+    return max(found, trim(form, record[o], record[p], place, found, limit))

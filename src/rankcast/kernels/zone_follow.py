@@ -1,0 +1,238 @@
+"""Following queries inside their zones, and finding the zones that a changed object breaks.
+
+Zones lie by subscription in `Held`; the first k members, k being what the subscription wants, are always its
+current result. A position inside the zone costs the members' scores and no index access: if none of the
+others has come before one of the first k, at most their order changes; otherwise the change is told.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels.distance import distance
+from rankcast.kernels.options import EXACT
+from rankcast.kernels.zone_scores import Floats, Form, Ints, Rows, value
+from rankcast.kernels.zone_search import Zones
+
+Bools = NDArray[np.bool_]
+Flags = NDArray[np.int8]
+
+SAME, TURNED, OUTSIDE = range(3)
+
+
+class Held(NamedTuple):
+    """Zones by subscription: centre, radius, reach, and where the members lie, with room for how many."""
+
+    x: Floats
+    y: Floats
+    radius: Floats
+    reach: Floats
+    start: Ints
+    count: Ints
+    room: Ints
+    member: Rows
+
+
+@njit(**EXACT)
+def last_of_each(rows: Rows, used: int) -> Ints:
+    """Where each distinct row comes last, in the order of those places."""
+    last = np.full(used, -1)
+    for i in range(rows.size):
+        last[rows[i]] = i
+    found, size = np.empty(rows.size, np.int64), 0
+    for i in range(rows.size):
+        if last[rows[i]] == i:
+            found[size] = i
+            size += 1
+    return found[:size].copy()
+
+
+@njit(**EXACT)
+def score_members(
+    form: Form, record: Floats, held: Held, row: int, place: tuple[float, float], scores: Floats
+) -> None:
+    """Write the scores of the members of a zone at a place."""
+    start, member = held.start[row], held.member
+    for j in range(held.count[row]):
+        o = member[start + j]
+        d = distance(form.metric, place[0], place[1], record[o, 0], record[o, 1])
+        scores[j] = value(form, record[o, 2], record[o, 3], d)
+
+
+@njit(**EXACT)
+def _sort(scores: Floats, items: Rows, size: int, k: int, label: Ints) -> bool:
+    """Sort items by score, then label; return whether one from behind the first k came among them."""
+    crossed = False
+    for i in range(1, size):
+        score, item, at = scores[i], items[i], i
+        while at > 0 and (
+            scores[at - 1] > score or (scores[at - 1] == score and label[items[at - 1]] > label[item])
+        ):
+            scores[at], items[at] = scores[at - 1], items[at - 1]
+            at -= 1
+        scores[at], items[at] = score, item
+        crossed |= i >= k > at
+    return crossed
+
+
+@njit(**EXACT)
+def _crosses(scores: Floats, items: Rows, size: int, k: int, label: Ints) -> bool:
+    """Whether one from behind the first k comes before one of them."""
+    worst = 0
+    for j in range(1, k):
+        if scores[j] > scores[worst] or (
+            scores[j] == scores[worst] and label[items[j]] > label[items[worst]]
+        ):
+            worst = j
+    for j in range(k, size):
+        if scores[j] < scores[worst] or (
+            scores[j] == scores[worst] and label[items[j]] < label[items[worst]]
+        ):
+            return True
+    return False
+
+
+@njit(**EXACT)
+def _settled(held: Held, row: int, scores: Floats, items: Rows, k: int, label: Ints, ordered: bool) -> bool:
+    """Whether members with these scores leave the result as it is; if `ordered`, in order."""
+    size, start = held.count[row], held.start[row]
+    if not ordered:
+        return not _crosses(scores, items, size, k, label)
+    if _sort(scores, items, size, k, label):
+        return False
+    held.member[start : start + size] = items[:size]
+    return True
+
+
+@njit(**EXACT)
+def follow(
+    form: Form,
+    record: Floats,
+    label: Ints,
+    held: Held,
+    rows: Rows,
+    places: tuple[Floats, Floats],
+    k: Ints,
+    ordered: bool,
+) -> Flags:
+    """Follow queries to new places: SAME result, TURNED (another result inside the zone), or OUTSIDE of it.
+
+    If `ordered`, members of a result that stays the same are brought in order; otherwise nothing changes.
+    """
+    flags = np.empty(rows.size, np.int8)
+    x, y = places
+    scores, items = np.empty(0), np.empty(0, np.int32)
+    for i in range(rows.size):
+        row = rows[i]
+        if distance(form.metric, held.x[row], held.y[row], x[i], y[i]) > held.radius[row]:
+            flags[i] = OUTSIDE
+            continue
+        size, start = held.count[row], held.start[row]
+        flags[i] = SAME
+        if not ordered and size <= k[i]:
+            continue
+        if size > scores.size:
+            scores, items = np.empty(size), np.empty(size, np.int32)
+        items[:size] = held.member[start : start + size]
+        score_members(form, record, held, row, (x[i], y[i]), scores)
+        if not _settled(held, row, scores, items, k[i], label, ordered):
+            flags[i] = TURNED
+    return flags
+
+
+@njit(**EXACT)
+def settle(
+    label: Ints, held: Held, rows: Rows, starts: Ints, scores: Floats, k: Ints, ordered: bool
+) -> Flags:
+    """The same as `follow` for queries inside their zones, with the scores of their members given."""
+    flags = np.empty(rows.size, np.int8)
+    for i in range(rows.size):
+        row, start = rows[i], held.start[rows[i]]
+        items = held.member[start : start + held.count[row]].copy()
+        same = _settled(held, row, scores[starts[i] : starts[i + 1]], items, k[i], label, ordered)
+        flags[i] = SAME if same else TURNED
+    return flags
+
+
+@njit(**EXACT)
+def inside(metric: int, held: Held, rows: Rows, places: tuple[Floats, Floats]) -> Bools:
+    """Which queries are inside their zones at the given places."""
+    found = np.empty(rows.size, np.bool_)
+    for i in range(rows.size):
+        row = rows[i]
+        found[i] = distance(metric, held.x[row], held.y[row], places[0][i], places[1][i]) <= held.radius[row]
+    return found
+
+
+@njit(**EXACT)
+def members_at(
+    metric: int, record: Floats, held: Held, rows: Rows, places: tuple[Floats, Floats], starts: Ints
+) -> tuple[Rows, Floats]:
+    """The first `starts[i + 1] - starts[i]` members of each zone, and their distances from the places."""
+    items, away = np.empty(starts[-1], np.int32), np.empty(starts[-1])
+    for i in range(rows.size):
+        first = held.start[rows[i]] - starts[i]
+        for j in range(starts[i], starts[i + 1]):
+            o = held.member[first + j]
+            items[j] = o
+            away[j] = distance(metric, places[0][i], places[1][i], record[o, 0], record[o, 1])
+    return items, away
+
+
+@njit(**EXACT)
+def scores_of(form: Form, record: Floats, items: Rows, away: Floats) -> Floats:
+    """The scores of objects at some distances."""
+    scores = np.empty(items.size)
+    for i in range(items.size):
+        scores[i] = value(form, record[items[i], 2], record[items[i], 3], away[i])
+    return scores
+
+
+@njit(**EXACT)
+def rank_results(label: Ints, rows: Rows, starts: Ints, out: tuple[Rows, Rows, Floats, Ints]) -> None:
+    """Sort the items and scores of results, each from `starts[i]`, and write whose they are and the ranks."""
+    owner, item, score, rank = out
+    for i in range(rows.size):
+        begin, end = starts[i], starts[i + 1]
+        _sort(score[begin:end], item[begin:end], end - begin, end - begin, label)
+        for j in range(begin, end):
+            owner[j], rank[j] = rows[i], j - begin + 1
+
+
+@njit(**EXACT)
+def listing(held: Held, wanted: Bools, marked: Bools) -> None:
+    """Mark the zones that have a wanted object as a member, by looking at all. Cost: O(all members)."""
+    for row in range(marked.size):
+        for j in range(held.start[row], held.start[row] + held.count[row]):
+            marked[row] |= wanted[held.member[j]]
+
+
+@njit(**EXACT)
+def store(held: Held, rows: Rows, zones: Zones, used: int) -> int:
+    """Write the members of new zones, in place where they fit, else at the end; return what is used now."""
+    for i in range(rows.size):
+        row, size = rows[i], zones.count[i]
+        if size > held.room[row]:
+            held.start[row], held.room[row] = used, size
+            used += size
+        held.count[row] = size
+        for j in range(size):
+            held.member[held.start[row] + j] = zones.member[zones.start[i] + j]
+        held.radius[row], held.reach[row] = zones.radius[i], zones.reach[i]
+    return used
+
+
+@njit(**EXACT)
+def compact(held: Held, member: Rows) -> int:
+    """Write all members one after the other into `member`, without gaps; return how much that is."""
+    used = 0
+    for row in range(held.count.size):
+        size, start = held.count[row], held.start[row]
+        member[used : used + size] = held.member[start : start + size]
+        held.start[row], held.room[row] = used, size
+        used += size
+    return used
