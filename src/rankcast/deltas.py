@@ -21,7 +21,7 @@ from rankcast.kernels.board import ENTER, LEAVE, UPDATE
 
 OPS = ("leave", "enter", "update")  # by the codes of the kernels
 LENGTHS = np.array([len(op) for op in OPS])
-LETTERS = np.array([list(op.ljust(LENGTHS.max()).encode()) for op in OPS], np.uint8)
+LETTERS = np.array([list(op.ljust(words.WIDTH).encode()) for op in OPS], np.uint8)
 
 
 class Lists(NamedTuple):
@@ -174,9 +174,9 @@ def _words(op: NDArray[np.int8]) -> pa.Array:
         return pa.DictionaryArray.from_arrays(
             pa.array(op), pa.array(OPS, pa.large_string())
         ).dictionary_decode()
-    offsets, data = buffers.empty(op.size + 1, np.int32), buffers.empty(total, np.uint8)
+    offsets, data = buffers.empty(op.size + 1, np.int32), buffers.empty(total + words.WIDTH, np.uint8)
     words.write_words(op, LENGTHS, LETTERS, offsets, data)
-    return pa.StringArray.from_buffers(op.size, pa.py_buffer(offsets), pa.py_buffer(data))
+    return pa.StringArray.from_buffers(op.size, pa.py_buffer(offsets), pa.py_buffer(data[:total]))
 
 
 def _with_nulls(values: NDArray[Any], there: Bools) -> pa.Array:

@@ -20,7 +20,7 @@ from rankcast.deltas import Changes, Lists, empty_lists, no_changes
 from rankcast.engines.base import Part
 from rankcast.engines.range_dissemination import BLIND, Sender, keyed
 from rankcast.engines.range_world import Events, Tiles, World
-from rankcast.indexes.listing import Listings
+from rankcast.indexes.listing import Listings, classes
 from rankcast.indexes.objects import ObjectIndex
 from rankcast.indexes.painting import NOBODY, Painter
 from rankcast.kernels import gather
@@ -63,35 +63,46 @@ class Painted:
         """Index new subscriptions and fill their boards."""
         if rows.size:
             self._refresh()
-            lo, hi = (np.ascontiguousarray(end[:, 0]) for end in self._world.boxes(rows))
-            self._listings.add(rows, lo, hi, self._world.k_of(rows))
+            self._listings.add(rows, *self._ends(rows), self._world.k_of(rows))
 
     def leaving(self, rows: Rows) -> None:
         """Forget subscriptions."""
         if rows.size:
             self._listings.remove(rows, self._world.k_of(rows))
 
+    def amended(self, rows: Rows, former_k: Ints) -> None:
+        """Index subscriptions anew that have other ranges, or had another k, and fill their boards."""
+        if not rows.size:
+            return
+        self._refresh()
+        k = self._world.k_of(rows)
+        same = k == former_k
+        stays, others = (rows, rows[:0]) if same.all() else (rows[same], rows[~same])
+        self._listings.move(stays, *self._ends(stays), k[same])
+        self._listings.remove(others, former_k[~same])
+        self.entered(others)
+
+    def _ends(self, rows: Rows) -> tuple[Floats, Floats]:
+        lo, hi = (np.ascontiguousarray(end[:, 0]) for end in self._world.boxes(rows))
+        return lo, hi
+
     def lists(self, rows: Rows) -> Lists:
         """The current results of the given subscriptions, read off their boards."""
         self._refresh()
-        wanted = self._world.k_of(rows)
-        found = [self._read(rows, np.flatnonzero(wanted == k), int(k)) for k in np.unique(wanted)]
+        found = [self._read(rows[mine], k) for k, mine in classes(self._world.k_of(rows))]
         if len(found) < 2:
-            return found[0][1] if found else empty_lists()
-        place = np.concatenate([places for places, _ in found])
-        joined = Lists._make(
-            np.concatenate(columns) for columns in zip(*(each for _, each in found), strict=True)
-        )
-        return joined.at(np.lexsort((joined.rank, place)))
+            return found[0] if found else empty_lists()
+        joined = Lists._make(np.concatenate(columns) for columns in zip(*found, strict=True))
+        place = np.empty(int(rows.max()) + 1, np.int64)
+        place[rows] = np.arange(rows.size)
+        return joined.at(np.lexsort((joined.rank, place[joined.subscription])))
 
-    def _read(self, rows: Rows, places: NDArray[np.intp], k: int) -> tuple[NDArray[np.intp], Lists]:
-        """The lists of subscriptions that all want k, with the place of each entry's subscription."""
-        owner, item, rank = self._listings.shelves[k].listed(rows[places])
+    def _read(self, rows: Rows, k: int) -> Lists:
+        """The lists of subscriptions that all want k."""
+        subscription, item, rank = self._listings.shelves[k].listed(rows)
         score = buffers.empty(item.size, np.float64)
         gather.pick(self._world.objects["y"], item, score)
-        subscription = buffers.empty(item.size, np.int32)
-        gather.pick(rows[places], owner, subscription)
-        return places[owner], Lists(subscription, item, score, rank)
+        return Lists(subscription, item, score, rank)
 
     # Events
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from rankcast import deltas
 from rankcast.boxes import Boxes
-from rankcast.columns import Rows
+from rankcast.columns import Ints, Rows
 from rankcast.deltas import Changes, Lists
 from rankcast.engines.base import Part
 from rankcast.engines.brute_force.range_topk import Objects, top_k
@@ -32,6 +32,9 @@ class Scan:
 
     def leaving(self, rows: Rows) -> None:
         """Nothing to forget."""
+
+    def amended(self, rows: Rows, former_k: Ints) -> None:
+        """Nothing to keep."""
 
     def lists(self, rows: Rows) -> Lists:
         """The current results of the given subscriptions."""

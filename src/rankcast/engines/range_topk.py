@@ -93,6 +93,7 @@ class RangeTopK(ListEngine):
             settings.whole('tuning["sketch"]', self._tuning["sketch"], least=0),
         )
         self._no_own_k = False  # known not to be: no live subscription has a k of its own
+        self._former_k = np.empty(0, np.int64)  # of the subscriptions that are being amended
         one = len(self._over) == 1 and method != "scan"
         self._way: Method = Painted(self._world) if one else Scan(self._world)
 
@@ -124,11 +125,11 @@ class RangeTopK(ListEngine):
         self._way.entered(rows)
 
     def _amending(self, rows: Rows) -> None:
-        self._way.leaving(rows)
+        self._former_k = self._world.k_of(rows)
 
     def _amended(self, rows: Rows) -> None:
         self._no_own_k = False
-        self._way.entered(rows)
+        self._way.amended(rows, self._former_k)
 
     def _leaving(self, rows: Rows) -> None:
         self._way.leaving(rows)

@@ -16,6 +16,16 @@ from rankcast.engines.range_events import Steps
 from rankcast.indexes.slots import Slots, select
 
 
+class Subscriptions(Slots):
+    """Slots whose registration numbers cost nothing to read unless a subscription went in this batch."""
+
+    @property
+    def place(self) -> Ints:
+        """Registration numbers by row, also of rows released in this batch."""
+        sequence: Ints = self["sequence"]
+        return super().place if self._pending else sequence
+
+
 class Events(NamedTuple):
     """Events in order, by object row: within a batch an object has one row, whatever happens to it."""
 
@@ -46,7 +56,7 @@ class World:
 
     def __post_init__(self) -> None:
         box = (np.float64, self.width)
-        self.subscriptions = Slots({"lo": box, "hi": box, "k": np.int64})
+        self.subscriptions = Subscriptions({"lo": box, "hi": box, "k": np.int64})
         self.objects = Slots({"x": box, "y": np.float64}, ordered=True)
 
     def parts(self) -> dict[str, Part]:
@@ -121,7 +131,10 @@ class Method(Protocol):
         """New subscriptions are in the world."""
 
     def leaving(self, rows: Rows) -> None:
-        """Subscriptions are about to go, or to change."""
+        """Subscriptions are about to go."""
+
+    def amended(self, rows: Rows, former_k: Ints) -> None:
+        """Subscriptions have changed in the world; they wanted so many objects before."""
 
     def publish(self, events: Events) -> Changes:
         """Apply a batch; the net change of every result."""

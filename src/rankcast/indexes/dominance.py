@@ -11,7 +11,6 @@ from rankcast import buffers
 from rankcast.indexes.objects import Floats, Rows, grown
 from rankcast.kernels import gather, point_edit, point_search, point_tree
 from rankcast.kernels.point_tree import BUCKET, BUCKET_USED, BUCKETS, FILL, PointTree
-from rankcast.kernels.selection import LARGE
 
 SPARE_BUCKETS = 8
 SHARED = "slot_of"
@@ -32,8 +31,7 @@ class SlotMap:
 class SubscriptionIndex:
     """The subscriptions of one k, as a k-d tree of points whose buckets also hold their boards.
 
-    - Changing: `insert`, `delete` (few: one by one; many: the tree is planted anew); an amendment of a range
-      is a delete and an insert.
+    - Changing: `insert`, `delete`, `exchange`; a tree that grows by more than a quarter is planted anew.
     - Asking: `snap`, `rows_in`, `count`, `ranges`, `boards`.
     - Keeping: `arrays`, `restore`, `check`. The slot map is shared and kept by its owner.
 
@@ -55,25 +53,30 @@ class SubscriptionIndex:
         return int(self._tree.size[0])
 
     def insert(self, rows: Rows, lo: Floats, hi: Floats) -> None:
-        """Add subscriptions with boards yet to be filled. O(log m) each, O(log m) sequential in bulk."""
-        self._slots.reserve(int(rows.max(initial=-1)) + 1)
-        if len(rows) > BUCKET and 4 * len(rows) > len(self):
-            self._plant(rows, lo, hi)
-            return
-        done = 0
-        while done < len(rows):
-            self._reserve()
-            done = point_edit.insert_many(self.tree, rows, lo, hi, done)
+        """Add subscriptions with boards yet to be filled. O(log m) each, neighbours sharing the way."""
+        self.exchange(rows[:0], rows, lo, hi)
 
     def delete(self, rows: Rows) -> None:
-        """Remove subscriptions. O(log m) each, O(1) sequential in bulk."""
-        if len(rows) > BUCKET and 4 * len(rows) > len(self):
-            self.tree.row[self._slots.slot_of[rows]] = -1
-            self._slots.slot_of[rows] = -1
-            self._plant(rows[:0], np.empty(0), np.empty(0))
+        """Remove subscriptions. O(log m) each, neighbours sharing the way."""
+        self.exchange(rows, rows[:0], np.empty(0), np.empty(0))
+
+    def exchange(self, gone: Rows, rows: Rows, lo: Floats, hi: Floats) -> None:
+        """Remove subscriptions, then add some, perhaps the same in other ranges; boards yet to be filled."""
+        self._slots.reserve(int(rows.max(initial=-1)) + 1)
+        if len(rows) - len(gone) > max(BUCKET, len(self) // 4):
+            point_edit.take_out(self.tree, gone, np.zeros(len(self._tree.parent), np.bool_))
+            self._plant(rows, lo, hi)
             return
-        self._reserve()
-        point_edit.delete_many(self.tree, rows)
+        points, left = np.empty((len(rows), 4)), len(rows)
+        point_tree.write_records(points, 0, rows, lo, hi)
+        while left or len(gone):
+            self._reserve(left + BUCKET)
+            touched = np.zeros(len(self._tree.parent), np.bool_)
+            left = int(point_edit.exchange(self.tree, gone, points[:left], touched))
+            gone = gone[:0]
+            while not point_edit.rebalance(self.tree, touched):
+                self._reserve(0)
+                touched = grown(touched, len(self._tree.parent), False)
         if self._tree.leaf_of.shape[0] > 4 * SPARE_BUCKETS + 4 * len(self) // FILL:
             self._plant(rows[:0], np.empty(0), np.empty(0))
 
@@ -102,12 +105,12 @@ class SubscriptionIndex:
         return np.asarray(self._tree.board[self._slots.slot_of[rows]], np.int32)
 
     def listed(self, rows: Rows) -> tuple[Rows, Rows, NDArray[np.int64]]:
-        """The lists of subscriptions one after the other: place in `rows`, item, rank."""
-        board, slots = self._tree.board, self._slots.slot_of[rows]
-        size = int(gather.count_items(board, slots))
+        """The lists of subscriptions one after the other: subscription, item, rank."""
+        board, slots = self._tree.board, self._slots.slot_of
+        size = int(gather.count_items(board, slots, rows))
         owner, item = buffers.empty(size, np.int32), buffers.empty(size, np.int32)
         rank = buffers.empty(size, np.int64)
-        gather.read_boards(board, slots, owner, item, rank)
+        gather.read_boards(board, slots, rows, owner, item, rank)
         return owner, item, rank
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -156,10 +159,12 @@ class SubscriptionIndex:
         within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return np.asarray(np.repeat(leaves * BUCKET, sizes) + within, np.int32)
 
-    def _reserve(self) -> None:
-        if point_tree.lacking(self._tree):
+    def _reserve(self, points: int) -> None:
+        """Make room for so many points in one place, and for rebuilding."""
+        missing = int(point_tree.most_buckets(points)) - int(point_tree.spare_buckets(self._tree))
+        if missing > 0:
             length = self._tree.leaf_of.shape[0]
-            length += max(SPARE_BUCKETS, length // 4)
+            length += max(SPARE_BUCKETS, length // 4, missing)
             lengths = dict.fromkeys(SLOT_ARRAYS, length * BUCKET) | dict.fromkeys(NODE_ARRAYS, 2 * length)
             lengths["leaf_of"] = length
             fields = {name: grown(getattr(self._tree, name), size, 0) for name, size in lengths.items()}
@@ -167,13 +172,10 @@ class SubscriptionIndex:
 
     def _plant(self, rows: Rows, lo: Floats, hi: Floats) -> None:
         """Build the whole tree anew from its points that still have a row, and new ones."""
-        points, boards = point_tree.collect(self.tree, 0)
-        kept = points[:, 2] >= 0
-        if not kept.all():
-            points, boards = points[kept], boards[kept]
-        points = np.concatenate([points, np.column_stack([lo, hi, rows, rows])])
-        points[:, 3] = np.arange(len(points))
-        self._tree = _empty_tree(self.k, _buckets_to_plant(len(points)))
+        points, boards, size = point_tree.collect(self.tree, 0, len(rows))
+        point_tree.write_records(points, size, rows, lo, hi)
+        points, boards = points[: size + len(rows)], boards[:size]
+        self._tree = _empty_tree(self.k, int(point_tree.most_buckets(len(points))) + 2 * SPARE_BUCKETS)
         point_tree.clear(self._tree)
         point_tree.release(self._tree, 0, True)
         point_tree.plant(self.tree, 0, points, boards)
@@ -181,11 +183,6 @@ class SubscriptionIndex:
 
 SLOT_ARRAYS = ("lo", "hi", "row", "board")
 NODE_ARRAYS = ("box", "child", "parent", "size", "bucket", "axis", "pivot", "pivot_row")
-
-
-def _buckets_to_plant(points: int) -> int:
-    """Buckets enough to plant so many points: exact splits fill them, near ones leave 3/8 LARGE or more."""
-    return points // FILL + points // (LARGE * 3 // 8) + 2 * SPARE_BUCKETS
 
 
 def _live_buckets(tree: PointTree) -> NDArray[np.bool_]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ FEW = 64
 class Listings:
     """Boards of all subscriptions in shelves, one a k, and what they know of the objects' values.
 
-    - `add`, `remove`: subscriptions come, with their lists found at once, and go.
+    - `add`, `move`, `remove`: subscriptions come, with their lists found at once, change, and go.
     - `apply`: tiles of a batch, painted for `ks`, change the boards; the net change comes back.
     - `refill`: find all lists anew.
 
@@ -49,19 +50,23 @@ class Listings:
 
     def add(self, rows: Rows, lo: Floats, hi: Floats, k: NDArray[np.int64]) -> None:
         """Register subscriptions and fill their boards."""
-        for each in np.unique(k):
-            mine = k == each
-            shelf = self.shelves.setdefault(int(each), SubscriptionIndex(int(each), self.slots))
+        for each, mine in classes(k):
+            shelf = self.shelves.setdefault(each, SubscriptionIndex(each, self.slots))
             shelf.insert(rows[mine], lo[mine], hi[mine])
             self._fill(shelf, rows[mine])
 
     def remove(self, rows: Rows, k: NDArray[np.int64]) -> None:
         """Forget subscriptions; a shelf that becomes empty is dropped."""
-        for each in np.unique(k):
-            shelf = self.shelves[int(each)]
-            shelf.delete(rows[k == each])
-            if len(shelf) == 0:
-                del self.shelves[int(each)]
+        for each, mine in classes(k):
+            self.shelves[each].delete(rows[mine])
+            if len(self.shelves[each]) == 0:
+                del self.shelves[each]
+
+    def move(self, rows: Rows, lo: Floats, hi: Floats, k: NDArray[np.int64]) -> None:
+        """Give subscriptions, which keep their k, other ranges and fill their boards."""
+        for each, mine in classes(k):
+            self.shelves[each].exchange(rows[mine], rows[mine], lo[mine], hi[mine])
+            self._fill(self.shelves[each], rows[mine])
 
     def boards(self, rows: Rows, k: int) -> Rows:
         """The boards of subscriptions of one k: item rows best first, then -1."""
@@ -113,12 +118,15 @@ class Listings:
         self._sync_length()
         self._know(np.arange(len(self._known), dtype=np.int32))
         for shelf in self.shelves.values():
-            shelf.tree.board[:, 0] = UNFILLED
-            fill.fill(shelf.tree, self.objects.by_value(), self.objects.tree.x)
+            tree = shelf.tree
+            tree.board[:, 0] = UNFILLED
+            everywhere = np.ones(len(tree.parent), np.bool_)
+            fill.fill(tree, everywhere, self.objects.by_value(), self.objects.tree.x)
 
     def _fill(self, shelf: SubscriptionIndex, rows: Rows) -> None:
         if len(rows) > FEW and FEW * len(rows) > len(self.objects):
-            fill.fill(shelf.tree, self.objects.by_value(), self.objects.tree.x)
+            wanted = fill.wanted_by(shelf.tree, rows)
+            fill.fill(shelf.tree, wanted, self.objects.by_value(), self.objects.tree.x)
         else:
             fill.fill_rows(shelf.tree, rows, self.objects.tree)
 
@@ -148,6 +156,15 @@ class Listings:
         for k in sorted({int(name.split(".")[0]) for name in arrays if name != SHARED}):
             self.shelves[k] = SubscriptionIndex(k, self.slots)
             self.shelves[k].restore({n.split(".")[1]: a for n, a in arrays.items() if n.startswith(f"{k}.")})
+
+
+def classes(k: NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
+    """Each k that occurs, ascending, with the places where it does; a slice if that is everywhere."""
+    if k.size and (k == k[0]).all():
+        yield int(k[0]), slice(None)
+        return
+    for each in np.unique(k):
+        yield int(each), np.flatnonzero(k == each)
 
 
 def _of_shelf(tiles: Tiles, number: int) -> Tiles:

@@ -4,7 +4,8 @@ Let a node's ranges begin between lo_from and lo_to and end between hi_from and 
 core [lo_to, hi_from]; none reaches outside [lo_from, hi_to]. Go through the objects by value, best first:
 once k of the core have come, no later object is in anybody's list. What came before, and lies inside the
 hull, are the node's candidates; a child's are among its parent's. At a leaf every range takes its first k
-candidates. Few subscriptions are better served one by one (`fill_rows`).
+candidates. Only nodes above an unfilled board are visited. Few subscriptions are better served one by one
+(`fill_rows`).
 
 Cost: O(n) for each level while ranges are short against the spread of a node, then O(k) a node; and about k
 comparisons a subscription, instead of a search each.
@@ -61,9 +62,23 @@ def _fill_leaf(
 
 
 @njit(**EXACT)
-def fill(points: PointTree, by_value: NDArray[np.int32], x: NDArray[np.float64]) -> None:
-    """Fill every unfilled board; `by_value` are all objects, best first."""
-    k, total = points.board.shape[1], by_value.shape[0]
+def wanted_by(points: PointTree, rows: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """The nodes on the way to the boards of some subscriptions."""
+    wanted, parent, leaf_of = np.zeros(points.parent.shape[0], np.bool_), points.parent, points.leaf_of
+    for i in range(rows.shape[0]):
+        node = leaf_of[points.slot_of[rows[i]] // BUCKET]
+        while node >= 0 and not wanted[node]:
+            wanted[node] = True
+            node = parent[node]
+    return wanted
+
+
+@njit(**EXACT)
+def fill(
+    points: PointTree, wanted: NDArray[np.bool_], by_value: NDArray[np.int32], x: NDArray[np.float64]
+) -> None:
+    """Fill every unfilled board below the wanted nodes; `by_value` are all objects, best first."""
+    k, total, child = points.board.shape[1], by_value.shape[0], points.child
     rows, places = np.empty(2 * total, np.int32), np.empty(2 * total)
     rows[:total], places[:total] = by_value, x[by_value]
     stack, depth = np.empty((DEPTH, 3), np.int64), 1 if points.size[0] > 0 else 0
@@ -71,14 +86,16 @@ def fill(points: PointTree, by_value: NDArray[np.int32], x: NDArray[np.float64])
     while depth > 0:
         depth -= 1
         node, start, end = stack[depth, 0], stack[depth, 1], stack[depth, 2]
+        if not wanted[node]:
+            continue
         if 2 * end - start > rows.shape[0]:
             rows, places = np.append(rows, rows), np.append(places, places)
         size = _sift(points.box[node], rows, places, start, end, k)
-        if points.child[node, 0] < 0:
+        if child[node, 0] < 0:
             _fill_leaf(points, node, rows, places, end, size)
             continue
         for side in range(2):
-            stack[depth, 0], stack[depth, 1], stack[depth, 2] = points.child[node, side], end, size
+            stack[depth, 0], stack[depth, 1], stack[depth, 2] = child[node, side], end, size
             depth += 1
 
 

@@ -17,14 +17,14 @@ def pick(values: NDArray[np.int64], rows: NDArray[np.int32], out: NDArray[np.int
 
 
 @njit(**EXACT)
-def count_items(board: NDArray[np.int32], slots: NDArray[np.int32]) -> int:
-    """How many items the boards at the given slots list."""
+def count_items(board: NDArray[np.int32], slots: NDArray[np.int32], rows: NDArray[np.int32]) -> int:
+    """How many items the boards at the slots of some rows list."""
     total, k = 0, board.shape[1]
-    for i in range(slots.size):
-        for place in range(k):
-            if board[slots[i], place] < 0:
-                break
-            total += 1
+    for i in range(rows.size):
+        size, slot = k, slots[rows[i]]
+        while size > 0 and board[slot, size - 1] < 0:
+            size -= 1
+        total += size
     return total
 
 
@@ -32,17 +32,19 @@ def count_items(board: NDArray[np.int32], slots: NDArray[np.int32]) -> int:
 def read_boards(
     board: NDArray[np.int32],
     slots: NDArray[np.int32],
+    rows: NDArray[np.int32],
     owner: NDArray[np.int32],
     item: NDArray[np.int32],
     rank: NDArray[np.int64],
 ) -> None:
-    """Write the boards at the given slots one after the other: which of the slots, item, rank."""
+    """Write the boards at the slots of some rows one after the other: row, item, rank."""
     size, k = 0, board.shape[1]
-    for i in range(slots.size):
-        slot = slots[i]
+    for i in range(rows.size):
+        row = rows[i]
+        slot = slots[row]
         for place in range(k):
             which = board[slot, place]
             if which < 0:
                 break
-            owner[size], item[size], rank[size] = i, which, place + 1
+            owner[size], item[size], rank[size] = row, which, place + 1
             size += 1

@@ -13,7 +13,8 @@ more than SKEW n + FILL of them; equal slots and rows point at each other. One m
 them: `rebuild` of one subtree in place. A full bucket, a skewed node, a nearly empty pair of leaves and a
 bulk load all end in it.
 
-Cost: insert and delete O(log m) node visits, plus amortised O(log m) moves a level for rebuilding.
+Cost: insert and delete O(log m) node visits, plus amortised O(log m) moves a level for rebuilding; the edits
+are in `point_edit`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rankcast.kernels.division import LEAST, Division, balanced, divide, levels_for
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.selection import Records, split
 
@@ -66,20 +68,30 @@ def clear(tree: PointTree) -> None:
 
 
 @njit(**EXACT)
-def lacking(tree: PointTree) -> bool:
-    """Whether the free buckets might not suffice for one insert and the rebuild it may cause.
-
-    A rebuild of n points gives back at least n / BUCKET buckets and takes at most n / FILL + 1. There are
-    always twice as many nodes as buckets.
-    """
-    spare = tree.leaf_of.shape[0] - tree.meta[BUCKETS]
-    return spare < 4 + tree.size[0] // FILL - tree.size[0] // BUCKET
+def buckets_for(points: int) -> int:
+    """How many buckets so many points take if they are split exactly."""
+    return max(1, (points + FILL - 1) // FILL)
 
 
 @njit(**EXACT)
-def buckets_for(points: int) -> int:
-    """How many buckets a rebuilt subtree of so many points takes."""
-    return max(1, (points + FILL - 1) // FILL)
+def most_buckets(points: int) -> int:
+    """How many buckets a planted subtree of so many points takes at most: a cell may leave one part empty."""
+    return buckets_for(points) + points // LEAST
+
+
+@njit(**EXACT)
+def margin(tree: PointTree) -> int:
+    """How many buckets to keep free: a rebuild of n points gives back at least n / BUCKET of them.
+
+    There are always twice as many nodes as buckets.
+    """
+    return 4 + most_buckets(tree.size[0]) - tree.size[0] // BUCKET
+
+
+@njit(**EXACT)
+def spare_buckets(tree: PointTree) -> int:
+    """How many buckets are free beyond those to keep free; below 0 nothing may be rebuilt."""
+    return tree.leaf_of.shape[0] - tree.meta[BUCKETS] - margin(tree)
 
 
 @njit(**EXACT)
@@ -123,11 +135,14 @@ def release(tree: PointTree, node: int, keep: bool) -> None:
 
 
 @njit(**EXACT)
-def extend(tree: PointTree, node: int, lo: float, hi: float) -> None:
-    """Widen the box of a node to take in a point."""
-    box = tree.box[node]
-    box[LO_FROM], box[LO_TO] = min(box[LO_FROM], lo), max(box[LO_TO], lo)
-    box[HI_FROM], box[HI_TO] = min(box[HI_FROM], hi), max(box[HI_TO], hi)
+def enclose(tree: PointTree, node: int) -> None:
+    """Set the box of a leaf to the tightest one around its points."""
+    start, lo, hi, box = tree.bucket[node] * BUCKET, tree.lo, tree.hi, tree.box[node]
+    west, east, bottom, top = np.inf, -np.inf, np.inf, -np.inf
+    for slot in range(start, start + tree.size[node]):
+        west, east = min(west, lo[slot]), max(east, lo[slot])
+        bottom, top = min(bottom, hi[slot]), max(top, hi[slot])
+    box[LO_FROM], box[LO_TO], box[HI_FROM], box[HI_TO] = west, east, bottom, top
 
 
 @njit(**EXACT)
@@ -137,10 +152,13 @@ def place(tree: PointTree, slot: int, lo: float, hi: float, row: int) -> None:
 
 
 @njit(**EXACT)
-def collect(tree: PointTree, node: int) -> tuple[Records, NDArray[np.int32]]:
-    """Copy out all points below a node with their boards, and release everything but the node itself."""
+def collect(tree: PointTree, node: int, room: int) -> tuple[Records, NDArray[np.int32], int]:
+    """Copy out the points below a node with their boards; release everything but the node itself.
+
+    Returns records, with `room` for more, boards, and how many there are.
+    """
     total = tree.size[node]
-    points = np.empty((total, 4))
+    points = np.empty((total + room, 4))
     boards = np.empty((total, tree.board.shape[1]), np.int32)
     stack, depth, size = np.empty(256, np.int32), 1, 0
     stack[0] = node
@@ -158,7 +176,25 @@ def collect(tree: PointTree, node: int) -> tuple[Records, NDArray[np.int32]]:
                 boards[size] = tree.board[slot]
                 size += 1
         release(tree, here, here == node)
-    return points, boards
+    return points, boards, size
+
+
+@njit(**EXACT)
+def write_records(
+    points: Records, size: int, rows: NDArray[np.int32], lo: NDArray[np.float64], hi: NDArray[np.float64]
+) -> None:
+    """Write points behind the first `size` records."""
+    for i in range(rows.shape[0]):
+        at = size + i
+        points[at, 0], points[at, 1], points[at, 2], points[at, 3] = lo[i], hi[i], rows[i], at
+
+
+@njit(**EXACT)
+def append_records(points: Records, size: int, others: Records, start: int, end: int) -> None:
+    """Copy other records start..end-1 behind the first `size`."""
+    for i in range(start, end):
+        at = size + i - start
+        points[at], points[at, 3] = others[i], at
 
 
 @njit(**EXACT)
@@ -166,45 +202,86 @@ def _fill_leaf(
     tree: PointTree, node: int, points: Records, boards: NDArray[np.int32], start: int, end: int
 ) -> None:
     _make_leaf(tree, node)
-    slot = tree.bucket[node] * BUCKET
+    slot, board = tree.bucket[node] * BUCKET, tree.board
     for i in range(start, end):
         place(tree, slot, points[i, 0], points[i, 1], np.int32(points[i, 2]))
-        extend(tree, node, points[i, 0], points[i, 1])
         origin = np.int64(points[i, 3])
         if origin < boards.shape[0]:
-            tree.board[slot] = boards[origin]
+            board[slot] = boards[origin]
         else:
-            tree.board[slot] = UNFILLED
+            board[slot, 0] = UNFILLED
         slot += 1
+    enclose(tree, node)
+
+
+@njit(**EXACT)
+def _branch(
+    tree: PointTree, node: int, sizes: tuple[int, int], axis: int, pivot: NDArray[np.float64]
+) -> None:
+    """Give a node two children, which become leaves or branches later."""
+    tree.axis[node], tree.pivot_row[node] = axis, np.int32(pivot[2])
+    tree.pivot[node, 0], tree.pivot[node, 1] = pivot[0], pivot[1]
+    left, right = _take_node(tree, node, sizes[0]), _take_node(tree, node, sizes[1])
+    tree.child[node, 0], tree.child[node, 1] = left, right
+
+
+@njit(**EXACT)
+def _branch_out(tree: PointTree, node: int, division: Division, stack: NDArray[np.int64], depth: int) -> int:
+    """Turn the balanced part of a division into branches; push what is left to split, the leftmost last."""
+    walk, height = np.empty((16, 2), np.int64), 1
+    walk[0, 0], walk[0, 1] = node, 1
+    while height > 0:
+        height -= 1
+        here, c = walk[height, 0], walk[height, 1]
+        start, end = division.start[c], division.end[c]
+        if c < division.axis.shape[0] and balanced(division, c):
+            middle = division.end[2 * c]
+            _branch(tree, here, (middle - start, end - middle), division.axis[c], division.pivot[c])
+            for side in range(2):
+                walk[height, 0], walk[height, 1] = tree.child[here, side], 2 * c + side
+                height += 1
+        else:
+            stack[depth, 0], stack[depth, 1], stack[depth, 2] = here, start, end
+            stack[depth, 3] = c < division.axis.shape[0]
+            depth += 1
+    return depth
 
 
 @njit(**EXACT)
 def plant(tree: PointTree, node: int, points: Records, boards: NDArray[np.int32]) -> None:
     """Build a balanced subtree of the given points in a node that has no bucket or children.
 
-    `boards` holds the boards of the points with the first origins; later points get UNFILLED ones.
+    Many points are split by several levels at once, near the middle; few, or where that fails, exactly, so
+    that buckets are filled evenly. `boards` holds the boards of the points with the first origins; later
+    points get UNFILLED ones.
     """
     spare = np.empty_like(points)
-    stack, depth = np.empty((256, 3), np.int64), 1
-    stack[0, 0], stack[0, 1], stack[0, 2] = node, 0, points.shape[0]
+    stack, depth = np.empty((1024, 4), np.int64), 1
+    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = node, 0, points.shape[0], 0
     while depth > 0:
         depth -= 1
         here, start, end = stack[depth, 0], stack[depth, 1], stack[depth, 2]
         tree.size[here] = end - start
-        buckets = buckets_for(end - start)
+        buckets, levels = buckets_for(end - start), levels_for(end - start)
         if buckets == 1:
             _fill_leaf(tree, here, points, boards, start, end)
             _tighten(tree, here, node)
-            continue
-        middle = start + (end - start) * ((buckets + 1) // 2) // buckets
-        tree.axis[here], middle = split(points, spare, start, end, middle)
-        tree.pivot[here, 0], tree.pivot[here, 1] = points[middle, 0], points[middle, 1]
-        tree.pivot_row[here] = np.int32(points[middle, 2])
-        left, right = _take_node(tree, here, middle - start), _take_node(tree, here, end - middle)
-        tree.child[here, 0], tree.child[here, 1] = left, right
-        stack[depth, 0], stack[depth, 1], stack[depth, 2] = right, middle, end
-        stack[depth + 1, 0], stack[depth + 1, 1], stack[depth + 1, 2] = left, start, middle
-        depth += 2
+        elif levels > 0 and stack[depth, 3] == 0:
+            division = divide(points, spare, start, end, levels)
+            depth = _branch_out(tree, here, division, stack, depth)
+        else:
+            middle = start + (end - start) * ((buckets + 1) // 2) // buckets
+            axis = split(points, spare, start, end, middle)
+            _branch(tree, here, (middle - start, end - middle), axis, points[middle])
+            for side in range(1, -1, -1):
+                bounds = (start, middle) if side == 0 else (middle, end)
+                stack[depth, 0], stack[depth, 1], stack[depth, 2] = (
+                    tree.child[here, side],
+                    bounds[0],
+                    bounds[1],
+                )
+                stack[depth, 3] = 0
+                depth += 1
 
 
 @njit(**EXACT)
@@ -229,5 +306,5 @@ def merge_boxes(tree: PointTree, node: int) -> bool:
 @njit(**EXACT)
 def rebuild(tree: PointTree, node: int) -> None:
     """Build the subtree of a node anew, balanced, leaves filled to FILL. O(n log n) for its n points."""
-    points, boards = collect(tree, node)
+    points, boards, _ = collect(tree, node, 0)
     plant(tree, node, points, boards)

@@ -2,9 +2,8 @@
 
 A point is one record (lo, hi, row, origin) of float64; origin says where it stood before. The axis is the
 one along which the points spread more. The compound order has no ties because rows are distinct, so any
-data can be split evenly. Pivots come from a sample. A large set is split once, near the middle; a small one
-exactly, so that buckets are filled evenly. Partitioning copies without branching on the comparison, which
-costs a few nanoseconds a point where a swapping partition would mispredict every other one.
+data can be split evenly. Pivots come from a sample. Partitioning copies without branching on the comparison,
+which costs a few nanoseconds a point where a swapping partition would mispredict every other one.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from rankcast.kernels.options import EXACT
 
 Records = NDArray[np.float64]
 
-LARGE = 2048
+LARGE = 2048  # from here on a pivot is worth a larger sample
 SAMPLE = 65
 SHORT = 24
 
@@ -42,22 +41,22 @@ def _before(points: Records, axis: int, i: int, j: int) -> bool:
 
 
 @njit(**EXACT)
-def _wider_axis(points: Records, start: int, end: int) -> int:
-    """The axis with the larger spread of finite values; one that is mostly infinite counts as narrow."""
-    smallest, largest, infinite = np.full(2, np.inf), np.full(2, -np.inf), np.zeros(2, np.int64)
+def _spread(points: Records, axis: int, start: int, end: int) -> float:
+    """How far the finite values of an axis lie apart; one that is mostly infinite counts as narrow."""
+    smallest, largest, infinite = np.inf, -np.inf, 0
     for i in range(start, end):
-        for axis in range(2):
-            value = points[i, axis]
-            if np.isinf(value):
-                infinite[axis] += 1
-            else:
-                smallest[axis] = min(smallest[axis], value)
-                largest[axis] = max(largest[axis], value)
-    spread = np.maximum(largest - smallest, 0.0)
-    for axis in range(2):
-        if 2 * infinite[axis] > end - start:
-            spread[axis] = 0.0
-    return 0 if spread[0] >= spread[1] else 1
+        value = points[i, axis]
+        if np.isinf(value):
+            infinite += 1
+        else:
+            smallest, largest = min(smallest, value), max(largest, value)
+    return 0.0 if 2 * infinite > end - start else max(largest - smallest, 0.0)
+
+
+@njit(**EXACT)
+def _wider_axis(points: Records, start: int, end: int) -> int:
+    """The axis with the larger spread."""
+    return 0 if _spread(points, 0, start, end) >= _spread(points, 1, start, end) else 1
 
 
 @njit(**EXACT)
@@ -87,9 +86,11 @@ def _pivot(points: Records, axis: int, start: int, end: int, middle: int) -> int
 
 
 @njit(**EXACT)
-def _partition(points: Records, spare: Records, axis: int, start: int, end: int, pivot: int) -> int:
-    """Move the points before the pivot to the front; return where the others begin."""
-    lo, hi, row = points[pivot, 0], points[pivot, 1], points[pivot, 2]
+def partition(
+    points: Records, spare: Records, axis: int, start: int, end: int, pivot: tuple[float, float, float]
+) -> int:
+    """Move the points before the pivot (lo, hi, row) to the front; return where the others begin."""
+    lo, hi, row = pivot
     left, right = start, end - 1
     for i in range(start, end):
         before = precedes(axis, points[i, 0], points[i, 1], points[i, 2], lo, hi, row)
@@ -103,21 +104,19 @@ def _partition(points: Records, spare: Records, axis: int, start: int, end: int,
 
 
 @njit(**EXACT)
-def split(points: Records, spare: Records, start: int, end: int, middle: int) -> tuple[int, int]:
-    """Reorder start..end-1 so that no point before a place comes after it; return the axis and the place.
+def split(points: Records, spare: Records, start: int, end: int, middle: int) -> int:
+    """Reorder start..end-1 so that no point before the middle comes after it; return the axis.
 
-    The place is `middle`, or for more than LARGE points within an eighth of their number of it. `spare` is as
-    large as `points`.
+    The point at the middle is the first of the upper half. `spare` is as large as `points`.
     """
     axis = _wider_axis(points, start, end)
     low, high = start, end
     while high - low > SHORT:
-        place = _partition(points, spare, axis, low, high, _pivot(points, axis, low, high, middle))
-        if end - start > LARGE and 8 * abs(place - middle) < end - start:
-            return axis, place
+        at = _pivot(points, axis, low, high, middle)
+        place = partition(points, spare, axis, low, high, (points[at, 0], points[at, 1], points[at, 2]))
         if middle < place:
             high = place
         else:
             low = place
     _sort_short(points, axis, low, high)
-    return axis, middle
+    return axis

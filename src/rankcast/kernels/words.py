@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.options import EXACT
 
+WIDTH = 8  # no word is longer
+
 
 @njit(**EXACT)
 def total_length(codes: NDArray[np.int8], lengths: NDArray[np.int64]) -> int:
@@ -26,12 +28,15 @@ def write_words(
     offsets: NDArray[np.int32],
     data: NDArray[np.uint8],
 ) -> None:
-    """Write the word of each code behind the one before; `letters` has a line per word."""
+    """Write the word of each code behind the one before; `letters` has a line of WIDTH a word.
+
+    A whole line is written, and the next word over what was too much: `data` needs WIDTH bytes more.
+    """
     place = 0
     for i in range(codes.size):
         code = codes[i]
         offsets[i] = place
-        for step in range(lengths[code]):
+        for step in range(WIDTH):
             data[place + step] = letters[code, step]
         place += lengths[code]
     offsets[codes.size] = place

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rankcast.indexes.dominance import SlotMap, SubscriptionIndex
+from rankcast.kernels.point_tree import UNFILLED
 
 INF = np.inf
 ENDS = st.sampled_from([-INF, 0.0, 1.0, 1.0, 2.0, 3.0, 4.0, INF])
@@ -57,6 +58,52 @@ def test_points_come_and_go(
     assert_same(
         index, live, np.array([min(corners[:2]), max(corners[:2]), min(corners[2:]), max(corners[2:])])
     )
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1), st.sampled_from([0, 1, 2, 9]), st.lists(st.tuples(st.integers(0, 3), BOXES))
+)
+def test_many_come_go_and_move_at_once(
+    seed: int, spread: int, steps: list[tuple[int, tuple[float, float, float, float]]]
+) -> None:
+    rng = np.random.default_rng(seed)
+    index, live = SubscriptionIndex(2, SlotMap()), dict[int, tuple[float, float]]()
+
+    def ranges(count: int) -> tuple[Floats, Floats]:
+        ends = np.sort(
+            rng.integers(0, spread + 1, (count, 2)) * 0.5 if spread < 9 else rng.random((count, 2))
+        )
+        return ends[:, 0].copy(), ends[:, 1].copy()
+
+    for kind, corners in steps:
+        known = np.array(sorted(live), np.int32)
+        free = np.setdiff1d(np.arange(900, dtype=np.int32), known)
+        come = rng.permutation(free)[: rng.integers(0, 300)] if kind in (0, 2) else free[:0]
+        gone = rng.permutation(known)[: rng.integers(0, len(known) + 1)] if kind > 0 else known[:0]
+        rows = np.concatenate([come, gone[: len(gone) // 2]]) if kind == 3 else come
+        lo, hi = ranges(len(rows))
+        index.exchange(gone, rows, lo, hi)
+        index.check()
+        live = {row: ends for row, ends in live.items() if row not in gone}
+        live |= {int(row): (lo[i], hi[i]) for i, row in enumerate(rows)}
+        box = np.array([min(corners[:2]), max(corners[:2]), min(corners[2:]), max(corners[2:])])
+        assert_same(index, live, box)
+
+
+def test_boards_stay_with_their_subscriptions() -> None:
+    rng = np.random.default_rng(8)
+    index = SubscriptionIndex(2, SlotMap())
+    ends, rows = np.sort(rng.random((8000, 2))), np.arange(8000, dtype=np.int32)
+    index.insert(rows[:5000], ends[:5000, 0].copy(), ends[:5000, 1].copy())
+    index.tree.board[index.tree.slot_of[:5000]] = rows[:5000, None]
+    moved = rows[3000:4000]
+    index.exchange(rows[3000:5000], np.concatenate([moved, rows[5000:6000]]), *ends[:2000].T.copy())
+    index.insert(rows[6000:], *ends[6000:].T.copy())
+    index.check()
+    assert (index.boards(rows[:3000]) == rows[:3000, None]).all()
+    new = np.concatenate([moved, rows[5000:]])
+    assert (index.boards(new)[:, 0] == UNFILLED).all()
 
 
 @pytest.mark.parametrize("kind", ["uniform", "ascending", "equal", "few"])
