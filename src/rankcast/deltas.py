@@ -107,8 +107,9 @@ def difference(before: Lists, after: Lists, sequence: Ints, *, updates: bool = T
 
 def _registered(lists: Lists, sequence: Ints) -> Lists:
     """The same lists in the order of registration."""
-    place = sequence[lists.subscription]
-    return lists if (place[1:] >= place[:-1]).all() else lists.at(np.argsort(place, kind="stable"))
+    if kernel.in_order(lists.subscription, sequence):
+        return lists
+    return lists.at(np.argsort(sequence[lists.subscription], kind="stable"))
 
 
 def entered(lists: Lists) -> Changes:

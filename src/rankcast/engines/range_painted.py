@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import buffers
 from rankcast.columns import Floats, Ints, Rows
 from rankcast.deltas import Changes, Lists, empty_lists, no_changes
 from rankcast.engines.base import Part
@@ -23,8 +22,8 @@ from rankcast.engines.range_world import Events, Tiles, World
 from rankcast.indexes.listing import Listings, classes
 from rankcast.indexes.objects import ObjectIndex
 from rankcast.indexes.painting import NOBODY, Painter
-from rankcast.kernels import gather
 from rankcast.kernels.board import ENTER
+from rankcast.kernels.paint import FIRSTK, MINY, SNAP
 
 
 class Painted:
@@ -89,20 +88,15 @@ class Painted:
     def lists(self, rows: Rows) -> Lists:
         """The current results of the given subscriptions, read off their boards."""
         self._refresh()
-        found = [self._read(rows[mine], k) for k, mine in classes(self._world.k_of(rows))]
+        shelves, values = self._listings.shelves, self._world.objects["y"]
+        ks = classes(self._world.k_of(rows))
+        found = [Lists(*shelves[k].listed(rows[mine], values)) for k, mine in ks]
         if len(found) < 2:
             return found[0] if found else empty_lists()
         joined = Lists._make(np.concatenate(columns) for columns in zip(*found, strict=True))
         place = np.empty(int(rows.max()) + 1, np.int64)
         place[rows] = np.arange(rows.size)
         return joined.at(np.lexsort((joined.rank, place[joined.subscription])))
-
-    def _read(self, rows: Rows, k: int) -> Lists:
-        """The lists of subscriptions that all want k."""
-        subscription, item, rank = self._listings.shelves[k].listed(rows)
-        score = buffers.empty(item.size, np.float64)
-        gather.pick(self._world.objects["y"], item, score)
-        return Lists(subscription, item, score, rank)
 
     # Events
 
@@ -149,8 +143,9 @@ class Painted:
         self._index.set_labels(rows, objects.label[rows])
 
     def _count_questions(self, before: Ints) -> None:
-        for name, more in zip(("firstk", "miny", "snap"), self._painter.tally - before, strict=True):
-            self._world.count[name] += int(more)
+        asked = self._painter.tally - before
+        for name, which in (("firstk", FIRSTK), ("miny", MINY), ("snap", SNAP)):
+            self._world.count[name] += int(asked[which])
 
     def _refresh(self) -> None:
         """Fill all boards again if they are stale."""

@@ -104,14 +104,14 @@ class SubscriptionIndex:
         """The boards of subscriptions, one a line: item rows best first, then -1."""
         return np.asarray(self._tree.board[self._slots.slot_of[rows]], np.int32)
 
-    def listed(self, rows: Rows) -> tuple[Rows, Rows, NDArray[np.int64]]:
-        """The lists of subscriptions one after the other: subscription, item, rank."""
+    def listed(self, rows: Rows, values: Floats) -> gather.Lists:
+        """The lists of subscriptions one after the other, scored by the values of their items."""
         board, slots = self._tree.board, self._slots.slot_of
         size = int(gather.count_items(board, slots, rows))
-        owner, item = buffers.empty(size, np.int32), buffers.empty(size, np.int32)
-        rank = buffers.empty(size, np.int64)
-        gather.read_boards(board, slots, rows, owner, item, rank)
-        return owner, item, rank
+        kinds = (np.int32, np.int32, np.float64, np.int64)
+        lists = gather.Lists(*(buffers.empty(size, kind) for kind in kinds))
+        gather.read_boards(board, slots, rows, values, lists)
+        return lists
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The whole state as named arrays, without the slot map, which its owner keeps."""

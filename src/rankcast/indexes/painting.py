@@ -25,13 +25,13 @@ class Painter:
 
     - `paint`: event by event; `paint_net`: the net change of a batch; `follow`: nothing is told.
 
-    `tally` counts firstk, miny and snap questions since the start. Tiles returned are views into a buffer
-    that the next call overwrites.
+    `tally` counts questions since the start, as `rankcast.kernels.paint` names them. Tiles returned are views
+    into a buffer that the next call overwrites.
     """
 
     def __init__(self, objects: ObjectIndex) -> None:
         self.objects = objects
-        self.tally: NDArray[np.int64] = np.zeros(3, np.int64)
+        self.tally: NDArray[np.int64] = np.zeros(4, np.int64)
         self._tiles = empty_tiles(1024)
 
     def paint(

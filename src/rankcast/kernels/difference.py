@@ -42,6 +42,16 @@ class Told(NamedTuple):
 
 
 @njit(**EXACT)
+def in_order(subscription: Rows, place: NDArray[np.int64]) -> bool:
+    """Whether groups stand in the order of registration."""
+    for i in range(1, subscription.shape[0]):
+        one, two = subscription[i - 1], subscription[i]
+        if one != two and place[one] > place[two]:
+            return False
+    return True
+
+
+@njit(**EXACT)
 def _end_of(subscription: Rows, start: int, who: int) -> int:
     """Where the entries of a subscription end that would begin at `start`."""
     end = start

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.options import EXACT
+
+
+class Lists(NamedTuple):
+    """Columns for results of subscriptions, flat."""
+
+    subscription: NDArray[np.int32]
+    item: NDArray[np.int32]
+    score: NDArray[np.float64]
+    rank: NDArray[np.int64]
 
 
 @njit(**EXACT)
@@ -33,11 +44,11 @@ def read_boards(
     board: NDArray[np.int32],
     slots: NDArray[np.int32],
     rows: NDArray[np.int32],
-    owner: NDArray[np.int32],
-    item: NDArray[np.int32],
-    rank: NDArray[np.int64],
+    values: NDArray[np.float64],
+    lists: Lists,
 ) -> None:
-    """Write the boards at the slots of some rows one after the other: row, item, rank."""
+    """Write the boards at the slots of some rows one after the other, with the values of their items."""
+    owner, item, score, rank = lists
     size, k = 0, board.shape[1]
     for i in range(rows.size):
         row = rows[i]
@@ -47,4 +58,5 @@ def read_boards(
             if which < 0:
                 break
             owner[size], item[size], rank[size] = row, which, place + 1
+            score[size] = values[which]
             size += 1

@@ -17,6 +17,9 @@ the updated object, which their list does not hold and which is not good enough 
 one. A list that waits for its replacement holds every exposed object of its range with a smaller value than
 that already, because the updated object was behind these and still in the list; so no false one gets in.
 
+What is counted: SNAP is the question that shrinks a tile, one a tile, as the paper's tables have it; PROBE
+is every other question to the subscriptions, to merge tiles or to find the ends of the window.
+
 Cost: two firstk, one miny an exposed object and a last one, O(k) a tile group. Several k at once (`ks`,
 largest first): the lists of a smaller k are prefixes, and its exposed objects are among those of the largest.
 """
@@ -37,7 +40,7 @@ from rankcast.kernels.point_tree import PointTree
 from rankcast.kernels.staircase import Stairs, climb, expose, paint_gain, paint_region, reach, room_of
 from rankcast.kernels.tiles import Message, Tiles, coarsen, space, stamp
 
-FIRSTK, MINY, SNAP = range(3)
+FIRSTK, MINY, SNAP, PROBE = range(4)
 
 
 class Brush(NamedTuple):
@@ -76,7 +79,8 @@ def refine(brush: Brush, first: int) -> None:
     if brush.lists > 0:
         coarsen(brush.tiles, first, brush.lists)
     if brush.aware:
-        brush.tally[SNAP] += thin(brush.points, brush.tiles, first)
+        brush.tally[SNAP] += brush.tiles.size[0] - first
+        brush.tally[PROBE] += thin(brush.points, brush.tiles, first)
 
 
 @njit(**EXACT)
@@ -115,7 +119,7 @@ def _interval(brush: Brush, x: float) -> tuple[float, float]:
 def _look_around(brush: Brush, x: float, first: int) -> bool:
     """Set the window around the points of the region, tiled from `first` on; False if there are none."""
     if brush.lists > 0:
-        brush.tally[SNAP] += look(brush.points, brush.stairs, x, brush.ks[0], brush.window)
+        brush.tally[PROBE] += look(brush.points, brush.stairs, x, brush.ks[0], brush.window)
         return brush.window[0] < np.inf
     return surround(brush.tiles, first, brush.window)
 
@@ -126,7 +130,7 @@ def _look_again(brush: Brush, x: float, first: int) -> None:
     gained = np.empty(4)
     told = surround(brush.tiles, first, gained)
     if told and (gained[0] <= brush.window[0] or gained[3] >= brush.window[3]):
-        brush.tally[SNAP] += look(brush.points, brush.stairs, x, brush.ks[0], brush.window)
+        brush.tally[PROBE] += look(brush.points, brush.stairs, x, brush.ks[0], brush.window)
 
 
 @njit(**EXACT)

@@ -40,8 +40,8 @@ def clip(tiles: Tiles, first: int, window: Box) -> None:
 
 @njit(**EXACT)
 def thin(points: PointTree, tiles: Tiles, first: int) -> int:
-    """Shrink, drop and merge the tiles from `first` on; return how many questions were asked."""
-    kept, asked = first - 1, tiles.size[0] - first
+    """Shrink, drop and merge the tiles from `first` on; return how many merges were tried."""
+    kept, asked = first - 1, 0
     found, both = np.empty(4), np.empty(4)
     for at in range(first, tiles.size[0]):
         if not snap(points, tiles.box[at], found):

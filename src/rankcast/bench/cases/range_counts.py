@@ -22,7 +22,7 @@ from rankcast.indexes.objects import ObjectIndex
 from rankcast.indexes.painting import Painter
 from rankcast.kernels import point_search
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.paint import Events
+from rankcast.kernels.paint import FIRSTK, MINY, PROBE, SNAP, Events
 from rankcast.kernels.point_tree import PointTree
 from rankcast.kernels.tiles import Tiles
 
@@ -70,7 +70,8 @@ class Server:
     Attributes:
         points: the subscriptions, for a server that knows them.
         events: how many so far.
-        total: sums over them: `messages`, `bytes_out`, and the questions `firstk`, `miny`, `snap`.
+        total: sums over them: `messages`, `bytes_out`, the questions `firstk`, `miny`, `snap` that the paper
+            counts, and `probes`, what `sparse` asks the subscriptions beyond a snap a tile.
         most_bytes: the largest number of bytes for one event.
     """
 
@@ -104,7 +105,7 @@ class Server:
 
     def account(self, tiles: Tiles, batch: Columns, asked: Integers) -> None:
         """Add up questions and messages."""
-        self.add(firstk=asked[0], miny=asked[1], snap=asked[2])
+        self.add(firstk=asked[FIRSTK], miny=asked[MINY], snap=asked[SNAP], probes=asked[PROBE])
         self.add_messages(np.bincount(tiles.event, minlength=len(batch["id"])), TILE_BYTES)
 
     def add_messages(self, messages: Integers, size: int) -> None:
@@ -118,7 +119,7 @@ class Server:
             self.total[name] = self.total.get(name, 0.0) + float(value)
 
     def counts(self) -> dict[str, float]:
-        """The sums an event, all questions together, and the bytes of the largest event."""
+        """The sums an event, the counted questions together, and the bytes of the largest event."""
         means = {name: value / self.events for name, value in self.total.items()}
         calls = sum(means.get(name, 0.0) for name in ("firstk", "miny", "snap"))
         return {**means, "calls": calls, "most_bytes": self.most_bytes}
@@ -146,7 +147,7 @@ class Unicast(Server):
             [np.full_like(place, -np.inf), place, place, np.full_like(place, np.inf)]
         )
         self.add(
-            firstk=asked[0],
+            firstk=asked[FIRSTK],
             miny=self.census.count(boxes_around(own, event)).sum(),
             affected=affected.sum(),
             relaxed=self.census.count(everywhere).sum(),
