@@ -37,11 +37,12 @@ def read(batch: Batch, over: Sequence[str], held: Boxes | None = None, *, where:
     shape = (batch.size, len(over))
     lo = np.full(shape, -np.inf) if held is None else held.lo.copy()
     hi = np.full(shape, np.inf) if held is None else held.hi.copy()
-    for ends, suffix, unbounded in ((lo, "lo", -np.inf), (hi, "hi", np.inf)):
+    for ends, suffix in ((lo, "lo"), (hi, "hi")):
         for place, name in enumerate(over):
             if f"{name}_{suffix}" in batch:
-                given = batch[f"{name}_{suffix}"]
-                ends[:, place] = np.where(np.isnan(given), unbounded, given)
+                ends[:, place] = batch[f"{name}_{suffix}"]
+    if not (lo <= hi).all():  # as where an end is NaN, which is none
+        lo[np.isnan(lo)], hi[np.isnan(hi)] = -np.inf, np.inf
     crossed = lo > hi
     if crossed.any():
         row, place = np.argwhere(crossed)[0]

@@ -14,9 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from rankcast.columns import Column, Ids, Kind, read_column
+from rankcast.columns import Column, Ids, Kind, is_plain, read_column
 from rankcast.errors import InputError
 
+_ID = Column("id", Kind.ID)
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 
@@ -47,24 +48,36 @@ def read(rows: Any, columns: Iterable[Column], *, where: str, extra: str = "forb
     dropped with `extra="ignore"`.
     """
     known = {column.name: column for column in columns}
-    table = as_table(rows, where=where)
+    given, size = _columns(rows, where)
     if extra == "forbid":
-        for name in table.column_names:
+        for name in given:
             if name not in known:
                 raise InputError.unknown(name, known, where=where, word="column")
     values: dict[str, Any] = {}
-    for column in known.values():
-        if column.name in table.column_names:
-            values[column.name] = read_column(table.column(column.name), column, where)
+    for name, column in known.items():
+        if name in given:
+            values[name] = read_column(given[name], column, where)
         elif column.required:
-            raise InputError("is missing", where=where, column=column.name, expected=column.kind.value)
-    return Batch(table.num_rows, values)
+            raise InputError("is missing", where=where, column=name, expected=column.kind.value)
+    return Batch(size, values)
+
+
+def _columns(rows: Any, where: str) -> tuple[dict[str, Any], int]:
+    """The columns of any accepted form of rows, by name, and how many rows there are.
+
+    A dict stays one: for a few rows a table in between would cost more than everything else.
+    """
+    if isinstance(rows, Mapping):
+        arrays = {name: data for name, data in _arrays(rows, where).items() if not _is_index(name)}
+        return arrays, len(next(iter(arrays.values()), ()))
+    table = as_table(rows, where=where)
+    return dict(zip(table.column_names, table.columns, strict=True)), table.num_rows
 
 
 def as_table(rows: Any, *, where: str) -> pa.Table:
     """Any accepted form of rows as one Arrow table with distinct column names."""
     if isinstance(rows, Mapping):
-        table = _from_mapping(rows, where)
+        table = pa.table(_arrays(rows, where))
     elif isinstance(rows, pa.Table | pa.RecordBatch) or hasattr(rows, "__arrow_c_stream__"):
         try:
             table = pa.table(rows)
@@ -76,7 +89,7 @@ def as_table(rows: Any, *, where: str) -> pa.Table:
             where=where,
             hint="Pass a pyarrow Table, a pandas or polars DataFrame, or a dict of equally long sequences.",
         )
-    names = [name for name in table.column_names if not _PANDAS_INDEX.fullmatch(name)]
+    names = [name for name in table.column_names if not _is_index(name)]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError("is there twice", where=where, column=twice, expected="distinct column names")
@@ -88,21 +101,23 @@ def read_ids(ids: Any, *, where: str) -> Ids:
     if isinstance(ids, str | bytes | int) or ids is None:
         raise InputError(f"got {ids!r}", where=where, expected="a sequence of ids", hint="Wrap it in a list.")
     if isinstance(ids, Mapping | pa.Table | pa.RecordBatch) or hasattr(ids, "columns"):
-        return read(ids, [Column("id", Kind.ID)], where=where).ids
-    if not isinstance(ids, pa.ChunkedArray):
-        array = ids if isinstance(ids, pa.Array) else _array(ids, "id", where)
-        ids = pa.chunked_array([array])
-    found: Ids = read_column(ids, Column("id", Kind.ID), where)
+        return read(ids, [_ID], where=where).ids
+    found: Ids = read_column(_array(ids, "id", where), _ID, where)
     return found
 
 
-def _from_mapping(rows: Mapping[Any, Any], where: str) -> pa.Table:
-    """A table from a dict of sequences."""
+def _is_index(name: str) -> bool:
+    """Whether a column is only the index of a pandas frame."""
+    return name.startswith("__") and _PANDAS_INDEX.fullmatch(name) is not None
+
+
+def _arrays(rows: Mapping[Any, Any], where: str) -> dict[str, Any]:
+    """Equally long columns from a dict of sequences."""
     arrays = {str(name): _array(values, str(name), where) for name, values in rows.items()}
     if len(arrays) != len(rows):
         raise InputError("two keys have the same name", where=where, expected="distinct column names")
-    sizes = {name: len(array) for name, array in arrays.items()}
-    if len(set(sizes.values())) > 1:
+    if len({len(array) for array in arrays.values()}) > 1:
+        sizes = {name: len(array) for name, array in arrays.items()}
         first, size = next(iter(sizes.items()))
         name = next(name for name in sizes if sizes[name] != size)
         raise InputError(
@@ -112,12 +127,15 @@ def _from_mapping(rows: Mapping[Any, Any], where: str) -> pa.Table:
             row=min(sizes[name], size),
             expected="equally long columns",
         )
-    return pa.table(arrays)
+    return arrays
 
 
 def _array(values: Any, column: str, where: str) -> Any:
-    """One sequence as an Arrow array, with a clear word if it has no single type."""
-    if isinstance(values, pa.Array | pa.ChunkedArray):
+    """One sequence as an Arrow array, with a clear word if it has no single type.
+
+    A NumPy array that `read_column` takes as it is stays one.
+    """
+    if isinstance(values, pa.Array | pa.ChunkedArray) or is_plain(values):
         return values
     if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__len__"):
         raise InputError(

@@ -80,6 +80,32 @@ def test_labels_are_spread_anew_when_a_gap_is_used_up() -> None:
     assert (np.diff(slots.label[rows]) > 0).all()
 
 
+def test_what_somebody_still_looks_at_is_not_moved_by_growth() -> None:
+    slots = Slots({"value": np.int64, "pair": (np.float64, 2)})
+    slots["value"][slots.add(ids_of(list(range(8)), pa.int64()))] = np.arange(8)
+    seen, kept = slots["value"][2:5], slots["pair"]
+    slots.add(ids_of(list(range(8, 9000)), pa.int64()))
+    assert seen.tolist() == [2, 3, 4]
+    assert kept.shape == (8, 2)
+    assert slots["value"][:8].tolist() == list(range(8))
+    assert (slots["value"][8:9000] == 0).all()
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string()], ids=str)
+def test_unknown_rows_have_no_id(kind: pa.DataType) -> None:
+    slots = Slots()
+    nobody = np.array([-1], np.int32)
+    assert slots.take_known(nobody).to_pylist() == [None]
+    rows = slots.add(ids_of(pa.array([5, 7]).cast(kind).to_pylist(), kind))
+    found = slots.take_known(np.concatenate([nobody, rows[1:], nobody, rows[:1]]))
+    assert found.to_pylist() == [
+        None,
+        *pa.array([7]).cast(kind).to_pylist(),
+        None,
+        *pa.array([5]).cast(kind).to_pylist(),
+    ]
+
+
 def test_another_kind_of_id_is_refused() -> None:
     slots = Slots()
     slots.add(ids_of([1], pa.int64()))

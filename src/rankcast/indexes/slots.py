@@ -7,8 +7,8 @@ ids go back to their external form only in answers. Rows of removed ids are used
 With `ordered=True` there is an order label per row for ties by id: the id itself for integers, a label with
 gaps for strings (`rankcast.kernels.strings`).
 
-Memory: about 32 bytes a row for integers, 44 and the text for strings (8 and 4 more if ordered), times at
-most 2 for growth by doubling. It follows the largest number of ids live at once.
+Memory: 22 to 29 bytes a row for integers, 34 to 41 and the text for strings (8 and 4 more if ordered), and up
+to an eighth more for growth. It follows the largest number of ids live at once.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ from rankcast.kernels import gather, hashing, strings
 from rankcast.kernels.hashing import Keys
 
 _WORDS = {"int": "integers", "str": "strings"}
+_FEW = 4096
+_NOTHING, _NO_TEXT = np.empty(0), np.empty(0, np.uint8)
+_NO_START = np.broadcast_to(np.int64(0), 2**31)
+_NO_LENGTH = np.broadcast_to(np.int32(-1), 2**31)
 
 
 class Slots:
@@ -55,11 +59,11 @@ class Slots:
             "table": np.full(16, hashing.FREE, np.int32),
             "text": np.empty(0, np.uint8),
             "order": np.empty(0, np.int32),
+            "free": np.empty(0, np.int32),
         }
         self._by_row: dict[str, tuple[DTypeLike, int | None]] = {
             "code": (np.int64, None),
             "sequence": (np.int64, None),
-            "free": (np.int32, None),
         }
         for name, form in (columns or {}).items():
             self._by_row[name] = form if isinstance(form, tuple) else (form, None)
@@ -98,7 +102,7 @@ class Slots:
             raise InputError(
                 f"holds {_WORDS[ids.kind]}", where=where, column=column, row=0, expected=expected
             )
-        rows: Rows = hashing.find(self._arrays["table"], self._keys(), keys_of(ids))
+        rows: Rows = hashing.find(self._arrays["table"], tuple(self._keys()), tuple(keys_of(ids)))
         return rows
 
     def require(self, ids: Ids, *, where: str, column: str = "id") -> Rows:
@@ -135,9 +139,9 @@ class Slots:
     @staticmethod
     def refuse_duplicates(ids: Ids, *, where: str, column: str = "id") -> None:
         """Refuse a batch that names an id twice."""
-        if ids.kind == "int" and (ids.values[1:] > ids.values[:-1]).all():
+        if ids.size < 2 or (ids.kind == "int" and (ids.values[1:] > ids.values[:-1]).all()):
             return
-        number, first = hashing.distinct(keys_of(ids))
+        number, first = hashing.distinct(tuple(keys_of(ids)))
         if first.size < number.size:
             row = int(np.argmax(first[number] != np.arange(number.size)))
             raise InputError(
@@ -161,10 +165,10 @@ class Slots:
         self.next_sequence += ids.size
         self.count += ids.size
         self._store_keys(ids, rows)
-        if 2 * self.count > self._arrays["table"].size:
+        if hashing.crowded(self._arrays["table"], self.count):
             self._rehash()
         else:
-            hashing.insert(self._arrays["table"], self._keys(), rows)
+            hashing.insert(self._arrays["table"], tuple(self._keys()), rows)
         if self.ordered and ids.kind == "str":
             self._label(ids, rows)
         return rows
@@ -173,7 +177,7 @@ class Slots:
         """Forget live rows. Their ids are unknown at once; the rows are free after `settle`."""
         if not rows.size:
             return
-        hashing.remove(self._arrays["table"], self._keys(), rows)
+        hashing.remove(self._arrays["table"], tuple(self._keys()), rows)
         self._arrays["sequence"][rows] = ~self._arrays["sequence"][rows]
         self.count -= rows.size
         self._pending.append(rows)
@@ -186,8 +190,11 @@ class Slots:
     def settle(self) -> None:
         """End a batch: rows released in it may be used again."""
         for rows in self._pending:
-            end = self._free_count + rows.size
-            self._arrays["free"][self._free_count : end] = rows
+            free, end = self._arrays["free"], self._free_count + rows.size
+            if end > free.size:
+                free = np.concatenate([free, np.empty(max(end - free.size, free.size // 4), np.int32)])
+                self._arrays["free"] = free
+            free[self._free_count : end] = rows
             self._free_count = end
         self._pending.clear()
         if self._text_used > 2 * self._text_live + 4096:
@@ -196,11 +203,20 @@ class Slots:
     def take(self, rows: Any) -> pa.Array:
         """The external ids of rows (live, or released in this batch) as an Arrow array."""
         rows = np.ascontiguousarray(rows, dtype=np.int32)
+        if self.kind != "str" and rows.size < _FEW:
+            return pa.array(self._arrays["code"][rows])
         if self.kind != "str":
             codes = buffers.empty(rows.size, np.int64)
             gather.pick(self._arrays["code"], rows, codes)
             return arrow(integer_ids(codes))
         return arrow(Ids("str", np.empty(0, np.int64), *strings.gather(self._keys(), rows)))
+
+    def take_known(self, rows: Rows) -> pa.Array:
+        """The external ids of rows as `take` gives them, null for a row below 0."""
+        unknown = rows < 0
+        if self.kind != "str":
+            return pa.array(self._arrays["code"][rows], mask=unknown)
+        return self.take(rows[~unknown]).take(pa.array(np.cumsum(~unknown) - 1, mask=unknown))
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The small state and the arrays; only between batches."""
@@ -228,7 +244,8 @@ class Slots:
         self._free_count = int(header["free_count"])
         capacity = arrays["code"].size
         short = any(arrays[name].shape[0] != capacity for name in self._by_row)
-        if short or max(self.used, self._free_count) > capacity or self._text_used > arrays["text"].size:
+        short |= self._free_count > arrays["free"].size or self._text_used > arrays["text"].size
+        if short or self.used > capacity:
             raise SnapshotError("the arrays of ids have sizes that do not fit together")
         self._arrays = dict(arrays)
         return self
@@ -251,15 +268,24 @@ class Slots:
                 self._allocate(self._arrays["code"].size)
 
     def _allocate(self, capacity: int) -> None:
-        """Let every array by row have `capacity` rows, keeping what they hold."""
+        """Let every array by row have `capacity` rows, keeping what they hold.
+
+        An array that nobody else looks at grows in place: for a large one the pages are only mapped anew.
+        """
         for name, (dtype, width) in self._by_row.items():
-            old = self._arrays.get(name)
-            if old is None or old.shape[0] < capacity:
-                shape = (capacity,) if width is None else (capacity, width)
-                new = np.zeros(shape, dtype) if name != "sequence" else np.full(shape, -1, dtype)
-                if old is not None:
-                    new[: old.shape[0]] = old
-                self._arrays[name] = new
+            shape = (capacity,) if width is None else (capacity, width)
+            old = self._arrays.get(name, np.zeros((0, *shape[1:]), dtype))
+            held = old.shape[0]
+            if held < capacity:
+                self._arrays[name] = _NOTHING  # so that `old` has the only reference
+                try:
+                    old.resize(shape)
+                except ValueError:
+                    old, held_rows = np.zeros(shape, dtype), old
+                    old[:held] = held_rows
+                if name == "sequence":
+                    old[held:] = -1
+                self._arrays[name] = old
 
     def _take_free(self, size: int) -> Rows:
         """`size` rows: freed ones first, then fresh ones."""
@@ -270,7 +296,7 @@ class Slots:
         self.used += fresh.size
         capacity = self._arrays["code"].size
         if self.used > capacity:
-            self._allocate(max(self.used, 2 * capacity))
+            self._allocate(max(self.used, capacity * 9 // 8 if capacity >= _FEW else 2 * capacity))
         return np.concatenate([freed, fresh])
 
     def _store_keys(self, ids: Ids, rows: Rows) -> None:
@@ -291,12 +317,11 @@ class Slots:
             self._text_live += last - first
 
     def _rehash(self) -> None:
-        size = self._arrays["table"].size
-        while size < 2 * self.count:
-            size *= 2
-        table = np.full(size, hashing.FREE, np.int32)
+        table = np.full_like(self._arrays["table"], hashing.FREE)
+        while hashing.crowded(table, self.count):
+            table = np.full(2 * table.size, hashing.FREE, np.int32)
         live = np.flatnonzero(self._arrays["sequence"][: self.used] >= 0).astype(np.int32)
-        hashing.insert(table, self._keys(), live)
+        hashing.insert(table, tuple(self._keys()), live)
         self._arrays["table"] = table
 
     def _label(self, ids: Ids, rows: Rows) -> None:
@@ -342,5 +367,4 @@ def show(ids: Ids, row: int) -> str:
 
 def _integer_keys(codes: Ints) -> Keys:
     """Integers need no text: start and length take no memory."""
-    start, length = np.broadcast_to(np.int64(0), codes.size), np.broadcast_to(np.int32(-1), codes.size)
-    return Keys(codes, start, length, np.empty(0, np.uint8))
+    return Keys(codes, _NO_START, _NO_LENGTH, _NO_TEXT)

@@ -3,8 +3,12 @@
 A table is an int32 array whose length is a power of two; a cell holds a row or FREE. Keys live by row in a
 `Keys` tuple, so the table itself is 4 bytes a cell. Linear probing; deletion shifts the following run back,
 so there are no tombstones and the cost of a probe depends on live keys only.
-Invariant: from the home cell of every live row to its own cell no cell is FREE; at most half are taken.
+Invariant: from the home cell of every live row to its own cell no cell is FREE; at most five in eight are
+taken (see `crowded`).
 Cost: O(1) expected per key. Integer keys compare by value, strings by hash, length and bytes.
+
+Keys come in as plain tuples as well as named ones: Numba recognises the type of a plain tuple some ten times
+faster, and for a few keys that is what a call costs.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from numpy.typing import NDArray
 from rankcast.kernels.options import EXACT
 
 FREE = -1
+KeyArrays = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]]
 
 
 class Keys(NamedTuple):
@@ -27,6 +32,16 @@ class Keys(NamedTuple):
     start: NDArray[np.int64]
     length: NDArray[np.int32]
     data: NDArray[np.uint8]
+
+
+@njit(**EXACT)
+def _named(keys: KeyArrays) -> Keys:
+    return Keys(keys[0], keys[1], keys[2], keys[3])
+
+
+def crowded(table: NDArray[np.int32], keys: int) -> bool:
+    """Whether so many keys are too many for a table."""
+    return 8 * keys > 5 * table.size
 
 
 @njit(**EXACT)
@@ -73,21 +88,22 @@ def probe(table: NDArray[np.int32], stored: Keys, keys: Keys, i: int) -> int:
 
 
 @njit(**EXACT)
-def find(table: NDArray[np.int32], stored: Keys, keys: Keys) -> NDArray[np.int32]:
+def find(table: NDArray[np.int32], stored: KeyArrays, keys: KeyArrays) -> NDArray[np.int32]:
     """The row of each key, or -1."""
-    rows = np.empty(keys.code.size, np.int32)
+    held, wanted = _named(stored), _named(keys)
+    rows = np.empty(wanted.code.size, np.int32)
     for i in range(rows.size):
-        rows[i] = table[probe(table, stored, keys, i)]
+        rows[i] = table[probe(table, held, wanted, i)]
     return rows
 
 
 @njit(**EXACT)
-def distinct(keys: Keys) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def distinct(plain: KeyArrays) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Number the keys of a batch by first appearance.
 
     Returns the number of each key, and for each number where it appeared first.
     """
-    size = 16
+    keys, size = _named(plain), 16
     while size < 2 * keys.code.size:
         size *= 2
     table = np.full(size, FREE, np.int32)
@@ -107,24 +123,25 @@ def distinct(keys: Keys) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
 
 
 @njit(**EXACT)
-def insert(table: NDArray[np.int32], stored: Keys, rows: NDArray[np.int32]) -> None:
+def insert(table: NDArray[np.int32], stored: KeyArrays, rows: NDArray[np.int32]) -> None:
     """Enter rows whose keys are stored already and are not in the table."""
+    held = _named(stored)
     for i in range(rows.size):
-        table[probe(table, stored, stored, rows[i])] = rows[i]
+        table[probe(table, held, held, rows[i])] = rows[i]
 
 
 @njit(**EXACT)
-def remove(table: NDArray[np.int32], stored: Keys, rows: NDArray[np.int32]) -> None:
+def remove(table: NDArray[np.int32], stored: KeyArrays, rows: NDArray[np.int32]) -> None:
     """Take rows out of the table and close the gaps behind them."""
-    mask = table.size - 1
+    held, mask = _named(stored), table.size - 1
     for i in range(rows.size):
-        hole = probe(table, stored, stored, rows[i])
+        hole = probe(table, held, held, rows[i])
         cell = hole
         while True:
             cell = (cell + 1) & mask
             if table[cell] == FREE:
                 break
-            home = mix(stored.code[table[cell]]) & mask
+            home = mix(held.code[table[cell]]) & mask
             if ((cell - home) & mask) >= ((cell - hole) & mask):
                 table[hole] = table[cell]
                 hole = cell
