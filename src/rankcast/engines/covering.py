@@ -27,7 +27,8 @@ from rankcast.kernels.relation_follow import ACTION, BY, COVER, DROP, FORWARD, R
 
 INDEXES = ("kdtree", "zcurve", "scan")
 GRAPHS = {"full": FullRelationGraph, "poset": PosetGraph}
-ACTIONS = pa.array(["forward", "covered", "withdraw", "drop"])  # in the order of `relation_follow`
+ACTIONS = ("forward", "covered", "withdraw", "drop")  # in the order of `relation_follow`
+FEW = 64  # so many words Arrow makes faster one by one than by taking them
 
 
 class CoveringTable(AnsweringEngine):
@@ -116,6 +117,7 @@ class CoveringTable(AnsweringEngine):
             extra=extra,
             tuning=tuning,
         )
+        self._columns = [ID, *boxes.columns(names)]
         self._relations: Any = _relations(relations, kind, len(names))
 
     def _parts(self) -> dict[str, Part]:
@@ -128,7 +130,7 @@ class CoveringTable(AnsweringEngine):
 
         `action` is `forward` or `covered`. Of two equal boxes the earlier covers.
         """
-        batch = self._read(rows, [ID, *boxes.columns(self._over)], "subscriptions")
+        batch = self._read(rows, self._columns, "subscriptions")
         self._slots.require_new(batch.ids, where="subscriptions")
         given = self._read_boxes(batch)
         fresh = self._slots.add(batch.ids)
@@ -151,7 +153,7 @@ class CoveringTable(AnsweringEngine):
         >>> table.follow(commands).select(["subscription", "action"]).to_pydict()
         {'subscription': [1, 2, 1, 2], 'action': ['forward', 'covered', 'withdraw', 'forward']}
         """
-        batch = self._read(commands, [OP, ID, *boxes.columns(self._over)], WHERE)
+        batch = self._read(commands, [OP, *self._columns], WHERE)
         told = [lines(NOBODY, FORWARD, NOBODY)]
         for part in read_commands(batch, self._over, self._slots).stretches():
             come = ~part.leaves
@@ -175,7 +177,7 @@ class CoveringTable(AnsweringEngine):
         `withdraw` (it was forwarded, and is now covered). Then `forward` for each other one that is no longer
         covered. A forwarded one whose box stays the same stays forwarded.
         """
-        batch = self._read(rows, [ID, *boxes.columns(self._over)], "subscriptions")
+        batch = self._read(rows, self._columns, "subscriptions")
         amended = self._slots.require(batch.ids, where="subscriptions")
         self._refuse_leaving(batch.ids, amended)
         old, new = self._boxes(amended), self._read_boxes(batch, amended)
@@ -251,14 +253,14 @@ class CoveringTable(AnsweringEngine):
         A box that lies in none has one row with null. The ids are labels of the caller: they may repeat and
         may be those of live subscriptions.
         """
-        batch = self._read(rows, [ID, *boxes.columns(self._over)], "boxes")
+        batch = self._read(rows, self._columns, "boxes")
         given = boxes.read(batch, self._over, where="boxes")
         found = self._relations.covers(self._world(), Box(*given), settings.whole("k", k))
         self._tally(None)
         told = found >= 0
         told[:, 0] = True
         labels = arrow(select(batch.ids, np.nonzero(told)[0]))
-        return pa.table({"id": labels, "covered_by": self._names(found[told])})
+        return pa.table({"id": labels, "covered_by": self._slots.take_known(found[told])})
 
     def forwarded(self) -> list[Any]:
         """The ids that neighbours must know, as registered."""
@@ -288,7 +290,7 @@ class CoveringTable(AnsweringEngine):
             "contained": not outside.size,
             "outside": [self._over[place] for place in outside],
             "forwarded": forwarded,
-            "covered_by": self._names(above)[0].as_py(),
+            "covered_by": self._slots.take_known(above)[0].as_py(),
             "reason": reason,
         }
 
@@ -345,20 +347,11 @@ class CoveringTable(AnsweringEngine):
                 expected="one that stays",
             )
 
-    def _names(self, rows: Rows) -> pa.Array:
-        """The ids of rows, null for -1."""
-        found = rows >= 0
-        places = pa.array(np.cumsum(found) - 1, mask=~found)
-        return self._slots.take(rows[found]).take(places)
-
     def _answer(self, rows: Rows, action: Any, covered_by: Rows) -> pa.Table:
         """The table of actions; ends the batch."""
-        table = pa.table(
-            {
-                "subscription": self._slots.take(rows),
-                "action": ACTIONS.take(pa.array(action)),
-                "covered_by": self._names(covered_by),
-            }
+        table = pa.Table.from_arrays(
+            [self._slots.take(rows), _words(action), self._slots.take_known(covered_by)],
+            names=["subscription", "action", "covered_by"],
         )
         self._count["deltas"] += table.num_rows
         self._slots.settle()
@@ -379,6 +372,13 @@ def maxima(rows: Any, *, over: str | Sequence[str]) -> pa.Table:
     Slots.refuse_duplicates(batch.ids, where="boxes")
     given = boxes.read(batch, names, where="boxes")
     return pa.table({"id": arrow(select(batch.ids, maximal(given)))})
+
+
+def _words(action: Any) -> pa.Array:
+    """Actions by name."""
+    if action.size <= FEW:
+        return pa.array([ACTIONS[each] for each in action.tolist()], pa.string())
+    return pa.array(ACTIONS).take(pa.array(action))
 
 
 def _relations(index: str, graph: int | str, attributes: int) -> Any:

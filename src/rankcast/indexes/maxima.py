@@ -7,24 +7,37 @@ import numpy as np
 from rankcast.boxes import Boxes
 from rankcast.columns import Rows
 from rankcast.indexes.covering_boxes import BoxIndex
-from rankcast.kernels.covering_buckets import GONE, World
+from rankcast.kernels import maxima
+from rankcast.kernels.covering_buckets import COVERED, World
 from rankcast.kernels.covering_order import containers_first
-from rankcast.kernels.maxima import keep_maximal
+
+SAMPLE = 4096
 
 
 def maximal(boxes: Boxes) -> Rows:
     """The places, ascending, of boxes that no other contains; of equal ones the first.
 
-    Cost: a sort and one search each, in an index that holds maximal boxes only.
+    Most boxes of a large set lie in one of its widest: those that do are put aside first, in the order in
+    which they lie in memory. Cost: one search each among maximal ones of the widest boxes; for those that are
+    left a sort, and one search each in an index that holds maximal boxes only.
     """
     count = boxes.lo.shape[0]
     ends = (np.ascontiguousarray(boxes.lo), np.ascontiguousarray(boxes.hi))
-    world = World(*ends, np.full(count, GONE, np.int8), np.arange(count))
-    order = containers_first(world, np.arange(count, dtype=np.int32))
-    index = BoxIndex("kdtree", boxes.lo.shape[1])
-    index.reserve(count)
+    world = World(*ends, np.full(count, COVERED, np.int8), np.arange(count))
+    rows = np.arange(count, dtype=np.int32)
+    if count > 4 * SAMPLE:
+        widest = np.argpartition((ends[0] - ends[1]).sum(axis=1), SAMPLE)[:SAMPLE]
+        rows = maxima.uncovered(_kept(world, widest.astype(np.int32)).index, world, rows)
+    return _kept(world, rows).rows()
+
+
+def _kept(world: World, rows: Rows) -> BoxIndex:
+    """An index over the maximal ones of rows."""
+    order = containers_first(world, rows)
+    index = BoxIndex("kdtree", world.lo.shape[1])
+    index.reserve(world.lo.shape[0])
     done = 0
-    while done < count:
+    while done < rows.size:
         index.ready(world)
-        done = keep_maximal(index.index, world, order, done)
-    return index.rows()
+        done = maxima.keep_maximal(index.index, world, order, done)
+    return index

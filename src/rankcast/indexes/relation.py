@@ -85,9 +85,8 @@ class RelationGraph(IndexPair):
         rows = np.array([row], np.int32)
         if world.standing[row] == COVERED:
             return self.unsubscribe(world, rows)
-        if world.standing[row] == FORWARDED:
-            world.standing[row] = LEAVING
-            relation.arrange(self.graph(), world, row)
+        world.standing[row] = LEAVING
+        relation.arrange(self.graph(), world, row, limit)
         told = self._resettle(world, NOBODY, relation.orphans(self.graph(), rows, limit))
         if self._first[row] != NONE:
             return told

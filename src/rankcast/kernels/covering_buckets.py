@@ -31,11 +31,14 @@ GONE, COVERED, FORWARDED, LEAVING = range(4)
 NOBODY = -1
 
 
+Ends = NDArray[np.float64]
+
+
 class World(NamedTuple):
     """What is known of each row: its box, its standing and when it was registered."""
 
-    lo: NDArray[np.float64]
-    hi: NDArray[np.float64]
+    lo: Ends
+    hi: Ends
     standing: NDArray[np.int8]
     sequence: NDArray[np.int64]
 
@@ -43,8 +46,8 @@ class World(NamedTuple):
 class Box(NamedTuple):
     """Boxes that are asked about, by place."""
 
-    lo: NDArray[np.float64]
-    hi: NDArray[np.float64]
+    lo: Ends
+    hi: Ends
 
 
 class Query(NamedTuple):
@@ -150,11 +153,9 @@ def close_corner(index: Index, bucket: int, node: int) -> bool:
 
 
 @njit(**EXACT)
-def _contains(world: World, row: int, box: Box, place: int) -> bool:
-    for attribute in range(world.lo.shape[1]):
-        if world.lo[row, attribute] > box.lo[place, attribute]:
-            return False
-        if world.hi[row, attribute] < box.hi[place, attribute]:
+def _contains(lo: Ends, hi: Ends, row: int, box: Box, place: int) -> bool:
+    for attribute in range(lo.shape[1]):
+        if lo[row, attribute] > box.lo[place, attribute] or hi[row, attribute] < box.hi[place, attribute]:
             return False
     return True
 
@@ -162,10 +163,9 @@ def _contains(world: World, row: int, box: Box, place: int) -> bool:
 @njit(**EXACT)
 def same_box(world: World, one: int, other: int) -> bool:
     """Whether two rows have equal boxes."""
-    for attribute in range(world.lo.shape[1]):
-        if world.lo[one, attribute] != world.lo[other, attribute]:
-            return False
-        if world.hi[one, attribute] != world.hi[other, attribute]:
+    lo, hi = world.lo, world.hi
+    for attribute in range(lo.shape[1]):
+        if lo[one, attribute] != lo[other, attribute] or hi[one, attribute] != hi[other, attribute]:
             return False
     return True
 
@@ -177,12 +177,16 @@ def covers(world: World, row: int, box: Box, place: int, own: int) -> bool:
     Of equal boxes the forwarded one covers, else the one registered first. Nothing covers itself, and one
     that is leaving covers no row; a box that is nobody's lies in it all the same.
     """
-    if row == own or not _contains(world, row, box, place):
+    if row == own or not _contains(world.lo, world.hi, row, box, place):
         return False
-    if own == NOBODY or world.standing[row] == FORWARDED:
-        return True
-    if world.standing[row] == LEAVING:
-        return False
+    return own == NOBODY or _ranks(world, row, own)
+
+
+@njit(**EXACT)
+def _ranks(world: World, row: int, own: int) -> bool:
+    """Whether a live row that contains another covers it."""
+    if world.standing[row] != COVERED:
+        return world.standing[row] == FORWARDED
     return not same_box(world, row, own) or world.sequence[row] < world.sequence[own]
 
 
@@ -205,11 +209,16 @@ def verify(
     index: Index, bucket: int, world: World, query: Query, passed: Words, rows: NDArray[np.int32], count: int
 ) -> int:
     """Add the rows of a bucket that passed and do cover the box to the list; return its length."""
-    for slot in range(index.row[bucket, SIZE]):
-        row = index.row[bucket, slot]
-        if passed[slot] == HIGH and covers(world, row, query.box, query.place, query.own):
-            rows[count] = row
-            count += 1
-            if count == rows.shape[0]:
-                break
+    held, lo, hi = index.row, world.lo, world.hi
+    box, place, own = query.box, query.place, query.own
+    for slot in range(held[bucket, SIZE]):
+        if passed[slot] == HIGH:
+            row = held[bucket, slot]
+            if row == own or not _contains(lo, hi, row, box, place):
+                continue
+            if own == NOBODY or _ranks(world, row, own):
+                rows[count] = row
+                count += 1
+                if count == rows.shape[0]:
+                    break
     return count

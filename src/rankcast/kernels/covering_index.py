@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from rankcast.kernels import covering_kdtree, covering_zcurve
 from rankcast.kernels.covering_buckets import (
+    BUCKET,
     BUCKET_FREE,
     BUCKET_USED,
     BUCKETS,
@@ -22,7 +23,7 @@ from rankcast.kernels.covering_buckets import (
     World,
     lacking,
 )
-from rankcast.kernels.covering_codes import encode, quantile_cuts
+from rankcast.kernels.covering_codes import Words, encode, quantile_cuts
 from rankcast.kernels.options import EXACT
 
 FIRST_CUT = 64
@@ -76,15 +77,33 @@ def remove(index: Index, row: int) -> None:
 
 
 @njit(**EXACT)
-def find(index: Index, world: World, query: Query, rows: NDArray[np.int32], count: int) -> int:
-    """Add rows that cover the box of a query to a list that has `count`; return its length."""
+def scratch_for(index: Index) -> Words:
+    """Memory that searches of an index need."""
+    return np.empty(index.words.shape[1] + BUCKET, np.uint64)
+
+
+@njit(**EXACT)
+def search(
+    index: Index, world: World, query: Query, rows: NDArray[np.int32], count: int, scratch: Words
+) -> int:
+    """Add rows that cover the box of a query to a list that has `count`; return its length.
+
+    For one search after the other with the same scratch (see `scratch_for`).
+    """
     if index.meta[POINTS] == 0 or count == rows.shape[0]:
         return count
-    key = np.empty(index.words.shape[1], np.uint64)
+    words = index.words.shape[1]
+    key, passed = scratch[:words], scratch[words:]
     encode(index.cuts, query.box.lo, query.box.hi, query.place, key)
     if index.meta[KIND] == KDTREE:
-        return kd_find(index, world, query, key, rows, count)
-    return z_find(index, world, query, key, rows, count)
+        return kd_find(index, world, query, key, passed, rows, count)
+    return z_find(index, world, query, key, passed, rows, count)
+
+
+@njit(**EXACT)
+def find(index: Index, world: World, query: Query, rows: NDArray[np.int32], count: int) -> int:
+    """Add rows that cover the box of a query to a list that has `count`; return its length."""
+    return search(index, world, query, rows, count, scratch_for(index))
 
 
 @njit(**EXACT)

@@ -232,10 +232,21 @@ def remove(index: Index, row: int) -> None:
 
 
 @njit(**EXACT)
-def find(index: Index, world: World, query: Query, key: Words, rows: NDArray[np.int32], count: int) -> int:
-    """Add rows that cover the box of a query to a list that has `count`; stop when it is full."""
-    node, corner, visited, compared = index.node, index.corner, 0, 0
-    passed = np.empty(BUCKET, np.uint64)
+def find(
+    index: Index,
+    world: World,
+    query: Query,
+    key: Words,
+    passed: Words,
+    rows: NDArray[np.int32],
+    count: int,
+) -> int:
+    """Add rows that cover the box of a query to a list that has `count`; stop when it is full.
+
+    `key` are the codes of the box, `passed` is scratch for a bucket.
+    """
+    node, corner, words, held = index.node, index.corner, index.words, index.row
+    visited, compared = 0, 0
     depth = 1 if reaches(corner, 0, key) else 0
     node[0, STACK] = 0
     while depth > 0 and count < rows.shape[0]:
@@ -244,8 +255,8 @@ def find(index: Index, world: World, query: Query, key: Words, rows: NDArray[np.
         visited += 1
         bucket = node[here, HOLDS]
         if bucket >= 0:
-            compared += index.row[bucket, SIZE]
-            if sift(index.words, bucket, key, passed):
+            compared += held[bucket, SIZE]
+            if sift(words, bucket, key, passed):
                 count = verify(index, bucket, world, query, passed, rows, count)
             continue
         for side in range(2):

@@ -56,13 +56,42 @@ def _width(world: World, row: int) -> float:
 
 
 @njit(**EXACT)
+def _keys(world: World, rows: Rows) -> NDArray[np.float64]:
+    """Widths, turned so that wide boxes come first."""
+    keys = np.empty(rows.shape[0])
+    for i in range(rows.shape[0]):
+        keys[i] = -_width(world, rows[i])
+    return keys
+
+
+@njit(**EXACT)
+def _select(world: World, rows: Rows, count: int) -> None:
+    """Let `count` rows, all equally wide, that come before the others stand before them, in any order."""
+    low, high = 0, rows.shape[0] - 1
+    while low < high:
+        pivot, up, down = rows[(low + high) // 2], low, high
+        while up <= down:
+            while _comes_before(world, rows[up], pivot):
+                up += 1
+            while _comes_before(world, pivot, rows[down]):
+                down -= 1
+            if up <= down:
+                rows[up], rows[down] = rows[down], rows[up]
+                up, down = up + 1, down - 1
+        if count <= down:
+            high = down
+        elif count > up:
+            low = up
+        else:
+            return
+
+
+@njit(**EXACT)
 def containers_first(world: World, rows: Rows) -> Rows:
     """The rows in that order. Cost: one sort by width, and of ties by all keys."""
     if rows.shape[0] < 2:
         return rows
-    keys = np.empty(rows.shape[0])
-    for i in range(rows.shape[0]):
-        keys[i] = -_width(world, rows[i])
+    keys = _keys(world, rows)
     order = np.argsort(keys)
     ordered, start = rows[order], 0
     for end in range(1, rows.shape[0] + 1):
@@ -71,3 +100,16 @@ def containers_first(world: World, rows: Rows) -> Rows:
                 _merge_sort(world, ordered[start:end])
             start = end
     return ordered
+
+
+@njit(**EXACT)
+def first_containers(world: World, rows: Rows, count: int) -> Rows:
+    """The first `count` of the rows in that order. Cost: O(n) expected, and a sort of those alone."""
+    if count >= rows.shape[0]:
+        return containers_first(world, rows)
+    keys = _keys(world, rows)
+    bound = np.partition(keys, count - 1)[count - 1]
+    wider, ties = rows[keys < bound], rows[keys == bound]
+    rest = count - wider.shape[0]
+    _select(world, ties, rest)
+    return containers_first(world, np.concatenate((wider, ties[:rest])))

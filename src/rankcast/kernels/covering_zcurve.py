@@ -237,10 +237,21 @@ def _pack(codes: NDArray[np.int64], key: Words) -> None:
 
 
 @njit(**EXACT)
-def find(index: Index, world: World, query: Query, key: Words, rows: NDArray[np.int32], count: int) -> int:
-    """Add rows that cover the box of a query to a list that has `count`; stop when it is full."""
+def find(
+    index: Index,
+    world: World,
+    query: Query,
+    key: Words,
+    passed: Words,
+    rows: NDArray[np.int32],
+    count: int,
+) -> int:
+    """Add rows that cover the box of a query to a list that has `count`; stop when it is full.
+
+    `key` are the codes of the box, `passed` is scratch for a bucket.
+    """
     codes, target = np.empty((3, index.cuts.shape[0]), np.int64), np.empty(key.shape[0], np.uint64)
-    order, corner, passed = index.node, index.corner, np.empty(BUCKET, np.uint64)
+    order, corner = index.node, index.corner
     position, visited, compared = index.meta[BUCKETS] - 1, 0, 0
     while position >= 0 and count < rows.shape[0]:
         bucket = order[position, ORDER]

@@ -1,8 +1,4 @@
-"""Maximal boxes: those that no other box contains, of equal ones the first.
-
-Rows come containers first, so a row is maximal unless one kept before it contains it; only those are
-searched.
-"""
+"""Maximal boxes: each is looked up among those kept so far, containers first."""
 
 from __future__ import annotations
 
@@ -10,20 +6,31 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.covering_buckets import FORWARDED, NOBODY, Box, Index, Query, World
-from rankcast.kernels.covering_index import find, insert, unready
+from rankcast.kernels.covering_buckets import NOBODY, Box, Index, Query, World
+from rankcast.kernels.covering_index import insert, scratch_for, search, unready
 from rankcast.kernels.options import EXACT
 
 
 @njit(**EXACT)
 def keep_maximal(index: Index, world: World, rows: NDArray[np.int32], start: int) -> int:
-    """Keep the maximal ones of rows, containers first, in the index and FORWARDED; return how far."""
-    found = np.empty(1, np.int32)
+    """Keep the maximal ones of rows, containers first, in the index; return how far."""
+    found, scratch = np.empty(1, np.int32), scratch_for(index)
     box = Box(world.lo, world.hi)
     for i in range(start, rows.shape[0]):
         if unready(index):
             return i
-        if find(index, world, Query(box, rows[i], NOBODY), found, 0) == 0:
-            world.standing[rows[i]] = FORWARDED
+        if search(index, world, Query(box, rows[i], NOBODY), found, 0, scratch) == 0:
             insert(index, world, rows[i])
     return rows.shape[0]
+
+
+@njit(**EXACT)
+def uncovered(index: Index, world: World, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Those of rows that no other row in the index covers; of equal ones the first: all are COVERED."""
+    found, left, count = np.empty(1, np.int32), np.empty_like(rows), 0
+    box, scratch = Box(world.lo, world.hi), scratch_for(index)
+    for row in rows:
+        if search(index, world, Query(box, row, row), found, 0, scratch) == 0:
+            left[count] = row
+            count += 1
+    return left[:count].copy()

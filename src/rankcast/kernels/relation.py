@@ -32,8 +32,9 @@ from rankcast.kernels.covering_buckets import (
     World,
     covers,
 )
-from rankcast.kernels.covering_index import find, insert, remove, unready
-from rankcast.kernels.covering_order import containers_first
+from rankcast.kernels.covering_codes import Words
+from rankcast.kernels.covering_index import find, insert, remove, scratch_for, search, unready
+from rankcast.kernels.covering_order import containers_first, first_containers
 from rankcast.kernels.options import EXACT
 
 Rows = NDArray[np.int32]
@@ -84,12 +85,12 @@ def _coverer(graph: Graph, row: int) -> int:
 
 
 @njit(**EXACT)
-def _seek(graph: Graph, world: World, row: int, found: Rows) -> int:
+def _seek(graph: Graph, world: World, row: int, found: Rows, scratch: Words) -> int:
     """Look for up to k rows that cover a row without edges, and remember them; return how many."""
     query = Query(Box(world.lo, world.hi), row, row)
-    count = find(graph.front, world, query, found, 0)
+    count = search(graph.front, world, query, found, 0, scratch)
     if graph.k > 1:
-        count = find(graph.back, world, query, found, count)
+        count = search(graph.back, world, query, found, count, scratch)
     for place in range(graph.k):
         graph.edge[graph.k * row + place, SOURCE] = NONE
     for place in range(count):
@@ -104,10 +105,10 @@ def waiting(graph: Graph) -> bool:
 
 
 @njit(**EXACT)
-def enter(graph: Graph, world: World, row: int, found: Rows) -> int:
+def enter(graph: Graph, world: World, row: int, found: Rows, scratch: Words) -> int:
     """Register a row in a graph that is not `waiting`; return one that covers it, or NONE."""
     graph.first[row] = NONE
-    if _seek(graph, world, row, found) == 0:
+    if _seek(graph, world, row, found, scratch) == 0:
         world.standing[row] = FORWARDED
         insert(graph.front, world, row)
         return NONE
@@ -120,11 +121,11 @@ def enter(graph: Graph, world: World, row: int, found: Rows) -> int:
 @njit(**EXACT)
 def subscribe(graph: Graph, world: World, rows: Rows, covered_by: Rows, start: int) -> int:
     """Register rows from `start` on and tell who covers each; return how far, less if room must be made."""
-    found = np.empty(graph.k, np.int32)
+    found, scratch = np.empty(graph.k, np.int32), scratch_for(graph.front)
     for i in range(start, rows.shape[0]):
         if waiting(graph):
             return i
-        covered_by[i] = enter(graph, world, rows[i], found)
+        covered_by[i] = enter(graph, world, rows[i], found, scratch)
     return rows.shape[0]
 
 
@@ -169,12 +170,12 @@ def depart(graph: Graph, world: World, rows: Rows) -> Rows:
 @njit(**EXACT)
 def resettle(graph: Graph, world: World, rows: Rows, start: int) -> int:
     """Let covered rows without edges, containers first, find new ones or be forwarded; return how far."""
-    found = np.empty(graph.k, np.int32)
+    found, scratch = np.empty(graph.k, np.int32), scratch_for(graph.front)
     for i in range(start, rows.shape[0]):
         if waiting(graph):
             return i
         row = rows[i]
-        if _seek(graph, world, row, found) == 0:
+        if _seek(graph, world, row, found, scratch) == 0:
             if graph.k > 1:
                 remove(graph.back, row)
             world.standing[row] = FORWARDED
@@ -183,20 +184,23 @@ def resettle(graph: Graph, world: World, rows: Rows, start: int) -> int:
 
 
 @njit(**EXACT)
-def arrange(graph: Graph, world: World, source: int) -> None:
-    """Put the chain of a source into the order `containers_first`. Cost: O(n log n) for its n edges."""
-    targets, count, edge = np.empty(16, np.int32), 0, graph.first[source]
+def arrange(graph: Graph, world: World, source: int, count: int) -> None:
+    """Let the chain of a source begin with the first `count` of its rows, containers first.
+
+    Cost: O(n) expected for its n edges, and a sort of `count` rows.
+    """
+    targets, length, edge = np.empty(16, np.int32), 0, graph.first[source]
     while edge != NONE:
-        if count == targets.shape[0]:
+        if length == targets.shape[0]:
             targets = np.concatenate((targets, np.empty_like(targets)))
-        targets[count] = edge // graph.k
-        count += 1
+        targets[length] = edge // graph.k
+        length += 1
         edge = graph.edge[edge, AFTER]
-    ordered = containers_first(world, targets[:count])
-    graph.first[source] = NONE
-    for i in range(count - 1, -1, -1):
-        for edge in range(graph.k * ordered[i], graph.k * ordered[i] + graph.k):
+    chosen = first_containers(world, targets[:length], count)
+    for i in range(chosen.shape[0] - 1, -1, -1):
+        for edge in range(graph.k * chosen[i], graph.k * chosen[i] + graph.k):
             if graph.edge[edge, SOURCE] == source:
+                _unlink(graph, edge)
                 _link(graph, edge, source)
 
 

@@ -11,6 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.covering_buckets import COMPARISONS, COVERED, FORWARDED, NODES_VISITED, World
+from rankcast.kernels.covering_index import scratch_for
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.relation import NONE, Graph, Rows, depart, enter, resettle, waiting
 
@@ -60,13 +61,13 @@ def follow(
     and how many of them have settled. Less than all of either: the owner must make room and go on.
     `totals` takes what unsubscribes cause.
     """
-    found, one = np.empty(graph.k, np.int32), np.empty(1, np.int32)
+    found, one, scratch = np.empty(graph.k, np.int32), np.empty(1, np.int32), scratch_for(graph.front)
     for i in range(start, rows.shape[0]):
         row = rows[i]
         if not leaves[i]:
             if waiting(graph):
                 return i, told, count, one[:0], 0
-            by = enter(graph, world, row, found)
+            by = enter(graph, world, row, found, scratch)
             told = _tell(told, count, row, FORWARD if by == NONE else COVER, by)
             count += 1
             continue

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from rankcast import CoveringTable
 from rankcast.boxes import Boxes
 from rankcast.engines.brute_force import covering
+from rankcast.indexes import maxima
 from rankcast.indexes.covering_boxes import BoxIndex
-from rankcast.indexes.maxima import maximal
 from rankcast.kernels import covering_index, covering_zcurve
 from rankcast.kernels.covering_buckets import FORWARDED, NOBODY, Box, Query, World
 from rankcast.kernels.covering_codes import LEVELS, encode, larger, quantile_cuts, reaches, words_for
-from rankcast.kernels.covering_order import containers_first
+from rankcast.kernels.covering_order import containers_first, first_containers
 
 GRAPHS = [
     ("kdtree", 1),
@@ -158,11 +158,27 @@ def test_no_box_comes_before_one_that_contains_it(seed: int, shape: tuple[int, i
         assert (np.diff(order[same]) > 0).all()
 
 
-@given(st.integers(0, 99), st.sampled_from(SHAPES), st.integers(0, 400))
-@settings(max_examples=30)
-def test_maxima_equal_brute_force(seed: int, shape: tuple[int, int], count: int) -> None:
+@given(st.integers(0, 99), st.sampled_from(SHAPES), st.integers(1, 200), st.integers(1, 200))
+@settings(max_examples=60)
+def test_the_first_containers_are_those_of_the_whole_order(
+    seed: int, shape: tuple[int, int], count: int, first: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    boxes = some_boxes(rng, count, *shape)
+    if rng.random() < 0.5:  # all equally wide
+        boxes = Boxes(np.nan_to_num(boxes.lo, neginf=0), np.nan_to_num(boxes.lo, neginf=0) + 1)
+    world, rows = world_of(*boxes), rng.permutation(count).astype(np.int32)
+    assert first_containers(world, rows, first).tolist() == containers_first(world, rows)[:first].tolist()
+
+
+@given(st.integers(0, 99), st.sampled_from(SHAPES), st.integers(0, 400), st.sampled_from([4, 30, 4096]))
+@settings(max_examples=40)
+def test_maxima_equal_brute_force(seed: int, shape: tuple[int, int], count: int, sample: int) -> None:
     boxes = some_boxes(np.random.default_rng(seed), count, *shape)
-    assert maximal(boxes).tolist() == covering.maximal(boxes, boxes.at(slice(0)))[0].tolist()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(maxima, "SAMPLE", sample)
+        found = maxima.maximal(boxes).tolist()
+    assert found == covering.maximal(boxes, boxes.at(slice(0)))[0].tolist()
 
 
 @pytest.mark.parametrize(("index", "graph"), GRAPHS)
