@@ -18,6 +18,7 @@ FAMILIES: tuple[str, ...] = (
     "range_topk_batches",
     "range_topk_subscribing",
     "covering",
+    "covering_figures",
     "matching",
     "geotext",
     "moving",

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankcast.bench.workloads import Columns, Floats, Integers
@@ -89,6 +90,21 @@ def steps(given: Commands) -> Iterator[tuple[str, Any]]:
             yield "unsubscribe", ids[rows].tolist()
         else:
             yield "subscribe", {name: column[rows] for name, column in given.boxes.items()}
+
+
+def sequence(given: Commands) -> pa.Table:
+    """All commands as one table: `op, id` and the boxes, null where something leaves."""
+    words = pa.array(["subscribe", "unsubscribe"]).take(pa.array(given.leaves.astype(np.int8)))
+    columns: dict[str, Any] = {"op": words}
+    for name, column in given.boxes.items():
+        gone = given.leaves & (name != "id")
+        columns[name] = pa.array(column[given.target], mask=gone)
+    return pa.table(columns)
+
+
+def later(given: Commands, first: int) -> Commands:
+    """The commands without the first ones."""
+    return given._replace(leaves=given.leaves[first:], target=given.target[first:])
 
 
 def _heavy_tailed(shape: tuple[int, int], top: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
