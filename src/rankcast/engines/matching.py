@@ -20,13 +20,15 @@ from rankcast.engines.brute_force import matching
 from rankcast.engines.brute_force.matching import Scan
 from rankcast.engines.matching_events import Spans
 from rankcast.errors import InputError, SettingError
+from rankcast.indexes.automatic import AutomaticIndex
 from rankcast.indexes.boxes import BoxIndex
 from rankcast.indexes.intervals import KINDS, IntervalIndex
+from rankcast.indexes.inverted import InvertedIndex
 from rankcast.indexes.scored_matches import Found
 from rankcast.indexes.slots import select
 from rankcast.kernels.box_tree_pack import Columns
 
-INDEXES = ("auto", "scan", "box-tree", *KINDS)
+INDEXES = ("auto", "scan", "box-tree", "inverted", *KINDS)
 
 
 class Index(Part, Protocol):
@@ -77,7 +79,8 @@ class RankedMatcher(AnsweringEngine):
         over: the attributes.
         k: how many subscriptions an event wants.
         mode: "exact" or "relaxed".
-        index: how matches are found; "auto" chooses, and `stats()["index"]` says what.
+        index: how matches are found; "auto" chooses by what it sees, and `stats()["index"]` says what;
+            "inverted" is for many attributes of which a subscription bounds a few.
         combine: "sum" or "max" of weights, or a function of an array (n, d) of weights, 0 where an interval
             does not contain the event, that never falls when a weight grows; only relaxed matching combines.
             `load(path, combine=f)` for a function of one's own.
@@ -116,7 +119,7 @@ class RankedMatcher(AnsweringEngine):
         self._tightest = settings.one_of("score", score, ["given", "tightest"]) == "tightest"
         if self._tightest and mode == "relaxed":
             raise SettingError('score="tightest" has no weights', expected='mode="exact"')
-        chosen = settings.one_of("index", index, INDEXES)
+        self._named = settings.one_of("index", index, INDEXES)
         told = "function" if callable(combine) else combine
         super().__init__(
             {"k": k, "mode": mode, "index": index, "combine": told, "score": score},
@@ -129,8 +132,7 @@ class RankedMatcher(AnsweringEngine):
         threads = self._tuning["threads"]
         self._threads = cores() if threads is None else settings.whole("threads", threads)
         self._scan = Scan(self._slots, None if mode == "exact" else self._combine)
-        self._index = self._make_index(chosen)
-        self._chosen = "scan" if self._index is self._scan else "box-tree" if chosen == "auto" else chosen
+        self._index = self._make_index(self._named)
 
     @classmethod
     def _configured(cls, configuration: dict[str, Any], *, combine: Any = None, **given: Any) -> Self:
@@ -152,7 +154,12 @@ class RankedMatcher(AnsweringEngine):
         if name in KINDS:
             branching = settings.whole("branching", self._tuning["branching"], least=2)
             return IntervalIndex(name, len(self._over), combine=combine, branching=branching)
-        return BoxIndex(len(self._over), combine=combine)
+        made: dict[str, Callable[..., Index]] = {
+            "auto": AutomaticIndex,
+            "box-tree": BoxIndex,
+            "inverted": InvertedIndex,
+        }
+        return made[name](len(self._over), combine=combine)
 
     # The calls
 
@@ -243,8 +250,14 @@ class RankedMatcher(AnsweringEngine):
         }
 
     def stats(self) -> dict[str, Any]:
-        """Counters since the start, and the index in use."""
-        return {**super().stats(), "index": self._chosen}
+        """Counters since the start, and the index in use.
+
+        Where it was chosen, `index_costs` are the microseconds an event that the choice went by.
+        """
+        told = {**super().stats(), "index": "scan" if self._index is self._scan else self._named}
+        if isinstance(self._index, AutomaticIndex):
+            told |= {"index": self._index.chosen, "index_costs": dict(self._index.costs)}
+        return told
 
     # Helpers
 

@@ -49,7 +49,7 @@ class BoxIndex:
         """Add absent rows."""
         self._reserve_rows(columns.lo.shape[0])
         if rows.size and len(self) + rows.size > 2 * self.tree.meta[BUILT]:
-            self._rebuild(columns, np.concatenate([self._present(), rows]))
+            self._rebuild(columns, np.concatenate([self.present(), rows]))
         else:
             self._edit(box_tree_edit.insert, columns, rows)
 
@@ -57,7 +57,7 @@ class BoxIndex:
         """Take present rows out."""
         box_tree_edit.remove(self.tree, rows)
         if self.tree.meta[BUILT] > max(SMALL, 2 * len(self)):
-            self._rebuild(columns, self._present())
+            self._rebuild(columns, self.present())
 
     def rescore(self, columns: Columns, rows: Rows) -> None:
         """Follow scores or weights that have changed."""
@@ -65,7 +65,7 @@ class BoxIndex:
 
     def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
         """The k best rows for each event with the ends `above` to `below`."""
-        events = box_tree_search.encode_events(self.tree, below, above)
+        events = box_tree_search.encode_events(self.tree.cuts, below, above, self.tree.low)
         order, most = box_tree_search.by_neighbourhood(events), max(1, min(k, len(self)))
         return search_all(
             lambda part: box_tree_relaxed.search(self.tree, columns, events, part, most, self._mode),
@@ -90,7 +90,7 @@ class BoxIndex:
     def check(self, columns: Columns) -> None:
         """Assert the invariants of the tree."""
         tree, most = self.tree, box_tree.most_of(self.tree)
-        present = self._present()
+        present = self.present()
         assert np.array_equal(np.flatnonzero(tree.place >= 0), np.sort(present))
         assert len(self) == present.size == int(tree.members.sum())
         blocks = 0
@@ -148,7 +148,7 @@ class BoxIndex:
         while last < self.tree.meta[LAYERS] and rows[last] > room[last]:
             last += 1
         if last >= self.tree.meta[LAYERS]:
-            self._rebuild(columns, self._present())
+            self._rebuild(columns, self.present())
             return
         floor = self.tree.floor[last]
         parts = [box_tree_edit.release(self.tree, layer) for layer in range(last + 1)]
@@ -176,10 +176,11 @@ class BoxIndex:
         self.tree.meta[LAYERS] = 1 + np.searchsorted(np.cumsum(SIZES), rows.size)
         self.tree.meta[BUILT] = rows.size
         sample = rows[:: rows.size // SAMPLED + 1]
-        self.tree.cuts[:] = _cuts(columns.lo[sample], columns.hi[sample])
+        self.tree.cuts[:] = quantiles(columns.lo[sample], columns.hi[sample], CELLS + 1)
         self._lay(columns, rows, -np.inf)
 
-    def _present(self) -> Rows:
+    def present(self) -> Rows:
+        """The rows that are there, in ascending order."""
         return np.flatnonzero(self.tree.place >= 0).astype(np.int32)
 
     def _reserve_rows(self, rows: int) -> None:
@@ -194,24 +195,25 @@ class BoxIndex:
         if capacity - self.tree.meta[BLOCKS] < blocks:
             length = capacity + max(blocks, capacity // 8)
             self.tree = self.tree._replace(
-                **{name: _grown(getattr(self.tree, name), length) for name in _BY_BLOCK}
+                **{name: grown(getattr(self.tree, name), length) for name in _BY_BLOCK}
             )
 
 
-def _grown(array: NDArray[Any], length: int) -> NDArray[Any]:
+def grown(array: NDArray[Any], length: int) -> NDArray[Any]:
+    """A longer array with the same beginning."""
     larger = np.zeros((length, *array.shape[1:]), array.dtype)
     larger[: array.shape[0]] = array
     return larger
 
 
-def _cuts(lo: Floats, hi: Floats) -> Floats:
-    """CELLS + 1 quantiles of the finite ends in each dimension, (d, CELLS + 1)."""
-    cuts = np.zeros((lo.shape[1], CELLS + 1))
+def quantiles(lo: Floats, hi: Floats, number: int) -> Floats:
+    """So many quantiles of the finite ends in each dimension, (d, number)."""
+    cuts = np.zeros((lo.shape[1], number))
     for j in range(lo.shape[1]):
         ends = np.concatenate([lo[:, j], hi[:, j]])
         ends = np.sort(ends[np.isfinite(ends)])
         if ends.size:
-            cuts[j] = ends[np.linspace(0, ends.size - 1, CELLS + 1).astype(np.int64)]
+            cuts[j] = ends[np.linspace(0, ends.size - 1, number).astype(np.int64)]
     return cuts
 
 

@@ -43,14 +43,14 @@ class Work(NamedTuple):
 
 
 @njit(**EXACT)
-def encode_events(tree: BoxTree, below: Floats, above: Floats) -> Events:
-    """Events with their codes."""
-    low, high = np.empty(below.shape, tree.low.dtype), np.empty(below.shape, tree.low.dtype)
-    most = most_of(tree)
+def encode_events(cuts: Floats, below: Floats, above: Floats, codes: Codes) -> Events:
+    """Events with their codes, of the same kind as `codes`."""
+    low, high = np.empty(below.shape, codes.dtype), np.empty(below.shape, codes.dtype)
+    most = (1 << (8 * codes.itemsize - 1)) - 2
     for e in range(below.shape[0]):
         for j in range(below.shape[1]):
-            low[e, j] = encode(tree.cuts, j, below[e, j], most)
-            high[e, j] = encode(tree.cuts, j, above[e, j], most)
+            low[e, j] = encode(cuts, j, below[e, j], most)
+            high[e, j] = encode(cuts, j, above[e, j], most)
     return Events(below, above, low, high)
 
 

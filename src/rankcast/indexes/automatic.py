@@ -1,0 +1,183 @@
+"""An index of subscriptions that chooses another one by what it has seen: `AutomaticIndex`.
+
+The choice follows a small cost model, in microseconds an event, of three indexes that are all exact:
+
+| index | an event costs | a change costs |
+| --- | --- | --- |
+| `interval-grid` (one attribute) | a list a level; if it is an interval, all it overlaps | a search |
+| `box-tree` | the blocks that no attribute excludes, each in all dimensions | a way down |
+| `inverted` | its values, and what is stabbed in the attribute under which it is filed | a way down |
+
+It is told the dimensions, and from a sample of rows how many bound an attribute and how much of its values an
+interval holds (overlap), and from the calls so far how many rows changed an event, beside the first coming of
+those that are there (update rate), and how many events were intervals. It chooses again when the number of
+rows, or of rows in all calls, has doubled, or the rows have halved; another index is taken if it promises a
+third less. That is built from the rows that are there, so answers do not depend on the choice. Building costs
+O(n log n), amortised O(log n) a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.columns import Floats, Rows
+from rankcast.indexes.boxes import BoxIndex
+from rankcast.indexes.interval_grid import IntervalGrid
+from rankcast.indexes.inverted import InvertedIndex
+from rankcast.indexes.scored_matches import Found
+from rankcast.kernels.box_tree import FILL
+from rankcast.kernels.box_tree_pack import Columns
+
+SAMPLE = 500
+SMALL = 64
+BETTER = 1.5
+SEEN = ("events", "intervals", "changes")
+
+
+class Choice(Protocol):
+    """What every index to choose from can do."""
+
+    def insert(self, columns: Columns, rows: Rows) -> None:
+        """Add absent rows."""
+
+    def remove(self, columns: Columns, rows: Rows) -> None:
+        """Take present rows out."""
+
+    def rescore(self, columns: Columns, rows: Rows) -> None:
+        """Follow scores or weights that have changed."""
+
+    def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
+        """The k best rows for each event."""
+
+    def present(self) -> Rows:
+        """The rows that are there."""
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The small state and the arrays."""
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
+        """Take over a state."""
+
+    def __len__(self) -> int: ...
+
+
+class AutomaticIndex:
+    """The best subscriptions for an event, by the index that promises to be fastest."""
+
+    def __init__(self, dimensions: int, *, combine: str | None) -> None:
+        self._dimensions, self._combine = dimensions, combine
+        self._seen = dict.fromkeys(SEEN, 0)
+        self._decided = {"rows": 0, "calls": 0}  # how much there was at the last choice
+        self.costs: dict[str, float] = {}
+        self.chosen = "interval-grid" if dimensions == 1 else "box-tree"
+        self._index = self._make(self.chosen)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def insert(self, columns: Columns, rows: Rows) -> None:
+        """Add absent rows."""
+        self._seen["changes"] += rows.size
+        if self._chooses(len(self) + rows.size) and rows.size:
+            self._choose(columns, np.concatenate([self._index.present(), rows]), rows)
+        else:
+            self._index.insert(columns, rows)
+
+    def remove(self, columns: Columns, rows: Rows) -> None:
+        """Take present rows out."""
+        self._seen["changes"] += rows.size
+        self._index.remove(columns, rows)
+        if self._chooses(len(self)):
+            self._choose(columns, self._index.present(), rows[:0])
+
+    def rescore(self, columns: Columns, rows: Rows) -> None:
+        """Follow scores or weights that have changed."""
+        self._seen["changes"] += rows.size
+        self._index.rescore(columns, rows)
+
+    def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
+        """The k best rows for each event with the ends `above` to `below`."""
+        self._seen["events"] += len(below)
+        self._seen["intervals"] += int(np.count_nonzero((above < below).any(axis=1)))
+        if self._chooses(len(self)):
+            self._choose(columns, self._index.present(), np.empty(0, np.int32))
+        return self._index.search(columns, below, above, k, threads)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The small state and the arrays."""
+        header, arrays = self._index.state()
+        mine = {"chosen": self.chosen, "seen": self._seen, "decided": self._decided, "costs": self.costs}
+        return {**mine, "index": header}, arrays
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a state that `state` gave."""
+        self.chosen, self.costs = str(header["chosen"]), dict(header["costs"])
+        self._seen, self._decided = dict(header["seen"]), dict(header["decided"])
+        self._index = self._make(self.chosen)
+        self._index.restore(header["index"], arrays)
+        return self
+
+    def _make(self, name: str) -> Choice:
+        if name == "interval-grid":
+            return IntervalGrid(combine=self._combine)
+        if name == "inverted":
+            return InvertedIndex(self._dimensions, combine=self._combine)
+        return BoxIndex(self._dimensions, combine=self._combine)
+
+    def _chooses(self, rows: int) -> bool:
+        """Whether enough has changed to choose again, with so many rows."""
+        before, calls = self._decided["rows"], self._seen["events"] + self._seen["changes"]
+        if rows > 2 * before + SMALL or 2 * rows + SMALL < before:
+            return True
+        return calls > 2 * self._decided["calls"] + SMALL
+
+    def _choose(self, columns: Columns, rows: Rows, fresh: Rows) -> None:
+        """Choose an index for `rows`, of which `fresh` are not there yet, and let it hold them."""
+        self._decided = {"rows": int(rows.size), "calls": self._seen["events"] + self._seen["changes"]}
+        self.costs = expected(columns, rows, relaxed=self._combine is not None, **self._seen)
+        best = min(self.costs, key=lambda name: self.costs[name])
+        if best != self.chosen and self.costs[self.chosen] > BETTER * self.costs[best]:
+            self.chosen, self._index = best, self._make(best)
+            self._index.insert(columns, rows)
+        else:
+            self._index.insert(columns, fresh)
+
+
+def expected(
+    columns: Columns, rows: Rows, *, relaxed: bool, events: int, intervals: int, changes: int
+) -> dict[str, float]:
+    """Microseconds an event by index, as far as the model knows."""
+    d, sample = columns.lo.shape[1], rows[:: rows.size // SAMPLE + 1]
+    bounded, width = shapes(columns.lo[sample], columns.hi[sample])
+    counts = columns.weight[sample] > 0 if relaxed else bounded
+    rate, spread = max(0, changes - rows.size) / (events + 1.0), intervals / (events + 1.0)
+    blocks = rows.size / FILL
+    # Halving a layer again and again parts its rows in the attributes that most of them bound.
+    passed = np.sort(np.where(bounded, width, 1.0).mean(axis=0)) if sample.size else np.ones(d)
+    halvings = float(np.log2(blocks + 1.0))
+    entered = 2.0 * halvings + blocks * float(np.prod(passed[: int(halvings)]))
+    costs = {"box-tree": 1.5 + (0.1 + 0.02 * d) * entered + rate * (2.5 + 0.2 * d)}
+    # A row is a candidate if the event is in the narrowest of its intervals, or in any with a weight.
+    held = np.where(counts, width, 0.0 if relaxed else 1.0)
+    stabbed = np.minimum(held.sum(axis=1), 1.0) if relaxed else held.min(axis=1)
+    candidates = rows.size * (float(stabbed.mean()) if sample.size else 0.0)
+    filed = float(counts.sum(axis=1).mean()) if relaxed and sample.size else 1.0
+    costs["inverted"] = 1.0 + 0.03 * d + 0.05 * candidates + rate * (0.01 * d + 4.0 * filed)
+    if d == 1:
+        costs["interval-grid"] = 1.0 + 0.02 * rows.size * spread + 2.1 * rate
+    return {name: round(cost, 3) for name, cost in costs.items()}
+
+
+def shapes(lo: Floats, hi: Floats) -> tuple[NDArray[np.bool_], Floats]:
+    """Which intervals (n, d) have a bound, and what share of the ends of its attribute each holds."""
+    bounded, width = np.isfinite(lo) | np.isfinite(hi), np.ones(lo.shape)
+    for j in np.flatnonzero(bounded.any(axis=0)):
+        ends = np.concatenate([lo[:, j], hi[:, j]])
+        ends = np.sort(ends[np.isfinite(ends)])
+        inside = np.searchsorted(ends, hi[:, j], "right") - np.searchsorted(ends, lo[:, j], "left")
+        width[:, j] = inside / ends.size
+    return bounded, width

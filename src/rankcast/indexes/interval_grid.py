@@ -1,0 +1,167 @@
+"""Scored intervals in one dimension, live: `IntervalGrid` keeps a `rankcast.kernels.interval_grid`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.columns import Floats, Rows
+from rankcast.errors import SnapshotError
+from rankcast.indexes.boxes import SAMPLED, SMALL, grown, quantiles
+from rankcast.indexes.scored_matches import MODES, Found, search_all
+from rankcast.kernels import box_tree_search, interval_grid, interval_grid_pack, interval_grid_search
+from rankcast.kernels.box_tree import CELLS
+from rankcast.kernels.box_tree_pack import Columns
+from rankcast.kernels.interval_grid import (
+    BUILT,
+    CHUNKS,
+    ENTRIES,
+    FILL,
+    HIGH,
+    LEVELS,
+    LOW,
+    ROW,
+    ROWS,
+    SIZE,
+    Grid,
+)
+
+_BY_CHUNK = ("entry", "extent", "chunk", "cell", "best")
+
+
+class IntervalGrid:
+    """The best intervals for an event; the columns by row are the caller's.
+
+    Everything is laid out anew, with new codes, where the number of rows has doubled or halved, where half
+    of them come at once, or where chunks have become thin. Cost: O(log n) amortised a change.
+    Memory: 16 bytes an entry, one or two entries a row, an eighth to a half more for chunks that are not
+    full, and 8 bytes a row.
+    """
+
+    def __init__(self, *, combine: str | None = None) -> None:
+        self._mode = MODES[combine]
+        self.grid = _empty_grid(chunks=16, rows=0)
+        interval_grid.clear(self.grid)
+
+    def __len__(self) -> int:
+        return int(self.grid.meta[ROWS])
+
+    def insert(self, columns: Columns, rows: Rows) -> None:
+        """Add absent rows."""
+        if columns.lo.shape[0] > self.grid.held.size:
+            held = np.full(columns.lo.shape[0], np.nan)
+            held[: self.grid.held.size] = self.grid.held
+            self.grid = self.grid._replace(held=held)
+        if 2 * rows.size > len(self) or len(self) + rows.size > 2 * self.grid.meta[BUILT]:
+            self._rebuild(columns, np.concatenate([self.present(), rows]))
+        else:
+            self._insert(columns, rows)
+
+    def remove(self, columns: Columns, rows: Rows) -> None:
+        """Take present rows out."""
+        interval_grid.remove(self.grid, columns, rows)
+        meta = self.grid.meta
+        if meta[BUILT] > max(SMALL, 2 * len(self)) or 8 * meta[CHUNKS] > meta[ENTRIES] + 8 * SMALL:
+            self._rebuild(columns, self.present())
+
+    def rescore(self, columns: Columns, rows: Rows) -> None:
+        """Follow scores that have changed."""
+        interval_grid.remove(self.grid, columns, rows)
+        self._insert(columns, rows)
+
+    def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
+        """The k best rows for each event with the ends `above` to `below`."""
+        grid, most = self.grid, max(1, min(k, len(self)))
+        events = box_tree_search.encode_events(grid.cuts, below, above, grid.entry)
+        return search_all(
+            lambda part: interval_grid_search.search(grid, columns, events, part, most, self._mode),
+            box_tree_search.by_neighbourhood(events),
+            threads,
+        )
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The small state (none) and the arrays."""
+        return {}, dict(self.grid._asdict())
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a state that `state` gave."""
+        mine = self.grid._asdict()
+        if any(arrays[name].dtype != array.dtype for name, array in mine.items()):
+            raise SnapshotError("the arrays of an interval grid do not fit")
+        self.grid = Grid(**{name: arrays[name] for name in mine})
+        return self
+
+    def check(self, columns: Columns) -> None:
+        """Assert the invariants of the grid."""
+        grid = self.grid
+        level, cell, stored = interval_grid_pack.listed(grid)
+        row = np.where(stored < 0, ~stored, stored)
+        order = np.lexsort((columns.label[row], -columns.score[row], cell, level))
+        assert np.array_equal(order, np.arange(order.size))
+        assert np.array_equal(np.sort(row[stored >= 0]), self.present())
+        assert np.array_equal(grid.held[row], columns.score[row])
+        assert (columns.score[row] <= grid.top[level]).all()
+        assert len(self) == self.present().size
+        keys, again = interval_grid_pack.entries_of(grid, columns, row[stored >= 0])
+        assert sorted(zip(keys, again, strict=True)) == sorted(zip((level << 40) + cell, stored, strict=True))
+        for place in range(int(grid.meta[CHUNKS])):
+            chunk = grid.chunk[place]
+            size, least, utmost = grid.extent[chunk]
+            assert 0 < size <= SIZE
+            assert least <= grid.entry[chunk, :size, LOW].min()
+            assert utmost >= grid.entry[chunk, :size, HIGH].max()
+            first = grid.entry[chunk, 0, ROW]
+            assert grid.best[place] == grid.held[max(first, ~first)]
+
+    # Growing and laying out anew
+
+    def _insert(self, columns: Columns, rows: Rows) -> None:
+        """Insert absent rows one by one, making room for chunks where it is needed."""
+        place = 0
+        while place < rows.size:
+            self._reserve(16)
+            place = interval_grid.insert(self.grid, columns, rows, place)
+
+    def _rebuild(self, columns: Columns, rows: Rows) -> None:
+        """Lay out everything anew, with new codes."""
+        ranked = rows[np.lexsort((columns.label[rows], -columns.score[rows]))]
+        held, self.grid = self.grid.held, _empty_grid(chunks=16, rows=0)
+        self.grid = self.grid._replace(held=held)
+        interval_grid.clear(self.grid)
+        self.grid.meta[BUILT] = rows.size
+        sample = rows[:: rows.size // SAMPLED + 1]
+        self.grid.cuts[:] = quantiles(columns.lo[sample], columns.hi[sample], CELLS + 1)
+        keys, stored = interval_grid_pack.entries_of(self.grid, columns, ranked)
+        self._reserve(stored.size // FILL + 2 * LEVELS)
+        interval_grid_pack.pack(self.grid, columns, stored[np.argsort(keys, kind="stable")])
+
+    def present(self) -> Rows:
+        """The rows that are there, in ascending order."""
+        return np.flatnonzero(~np.isnan(self.grid.held)).astype(np.int32)
+
+    def _reserve(self, chunks: int) -> None:
+        """Make room for so many further chunks."""
+        capacity = self.grid.chunk.size
+        if capacity - self.grid.meta[CHUNKS] < chunks:
+            length = capacity + max(chunks, capacity // 8)
+            self.grid = self.grid._replace(
+                **{name: grown(getattr(self.grid, name), length) for name in _BY_CHUNK}
+            )
+
+
+def _empty_grid(*, chunks: int, rows: int) -> Grid:
+    return Grid(
+        entry=np.zeros((chunks, SIZE, 4), np.int32),
+        extent=np.zeros((chunks, 3), np.int32),
+        chunk=np.zeros(chunks, np.int32),
+        cell=np.zeros(chunks, np.int64),
+        best=np.zeros(chunks),
+        first=np.zeros(LEVELS + 1, np.int64),
+        top=np.zeros(LEVELS),
+        held=np.full(rows, np.nan),
+        cuts=np.zeros((1, CELLS + 1)),
+        meta=np.zeros(6, np.int64),
+    )

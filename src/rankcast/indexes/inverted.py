@@ -1,0 +1,153 @@
+"""Subscriptions that bound a few of many attributes, live: the index of `rankcast.kernels.inverted`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.columns import Floats, Rows
+from rankcast.errors import SnapshotError
+from rankcast.indexes.boxes import SMALL, BoxIndex, grown, quantiles
+from rankcast.indexes.scored_matches import MODES, Found, search_all
+from rankcast.kernels import inverted
+from rankcast.kernels.box_tree_pack import Columns
+from rankcast.kernels.inverted import Filed
+from rankcast.kernels.matches import ALL
+
+CUTS = 64
+SAMPLED = 20_000
+
+
+class InvertedIndex:
+    """The best subscriptions for an event, filed by attribute; the columns by row are the caller's.
+
+    Everything is filed anew, with new cuts, where the number of rows has doubled or halved, or where a row
+    needs more attributes than any before it. Memory: some 70 bytes a row in exact matching, in relaxed
+    matching as many for each attribute that counts (as for the row with the most of them).
+    """
+
+    def __init__(self, dimensions: int, *, combine: str | None = None) -> None:
+        self._mode, self._dimensions = MODES[combine], dimensions
+        self._clear(rows=0, width=1)
+        self._built = 0
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self._present))
+
+    def present(self) -> Rows:
+        """The rows that are there, in ascending order."""
+        return np.flatnonzero(self._present).astype(np.int32)
+
+    def insert(self, columns: Columns, rows: Rows) -> None:
+        """Add absent rows."""
+        most = int(inverted.count_attributes(columns, rows, self._relaxed).max(initial=1))
+        total = columns.lo.shape[0]
+        if most > self._filed.attribute.shape[1] or len(self) + rows.size > 2 * self._built:
+            self._rebuild(columns, np.concatenate([self.present(), rows]), most)
+            return
+        if total > self._present.size:
+            self._grow(total)
+        entries = inverted.file_rows(self._filed, self._cuts, columns, rows, self._relaxed)
+        self._tree.insert(self._entry_columns(), entries)
+        self._present[rows] = True
+
+    def remove(self, columns: Columns, rows: Rows) -> None:
+        """Take present rows out."""
+        self._tree.remove(self._entry_columns(), inverted.entries_of(self._filed, rows, self._relaxed))
+        self._present[rows] = False
+        if self._built > max(SMALL, 2 * len(self)):
+            self._rebuild(columns, self.present(), 1)
+
+    def rescore(self, columns: Columns, rows: Rows) -> None:
+        """Follow scores or weights that have changed."""
+        if self._relaxed:
+            self.remove(columns, rows)
+            self.insert(columns, rows)
+        else:
+            self._filed.score[rows] = columns.score[rows]
+            self._tree.rescore(self._entry_columns(), rows)
+
+    def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
+        """The k best rows for each event with the ends `above` to `below`."""
+        tree, most = self._tree.tree, max(1, min(k, len(self)))
+        return search_all(
+            lambda part: inverted.search(
+                tree, self._filed, self._cuts, columns, (below, above), part, most, self._mode
+            ),
+            np.arange(len(below)),
+            threads,
+        )
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The small state and the arrays."""
+        tree = {f"tree_{name}": array for name, array in self._tree.state()[1].items()}
+        filed = {f"filed_{name}": array for name, array in self._filed._asdict().items()}
+        return {"built": self._built}, {**tree, **filed, "cuts": self._cuts, "present": self._present}
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a state that `state` gave."""
+        self._built, self._cuts, self._present = int(header["built"]), arrays["cuts"], arrays["present"]
+        held = self._tree.state()[1]
+        self._tree.restore({}, {name: arrays[f"tree_{name}"] for name in held})
+        self._filed = Filed(**{name: arrays[f"filed_{name}"] for name in Filed._fields})
+        if self._cuts.shape != (self._dimensions, CUTS):
+            raise SnapshotError("the arrays of attributes do not fit the settings")
+        return self
+
+    def check(self, columns: Columns) -> None:
+        """Assert the invariants."""
+        self._tree.check(self._entry_columns())
+        entries = inverted.entries_of(self._filed, self.present(), self._relaxed)
+        before = self._filed.lo[entries].copy(), self._filed.hi[entries].copy()
+        again = inverted.file_rows(self._filed, self._cuts, columns, self.present(), self._relaxed)
+        assert np.array_equal(entries, again)
+        assert len(self._tree) == entries.size
+        assert np.array_equal(before[0], self._filed.lo[entries])
+        assert np.array_equal(before[1], self._filed.hi[entries])
+
+    @property
+    def _relaxed(self) -> bool:
+        return self._mode != ALL
+
+    def _entry_columns(self) -> Columns:
+        """What the tree knows of entries; equal scores are not ordered there."""
+        filed, size = self._filed, self._filed.lo.shape[0]
+        return Columns(filed.lo, filed.hi, filed.score, np.empty((size, 0)), np.zeros(size, np.int64))
+
+    def _clear(self, *, rows: int, width: int) -> None:
+        entries = rows * (width if self._relaxed else 1)
+        self._present = np.zeros(rows, np.bool_)
+        self._tree, self._cuts = BoxIndex(1), np.zeros((self._dimensions, CUTS))
+        self._filed = Filed(
+            np.zeros(rows, np.int16),
+            np.zeros((rows, width), np.int16),
+            np.zeros(rows, np.bool_),
+            np.zeros((entries, 1)),
+            np.zeros((entries, 1)),
+            np.zeros(entries),
+        )
+
+    def _grow(self, rows: int) -> None:
+        each = self._filed.attribute.shape[1] if self._relaxed else 1
+        by_entry = ("lo", "hi", "score")
+        self._filed = Filed(
+            *(
+                grown(array, rows * each if name in by_entry else rows)
+                for name, array in self._filed._asdict().items()
+            )
+        )
+        self._present = grown(self._present, rows)
+
+    def _rebuild(self, columns: Columns, rows: Rows, width: int) -> None:
+        """File everything anew."""
+        most = inverted.count_attributes(columns, rows, self._relaxed).max(initial=width)
+        self._clear(rows=columns.lo.shape[0], width=int(most))
+        sample = rows[:: rows.size // SAMPLED + 1]
+        self._cuts[:] = quantiles(columns.lo[sample], columns.hi[sample], CUTS)
+        self._built = rows.size
+        entries = inverted.file_rows(self._filed, self._cuts, columns, rows, self._relaxed)
+        self._tree.insert(self._entry_columns(), entries)
+        self._present[rows] = True

@@ -1,0 +1,247 @@
+"""Subscriptions that bound a few of many attributes: each filed under its own attributes, all on one line.
+
+Attribute j has the part [j, j + 1) of a line; `cuts`, quantiles of its ends, say where in it a value lies. A
+subscription is filed as its interval in one attribute (exact: where it is narrowest) or in each attribute
+with a weight (relaxed); one that nothing keeps from a match, at the end of the line, where every event is.
+So an event is some points on the line, in ascending order (short intervals where the event is one, none where
+it is unknown), and what it may match are the entries that hold any of them. Entries live in a box tree of one
+dimension; a block is read once for all points of an event. Candidates are compared exactly, in the attributes
+that count for them.
+
+[Ranked §6] leaves hundreds of attributes to the future. Cost of an event: O(d), and the blocks on the paths
+to its points, layer by layer until the k best are known. Attributes that a subscription leaves open cost it
+nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels.box_tree import LAYERS, BoxTree, encode, most_of
+from rankcast.kernels.box_tree_pack import Columns
+from rankcast.kernels.box_tree_search import DEPTH
+from rankcast.kernels.matches import ALL, LARGEST, Floats, Longs, Matches, Rows, append_list
+from rankcast.kernels.options import EXACT
+from rankcast.kernels.scored_heap import best_first, offer
+
+BUCKETS = 1024
+
+
+class Filed(NamedTuple):
+    """By row: the attributes that count, as many as `number`; whether it is filed at the end of the line.
+
+    By entry: its ends on the line (entries, 1) and its score. Entry row * e + s is the s-th of a row, e being
+    1 in exact matching and the width of `attribute` in relaxed matching.
+    """
+
+    number: NDArray[np.int16]
+    attribute: NDArray[np.int16]
+    always: NDArray[np.bool_]
+    lo: Floats
+    hi: Floats
+    score: Floats
+
+
+class Points(NamedTuple):
+    """An event on the line, as codes that ascend; and by bucket of codes, the first that may matter."""
+
+    below: Longs
+    above: Longs
+    first: Longs
+
+
+@njit(**EXACT)
+def position(cuts: Floats, j: int, value: float) -> float:
+    """Where a value of attribute j lies on the line. It never falls when the value grows."""
+    count = cuts.shape[1]
+    if value == -np.inf:
+        return float(j)
+    if value == np.inf:
+        return j + (count + 2.0) / (count + 3.0)
+    cell = np.searchsorted(cuts[j], value, "right")
+    part = 0.0
+    if 0 < cell < count:
+        width = cuts[j, cell] - cuts[j, cell - 1]
+        if width < np.inf:
+            part = min((value - cuts[j, cell - 1]) / width, 0.999)
+    return j + (cell + 1.0 + part) / (count + 3.0)
+
+
+@njit(**EXACT)
+def counts(columns: Columns, row: int, j: int, relaxed: bool) -> bool:
+    """Whether attribute j of a row counts: it has a bound, or in relaxed matching a weight."""
+    if relaxed:
+        return columns.weight[row, j] > 0.0
+    return columns.lo[row, j] > -np.inf or columns.hi[row, j] < np.inf
+
+
+@njit(**EXACT)
+def count_attributes(columns: Columns, rows: Rows, relaxed: bool) -> Longs:
+    """How many attributes count for each of the rows. O(d) a row."""
+    number = np.zeros(rows.shape[0], np.int64)
+    for place in range(rows.shape[0]):
+        for j in range(columns.lo.shape[1]):
+            number[place] += counts(columns, rows[place], j, relaxed)
+    return number
+
+
+@njit(**EXACT)
+def entries_of(filed: Filed, rows: Rows, relaxed: bool) -> Rows:
+    """The entries of rows that are filed."""
+    each = filed.lo.shape[0] // filed.number.shape[0]
+    entries, size = np.empty(rows.shape[0] * each, np.int32), 0
+    for row in rows:
+        listed = filed.number[row] if relaxed and not filed.always[row] else 1
+        for slot in range(listed):
+            entries[size] = row * each + slot
+            size += 1
+    return entries[:size].copy()
+
+
+@njit(**EXACT)
+def file_rows(filed: Filed, cuts: Floats, columns: Columns, rows: Rows, relaxed: bool) -> Rows:
+    """File rows under their attributes; returns their entries."""
+    for row in rows:
+        number, free = 0, False
+        for j in range(cuts.shape[0]):
+            if counts(columns, row, j, relaxed):
+                filed.attribute[row, number] = j
+                free |= columns.lo[row, j] == -np.inf and columns.hi[row, j] == np.inf
+                number += 1
+        filed.number[row] = number
+        filed.always[row] = free if relaxed else number == 0
+        if not relaxed:
+            _narrowest_first(filed.attribute[row, :number], cuts, columns, row)
+    entries = entries_of(filed, rows, relaxed)
+    each = filed.lo.shape[0] // filed.number.shape[0]
+    for entry in entries:
+        row, slot = entry // each, entry % each
+        filed.score[entry] = columns.score[row]
+        if filed.always[row]:
+            filed.lo[entry, 0] = filed.hi[entry, 0] = float(cuts.shape[0])
+        else:
+            j = filed.attribute[row, slot]
+            filed.lo[entry, 0] = position(cuts, j, columns.lo[row, j])
+            filed.hi[entry, 0] = position(cuts, j, columns.hi[row, j])
+    return entries
+
+
+@njit(**EXACT)
+def _narrowest_first(attribute: NDArray[np.int16], cuts: Floats, columns: Columns, row: int) -> None:
+    """Let the attribute stand first whose interval takes the least of its part of the line."""
+    least, narrowest = np.inf, 0
+    for slot in range(attribute.shape[0]):
+        j = attribute[slot]
+        width = position(cuts, j, columns.hi[row, j]) - position(cuts, j, columns.lo[row, j])
+        if width < least:
+            least, narrowest = width, slot
+    if attribute.shape[0] > 0:
+        attribute[0], attribute[narrowest] = attribute[narrowest], attribute[0]
+
+
+@njit(**EXACT)
+def _locate(tree: BoxTree, cuts: Floats, below: Floats, above: Floats, e: int, points: Points) -> int:
+    """Put an event on the line; returns of how many points it consists."""
+    most, size = most_of(tree), 0
+    for j in range(cuts.shape[0]):
+        if above[e, j] <= below[e, j]:
+            points.below[size] = encode(tree.cuts, 0, position(cuts, j, below[e, j]), most)
+            points.above[size] = encode(tree.cuts, 0, position(cuts, j, above[e, j]), most)
+            size += 1
+    points.below[size] = points.above[size] = encode(tree.cuts, 0, float(cuts.shape[0]), most)
+    size, place = size + 1, 0
+    for bucket in range(BUCKETS):
+        while place < size and points.below[place] < (bucket << 22) - (1 << 31):
+            place += 1
+        points.first[bucket] = place
+    return size
+
+
+@njit(**EXACT)
+def _weigh(
+    filed: Filed, columns: Columns, entry: int, ends: tuple[Floats, Floats], e: int, mode: int
+) -> float:
+    """The exact score of an entry's row for an event; -inf if another of its entries counts, or none."""
+    below, above = ends
+    each = filed.lo.shape[0] // filed.number.shape[0]
+    row, slot, met, total = entry // each, entry % each, -1, 0.0
+    for s in range(filed.number[row]):
+        j = filed.attribute[row, s]
+        if columns.lo[row, j] <= below[e, j] and columns.hi[row, j] >= above[e, j]:
+            met = s if met < 0 else met
+            if mode != ALL:
+                weight = columns.weight[row, j]
+                total = max(total, weight) if mode == LARGEST else total + weight
+        elif mode == ALL:
+            return -np.inf
+    if mode == ALL:
+        return columns.score[row]
+    return total if filed.always[row] or met == slot else -np.inf
+
+
+@njit(**EXACT)
+def _search_layers(
+    tree: BoxTree, filed: Filed, columns: Columns, ends: tuple[Floats, Floats], e: int, mode: int,
+    points: Points, size: int, best: tuple[Floats, Rows],
+) -> tuple[int, int, int]:  # fmt: skip
+    """Fill a heap with the best rows for an event; returns its size, rows tried, blocks looked into."""
+    low, high, tops, links, heights, sizes = tree.low, tree.high, tree.top, tree.link, tree.height, tree.size
+    below, above, first = points.below, points.above, points.first
+    scores, rows = best
+    stack, bounds = np.empty(DEPTH, np.int32), np.empty(DEPTH)
+    each = filed.lo.shape[0] // filed.number.shape[0]
+    held, full, tried, looked = 0, scores.shape[0], 0, 0
+    for layer in range(tree.meta[LAYERS]):
+        if held == full and scores[0] > tree.edge[layer]:
+            break
+        stack[0], bounds[0], depth = tree.root[layer], np.inf, 1 if tree.root[layer] >= 0 else 0
+        while depth > 0:
+            depth -= 1
+            block = stack[depth]
+            if held == full and bounds[depth] < scores[0]:
+                continue
+            looked += 1
+            inner = heights[block] > 0
+            for i in range(sizes[block]):
+                least, top = np.int64(low[block, 0, i]), tops[block, i]
+                place = first[(least + (1 << 31)) >> 22]
+                while place < size and below[place] < least:
+                    place += 1
+                if place == size or above[place] > high[block, 0, i] or (held == full and top < scores[0]):
+                    continue
+                if inner:
+                    stack[depth], bounds[depth] = links[block, i], top
+                    depth += 1
+                    continue
+                tried += 1
+                score = _weigh(filed, columns, links[block, i], ends, e, mode)
+                if score > -np.inf:
+                    held = offer(columns.label, scores, rows, held, score, links[block, i] // each)
+    return held, tried, looked
+
+
+@njit(**EXACT)
+def search(
+    tree: BoxTree, filed: Filed, cuts: Floats, columns: Columns, ends: tuple[Floats, Floats], order: Longs,
+    k: int, mode: int,
+) -> Matches:  # fmt: skip
+    """The k best rows for each of the events in `order`."""
+    below, above = ends
+    scores, rows, most = np.empty(k), np.empty(k, np.int32), cuts.shape[0] + 1
+    points = Points(np.empty(most, np.int64), np.empty(most, np.int64), np.empty(BUCKETS, np.int64))
+    start, number = np.zeros(below.shape[0], np.int64), np.zeros(below.shape[0], np.int64)
+    row, score, used = np.empty(16, np.int32), np.empty(16), 0
+    tried, looked = 0, 0
+    for e in order:
+        size = _locate(tree, cuts, below, above, e, points)
+        held, more, blocks = _search_layers(tree, filed, columns, ends, e, mode, points, size, (scores, rows))
+        tried, looked = tried + more, looked + blocks
+        best_first(columns.label, scores, rows, held)
+        row, score = append_list(row, score, used, rows[:held], scores[:held])
+        start[e], number[e] = used, held
+        used += held
+    return Matches(start, number, row, score, tried, looked)
