@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankcast import RangeTopK
+from rankcast.bench.baselines.object_scan import ObjectScan
 from rankcast.bench.baselines.threshold_scan import ThresholdScan
 from rankcast.bench.case import Contender, Grid, Parameters, Trial, case
 from rankcast.bench.cases.range_counts import Workload
@@ -191,7 +192,7 @@ def best_of(x: Floats, y: Floats, ends: Columns, k: int) -> list[list[int]]:
     return [rows.tolist() for rows in top_k(boxes, np.full(len(ends["id"]), k), objects)]
 
 
-def all_same(engine: RangeTopK, scan: ThresholdScan) -> bool:
+def all_same(engine: RangeTopK, scan: ThresholdScan | ObjectScan) -> bool:
     """Compare a sample of an engine's lists with those of the scan."""
     ids = np.arange(min(SAMPLE, len(scan.lists)))
     return items_of(engine, ids) == [scan.items(int(row)) for row in ids]

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast import RangeTopK
+from rankcast.bench.baselines.object_scan import ObjectScan
 from rankcast.bench.baselines.threshold_scan import ThresholdScan
 from rankcast.bench.case import Contender, Grid, Parameters, Trial, case
 from rankcast.bench.cases.range_counts import Workload
@@ -30,9 +31,13 @@ W: Grid = {"objects": [10_000], "subscriptions": [2_000_000], "k": [10]}
     runs=3,
 )
 def subscribe(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Subscribe in bulk and get first results; beside it a scan of the range for each subscription."""
+    """Subscribe in bulk and get first results; beside it a scan of all objects for each subscription.
+
+    The scans do a sample, as their cost a subscription is always the same. The second one has the objects in
+    the order of x and looks only at those in the range.
+    """
     work, k = uniform({**parameters, "events": 0}, rng), parameters["k"]
-    some = first_rows(work.subscriptions, parameters["scanned"])
+    some, scanned = first_rows(work.subscriptions, parameters["scanned"]), parameters["scanned"]
 
     def run(engine: RangeTopK) -> RangeTopK:
         engine.subscribe(work.subscriptions)
@@ -42,11 +47,14 @@ def subscribe(parameters: Parameters, rng: np.random.Generator) -> Trial:
         work=parameters["subscriptions"],
         contenders=[
             Contender("subscribe", run, lambda: loaded("sparse", k, work.objects, first_rows(some, 0))),
-            Contender("scan", lambda _: ThresholdScan(work.objects, some, k), work=parameters["scanned"]),
+            Contender("scan", lambda _: ObjectScan(work.objects, some, k), work=scanned),
+            Contender("scan of the range", lambda _: ThresholdScan(work.objects, some, k), work=scanned),
         ],
         baseline="scan",
         agrees=lambda answers: (
-            all_same(answers["subscribe"], answers["scan"]) and same_results(answers["subscribe"], work, k)
+            all_same(answers["subscribe"], answers["scan"])
+            and all_same(answers["subscribe"], answers["scan of the range"])
+            and same_results(answers["subscribe"], work, k)
         ),
     )
 
@@ -93,25 +101,42 @@ def unsubscribe(parameters: Parameters, rng: np.random.Generator) -> Trial:
     runs=5,
 )
 def amend(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Give subscriptions among many another range; beside it subscribing as many."""
+    """Give subscriptions among many another range, or another upper end; beside it subscribing as many.
+
+    Another range replaces nearly the whole list, so there are twice as many deltas as first results.
+    """
     work, added = others(parameters, rng)
     k, ids = parameters["k"], added["id"]
-    adding, amending = (loaded("sparse", k, work.objects, work.subscriptions) for _ in range(2))
-    amending.subscribe(added)
-    asked: list[Columns] = []
+    engines = [loaded("sparse", k, work.objects, work.subscriptions) for _ in range(3)]
+    adding, *amending = engines
+    asked = [added, added]
+    for engine in amending:
+        engine.subscribe(added)
 
-    def another() -> RangeTopK:
-        asked.append({**range_topk.subscriptions(len(ids), rng), "id": ids})
-        return amending
+    def another(which: int) -> Callable[[], tuple[RangeTopK, Columns]]:
+        def prepare() -> tuple[RangeTopK, Columns]:
+            drawn = range_topk.subscriptions(len(ids), rng)
+            if which == 1:
+                drawn["x_lo"] = added["x_lo"]
+                drawn["x_hi"] = added["x_lo"] + rng.random(len(ids)) * (1 - added["x_lo"])
+            asked[which] = {**drawn, "id": ids}
+            given = asked[which] if which == 0 else {name: asked[which][name] for name in ("id", "x_hi")}
+            return amending[which], given
+
+        return prepare
 
     return Trial(
         work=parameters["rows"],
         contenders=[
-            Contender("amend", lambda engine: engine.amend(asked[-1]), another),
+            Contender("amend, another range", lambda turn: turn[0].amend(turn[1]), another(0)),
+            Contender("amend, another end", lambda turn: turn[0].amend(turn[1]), another(1)),
             Contender("subscribe", lambda engine: engine.subscribe(added), without(adding, ids)),
         ],
         baseline="subscribe",
-        agrees=lambda _: same_results(amending, work._replace(subscriptions=asked[-1]), k),
+        agrees=lambda _: all(
+            same_results(engine, work._replace(subscriptions=rows), k)
+            for engine, rows in zip(amending, asked, strict=True)
+        ),
     )
 
 
