@@ -97,7 +97,7 @@ def difference(before: Lists, after: Lists, sequence: Ints, *, updates: bool = T
     Both are grouped by subscription. Cost: O(n), and a sort where they are not in the order of registration.
     """
     old, new = _registered(before, sequence), _registered(after, sequence)
-    most = old.item.size + new.item.size
+    most = old.item.size + new.item.size + 1
     told = kernel.Told(*(buffers.empty(most, kind) for kind in ("i4", "i1", "i4", "f8", "i8", "f8")))
     spot = np.zeros(1 + max(old.item.max(initial=-1), new.item.max(initial=-1)), np.int32)
     size = int(kernel.write_difference(kernel.Entries(*old), kernel.Entries(*new), sequence, spot, told))
