@@ -8,10 +8,10 @@
 | `ir-tree` | the same, each list under a b-way R-tree | a path of centres |
 | `segment-tree` | the intervals that cover one node by score | a path of nodes |
 
-What is built is static. Rows that come later, or with another score, stand in a small R-tree by score that is
-laid out before the next search (`fresh`); removed ones are passed over. When both together are more than a
-64th of all, everything is built anew: O(64 log n) amortised a change. A batch with events that are intervals
-makes the SOPT-R-tree sort all rows by score first.
+What is built is static. Rows that come later, or with another score, stand in a box tree beside it (`fresh`),
+which is live; of what is built they and removed ones are passed over. When both together are more than a 64th
+of all, everything is built anew: O(64 log n) amortised a change. A batch with events that are intervals makes
+the SOPT-R-tree sort all rows by score first.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.columns import Floats, Rows
-from rankcast.indexes.scored_matches import MODES, Found, search_all
+from rankcast.indexes.boxes import BoxIndex, grown
+from rankcast.indexes.scored_matches import MODES, Found, merged, search_all
 from rankcast.kernels import interval_arrangement, interval_routes, scored_lists, threshold
 from rankcast.kernels.box_tree_pack import Columns
-from rankcast.kernels.scored_lists import ABSENT, FRESH, PACKED, Lists
-from rankcast.kernels.threshold import CENTRES, ONE_LIST, SEGMENTS, Forest
+from rankcast.kernels.matches import ALL
+from rankcast.kernels.scored_lists import Lists
+from rankcast.kernels.threshold import CENTRES, ONE_LIST, SEGMENTS, Forest, Limits
 
 KINDS = {
     "r-tree": ONE_LIST,
@@ -48,67 +50,74 @@ class IntervalIndex:
 
     def __init__(self, kind: str, dimensions: int, *, combine: str | None, branching: int) -> None:
         self._kind, self._dimensions = kind, dimensions
-        self._relaxed = MODES[combine]
+        self._mode, self._combine = MODES[combine], combine
         self._branching = UNGROUPED if kind in ("interval-tree", "segment-tree") else branching
-        nothing = np.empty(0, np.int32)
-        self._home: NDArray[np.int8] = np.zeros(0, np.int8)
-        self._changed = 0  # rows removed from what is built, or added since
-        self._laid = True  # whether `fresh` holds all fresh rows
+        self._packed: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self._removed = 0  # rows that were built and count there no more
+        self._fresh = BoxIndex(dimensions, combine=combine)
         self._routes: dict[str, NDArray[Any]] = {}
-        empty = Columns(
-            *(np.empty((0, dimensions)),) * 2, np.empty(0), np.empty((0, dimensions)), np.empty(0, np.int64)
+        nothing = np.empty((0, dimensions))
+        self._build(
+            Columns(nothing, nothing, np.empty(0), nothing, np.empty(0, np.int64)), np.empty(0, np.int32)
         )
-        self._build(empty, nothing)
-        self._lay_fresh(empty)
 
     def __len__(self) -> int:
-        return int(np.count_nonzero(self._home))
+        return int(np.count_nonzero(self._packed)) + len(self._fresh)
 
     def insert(self, columns: Columns, rows: Rows) -> None:
         """Add absent rows."""
-        if columns.lo.shape[0] > self._home.size:
-            home = np.zeros(columns.lo.shape[0], np.int8)
-            home[: self._home.size] = self._home
-            self._home = home
-        self._home[rows] = FRESH
-        self._change(columns, rows.size)
+        if columns.lo.shape[0] > self._packed.size:
+            self._packed = grown(self._packed, columns.lo.shape[0])
+        if self._too_many(rows.size):
+            self._rebuild(columns, np.concatenate([self._present(), rows]))
+        else:
+            self._fresh.insert(columns, rows)
 
     def remove(self, columns: Columns, rows: Rows) -> None:
         """Take present rows out."""
-        self._home[rows] = ABSENT
-        self._change(columns, rows.size)
+        built = self._packed[rows]
+        self._packed[rows] = False
+        self._removed += int(np.count_nonzero(built))
+        self._fresh.remove(columns, rows[~built])
+        if self._too_many(0):
+            self._rebuild(columns, self._present())
 
     def rescore(self, columns: Columns, rows: Rows) -> None:
         """Follow scores or weights that have changed."""
-        self._home[rows] = FRESH
-        self._change(columns, rows.size)
+        built = self._packed[rows]
+        self._packed[rows] = False
+        self._removed += int(np.count_nonzero(built))
+        self._fresh.rescore(columns, rows[~built])
+        self._fresh.insert(columns, rows[built])
+        if self._too_many(0):
+            self._rebuild(columns, self._present())
 
     def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
         """The k best rows for each event with the ends `above` to `below`."""
-        if not self._laid:
-            self._lay_fresh(columns)
         points = bool(np.all(above >= below))
         forest = self._forest() if points or self._kind != "sopt-r-tree" else self._forest_by_score(columns)
         room = 128 if points else self._lists.first.size + 1
-        limits = (max(1, min(k, len(self))), room, self._relaxed)
+        most = max(1, min(k, len(self)))
+        limits = Limits(most, room, self._mode)
         order = np.argsort(below[:, 0], kind="stable")
-        return search_all(
+        found = search_all(
             lambda part: threshold.search(forest, columns, below, above, part, limits), order, threads
         )
+        if len(self._fresh) == 0:
+            return found
+        return merged(columns.label, found, self._fresh.search(columns, below, above, k, threads), most)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The small state and the arrays."""
         lists = {f"lists_{name}": array for name, array in self._lists._asdict().items()}
-        fresh = {f"fresh_{name}": array for name, array in self._fresh._asdict().items()}
-        header = {"changed": self._changed, "laid": self._laid}
-        return header, {**lists, **fresh, "home": self._home, **self._routes}
+        fresh = {f"fresh_{name}": array for name, array in self._fresh.state()[1].items()}
+        return {"removed": self._removed}, {**lists, **fresh, "packed": self._packed, **self._routes}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
-        self._changed, self._laid = int(header["changed"]), bool(header["laid"])
+        self._removed, self._packed = int(header["removed"]), arrays["packed"]
         self._lists = Lists(**{name: arrays[f"lists_{name}"] for name in Lists._fields})
-        self._fresh = Lists(**{name: arrays[f"fresh_{name}"] for name in Lists._fields})
-        self._home = arrays["home"]
+        self._fresh.restore({}, {name: arrays[f"fresh_{name}"] for name in self._fresh.state()[1]})
         self._routes = {name: arrays[name] for name in self._routes}
         return self
 
@@ -118,18 +127,23 @@ class IntervalIndex:
 
     # Building
 
-    def _change(self, columns: Columns, rows: int) -> None:
-        self._changed += rows
-        self._laid = False
-        live = np.flatnonzero(self._home).astype(np.int32)
-        if 64 * self._changed > live.size + SMALL * 64:
-            self._home[live] = PACKED
-            self._build(columns, live)
-            self._changed, self._laid = 0, False
+    def _too_many(self, coming: int) -> bool:
+        """Whether too much stands beside what is built, with so many rows that come."""
+        beside = self._removed + len(self._fresh) + coming
+        return 64 * beside > len(self) + coming + 64 * SMALL
+
+    def _present(self) -> Rows:
+        return np.concatenate([np.flatnonzero(self._packed).astype(np.int32), self._fresh.present()])
+
+    def _rebuild(self, columns: Columns, rows: Rows) -> None:
+        """Build everything anew from the rows that are there."""
+        self._packed[rows] = True
+        self._removed, self._fresh = 0, BoxIndex(self._dimensions, combine=self._combine)
+        self._build(columns, np.sort(rows))
 
     def _keys(self, columns: Columns, j: int) -> Floats:
         """What ranks the rows of dimension j."""
-        return columns.weight[:, j] if self._relaxed else columns.score
+        return columns.weight[:, j] if self._mode != ALL else columns.score
 
     def _build(self, columns: Columns, rows: Rows) -> None:
         """Build the lists of every dimension from all rows."""
@@ -177,18 +191,10 @@ class IntervalIndex:
             return (first, row, key[row], np.empty(0), np.empty(0)), route
         return (first, row, key[row], lo[listed], hi[listed]), route
 
-    def _lay_fresh(self, columns: Columns) -> None:
-        """List the fresh rows by score, dimension by dimension."""
-        rows = np.flatnonzero(self._home == FRESH).astype(np.int32)
-        parts = [self._by_score(columns, rows, j) for j in range(self._dimensions)]
-        self._fresh = _join(parts, self._branching)
-        self._laid = True
-
     def _forest(self) -> Forest:
         return Forest(
             self._lists,
-            self._fresh,
-            self._home,
+            self._packed,
             **self._routes,
             kind=KINDS[self._kind],
             branching=self._branching,
@@ -196,7 +202,7 @@ class IntervalIndex:
 
     def _forest_by_score(self, columns: Columns) -> Forest:
         """For events that are intervals: they meet ones that lie apart, which are in any order."""
-        rows = np.flatnonzero(self._home == PACKED).astype(np.int32)
+        rows = np.flatnonzero(self._packed).astype(np.int32)
         parts = [self._by_score(columns, rows, j) for j in range(self._dimensions)]
         lists, base = _join(parts, self._branching), np.arange(self._dimensions + 1)
         return self._forest()._replace(lists=lists, base=base)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankcast.columns import Floats, Ints, Rows
-from rankcast.kernels.matches import ALL, LARGEST, SUM, Matches, gather
+from rankcast.kernels.matches import ALL, LARGEST, SUM, Matches, gather, merge
 
 PER_THREAD = 512
 MODES = {None: ALL, "sum": SUM, "max": LARGEST}  # by what combines weights
@@ -50,3 +50,9 @@ def _joined(parts: list[Matches]) -> Found:
         gather(part, number, row, score)
     tried, looked = sum(part.tried for part in parts), sum(part.looked for part in parts)
     return Found(number, row, score, tried, looked)
+
+
+def merged(label: Ints, one: Found, other: Found, k: int) -> Found:
+    """The k best of what two indexes found for the same events; they have no row in common."""
+    number, row, score = merge(label, one[:3], other[:3], k)
+    return Found(number, row, score, one.tried + other.tried, one.looked + other.looked)

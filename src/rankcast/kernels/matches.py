@@ -9,10 +9,12 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.options import EXACT
+from rankcast.kernels.scored_heap import better
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int32]
 Longs = NDArray[np.int64]
+Found = tuple[Longs, Rows, Floats]
 ALL, SUM, LARGEST = range(3)  # all intervals must meet the event; their weights are added; the largest counts
 
 
@@ -49,3 +51,25 @@ def gather(found: Matches, number: Longs, row: Rows, score: Floats) -> None:
             row[place + i] = found.row[found.start[e] + i]
             score[place + i] = found.score[found.start[e] + i]
         place += number[e]
+
+
+@njit(**EXACT)
+def merge(label: Longs, one: Found, other: Found, k: int) -> tuple[Longs, Rows, Floats]:
+    """The k best of two answers (number, row, score) for the same events, which have no row in common."""
+    total = one[1].shape[0] + other[1].shape[0]
+    number, row, score = np.zeros(one[0].shape[0], np.int64), np.empty(total, np.int32), np.empty(total)
+    used, a, b = 0, 0, 0
+    for e in range(number.shape[0]):
+        end, other_end = a + one[0][e], b + other[0][e]
+        while number[e] < k and (a < end or b < other_end):
+            mine = b == other_end or (
+                a < end and better(label, one[2][a], one[1][a], other[2][b], other[1][b])
+            )
+            if mine:
+                row[used], score[used] = one[1][a], one[2][a]
+            else:
+                row[used], score[used] = other[1][b], other[2][b]
+            a, b = a + mine, b + (not mine)
+            used, number[e] = used + 1, number[e] + 1
+        a, b = end, other_end
+    return number, row[:used], score[:used]

@@ -1,13 +1,10 @@
-"""Intervals in lists whose stabbed entries come best first, and cursors over several such lists.
+"""Intervals in lists whose stabbed entries come best first, under R-trees.
 
 All scored interval indexes of [Ranked §2, §3] are lists of intervals and a way to choose lists for an event.
 What an event meets in a list stands there in the order of (score, label). Over a list there may be a b-way
 R-tree: the entries `first[l] ..` are grouped by b, the groups by b again, and each group has the extent of
-what is below it. `following` is then the paper's depth-first search, left child first, resumed at a place.
-
-A cursor of one dimension merges the lists of an event, and the list of rows that came later (`fresh`), by
-their heads. `home[row]` says which of the two holds a row: an entry of the other one is passed over, so that
-a removal is one write.
+what is below it. The paper's search, depth first and left child first, is then a walk along the list that
+leaps over groups; `rankcast.kernels.threshold` merges such walks.
 """
 
 from __future__ import annotations
@@ -19,12 +16,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.scored_heap import better
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int32]
 Longs = NDArray[np.int64]
-ABSENT, PACKED, FRESH = range(3)
 
 
 class Lists(NamedTuple):
@@ -42,15 +37,6 @@ class Lists(NamedTuple):
     group: Longs
     extent_lo: Floats
     extent_hi: Floats
-
-
-class Cursors(NamedTuple):
-    """For each dimension the lists it merges (~j: the fresh list j), their places, and counts."""
-
-    list_of: NDArray[np.int64]
-    place: NDArray[np.int64]
-    size: NDArray[np.int64]
-    looked: NDArray[np.int64]
 
 
 @njit(**EXACT)
@@ -87,102 +73,3 @@ def group_lists(first: Longs, lo: Floats, hi: Floats, branching: int) -> tuple[L
                 extent_lo[node] = min(extent_lo[node], lo[entry])
                 extent_hi[node] = max(extent_hi[node], hi[entry])
     return group, extent_lo, extent_hi
-
-
-@njit(**EXACT)
-def following(
-    lists: Lists, each: int, place: int, below: float, above: float, branching: int, looked: Longs
-) -> int:
-    """The first entry from `place` on that the event meets, or the end of the list."""
-    start, end = lists.first[each], lists.first[each + 1]
-    if lists.lo.shape[0] == 0:
-        return place
-    i = place - start
-    while start + i < end:
-        height, width = 0, 1
-        while (
-            height < lists.group.shape[1] and lists.group[each, height] >= 0 and i % (width * branching) == 0
-        ):
-            height, width = height + 1, width * branching
-        skipped = False
-        while height > 0 and not skipped:
-            node = lists.group[each, height - 1] + i // width
-            looked[0] += 1
-            if lists.extent_lo[node] <= below and lists.extent_hi[node] >= above:
-                height, width = height - 1, width // branching
-            else:
-                i, skipped = i + width, True
-        if skipped:
-            continue
-        looked[0] += 1
-        if lists.lo[start + i] <= below and lists.hi[start + i] >= above:
-            return start + i
-        i += 1
-    return end
-
-
-@njit(**EXACT)
-def _settle(
-    lists: Lists, fresh: Lists, home: NDArray[np.int8], cursors: Cursors, j: int, s: int,
-    span: tuple[float, float, int],
-) -> bool:  # fmt: skip
-    """Move list s of cursor j on to an entry that is met and live; whether there is one."""
-    each = cursors.list_of[j, s]
-    below, above, branching = span
-    mine = lists if each >= 0 else fresh
-    wanted, each = (PACKED, each) if each >= 0 else (FRESH, -1 - each)
-    place = cursors.place[j, s]
-    while True:
-        place = following(mine, each, place, below, above, branching, cursors.looked)
-        if place >= mine.first[each + 1]:
-            return False
-        if home[mine.row[place]] == wanted:
-            cursors.place[j, s] = place
-            return True
-        place += 1
-
-
-@njit(**EXACT)
-def open_cursor(
-    lists: Lists,
-    fresh: Lists,
-    home: NDArray[np.int8],
-    cursors: Cursors,
-    j: int,
-    span: tuple[float, float, int],
-) -> None:
-    """Begin to merge the lists that stand in list_of[j]."""
-    s = 0
-    while s < cursors.size[j]:
-        each = cursors.list_of[j, s]
-        cursors.place[j, s] = lists.first[each] if each >= 0 else fresh.first[-1 - each]
-        if _settle(lists, fresh, home, cursors, j, s, span):
-            s += 1
-        else:
-            cursors.size[j] -= 1
-            cursors.list_of[j, s] = cursors.list_of[j, cursors.size[j]]
-
-
-@njit(**EXACT)
-def head(lists: Lists, fresh: Lists, label: Longs, cursors: Cursors, j: int) -> tuple[int, float, int]:
-    """The best entry that cursor j is at: its list's slot (-1: none left), its key and its row."""
-    found, key, row = -1, -np.inf, -1
-    for s in range(cursors.size[j]):
-        place = cursors.place[j, s]
-        mine = lists if cursors.list_of[j, s] >= 0 else fresh
-        if found < 0 or better(label, mine.key[place], mine.row[place], key, row):
-            found, key, row = s, mine.key[place], mine.row[place]
-    return found, key, row
-
-
-@njit(**EXACT)
-def advance(
-    lists: Lists, fresh: Lists, home: NDArray[np.int8], cursors: Cursors, j: int, s: int,
-    span: tuple[float, float, int],
-) -> None:  # fmt: skip
-    """Leave the head of list s of cursor j."""
-    cursors.place[j, s] += 1
-    if not _settle(lists, fresh, home, cursors, j, s, span):
-        cursors.size[j] -= 1
-        last = cursors.size[j]
-        cursors.list_of[j, s], cursors.place[j, s] = cursors.list_of[j, last], cursors.place[j, last]
