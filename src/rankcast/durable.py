@@ -65,8 +65,8 @@ def opened(path: Path, *, writable: bool = False) -> Iterator[tuple[int, int]]:
 
 
 @contextmanager
-def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock of a directory; it goes with the process, however that ends.
+def locked(path: Path, *, wait: bool = True) -> Iterator[int]:
+    """Hold the lock of a directory, yield its descriptor; the lock goes with the process, however that ends.
 
     Without `wait`, raises `BlockingIOError` if somebody else holds it.
     """
@@ -74,7 +74,7 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         try:
-            yield
+            yield descriptor
         finally:
             fcntl.flock(descriptor, fcntl.LOCK_UN)  # also for a child that was forked meanwhile
     finally:

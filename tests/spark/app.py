@@ -12,6 +12,7 @@ from tests.spark.runs import Stream
 from tests.spark.stories import Story
 
 SEED, SIZE = 31, 16
+SETTINGS = {"shards": 2, "snapshot_batches": 3}
 
 
 def story(count: int) -> Story:
@@ -31,7 +32,7 @@ def main(folder: str, count: str, master: str) -> None:
             "spark.executor.memory": "512m",
         },
     )
-    Stream(spark, story(int(count)), Path(folder), shards=2, snapshot_batches=3).run()
+    Stream(spark, story(int(count)), Path(folder), **SETTINGS).run()
     spark.stop()
 
 

@@ -9,12 +9,7 @@ from typing import Any
 
 import pytest
 
-NEEDS_SPARK = {"test_streams", "test_batch", "test_kills", "test_guide", "test_connect", "test_executors"}
-QUIET = [
-    "ignore:.*is deprecated:DeprecationWarning:pyspark",
-    "ignore:unclosed:ResourceWarning",
-    "ignore::pytest.PytestUnraisableExceptionWarning",
-]
+NEEDS_SPARK = {"test_streams", "test_batch", "test_kills", "test_guide", "test_connect"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -24,12 +19,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that start Spark run in one process, one after the other, and bear with its warnings."""
+    """Tests that start Spark run in one process, one after the other."""
     for item in items:
         if item.path.parent == Path(__file__).parent and item.path.stem in NEEDS_SPARK:
             item.add_marker(pytest.mark.xdist_group("spark"))
-            for warning in QUIET:
-                item.add_marker(pytest.mark.filterwarnings(warning))
     if "faults" not in config.getoption("markexpr"):
         long = [item for item in items if item.get_closest_marker("faults")]
         config.hook.pytest_deselected(items=long)

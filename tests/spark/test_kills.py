@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from tests.spark.runs import Stream
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 600.0
+PARTS, KILLS = 4, 5  # twenty of each kind, in parts
 
 
 def parent_of(pid: int) -> int:
@@ -55,7 +57,13 @@ def committed(folder: Path) -> int:
     return sum(path.name.isdigit() for path in commits.iterdir()) if commits.exists() else 0
 
 
-def hunt(folder: Path, targets: Callable[[], list[int]], count: int, done: threading.Event) -> list[int]:
+def hunt(
+    folder: Path,
+    targets: Callable[[], list[int]],
+    count: int,
+    done: threading.Event,
+    wipe: Callable[[], None],
+) -> list[int]:
     """Kill some process at a random moment within each of the first micro-batches; return which."""
     rng = np.random.default_rng(1)
     killed: list[int] = []
@@ -67,6 +75,7 @@ def hunt(folder: Path, targets: Callable[[], list[int]], count: int, done: threa
             with suppress(ProcessLookupError):
                 os.kill(victim, signal.SIGKILL)
                 killed.append(victim)
+                wipe()
     return killed
 
 
@@ -80,17 +89,34 @@ def run_on(stream: Stream, attempts: int) -> None:
             assert attempt + 1 < attempts, "the stream does not get on"
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.faults)])
-def test_killed_python_workers(kills: int, spark: Any, tmp_path: Path) -> None:
+def wipe(scratch: Path) -> None:
+    """Lose what all queries have in a scratch directory."""
+    for query in scratch.glob("*-*-*-*-*"):
+        shutil.rmtree(query, ignore_errors=True)
+
+
+@pytest.mark.parametrize(
+    ("kills", "lost"),
+    [
+        (2, False),
+        pytest.param(20, False, marks=pytest.mark.faults),
+        pytest.param(20, True, marks=pytest.mark.faults),
+    ],
+)
+def test_killed_python_workers(kills: int, lost: bool, spark: Any, tmp_path: Path) -> None:
     story = app.story(3 + kills)
     stream = Stream(spark, story, tmp_path, shards=3, snapshot_batches=3)
     stream.offer(story.batches)
     java = spark.sparkContext._gateway.proc.pid
+    scratch = Path(os.environ[VARIABLE])
     done = threading.Event()
     killed: list[int] = []
-    hunter = threading.Thread(
-        target=lambda: killed.extend(hunt(tmp_path, lambda: workers(java), kills, done))
-    )
+
+    def hunting() -> None:
+        after = partial(wipe, scratch) if lost else lambda: None
+        killed.extend(hunt(tmp_path, lambda: workers(java), kills, done, after))
+
+    hunter = threading.Thread(target=hunting)
     hunter.start()
     try:
         run_on(stream, kills)
@@ -145,29 +171,37 @@ class App:
         self._log.close()
 
 
-@pytest.mark.parametrize(
-    ("kills", "lost"),
-    [
-        (1, True),
-        pytest.param(20, False, marks=pytest.mark.faults),
-        pytest.param(20, True, marks=pytest.mark.faults),
-    ],
-)
-def test_a_killed_application(kills: int, lost: bool, spark: Any, tmp_path: Path) -> None:
-    count = 2 * kills + 2
+def test_an_application_on_two_executors_is_killed_and_goes_on_in_another(spark: Any, tmp_path: Path) -> None:
+    """The other one has one process for all, and nothing of the first but its state and checkpoint."""
+    story = app.story(4)
+    stream = Stream(spark, story, tmp_path, **app.SETTINGS)
+    stream.offer(story.batches)
+    (tmp_path / "scratch").mkdir(mode=0o700)
+    first = App(tmp_path, 4, "local-cluster[2,1,512]")
+    first.wait_for(2)
+    first.kill()
+    assert 2 <= committed(tmp_path) <= 3, (tmp_path / "log").read_text()[-3000:]
+    stream.run()
+    assert stream.told() == story.expected()[0]
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_killed_application(lost: bool, part: int, spark: Any, tmp_path: Path) -> None:
+    count = 2 * KILLS + 2
     story = app.story(count)
     stream = Stream(spark, story, tmp_path)
     stream.offer(story.batches)
     (tmp_path / "scratch").mkdir(mode=0o700)
-    rng = np.random.default_rng(kills)
-    for _ in range(kills):
+    rng = np.random.default_rng(part)
+    for _ in range(KILLS):
         running = App(tmp_path, count, "local[2]")
         running.wait_for(min(running.committed() + int(rng.integers(1, 3)), count - 1))
         time.sleep(float(rng.uniform(0, 1.0)))
         running.kill()
         if lost:
-            shutil.rmtree(tmp_path / "scratch")
-            (tmp_path / "scratch").mkdir(mode=0o700)
+            wipe(tmp_path / "scratch")
     App(tmp_path, count, "local[2]").finish()
     assert stream.told() == story.expected()[0]
 
@@ -215,18 +249,19 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, list[int]]]:
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize(("kills", "lost"), [(0, False), (20, False), (20, True)])
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("lost", [False, True])
 def test_killed_executors(
-    kills: int, lost: bool, cluster: tuple[str, list[int]], spark: Any, tmp_path: Path
+    lost: bool, part: int, cluster: tuple[str, list[int]], spark: Any, tmp_path: Path
 ) -> None:
     url, hosts = cluster
-    count = 2 * kills + 4
+    count = 2 * KILLS + 4
     story = app.story(count)
     stream = Stream(spark, story, tmp_path)
     stream.offer(story.batches)
     running = App(tmp_path, count, url)
-    rng = np.random.default_rng(5)
-    for _ in range(kills):
+    rng = np.random.default_rng(5 + part)
+    for _ in range(KILLS):
         running.wait_for(min(running.committed() + 1, count - 1))
         time.sleep(float(rng.uniform(0, 1.5)))
         place = int(rng.integers(2))
@@ -234,7 +269,6 @@ def test_killed_executors(
             with suppress(ProcessLookupError):
                 os.kill(executor, signal.SIGKILL)
         if lost:
-            for query in (tmp_path / ["one", "two"][place]).glob("*-*-*-*-*"):
-                shutil.rmtree(query, ignore_errors=True)
+            wipe(tmp_path / ["one", "two"][place])
     running.finish()
     assert stream.told() == story.expected()[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,23 @@ def test_only_arrays_that_were_replaced_are_written(depot: Depot, tmp_path: Path
             np.array_equal(a, b)
             for a, b in zip(held.state()[1].values(), grown.state()[1].values(), strict=True)
         )
+
+
+def test_a_directory_removed_while_it_is_held_takes_nothing_with_it(tmp_path: Path) -> None:
+    """Whoever held it fails; what another process has put in its place stays as it is."""
+    engine = RangeTopK()
+    engine.subscribe({"id": list(range(100))})
+    slow, other = Live(tmp_path / "one"), Live(tmp_path / "one")
+    with slow.held():
+        slow.commit(engine, Place(1, "a", ""), b"")
+        shutil.rmtree(slow.root)
+        with other.held():
+            other.commit(engine, Place(1, "b", ""), b"other")
+        before = {file.name: file.read_bytes() for file in other.root.iterdir()}
+        slow.begin()
+        with pytest.raises(FileNotFoundError):
+            slow.commit(engine, Place(2, "c", "a"), b"slow")
+    assert {file.name: file.read_bytes() for file in other.root.iterdir()} == before
 
 
 @pytest.mark.parametrize("uri", ["relative/path", "./here", "nosuchscheme://x/y"])

@@ -113,7 +113,7 @@ class Hosted(Generic[E]):
     def _restore(self, standing: Standing, log: Log) -> E:
         """The engine as of the last batch committed, from the snapshot and the log."""
         self._live.clear()
-        found = self._depot.fetch(standing.snapshot, self._live.root)
+        found = self._depot.fetch(standing.snapshot, self._live.here)
         mark = checkpoint.mark_of(found.header)
         if found.header["kind"] != self._engine.__name__:
             raise ShardError(

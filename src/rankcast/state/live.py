@@ -34,6 +34,7 @@ ANSWER = "answer"
 _NEW = ".new"
 _NO_CHECKSUM = "0" * 64
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
+_OPEN = Path("/proc/self/fd")  # where a system has it, the open files of this process
 
 E = TypeVar("E", bound=Engine)
 
@@ -50,24 +51,30 @@ class Live:
     """The live arrays in one directory. All methods but `held` need the lock that `held` takes."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self.root = self.here = root
         self._manifest: Manifest | None = None
         self._mapped: dict[str, NDArray[Any]] = {}
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the directory against every other process of the host; it is made if it is not there."""
+        """Hold the directory against every other process of the host; it is made if it is not there.
+
+        Until then `here` is the very directory that is held: if somebody removes it, writing fails, and does
+        not go to one that others have made in its place.
+        """
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with durable.locked(self.root):
+        with durable.locked(self.root) as descriptor:
+            held = _OPEN / str(descriptor)
+            self.here = held if held.is_dir() else self.root
             try:
                 yield
             finally:
-                self._manifest, self._mapped = None, {}
+                self._manifest, self._mapped, self.here = None, {}, self.root
 
     def place(self) -> Place | None:
         """Where the arrays stand, None if they do not count."""
         try:
-            self._manifest = snapshot.peek(self.root)
+            self._manifest = snapshot.peek(self.here)
             header = self._manifest.header
             place = Place(int(header["number"]), str(header["token"]), str(header["prev"]))
         except (SnapshotError, KeyError, TypeError, ValueError):
@@ -76,18 +83,18 @@ class Live:
 
     def answer(self) -> bytes:
         """The answer to the last batch."""
-        return (self.root / ANSWER).read_bytes()
+        return (self.here / ANSWER).read_bytes()
 
     def open(self, engine: type[E], given: Mapping[str, Any]) -> E:
         """The engine over the mapped arrays: what it changes, it changes in the files."""
-        saved = snapshot.read(self.root, kind=engine.__name__, verify=False, mode="in-place")
+        saved = snapshot.read(self.here, kind=engine.__name__, verify=False, mode="in-place")
         self._mapped = dict(saved.arrays)
         return engine.restore(saved.header["engine"], saved.arrays, **given)
 
     def begin(self) -> None:
         """From here on the arrays do not count, until `commit`."""
         with suppress(FileNotFoundError):
-            (self.root / snapshot.HEADER).unlink()
+            (self.here / snapshot.HEADER).unlink()
 
     def commit(self, engine: Engine, place: Place, answer: bytes) -> None:
         """Let the arrays count again: they stand at `place`, whose batch was answered so."""
@@ -100,10 +107,10 @@ class Live:
                 entries[name] = before.arrays[name]
             else:
                 entries[name] = self._write(name, generation, array)
-        _replace(self.root / ANSWER, answer)
+        _replace(self.here / ANSWER, answer)
         told = {**place._asdict(), "boot": boot(), "engine": header}
         now = Manifest(type(engine).__name__, generation, told, entries)
-        _replace(self.root / snapshot.HEADER, manifest.render(now))
+        _replace(self.here / snapshot.HEADER, manifest.render(now))
         self._remove_others({entry.file for entry in entries.values()})
         self._manifest = now
 
@@ -114,12 +121,12 @@ class Live:
             name: Entry(entry.dtype, entry.shape, entry.bytes, _NO_CHECKSUM, entry.file)
             for name, entry in found.arrays.items()
         }
-        _replace(self.root / ANSWER, b"")
+        _replace(self.here / ANSWER, b"")
         _replace(
-            self.root / snapshot.HEADER,
+            self.here / snapshot.HEADER,
             manifest.render(Manifest(found.header["kind"], found.generation, told, arrays)),
         )
-        self._manifest = snapshot.peek(self.root)
+        self._manifest = snapshot.peek(self.here)
 
     def clear(self) -> None:
         """Remove what is here: it does not count."""
@@ -128,12 +135,12 @@ class Live:
 
     def _write(self, name: str, generation: int, array: NDArray[Any]) -> Entry:
         plain = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-        file = self.root / manifest.file_name(name, generation)
+        file = self.here / manifest.file_name(name, generation)
         file.write_bytes(plain.reshape(-1).view(np.uint8).data)
         return Entry(plain.dtype.str, array.shape, plain.nbytes, _NO_CHECKSUM, file.name)
 
     def _remove_others(self, kept: set[str]) -> None:
-        for file in self.root.iterdir():
+        for file in self.here.iterdir():
             if manifest.generation_of(file.name) is not None and file.name not in kept:
                 file.unlink(missing_ok=True)
 
