@@ -13,10 +13,10 @@ from rankcast.columns import Ids, Rows, arrow
 from rankcast.engines.answering import AnsweringEngine
 from rankcast.engines.base import ID, Part
 from rankcast.engines.brute_force import covering
-from rankcast.engines.covering_commands import OP, WHERE
+from rankcast.engines.covering_commands import OP, WHERE, Commands
 from rankcast.engines.covering_commands import read as read_commands
 from rankcast.errors import InputError, SettingError
-from rankcast.indexes.departures import NOBODY, Departure, lines
+from rankcast.indexes.departures import NOBODY, Departure
 from rankcast.indexes.maxima import maximal
 from rankcast.indexes.relation import RelationGraph
 from rankcast.indexes.relation_full import FullRelationGraph
@@ -154,21 +154,9 @@ class CoveringTable(AnsweringEngine):
         {'subscription': [1, 2, 1, 2], 'action': ['forward', 'covered', 'withdraw', 'forward']}
         """
         batch = self._read(commands, [OP, *self._columns], WHERE)
-        told = [lines(NOBODY, FORWARD, NOBODY)]
-        for part in read_commands(batch, self._over, self._slots).stretches():
-            come = ~part.leaves
-            fresh = self._slots.add(select(part.ids, np.flatnonzero(come)))
-            self._write(fresh, part.boxes.at(come)._asdict())
-            rows = self._slots.find(part.ids, where=WHERE)
-            story = self._relations.follow(self._world(), part.leaves, rows)
-            self._slots.release(rows[part.leaves])
-            self._count["queries_subscribe"] += fresh.size
-            self._free(story.freed, story.freed_most)
-            self._search("subscribe", story.subscribing)
-            self._search("unsubscribe", story.unsubscribing)
-            told.append(story.told)
-        done = np.concatenate(told)
-        return self._answer(done[:, ROW], done[:, ACTION], done[:, BY])
+        parts = list(read_commands(batch, self._over, self._slots).stretches())
+        answers = [self._follow_part(part) for part in parts]
+        return pa.concat_tables(answers) if answers else self._answer(NOBODY, NOBODY, NOBODY)
 
     def amend(self, rows: Any) -> pa.Table:
         """Change boxes in place; the columns of `subscribe`, net over the batch.
@@ -295,6 +283,20 @@ class CoveringTable(AnsweringEngine):
         }
 
     # Helpers
+
+    def _follow_part(self, part: Commands) -> pa.Table:
+        """Follow commands in which an id comes, goes, or comes and then goes."""
+        come = ~part.leaves
+        fresh = self._slots.add(select(part.ids, np.flatnonzero(come)))
+        self._write(fresh, part.boxes.at(come)._asdict())
+        rows = self._slots.find(part.ids, where=WHERE)
+        story = self._relations.follow(self._world(), part.leaves, rows)
+        self._slots.release(rows[part.leaves])
+        self._count["queries_subscribe"] += fresh.size
+        self._free(story.freed, story.freed_most)
+        self._search("subscribe", story.subscribing)
+        self._search("unsubscribe", story.unsubscribing)
+        return self._answer(story.told[:, ROW], story.told[:, ACTION], story.told[:, BY])
 
     def _world(self) -> World:
         """What the relations know of each row."""

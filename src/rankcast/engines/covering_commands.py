@@ -20,12 +20,13 @@ from rankcast.tables import Batch
 OP = Column("op", Kind.ID)
 WHERE = "commands"
 COMES, GOES = "subscribe", "unsubscribe"
+MOST = 8192  # commands between which rows are given back, so that few are spare
 
 
 class Commands(NamedTuple):
     """Commands by place: whose, whether it goes, and its box, which counts only for one that comes.
 
-    `stretches` are the ends of stretches in which nothing comes that was named in them before.
+    `ends` are the ends of stretches in which nothing comes that was named in them before.
     """
 
     ids: Ids
@@ -59,7 +60,7 @@ def read(batch: Batch, over: list[str], slots: Slots) -> Commands:
             row=misfit,
             expected=expected,
         )
-    return Commands(batch.ids, leaves, given, sequence.stretches(number, leaves, first.size))
+    return Commands(batch.ids, leaves, given, sequence.stretches(number, leaves, first.size, MOST))
 
 
 def _leaves(op: Ids) -> Bools:

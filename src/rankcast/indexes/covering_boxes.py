@@ -67,7 +67,7 @@ class BoxIndex:
         index = self.index
         if index.meta[DUE] <= 0:
             rows = self.rows()
-            fresh = self._empty(SPARE + 2 * len(rows) // BUCKET, len(index.slot_of))
+            fresh = self._empty(SPARE + len(rows) * 4 // (3 * BUCKET), len(index.slot_of))
             covering_index.clear(fresh)
             fresh.meta[[NODES_VISITED, COMPARISONS]] = index.meta[[NODES_VISITED, COMPARISONS]]
             self.index = fresh
@@ -104,7 +104,7 @@ class BoxIndex:
 
     def _extend(self) -> None:
         old = self.index
-        buckets = old.row.shape[0] + max(SPARE, old.row.shape[0] // 8)
+        buckets = old.row.shape[0] + max(SPARE, old.row.shape[0] // 16)
         wider = self._empty(buckets, 0)
         for name in ("words", "row", "node", "corner"):
             getattr(wider, name)[: getattr(old, name).shape[0]] = getattr(old, name)

@@ -202,23 +202,3 @@ def sift(words: Words, bucket: int, key: Words, passed: Words) -> bool:
     for slot in range(BUCKET):
         some |= passed[slot] == HIGH
     return some
-
-
-@njit(**EXACT)
-def verify(
-    index: Index, bucket: int, world: World, query: Query, passed: Words, rows: NDArray[np.int32], count: int
-) -> int:
-    """Add the rows of a bucket that passed and do cover the box to the list; return its length."""
-    held, lo, hi = index.row, world.lo, world.hi
-    box, place, own = query.box, query.place, query.own
-    for slot in range(held[bucket, SIZE]):
-        if passed[slot] == HIGH:
-            row = held[bucket, slot]
-            if row == own or not _contains(lo, hi, row, box, place):
-                continue
-            if own == NOBODY or _ranks(world, row, own):
-                rows[count] = row
-                count += 1
-                if count == rows.shape[0]:
-                    break
-    return count

@@ -32,15 +32,15 @@ from rankcast.kernels.covering_buckets import (
     Query,
     World,
     close_corner,
+    covers,
     erase,
     pick_up,
     place,
     release_bucket,
     sift,
     take_bucket,
-    verify,
 )
-from rankcast.kernels.covering_codes import LEVELS, Words, code_at, larger, raise_corner, reaches
+from rankcast.kernels.covering_codes import HIGH, LEVELS, Words, code_at, larger, raise_corner, reaches
 from rankcast.kernels.options import EXACT
 
 UNDERFLOW = 16
@@ -246,7 +246,7 @@ def find(
     `key` are the codes of the box, `passed` is scratch for a bucket.
     """
     node, corner, words, held = index.node, index.corner, index.words, index.row
-    visited, compared = 0, 0
+    box, at, own, visited, compared = query.box, query.place, query.own, 0, 0
     depth = 1 if reaches(corner, 0, key) else 0
     node[0, STACK] = 0
     while depth > 0 and count < rows.shape[0]:
@@ -257,7 +257,13 @@ def find(
         if bucket >= 0:
             compared += held[bucket, SIZE]
             if sift(words, bucket, key, passed):
-                count = verify(index, bucket, world, query, passed, rows, count)
+                for slot in range(held[bucket, SIZE]):
+                    row = held[bucket, slot]
+                    if passed[slot] == HIGH and covers(world, row, box, at, own):
+                        rows[count] = row
+                        count += 1
+                        if count == rows.shape[0]:
+                            break
             continue
         for side in range(2):
             if reaches(corner, node[here, side], key):

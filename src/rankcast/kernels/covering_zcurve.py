@@ -31,15 +31,15 @@ from rankcast.kernels.covering_buckets import (
     Query,
     World,
     close_corner,
+    covers,
     erase,
     pick_up,
     place,
     release_bucket,
     sift,
     take_bucket,
-    verify,
 )
-from rankcast.kernels.covering_codes import BYTES, Words, code_at, raise_corner, reaches
+from rankcast.kernels.covering_codes import BYTES, HIGH, Words, code_at, raise_corner, reaches
 from rankcast.kernels.options import EXACT
 
 FIELDS = 1
@@ -251,15 +251,22 @@ def find(
     `key` are the codes of the box, `passed` is scratch for a bucket.
     """
     codes, target = np.empty((3, index.cuts.shape[0]), np.int64), np.empty(key.shape[0], np.uint64)
-    order, corner = index.node, index.corner
-    position, visited, compared = index.meta[BUCKETS] - 1, 0, 0
+    order, corner, words, held = index.node, index.corner, index.words, index.row
+    box, at, own, visited, compared = query.box, query.place, query.own, 0, 0
+    position = index.meta[BUCKETS] - 1
     while position >= 0 and count < rows.shape[0]:
         bucket = order[position, ORDER]
         visited += 1
         if reaches(corner, 2 * bucket, key):
-            compared += index.row[bucket, SIZE]
-            if sift(index.words, bucket, key, passed):
-                count = verify(index, bucket, world, query, passed, rows, count)
+            compared += held[bucket, SIZE]
+            if sift(words, bucket, key, passed):
+                for slot in range(held[bucket, SIZE]):
+                    row = held[bucket, slot]
+                    if passed[slot] == HIGH and covers(world, row, box, at, own):
+                        rows[count] = row
+                        count += 1
+                        if count == rows.shape[0]:
+                            break
         position -= 1
         if position < 0 or not precedes(corner[2 * order[position, ORDER] + 1], corner[2 * bucket + 1]):
             continue

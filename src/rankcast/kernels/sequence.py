@@ -25,18 +25,19 @@ def first_misfit(number: NDArray[np.int32], leaves: NDArray[np.bool_], live: NDA
 
 
 @njit(**EXACT)
-def stretches(number: NDArray[np.int32], leaves: NDArray[np.bool_], things: int) -> NDArray[np.int64]:
-    """Where stretches end in which nothing comes that was named in them before.
+def stretches(
+    number: NDArray[np.int32], leaves: NDArray[np.bool_], things: int, most: int
+) -> NDArray[np.int64]:
+    """Where stretches of at most so many commands end in which nothing comes that was named in them before.
 
     So within a stretch a thing comes, goes, or comes and then goes.
     """
-    seen, ends, count, stretch = np.full(things, -1), np.empty(number.shape[0], np.int64), 0, 0
+    seen, ends, count, start = np.full(things, -1), np.empty(number.shape[0], np.int64), 0, 0
     for i in range(number.shape[0]):
-        if not leaves[i] and seen[number[i]] == stretch:
-            ends[count] = i
+        if i - start == most or (not leaves[i] and seen[number[i]] >= start):
+            ends[count] = start = i
             count += 1
-            stretch += 1
-        seen[number[i]] = stretch
+        seen[number[i]] = i
     if number.shape[0] > 0:
         ends[count] = number.shape[0]
         count += 1

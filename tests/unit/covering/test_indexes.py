@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rankcast import CoveringTable
 from rankcast.boxes import Boxes
+from rankcast.engines import covering_commands
 from rankcast.engines.brute_force import covering
 from rankcast.indexes import maxima
 from rankcast.indexes.covering_boxes import BoxIndex
@@ -207,7 +208,10 @@ def test_long_histories_equal_brute_force(index: str, graph: Any, attributes: in
 
 @pytest.mark.parametrize("graph", [1, 2])
 @pytest.mark.parametrize(("attributes", "top"), SHAPES)
-def test_long_sequences_are_followed_like_calls(graph: int, attributes: int, top: int) -> None:
+def test_long_sequences_are_followed_like_calls(
+    graph: int, attributes: int, top: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(covering_commands, "MOST", 130)
     rng = np.random.default_rng(top)
     over = [f"a{number}" for number in range(attributes)]
     engine, oracle = CoveringTable(over=over, graph=graph), CoveringTable(over=over, index="scan")
