@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rankcast import InputError, RankedMatcher, SettingError, SnapshotError
 from rankcast.engines.matching import INDEXES
@@ -184,6 +186,28 @@ def test_relaxed_combines_by_a_function_of_ones_own(tmp_path: Path) -> None:
     assert best(loaded, x=1, y=1) == [("a", 5.0), ("b", 1.0)]
     with pytest.raises(SnapshotError, match="needs a function"):
         RankedMatcher.load(tmp_path / "saved")
+
+
+@given(st.integers(0, 99), st.integers(1, 4), st.sampled_from([1, 3, 40, 5000]))
+def test_any_function_that_never_falls_combines_as_by_brute_force(seed: int, width: int, k: int) -> None:
+    rng, over = np.random.default_rng(seed), [f"a{place}" for place in range(width)]
+    rows: dict[str, Any] = {"id": rng.permutation(900)}
+    for name in over:
+        rows[f"{name}_lo"] = np.floor(rng.random(900) * 9)
+        rows[f"{name}_hi"] = rows[f"{name}_lo"] + np.floor(rng.random(900) * 4)
+        rows[f"{name}_weight"] = np.round(rng.random(900) ** 3, 2)
+    events = {"id": range(4), **{name: np.floor(rng.random(4) * 9) for name in over}}
+    answers = []
+    for index in ("auto", "scan"):
+        engine = RankedMatcher(
+            over=over, k=k, mode="relaxed", index=index, combine=lambda w: np.sqrt(w).max(axis=1) + w[:, 0]
+        )
+        engine.subscribe(rows)
+        engine.publish(events)
+        engine.rescore({"id": [5, 6], f"{over[0]}_weight": [9.0, 0.0]})
+        engine.unsubscribe([7, 8])
+        answers.append(engine.publish(events))
+    assert answers[0].equals(answers[1])
 
 
 def test_a_relaxed_score_must_be_above_zero() -> None:

@@ -19,6 +19,7 @@ from rankcast.engines.base import ID, Part
 from rankcast.engines.brute_force import matching
 from rankcast.engines.brute_force.matching import Scan
 from rankcast.engines.matching_events import Spans
+from rankcast.engines.matching_function import FunctionIndex
 from rankcast.errors import InputError, SettingError
 from rankcast.indexes.automatic import AutomaticIndex
 from rankcast.indexes.boxes import BoxIndex
@@ -147,10 +148,12 @@ class RankedMatcher(AnsweringEngine):
         return {**super()._parts(), "index": self._index}
 
     def _make_index(self, name: str) -> Index:
-        """The index of a name; a function of one's own is known to the scan alone."""
-        if name == "scan" or not isinstance(self._combine, str):
+        """The index of a name; a function of one's own has one index, whatever the name."""
+        if name == "scan":
             return self._scan
-        combine = None if self._mode == "exact" else self._combine
+        if not isinstance(self._combine, str) and self._mode == "relaxed":
+            return FunctionIndex(self._slots, self._combine)
+        combine = self._combine if self._mode == "relaxed" and isinstance(self._combine, str) else None
         if name in KINDS:
             branching = settings.whole("branching", self._tuning["branching"], least=2)
             return IntervalIndex(name, len(self._over), combine=combine, branching=branching)
@@ -254,7 +257,9 @@ class RankedMatcher(AnsweringEngine):
 
         Where it was chosen, `index_costs` are the microseconds an event that the choice went by.
         """
-        told = {**super().stats(), "index": "scan" if self._index is self._scan else self._named}
+        told = {**super().stats(), "index": self._named}
+        if isinstance(self._index, FunctionIndex):
+            told["index"] = "threshold"
         if isinstance(self._index, AutomaticIndex):
             told |= {"index": self._index.chosen, "index_costs": dict(self._index.costs)}
         return told

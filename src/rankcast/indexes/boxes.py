@@ -32,8 +32,8 @@ class BoxIndex:
 
     Layers are laid out anew where one has grown to twice its size, together with those above it; everything,
     with new codes, where the number of rows has doubled or halved. Cost: O(log n) amortised a change.
-    Memory: 4 d + 12 bytes a row and 4 a row number (one dimension: 8 + 16), an eighth to a half more for
-    blocks that are not full.
+    Memory: 4 d + 16 bytes a row (one dimension: 24), an eighth to a half more for blocks that are not full;
+    with weights 4 d more.
     """
 
     def __init__(self, dimensions: int, *, combine: str | None = None) -> None:
@@ -170,7 +170,7 @@ class BoxIndex:
         """Lay out everything anew, with new codes."""
         old = self.tree
         dimensions, weights = old.low.shape[1], old.weight.shape[1]
-        blocks = box_tree_pack.blocks_for(rows.size * 9 // 8) + 12 * MOST_LAYERS
+        blocks = box_tree_pack.blocks_for(rows.size) + 12 * MOST_LAYERS
         self.tree = _empty_tree(dimensions, weights, blocks=blocks, rows=old.place.size)
         box_tree.clear(self.tree)
         self.tree.meta[LAYERS] = 1 + np.searchsorted(np.cumsum(SIZES), rows.size)

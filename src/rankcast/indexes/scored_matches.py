@@ -12,6 +12,7 @@ from rankcast.columns import Floats, Ints, Rows
 from rankcast.kernels.matches import ALL, LARGEST, SUM, Matches, gather, merge
 
 PER_THREAD = 512
+PARTS = 4
 MODES = {None: ALL, "sum": SUM, "max": LARGEST}  # by what combines weights
 
 
@@ -29,16 +30,16 @@ class Found(NamedTuple):
 
 
 def search_all(search: Callable[[Ints], Matches], order: Ints, threads: int) -> Found:
-    """Search the events in `order`, in as many parts as there are threads; the answer is in event order.
+    """Search the events in `order`, in some parts a thread; the answer is in event order.
 
-    `search` releases the GIL and only reads. A thread is worth starting for some hundred events.
+    `search` releases the GIL and only reads. A thread is worth starting for some hundred events; several
+    parts keep all threads busy to the end.
     """
-    parts = max(1, min(threads, order.size // PER_THREAD))
-    slices = np.array_split(order, parts)
-    if parts == 1:
+    if min(threads, order.size // PER_THREAD) < 2:
         return _joined([search(order)])
-    with ThreadPoolExecutor(parts) as pool:
-        return _joined(list(pool.map(search, slices)))
+    parts = min(PARTS * threads, order.size // PER_THREAD)
+    with ThreadPoolExecutor(threads) as pool:
+        return _joined(list(pool.map(search, np.array_split(order, parts))))
 
 
 def _joined(parts: list[Matches]) -> Found:

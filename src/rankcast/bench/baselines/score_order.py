@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import sqlite3
 from collections.abc import Sequence
-from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any
 
@@ -69,26 +68,21 @@ class SqliteScores:
         ]
 
 
-def ncls_available() -> bool:
-    """Whether the package ncls is there."""
-    return find_spec("ncls") is not None
-
-
 class NclsAll:
     """All intervals that are stabbed by ncls (nested containment lists), then the best of them.
 
-    Its ends are integers: 40 bits of the unit interval, so an answer may differ at a border.
+    Its ends are integers, none negative: 40 bits of [-1, 2], so an answer may differ at a border.
     """
 
     def __init__(self, rows: Columns, over: Sequence[str], k: int) -> None:
         (name,) = over
         self._name, self._k, self._rows = name, k, rows
-        lo, hi = (np.floor(rows[f"{name}_{end}"] * 2.0**40).astype(np.int64) for end in ("lo", "hi"))
+        lo, hi = (np.floor((1.0 + rows[f"{name}_{end}"]) * 2.0**40).astype(np.int64) for end in ("lo", "hi"))
         self._list: Any = importlib.import_module("ncls").NCLS(lo, hi + 1, rows["id"].astype(np.int64))
 
     def publish(self, events: Columns) -> Best:
         """Give ids and scores of the best subscriptions for each event."""
-        place = np.floor(events[self._name] * 2.0**40).astype(np.int64)
+        place = np.floor((1.0 + events[self._name]) * 2.0**40).astype(np.int64)
         event, found = self._list.all_overlaps_both(place, place + 1, np.arange(place.size))
         starts = np.searchsorted(event, np.arange(place.size + 1))
         score, best = self._rows["score"], []

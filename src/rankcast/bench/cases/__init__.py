@@ -20,6 +20,7 @@ FAMILIES: tuple[str, ...] = (
     "covering",
     "covering_figures",
     "matching",
+    "matching_paper",
     "geotext",
     "moving",
     "spark",

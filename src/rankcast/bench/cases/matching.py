@@ -1,4 +1,4 @@
-"""Cases of `RankedMatcher`."""
+"""Cases of `RankedMatcher`: speed and size beside peers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast import RankedMatcher
+from rankcast.bench.baselines.all_matches import DuckdbTop, IntervalTreeAll, RtreeAll
 from rankcast.bench.baselines.numpy_matching import NumpyMatching
-from rankcast.bench.baselines.score_order import NclsAll, NumpyChunks, SqliteScores, ncls_available
-from rankcast.bench.case import Answers, Contender, Figure, Parameters, Trial, case
+from rankcast.bench.baselines.score_order import NclsAll, NumpyChunks, SqliteScores
+from rankcast.bench.case import Answers, Contender, Parameters, Trial, case
 from rankcast.bench.workloads import Columns, matching
-
-PAPER = ("r-tree", "interval-tree", "segment-tree", "ir-tree", "sopt-r-tree")
-MEGABYTE = 1e6
 
 
 @case(
@@ -60,16 +58,21 @@ def scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
     runs=5,
 )
 def intervals(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Match points with scored intervals on one thread; peers that scan by score or find all and sort."""
+    """Match points with scored intervals on one thread; peers in score order, or all matches and a sort."""
     count, asked, k = parameters["subscriptions"], parameters["events"], parameters["k"]
     rows, events = matching.crowded(parameters["kind"], count, asked, rng)
-    few = head(events, 20)
-    peers: dict[str, Callable[..., Any]] = {"numpy chunks": NumpyChunks}
-    if parameters["kind"] != "C":
-        peers["sqlite"] = SqliteScores
-    if ncls_available() and parameters["kind"] != "B":
-        peers["ncls"] = NclsAll
-    return against_peers(rows, events, few, ["a0"], k, peers)
+    peers: dict[str, Callable[..., Any]] = {
+        "numpy chunks": NumpyChunks,
+        "sqlite": SqliteScores,
+        "ncls": NclsAll,
+        "duckdb": DuckdbTop,
+        "interval tree, all": IntervalTreeAll,
+        "r-tree, all": RtreeAll,
+    }
+    hopeless = {"A": ["r-tree, all"], "B": ["ncls", "r-tree, all"], "C": ["sqlite"]}[parameters["kind"]]
+    chosen = {name: peer for name, peer in peers.items() if name not in hopeless}
+    best = {"A": "numpy chunks", "B": "sqlite", "C": "ncls"}[parameters["kind"]]
+    return against_peers(rows, events, ["a0"], k, chosen, best)
 
 
 @case(
@@ -93,11 +96,14 @@ def intervals(parameters: Parameters, rng: np.random.Generator) -> Trial:
     runs=5,
 )
 def boxes(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Match points with scored boxes on one thread; NumPy by score and over all boxes beside it."""
+    """Match points with scored boxes on one thread; peers in score order, or all matches and a sort."""
     over = [f"a{number}" for number in range(parameters["attributes"])]
     count, asked = parameters["subscriptions"], parameters["events"]
     rows, events = matching.heavy_boxes(parameters["kind"], len(over), count, asked, rng)
-    return against_peers(rows, events, head(events, 10), over, parameters["k"], {"numpy chunks": NumpyChunks})
+    peers: dict[str, Callable[..., Any]] = {"numpy chunks": NumpyChunks, "duckdb": DuckdbTop}
+    if parameters["kind"] == "sparse":
+        peers["r-tree, all"] = RtreeAll
+    return against_peers(rows, events, over, parameters["k"], peers, "numpy chunks")
 
 
 @case(
@@ -109,7 +115,7 @@ def boxes(parameters: Parameters, rng: np.random.Generator) -> Trial:
     runs=5,
 )
 def relaxed(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Match Zipfian events relaxed: the box tree, the Threshold Algorithm over intervals, NumPy."""
+    """Match Zipfian events relaxed: the default, the Threshold Algorithm over intervals, NumPy."""
     over, rows, events = zipfian(parameters, rng)
     engine = loaded("auto", over, rows, k=parameters["k"], mode="relaxed")
     cursors = loaded("ir-tree", over, rows, k=parameters["k"], mode="relaxed")
@@ -165,6 +171,39 @@ def update(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
 
 @case(
+    "matching.attributes",
+    small={"subscriptions": [5_000], "events": [50], "attributes": [60], "bounded": [3], "mode": ["exact"]},
+    full={
+        "subscriptions": [50_000],
+        "events": [200],
+        "attributes": [200],
+        "bounded": [3],
+        "mode": ["exact", "relaxed"],
+    },
+    seed=33,
+    unit="event",
+    runs=5,
+)
+def attributes(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Match events of hundreds of attributes of which a subscription bounds a few; the box tree, NumPy."""
+    over = [f"a{number}" for number in range(parameters["attributes"])]
+    mode, count = parameters["mode"], parameters["subscriptions"]
+    rows, events = matching.few_bounds(over, parameters["bounded"], count, parameters["events"], mode, rng)
+    told = matching.with_nulls(rows)
+    engines = {index: loaded(index, over, told, k=20, mode=mode) for index in ("auto", "box-tree")}
+    first = head(events, 10)
+    return Trial(
+        work=parameters["events"],
+        contenders=[
+            *(publishing(name, engine, events) for name, engine in engines.items()),
+            numpy_scan(rows, over, 20, first, work=10),
+        ],
+        baseline="numpy",
+        agrees=lambda answers: all(same_matches(answers, name) for name in engines),
+    )
+
+
+@case(
     "matching.batch",
     small={"subscriptions": [20_000], "events": [10_000], "kind": ["sparse"]},
     full={"subscriptions": [1_000_000], "events": [10_000], "kind": ["sparse"]},
@@ -187,112 +226,6 @@ def batch(parameters: Parameters, rng: np.random.Generator) -> Trial:
     )
 
 
-@case(
-    "matching.table-2",
-    small={"subscriptions": [10_000]},
-    full={"subscriptions": [100_000, 200_000, 500_000, 1_000_000]},
-    seed=29,
-    unit="subscription",
-    runs=1,
-    reproduces="[Ranked Table 2]",
-)
-def table_2(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Build each index over Zipfian intervals; bytes of the index alone, per dimension."""
-    count = parameters["subscriptions"]
-    rows = matching.subscriptions(matching.zipfian(1, rng), count, ["a0"], rng)
-    told = dict(zip((100_000, 200_000, 500_000, 1_000_000), range(4), strict=True)).get(count)
-    paper = {
-        "interval-tree": (0.92, 1.7, 4.2, 8.3),
-        "r-tree": (1.2, 2.4, 6.0, 12.0),
-        "segment-tree": (40.0, 89.0, 214.0, 429.0),
-        "ir-tree": (1.76, 3.43, 8.35, 16.5),
-    }
-    return Trial(
-        work=count,
-        contenders=[
-            Contender(
-                index,
-                prepare=partial(str, index),
-                run=lambda name: loaded(name, ["a0"], rows, k=20),
-                counters=lambda _, engine: {"megabytes": index_bytes(engine) / MEGABYTE},
-                paper={} if told is None or index not in paper else {"megabytes": paper[index][told]},
-            )
-            for index in (*PAPER, "box-tree")
-        ],
-    )
-
-
-def _figure(name: str, title: str, x: str, small: dict[str, Any], full: dict[str, Any], seed: int) -> None:
-    """Declare a case that runs every index on Zipfian intervals, relaxed as in the paper's section 4."""
-
-    def body(parameters: Parameters, rng: np.random.Generator) -> Trial:
-        """Match Zipfian events with every scored interval index."""
-        over, rows, events = zipfian({"mode": "relaxed", **parameters}, rng)
-        engines = {
-            index: loaded(index, over, rows, k=parameters["k"], mode="relaxed")
-            for index in (*PAPER, "box-tree")
-        }
-        first = head(events, 5)
-        return Trial(
-            work=parameters["events"],
-            contenders=[
-                *(publishing(index, engine, events) for index, engine in engines.items()),
-                numpy_scan(rows, over, parameters["k"], first, work=5),
-            ],
-            baseline="sopt-r-tree",
-            agrees=lambda answers: all(same_matches(answers, index) for index in engines),
-        )
-
-    figure = Figure(title, x=x, y="seconds", log_x=True, log_y=True)
-    case(
-        name,
-        small=small,
-        full=full,
-        seed=seed,
-        unit="event",
-        runs=3,
-        reproduces=f"[Ranked {title}]",
-        figures=[figure],
-    )(body)
-
-
-def _grid(**values: list[Any]) -> dict[str, list[Any]]:
-    plain: dict[str, list[Any]] = {
-        "subscriptions": [1_000_000],
-        "events": [50],
-        "attributes": [1],
-        "k": [20],
-        "skew_length": [0.75],
-    }
-    return {**plain, **values}
-
-
-_figure(
-    "matching.figure-6",
-    "Figure 6",
-    "k",
-    _grid(subscriptions=[10_000], k=[10, 100]),
-    _grid(k=[1, 10, 100, 1_000, 10_000]),
-    30,
-)
-_figure(
-    "matching.figure-7",
-    "Figures 7 and 8",
-    "attributes",
-    _grid(subscriptions=[10_000], events=[10], attributes=[1, 4]),
-    _grid(events=[10], attributes=[1, 2, 3, 4, 6, 8]),
-    31,
-)
-_figure(
-    "matching.figure-9",
-    "Figure 9",
-    "skew_length",
-    _grid(subscriptions=[10_000], events=[10], attributes=[4], skew_length=[0.25, 1.0]),
-    _grid(events=[10], attributes=[4], skew_length=[0.0625, 0.125, 0.25, 0.5, 1.0, 2.0]),
-    32,
-)
-
-
 def zipfian(parameters: Parameters, rng: np.random.Generator) -> tuple[list[str], Columns, Columns]:
     """Make attributes, subscriptions and events of the paper's generator."""
     over = [f"a{number}" for number in range(parameters["attributes"])]
@@ -309,29 +242,36 @@ def zipfian(parameters: Parameters, rng: np.random.Generator) -> tuple[list[str]
 
 
 def against_peers(
-    rows: Columns,
-    events: Columns,
-    few: Columns,
-    over: list[str],
-    k: int,
-    peers: dict[str, Callable[..., Any]],
+    rows: Columns, events: Columns, over: list[str], k: int, peers: dict[str, Callable[..., Any]], best: str
 ) -> Trial:
-    """Put the default index beside peers, which answer the first events alone."""
-    engine, work = loaded("auto", over, rows, k=k), few["id"].size
+    """Put the default index beside peers; the best of them, the baseline, answers more events than others."""
+    engine = loaded("auto", over, rows, k=k)
     made = {name: peer(rows, over, k) for name, peer in peers.items()}
+    asked = {name: head(events, 200 if name == best else 10) for name in made}
 
-    def ask(peer: Any) -> Any:
-        return peer.publish(few)
+    def ask(name: str) -> Any:
+        return made[name].publish(asked[name])
 
     return Trial(
         work=events["id"].size,
         contenders=[
             publishing("auto", engine, events),
-            *(Contender(name, prepare=partial(made.get, name), run=ask, work=work, runs=3) for name in made),
-            numpy_scan(rows, over, k, few, work=work),
+            *(
+                Contender(
+                    name,
+                    prepare=partial(str, name),
+                    run=ask,
+                    work=asked[name]["id"].size,
+                    runs=5 if name == best else 1,
+                )
+                for name in made
+            ),
+            numpy_scan(rows, over, k, head(events, 10), work=10),
         ],
-        baseline="numpy chunks",
-        agrees=lambda answers: same_matches(answers, "auto"),
+        baseline=best,
+        agrees=lambda answers: (
+            same_matches(answers, "auto") and all(same_as_numpy(answers, name) for name in made)
+        ),
     )
 
 
@@ -381,6 +321,12 @@ def same_matches(answers: Answers, name: str) -> bool:
     rest = found["event"][ids.size].as_py() if found.num_rows > ids.size else len(expected)
     same = np.array_equal(first["subscription"], ids) and np.array_equal(first["score"], scores)
     return bool(same and rest == len(expected))
+
+
+def same_as_numpy(answers: Answers, name: str) -> bool:
+    """Compare the first answers of a peer with NumPy's, whose ends it may have rounded."""
+    pairs = zip(answers[name], answers["numpy"], strict=False)
+    return all(np.array_equal(mine[0], theirs[0]) for mine, theirs in pairs)
 
 
 def starts_with(found: pa.Table, first: pa.Table) -> bool:

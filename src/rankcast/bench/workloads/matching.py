@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from rankcast.bench.workloads import Columns, Floats, Integers, draw, zipf_weights
 
@@ -145,6 +146,33 @@ def heavy_boxes(
         rows[f"a{number}_hi"] = middle[:, number] + half[:, number]
         points[f"a{number}"] = rng.random(events_)
     return rows, points
+
+
+def few_bounds(
+    over: Sequence[str], bounded: int, count: int, events_: int, mode: Mode, rng: np.random.Generator
+) -> tuple[Columns, Columns]:
+    """Make subscriptions that bound a few of many attributes, each its own; no bound is an infinity.
+
+    Attributes are chosen with Zipfian shares (skew 0.5), an interval holds up to a fifth of the values.
+    """
+    shares = rng.gumbel(size=(count, len(over))) + np.log(zipf_weights(len(over), 0.5))
+    held = np.zeros(shares.shape, bool)
+    np.put_along_axis(held, np.argpartition(-shares, bounded, axis=1)[:, :bounded], values=True, axis=1)
+    rows: Columns = {"id": np.arange(count)}
+    for number, name in enumerate(over):
+        middle, half = rng.random(count), 0.1 * rng.random(count)
+        rows[f"{name}_lo"] = np.where(held[:, number], middle - half, -np.inf)
+        rows[f"{name}_hi"] = np.where(held[:, number], middle + half, np.inf)
+        if mode == "relaxed":
+            rows[f"{name}_weight"] = np.where(held[:, number], rng.random(count), 0.0)
+    if mode == "exact":
+        rows["score"] = rng.random(count)
+    return rows, {"id": np.arange(events_), **{name: rng.random(events_) for name in over}}
+
+
+def with_nulls(rows: Columns) -> dict[str, pa.Array]:
+    """Turn infinities into nulls, which is how a table says that there is no bound."""
+    return {name: pa.array(values, mask=np.isinf(values)) for name, values in rows.items()}
 
 
 def _offsets(sides: Integers, within: float, count: int, rng: np.random.Generator) -> Integers:
