@@ -16,7 +16,7 @@ def following(
     name: str, over: list[str], commands: Commands, *, first: Columns | None = None, **more: Any
 ) -> Contender:
     """A table that follows commands in one call, after a call for `first`; `more` are its settings."""
-    rows = covering.sequence(commands)
+    rows, unsubscribes = covering.sequence(commands), max(1, int(commands.leaves.sum()))
 
     def run(table: CoveringTable) -> CoveringTable:
         table.follow(rows)
@@ -29,6 +29,7 @@ def following(
         stats=CoveringTable.stats,
         counters=lambda table, answer: {
             "forwarded": len(table.forwarded()),
+            "queries_an_unsubscribe": table.stats()["queries_unsubscribe"] / unsubscribes,
             "bytes_a_subscription": weigh(table) / len(table) - 16 * len(over),
         },
         bytes=weigh,
