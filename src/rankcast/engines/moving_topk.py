@@ -169,7 +169,7 @@ class MovingTopK(MovingEngine):
         other, before = self._zoned.follow(rows, x, y)
         if not other.size:
             return deltas.no_changes()
-        return deltas.difference(before, self._zoned.lists(other), self._slots.place, updates=False)
+        return deltas.difference(before, self._zoned.lists(other), self._slots["sequence"], updates=False)
 
     # Objects
 
@@ -209,7 +209,7 @@ class MovingTopK(MovingEngine):
         """Give subscriptions whose zones objects broke new ones; the changes of their results."""
         zoned.renew(rows)
         joined = Lists._make(np.concatenate(columns) for columns in zip(*before, strict=True))
-        return deltas.difference(joined, zoned.lists(rows), self._slots.place)
+        return deltas.difference(joined, zoned.lists(rows), self._slots["sequence"])
 
     # Scores
 

@@ -161,8 +161,9 @@ class ZoneMethod:
 
     def follow(self, rows: Rows, x: Floats, y: Floats) -> tuple[Rows, Lists]:
         """Bring queries to new places; returns those whose result may be another, with the results before."""
-        flags = self._follow(rows, x, y, self.k_of(rows), ordered=self.wish.ordered)
-        self.count["rescored"] += self._rescored(rows, flags)
+        k = self.k_of(rows)
+        flags = self._follow(rows, x, y, k, ordered=self.wish.ordered)
+        self.count["rescored"] += self._rescored(rows, flags, k)
         told = np.flatnonzero(flags != SAME)
         other = np.ascontiguousarray(rows[told])
         before = self.lists(other) if other.size else deltas.empty_lists()
@@ -173,13 +174,9 @@ class ZoneMethod:
         self.renew(np.ascontiguousarray(other[outside]))
         return other, before
 
-    def _rescored(self, rows: Rows, flags: zone_follow.Flags) -> int:
+    def _rescored(self, rows: Rows, flags: zone_follow.Flags, k: Ints) -> int:
         """How many scores of members were computed where queries are: the cost of a client."""
-        inside = rows[flags != OUTSIDE]
-        sizes = self.zones.held.count[inside]
-        if not self.wish.ordered:
-            sizes = sizes[sizes > self.k_of(inside)]
-        return int(sizes.sum())
+        return int(zone_follow.rescored(self.zones.held.count, rows, flags, k, self.wish.ordered))
 
     def _follow(self, rows: Rows, x: Floats, y: Floats, k: Ints, *, ordered: bool) -> zone_follow.Flags:
         """Follow queries with results of size k; with k members nothing can turn, they only get in order."""
@@ -235,8 +232,7 @@ class ZoneMethod:
 
     def _mark_broken(self, objects: Rows, marked: Bools) -> None:
         held = self.subscriptions
-        k = np.where(held["k"] > 0, held["k"], self.wish.k)
-        wants = (k, self.wish.m, held["lower"], held["upper"])
+        wants = (held["k"], self.wish.k, self.wish.m, held["lower"], held["upper"])
         zone_break.newcomers(
             self.form,
             self.zones.tree,
@@ -269,11 +265,10 @@ class ZoneMethod:
 
     def finite_to(self, x: Floats, y: Floats, attributes: Floats) -> bool:
         """Whether, for certain, objects have finite scores from all queries."""
-        live = self.subscriptions["sequence"][: self.subscriptions.used] >= 0
-        if not x.size or not live.any():
+        held, used = self.subscriptions, self.subscriptions.used
+        if not x.size or not len(held):
             return True
-        used = self.subscriptions.used
-        queries = _box(self.subscriptions["x"][:used][live], self.subscriptions["y"][:used][live])
+        queries = _box(held["x"][:used], held["y"][:used])  # where queries are, or were
         points = np.column_stack([x, y, self._statics(attributes), attributes])
         return self._finite(np.stack([points.min(axis=0), points.max(axis=0)]), queries)
 

@@ -62,10 +62,10 @@ def space_for(tree: Rtree, board: int) -> Space:
 
 
 @njit(**EXACT)
-def push(space: Space, key: float, entry: int) -> None:
+def push(keys: Floats, entries: Ints, size: Ints, key: float, entry: int) -> None:
     """Add an entry to the heap, smallest key on top."""
-    keys, entries, hole = space.key, space.entry, space.size[HEAP]
-    space.size[HEAP] += 1
+    hole = size[HEAP]
+    size[HEAP] += 1
     while hole > 0:
         parent = (hole - 1) >> 1
         if keys[parent] <= key:
@@ -76,12 +76,11 @@ def push(space: Space, key: float, entry: int) -> None:
 
 
 @njit(**EXACT)
-def pop(space: Space) -> int:
+def pop(keys: Floats, entries: Ints, sizes: Ints) -> int:
     """Take the entry with the smallest key from the heap."""
-    keys, entries = space.key, space.entry
     found = entries[0]
-    space.size[HEAP] -= 1
-    size = space.size[HEAP]
+    sizes[HEAP] -= 1
+    size = sizes[HEAP]
     key, entry, hole = keys[size], entries[size], 0
     while True:
         child = 2 * hole + 1
@@ -98,10 +97,10 @@ def pop(space: Space) -> int:
 
 
 @njit(**EXACT)
-def lay_aside(space: Space, entry: int) -> None:
+def lay_aside(aside: Ints, size: Ints, entry: int) -> None:
     """Keep an entry for later."""
-    space.aside[space.size[ASIDE]] = entry
-    space.size[ASIDE] += 1
+    aside[size[ASIDE]] = entry
+    size[ASIDE] += 1
 
 
 @njit(**EXACT)
@@ -126,51 +125,51 @@ def may_pass(tree: Rtree, queries: Queries, i: int, block: int, slot: int) -> bo
 
 
 @njit(**EXACT)
-def child_distance(tree: Rtree, metric: int, x: float, y: float, block: int, slot: int) -> float:
+def child_distance(
+    low: Floats, high: Floats, metric: int, x: float, y: float, block: int, slot: int
+) -> float:
     """The distance to the box of a child."""
-    low, high = tree.low, tree.high
     return box_distance(
         metric, x, y, low[block, 0, slot], high[block, 0, slot], low[block, 1, slot], high[block, 1, slot]
     )
 
 
 @njit(**EXACT)
-def _offer(space: Space, label: Ints, score: float, row: int) -> None:
+def _offer(scores: Floats, rows: Rows, size: Ints, aside: Ints, label: Ints, score: float, row: int) -> None:
     """Offer an object to the board; what falls off it, or does not get on it, is laid aside."""
-    scores, rows, size = space.score, space.row, space.size[BOARD]
-    if size == scores.size:
-        worst = scores[size - 1]
-        if score > worst or (score == worst and label[row] > label[rows[size - 1]]):
-            lay_aside(space, ~row)
+    at = size[BOARD]
+    if at == scores.size:
+        worst = scores[at - 1]
+        if score > worst or (score == worst and label[row] > label[rows[at - 1]]):
+            lay_aside(aside, size, ~row)
             return
-        size -= 1
-        lay_aside(space, ~np.int64(rows[size]))
-    at = size
+        at -= 1
+        lay_aside(aside, size, ~np.int64(rows[at]))
+    size[BOARD] = at + 1
     while at > 0 and (
         scores[at - 1] > score or (scores[at - 1] == score and label[rows[at - 1]] > label[row])
     ):
         scores[at], rows[at] = scores[at - 1], rows[at - 1]
         at -= 1
     scores[at], rows[at] = score, row
-    space.size[BOARD] = size + 1
 
 
 @njit(**EXACT)
 def _open_block(form: Form, tree: Rtree, space: Space, queries: Queries, i: int, block: int) -> None:
     """Put the children of an inner block on the heap, or aside."""
     x, y, low, high = queries.x[i], queries.y[i], tree.low, tree.high
-    scores, full = space.score, space.size[BOARD] == space.score.size
-    worst = scores[scores.size - 1] if full else np.inf
-    space.size[NODES] += 1
+    keys, entries, aside, scores, size = space.key, space.entry, space.aside, space.score, space.size
+    worst = scores[scores.size - 1] if size[BOARD] == scores.size else np.inf
+    size[NODES] += 1
     for slot in range(tree.width[block]):
         if queries.filtered and not may_pass(tree, queries, i, block, slot):
             continue
-        d = child_distance(tree, form.metric, x, y, block, slot)
+        d = child_distance(low, high, form.metric, x, y, block, slot)
         key = least(form, low[block, 2, slot], high[block, 2, slot], low[block, 3, slot], d)
         if key > worst:
-            lay_aside(space, block * BRANCH + slot)
+            lay_aside(aside, size, block * BRANCH + slot)
         else:
-            push(space, key, block * BRANCH + slot)
+            push(keys, entries, size, key, block * BRANCH + slot)
 
 
 @njit(**EXACT)
@@ -178,29 +177,31 @@ def _open_leaf(
     form: Form, tree: Rtree, label: Ints, space: Space, queries: Queries, i: int, leaf: int
 ) -> None:
     """Offer the objects of a leaf."""
-    x, y, point = queries.x[i], queries.y[i], tree.point
-    space.size[NODES] += 1
+    x, y, point, held = queries.x[i], queries.y[i], tree.point, tree.row
+    aside, scores, rows, size = space.aside, space.score, space.row, space.size
+    size[NODES] += 1
     for slot in range(BRANCH):
-        row = np.int64(tree.row[leaf, slot])
+        row = np.int64(held[leaf, slot])
         if row < 0 or (queries.filtered and not passes(tree, queries, i, leaf, slot)):
             continue
         d = distance(form.metric, x, y, point[leaf, 0, slot], point[leaf, 1, slot])
-        _offer(space, label, value(form, point[leaf, 2, slot], point[leaf, 3, slot], d), row)
-        space.size[TRIED] += 1
+        score = value(form, point[leaf, 2, slot], point[leaf, 3, slot], d)
+        _offer(scores, rows, size, aside, label, score, row)
+        size[TRIED] += 1
 
 
 @njit(**EXACT)
 def best_first(form: Form, tree: Rtree, label: Ints, space: Space, queries: Queries, i: int) -> None:
     """Fill the board with the best objects for query i; everything else that was seen lies aside."""
-    space.size[HEAP] = space.size[ASIDE] = space.size[BOARD] = 0
+    keys, entries, aside, scores, size = space.key, space.entry, space.aside, space.score, space.size
+    size[HEAP] = size[ASIDE] = size[BOARD] = 0
     for layer in range(tree.count.size):
         if tree.count[layer] > 0:
             _open_block(form, tree, space, queries, i, root_of(tree, layer))
-    scores, size = space.score, space.size
     while size[HEAP] > 0:
-        if size[BOARD] == scores.size and space.key[0] > scores[scores.size - 1]:
+        if size[BOARD] == scores.size and keys[0] > scores[scores.size - 1]:
             break
-        entry = pop(space)
+        entry = pop(keys, entries, size)
         block, slot = entry // BRANCH, entry % BRANCH
         first = np.int64(tree.first[block])
         if first >= 0:
@@ -208,5 +209,5 @@ def best_first(form: Form, tree: Rtree, label: Ints, space: Space, queries: Quer
         else:
             _open_block(form, tree, space, queries, i, ~first + slot)
     for j in range(size[HEAP]):
-        lay_aside(space, space.entry[j])
+        lay_aside(aside, size, entries[j])
     size[HEAP] = 0

@@ -55,7 +55,9 @@ def children(tree: Rtree, metric: int, queries: Queries, query: Ints, block: Int
                 continue
             found.query[size] = i
             found.child[size] = first + slot if first >= 0 else ~(~first + slot)
-            found.distance[size] = child_distance(tree, metric, queries.x[i], queries.y[i], b, slot)
+            found.distance[size] = child_distance(
+                tree.low, tree.high, metric, queries.x[i], queries.y[i], b, slot
+            )
             for a in range(falls.size):
                 side = tree.high if falls[a] else tree.low
                 found.attributes[size, a] = side[b, STATIC + a, slot]

@@ -33,7 +33,7 @@ def within_reach(form: Form, tree: Rtree, one: Floats, stack: Ints, found: Rows)
         block = stack[depth]
         first = np.int64(tree.first[block])
         for slot in range(tree.width[block]):
-            d = child_distance(tree, form.metric, one[0], one[1], block, slot)
+            d = child_distance(tree.low, tree.high, form.metric, one[0], one[1], block, slot)
             radius, reach = tree.high[block, 2, slot], tree.high[block, 3, slot]
             if lowest(form, one[2], one[3], d, radius) > reach:
                 continue
@@ -92,18 +92,19 @@ def newcomers(
     label: Ints,
     held: Held,
     objects: tuple[Rows, Floats],
-    wants: tuple[Ints, int, Floats, Floats],
+    wants: tuple[Ints, int, int, Floats, Floats],
     marked: Bools,
 ) -> None:
     """Mark the zones that objects, which are no members, break.
 
-    `objects` are rows and attributes (n, d); `wants` is, by subscription, k, then m, then the filter.
+    `objects` are rows and attributes (n, d); `wants` is, by subscription, k (0: the one that follows), then
+    m, then the filter.
     """
     rows, attributes = objects
-    k, m, lower, upper = wants
+    own_k, k, m, lower, upper = wants
+    count, radii = held.count, held.radius
     stack, found = np.empty(tree.first.size + tree.count.size, np.int64), np.empty(tree.count.sum(), np.int32)
-    most = held.count.max() if held.count.size else 0
-    space = np.empty(most), np.empty(most, np.int32)
+    space = np.empty(0), np.empty(0, np.int32)
     for n in range(rows.size):
         o = rows[n]
         for i in range(within_reach(form, tree, record[o], stack, found)):
@@ -115,9 +116,12 @@ def newcomers(
                 outside |= attributes[n, a] < lower[row, a] or attributes[n, a] > upper[row, a]
             if outside:
                 continue
-            if held.count[row] < k[row] + m - 1:
+            size = own_k[row] if own_k[row] > 0 else k
+            if count[row] < size + m - 1:
                 marked[row] = True
                 continue
-            best = _best_at_centre(form, record, label, held, row, k[row], space)
-            place, radius = (held.x[row], held.y[row]), held.radius[row]
+            if count[row] > space[0].size:
+                space = np.empty(count[row]), np.empty(count[row], np.int32)
+            best = _best_at_centre(form, record, label, held, row, size, space)
+            place, radius = (held.x[row], held.y[row]), radii[row]
             marked[row] = irrelevant(form, record, label, best, o, place, radius) < radius or radius == 0.0

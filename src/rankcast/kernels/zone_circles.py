@@ -144,12 +144,16 @@ def _sum_circle(
     """
     o, p, d_o, d_p = pair
     difference = (record[p, 2] - record[o, 2]) / form.weight
-    limit = min(limit, 64 * (abs(difference) + d_o + d_p))
-    rounding = 4 * APART * ((abs(record[o, 2]) + abs(record[p, 2])) / form.weight + d_o + d_p + 2 * limit)
-    c = difference - rounding
-    sure = 0.5 * (c - (d_o - d_p))
     foci = distance(EUCLIDEAN, record[o, 0], record[o, 1], record[p, 0], record[p, 1])
-    if sure >= limit or c >= foci:
+    rounding = 4 * APART * ((abs(record[o, 2]) + abs(record[p, 2])) / form.weight + d_o + d_p)
+    c = difference - rounding
+    if c > foci:
+        limit = min(limit, (c - foci) / (8 * APART))
+    else:
+        limit = min(limit, 64 * (abs(difference) + d_o + d_p))
+    c -= 8 * APART * limit
+    sure = 0.5 * (c - (d_o - d_p))
+    if sure >= limit or c >= foci * (1 - APART):
         return limit
     if sure <= 0.0 or c <= -foci:
         return 0.0

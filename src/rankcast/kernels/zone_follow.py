@@ -97,14 +97,17 @@ def _crosses(scores: Floats, items: Rows, size: int, k: int, label: Ints) -> boo
 
 
 @njit(**EXACT)
-def _settled(held: Held, row: int, scores: Floats, items: Rows, k: int, label: Ints, ordered: bool) -> bool:
-    """Whether members with these scores leave the result as it is; if `ordered`, in order."""
-    size, start = held.count[row], held.start[row]
+def _settled(
+    member: Rows, start: int, scores: Floats, items: Rows, k: int, label: Ints, ordered: bool
+) -> bool:
+    """Whether members with these scores leave the result as it is; if `ordered`, they are put in order."""
+    size = items.size
     if not ordered:
         return not _crosses(scores, items, size, k, label)
     if _sort(scores, items, size, k, label):
         return False
-    held.member[start : start + size] = items[:size]
+    for j in range(size):
+        member[start + j] = items[j]
     return True
 
 
@@ -123,23 +126,29 @@ def follow(
 
     If `ordered`, members of a result that stays the same are brought in order; otherwise nothing changes.
     """
-    flags = np.empty(rows.size, np.int8)
     x, y = places
+    centre_x, centre_y, radius, starts = held.x, held.y, held.radius, held.start
+    count, member, metric = held.count, held.member, form.metric
+    flags = np.empty(rows.size, np.int8)
     scores, items = np.empty(0), np.empty(0, np.int32)
     for i in range(rows.size):
-        row = rows[i]
-        if distance(form.metric, held.x[row], held.y[row], x[i], y[i]) > held.radius[row]:
+        row, at_x, at_y = rows[i], x[i], y[i]
+        if distance(metric, centre_x[row], centre_y[row], at_x, at_y) > radius[row]:
             flags[i] = OUTSIDE
             continue
-        size, start = held.count[row], held.start[row]
+        size, start = count[row], starts[row]
         flags[i] = SAME
         if not ordered and size <= k[i]:
             continue
-        if size > scores.size:
+        if size != scores.size:
             scores, items = np.empty(size), np.empty(size, np.int32)
-        items[:size] = held.member[start : start + size]
-        score_members(form, record, held, row, (x[i], y[i]), scores)
-        if not _settled(held, row, scores, items, k[i], label, ordered):
+        for j in range(size):
+            o = member[start + j]
+            items[j] = o
+            scores[j] = value(
+                form, record[o, 2], record[o, 3], distance(metric, at_x, at_y, record[o, 0], record[o, 1])
+            )
+        if not _settled(member, start, scores, items, k[i], label, ordered):
             flags[i] = TURNED
     return flags
 
@@ -149,13 +158,25 @@ def settle(
     label: Ints, held: Held, rows: Rows, starts: Ints, scores: Floats, k: Ints, ordered: bool
 ) -> Flags:
     """The same as `follow` for queries inside their zones, with the scores of their members given."""
+    first, count, member = held.start, held.count, held.member
     flags = np.empty(rows.size, np.int8)
     for i in range(rows.size):
-        row, start = rows[i], held.start[rows[i]]
-        items = held.member[start : start + held.count[row]].copy()
-        same = _settled(held, row, scores[starts[i] : starts[i + 1]], items, k[i], label, ordered)
+        start = first[rows[i]]
+        items = member[start : start + count[rows[i]]].copy()
+        same = _settled(member, start, scores[starts[i] : starts[i + 1]], items, k[i], label, ordered)
         flags[i] = SAME if same else TURNED
     return flags
+
+
+@njit(**EXACT)
+def rescored(count: Ints, rows: Rows, flags: Flags, k: Ints, ordered: bool) -> int:
+    """How many scores of members `follow` had to compute."""
+    total = 0
+    for i in range(rows.size):
+        size = count[rows[i]]
+        if flags[i] != OUTSIDE and (ordered or size > k[i]):
+            total += size
+    return total
 
 
 @njit(**EXACT)
@@ -173,11 +194,12 @@ def members_at(
     metric: int, record: Floats, held: Held, rows: Rows, places: tuple[Floats, Floats], starts: Ints
 ) -> tuple[Rows, Floats]:
     """The first `starts[i + 1] - starts[i]` members of each zone, and their distances from the places."""
+    begin, member = held.start, held.member
     items, away = np.empty(starts[-1], np.int32), np.empty(starts[-1])
     for i in range(rows.size):
-        first = held.start[rows[i]] - starts[i]
+        first = begin[rows[i]] - starts[i]
         for j in range(starts[i], starts[i + 1]):
-            o = held.member[first + j]
+            o = member[first + j]
             items[j] = o
             away[j] = distance(metric, places[0][i], places[1][i], record[o, 0], record[o, 1])
     return items, away

@@ -39,6 +39,7 @@ SUM, PRODUCT, DISTANCE, WASPAS, OWN = range(5)
 CLOSED, TRIM, LEMMA = range(3)
 STATIC = 4  # x, y, s, p come before the attributes
 FUZZ, PLANE_FUZZ = 1e-7, 1e-14
+MICRON = 1e-6  # metres: degrees are not finer
 POWER = 1 - 2.0**-50
 APART = 2.0**-44
 
@@ -136,7 +137,7 @@ def _globe_distance(x: float, y: float, low_x: float, high_x: float, low_y: floa
     query lies on the nearer of its two meridians: where that turns away, or at the end next to there.
     """
     if low_x <= x <= high_x:
-        return EARTH_RADIUS * math.radians(gap(y, low_y, high_y)) * (1 - FUZZ)
+        return max(0.0, EARTH_RADIUS * math.radians(gap(y, low_y, high_y)) * (1 - FUZZ) - MICRON)
     west, east = abs(low_x - x) % 360.0, abs(high_x - x) % 360.0
     west, east = min(west, 360.0 - west), min(east, 360.0 - east)
     side, apart = (low_x, west) if west <= east else (high_x, east)
@@ -145,7 +146,7 @@ def _globe_distance(x: float, y: float, low_x: float, high_x: float, low_y: floa
     if not low_y < turn < high_y:
         below, above = abs(low_y - turn), abs(high_y - turn)
         turn = low_y if min(below, 360.0 - below) < min(above, 360.0 - above) else high_y
-    return distance(HAVERSINE, x, y, side, turn) * (1 - FUZZ)
+    return max(0.0, distance(HAVERSINE, x, y, side, turn) * (1 - FUZZ) - MICRON)
 
 
 @njit(**EXACT)

@@ -104,7 +104,13 @@ def highest_of(form: Form, record: Floats, best: Rows, place: tuple[float, float
 
 @njit(**EXACT)
 def _bounds(
-    form: Form, tree: Rtree, record: Floats, place: tuple[float, float], entry: int, radius: float
+    form: Form,
+    low: Floats,
+    high: Floats,
+    record: Floats,
+    place: tuple[float, float],
+    entry: int,
+    radius: float,
 ) -> tuple[float, float]:
     """At most the score of anything in an entry at the place, and anywhere in a circle around it."""
     if entry < 0:
@@ -112,9 +118,9 @@ def _bounds(
         s, p = record[~entry, 2], record[~entry, 3]
     else:
         block, slot = entry // BRANCH, entry % BRANCH
-        d = child_distance(tree, form.metric, place[0], place[1], block, slot)
-        s = tree.high[block, 2, slot] if form.kind == DISTANCE else tree.low[block, 2, slot]
-        p = tree.low[block, 3, slot]
+        d = child_distance(low, high, form.metric, place[0], place[1], block, slot)
+        s = high[block, 2, slot] if form.kind == DISTANCE else low[block, 2, slot]
+        p = low[block, 3, slot]
     return value(form, s, p, d), lowest(form, s, p, d, radius)
 
 
@@ -133,18 +139,19 @@ def _unfold(tree: Rtree, space: Space, queries: Queries, i: int, entry: int) -> 
     """Lay aside what is in a child of a block: objects, or children of its own."""
     block, slot = entry // BRANCH, entry % BRANCH
     first = np.int64(tree.first[block])
-    space.size[NODES] += 1
+    aside, size = space.aside, space.size
+    size[NODES] += 1
     if first < 0:
         inner = ~first + slot
         for j in range(tree.width[inner]):
             if not queries.filtered or may_pass(tree, queries, i, inner, j):
-                lay_aside(space, inner * BRANCH + j)
+                lay_aside(aside, size, inner * BRANCH + j)
         return
     for j in range(BRANCH):
         row = np.int64(tree.row[first + slot, j])
         if row >= 0 and (not queries.filtered or passes(tree, queries, i, first + slot, j)):
-            lay_aside(space, ~row)
-            space.size[TRIED] += 1
+            lay_aside(aside, size, ~row)
+            size[TRIED] += 1
 
 
 @njit(**EXACT)
@@ -160,19 +167,27 @@ def _shrink(
 ) -> float:
     """Look for smaller circles among everything laid aside; return the reach of the zone that is left."""
     best, circles, others = zone
+    keys, entries, aside, size, low, high = (
+        space.key,
+        space.entry,
+        space.aside,
+        space.size,
+        tree.low,
+        tree.high,
+    )
     place, last = (queries.x[i], queries.y[i]), circles.size - 1
     reach = highest_of(form, record, best, place, circles[last])
     while form.weight > 0.0 and circles[last] > 0.0:
-        for j in range(space.size[ASIDE]):
-            here, there = _bounds(form, tree, record, place, space.aside[j], circles[last])
+        for j in range(size[ASIDE]):
+            here, there = _bounds(form, low, high, record, place, aside[j], circles[last])
             if there <= reach:
-                push(space, here, space.aside[j])
-        space.size[ASIDE] = 0
-        if space.size[HEAP] == 0:
+                push(keys, entries, size, here, aside[j])
+        size[ASIDE] = 0
+        if size[HEAP] == 0:
             break
-        entry = pop(space)
+        entry = pop(keys, entries, size)
         if entry >= 0:
-            if _bounds(form, tree, record, place, entry, circles[last])[1] <= reach:
+            if _bounds(form, low, high, record, place, entry, circles[last])[1] <= reach:
                 _unfold(tree, space, queries, i, entry)
             continue
         found = irrelevant(form, record, label, best, ~entry, place, circles[last])
