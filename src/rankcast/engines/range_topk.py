@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 from rankcast import boxes, settings, tables
 from rankcast.columns import Column, Rows
 from rankcast.deltas import Changes, Lists
-from rankcast.engines import range_events
+from rankcast.engines import range_events, range_explanation
 from rankcast.engines.base import ID, Part
-from rankcast.engines.brute_force.range_topk import top_k
 from rankcast.engines.lists import ListEngine
-from rankcast.engines.range_influence import influence
 from rankcast.engines.range_painted import Painted
 from rankcast.engines.range_scan import Scan
 from rankcast.engines.range_world import Events, Method, Tiles, World
@@ -165,7 +163,8 @@ class RangeTopK(ListEngine):
         One row a message, in sending order. A message goes to every subscription with
         `lo_outer < lo <= lo_inner` and `hi_inner <= hi < hi_outer`; a null outer end is no bound.
         With `batch` the messages are those of the net change, otherwise of event after event.
-        `epsilon` is for "sparse" and "dense", event after event; the engine's own counts there alone.
+        `epsilon` is for "sparse" and "dense", event after event; the engine's own counts there alone. It is
+        refused with `batch`, which promises that nobody hears of an item that did not change in its list.
         An engine that scans answers every method but "relax" alike, exactly.
 
         In `stats()`, `affected` grows where exact messages are made by looking at subscriptions; "dense"
@@ -213,35 +212,11 @@ class RangeTopK(ListEngine):
         exposed. `tiles` are its influence region, lines (lo_outer, lo_inner, hi_inner, hi_outer) with NaN for
         no bound: it is in the result exactly if (lo, hi) of the subscription lies in one of them.
         """
-        mine = np.array([self._find_one(self._subscriptions, subscription, "subscription")], np.int32)
+        mine = self._find_one(self._subscriptions, subscription, "subscription")
         row = self._find_one(self._items, item, "item")
-        k = int(self._world.k_of(mine)[0])
-        lists = self._lists(mine)
-        told: dict[str, Any] = {
-            "subscription": subscription,
-            "item": item,
-            "score": float(self._items["y"][row]),
-            "rank": None,
-            "in_result": bool((lists.item == row).any()),
-            "score_to_beat": float(lists.score[k - 1]) if lists.item.size == k else None,
-        }
-        box, place = self._world.boxes(mine), self._items["x"][row]
-        outside = ((place < box.lo) | (place > box.hi))[0]
-        if outside.any():
-            return {**told, "reason": f"{self._over[int(np.argmax(outside))]} is outside the range"}
-        objects = self._world.there()
-        everyone = objects.row[top_k(box, np.array([objects.row.size]), objects)[0]]
-        ahead = int(np.flatnonzero(everyone == row)[0])
-        told |= {"rank": ahead + 1, "better": self._items.take(everyone[:ahead][:k]).to_pylist()}
-        if len(self._over) == 1:
-            told["tiles"] = influence(objects, row, k).tiles.tolist()
-        if told["in_result"]:
-            return {**told, "reason": "in the result"}
-        need = ahead - k + 1
-        return {
-            **told,
-            "reason": f"{k} objects in the range are better; {need} of those ahead must fall behind",
-        }
+        lists = self._lists(np.array([mine], np.int32))
+        told = range_explanation.explain(self._world, self._over, mine, row, lists)
+        return {"subscription": subscription, "item": item, **told}
 
     def influence(self, item: Any) -> dict[str, Any]:
         """The influence region of an object in one attribute: whose lists it is in, and what bounds that.
@@ -253,28 +228,10 @@ class RangeTopK(ListEngine):
         if len(self._over) > 1:
             raise InputError("the engine has several range attributes", where="influence", expected="one")
         row = self._find_one(self._items, item, "item")
-        objects = self._world.there()
-        region = influence(objects, row, self._k)
         live = self._subscriptions.live()
         live = live[self._subscriptions["k"][live] == 0]
-        held = self._lists(live)
-        box = self._world.boxes(live)
-        return {
-            "item": item,
-            "over": self._over[0],
-            "by": self._by,
-            "x": float(self._items["x"][row, 0]),
-            "y": float(self._items["y"][row]),
-            "tiles": region.tiles,
-            "left": self._items.take(region.left).to_pylist(),
-            "right": self._items.take(region.right).to_pylist(),
-            "objects_x": objects.x[:, 0],
-            "objects_y": self._world.key(objects.key),
-            "bounding": np.flatnonzero(np.isin(objects.row, [*region.left, *region.right])),
-            "lo": box.lo[:, 0],
-            "hi": box.hi[:, 0],
-            "lists": np.isin(live, held.subscription[held.item == row]),
-        }
+        told = range_explanation.region(self._world, row, live, self._lists(live))
+        return {"item": item, "over": self._over[0], "by": self._by, **told}
 
     # Helpers
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -65,12 +65,13 @@ class World:
 
     def boxes(self, rows: Rows) -> Boxes:
         """The boxes of subscriptions."""
-        return Boxes(self.subscriptions["lo"][rows], self.subscriptions["hi"][rows])
+        where = _where(rows)
+        return Boxes(self.subscriptions["lo"][where], self.subscriptions["hi"][where])
 
     def k_of(self, rows: Rows) -> Ints:
         """How many objects each subscription wants."""
-        own: Ints = self.subscriptions["k"][rows]
-        return np.where(own > 0, own, self.k)
+        own: Ints = self.subscriptions["k"][_where(rows)]
+        return np.where(own > 0, own, self.k) if own.any() else np.broadcast_to(np.int64(self.k), rows.size)
 
     def key(self, y: Floats) -> Floats:
         """What is ranked, ascending."""
@@ -100,6 +101,13 @@ class World:
         """Forget the objects that a batch left without a value."""
         touched = np.unique(events.row)
         self.objects.release(touched[np.isnan(self.objects["y"][touched])])
+
+
+def _where(rows: Rows) -> Any:
+    """An index for rows; many in a row are a slice, which costs nothing to read."""
+    if rows.size and int(rows[-1]) - int(rows[0]) + 1 == rows.size and (rows[1:] > rows[:-1]).all():
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows
 
 
 class Tiles(NamedTuple):

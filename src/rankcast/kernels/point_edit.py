@@ -45,13 +45,14 @@ DEPTH = 512
 def take_out(tree: PointTree, rows: Rows, touched: Marks) -> None:
     """Take points out of their buckets and mark the nodes above; sizes and boxes follow on the way back."""
     slot_of, sizes, parent, board = tree.slot_of, tree.size, tree.parent, tree.board
+    lo, hi, row, leaf_of, bucket = tree.lo, tree.hi, tree.row, tree.leaf_of, tree.bucket
     for i in range(rows.shape[0]):
         slot = slot_of[rows[i]]
-        node = tree.leaf_of[slot // BUCKET]
+        node = leaf_of[slot // BUCKET]
         sizes[node] -= 1
-        last = tree.bucket[node] * BUCKET + sizes[node]
+        last = bucket[node] * BUCKET + sizes[node]
         if slot != last:
-            place(tree, slot, tree.lo[last], tree.hi[last], tree.row[last])
+            lo[slot], hi[slot], row[slot], slot_of[row[last]] = lo[last], hi[last], row[last], slot
             board[slot] = board[last]
         slot_of[rows[i]] = -1
         while node >= 0 and not touched[node]:

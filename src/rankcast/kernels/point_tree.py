@@ -157,7 +157,7 @@ def collect(tree: PointTree, node: int, room: int) -> tuple[Records, NDArray[np.
 
     Returns records, with `room` for more, boards, and how many there are.
     """
-    total = tree.size[node]
+    total, lo, hi, row, board = tree.size[node], tree.lo, tree.hi, tree.row, tree.board
     points = np.empty((total + room, 4))
     boards = np.empty((total, tree.board.shape[1]), np.int32)
     stack, depth, size = np.empty(256, np.int32), 1, 0
@@ -171,9 +171,9 @@ def collect(tree: PointTree, node: int, room: int) -> tuple[Records, NDArray[np.
         else:
             start = tree.bucket[here] * BUCKET
             for slot in range(start, start + tree.size[here]):
-                points[size, 0], points[size, 1] = tree.lo[slot], tree.hi[slot]
-                points[size, 2], points[size, 3] = tree.row[slot], size
-                boards[size] = tree.board[slot]
+                points[size, 0], points[size, 1] = lo[slot], hi[slot]
+                points[size, 2], points[size, 3] = row[slot], size
+                boards[size] = board[slot]
                 size += 1
         release(tree, here, here == node)
     return points, boards, size
@@ -202,15 +202,15 @@ def _fill_leaf(
     tree: PointTree, node: int, points: Records, boards: NDArray[np.int32], start: int, end: int
 ) -> None:
     _make_leaf(tree, node)
-    slot, board = tree.bucket[node] * BUCKET, tree.board
+    first, board, slot_of = tree.bucket[node] * BUCKET, tree.board, tree.slot_of
+    lo, hi, row = tree.lo[first:], tree.hi[first:], tree.row[first:]
     for i in range(start, end):
-        place(tree, slot, points[i, 0], points[i, 1], np.int32(points[i, 2]))
-        origin = np.int64(points[i, 3])
+        at, which, origin = i - start, np.int32(points[i, 2]), np.int64(points[i, 3])
+        lo[at], hi[at], row[at], slot_of[which] = points[i, 0], points[i, 1], which, first + at
         if origin < boards.shape[0]:
-            board[slot] = boards[origin]
+            board[first + at] = boards[origin]
         else:
-            board[slot, 0] = UNFILLED
-        slot += 1
+            board[first + at, 0] = UNFILLED
     enclose(tree, node)
 
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankcast.bench.case import Figure, Grid, Parameters, Trial, case
+from rankcast.bench.case import Figure, Grid, Parameters, Trial
 from rankcast.bench.cases.range_counts import Server, Workload, agree, point_index
-from rankcast.bench.cases.range_topk_tables import FULL, KS, PARTS, SMALL, calls, counting, uniform
+from rankcast.bench.cases.range_topk_tables import FULL, KS, PARTS, SMALL, calls, counted, counting, uniform
 from rankcast.bench.workloads import range_topk
 
 TRAFFIC: Grid = {**FULL, "subscriptions": [1_000_000, 2_000_000, 5_000_000], "k": [1, 10, 20]}
@@ -20,13 +20,11 @@ LITTLE: Grid = {**SMALL, "subscriptions": [10_000, 50_000], "k": [10]}
 LARGEST = (5_000_000, 20)
 
 
-@case(
+@counted(
     "range-topk.figure-11",
     small=LITTLE,
     full=TRAFFIC,
     seed=41,
-    unit="event",
-    runs=PARTS - 1,
     reproduces="[Range Fig. 11]",
     figures=[
         Figure(title, "subscriptions", "bytes_out", ("k",), log_y=True, contenders=pair)
@@ -46,13 +44,11 @@ def figure_11(parameters: Parameters, rng: np.random.Generator) -> Trial:
     return calls(uniform(parameters, rng), parameters["k"], names, paper)
 
 
-@case(
+@counted(
     "range-topk.figure-12a",
     small={**SMALL, "k": [1, 10]},
     full={**FULL, "k": KS},
     seed=42,
-    unit="event",
-    runs=PARTS - 1,
     reproduces="[Range Fig. 12 (a)]",
     figures=[Figure("12 (a): bytes from the server an event", "k", "bytes_out", log_y=True)],
 )
@@ -62,13 +58,11 @@ def figure_12a(parameters: Parameters, rng: np.random.Generator) -> Trial:
     return calls(uniform(parameters, rng), parameters["k"], names, {})
 
 
-@case(
+@counted(
     "range-topk.figure-12b",
     small={**SMALL, "k": [10], "epsilon": [0.25, 1.0]},
     full={**FULL, "k": [5, 10, 20], "epsilon": [0.125, 0.25, 0.5, 1.0]},
     seed=42,
-    unit="event",
-    runs=PARTS - 1,
     reproduces="[Range Fig. 12 (b)]",
     figures=[Figure("12 (b): bytes from the server an event over epsilon", "epsilon", "bytes_out", ("k",))],
 )
@@ -83,13 +77,11 @@ def figure_12b(parameters: Parameters, rng: np.random.Generator) -> Trial:
     )
 
 
-@case(
+@counted(
     "range-topk.figure-13",
     small=LITTLE,
     full={**TRAFFIC, "subscriptions": [1_000_000, 5_000_000]},
     seed=43,
-    unit="event",
-    runs=PARTS - 1,
     reproduces="[Range Fig. 13]",
     figures=[
         Figure(title, "subscriptions", y, ("k",), log_y=True)
@@ -126,13 +118,11 @@ MIXES = {
 }
 
 
-@case(
+@counted(
     "range-topk.figure-15a",
     small={**SMALL, "k": [10], "workload": list(MIXES)},
     full={**FULL, "objects": [1_000], "k": [1, 10, 20], "workload": list(MIXES)},
     seed=44,
-    unit="event",
-    runs=PARTS - 1,
     reproduces="[Range Fig. 15 (a)]",
     figures=[
         Figure(
@@ -164,13 +154,11 @@ def figure_15a(parameters: Parameters, rng: np.random.Generator) -> Trial:
     )
 
 
-@case(
+@counted(
     "range-topk.figure-15b",
     small={**SMALL, "k": [10], "c": [0.1, 1.0]},
     full={**FULL, "k": KS, "c": [0.1, 1.0]},
     seed=45,
-    unit="event",
-    runs=PARTS - 1,
     reproduces="[Range Fig. 15 (b)]",
     figures=[Figure("15 (b): bytes from the server an event, Gaussian steps", "k", "bytes_out", ("c",))],
 )

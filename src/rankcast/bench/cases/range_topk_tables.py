@@ -7,6 +7,7 @@ parts as there are repetitions, so that all repetitions together apply the run o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -31,11 +32,19 @@ SMALL: Grid = {"objects": [1_000], "subscriptions": [20_000], "events": [1_000]}
 FULL: Grid = {"objects": [10_000], "subscriptions": [2_000_000], "events": [50_000]}
 TRACE: Grid = {"subscriptions": [400_000]} if range_topk.STOCKS.exists() else {"subscriptions": []}
 
-AFFECTED = dict(zip(KS, [444.141, 939.76, 2211.14, 4190.21, 6082.94, 7904.26], strict=True))
-UNICAST = dict(zip(KS, [444.141, 1086.44, 2846.1, 5453.64, 8032.39, 10587.4], strict=True))
-DENSE = dict(zip(KS, [1.12, 1.73, 3.57, 6.60, 9.63, 12.63], strict=True))
-SPARSE_MINY = dict(zip(KS, [0.72744, 1.08988, 2.59596, 5.5568, 8.57692, 11.58048], strict=True))
-SPARSE_SNAP = dict(zip(KS, [1.2284, 2.95254, 12.06538, 40.69192, 84.65234, 143.20416], strict=True))
+counted = partial(case, unit="event", runs=PARTS - 1)
+
+
+def by_k(*values: float) -> dict[int, float]:
+    """A row of one of the paper's tables."""
+    return dict(zip(KS, values, strict=True))
+
+
+AFFECTED = by_k(444.141, 939.76, 2211.14, 4190.21, 6082.94, 7904.26)
+UNICAST = by_k(444.141, 1086.44, 2846.1, 5453.64, 8032.39, 10587.4)
+DENSE = by_k(1.12, 1.73, 3.57, 6.60, 9.63, 12.63)
+SPARSE_MINY = by_k(0.72744, 1.08988, 2.59596, 5.5568, 8.57692, 11.58048)
+SPARSE_SNAP = by_k(1.2284, 2.95254, 12.06538, 40.69192, 84.65234, 143.20416)
 BY_SUBSCRIPTIONS = {
     200_000: ({"firstk": 2, "miny": 3.52, "snap": 29.87}, {"miny": 545.23}),
     800_000: ({"firstk": 2, "miny": 4.84, "snap": 37.34}, {"miny": 2181.49}),
@@ -43,17 +52,17 @@ BY_SUBSCRIPTIONS = {
     10_000_000: ({"firstk": 2, "miny": 6.26988, "snap": 42.86982}, {"miny": 27267.5}),
 }
 REDUNDANCY: dict[float | str, dict[int, float]] = {
-    0.125: dict(zip(KS, [0, 0, 0, 0.015, 0.0234, 0.034], strict=True)),
-    0.25: dict(zip(KS, [0, 0, 0.027, 0.061, 0.070, 0.080], strict=True)),
-    0.5: dict(zip(KS, [0, 0, 0.11, 0.14, 0.16, 0.17], strict=True)),
-    1.0: dict(zip(KS, [0, 0.16, 0.29, 0.30, 0.32, 0.34], strict=True)),
+    0.125: by_k(0, 0, 0, 0.015, 0.0234, 0.034),
+    0.25: by_k(0, 0, 0.027, 0.061, 0.070, 0.080),
+    0.5: by_k(0, 0, 0.11, 0.14, 0.16, 0.17),
+    1.0: by_k(0, 0.16, 0.29, 0.30, 0.32, 0.34),
 }
-RELAX = dict(zip(KS, [1440.2, 680.14, 288.49, 151.76, 104.23, 79.98], strict=True))
-TRACE_REDUNDANCY = dict(zip(KS, [0, 0.19, 0.25, 0.35, 0.39, 0.38], strict=True))
-TRACE_RELAX = dict(zip(KS, [706.51, 361.22, 147.13, 72.67, 48.38, 36.11], strict=True))
-TRACE_MINY = dict(zip(KS, [0.5, 0.5, 0.51, 0.54, 0.57, 0.61], strict=True))
-TRACE_SNAP = dict(zip(KS, [1, 2, 5.05, 10.35, 16.02, 22.18], strict=True))
-TRACE_UNICAST = dict(zip(KS, [176.01, 409.44, 1050.48, 2278.27, 3510.16, 4614.24], strict=True))
+RELAX = by_k(1440.2, 680.14, 288.49, 151.76, 104.23, 79.98)
+TRACE_REDUNDANCY = by_k(0, 0.19, 0.25, 0.35, 0.39, 0.38)
+TRACE_RELAX = by_k(706.51, 361.22, 147.13, 72.67, 48.38, 36.11)
+TRACE_MINY = by_k(0.5, 0.5, 0.51, 0.54, 0.57, 0.61)
+TRACE_SNAP = by_k(1, 2, 5.05, 10.35, 16.02, 22.18)
+TRACE_UNICAST = by_k(176.01, 409.44, 1050.48, 2278.27, 3510.16, 4614.24)
 
 
 @case(
@@ -91,13 +100,11 @@ def table_1(parameters: Parameters, rng: np.random.Generator) -> Trial:
     )
 
 
-@case(
+@counted(
     "range-topk.table-2",
     small={**SMALL, "k": [5, 20]},
     full={**FULL, "k": KS},
     seed=32,
-    unit="event",
-    runs=PARTS - 1,
     reproduces="[Range Table II]",
 )
 def table_2(parameters: Parameters, rng: np.random.Generator) -> Trial:
@@ -106,13 +113,11 @@ def table_2(parameters: Parameters, rng: np.random.Generator) -> Trial:
     return redundancy(uniform(parameters, rng), parameters["k"], [0.125, 0.25, 0.5, 1.0], paper)
 
 
-@case(
+@counted(
     "range-topk.table-3",
     small={**SMALL, "k": [1, 10, 20]},
     full={**FULL, "k": KS},
     seed=33,
-    unit="event",
-    runs=PARTS - 1,
     reproduces="[Range Table III]",
 )
 def table_3(parameters: Parameters, rng: np.random.Generator) -> Trial:
@@ -127,13 +132,11 @@ def table_3(parameters: Parameters, rng: np.random.Generator) -> Trial:
     return calls(work, k, ("dense", "sparse", "unicast"), paper if at_paper_size(parameters) else {})
 
 
-@case(
+@counted(
     "range-topk.table-4",
     small={**SMALL, "subscriptions": [2_000, 8_000, 40_000, 100_000], "k": [10]},
     full={**FULL, "subscriptions": list(BY_SUBSCRIPTIONS), "k": [10]},
     seed=34,
-    unit="event",
-    runs=PARTS - 1,
     reproduces="[Range Table IV]",
 )
 def table_4(parameters: Parameters, rng: np.random.Generator) -> Trial:
@@ -145,13 +148,11 @@ def table_4(parameters: Parameters, rng: np.random.Generator) -> Trial:
     return calls(uniform(parameters, rng), parameters["k"], ("dense", "sparse", "unicast"), paper)
 
 
-@case(
+@counted(
     "range-topk.table-5",
     small={**TRACE, "k": [10]},
     full={**TRACE, "k": KS},
     seed=35,
-    unit="event",
-    runs=PARTS - 1,
     reproduces="[Range Table V]",
 )
 def table_5(parameters: Parameters, rng: np.random.Generator) -> Trial:
@@ -160,13 +161,11 @@ def table_5(parameters: Parameters, rng: np.random.Generator) -> Trial:
     return redundancy(trace(parameters, rng), parameters["k"], [1.0], paper)
 
 
-@case(
+@counted(
     "range-topk.table-6",
     small={**TRACE, "k": [10]},
     full={**TRACE, "k": KS},
     seed=35,
-    unit="event",
-    runs=PARTS - 1,
     reproduces="[Range Table VI]",
 )
 def table_6(parameters: Parameters, rng: np.random.Generator) -> Trial:
