@@ -269,6 +269,34 @@ class MovingTopK(MovingEngine):
         found = [self._best(row, objects, int(size))[0] for row, size in zip(live, sizes, strict=True)]
         return self._points(live, [objects.row[places] for places in found])
 
+    def view(self, subscription: Any) -> dict[str, Any]:
+        """What a picture of a subscription needs: the objects around it, which of them count, and the zone.
+
+        `items`, `objects_x` and `objects_y` of all objects that pass its filter; `members` and `result` are
+        places among them, the result best first; `x` and `y` are the query's; `zone` is a row of `zones()`.
+        """
+        mine = self._find_one(self._slots, subscription, "subscription")
+        objects = self._all_objects()
+        passing = np.flatnonzero(self._passes(mine, objects.attributes))
+        objects = Objects._make(column[passing] for column in objects)
+        rows = self._slots.live()
+        zone = self.zones().slice(int(np.flatnonzero(rows == mine)[0]), 1).to_pylist()[0]
+        items = self._objects.take(objects.row).to_pylist()
+        place = {item: at for at, item in enumerate(items)}
+        found = self.results([subscription])["item"].to_pylist()
+        x, y = self._place(mine)
+        return {
+            "metric": self._metric,
+            "x": x,
+            "y": y,
+            "zone": zone,
+            "items": items,
+            "objects_x": objects.x,
+            "objects_y": objects.y,
+            "members": np.array([place[item] for item in zone["members"]], np.int64),
+            "result": np.array([place[item] for item in found], np.int64),
+        }
+
     def explain(self, subscription: Any, item: Any) -> dict[str, Any]:
         """Why an object is or is not in a result: score, rank, distance, the score to beat.
 
