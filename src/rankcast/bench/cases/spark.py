@@ -22,10 +22,10 @@ SEED_APART = 65
 @case(
     "spark.micro-batch",
     small={"batches": [10], "rows": [20]},
-    full={"batches": [30], "rows": [20]},
+    full={"batches": [20], "rows": [20]},
     seed=61,
     unit="micro-batch",
-    runs=4,
+    runs=3,
 )
 def micro_batch(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Micro-batches with next to no work, 2 shards, beside an operator that passes rows through."""
@@ -50,7 +50,7 @@ def micro_batch(parameters: Parameters, rng: np.random.Generator) -> Trial:
     full={"rows": [100_000], "batches": [4], "subscriptions": [20_000]},
     seed=62,
     unit="event",
-    runs=3,
+    runs=2,
 )
 def throughput(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Relaxed matching in large micro-batches, 2 shards on 2 cores, beside the engine on one core."""
@@ -88,10 +88,10 @@ def throughput(parameters: Parameters, rng: np.random.Generator) -> Trial:
 @case(
     "spark.executors",
     small={"rows": [10_000], "batches": [2], "subscriptions": [20_000]},
-    full={"rows": [100_000], "batches": [3], "subscriptions": [200_000]},
+    full={"rows": [100_000], "batches": [4], "subscriptions": [100_000]},
     seed=SEED_APART,
     unit="event",
-    runs=2,
+    runs=1,
 )
 def executors(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Engine-bound micro-batches on two executors of one core each, beside one."""
@@ -108,7 +108,7 @@ def executors(parameters: Parameters, rng: np.random.Generator) -> Trial:
     return Trial(work, [on(2), on(1)], baseline="1 executor", agrees=_same_answers)
 
 
-@case("spark.first-delta", small={"rows": [20]}, full={"rows": [20]}, seed=66, unit="start", runs=3)
+@case("spark.first-delta", small={"rows": [20]}, full={"rows": [20]}, seed=66, unit="start", runs=2)
 def first_delta(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """From starting Python to the first deltas, a new session on a warm machine."""
     return Trial(1, [Contender("session and stream", run=lambda _: _apart(parameters["rows"]))])
