@@ -1,4 +1,4 @@
-"""One Spark session for all tests, in one xdist group, and a scratch directory of their own."""
+"""One Spark session for all tests, and a scratch directory of their own."""
 
 from __future__ import annotations
 
@@ -9,20 +9,14 @@ from typing import Any
 
 import pytest
 
-NEEDS_SPARK = {"test_streams", "test_batch", "test_kills", "test_guide", "test_connect"}
-
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker of long fault runs."""
     config.addinivalue_line("markers", "faults: kills many times over; runs only in `make test-faults`")
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that start Spark run in one process, one after the other."""
-    for item in items:
-        if item.path.parent == Path(__file__).parent and item.path.stem in NEEDS_SPARK:
-            item.add_marker(pytest.mark.xdist_group("spark"))
+    """Leave long fault runs out, unless they are asked for."""
     if "faults" not in config.getoption("markexpr"):
         long = [item for item in items if item.get_closest_marker("faults")]
         config.hook.pytest_deselected(items=long)
