@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.box_tree import LAYERS, WIDTH, BoxTree, Codes, Floats
+from rankcast.kernels.box_tree import LAYERS, WIDTH, BoxTree, Floats
 from rankcast.kernels.box_tree_pack import Columns, Rows
 from rankcast.kernels.box_tree_search import DEPTH, Events, Work, hopeless, search_layers
 from rankcast.kernels.matches import ALL, LARGEST, Matches, append_list
@@ -24,33 +24,6 @@ from rankcast.kernels.scored_heap import best_first, offer
 
 Bounds = NDArray[np.float32]
 NOTHING = np.float32(0.0)
-
-
-@njit(**EXACT)
-def bound_entries(
-    low: Codes, high: Codes, weight: Bounds, block: int, events: Events, e: int, largest: bool, bound: Bounds
-) -> None:
-    """What each entry of a block can give to an event at most, as far as codes tell."""
-    below, above = events.low, events.high
-    for i in range(WIDTH):
-        bound[i] = 0.0
-    for j in range(low.shape[1]):
-        beneath, over = below[e, j], above[e, j]
-        for i in range(WIDTH):
-            meets = (low[block, j, i] <= beneath) & (high[block, j, i] >= over)
-            given = weight[block, j, i] if meets else NOTHING
-            bound[i] = max(bound[i], given) if largest else bound[i] + given
-
-
-@njit(**EXACT)
-def weigh(columns: Columns, row: int, below: Floats, above: Floats, e: int, largest: bool) -> float:
-    """The exact score of a row for an event."""
-    total = 0.0
-    for j in range(below.shape[1]):
-        if columns.lo[row, j] <= below[e, j] and columns.hi[row, j] >= above[e, j]:
-            weight = columns.weight[row, j]
-            total = max(total, weight) if largest else total + weight
-    return total
 
 
 @njit(**EXACT)
@@ -78,10 +51,12 @@ def _search_layers(
     """Fill a heap with the best rows for an event; returns its size, rows tried, blocks looked into."""
     low, high, weight, links, heights = tree.low, tree.high, tree.weight, tree.link, tree.height
     stack, bounds, bound = work.stack, work.bounds, np.empty(WIDTH, np.float32)
+    lo, hi, given, label = columns.lo, columns.hi, columns.weight, columns.label
+    below, above, exact_below, exact_above = events.low, events.high, events.below, events.above
     slack = 1.0 + 2.0**-22 * (1 + low.shape[1])
     size, full, tried, looked = 0, scores.shape[0], 0, 0
     for layer in range(tree.meta[LAYERS]):
-        if size == full and hopeless(tree, columns.label, layer, scores[0], rows[0]):
+        if size == full and hopeless(tree, label, layer, scores[0], rows[0]):
             break
         stack[0], bounds[0], depth = tree.root[layer], np.inf, 1 if tree.root[layer] >= 0 else 0
         while depth > 0:
@@ -90,7 +65,14 @@ def _search_layers(
             if size == full and bounds[depth] < scores[0]:
                 continue
             looked += 1
-            bound_entries(low, high, weight, block, events, e, largest, bound)
+            for i in range(WIDTH):
+                bound[i] = 0.0
+            for j in range(low.shape[1]):
+                beneath, over = below[e, j], above[e, j]
+                for i in range(WIDTH):
+                    meets = (low[block, j, i] <= beneath) & (high[block, j, i] >= over)
+                    more = weight[block, j, i] if meets else NOTHING
+                    bound[i] = max(bound[i], more) if largest else bound[i] + more
             inner = heights[block] > 0
             for i in range(tree.size[block]):
                 most = bound[i] * slack
@@ -100,9 +82,12 @@ def _search_layers(
                     depth = _push(stack, bounds, first, depth, links[block, i], most)
                     continue
                 tried += 1
-                score = weigh(columns, links[block, i], events.below, events.above, e, largest)
-                if score > 0.0:
-                    size = offer(columns.label, scores, rows, size, score, links[block, i])
+                row, score = links[block, i], 0.0
+                for j in range(low.shape[1]):
+                    if lo[row, j] <= exact_below[e, j] and hi[row, j] >= exact_above[e, j]:
+                        score = max(score, given[row, j]) if largest else score + given[row, j]
+                if score > 0.0 and (size < full or score >= scores[0]):
+                    size = offer(label, scores, rows, size, score, row)
     return size, tried, looked
 
 

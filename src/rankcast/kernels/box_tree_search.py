@@ -69,20 +69,6 @@ def by_neighbourhood(events: Events) -> NDArray[np.int64]:
 
 
 @njit(**EXACT)
-def meets(
-    low: Codes, high: Codes, block: int, below: Codes, above: Codes, e: int, mask: NDArray[np.uint8]
-) -> None:
-    """Mark the entries of a block whose box meets an event, as far as codes tell."""
-    beneath, over = below[e, 0], above[e, 0]
-    for i in range(WIDTH):
-        mask[i] = (low[block, 0, i] <= beneath) & (high[block, 0, i] >= over)
-    for j in range(1, low.shape[1]):
-        beneath, over = below[e, j], above[e, j]
-        for i in range(WIDTH):
-            mask[i] &= (low[block, j, i] <= beneath) & (high[block, j, i] >= over)
-
-
-@njit(**EXACT)
 def hopeless(tree: BoxTree, label: NDArray[np.int64], layer: int, score: float, row: int) -> bool:
     """Whether no row of a layer is better than (score, row)."""
     edge_row = tree.edge_row[layer]
@@ -97,7 +83,8 @@ def search_layers(
 ) -> tuple[int, int, int]:
     """Fill a heap with the best rows for an event; returns its size, rows tried, blocks looked into.
 
-    Where a code equals the event's, the exact ends decide.
+    Where a code equals the event's, the exact ends decide. A block is tested here, not in a helper: one that
+    takes arrays would count references at every call.
     """
     low, high, tops, links, heights = tree.low, tree.high, tree.top, tree.link, tree.height
     below, above, label = events.low, events.high, columns.label
@@ -114,7 +101,13 @@ def search_layers(
             if size == full and bounds[depth] < scores[0]:
                 continue
             looked += 1
-            meets(low, high, block, below, above, e, mask)
+            beneath, over = below[e, 0], above[e, 0]
+            for i in range(WIDTH):
+                mask[i] = (low[block, 0, i] <= beneath) & (high[block, 0, i] >= over)
+            for j in range(1, low.shape[1]):
+                beneath, over = below[e, j], above[e, j]
+                for i in range(WIDTH):
+                    mask[i] &= (low[block, j, i] <= beneath) & (high[block, j, i] >= over)
             inner = heights[block] > 0
             for w in range(WIDTH // 8):
                 if words[w] == 0:

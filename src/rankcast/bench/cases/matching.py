@@ -52,7 +52,7 @@ def scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
 @case(
     "matching.intervals",
     small={"subscriptions": [20_000], "events": [1_000], "kind": ["A", "B", "C"], "k": [20]},
-    full={"subscriptions": [1_000_000], "events": [1_000], "kind": ["A", "B", "C"], "k": [20]},
+    full={"subscriptions": [1_000_000], "events": [10_000], "kind": ["A", "B", "C"], "k": [20]},
     seed=24,
     unit="event",
     runs=5,
