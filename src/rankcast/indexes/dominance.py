@@ -172,13 +172,14 @@ class SubscriptionIndex:
 
     def _plant(self, rows: Rows, lo: Floats, hi: Floats) -> None:
         """Build the whole tree anew from its points that still have a row, and new ones."""
-        points, boards, size = point_tree.collect(self.tree, 0, len(rows))
+        points, boards = np.empty((len(self) + len(rows), 4)), np.empty((len(self), self.k), np.int32)
+        size = int(point_tree.collect(self.tree, 0, points, boards))
         point_tree.write_records(points, size, rows, lo, hi)
         points, boards = points[: size + len(rows)], boards[:size]
         self._tree = _empty_tree(self.k, int(point_tree.most_buckets(len(points))) + 2 * SPARE_BUCKETS)
         point_tree.clear(self._tree)
         point_tree.release(self._tree, 0, True)
-        point_tree.plant(self.tree, 0, points, boards)
+        point_tree.plant(self.tree, 0, points, np.empty_like(points), boards)
 
 
 SLOT_ARRAYS = ("lo", "hi", "row", "board")

@@ -75,9 +75,10 @@ def _put_in(tree: PointTree, node: int, points: Records, start: int, end: int) -
     elif most_buckets(total) > spare_buckets(tree):
         return False
     else:
-        everybody, boards, size = collect(tree, node, end - start)
+        everybody, boards = np.empty((total, 4)), np.empty((size, tree.board.shape[1]), np.int32)
+        collect(tree, node, everybody, boards)
         append_records(everybody, size, points, start, end)
-        plant(tree, node, everybody, boards)
+        plant(tree, node, everybody, np.empty_like(everybody), boards)
     return True
 
 

@@ -152,14 +152,12 @@ def place(tree: PointTree, slot: int, lo: float, hi: float, row: int) -> None:
 
 
 @njit(**EXACT)
-def collect(tree: PointTree, node: int, room: int) -> tuple[Records, NDArray[np.int32], int]:
+def collect(tree: PointTree, node: int, points: Records, boards: NDArray[np.int32]) -> int:
     """Copy out the points below a node with their boards; release everything but the node itself.
 
-    Returns records, with `room` for more, boards, and how many there are.
+    Returns how many there are; `points` and `boards` must have space for them.
     """
-    total, lo, hi, row, board = tree.size[node], tree.lo, tree.hi, tree.row, tree.board
-    points = np.empty((total + room, 4))
-    boards = np.empty((total, tree.board.shape[1]), np.int32)
+    lo, hi, row, board = tree.lo, tree.hi, tree.row, tree.board
     stack, depth, size = np.empty(256, np.int32), 1, 0
     stack[0] = node
     while depth > 0:
@@ -176,7 +174,7 @@ def collect(tree: PointTree, node: int, room: int) -> tuple[Records, NDArray[np.
                 boards[size] = board[slot]
                 size += 1
         release(tree, here, here == node)
-    return points, boards, size
+    return size
 
 
 @njit(**EXACT)
@@ -248,14 +246,13 @@ def _branch_out(tree: PointTree, node: int, division: Division, stack: NDArray[n
 
 
 @njit(**EXACT)
-def plant(tree: PointTree, node: int, points: Records, boards: NDArray[np.int32]) -> None:
+def plant(tree: PointTree, node: int, points: Records, spare: Records, boards: NDArray[np.int32]) -> None:
     """Build a balanced subtree of the given points in a node that has no bucket or children.
 
     Many points are split by several levels at once, near the middle; few, or where that fails, exactly, so
-    that buckets are filled evenly. `boards` holds the boards of the points with the first origins; later
-    points get UNFILLED ones.
+    that buckets are filled evenly. `spare` is as large as `points`. `boards` holds the boards of the points
+    with the first origins; later points get UNFILLED ones.
     """
-    spare = np.empty_like(points)
     stack, depth = np.empty((1024, 4), np.int64), 1
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = node, 0, points.shape[0], 0
     while depth > 0:
@@ -306,5 +303,9 @@ def merge_boxes(tree: PointTree, node: int) -> bool:
 @njit(**EXACT)
 def rebuild(tree: PointTree, node: int) -> None:
     """Build the subtree of a node anew, balanced, leaves filled to FILL. O(n log n) for its n points."""
-    points, boards, _ = collect(tree, node, 0)
-    plant(tree, node, points, boards)
+    points, boards = (
+        np.empty((tree.size[node], 4)),
+        np.empty((tree.size[node], tree.board.shape[1]), np.int32),
+    )
+    collect(tree, node, points, boards)
+    plant(tree, node, points, np.empty_like(points), boards)
