@@ -15,6 +15,8 @@ from rankcast import RankedMatcher
 from rankcast.indexes.intervals import KINDS, IntervalIndex, arrangement, ends_of, slots_of
 from rankcast.kernels import interval_arrangement, interval_routes
 from rankcast.kernels.box_tree_pack import Columns
+from tests.unit.matching.histories import columns as columns_of
+from tests.unit.matching.histories import follow
 
 # Ten intervals, best first, with everything that [Ranked §2, §3] says of its figures 2 to 5: nine ends, the
 # sets at the centre 50, the visible blocks of the first seven, the edges (1, 3), (1, 9), (3, 10).
@@ -134,3 +136,14 @@ def test_cursors_are_the_stabbed_intervals_in_order(
     lists = np.split(found.row, np.cumsum(found.number)[:-1])
     for q, rows in zip(points[:, 0], lists, strict=True):
         assert rows.tolist() == sorted(stabbed(intervals, q), key=lambda each: (-score[each], each))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("dimensions", "combine"),
+    [(1, None), (2, None), (4, None), (8, None), (1, "sum"), (3, "sum"), (8, "max")],
+)
+def test_a_long_history_matches_brute_force(kind: str, dimensions: int, combine: str | None) -> None:
+    rng = np.random.default_rng(7)
+    index = IntervalIndex(kind, dimensions, combine=combine, branching=4)
+    follow(index, columns_of(dimensions, combine, rng, ties=True), combine, rng, steps=10)
