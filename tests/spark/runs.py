@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,30 @@ class Stream:
         found: list[Row] = self.spark.read.parquet(str(self.folder / "out")).toArrow().to_pylist()
         return found
 
+    def as_cut(self) -> Story:
+        """The story in the micro-batches that Spark has made of it, from the checkpoint.
+
+        A file is noted as seen before the micro-batch with it is: an application that is killed in between
+        finds that file and the next one new when it begins again, and makes one micro-batch of both.
+        """
+        sources = sorted((self.folder / "checkpoint" / "sources").iterdir(), key=lambda path: int(path.name))
+        seen = [_seen(source) for source in sources]
+        offsets = sorted(
+            (self.folder / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda path: int(path.name)
+        )
+        ends = [
+            [json.loads(line)["logOffset"] for line in path.read_text().splitlines()[2:]] for path in offsets
+        ]
+        batches = []
+        for before, until in pairwise([[-1] * len(seen), *ends]):
+            batch: Batch = {}
+            for files, first, last in zip(seen, before, until, strict=True):
+                for path, number in files.items():
+                    if first < number <= last:
+                        batch.setdefault(path.parent.name, []).extend(pq.read_table(path).to_pylist())
+            batches.append({**{name: [] for name in self.story.batches[0]}, **batch})
+        return Story(self.story.make, self.story.columns, batches, self.story.tables)
+
     def told(self) -> list[tuple[Any, ...]]:
         """All committed deltas, as the story tells them."""
         return sorted((_told(row) for row in self.rows() if row["op"] != "refused"), key=str)
@@ -85,6 +111,12 @@ class Stream:
     def refused(self) -> list[Row]:
         rows = [row for row in self.rows() if row["op"] == "refused"]
         return sorted(rows, key=lambda row: (row["seq"] is None, row["seq"]))
+
+
+def _seen(source: Path) -> dict[Path, int]:
+    """The files that a source has taken note of, each with the number of the note."""
+    notes = [json.loads(line) for log in source.glob("[0-9]*") for line in log.read_text().splitlines()[1:]]
+    return {Path(note["path"].removeprefix("file://")): note["batchId"] for note in notes}
 
 
 def hows(query: Any) -> list[str]:
