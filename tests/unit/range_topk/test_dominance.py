@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rankcast.indexes.dominance import SlotMap, SubscriptionIndex
+from rankcast.kernels import point_edit
 from rankcast.kernels.point_tree import UNFILLED
 
 INF = np.inf
@@ -155,3 +158,23 @@ def test_a_restored_index_goes_on_as_before() -> None:
         each.check()
     everything = np.array([-INF, INF, -INF, INF])
     assert other.rows_in(everything).tolist() == index.rows_in(everything).tolist()
+
+
+def test_room_may_run_out_in_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[int] = []
+    exchange = point_edit.exchange
+
+    def watched(*given: Any) -> int:
+        left.append(int(exchange(*given)))
+        return left[-1]
+
+    monkeypatch.setattr(point_edit, "exchange", watched)
+    rng = np.random.default_rng(9)
+    ends, rows = np.sort(rng.random((6000, 2))), np.arange(6000, dtype=np.int32)
+    index = SubscriptionIndex(1, SlotMap())
+    index.insert(rows[:4900], *ends[:4900].T.copy())
+    index.insert(rows[4900:], *ends[4900:].T.copy())
+    assert max(left) > 0
+    index.check()
+    live = {int(row): (ends[row, 0], ends[row, 1]) for row in rows}
+    assert_same(index, live, np.array([0.1, 0.6, 0.4, 0.9]))
