@@ -419,7 +419,6 @@ def test_stats_count_events_candidates_deltas_and_what_was_recomputed() -> None:
         "deltas": 6,
         "recomputed": 3,
         "nodes_accessed": 0,
-        "rescored": 0,
     }
     engine.results()
     engine.zones()

@@ -73,7 +73,6 @@ class MovingTopK(MovingEngine):
     [{'op': 'leave', 'item': 'Aroma'}, {'op': 'enter', 'item': 'Bean'}]
     """
 
-    counters = (*MovingEngine.counters, "rescored")
     methods = ("zone", "scan")
     variants = tuple({"method": method} for method in methods)
     known_tuning: ClassVar[dict[str, Any]] = {"threads": None, "circle": "closed", "epsilon": 1e-4, "n": 100}
@@ -120,6 +119,7 @@ class MovingTopK(MovingEngine):
         )
         self._zoned: ZoneMethod | None = None
         if self._method == "zone":
+            self._count["rescored"] = 0
             kind = OwnMethod if isinstance(self._score, scoring.Function) else ZoneMethod
             self._zoned = kind(wish, self._slots, self._objects, self._over, self._count)
 

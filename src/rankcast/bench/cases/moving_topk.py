@@ -205,7 +205,7 @@ def _inside_agrees(
 @case(
     "moving-topk.upsert",
     small={**SMALL, "queries": [2_000], "changes": [20]},
-    full={**SETTING, "queries": [100_000], "changes": [200]},
+    full={**SETTING, "queries": [100_000], "changes": [2_000]},
     seed=73,
     unit="upsert",
     runs=3,
