@@ -25,25 +25,27 @@ class Spans(NamedTuple):
 
 def columns(over: list[str], *, id_required: bool = True) -> list[Column]:
     """The columns of events over some attributes: each a value, or a lower and an upper end."""
-    ends = [end for name in over for end in _ends(name, over)]
+    known = frozenset(over)
+    ends = [end for name in over for end in _ends(name, known)]
     return [
         Column("id", ID.kind, required=id_required),
         *(Column(name, required=False, nullable=True) for name in [*over, *ends]),
     ]
 
 
-def _ends(name: str, over: list[str]) -> list[str]:
+def _ends(name: str, over: frozenset[str]) -> list[str]:
     """The columns of an attribute's ends; none if one of them is an attribute itself."""
     ends = [f"{name}_lo", f"{name}_hi"]
-    return [] if set(ends) & set(over) else ends
+    return [] if over.intersection(ends) else ends
 
 
 def read(batch: tables.Batch, over: list[str], *, where: str) -> Spans:
     """The spans of a batch of events."""
     shape = (batch.size, len(over))
-    spans = Spans(np.empty(shape), np.empty(shape))
+    spans, known = Spans(np.empty(shape), np.empty(shape)), frozenset(over)
+    nothing = np.full(batch.size, np.nan)
     for place, name in enumerate(over):
-        ends = _ends(name, over)
+        ends = _ends(name, known)
         given = [end for end in ends if end in batch]
         if name in batch and given:
             raise InputError(
@@ -51,9 +53,8 @@ def read(batch: tables.Batch, over: list[str], *, where: str) -> Spans:
             )
         if name not in batch and not given:
             raise InputError("is missing", where=where, column=name, expected="a number")
-        nothing = np.full(batch.size, np.nan)
-        values = {**dict.fromkeys(ends, nothing), **batch.values}
-        above, below = (values[end] for end in ([name, name] if name in batch else ends))
+        values = batch.values
+        above, below = (values.get(end, nothing) for end in ([name, name] if name in batch else ends))
         _refuse_crossed(above, below, ends, where)
         unknown = np.isnan(above) & np.isnan(below)
         spans.above[:, place] = np.where(unknown, np.inf, np.where(np.isnan(above), -np.inf, above))

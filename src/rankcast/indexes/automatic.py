@@ -12,8 +12,8 @@ It is told the dimensions, and from a sample of rows how many bound an attribute
 interval holds (overlap), and from the calls so far how many rows changed an event, beside the first coming of
 those that are there (update rate), and how many events were intervals. It chooses again when the number of
 rows, or of rows in all calls, has doubled, or the rows have halved; another index is taken if it promises a
-third less. That is built from the rows that are there, so answers do not depend on the choice. Building costs
-O(n log n), amortised O(log n) a row.
+third less, or if there is nothing yet. It is built from the rows that are there, so answers do not depend on
+the choice. Building costs O(n log n), amortised O(log n) a row.
 """
 
 from __future__ import annotations
@@ -140,7 +140,8 @@ class AutomaticIndex:
         self._decided = {"rows": int(rows.size), "calls": self._seen["events"] + self._seen["changes"]}
         self.costs = expected(columns, rows, relaxed=self._combine is not None, **self._seen)
         best = min(self.costs, key=lambda name: self.costs[name])
-        if best != self.chosen and self.costs[self.chosen] > BETTER * self.costs[best]:
+        least = 1.0 if len(self._index) == 0 else BETTER
+        if best != self.chosen and self.costs[self.chosen] > least * self.costs[best]:
             self.chosen, self._index = best, self._make(best)
             self._index.insert(columns, rows)
         else:
@@ -160,24 +161,27 @@ def expected(
     passed = np.sort(np.where(bounded, width, 1.0).mean(axis=0)) if sample.size else np.ones(d)
     halvings = float(np.log2(blocks + 1.0))
     entered = 2.0 * halvings + blocks * float(np.prod(passed[: int(halvings)]))
-    costs = {"box-tree": 1.5 + (0.1 + 0.02 * d) * entered + rate * (2.5 + 0.2 * d)}
+    block = 0.1 + (0.018 if relaxed else 0.006) * d
+    costs = {"box-tree": 1.5 + block * entered + rate * (2.5 + 0.2 * d)}
     # A row is a candidate if the event is in the narrowest of its intervals, or in any with a weight.
     held = np.where(counts, width, 0.0 if relaxed else 1.0)
     stabbed = np.minimum(held.sum(axis=1), 1.0) if relaxed else held.min(axis=1)
     candidates = rows.size * (float(stabbed.mean()) if sample.size else 0.0)
     filed = float(counts.sum(axis=1).mean()) if relaxed and sample.size else 1.0
-    costs["inverted"] = 1.0 + 0.03 * d + 0.05 * candidates + rate * (0.01 * d + 4.0 * filed)
+    read = 0.08 * d + 0.6 * min(blocks * filed, d) + (0.1 if relaxed else 0.2) * candidates
+    costs["inverted"] = 1.0 + read + rate * (0.01 * d + 4.0 * filed)
     if d == 1:
         costs["interval-grid"] = 1.0 + 0.02 * rows.size * spread + 2.1 * rate
     return {name: round(cost, 3) for name, cost in costs.items()}
 
 
 def shapes(lo: Floats, hi: Floats) -> tuple[NDArray[np.bool_], Floats]:
-    """Which intervals (n, d) have a bound, and what share of the ends of its attribute each holds."""
+    """Which intervals (n, d) have a bound, and what share of the others' ends in its attribute each holds."""
     bounded, width = np.isfinite(lo) | np.isfinite(hi), np.ones(lo.shape)
     for j in np.flatnonzero(bounded.any(axis=0)):
         ends = np.concatenate([lo[:, j], hi[:, j]])
         ends = np.sort(ends[np.isfinite(ends)])
         inside = np.searchsorted(ends, hi[:, j], "right") - np.searchsorted(ends, lo[:, j], "left")
-        width[:, j] = inside / ends.size
+        own = np.isfinite(lo[:, j]).astype(np.int64) + np.isfinite(hi[:, j])
+        width[:, j] = (inside - own) / np.maximum(ends.size - own, 1)
     return bounded, width

@@ -62,8 +62,13 @@ def position(cuts: Floats, j: int, value: float) -> float:
         return float(j)
     if value == np.inf:
         return j + (count + 2.0) / (count + 3.0)
-    cell = np.searchsorted(cuts[j], value, "right")
-    part = 0.0
+    cell, beyond, part = 0, count, 0.0
+    while cell < beyond:
+        middle = (cell + beyond) // 2
+        if cuts[j, middle] <= value:
+            cell = middle + 1
+        else:
+            beyond = middle
     if 0 < cell < count:
         width = cuts[j, cell] - cuts[j, cell - 1]
         if width < np.inf:
@@ -146,41 +151,21 @@ def _narrowest_first(attribute: NDArray[np.int16], cuts: Floats, columns: Column
 @njit(**EXACT)
 def _locate(tree: BoxTree, cuts: Floats, below: Floats, above: Floats, e: int, points: Points) -> int:
     """Put an event on the line; returns of how many points it consists."""
-    most, size = most_of(tree), 0
+    most, size, line = most_of(tree), 0, tree.cuts
+    upper, lower, first = points.below, points.above, points.first
     for j in range(cuts.shape[0]):
         if above[e, j] <= below[e, j]:
-            points.below[size] = encode(tree.cuts, 0, position(cuts, j, below[e, j]), most)
-            points.above[size] = encode(tree.cuts, 0, position(cuts, j, above[e, j]), most)
+            upper[size] = lower[size] = encode(line, 0, position(cuts, j, below[e, j]), most)
+            if above[e, j] < below[e, j]:
+                lower[size] = encode(line, 0, position(cuts, j, above[e, j]), most)
             size += 1
-    points.below[size] = points.above[size] = encode(tree.cuts, 0, float(cuts.shape[0]), most)
+    upper[size] = lower[size] = encode(line, 0, float(cuts.shape[0]), most)
     size, place = size + 1, 0
     for bucket in range(BUCKETS):
-        while place < size and points.below[place] < (bucket << 22) - (1 << 31):
+        while place < size and upper[place] < (bucket << 22) - (1 << 31):
             place += 1
-        points.first[bucket] = place
+        first[bucket] = place
     return size
-
-
-@njit(**EXACT)
-def _weigh(
-    filed: Filed, columns: Columns, entry: int, ends: tuple[Floats, Floats], e: int, mode: int
-) -> float:
-    """The exact score of an entry's row for an event; -inf if another of its entries counts, or none."""
-    below, above = ends
-    each = filed.lo.shape[0] // filed.number.shape[0]
-    row, slot, met, total = entry // each, entry % each, -1, 0.0
-    for s in range(filed.number[row]):
-        j = filed.attribute[row, s]
-        if columns.lo[row, j] <= below[e, j] and columns.hi[row, j] >= above[e, j]:
-            met = s if met < 0 else met
-            if mode != ALL:
-                weight = columns.weight[row, j]
-                total = max(total, weight) if mode == LARGEST else total + weight
-        elif mode == ALL:
-            return -np.inf
-    if mode == ALL:
-        return columns.score[row]
-    return total if filed.always[row] or met == slot else -np.inf
 
 
 @njit(**EXACT)
@@ -188,10 +173,17 @@ def _search_layers(
     tree: BoxTree, filed: Filed, columns: Columns, ends: tuple[Floats, Floats], e: int, mode: int,
     points: Points, size: int, best: tuple[Floats, Rows],
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Fill a heap with the best rows for an event; returns its size, rows tried, blocks looked into."""
+    """Fill a heap with the best rows for an event; returns its size, rows tried, blocks looked into.
+
+    A row with several entries counts by the first of its attributes that meets the event. Candidates are
+    compared here, not in a helper: one that takes arrays would count references at every call.
+    """
     low, high, tops, links, heights, sizes = tree.low, tree.high, tree.top, tree.link, tree.height, tree.size
     below, above, first = points.below, points.above, points.first
     scores, rows = best
+    exact_below, exact_above = ends
+    lo, hi, weight, label, whole = columns.lo, columns.hi, columns.weight, columns.label, columns.score
+    numbers, attribute, always = filed.number, filed.attribute, filed.always
     stack, bounds = np.empty(DEPTH, np.int32), np.empty(DEPTH)
     each = filed.lo.shape[0] // filed.number.shape[0]
     held, full, tried, looked = 0, scores.shape[0], 0, 0
@@ -218,9 +210,28 @@ def _search_layers(
                     depth += 1
                     continue
                 tried += 1
-                score = _weigh(filed, columns, links[block, i], ends, e, mode)
-                if score > -np.inf:
-                    held = offer(columns.label, scores, rows, held, score, links[block, i] // each)
+                row, slot, met, failed, score = (
+                    links[block, i] // each,
+                    links[block, i] % each,
+                    -1,
+                    False,
+                    0.0,
+                )
+                for s in range(numbers[row]):
+                    j = attribute[row, s]
+                    if lo[row, j] <= exact_below[e, j] and hi[row, j] >= exact_above[e, j]:
+                        met = s if met < 0 else met
+                        if mode != ALL:
+                            score = max(score, weight[row, j]) if mode == LARGEST else score + weight[row, j]
+                    elif mode == ALL:
+                        failed = True
+                        break
+                if mode == ALL:
+                    score = whole[row]
+                elif met != slot:
+                    failed = not always[row]
+                if not failed and (held < full or score >= scores[0]):
+                    held = offer(label, scores, rows, held, score, row)
     return held, tried, looked
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from rankcast import RankedMatcher
@@ -17,22 +18,21 @@ def boxes(count: int, over: list[str], bounded: int, rng: np.random.Generator) -
     chosen = rng.permuted(np.tile(np.arange(len(over)) < bounded, (count, 1)), axis=1)
     rows: dict[str, Any] = {"id": np.arange(count), "score": rng.random(count)}
     for place, name in enumerate(over):
-        lo = rng.random(count)
-        rows[f"{name}_hi"] = [x + 0.1 if held else None for x, held in zip(lo, chosen[:, place], strict=True)]
-        rows[f"{name}_lo"] = [x if held else None for x, held in zip(lo, chosen[:, place], strict=True)]
+        lo, free = rng.random(count), ~chosen[:, place]
+        rows[f"{name}_lo"], rows[f"{name}_hi"] = pa.array(lo, mask=free), pa.array(lo + 0.01, mask=free)
     return rows
 
 
 @pytest.mark.parametrize(
     ("attributes", "bounded", "expected"),
-    [(1, 1, "interval-grid"), (3, 3, "box-tree"), (40, 2, "inverted")],
+    [(1, 1, "interval-grid"), (3, 3, "box-tree"), (100, 2, "inverted")],
 )
 def test_the_choice_follows_dimensions_and_overlap(attributes: int, bounded: int, expected: str) -> None:
     rng = np.random.default_rng(3)
     over = [f"a{place}" for place in range(attributes)]
     engine, plain = RankedMatcher(over=over, k=5), RankedMatcher(over=over, k=5, index="scan")
-    rows = boxes(4000, over, bounded, rng)
-    events = {"id": np.arange(30), **{name: rng.random(30) for name in over}}
+    rows = boxes(20_000, over, bounded, rng)
+    events = {"id": np.arange(10), **{name: rng.random(10) for name in over}}
     for each in (engine, plain):
         each.subscribe(rows)
     assert engine.publish(events).equals(plain.publish(events))
