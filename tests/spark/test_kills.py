@@ -150,6 +150,7 @@ class App:
             **os.environ,
             VARIABLE: str(folder / "scratch"),
             "SPARK_HOME": str(Path(pyspark.__file__).parent),
+            "SPARK_WORKER_DIR": str(folder / "work"),
             "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
         }
         self._log = (folder / "log").open("ab")

@@ -50,7 +50,7 @@ def micro_batch(parameters: Parameters, rng: np.random.Generator) -> Trial:
     full={"rows": [100_000], "batches": [4], "subscriptions": [20_000]},
     seed=62,
     unit="event",
-    runs=2,
+    runs=1,
 )
 def throughput(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Relaxed matching in large micro-batches, 2 shards on 2 cores, beside the engine on one core."""
@@ -88,7 +88,7 @@ def throughput(parameters: Parameters, rng: np.random.Generator) -> Trial:
 @case(
     "spark.executors",
     small={"rows": [10_000], "batches": [2], "subscriptions": [20_000]},
-    full={"rows": [100_000], "batches": [4], "subscriptions": [100_000]},
+    full={"rows": [100_000], "batches": [3], "subscriptions": [50_000]},
     seed=SEED_APART,
     unit="event",
     runs=1,

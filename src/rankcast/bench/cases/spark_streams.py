@@ -28,7 +28,7 @@ from rankcast.engines.base import Engine
 
 OVER = ["x", "y", "z", "w"]
 WIDTH = 0.1
-WARM = 3
+WARM = 2
 FILES = 2  # a micro-batch, so that both cores read
 NUMBERS = "seq long, id long"
 
@@ -195,7 +195,7 @@ class Apart:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "SPARK_HOME": str(home())},
+            env={**os.environ, "SPARK_HOME": str(home()), "SPARK_WORKER_DIR": str(folder())},
         )
         Apart.running = self._process
         self._answer()
