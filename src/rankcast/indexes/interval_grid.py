@@ -12,7 +12,13 @@ from rankcast.columns import Floats, Rows
 from rankcast.errors import SnapshotError
 from rankcast.indexes.boxes import SAMPLED, SMALL, grown, quantiles
 from rankcast.indexes.scored_matches import MODES, Found, search_all
-from rankcast.kernels import box_tree_search, interval_grid, interval_grid_pack, interval_grid_search
+from rankcast.kernels import (
+    box_tree_search,
+    interval_grid,
+    interval_grid_edit,
+    interval_grid_pack,
+    interval_grid_search,
+)
 from rankcast.kernels.box_tree import CELLS
 from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.interval_grid import (
@@ -62,14 +68,14 @@ class IntervalGrid:
 
     def remove(self, columns: Columns, rows: Rows) -> None:
         """Take present rows out."""
-        interval_grid.remove(self.grid, columns, rows)
+        interval_grid_edit.remove(self.grid, columns, rows)
         meta = self.grid.meta
         if meta[BUILT] > max(SMALL, 2 * len(self)) or 8 * meta[CHUNKS] > meta[ENTRIES] + 8 * SMALL:
             self._rebuild(columns, self.present())
 
     def rescore(self, columns: Columns, rows: Rows) -> None:
         """Follow scores that have changed."""
-        interval_grid.remove(self.grid, columns, rows)
+        interval_grid_edit.remove(self.grid, columns, rows)
         self._insert(columns, rows)
 
     def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
@@ -123,7 +129,7 @@ class IntervalGrid:
         place = 0
         while place < rows.size:
             self._reserve(16)
-            place = interval_grid.insert(self.grid, columns, rows, place)
+            place = interval_grid_edit.insert(self.grid, columns, rows, place)
 
     def _rebuild(self, columns: Columns, rows: Rows) -> None:
         """Lay out everything anew, with new codes."""
