@@ -14,6 +14,7 @@ m of all may. Both are found by bisection, for all queries at once.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,7 +56,7 @@ class Found(NamedTuple):
 class OwnMethod(ZoneMethod):
     """Zones of all subscriptions over all objects, by a function of attributes and distance."""
 
-    @property
+    @cached_property
     def form(self) -> Form:
         """Only the metric counts."""
         return Form(zone_scores.OWN, CODES[self.wish.metric], 1.0, 1.0, 0.0, zone_scores.LEMMA, 1.0, 1)

@@ -9,6 +9,7 @@ their best: these get new zones too, and no others.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -64,7 +65,7 @@ class ZoneMethod:
         self.places = PlaceIndex(self._split_weights())
         self.zones = ZoneIndex()
 
-    @property
+    @cached_property
     def form(self) -> Form:
         """The score as kernels take it."""
         wish, score = self.wish, cast(scoring.Weighted, self.wish.score)
@@ -170,7 +171,8 @@ class ZoneMethod:
         self.subscriptions["x"][rows], self.subscriptions["y"][rows] = x, y
         outside = flags[told] == OUTSIDE
         turned = np.ascontiguousarray(other[~outside])
-        self._follow(turned, *self._at(turned), self.zones.held.count[turned], ordered=True)
+        if turned.size:
+            self._follow(turned, *self._at(turned), self.zones.held.count[turned], ordered=True)
         self.renew(np.ascontiguousarray(other[outside]))
         return other, before
 

@@ -14,9 +14,9 @@ The hyperbola. In the frame of its axes, x^2/a^2 - y^2/b^2 = 1, the nearest poin
 
     f(u) = a^2 X^2 / u^2 - b^2 Y^2 / (e^2 - u)^2 - 1
 
-with the sign of X. For X > 0 it falls from infinity to -infinity on (0, e^2). For X < 0 the branch on the
-other side is meant: its evolute lies where X > 0, so there is one normal to it, and f changes sign once
-between 0 and -a |X|.
+with the sign of X, no farther from 0 than a |X|. For X > 0 it falls from infinity to -infinity on (0, e^2).
+For X < 0 the branch on the other side is meant: its evolute lies where X > 0, so there is one normal to it,
+and f changes sign once.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from rankcast.kernels.zone_trim import trim
 STEPS = 60
 FLAT = 1e-7  # a hyperbola whose c is below this part of the distance of its foci is taken for a line
 NUDGE = 1e-12
+NEAR_END = 0.9
 SHRINK = 1 - 1e-9
 
 
@@ -97,12 +98,37 @@ def lemma(form: Form, record: Floats, pair: tuple[int, int, float, float], limit
 
 
 @njit(**EXACT)
+def _normal_inside(x: float, y: float, a2: float, b2: float) -> float:
+    """The same as `_normal` where the root is near e^2: for v = e^2 - u, and without the poles of f."""
+    e2, far, off = a2 + b2, math.sqrt(a2) * x, math.sqrt(b2) * y
+    low, high = 0.0, e2
+    v = min(e2 * off / far, 0.5 * e2)
+    for _ in range(2 * STEPS):
+        root = math.sqrt(v * v + off * off)
+        h = (e2 - v) * root - far * v
+        if h > 0:
+            low = v
+        else:
+            high = v
+        slope = (e2 - v) * v / root - root - far
+        step = v - h / slope if slope < 0 else low
+        step = step if low < step < high else 0.5 * (low + high)
+        done = abs(step - v) <= 1e-13 * v
+        v = step
+        if done:
+            break
+    return abs(b2 - v) * math.hypot(x / (e2 - v), y / v)
+
+
+@njit(**EXACT)
 def _normal(x: float, y: float, a2: float, b2: float) -> float:
     """The distance from (x, y), x != 0, y > 0, to the branch of the hyperbola at positive x."""
     e2, side = a2 + b2, 1.0 if x > 0 else -1.0
-    low, high = 0.0, e2 if x > 0 else math.sqrt(a2) * -x
+    low, high = 0.0, math.sqrt(a2) * abs(x)
     top, bottom = a2 * x * x, b2 * y * y
-    u = 0.5 * high
+    if x > 0 and high > NEAR_END * e2:
+        return _normal_inside(x, y, a2, b2)
+    u = high
     for _ in range(2 * STEPS):
         rest = e2 - side * u
         f = top / (u * u) - bottom / (rest * rest) - 1
