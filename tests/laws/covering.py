@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis import strategies as st
@@ -29,19 +30,33 @@ def workloads(draw: st.DrawFn, *, amend_together: bool = False) -> Workload:
     over = draw(st.sampled_from([["x"], ["x", "y"], ["x", "y"], ["x", "y", "z"]]))
     name_of = draw(st.sampled_from([lambda i: 3 - i, lambda i: f"s{i}"]))
     event_of = draw(st.sampled_from([lambda i: i - 1, lambda i: "cab"[i]]))
+
+    def rows(call: str, live: dict[Any, Box]) -> dict[str, Any]:
+        most = 1 if call == "amend" and not amend_together else 4
+        names = enter(draw, live, name_of) if call == "subscribe" else some(draw, list(live), most)
+        return {"id": names, **box_columns(draw, over, [live[name] for name in names])}
+
+    return Workload({"over": over}, steps(draw, CALLS, events(over, event_of, nullable=False), rows))
+
+
+def steps(
+    draw: st.DrawFn,
+    calls: list[str],
+    published: st.SearchStrategy[Any],
+    rows: Callable[[str, dict[Any, Box]], dict[str, Any]],
+) -> tuple[tuple[str, Any], ...]:
+    """Calls one after the other; `rows` gives those of a call about boxes, from its name and what is live."""
     live: dict[Any, Box] = {}
-    steps: list[tuple[str, Any]] = []
+    drawn: list[tuple[str, Any]] = []
     for _ in range(draw(st.integers(1, 8))):
-        call = draw(st.sampled_from(CALLS))
+        call = draw(st.sampled_from(calls))
         if call == "publish":
-            steps.append((call, draw(events(over, event_of, nullable=False))))
+            drawn.append((call, draw(published)))
         elif call == "unsubscribe":
-            steps.append((call, leave(draw, live)))
+            drawn.append((call, leave(draw, live)))
         else:
-            most = 1 if call == "amend" and not amend_together else 4
-            names = enter(draw, live, name_of) if call == "subscribe" else some(draw, list(live), most)
-            steps.append((call, {"id": names, **box_columns(draw, over, [live[name] for name in names])}))
-    return Workload({"over": over}, tuple(steps))
+            drawn.append((call, rows(call, live)))
+    return tuple(drawn)
 
 
 def some(draw: st.DrawFn, names: list[Any], most: int = 4) -> list[Any]:
