@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankcast.errors import MissingExtraError
+from rankcast.plot_zone import zone as zone
 
 if TYPE_CHECKING:
     from rankcast.engines.range_topk import RangeTopK

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rankcast import InputError, MovingTopK
-from rankcast.plot_zone import zone
+from rankcast.plot import zone
 
 pytest.importorskip("matplotlib")
 
