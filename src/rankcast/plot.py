@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankcast.errors import MissingExtraError
-from rankcast.plot_zone import zone as zone
+from rankcast.plot_zone import zone
 
 if TYPE_CHECKING:
     from rankcast.engines.range_topk import RangeTopK
+
+__all__ = ["influence", "zone"]
 
 MOST_POINTS = 5_000
 BLUE, ORANGE, GREY, GREEN = "#2b6cb0", "#dd6b20", "#a0aec0", "#2f855a"
