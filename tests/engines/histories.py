@@ -72,7 +72,7 @@ HISTORIES = {
     ),
     "MovingTopK": History(
         MovingTopK,
-        {"over": ["price"], "k": 1, "m": 2, "score": scoring.weighted_sum([2.0, 1.0])},
+        {"over": ["price"], "k": 1, "m": 2, "score": scoring.weighted_sum([2.0, 1.0]), "method": "scan"},
         [("upsert", PLACES), ("subscribe", {"id": [5], "x": [0], "y": [0]}), ("remove", ["q"])],
         ("publish", {"id": [5], "x": [9], "y": [4]}),
     ),

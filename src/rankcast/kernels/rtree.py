@@ -42,7 +42,7 @@ class Rtree(NamedTuple):
     first: Rows  # (inner blocks,)
     width: Rows  # (inner blocks,), how many children
     place: Ints  # by row: 16 leaf + slot
-    count: Ints  # (layers,)
+    count: Ints  # type: ignore[assignment]  # (layers,)
     filled: Ints  # (layers,)
 
 

@@ -32,7 +32,7 @@ class Held(NamedTuple):
     radius: Floats
     reach: Floats
     start: Ints
-    count: Ints
+    count: Ints  # type: ignore[assignment]
     room: Ints
     member: Rows
 

@@ -60,7 +60,7 @@ class Zones(NamedTuple):
     """Zones by query: the members of query i are `member[start[i] : start[i] + count[i]]`, best first."""
 
     start: Ints
-    count: Ints
+    count: Ints  # type: ignore[assignment]
     member: Rows
     radius: Floats
     reach: Floats
