@@ -488,8 +488,23 @@ def test_explain_says_what_the_score_is_made_of() -> None:
         "alpha": 0.5,
         "common_terms": ["a"],
         "reason": "in the result",
+        "threshold": -math.inf,
+        "pruned_by": None,
     }
     assert engine.explain(2, "m")["common_terms"] == ["a", "b"]
+
+
+def test_explain_names_the_bound_that_pruned() -> None:
+    engine = GeoTextTopK(bounds=(0, 0, 4, 3), k=1, refill="none")
+    engine.publish(
+        messages("a", "b", "c", "d", x=[0, 0, 4, 2], y=[0, 0, 3, 0], terms=[["a"], ["a"], ["a"], ["a", "b"]])
+    )
+    engine.publish(messages("other", "words", terms=[["z"], ["a", "b", "c", "d"]]))
+    engine.subscribe(messages(1))
+    assert engine.explain(1, "b")["pruned_by"] is None
+    told = {item: engine.explain(1, item)["pruned_by"] for item in ("c", "d", "other", "words")}
+    assert told == {"c": "place", "d": "words", "other": "words", "words": "words"}
+    assert engine.explain(1, "c")["threshold"] == 1.0
 
 
 def test_explain_says_why_not() -> None:
@@ -504,7 +519,7 @@ def test_explain_says_why_not() -> None:
 
 
 def test_counters_of_the_contract_are_there() -> None:
-    engine = plane(window=2)
+    engine = plane(window=2, method="scan")
     engine.publish(messages("a", "b", "c"))
     stats = engine.stats()
     assert {"events", "candidates", "deltas", "buffered", "cells_pruned", "groups_pruned"} <= stats.keys()
@@ -605,17 +620,11 @@ def test_wrong_settings_are_refused_at_once(settings: dict[str, Any]) -> None:
         GeoTextTopK(**{"bounds": (0, 0, 1, 1), **settings})
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"method": "igpt"},
-        {"method": "ciq"},
-        {"refill": "cost-skyband"},
-        {"refill": "skyband"},
-        {"refill": "kmax"},
-    ],
-    ids=str,
-)
-def test_what_is_not_there_yet_is_refused_by_name(settings: dict[str, Any]) -> None:
-    with pytest.raises(SettingError, match=f'"{next(iter(settings.values()))}" is not available yet'):
-        GeoTextTopK(bounds=(0, 0, 1, 1), **settings)
+def test_what_is_not_there_yet_is_refused_by_name() -> None:
+    with pytest.raises(SettingError, match='"ciq" is not available yet'):
+        GeoTextTopK(bounds=(0, 0, 1, 1), method="ciq")
+
+
+def test_prunings_are_named() -> None:
+    with pytest.raises(SettingError, match="prune"):
+        GeoTextTopK(bounds=(0, 0, 1, 1), tuning={"prune": ["everything"]})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -16,17 +16,18 @@ from rankcast.engines.base import ID, Part
 from rankcast.engines.brute_force import geotext as brute_force
 from rankcast.engines.brute_force.geotext import Interests, Messages
 from rankcast.engines.geotext_batches import Plan
+from rankcast.engines.geotext_live import ALPHA_GROUPS, PRUNINGS, Live, World
 from rankcast.engines.lists import ListEngine
 from rankcast.errors import SettingError
+from rankcast.indexes.result_buffers import REFILLS
 from rankcast.indexes.slots import Slots, select
 from rankcast.indexes.vectors import LiveTerms, Vectors
+from rankcast.kernels.igpt import Switches
 from rankcast.vocabulary import TERMS, Vocabulary
 from rankcast.windows import TimeWindow, window_of
 
-METHODS = ("scan",)
-METHODS_LATER = ("igpt", "ciq")
-REFILLS = ("none",)
-REFILLS_LATER = ("cost-skyband", "skyband", "kmax")
+METHODS = ("igpt", "scan")
+METHODS_LATER = ("ciq",)
 ALPHA = Column("alpha", required=False, nullable=True)
 TIME = Column("time", Kind.TIME)
 
@@ -52,7 +53,8 @@ class GeoTextTopK(ListEngine):
         method: how subscriptions are found that a message may concern.
         refill: what is kept beyond the k best, for when one of them expires.
         extra: "forbid" or "ignore" columns that are not known.
-        tuning: none yet.
+        tuning: "groups" of alphas a cell of the lists by word (default: 10); "prune": which prunings are on
+            (default: all), for those who want to know what each is worth.
 
     >>> engine = GeoTextTopK(bounds=(0, 0, 4, 3), k=1, window=2)
     >>> engine.subscribe({"id": ["ann"], "x": [0], "y": [0], "terms": [["pizza"]]}).num_rows
@@ -64,7 +66,11 @@ class GeoTextTopK(ListEngine):
     [{'op': 'leave', 'item': 1, 'score': None}, {'op': 'enter', 'item': 2, 'score': 0.5}]
     """
 
-    variants = tuple({"method": method, "refill": refill} for method in METHODS for refill in REFILLS)
+    variants = (
+        *({"method": "igpt", "refill": refill} for refill in REFILLS),
+        {"method": "scan", "refill": "none"},
+    )
+    known_tuning: ClassVar[dict[str, Any]] = {"prune": PRUNINGS, "groups": ALPHA_GROUPS}
     counters = ("expired", "late", "buffered", "cells_pruned", "groups_pruned", "verified", "reevaluations")
 
     def __init__(
@@ -76,8 +82,8 @@ class GeoTextTopK(ListEngine):
         window: int | timedelta = 1_000_000,
         metric: str = "euclidean",
         vocabulary: Vocabulary | None = None,
-        method: str = "scan",
-        refill: str = "none",
+        method: str = "igpt",
+        refill: str = "cost-skyband",
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
@@ -87,7 +93,7 @@ class GeoTextTopK(ListEngine):
         self._alpha = settings.number("alpha", alpha, low=0, high=1)
         self._window = window_of(window)
         self._method = settings.one_of("method", method, METHODS, later=METHODS_LATER)
-        self._refill = settings.one_of("refill", refill, REFILLS, later=REFILLS_LATER)
+        self._refill = settings.one_of("refill", refill, REFILLS)
         if vocabulary is not None and not isinstance(vocabulary, Vocabulary):
             raise SettingError(
                 f"vocabulary is a {type(vocabulary).__name__}", expected="a Vocabulary or None"
@@ -111,6 +117,17 @@ class GeoTextTopK(ListEngine):
         self._messages = Slots(place)
         self._terms = LiveTerms(vocabulary or Vocabulary.empty())
         self._interests, self._texts = Vectors(), Vectors()
+        self._live = None if method == "scan" else self._make_live()
+
+    def _make_live(self) -> Live:
+        prune = self._tuning["prune"]
+        for name in prune:
+            settings.one_of("prune", name, PRUNINGS)
+        world = World(
+            self._slots, self._messages, self._interests, self._texts, self._terms, self._window, self._space
+        )
+        groups = settings.whole("groups", self._tuning["groups"])
+        return Live(world, self._refill, Switches(*(name in prune for name in PRUNINGS)), groups, self._count)
 
     # What the base asks for
 
@@ -123,7 +140,7 @@ class GeoTextTopK(ListEngine):
         return self._messages
 
     def _parts(self) -> dict[str, Part]:
-        return {
+        parts: dict[str, Part] = {
             "subscription": self._slots,
             "message": self._messages,
             "window": self._window,
@@ -131,6 +148,7 @@ class GeoTextTopK(ListEngine):
             "interest": self._interests,
             "text": self._texts,
         }
+        return parts if self._live is None else {**parts, "live": self._live}
 
     @classmethod
     def _configured(cls, configuration: dict[str, Any], **given: Any) -> Self:
@@ -161,10 +179,23 @@ class GeoTextTopK(ListEngine):
             counts, entries = self._terms.acquire(fields["terms"])
             self._terms.drop(self._interests.store(rows, counts, entries))
 
+    def _entered(self, rows: Rows) -> None:
+        if self._live is not None:
+            self._live.enter(rows, self._alpha_of(rows), self._k_of(rows))
+
+    _amended = _entered
+
+    def _amending(self, rows: Rows) -> None:
+        if self._live is not None:
+            self._live.leave(rows)
+
     def _leaving(self, rows: Rows) -> None:
+        self._amending(rows)
         self._terms.drop(self._interests.clear(rows))
 
     def _lists(self, rows: Rows) -> Lists:
+        if self._live is not None:
+            return self._live.lists(rows)
         items, scores = brute_force.top_k(self._interests_of(rows), self._all_messages(), self._space)
         return deltas.gather_lists(rows, items, scores)
 
@@ -180,15 +211,24 @@ class GeoTextTopK(ListEngine):
         places = self._space.read(batch, "messages")
         time = batch["time"] if timed else np.zeros(batch.size, np.int64)
         plan = geotext_batches.plan(batch.ids, time, self._window, self._messages)
+        leaving = self._window.rows()[: plan.leaving].copy()
+
+        def move() -> Rows:
+            return self._move(batch, places, time, plan, leaving)
+
+        self._tally(batch.size, plan)
+        if self._live is not None:
+            return self._live.turn(leaving, move, time[plan.staying])
         live = self._slots.live()
         before = self._lists(live)
-        self._move(batch, places, time, plan)
-        self._tally(batch.size, plan, live.size)
+        move()
+        self._tally_scan(batch.size - plan.late, live.size)
         return deltas.difference(before, self._lists(live), self._slots.place)
 
-    def _move(self, batch: tables.Batch, places: Mapping[str, Floats], time: Ints, plan: Plan) -> None:
+    def _move(
+        self, batch: tables.Batch, places: Mapping[str, Floats], time: Ints, plan: Plan, leaving: Rows
+    ) -> Rows:
         """Let messages come and go. References to terms are taken before any is given back."""
-        leaving = self._window.rows()[: plan.leaving].copy()
         counts, entries = self._terms.acquire(batch["terms"], plan.staying)
         self._terms.drop(self._texts.clear(leaving))
         self._messages.release(leaving[~np.isin(leaving, plan.held)])
@@ -198,16 +238,25 @@ class GeoTextTopK(ListEngine):
             self._messages[name][row] = values[plan.staying]
         self._texts.store(row, counts, entries)
         self._window.advance(plan.leaving, row, time[plan.staying])
+        return row
 
-    def _tally(self, size: int, plan: Plan, live: int) -> None:
-        """Count a batch: the scan tries and verifies every pair, and evaluates every result anew."""
-        taken = size - plan.late
+    def _tally(self, size: int, plan: Plan) -> None:
+        """Count the messages of a batch."""
         self._count["events"] += size
         self._count["late"] += plan.late
-        self._count["expired"] += plan.leaving + taken - plan.staying.size
+        self._count["expired"] += plan.leaving + size - plan.late - plan.staying.size
+
+    def _tally_scan(self, taken: int, live: int) -> None:
+        """The scan tries and verifies every pair, and evaluates every result anew."""
         self._count["candidates"] += taken * live
         self._count["verified"] += taken * live
         self._count["reevaluations"] += live if taken else 0
+
+    def stats(self) -> dict[str, Any]:
+        """Counters since the start, and how many messages are `buffered` now."""
+        if self._live is None:
+            return super().stats()
+        return {**super().stats(), "buffered": self._live.buffered()}
 
     # Explanation
 
@@ -237,13 +286,17 @@ class GeoTextTopK(ListEngine):
             "alpha": float(interests.alpha[0]),
             "common_terms": sorted(self._terms.slots.take(common).to_pylist()),
             "reason": "in the result" if inside else kept_out,
+            **({} if self._live is None else self._live.bounds(int(mine[0]), row)),
         }
 
     # Helpers
 
+    def _alpha_of(self, rows: Rows) -> Floats:
+        own: Floats = self._slots["alpha"][rows]
+        return np.where(np.isnan(own), self._alpha, own)
+
     def _interests_of(self, rows: Rows) -> Interests:
-        own = self._slots["alpha"][rows]
-        alpha = np.where(np.isnan(own), self._alpha, own)
+        alpha = self._alpha_of(rows)
         vectors = self._interests.entries(rows)
         return Interests(self._slots["x"][rows], self._slots["y"][rows], alpha, self._k_of(rows), vectors)
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from rankcast.columns import Floats, Ints, Rows, Terms
 from rankcast.errors import SnapshotError
 from rankcast.indexes.slots import Slots, select
+from rankcast.kernels.term_order import Texts
 from rankcast.vocabulary import Vocabulary, bags_of, inverse_frequency, positions, unit_weights
 
 
@@ -111,6 +112,10 @@ class Vectors:
         sizes = self._size[rows].astype(np.int64)
         place = positions(self._begin[rows], sizes)
         return Entries(np.repeat(np.arange(sizes.size), sizes), self._term[place], self._weight[place])
+
+    def texts(self) -> Texts:
+        """All vectors, for kernels; valid until the next `store`."""
+        return Texts(self._begin, self._size, self._term, self._weight)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """How much is used, and the arrays."""

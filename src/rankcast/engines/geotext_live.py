@@ -1,0 +1,362 @@
+"""Results of `GeoTextTopK` kept live: dissemination by bounds, buffers for expiry, search to fill them anew.
+
+Three structures follow the window and the subscriptions: the lists of subscriptions by word (which of them
+a message may enter), the buffers (what each holds), and the lists of messages by word (what a subscription
+finds that is new or has run short). A batch lets expired messages go first, then takes arrivals in, and fills
+at its end what has fewer than k left; only subscriptions that it touched are compared with what they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast import deltas
+from rankcast.columns import Bools, Floats, Ints, Rows
+from rankcast.deltas import Changes, Lists
+from rankcast.engines.geotext_places import Space
+from rankcast.errors import SnapshotError
+from rankcast.indexes.objects import grown
+from rankcast.indexes.result_buffers import Offers, ResultBuffers
+from rankcast.indexes.slots import Slots
+from rankcast.indexes.vectors import LiveTerms, Vectors
+from rankcast.indexes.word_lists import WordIndex
+from rankcast.kernels import igpt
+from rankcast.kernels.distance import distance
+from rankcast.kernels.geo_bounds import Frame, alikeness, best_score
+from rankcast.kernels.igpt import CANDIDATES, CELLS, GROUPS, VERIFIED, Hits, Posts, Readers, Switches
+from rankcast.kernels.message_search import Ages, Found, best_messages
+from rankcast.kernels.skyband import gather
+from rankcast.kernels.term_order import Scratch, rarest_first
+from rankcast.kernels.word_lists import Owners, Shape
+from rankcast.windows import Window
+
+CELL, ALPHA_GROUPS = 1000, 10  # [Geo §7.1]
+MESSAGE_CELL = 256
+CHUNK = 256  # messages disseminated at a time
+MANY = 4096  # subscriptions searched for at a time
+RISE = 0.02  # a threshold that has risen by more is told to the lists
+MOST_K = 2**28
+PRUNINGS = Switches._fields
+OWN = ("alpha", "k", "listed", "stamp")
+
+
+class World(NamedTuple):
+    """What the engine keeps: subscriptions and messages by row, their vectors, terms, the window."""
+
+    subscriptions: Slots
+    messages: Slots
+    interests: Vectors
+    texts: Vectors
+    terms: LiveTerms
+    window: Window
+    space: Space
+
+
+class Own(NamedTuple):
+    """As lists take them: the alphas of subscriptions, and that messages have no alpha and no threshold."""
+
+    alpha: NDArray[np.float32]
+    message_alpha: NDArray[np.float32]
+    message_threshold: NDArray[np.float32]
+
+
+class Live:
+    """Current results of all subscriptions; the engine tells it what comes and goes."""
+
+    def __init__(
+        self, world: World, refill: str, prune: Switches, groups: int, counted: dict[str, int]
+    ) -> None:
+        self._world, self._prune, self._counted = world, prune, counted
+        space = world.space
+        self._frame = Frame(space.metric, *space.bounds, space.scale)
+        self._readers = WordIndex(self._frame, Shape(CELL, groups))
+        self._posts = WordIndex(self._frame, Shape(MESSAGE_CELL, 1))
+        self._buffers = ResultBuffers(refill)
+        # By subscription: alpha and k as they count, what the lists know of it, its stamp there.
+        self._alpha, self._k = np.zeros(0), np.zeros(0, np.int64)
+        self._listed = np.zeros(0, np.float32)
+        self._stamp = np.zeros(0, np.int32)
+        # By message: time and arrival, which say who is newer, and its stamp in the lists.
+        self._ages = Ages(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int32))
+        self._arrivals = 0
+        # Not part of the state: what follows from it, and marks that are all off between calls.
+        self._own = Own(*(np.zeros(0, np.float32) for _ in range(3)))
+        self._doubtful, self._touched = np.zeros(0, np.bool_), np.zeros(0, np.bool_)
+        self._scratch = Scratch(np.zeros(0), np.zeros(0, np.int32))
+
+    # Subscriptions
+
+    def enter(self, rows: Rows, alpha: Floats, k: Ints) -> None:
+        """Subscriptions are in the slots: find their first results and list them."""
+        self._make_rows()
+        self._alpha[rows], self._k[rows] = alpha, np.minimum(k, MOST_K)
+        self._own.alpha[rows] = alpha
+        self._search(rows)
+        self._list(rows)
+
+    def leave(self, rows: Rows) -> None:
+        """Subscriptions are about to change or to go. Cost: O(1) a term."""
+        self._readers.drop(rows, self._world.interests.texts())
+        self._stamp[rows] += 1
+        self._buffers.clear(rows)
+
+    def lists(self, rows: Rows) -> Lists:
+        """The current results of subscriptions, in that order."""
+        return self._buffers.lists(rows, self._k)
+
+    def counts(self, rows: Rows) -> Ints:
+        """How long their results are."""
+        return self._buffers.counts(rows, self._k)
+
+    def threshold(self, row: int) -> float:
+        """The score that a message must have to be looked at for a subscription."""
+        return float(self._buffers.threshold[row])
+
+    def held_by(self, row: int) -> tuple[Rows, Floats]:
+        """All messages in the buffer of a subscription, best first, and their scores."""
+        return self._buffers.held_by(row)
+
+    def bounds(self, row: int, item: int) -> dict[str, Any]:
+        """The threshold of a subscription, and which bound keeps a message from being scored for it."""
+        world, threshold, alpha = self._world, float(self._buffers.threshold[row]), float(self._alpha[row])
+        interest = rarest_first(world.interests.texts(), row, self._idf())
+        text = rarest_first(world.texts.texts(), item, self._idf())
+        common = [i for i in range(interest[0].size) if interest[0][i] in text[0]]
+        if not common:
+            return {"threshold": threshold, "pruned_by": "words"}
+        i, j = common[0], int(np.flatnonzero(text[0] == interest[0][common[0]])[0])
+        alike = alikeness(interest[1][i], interest[2][i], text[1][j], text[2][j])
+        x, y = (float(world.subscriptions[name][row]) for name in "xy")
+        there = (float(world.messages[name][item]) for name in "xy")
+        near = 1.0 - distance(self._frame.metric, x, y, *there) / self._frame.scale
+        tried = {"words": (1.0, alike), "place": (near, 1.0), "words and place": (near, alike)}
+        short = [name for name, (a, b) in tried.items() if best_score(alpha, a, b) < threshold]
+        return {"threshold": threshold, "pruned_by": short[0] if short else None}
+
+    def buffered(self) -> int:
+        """How many messages all buffers hold together."""
+        return self._buffers.buffered()
+
+    # Messages
+
+    def turn(self, leaving: Rows, move: Callable[[], Rows], times: Ints) -> Changes:
+        """A batch: `leaving` go, then `move` brings in those of `times` and says their rows.
+
+        Returns the net change of every result.
+        """
+        self._make_rows()
+        before = _Touched(self._touched, self)
+        before.touch(self._buffers.holders(leaving))
+        self._buffers.expire(leaving)
+        self._posts.drop(leaving, self._world.texts.texts())
+        self._ages.stamp[leaving] += 1
+        newest = self._world.window.times()[-1:].copy()
+        rows = move()
+        clock = np.maximum.accumulate(np.concatenate([newest, times]))
+        late = clock[newest.size :] > times
+        self._take_in(rows, times)
+        for start in range(0, rows.size, CHUNK):
+            part = slice(start, start + CHUNK)
+            self._disseminate(rows[part], late[part], before)
+        sequence = self._world.subscriptions["sequence"]
+        touched, were = before.finish(sequence)
+        short = touched[self._doubtful[touched] | self._buffers.short(touched, self._k)]
+        self._doubtful[short] = False
+        self._search(short)
+        self._counted["reevaluations"] += short.size
+        self._list_moved(short)
+        return deltas.difference(were, self.lists(touched), sequence)
+
+    def _take_in(self, rows: Rows, times: Ints) -> None:
+        """Messages are in the slots: note their age and list them."""
+        self._make_rows()
+        self._ages.time[rows] = times
+        self._ages.arrival[rows] = np.arange(self._arrivals, self._arrivals + rows.size)
+        self._arrivals += rows.size
+        self._posts.add(rows, self._world.texts.texts(), self._idf(), self._post_owners())
+
+    def _disseminate(self, rows: Rows, late: Bools, before: _Touched) -> None:
+        """Offer arrivals to the subscriptions that they may concern."""
+        readers, posts, idf = self._as_readers(), self._as_posts(rows), self._idf()
+        start, room = 0, 4096
+        while start < rows.size:
+            hits = Hits(
+                np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room), np.zeros(4, np.int64)
+            )
+            used, after = igpt.disseminate(
+                self._readers.lists, readers, posts, idf, self._scratch, self._frame, self._prune,
+                hits, start,
+            )  # fmt: skip
+            room = room if after > start else 2 * room
+            if after == start:
+                continue
+            self._tally(hits.counters)
+            start = after
+            owner, arrival = hits.subscription[:used], hits.arrival[:used]
+            touched = np.unique(owner)
+            before.touch(touched)
+            offers = Offers(owner, rows[arrival], hits.score[:used], late[arrival])
+            self._buffers.offer(offers, self._k, self._ages, self._doubtful)
+            self._list_moved(touched)
+
+    def _tally(self, counters: Ints) -> None:
+        names = {
+            "cells_pruned": CELLS,
+            "groups_pruned": GROUPS,
+            "candidates": CANDIDATES,
+            "verified": VERIFIED,
+        }
+        for name, place in names.items():
+            self._counted[name] += int(counters[place])
+
+    # Lists and buffers
+
+    def _search(self, rows: Rows) -> None:
+        """Fill buffers from the messages of the window."""
+        window = len(self._world.window)
+        posts, readers, idf = self._as_posts(np.zeros(0, np.int32)), self._as_readers(), self._idf()
+        start = 0
+        while start < rows.size:
+            part = rows[start : start + MANY]
+            wanted = self._buffers.wanted(self._k[part], window)
+            part = part[: max(1, 64 * MANY // int(wanted.max()))]
+            wanted = wanted[: part.size]
+            shape = (part.size, int(wanted.max()))
+            found = Found(
+                np.empty(shape, np.int32), np.empty(shape), *(np.zeros(part.size, t) for t in ("i4", "i8"))
+            )
+            best_messages(
+                self._posts.lists, part, wanted, readers, posts, self._ages, idf, self._scratch,
+                self._frame, found,
+            )  # fmt: skip
+            self._buffers.fill(part, found, wanted, self._k[part], window, self._ages)
+            start += part.size
+
+    def _list(self, rows: Rows) -> None:
+        """List subscriptions that are not listed, with the thresholds they have now."""
+        self._listed[rows] = self._buffers.threshold[rows]
+        texts = self._world.interests.texts()
+        self._readers.add(rows, texts, self._idf(), self._reader_owners())
+
+    def _list_moved(self, rows: Rows) -> None:
+        """List subscriptions anew whose threshold fell, or rose by enough to make a difference."""
+        now, listed = self._buffers.threshold[rows], self._listed[rows]
+        moved = rows[(now < listed) | (now > listed + RISE)]
+        self._readers.drop(moved, self._world.interests.texts())
+        self._stamp[moved] += 1
+        self._list(moved)
+
+    # Views of the engine's arrays
+
+    def _idf(self) -> Floats:
+        """The idf of every term; afterwards all structures know as many."""
+        idf: Floats = self._world.terms.slots["idf"]
+        self._readers.know(idf.size)
+        self._posts.know(idf.size)
+        if self._scratch.weight.size < idf.size:
+            self._scratch = Scratch(np.zeros(idf.size), np.zeros(idf.size, np.int32))
+        return idf
+
+    def _as_readers(self) -> Readers:
+        slots = self._world.subscriptions
+        threshold, texts = self._buffers.threshold, self._world.interests.texts()
+        return Readers(slots["x"], slots["y"], self._alpha, threshold, self._stamp, texts)
+
+    def _as_posts(self, rows: Rows) -> Posts:
+        slots = self._world.messages
+        return Posts(rows, slots["x"], slots["y"], self._world.texts.texts())
+
+    def _reader_owners(self) -> Owners:
+        slots = self._world.subscriptions
+        return Owners(slots["x"], slots["y"], self._own.alpha, self._listed, self._stamp)
+
+    def _post_owners(self) -> Owners:
+        slots = self._world.messages
+        return Owners(
+            slots["x"], slots["y"], self._own.message_alpha, self._own.message_threshold, self._ages.stamp
+        )
+
+    def _make_rows(self) -> None:
+        """Have a row for every row of the slots."""
+        subscriptions, messages = self._world.subscriptions.used, self._world.messages.used
+        self._buffers.make_rows(subscriptions, messages)
+        if subscriptions > self._stamp.size:
+            length = max(subscriptions, self._stamp.size * 9 // 8)
+            self._alpha, self._k = grown(self._alpha, length, 0), grown(self._k, length, 0)
+            self._listed, self._stamp = grown(self._listed, length, 0), grown(self._stamp, length, 0)
+        if messages > self._ages.stamp.size:
+            length = max(messages, self._ages.stamp.size * 9 // 8)
+            self._ages = Ages(*(grown(array, length, 0) for array in self._ages))
+        if subscriptions > self._own.alpha.size or messages > self._own.message_alpha.size:
+            self._follow()
+
+    def _follow(self) -> None:
+        """Make what follows from the state."""
+        none = np.zeros(self._ages.stamp.size, np.float32)
+        self._own = Own(self._alpha.astype(np.float32), none, np.full_like(none, np.nan))
+        self._doubtful, self._touched = (np.zeros(self._stamp.size, np.bool_) for _ in range(2))
+
+    # State
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The state of the structures, under their names."""
+        header: dict[str, Any] = {"arrivals": self._arrivals}
+        arrays: dict[str, NDArray[Any]] = {name: getattr(self, f"_{name}") for name in OWN}
+        arrays |= {f"age_{name}": array for name, array in self._ages._asdict().items()}
+        for name, part in self._structures().items():
+            header[name], mine = part.state()
+            arrays |= {f"{name}_{array}": values for array, values in mine.items()}
+        return header, arrays
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a state that `state` gave."""
+        self._arrivals = int(header["arrivals"])
+        own = [arrays[name] for name in OWN]
+        ages = Ages(**{name: arrays[f"age_{name}"] for name in Ages._fields})
+        mine = (*(getattr(self, f"_{name}") for name in OWN), *self._ages)
+        if [array.dtype for array in (*own, *ages)] != [array.dtype for array in mine]:
+            raise SnapshotError("the arrays of live results have other types")
+        self._alpha, self._k, self._listed, self._stamp = own
+        self._ages = ages
+        for name, part in self._structures().items():
+            prefix = f"{name}_"
+            held = {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
+            part.restore(header[name], held)
+        self._follow()
+        return self
+
+    def _structures(self) -> dict[str, WordIndex | ResultBuffers]:
+        return {"readers": self._readers, "posts": self._posts, "buffers": self._buffers}
+
+
+class _Touched:
+    """Subscriptions that a batch touches, each with its result from before."""
+
+    def __init__(self, marks: Bools, live: Live) -> None:
+        self._known, self._live = marks, live
+        self._rows: list[Rows] = []
+        self._counts: list[Ints] = []
+        self._lists: list[Lists] = []
+
+    def touch(self, rows: Rows) -> None:
+        """Distinct subscriptions are about to change."""
+        fresh = rows[~self._known[rows]]
+        self._known[fresh] = True
+        self._rows.append(fresh)
+        self._counts.append(self._live.counts(fresh))
+        self._lists.append(self._live.lists(fresh))
+
+    def finish(self, sequence: Ints) -> tuple[Rows, Lists]:
+        """All of them, and what their results were, in the order of registration; no mark is on any more."""
+        rows, counts = np.concatenate(self._rows), np.concatenate(self._counts)
+        self._known[rows] = False
+        order = np.argsort(sequence[rows])
+        starts = np.cumsum(counts) - counts
+        items, scores = (
+            np.concatenate([getattr(lists, name) for lists in self._lists]) for name in ("item", "score")
+        )
+        return rows[order], Lists(*gather(rows[order], starts[order], counts[order], items, scores))

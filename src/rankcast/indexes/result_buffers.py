@@ -1,0 +1,172 @@
+"""Buffers of results by subscription, and which of them hold a message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.columns import Bools, Floats, Ints, Rows
+from rankcast.deltas import Lists
+from rankcast.errors import SnapshotError
+from rankcast.indexes.objects import grown
+from rankcast.kernels import skyband
+from rankcast.kernels.message_search import Ages, Found
+from rankcast.kernels.skyband import COST, KMAX, NONE, SKYBAND, Buffers, Links
+
+BY_OWNER = ("begin", "size", "room", "keep", "threshold")
+REFILLS = {"cost-skyband": COST, "skyband": SKYBAND, "kmax": KMAX, "none": NONE}
+REACH = {COST: 3, SKYBAND: 6, KMAX: 3, NONE: 1}  # how many times k a search looks for
+SHARE = 0.95  # of the k-th score, where a plain skyband ends
+SPARE = 64
+
+
+class Offers(NamedTuple):
+    """Messages offered to subscriptions, in order of arrival; `late`: a newer one came before it."""
+
+    owner: Rows
+    item: Rows
+    score: Floats
+    late: Bools
+
+
+class ResultBuffers:
+    """What each subscription holds: its k best messages and some that may follow them.
+
+    - Changing: `expire`, `offer`, `fill`, `clear`.
+    - Asking: `holders`, `lists`, `short`, `wanted`, `threshold`.
+    - Keeping: `state`, `restore`.
+
+    Memory: 28 bytes a subscription and 16 an entry, for a quarter more entries than are kept; 8 bytes a
+    message and 8 a link, of which there are at most twice as many as entries before they are made anew.
+    """
+
+    def __init__(self, refill: str) -> None:
+        self._refill = REFILLS[refill]
+        none, nothing = np.zeros(0, np.int32), np.zeros(0)
+        self._held = Buffers(np.zeros(0, np.int64), none, none, none, nothing, none, nothing, none)
+        self._links = Links(none, none, none, none, np.array([-1, 0]))
+        self._used = 0
+
+    @property
+    def threshold(self) -> Floats:
+        """By subscription: the score of the best message that it does not hold."""
+        return self._held.threshold
+
+    def make_rows(self, subscriptions: int, messages: int) -> None:
+        """Let there be so many rows of both."""
+        if subscriptions > self._held.begin.size:
+            length = max(subscriptions, self._held.begin.size * 9 // 8)
+            larger = {name: grown(getattr(self._held, name), length, 0) for name in BY_OWNER}
+            self._held = self._held._replace(**larger)
+        if messages > self._links.head.size:
+            length = max(messages, self._links.head.size * 9 // 8)
+            head, count = grown(self._links.head, length, -1), grown(self._links.length, length, 0)
+            self._links = self._links._replace(head=head, length=count)
+
+    def buffered(self) -> int:
+        """How many entries there are."""
+        return int(self._held.size.sum())
+
+    def holders(self, items: Rows) -> Rows:
+        """The subscriptions that hold some of the messages."""
+        return np.unique(skyband.holders(self._links, self._held, items))
+
+    def expire(self, items: Rows) -> None:
+        """Messages leave the window, the oldest first."""
+        skyband.expire(self._links, self._held, items)
+
+    def offer(self, offers: Offers, k: Ints, ages: Ages, doubtful: Bools) -> None:
+        """Offer messages in order; notes in `doubtful` which subscriptions must be filled anew."""
+        self._reserve_links(offers.owner.size)
+        told = (offers.owner, offers.item, offers.score)
+        skyband.offer_all(self._held, self._links, told, k, self._refill, ages, offers.late, doubtful)
+
+    def short(self, rows: Rows, k: Ints) -> Bools:
+        """Which subscriptions hold fewer than k though there may be more [Geo Alg 2]."""
+        held = self._held
+        return (held.size[rows] < k[rows]) & (held.threshold[rows] > -np.inf)
+
+    def wanted(self, k: Ints, window: int) -> Rows:
+        """How many messages a search must find to fill buffers from a window of so many."""
+        return np.minimum(REACH[self._refill] * k, window).astype(np.int32) + np.int32(1)
+
+    def fill(self, rows: Rows, found: Found, wanted: Rows, k: Ints, window: int, ages: Ages) -> None:
+        """Fill buffers with the `wanted` best messages that a search found for them."""
+        keep, held, threshold = (
+            np.empty(rows.size, np.int32),
+            np.empty(rows.size, np.int32),
+            np.empty(rows.size),
+        )
+        skyband.plan(found, wanted, k, self._refill, float(max(window, 1)), SHARE, keep, held, threshold)
+        self.clear(rows)
+        most = keep if self._refill <= KMAX else keep + keep // 4 + 1
+        self._reserve(rows, np.minimum(most + 1, 2 * held + SPARE // 2).astype(np.int32))
+        self._reserve_links(int(held.sum()))
+        self._held.keep[rows], self._held.threshold[rows] = keep, threshold
+        skyband.fill(self._held, self._links, rows, found, held, k, self._refill, ages)
+
+    def clear(self, rows: Rows) -> None:
+        """Empty buffers and give up their room."""
+        self._held.size[rows] = self._held.room[rows] = 0
+
+    def lists(self, rows: Rows, k: Ints) -> Lists:
+        """The k best of some subscriptions, in that order."""
+        held = self._held
+        return Lists(*skyband.gather(rows, held.begin[rows], self.counts(rows, k), held.item, held.score))
+
+    def counts(self, rows: Rows, k: Ints) -> Ints:
+        """How long these are."""
+        return np.minimum(self._held.size[rows], k[rows])
+
+    def held_by(self, row: int) -> tuple[Rows, Floats]:
+        """All entries of one buffer, and their scores."""
+        begin = self._held.begin[row]
+        part = slice(begin, begin + self._held.size[row])
+        return self._held.item[part], self._held.score[part]
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """How much is used, and the arrays."""
+        links = {f"link_{name}": array for name, array in self._links._asdict().items()}
+        return {"used": self._used}, {**self._held._asdict(), **links}
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a state that `state` gave."""
+        held = Buffers(**{name: arrays[name] for name in Buffers._fields})
+        links = Links(**{name: arrays[f"link_{name}"] for name in Links._fields})
+        fits = [array.dtype for array in held] == [array.dtype for array in self._held]
+        fits &= [array.dtype for array in links] == [array.dtype for array in self._links]
+        fits &= all(getattr(held, name).shape == held.begin.shape for name in BY_OWNER)
+        fits &= held.item.shape == held.score.shape == held.dominators.shape
+        fits &= links.head.shape == links.length.shape and links.owner.shape == links.next.shape
+        if not fits or links.free.shape != (2,) or not 0 <= int(header["used"]) <= held.item.size:
+            raise SnapshotError("the arrays of buffers do not fit together")
+        self._held, self._links, self._used = held, links, int(header["used"])
+        return self
+
+    def _reserve(self, rows: Rows, rooms: Rows) -> None:
+        """Give empty buffers of `rows` stretches with so much room."""
+        total = int(rooms.sum())
+        if self._used + total > self._held.item.size:
+            capacity = (int(self._held.room.sum()) + total) * 9 // 8 + SPARE
+            entries = (np.zeros(capacity, np.int32), np.zeros(capacity), np.zeros(capacity, np.int32))
+            packed = self._held._replace(item=entries[0], score=entries[1], dominators=entries[2])
+            self._used = int(skyband.pack(self._held, packed))
+            self._held = packed
+        self._held.begin[rows] = self._used + np.cumsum(rooms) - rooms
+        self._held.room[rows] = rooms
+        self._used += total
+
+    def _reserve_links(self, more: int) -> None:
+        """Let there be so many free links."""
+        links = self._links
+        if links.owner.size - links.free[1] >= more:
+            return
+        needed = self.buffered() + more
+        length = max(links.owner.size, needed * 9 // 8 + SPARE)
+        if length > links.owner.size:
+            empty = np.zeros(length, np.int32)
+            self._links = links = links._replace(owner=empty, next=empty.copy())
+        skyband.relink(links, self._held)

@@ -1,0 +1,146 @@
+"""Owners of texts by word, in blocks with bounds: subscriptions for messages, messages for subscriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.columns import Floats, Ints, Rows
+from rankcast.errors import SnapshotError
+from rankcast.indexes.objects import grown
+from rankcast.kernels import word_lists as kernel
+from rankcast.kernels.geo_bounds import Frame
+from rankcast.kernels.term_order import Texts
+from rankcast.kernels.word_lists import STEP, Lists, Owners, Shape
+
+BY_WORD = ("begin", "main", "size", "room", "dead")
+WIDE = {"spot": (1, 3), "box": (STEP, 6), "bound": (STEP, 5)}  # entries a row, columns
+SPARE = 64
+
+
+class WordIndex:
+    """Inverted lists by word; see the kernel for what is in them.
+
+    - Changing: `add`, `drop` (which only counts: an owner's entries are void when its stamp changes).
+    - Asking: `lists`, for kernels.
+    - Keeping: `state`, `restore`.
+
+    Memory: 36 bytes an entry and 6 for its block, 24 a word, and up to half as much again for growth.
+    """
+
+    def __init__(self, frame: Frame, shape: Shape) -> None:
+        self._frame, self._shape = frame, shape
+        self.lists = _with_room(_empty(8), SPARE)
+        self._used = 0
+
+    def know(self, words: int) -> None:
+        """Let there be so many words; to be called before kernels ask for a new one."""
+        if words > self.lists.begin.size:
+            length = max(words, self.lists.begin.size * 9 // 8)
+            larger = {name: grown(getattr(self.lists, name), length, 0) for name in BY_WORD}
+            self.lists = self.lists._replace(**larger)
+
+    def add(self, rows: Rows, texts: Texts, idf: Floats, owners: Owners) -> None:
+        """Add owners that are not in the lists, by texts of known words. Cost: O(1) an entry."""
+        if not rows.size:
+            return
+        words, counts = _words_of(rows, texts)
+        self._reserve(words, counts, owners)
+        kernel.append(self.lists, rows, texts, idf, owners, self._frame)
+        self._arrange(kernel.due(self.lists, words), owners)
+
+    def drop(self, rows: Rows, texts: Texts) -> None:
+        """Count owners as gone; their texts are still what they were when they were added."""
+        kernel.discount(self.lists, rows, texts)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """How much is used, and the arrays."""
+        return {"used": self._used}, self.lists._asdict()
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a state that `state` gave."""
+        lists = Lists(**{name: arrays[name] for name in Lists._fields})
+        words, entries = lists.begin.size, lists.row.size
+        fits = [array.dtype for array in lists] == [array.dtype for array in self.lists]
+        fits &= all(getattr(lists, name).shape == (words,) for name in BY_WORD)
+        for name in Lists._fields[len(BY_WORD) :]:
+            fits &= getattr(lists, name).shape == _shape(name, entries)
+        if not fits or not 0 <= int(header["used"]) <= entries:
+            raise SnapshotError("the arrays of lists by word do not fit together")
+        self.lists, self._used = lists, int(header["used"])
+        return self
+
+    def _arrange(self, words: Rows, owners: Owners) -> None:
+        if words.size:
+            kernel.arrange(self.lists, words, owners, self._frame, self._shape)
+
+    def _reserve(self, words: Rows, counts: Ints, owners: Owners) -> None:
+        """Let there be room for `counts` more entries of `words`."""
+        if self._full(words, counts).any():
+            crowded = words[self._full(words, counts)]
+            self._arrange(crowded[self.lists.dead[crowded] > 0], owners)
+        full = self._full(words, counts)
+        rooms = _rooms(self.lists.size[words[full]] + counts[full])
+        if self._used + rooms.sum() > self.lists.row.size:
+            self._compact(words, counts, owners)
+        elif rooms.size:
+            self._used = int(kernel.move(self.lists, self.lists, words[full], rooms, self._used))
+
+    def _full(self, words: Rows, counts: Ints) -> NDArray[np.bool_]:
+        return self.lists.size[words] + counts > self.lists.room[words]
+
+    def _compact(self, words: Rows, counts: Ints, owners: Owners) -> None:
+        """Move all lists together, without what is gone, with room for `counts` more of `words`."""
+        self._arrange(np.flatnonzero(self.lists.dead).astype(np.int32), owners)
+        size = self.lists.size.astype(np.int64)
+        size[words] += counts
+        held = np.flatnonzero(size).astype(np.int32)
+        rooms = _rooms(size[held])
+        capacity = int(rooms.sum()) * 9 // 8 // STEP * STEP + SPARE
+        packed = _with_room(self.lists, capacity)
+        packed.room[:] = 0
+        self._used = int(kernel.move(self.lists, packed, held, rooms, 0))
+        self.lists = packed
+
+
+def _words_of(rows: Rows, texts: Texts) -> tuple[Rows, Ints]:
+    """The distinct words of some texts, and how often each comes."""
+    sizes = texts.size[rows].astype(np.int64)
+    before = np.cumsum(sizes) - sizes
+    place = np.repeat(texts.begin[rows] - before, sizes) + np.arange(sizes.sum())
+    words, counts = np.unique(texts.term[place], return_counts=True)
+    return words, counts
+
+
+def _rooms(sizes: Ints) -> Rows:
+    """Room for lists of these sizes: a quarter more, a multiple of `STEP`."""
+    wanted: Rows = ((sizes + sizes // 4 + STEP - 1) // STEP * STEP).astype(np.int32)
+    return wanted
+
+
+def _empty(words: int) -> Lists:
+    """No entries for so many words."""
+    none, blank = np.zeros(0, np.int32), np.zeros(0, np.float32)
+    main, size, room, dead = (np.zeros(words, np.int32) for _ in range(4))
+    spot, box, bound = (np.zeros((0, width), np.float32) for _, width in WIDE.values())
+    begin = np.zeros(words, np.int64)
+    return Lists(begin, main, size, room, dead, none, none, blank, blank, blank, blank, spot, box, bound)
+
+
+def _shape(name: str, entries: int) -> tuple[int, ...]:
+    """The shape of an array for so many entries."""
+    if name not in WIDE:
+        return (entries,)
+    each, width = WIDE[name]
+    return (entries // each, width)
+
+
+def _with_room(lists: Lists, entries: int) -> Lists:
+    """The same arrays by word over new, empty arrays for so many entries."""
+    fresh = {}
+    for name in Lists._fields[len(BY_WORD) :]:
+        fresh[name] = np.zeros(_shape(name, entries), getattr(lists, name).dtype)
+    return lists._replace(**fresh)

@@ -1,0 +1,321 @@
+"""Result buffers: the k best items of a list and what may follow them, by dominance of score and age.
+
+Nothing here knows how a score comes about. Item a dominates item b if it ranks before b and leaves after b;
+who is dominated by k others will never be among the k best. A buffer holds the items that rank before a
+frontier, without those dominated by k [Geo §6.1]. `threshold` is the score of the best item beyond the
+frontier, minus infinity if there is none: an item of a higher score belongs in, and so does one of the same
+score if nothing newer has come before it. (If something has, it may rank on either side, and the buffer must
+be filled anew.)
+
+A buffer that outgrows `most` is cut to its `keep` best, which moves the frontier up. Without dominance the
+same buffer is the kmax method, and with `keep` = k it is no buffer at all.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels.message_search import Ages, Found, newer
+from rankcast.kernels.options import EXACT
+
+Rows = NDArray[np.int32]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+NONE, KMAX, SKYBAND, COST = range(4)
+REFUSED, TAKEN, UNCERTAIN = range(3)
+
+
+class Buffers(NamedTuple):
+    """By list: where its stretch begins, entries, room, how many to keep at a cut, threshold. By entry.
+
+    Entries of a list are in order of rank; `dominators` counts who dominates each.
+    """
+
+    begin: Ints
+    size: Rows
+    room: Rows
+    keep: Rows
+    threshold: Floats
+    item: Rows
+    score: Floats
+    dominators: Rows
+
+
+class Links(NamedTuple):
+    """Which lists may hold an item: `head` and `length` by item, `owner` and `next` by link, -1 at the end.
+
+    `free[0]` is the first free link, `free[1]` how many links are in use.
+    """
+
+    head: Rows
+    length: Rows
+    owner: Rows
+    next: Rows
+    free: Ints
+
+
+@njit(**EXACT)
+def most_of(keep: int, refill: int) -> int:
+    """How many entries a buffer may have before it is cut."""
+    return keep if refill <= KMAX else keep + keep // 4 + 1
+
+
+@njit(**EXACT)
+def link(links: Links, item: int, owner: int) -> None:
+    """Note that a list holds an item; there is a free link."""
+    at = links.free[0]
+    links.free[0] = links.next[at]
+    links.free[1] += 1
+    links.owner[at], links.next[at] = owner, links.head[item]
+    links.head[item] = at
+    links.length[item] += 1
+
+
+@njit(**EXACT)
+def unlink(links: Links, item: int) -> None:
+    """Forget who holds an item."""
+    at = links.head[item]
+    while at >= 0:
+        after = links.next[at]
+        links.next[at] = links.free[0]
+        links.free[0] = at
+        links.free[1] -= 1
+        at = after
+    links.head[item], links.length[item] = -1, 0
+
+
+@njit(**EXACT)
+def _place(items: Rows, begin: int, end: int, item: int) -> int:
+    """Where a list at begin..end holds an item, -1 if it does not."""
+    for at in range(begin, end):
+        if items[at] == item:
+            return at
+    return -1
+
+
+@njit(**EXACT)
+def holders(links: Links, buffers: Buffers, items: Rows) -> Rows:
+    """The lists that hold some of the items, each once an item."""
+    total = 0
+    for item in items:
+        total += links.length[item]
+    found, count = np.empty(total, np.int32), 0
+    head, _, owners, after, _ = links
+    begin, size, held = buffers.begin, buffers.size, buffers.item
+    for item in items:
+        at = head[item]
+        while at >= 0:
+            owner = owners[at]
+            if _place(held, begin[owner], begin[owner] + size[owner], item) >= 0:
+                found[count] = owner
+                count += 1
+            at = after[at]
+    return found[:count]
+
+
+@njit(**EXACT)
+def expire(links: Links, buffers: Buffers, items: Rows) -> None:
+    """Take items out of all lists. They are the oldest, so they dominate nothing that stays."""
+    head, _, owners, after, _ = links
+    begin, size, _, _, _, held, score, dominators = buffers
+    for item in items:
+        at = head[item]
+        while at >= 0:
+            owner = owners[at]
+            place = _place(held, begin[owner], begin[owner] + size[owner], item)
+            if place >= 0:
+                size[owner] -= 1
+                for i in range(place, begin[owner] + size[owner]):
+                    held[i], score[i], dominators[i] = held[i + 1], score[i + 1], dominators[i + 1]
+            at = after[at]
+        unlink(links, item)
+
+
+@njit(**EXACT)
+def _press(buffers: Buffers, first: int, end: int, item: int, k: int, ages: Ages) -> int:
+    """Count a new dominator of the older entries from `first` on; drop those with k; return the new end."""
+    _, _, _, _, _, items, scores, dominators = buffers
+    time, arrival, _ = ages
+    kept = first
+    for at in range(first, end):
+        count = dominators[at] + (1 if newer(time, arrival, item, items[at]) else 0)
+        if count < k:
+            items[kept], scores[kept], dominators[kept] = items[at], scores[at], count
+            kept += 1
+    return kept
+
+
+@njit(**EXACT)
+def offer(
+    buffers: Buffers, owner: int, item: int, score: float, k: int, refill: int, ages: Ages, late: bool
+) -> int:
+    """Offer an item to a list. Cost: O(size) [Geo §6.2.1]. `late`: something newer has come before it."""
+    if score <= buffers.threshold[owner] and (late or score < buffers.threshold[owner]):
+        return UNCERTAIN if score == buffers.threshold[owner] else REFUSED
+    items, scores, dominators = buffers.item, buffers.score, buffers.dominators
+    time, arrival, _ = ages
+    begin, dominating = buffers.begin[owner], 0
+    at, end = begin, begin + buffers.size[owner]
+    while at < end:
+        younger = newer(time, arrival, items[at], item)
+        if scores[at] < score or (scores[at] == score and not younger):
+            break
+        dominating += younger
+        at += 1
+    if refill >= SKYBAND:
+        if dominating >= k:
+            return REFUSED
+        end = _press(buffers, at, end, item, k, ages)
+    if end - begin == buffers.room[owner]:
+        return UNCERTAIN
+    for i in range(end, at, -1):
+        items[i], scores[i], dominators[i] = items[i - 1], scores[i - 1], dominators[i - 1]
+    items[at], scores[at], dominators[at] = item, score, dominating
+    buffers.size[owner] = end + 1 - begin
+    keep = buffers.keep[owner]
+    if buffers.size[owner] > most_of(keep, refill):
+        buffers.threshold[owner] = scores[begin + keep]
+        buffers.size[owner] = keep
+    return TAKEN
+
+
+@njit(**EXACT)
+def offer_all(
+    buffers: Buffers, links: Links, hits: tuple[Rows, Rows, Floats], k: Ints, refill: int, ages: Ages,
+    late: NDArray[np.bool_], doubtful: NDArray[np.bool_],
+) -> None:  # fmt: skip
+    """Offer hits (lists, items, scores) in order; notes the lists that must be filled anew."""
+    owners, items, scores = hits
+    for i in range(owners.size):
+        owner, item = owners[i], items[i]
+        answer = offer(buffers, owner, item, scores[i], k[owner], refill, ages, late[i])
+        if answer == TAKEN:
+            link(links, item, owner)
+        elif answer == UNCERTAIN:
+            doubtful[owner] = True
+
+
+@njit(**EXACT)
+def cost(held: float, k: int, window: float, search: float) -> float:
+    """The expected cost of an update if the `held` best of a window are kept [Geo §6.2, (11) to (16)].
+
+    Upkeep: the chance that an update concerns the buffer, times its size without the dominated. Filling anew:
+    the cost of a search over the updates until fewer than k are left, a random walk from `held` to k - 1
+    with a reflecting barrier at twice `held`.
+    """
+    chance = held / window
+    upkeep = chance * k * math.log(held / k)
+    spare = held - k + 1.0
+    updates = (2.0 * spare * held + spare * (spare + 1.0)) / chance
+    return upkeep + search / updates
+
+
+@njit(**EXACT)
+def _cheapest(k: int, most: int, window: float, search: float) -> int:
+    """How many messages, from k to `most`, are cheapest to keep."""
+    best, least = k, cost(float(k), k, window, search)
+    for held in range(k + 1, most + 1):
+        price = cost(float(held), k, window, search)
+        if price < least:
+            best, least = held, price
+    return best
+
+
+@njit(**EXACT)
+def usual(k: int, refill: int) -> int:
+    """How many entries a buffer keeps where nothing is known of scores: k, 3 k (kmax) or 1.5 k."""
+    return k if refill == NONE else 3 * k if refill == KMAX else k + k // 2 + 1
+
+
+@njit(**EXACT)
+def plan(
+    found: Found, wanted: Rows, k: Ints, refill: int, window: float, share: float, keep: Rows, held: Rows,
+    threshold: Floats,
+) -> None:  # fmt: skip
+    """Choose for each list how many of the best it holds, how many it keeps at a cut, and its threshold.
+
+    Found are the `wanted` best, or fewer if there are no more.
+    """
+    for i in range(wanted.size):
+        count, mine, score = found.size[i], k[i], found.score[i]
+        all_found = count < wanted[i]
+        chosen = usual(mine, refill)
+        if refill == SKYBAND and count > mine:
+            chosen = mine
+            while chosen < count - 1 and score[chosen] >= share * score[mine - 1]:
+                chosen += 1
+        elif refill == COST and count > mine and not (all_found and count <= chosen):
+            chosen = _cheapest(mine, count - 1, window, float(found.work[i]))
+        keep[i] = chosen
+        held[i] = min(count, chosen)
+        threshold[i] = score[chosen] if count > chosen else -np.inf
+
+
+@njit(**EXACT)
+def fill(
+    buffers: Buffers, links: Links, owners: Rows, found: Found, held: Rows, k: Ints, refill: int, ages: Ages
+) -> None:
+    """Let lists hold the first `held` of what was found, without those dominated by k; there is room."""
+    begins, sizes, _, _, _, held_item, held_score, dominators = buffers
+    found_item, found_score, _, _ = found
+    time, arrival, _ = ages
+    for i in range(owners.size):
+        end = begins[owners[i]]
+        for j in range(held[i]):
+            item, dominating = found_item[i, j], 0
+            for earlier in range(j):
+                dominating += newer(time, arrival, found_item[i, earlier], item)
+            if refill < SKYBAND or dominating < k[i]:
+                held_item[end], held_score[end], dominators[end] = item, found_score[i, j], dominating
+                end += 1
+                link(links, item, owners[i])
+        sizes[owners[i]] = end - begins[owners[i]]
+
+
+@njit(**EXACT)
+def gather(
+    owners: Rows, starts: Ints, sizes: Ints, items: Rows, scores: Floats
+) -> tuple[Rows, Rows, Floats, Ints]:
+    """The first `sizes[i]` entries from `starts[i]` on of each list, flat: list, item, score, rank."""
+    total = sizes.sum()
+    owner, item, score = np.empty(total, np.int32), np.empty(total, np.int32), np.empty(total)
+    rank, at = np.empty(total, np.int64), 0
+    for i in range(owners.size):
+        for j in range(sizes[i]):
+            owner[at], rank[at] = owners[i], j + 1
+            item[at], score[at] = items[starts[i] + j], scores[starts[i] + j]
+            at += 1
+    return owner, item, score, rank
+
+
+@njit(**EXACT)
+def pack(old: Buffers, new: Buffers) -> int:
+    """Move all stretches to the front of new arrays; returns how much is used then."""
+    used = 0
+    for owner in range(old.begin.size):
+        begin, size = old.begin[owner], old.size[owner]
+        new.item[used : used + size] = old.item[begin : begin + size]
+        new.score[used : used + size] = old.score[begin : begin + size]
+        new.dominators[used : used + size] = old.dominators[begin : begin + size]
+        new.begin[owner] = used
+        used += old.room[owner]
+    return used
+
+
+@njit(**EXACT)
+def relink(links: Links, buffers: Buffers) -> None:
+    """Make all links anew from what the lists hold; there are enough."""
+    links.head[:], links.length[:] = -1, 0
+    for at in range(links.next.size):
+        links.next[at] = at + 1 if at + 1 < links.next.size else -1
+    links.free[0], links.free[1] = 0, 0
+    for owner in range(buffers.begin.size):
+        begin = buffers.begin[owner]
+        for at in range(begin, begin + buffers.size[owner]):
+            link(links, buffers.item[at], owner)

@@ -1,0 +1,91 @@
+"""Vectors of terms in the order that prefixes need: the rarest term first [Geo §3].
+
+Rarer is a larger idf, and of equal idf the larger row: terms that were first met later are rarer as a rule.
+The order of two terms stands as long as somebody refers to both.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels.options import EXACT
+
+Rows = NDArray[np.int32]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Texts(NamedTuple):
+    """Vectors by row: `size[row]` terms with weights from `begin[row]` on, in code point order."""
+
+    begin: Ints
+    size: Rows
+    term: Rows
+    weight: Floats
+
+
+class Scratch(NamedTuple):
+    """By term: its weight in the vector at hand, 0 if it has none, and its place in the order there."""
+
+    weight: Floats
+    place: Rows
+
+
+@njit(**EXACT)
+def rarest_first(texts: Texts, row: int, idf: Floats) -> tuple[Rows, Floats, Floats]:
+    """The terms of a vector, the rarest first, their weights, and the length of what comes after each."""
+    begins, sizes, terms, weights = texts
+    begin, size = begins[row], sizes[row]
+    term, weight = terms[begin : begin + size].copy(), weights[begin : begin + size].copy()
+    for i in range(1, size):
+        named, weighs, j = term[i], weight[i], i
+        while j > 0 and (
+            idf[term[j - 1]] < idf[named] or (idf[term[j - 1]] == idf[named] and term[j - 1] < named)
+        ):
+            term[j], weight[j] = term[j - 1], weight[j - 1]
+            j -= 1
+        term[j], weight[j] = named, weighs
+    rest, square = np.empty(size), 0.0
+    for i in range(size - 1, -1, -1):
+        rest[i] = math.sqrt(square)
+        square += weight[i] * weight[i]
+    return term, weight, rest
+
+
+@njit(**EXACT)
+def note(scratch: Scratch, term: Rows, weight: Floats) -> None:
+    """Let `scratch` hold a vector."""
+    weights, places = scratch
+    for i in range(term.size):
+        weights[term[i]], places[term[i]] = weight[i], i
+
+
+@njit(**EXACT)
+def clear(scratch: Scratch, term: Rows) -> None:
+    """Let `scratch` hold nothing again."""
+    weights, _ = scratch
+    for i in range(term.size):
+        weights[term[i]] = 0.0
+
+
+@njit(**EXACT)
+def cosine_from(
+    term: Rows, weight: Floats, begin: int, end: int, noted: Floats, places: Rows, place: int
+) -> float:
+    """The cosine of the vector at begin..end and the noted one, -1 if they share a term before `place`.
+
+    Adds the products of common terms in code point order, one after the other, as brute force does.
+    """
+    total = 0.0
+    for i in range(begin, end):
+        theirs = noted[term[i]]
+        if theirs > 0.0:
+            if places[term[i]] < place:
+                return -1.0
+            total += weight[i] * theirs
+    return total
