@@ -126,6 +126,8 @@ def test_only_arrays_that_were_replaced_are_written(depot: Depot, tmp_path: Path
     shard = Live(tmp_path / "one")
     engine = RangeTopK()
     engine.subscribe({"id": list(range(100))})
+    engine.unsubscribe([7, 8])  # makes room in the list of rows to use again
+    engine.subscribe({"id": [7, 8]})
     with shard.held():
         shard.commit(engine, Place(1, "a", ""), b"")
     before = {file.name for file in shard.root.glob("*.array")}

@@ -23,6 +23,8 @@ FAMILIES: tuple[str, ...] = (
     "matching_paper",
     "geotext",
     "moving",
+    "moving_topk",
+    "moving_topk_figures",
     "spark",
     "spark_state",
 )
