@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,13 @@ def whole(name: str, value: object, *, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**31:
         raise SettingError(f"{name} is {value!r}", expected=f"a whole number from {least}")
     return value
+
+
+def threads(value: object) -> int:
+    """A number of threads; None: as many as the cores that this process may use."""
+    if value is not None:
+        return whole("threads", value)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def number(name: str, value: object, *, low: float, high: float, above: bool = False) -> float:

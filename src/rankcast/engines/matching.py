@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, Self
 
@@ -46,11 +45,6 @@ class Index(Part, Protocol):
 
     def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
         """The k best rows for each event."""
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def tightness(box: Boxes) -> Floats:
@@ -130,8 +124,7 @@ class RankedMatcher(AnsweringEngine):
             extra=extra,
             tuning=tuning,
         )
-        threads = self._tuning["threads"]
-        self._threads = cores() if threads is None else settings.whole("threads", threads)
+        self._threads = settings.threads(self._tuning["threads"])
         self._scan = Scan(self._slots, None if mode == "exact" else self._combine)
         self._index = self._make_index(self._named)
 

@@ -15,7 +15,6 @@ from rankcast.columns import Bools, Column, Floats, Ids, Rows
 from rankcast.deltas import Changes, Lists
 from rankcast.engines.base import Part
 from rankcast.engines.brute_force.moving import Objects, ranked
-from rankcast.engines.matching import cores
 from rankcast.engines.moving import MovingEngine, names_of
 from rankcast.engines.moving_own import OwnMethod
 from rankcast.engines.moving_zones import WAYS, Wish, ZoneMethod
@@ -105,14 +104,13 @@ class MovingTopK(MovingEngine):
             tuning=tuning,
         )
         given = self._tuning
-        threads = given["threads"]
         wish = Wish(
             self._score,
             self._metric,
             self._k,
             self._m,
             ordered,
-            cores() if threads is None else settings.whole("threads", threads),
+            settings.threads(given["threads"]),
             settings.one_of("circle", given["circle"], WAYS),
             settings.number("epsilon", given["epsilon"], low=0, high=1, above=True),
             settings.whole("n", given["n"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from rankcast.bench.workloads import Columns, Floats, Integers
 
 
-class NumpyMoving:
+class NumpyMoving(ABC):
     """Answers one position after the other; `found` has the last answer of each query: ids and scores."""
 
     def __init__(self, objects: Columns, over: Sequence[str]) -> None:
@@ -25,9 +26,9 @@ class NumpyMoving:
             rows, scores = self._answer(distance)
             self.found[key] = self._objects["id"][rows], scores
 
+    @abstractmethod
     def _answer(self, distance: Floats) -> tuple[Integers, Floats]:
         """Give rows, best first, and scores for one position."""
-        raise NotImplementedError
 
 
 class NumpyTopK(NumpyMoving):
