@@ -26,9 +26,11 @@ from rankcast.indexes.intervals import KINDS, IntervalIndex
 from rankcast.indexes.inverted import InvertedIndex
 from rankcast.indexes.scored_matches import Found
 from rankcast.indexes.slots import select
+from rankcast.indexes.static_intervals import KINDS as STATIC_KINDS
+from rankcast.indexes.static_intervals import StaticIntervalIndex
 from rankcast.kernels.box_tree_pack import Columns
 
-INDEXES = ("auto", "scan", "box-tree", "inverted", *KINDS)
+INDEXES = ("auto", "scan", "box-tree", "inverted", *KINDS, *STATIC_KINDS)
 
 
 class Index(Part, Protocol):
@@ -147,9 +149,10 @@ class RankedMatcher(AnsweringEngine):
         if not isinstance(self._combine, str) and self._mode == "relaxed":
             return FunctionIndex(self._slots, self._combine)
         combine = self._combine if self._mode == "relaxed" and isinstance(self._combine, str) else None
-        if name in KINDS:
+        if name in KINDS or name in STATIC_KINDS:
             branching = settings.whole("branching", self._tuning["branching"], least=2)
-            return IntervalIndex(name, len(self._over), combine=combine, branching=branching)
+            of_intervals = IntervalIndex if name in KINDS else StaticIntervalIndex
+            return of_intervals(name, len(self._over), combine=combine, branching=branching)
         made: dict[str, Callable[..., Index]] = {
             "auto": AutomaticIndex,
             "box-tree": BoxIndex,
@@ -248,11 +251,15 @@ class RankedMatcher(AnsweringEngine):
     def stats(self) -> dict[str, Any]:
         """Counters since the start, and the index in use.
 
-        Where it was chosen, `index_costs` are the microseconds an event that the choice went by.
+        Where it was chosen, `index_costs` are the microseconds an event that the choice went by. An index of
+        intervals that changes in place tells how often it split or joined blocks (`index_splits`,
+        `index_merges`), and built a part of its tree of centres anew (`index_rebuilt`).
         """
         told = {**super().stats(), "index": self._named}
         if isinstance(self._index, FunctionIndex):
             told["index"] = "threshold"
+        if isinstance(self._index, IntervalIndex):
+            told |= {f"index_{name}": number for name, number in self._index.counts().items()}
         if isinstance(self._index, AutomaticIndex):
             told |= {"index": self._index.chosen, "index_costs": dict(self._index.costs)}
         return told

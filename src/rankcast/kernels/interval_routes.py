@@ -75,10 +75,12 @@ def centre_tree(lo: Floats, hi: Floats) -> tuple[Floats, Rows, Longs, Longs]:
 
 
 @njit(**EXACT)
-def route_by_centres(centre: Floats, child: Rows, root: int, below: float, above: float, route: Longs) -> int:
-    """The nodes whose lists may hold an interval that the event meets; returns how many."""
-    size, done = 1, 0
-    route[0] = root
+def route_by_centres(
+    centre: Floats, child: Rows, number: Rows, top: int, below: float, above: float, route: Longs
+) -> int:
+    """The nodes with a list that may hold an interval that the event meets; returns how many."""
+    size, done, used = 1, 0, 0
+    route[0] = top
     while done < size:
         node = route[done]
         done += 1
@@ -87,7 +89,10 @@ def route_by_centres(centre: Floats, child: Rows, root: int, below: float, above
             if wanted and child[node, side] >= 0:
                 route[size] = child[node, side]
                 size += 1
-    return size
+        if number[node] > 0:
+            route[used] = node
+            used += 1
+    return used
 
 
 @njit(**EXACT)
@@ -131,20 +136,20 @@ def segment_tree(lo: Floats, hi: Floats, ends: Floats, leaves: int) -> tuple[Lon
 
 @njit(**EXACT)
 def route_by_segments(
-    first: Longs, ends: Floats, base: int, leaves: int, below: float, above: float, route: Longs
+    number: Rows, ends: Floats, leaves: int, below: float, above: float, route: Longs
 ) -> int:
     """The nodes with a list that cover a slot of the event; for an unknown value the root alone."""
     size = 0
     if above > below:
-        route[0] = base + 1
+        route[0] = 1
         return 1
     left = 0 if above == -np.inf else slot_of(ends, above, leaves)
     right = slot_of(ends, below, leaves)
     left, right = left + leaves, right + leaves
     while left > 0:
         for node in range(left, right + 1):
-            if first[base + node + 1] > first[base + node]:
-                route[size] = base + node
+            if number[node] > 0:
+                route[size] = node
                 size += 1
         left, right = left >> 1, right >> 1
     return size

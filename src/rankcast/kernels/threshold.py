@@ -2,9 +2,13 @@
 
 A cursor merges the lists of an event in one dimension by their heads. Exact: all cursors run in the same
 order (score, label), so their intersection comes out best first: the cursor that is behind moves on, and
-where all heads are one row, that row matches. Relaxed: the Threshold Algorithm reads the cursors in turn;
-each row seen for the first time is scored by random access to its other dimensions, and the search ends when
-the k-th score is above what the heads together could still give.
+where all heads are one row, that row matches. Relaxed: the Threshold Algorithm reads the cursors in turn, the
+rest of a leaf at a time; each row seen for the first time is scored by random access to its other dimensions,
+and the search ends when the k-th score is above what the heads together could still give.
+
+An entry tells at once what its row gives at best, in all dimensions together, and an inner one the best of
+what is below it. Once k rows are found, what cannot reach the k-th score any more is passed over like what
+the event does not meet: no random access for it, and heads fall sooner.
 """
 
 from __future__ import annotations
@@ -19,28 +23,31 @@ from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.interval_routes import route_by_centres, route_by_segments
 from rankcast.kernels.matches import ALL, LARGEST, Floats, Longs, Matches, Rows, append_list
 from rankcast.kernels.options import EXACT
+from rankcast.kernels.scored_blocks import Blocks, begin_of
 from rankcast.kernels.scored_heap import best_first, better, offer
-from rankcast.kernels.scored_lists import Lists
 
 ONE_LIST, CENTRES, SEGMENTS = range(3)
 
 
 class Forest(NamedTuple):
-    """The indexes of all dimensions: their lists, which rows count there, and ways to lists.
+    """The indexes of all dimensions: their blocks, which rows count there (none: all), and ways to lists.
 
-    Dimension j begins at list `base[j]`; `ends` are its slots from end_first[j] on, over `leaves[j]` leaves.
+    By list how many entries it has. Centres: `top` is the first node of a dimension, -1 if it has none.
+    Segments: the nodes of dimension j count from `top[j]` on in `number`, over `leaves[j]` leaves; `ends` are
+    its slots from `end_first[j]` on. With `leaps` blocks are passed over by what they hold.
     """
 
-    lists: Lists
-    packed: NDArray[np.bool_]
-    base: Longs
+    blocks: Blocks
+    present: NDArray[np.bool_]
+    number: Rows
     centre: Floats
     child: Rows
+    top: Rows
     ends: Floats
     end_first: Longs
     leaves: Longs
     kind: int
-    branching: int
+    leaps: bool
 
 
 class Limits(NamedTuple):
@@ -54,15 +61,16 @@ class Limits(NamedTuple):
 @njit(**EXACT)
 def _route(forest: Forest, j: int, below: float, above: float, route: Longs) -> int:
     """The lists of dimension j that an event must read; returns how many."""
-    base = forest.base[j]
-    if forest.base[j + 1] == base:
-        return 0
     if forest.kind == CENTRES:
-        return route_by_centres(forest.centre, forest.child, base, below, above, route)
+        if forest.top[j] < 0:
+            return 0
+        ways = forest.centre, forest.child, forest.number
+        return route_by_centres(ways[0], ways[1], ways[2], forest.top[j], below, above, route)
     if forest.kind == SEGMENTS:
         ends = forest.ends[forest.end_first[j] : forest.end_first[j + 1]]
-        return route_by_segments(forest.lists.first, ends, base, forest.leaves[j], below, above, route)
-    route[0] = base
+        number = forest.number[forest.top[j] : forest.top[j] + 2 * forest.leaves[j]]
+        return route_by_segments(number, ends, forest.leaves[j], below, above, route)
+    route[0] = 0
     return 1
 
 
@@ -72,21 +80,22 @@ def search(
 ) -> Matches:
     """The k best rows for each of the events in `order`.
 
-    A step settles one list on its next entry that the event meets: at first every list, then the one whose
-    head was read. In one body: a helper that takes arrays would count references at every step, which costs
-    more than a step.
+    A step settles one list on its next entry that is wanted: at first every list, then the one whose head, or
+    in relaxed matching whose leaf from the head on, was read. In one body: a helper that takes arrays would
+    count references at every step, which costs more than a step.
     """
-    first, row_of, key_of, los, his = (
-        forest.lists.first,
-        forest.lists.row,
-        forest.lists.key,
-        forest.lists.lo,
-        forest.lists.hi,
+    blocks, present, every, leaps = forest.blocks, forest.present, forest.present.shape[0] == 0, forest.leaps
+    los, his, key_of, bounds, lists = blocks.lo, blocks.hi, blocks.key, blocks.bound, blocks.listed
+    links, counts, heights, parents, roots = (
+        blocks.link,
+        blocks.size,
+        blocks.height,
+        blocks.parent,
+        blocks.root,
     )
-    group, extent_lo, extent_hi = forest.lists.group, forest.lists.extent_lo, forest.lists.extent_hi
-    lo, hi, weight, label, packed = columns.lo, columns.hi, columns.weight, columns.label, forest.packed
-    k, d, branching, mode = limits.k, below.shape[1], forest.branching, limits.mode
-    listed, place = np.empty((d, limits.room), np.int64), np.empty((d, limits.room), np.int64)
+    lo, hi, weight, label = columns.lo, columns.hi, columns.weight, columns.label
+    k, d, mode, always = limits.k, below.shape[1], limits.mode, los.shape[1] == 0
+    listed, place = np.empty((d, limits.room), np.int64), np.empty((d, limits.room, 2), np.int64)
     keys, heads = np.empty((d, limits.room)), np.empty((d, limits.room), np.int32)
     sizes, tops = np.empty(d, np.int64), np.empty(d, np.int64)
     seen = np.zeros(columns.lo.shape[0] if mode != ALL else 0, np.int32)
@@ -96,7 +105,7 @@ def search(
     for e in order:
         for j in range(d):
             sizes[j] = _route(forest, j, below[e, j], above[e, j], listed[j])
-        size, j, s, opening, most = 0, 0, 0, True, 0.0
+        size, j, s, opening, least = 0, 0, 0, True, -np.inf
         while True:
             if opening:  # the next list that has not been settled
                 while j < d and s == sizes[j]:
@@ -108,7 +117,7 @@ def search(
                 if j == d:
                     opening, j = False, 0
                     continue
-                at = first[listed[j, s]]
+                block, i = begin_of(heights, counts, links, lists, roots[j], listed[j, s])
             elif mode == ALL:  # the cursor with the best head is behind, or all are at one row
                 j, same = 0, True
                 for t in range(d):
@@ -125,67 +134,92 @@ def search(
                 if same and (size == 0 or rows[size - 1] != heads[j, s]):
                     scores[size], rows[size] = keys[j, s], heads[j, s]
                     size += 1
-                at = place[j, s] + 1
-            else:  # the cursors in turn; a round tells what is still possible
-                if j == d:
-                    if most <= 0.0 or (size == k and scores[0] > most):
-                        break
-                    j, most = 0, 0.0
+                block, i = place[j, s, 0], place[j, s, 1] + 1
+            else:  # the cursors in turn, each the rest of the leaf at its head
+                most = 0.0
+                for t in range(d):
+                    if sizes[t] > 0:
+                        most = max(most, keys[t, tops[t]]) if mode == LARGEST else most + keys[t, tops[t]]
+                if most <= 0.0 or least > most:
+                    break
+                j %= d
                 if sizes[j] == 0:
                     j += 1
                     continue
                 s = tops[j]
-                row, key = heads[j, s], keys[j, s]
-                most = max(most, key) if mode == LARGEST else most + key
-                if seen[row] != e + 1:
-                    seen[row] = e + 1
-                    tried += 1
-                    total = 0.0
-                    for t in range(d):
-                        if lo[row, t] <= below[e, t] and hi[row, t] >= above[e, t]:
-                            total = max(total, weight[row, t]) if mode == LARGEST else total + weight[row, t]
-                    if total > 0.0 and (size < k or total >= scores[0]):
-                        size = offer(label, scores, rows, size, total, row)
-                at = place[j, s] + 1
-            each = listed[j, s]
-            begin, end = first[each], first[each + 1]
-            beneath, over, met = below[e, j], above[e, j], False
-            while at < end and not met:
-                if los.shape[0] == 0:
-                    met = packed[row_of[at]]
-                    at += not met
-                    continue
-                i = at - begin
-                within = i % branching
-                if within == 0 and group.shape[1] > 0 and group[each, 0] >= 0:
-                    height, width = 1, branching  # the largest groups that begin here, then smaller ones
-                    while (
-                        height < group.shape[1] and group[each, height] >= 0 and i % (width * branching) == 0
-                    ):
-                        height, width = height + 1, width * branching
-                    while height > 0:
-                        node = group[each, height - 1] + i // width
-                        looked += 1
-                        if extent_lo[node] > beneath or extent_hi[node] < over:
-                            break
-                        height, width = height - 1, width // branching
-                    if height > 0:
-                        at += width
-                        continue
-                stop = min(end, at - within + branching)
-                while at < stop:
+                block, i = place[j, s, 0], place[j, s, 1]
+                each, beneath, over = listed[j, s], below[e, j], above[e, j]
+                while i < counts[block] and lists[block, i] == each:
                     looked += 1
-                    if los[at] <= beneath and his[at] >= over and packed[row_of[at]]:
-                        met = True
+                    row = links[block, i]
+                    if (
+                        (always or (los[block, i] <= beneath and his[block, i] >= over))
+                        and bounds[block, i] >= least
+                        and seen[row] != e + 1
+                        and (every or present[row])
+                    ):
+                        seen[row] = e + 1
+                        tried += 1
+                        total = 0.0
+                        for t in range(d):
+                            if lo[row, t] <= below[e, t] and hi[row, t] >= above[e, t]:
+                                total = (
+                                    max(total, weight[row, t]) if mode == LARGEST else total + weight[row, t]
+                                )
+                        if total > 0.0 and total >= least:
+                            size = offer(label, scores, rows, size, total, row)
+                            least = scores[0] if size == k else least
+                    i += 1
+            each, beneath, over, met, more = listed[j, s], below[e, j], above[e, j], False, True
+            while more and not met:
+                while i < counts[block]:
+                    if lists[block, i] != each:
+                        more = False
                         break
-                    at += 1
+                    looked += 1
+                    if always or (los[block, i] <= beneath and his[block, i] >= over):
+                        row = links[block, i]
+                        met = (every or present[row]) and (
+                            mode == ALL or (bounds[block, i] >= least and seen[row] != e + 1)
+                        )
+                        if met:
+                            break
+                    i += 1
+                while more and not met:  # up to what follows, and down to its first leaf that may hold more
+                    if i == counts[block]:
+                        child, block, i = block, parents[block], 0
+                        if block < 0:
+                            more = False
+                            break
+                        while links[block, i] != child:
+                            i += 1
+                        i += 1
+                        continue
+                    if lists[block, i] > each:
+                        more = False
+                        break
+                    looked += 1
+                    if leaps and not (
+                        (always or (los[block, i] <= beneath and his[block, i] >= over))
+                        and (mode == ALL or bounds[block, i] >= least)
+                    ):
+                        i += 1
+                        continue
+                    block, i = links[block, i], 0
+                    if heights[block] == 0:
+                        break
             if met:
-                place[j, s], keys[j, s], heads[j, s] = at, key_of[at], row_of[at]
+                place[j, s, 0], place[j, s, 1] = block, i
+                keys[j, s], heads[j, s] = key_of[block, i], links[block, i]
                 s += 1
             else:
                 sizes[j] -= 1
                 last = sizes[j]
-                listed[j, s], place[j, s] = listed[j, last], place[j, last]
+                listed[j, s], place[j, s, 0], place[j, s, 1] = (
+                    listed[j, last],
+                    place[j, last, 0],
+                    place[j, last, 1],
+                )
                 keys[j, s], heads[j, s] = keys[j, last], heads[j, last]
             if not opening:
                 tops[j] = 0

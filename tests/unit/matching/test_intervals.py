@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rankcast import RankedMatcher
-from rankcast.indexes.intervals import KINDS, IntervalIndex, arrangement, ends_of, slots_of
+from rankcast.indexes.intervals import KINDS as LIVE
+from rankcast.indexes.intervals import IntervalIndex
+from rankcast.indexes.static_intervals import KINDS as STATIC
+from rankcast.indexes.static_intervals import StaticIntervalIndex, arrangement, ends_of, slots_of
 from rankcast.kernels import interval_arrangement, interval_routes
 from rankcast.kernels.box_tree_pack import Columns
 from tests.unit.matching.histories import columns as columns_of
@@ -25,6 +28,7 @@ TEN = [
     *[(0, 30), (75, 100), (65, 100), (10, 45), (10, 90)],
 ]
 
+KINDS = [*LIVE, *STATIC]
 Intervals = list[tuple[float, float]]
 ENDS = st.one_of(st.integers(0, 12), st.integers(0, 200)).map(float)
 INTERVALS = st.tuples(ENDS, ENDS).map(lambda pair: (min(pair), max(pair)))
@@ -50,6 +54,12 @@ def probes(intervals: Intervals) -> list[float]:
     values = sorted({end for interval in intervals for end in interval if np.isfinite(end)} or {0.0})
     gaps = [(a + b) / 2 for a, b in pairwise(values)]
     return [values[0] - 1, *values, *gaps, values[-1] + 1]
+
+
+def index_of(kind: str, dimensions: int, combine: str | None, branching: int) -> Any:
+    """An empty index."""
+    made = IntervalIndex if kind in LIVE else StaticIntervalIndex
+    return made(kind, dimensions, combine=combine, branching=branching)
 
 
 def stabbed(intervals: Intervals, q: float) -> list[int]:
@@ -115,7 +125,7 @@ def test_the_sopt_r_tree_takes_little_more_than_its_intervals(branching: int) ->
     rng = np.random.default_rng(5)
     lo = rng.random((3000, 1))
     columns = Columns(lo, lo + 0.1, rng.random(3000), np.empty((3000, 0)), np.arange(3000))
-    index = IntervalIndex("sopt-r-tree", 1, combine=None, branching=branching)
+    index = index_of("sopt-r-tree", 1, None, branching)
     index.insert(columns, np.arange(3000, dtype=np.int32))
     assert 3000 < index.entries() <= (1 + 2 / (branching - 1)) * 3000
 
@@ -129,7 +139,7 @@ def test_cursors_are_the_stabbed_intervals_in_order(
     score = np.array([float(data.draw(st.integers(0, 3))) for _ in intervals])
     label = np.arange(len(intervals))
     columns = Columns(lo[:, None], hi[:, None], score, np.empty((lo.size, 0)), label)
-    index = IntervalIndex(kind, 1, combine=None, branching=branching)
+    index = index_of(kind, 1, None, branching)
     index.insert(columns, label.astype(np.int32))
     points = np.array(probes(intervals))[:, None]
     found = index.search(columns, points, points, lo.size)
@@ -145,5 +155,33 @@ def test_cursors_are_the_stabbed_intervals_in_order(
 )
 def test_a_long_history_matches_brute_force(kind: str, dimensions: int, combine: str | None) -> None:
     rng = np.random.default_rng(7)
-    index = IntervalIndex(kind, dimensions, combine=combine, branching=4)
-    follow(index, columns_of(dimensions, combine, rng, ties=True), combine, rng, steps=10)
+    index, columns = index_of(kind, dimensions, combine, 4), columns_of(dimensions, combine, rng, ties=True)
+    follow(index, columns, combine, rng, steps=10)
+    if kind in LIVE:
+        index.check(columns)
+
+
+@pytest.mark.parametrize("kind", LIVE)
+def test_rows_come_and_go_in_place_and_depth_stays_logarithmic(kind: str) -> None:
+    rng, total = np.random.default_rng(3), 1500
+    lo = np.arange(total, dtype=np.float64)[:, None]  # each behind all before it: a chain, left to itself
+    columns = Columns(
+        lo, lo + 0.5, np.round(rng.random(total), 1), np.empty((total, 0)), rng.permutation(total)
+    )
+    index, rows = index_of(kind, 1, None, 4), np.arange(total, dtype=np.int32)
+    index.insert(columns, rows[:64])
+    for start in range(64, total, 20):
+        index.insert(columns, rows[start : start + 20])
+    index.check(columns)
+    points = lo[::100] + 0.25
+    assert index.search(columns, points, points, 3).row.tolist() == rows[::100].tolist()
+    index.remove(columns, rows[: total // 2 - 10])  # one side of the root
+    index.check(columns)
+    counts = index.counts()
+    assert counts["splits"] > 0
+    assert counts["merges"] > 0
+    assert (counts["rebuilt"] > 0) == (kind != "r-tree")
+    index.remove(columns, rows[total // 2 - 10 :])
+    assert len(index) == 0
+    assert index.search(columns, points, points, 3).row.size == 0
+    index.check(columns)
