@@ -98,6 +98,7 @@ def search(
     listed, place = np.empty((d, limits.room), np.int64), np.empty((d, limits.room, 2), np.int64)
     keys, heads = np.empty((d, limits.room)), np.empty((d, limits.room), np.int32)
     sizes, tops = np.empty(d, np.int64), np.empty(d, np.int64)
+    pace, wanted = np.empty(d), np.empty(links.shape[1], np.int32)
     seen = np.zeros(columns.lo.shape[0] if mode != ALL else 0, np.int32)
     scores, rows = np.empty(k), np.empty(k, np.int32)
     start, number = np.zeros(below.shape[0], np.int64), np.zeros(below.shape[0], np.int64)
@@ -106,6 +107,7 @@ def search(
         for j in range(d):
             sizes[j] = _route(forest, j, below[e, j], above[e, j], listed[j])
         size, j, s, opening, least = 0, 0, 0, True, -np.inf
+        pace[:], before, waiting = 1.0, 0.0, 0
         while True:
             if opening:  # the next list that has not been settled
                 while j < d and s == sizes[j]:
@@ -142,15 +144,14 @@ def search(
                         most = max(most, keys[t, tops[t]]) if mode == LARGEST else most + keys[t, tops[t]]
                 if most <= 0.0 or least > most:
                     break
-                j %= d
-                if sizes[j] == 0:
-                    j += 1
-                    continue
+                j = 0  # the cursor that fell most for what it cost
+                for t in range(1, d):
+                    if sizes[t] > 0 and (sizes[j] == 0 or pace[t] > pace[j]):
+                        j = t
                 s = tops[j]
-                block, i = place[j, s, 0], place[j, s, 1]
+                block, i, before, waiting = place[j, s, 0], place[j, s, 1], keys[j, s], 0
                 each, beneath, over = listed[j, s], below[e, j], above[e, j]
                 while i < counts[block] and lists[block, i] == each:
-                    looked += 1
                     row = links[block, i]
                     if (
                         (always or (los[block, i] <= beneath and his[block, i] >= over))
@@ -158,18 +159,19 @@ def search(
                         and seen[row] != e + 1
                         and (every or present[row])
                     ):
-                        seen[row] = e + 1
-                        tried += 1
-                        total = 0.0
-                        for t in range(d):
-                            if lo[row, t] <= below[e, t] and hi[row, t] >= above[e, t]:
-                                total = (
-                                    max(total, weight[row, t]) if mode == LARGEST else total + weight[row, t]
-                                )
-                        if total > 0.0 and total >= least:
-                            size = offer(label, scores, rows, size, total, row)
-                            least = scores[0] if size == k else least
+                        seen[row], wanted[waiting] = e + 1, row
+                        waiting += 1
                     i += 1
+                looked, tried = looked + i - place[j, s, 1], tried + waiting
+                for at in range(waiting):  # without a branch a dimension, so that rows are fetched together
+                    row, total = wanted[at], 0.0
+                    for t in range(d):
+                        meets = (lo[row, t] <= below[e, t]) & (hi[row, t] >= above[e, t])
+                        given = weight[row, t] * meets
+                        total = max(total, given) if mode == LARGEST else total + given
+                    if total > 0.0 and total >= least:
+                        size = offer(label, scores, rows, size, total, row)
+                        least = scores[0] if size == k else least
             each, beneath, over, met, more = listed[j, s], below[e, j], above[e, j], False, True
             while more and not met:
                 while i < counts[block]:
@@ -226,7 +228,9 @@ def search(
                 for t in range(1, sizes[j]):
                     if better(label, keys[j, t], heads[j, t], keys[j, tops[j]], heads[j, tops[j]]):
                         tops[j] = t
-                j += mode != ALL
+                if mode != ALL:
+                    after = keys[j, tops[j]] if sizes[j] > 0 else 0.0
+                    pace[j] = 0.5 * pace[j] + 0.5 * (before - after) / (1.0 + waiting)
         if mode != ALL:
             best_first(label, scores, rows, size)
         found_row, found_score = append_list(found_row, found_score, used, rows[:size], scores[:size])
