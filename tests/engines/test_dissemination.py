@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast import RangeTopK, SubscriberList
-from rankcast.engines.range_topk import METHODS
+from rankcast.engines.range_topk import APPROXIMATE, METHODS
 from tests.laws.range_topk import workloads
 
 EXACT = [method for method in METHODS if method != "relax"]
@@ -89,9 +89,11 @@ def one_by_one(rows: dict[str, list[Any]]) -> list[dict[str, list[Any]]]:
 @exact
 @by_batch
 def test_lists_follow_and_only_the_affected_hear(method: str, batch: bool) -> None:
+    epsilons = [None, 0.5] if batch and method in APPROXIMATE else [None]
+
     @settings(max_examples=60)
-    @given(workloads(), st.data())
-    def law(workload: Any, data: st.DataObject) -> None:
+    @given(workloads(), st.sampled_from(epsilons))
+    def law(workload: Any, epsilon: float | None) -> None:
         over = workload.settings["over"]
         names = [over] if isinstance(over, str) else over
         engine = RangeTopK(**workload.settings, method=method if len(names) == 1 else "scan")
@@ -103,7 +105,7 @@ def test_lists_follow_and_only_the_affected_hear(method: str, batch: bool) -> No
                 continue
             for part in [rows] if batch else one_by_one(rows):
                 before = lists_of(engine, {item: dict(place) for item, place in places.items()})
-                told = engine.disseminate(part, batch=batch)
+                told = engine.disseminate(part, epsilon=epsilon, batch=batch)
                 audience.deliver(told, "y", to_nobody=method == "dense")
                 _place(places, part, names)
                 after = lists_of(engine, {item: dict(place) for item, place in places.items()})

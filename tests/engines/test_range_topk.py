@@ -378,13 +378,14 @@ def test_disseminate_is_refused_while_a_subscription_has_its_own_k() -> None:
     assert items(engine, 1) == ["a", "c"]
 
 
-def test_epsilon_is_for_painting_event_after_event() -> None:
+@pytest.mark.parametrize("batch", [False, True])
+def test_epsilon_is_for_painting(batch: bool) -> None:
     engine = stocks(epsilon=0.5)
     engine.subscribe({"id": [1]})
-    for given in ({"method": "unicast"}, {"method": "relax"}, {"batch": True}):
+    for method in ("unicast", "relax"):
         with pytest.raises(SettingError, match="epsilon"):
-            engine.disseminate({"id": ["a"], "y": [1]}, epsilon=0.5, **given)
-        engine.disseminate({"id": ["a"], "y": [1]}, **given)
+            engine.disseminate({"id": ["a"], "y": [1]}, method=method, epsilon=0.5, batch=batch)
+        engine.disseminate({"id": ["a"], "y": [1]}, method=method, batch=batch)
     assert items(engine) == ["a", "c"]
 
 

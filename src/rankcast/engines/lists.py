@@ -25,8 +25,8 @@ class ListEngine(Engine):
 
     A subclass provides `_columns` (of subscriptions), `_fields` (their values by slot column), `_lists`
     (current results of rows) and `_items` (the slots that items live in), and may act on `_entered`,
-    `_amending`/`_amended` and `_leaving`. Invariant after every call: replaying the deltas on the former
-    results gives the current ones.
+    `_amending`/`_amended` and `_leaving`; one that can compare results without listing them has `_held` and
+    `_since`. Invariant after every call: replaying the deltas on the former results gives the current ones.
     """
 
     takes_k: ClassVar[bool] = True  # whether subscriptions have a k: the engine's or their own
@@ -69,6 +69,15 @@ class ListEngine(Engine):
 
     def _leaving(self, rows: Rows) -> None:
         """Subscriptions are about to go."""
+
+    def _held(self, rows: Rows) -> Any:
+        """What `_since` has to know of results before their subscriptions change."""
+        return self._lists(rows)
+
+    def _since(self, held: Any, rows: Rows) -> Changes:
+        """What has become of results that were held; the rows are in the order of registration."""
+        place = self._subscriptions.place
+        return deltas.difference(held, self._lists(rows), place, updates=self._updates)
 
     # The calls
 
@@ -131,13 +140,12 @@ class ListEngine(Engine):
         changed = self._subscriptions.require(batch.ids, where="subscriptions")
         fields = {**self._own_k(batch, changed), **self._fields(batch, changed)}
         changed = np.ascontiguousarray(changed)
-        before = self._lists(changed)
+        registered = self._in_order(changed)
+        held = self._held(registered)
         self._amending(changed)
         self._write(changed, fields)
         self._amended(changed)
-        return deltas.difference(
-            before, self._lists(changed), self._subscriptions.place, updates=self._updates
-        )
+        return self._since(held, registered)
 
     def _unsubscribe(self, ids: Any) -> Changes:
         gone = self._subscriptions.require(self._ids(ids), where="ids")

@@ -24,6 +24,7 @@ from rankcast.indexes.objects import ObjectIndex
 from rankcast.indexes.painting import NOBODY, Painter
 from rankcast.kernels.board import ENTER
 from rankcast.kernels.paint import FIRSTK, MINY, SNAP
+from rankcast.kernels.relist import Held
 
 
 class Painted:
@@ -97,6 +98,19 @@ class Painted:
         place = np.empty(int(rows.max()) + 1, np.int64)
         place[rows] = np.arange(rows.size)
         return joined.at(np.lexsort((joined.rank, place[joined.subscription])))
+
+    def held(self, rows: Rows) -> Held:
+        """Copies of the boards of some subscriptions."""
+        self._refresh()
+        return self._listings.held(rows, self._world.k_of(rows))
+
+    def since(self, held: Held, rows: Rows) -> Changes:
+        """What has become of boards that were held: leaves and enters, as no object has changed."""
+        told = self._listings.since(held, rows, self._world.k_of(rows), self._world.objects["y"])
+        former = told.score[:0]
+        if not self._world.alone:
+            former = np.where(told.op == ENTER, np.nan, self._world.objects["y"][told.item])
+        return Changes(*told, former)
 
     # Events
 

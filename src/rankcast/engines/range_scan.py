@@ -43,6 +43,14 @@ class Scan:
         items = [objects.row[places] for places in found]
         return deltas.gather_lists(rows, items, [self._world.objects["y"][item] for item in items])
 
+    def held(self, rows: Rows) -> Lists:
+        """The current results, as they are."""
+        return self.lists(rows)
+
+    def since(self, held: Lists, rows: Rows) -> Changes:
+        """What has become of results that were held."""
+        return deltas.difference(held, self.lists(rows), self._world.subscriptions.place)
+
     def publish(self, events: Events) -> Changes:
         """Compare all results before and after, and count whom each event affects."""
         live = self._world.subscriptions.live()

@@ -70,7 +70,7 @@ class RangeTopK(ListEngine):
         self._k = settings.whole("k", k)
         self._order = settings.one_of("order", order, ["asc", "desc"])
         self._method = settings.one_of("method", method, METHODS)
-        self._epsilon = _epsilon(epsilon, method, batch=False)
+        self._epsilon = _epsilon(epsilon, method)
         super().__init__(
             {
                 "over": self._over,
@@ -132,13 +132,21 @@ class RangeTopK(ListEngine):
     def _leaving(self, rows: Rows) -> None:
         self._way.leaving(rows)
 
+    def _held(self, rows: Rows) -> Any:
+        return self._way.held(rows)
+
+    def _since(self, held: Any, rows: Rows) -> Changes:
+        return self._way.since(held, rows)
+
+    def amend(self, rows: Any) -> pa.Table:
+        """Change live subscriptions in place: an absent column keeps its value, a null sets the default."""
+        with self._world.one_call():
+            return super().amend(rows)
+
     def publish(self, rows: Any) -> pa.Table:
         """Apply a batch of events; returns the net change of every result over the batch."""
-        self._world.alone = True
-        try:
+        with self._world.one_call():
             return super().publish(rows)
-        finally:
-            self._world.alone = False
 
     def _publish(self, rows: Any) -> Changes:
         events = self._read_events(rows)
@@ -163,8 +171,9 @@ class RangeTopK(ListEngine):
         One row a message, in sending order. A message goes to every subscription with
         `lo_outer < lo <= lo_inner` and `hi_inner <= hi < hi_outer`; a null outer end is no bound.
         With `batch` the messages are those of the net change, otherwise of event after event.
-        `epsilon` is for "sparse" and "dense", event after event; the engine's own counts there alone. It is
-        refused with `batch`, which promises that nobody hears of an item that did not change in its list.
+        `epsilon` is for "sparse" and "dense"; the engine's own counts there alone. It saves messages event
+        after event; with `batch` they are exact whatever it is, as nobody then hears of an item that did not
+        change in its list.
         An engine that scans answers every method but "relax" alike, exactly.
 
         In `stats()`, `affected` grows where exact messages are made by looking at subscriptions; "dense"
@@ -179,13 +188,13 @@ class RangeTopK(ListEngine):
         """
         chosen = settings.one_of("method", method, METHODS)
         batch = settings.one_of("plan", plan, ["online", "coalesce", "net"]) == "net"
-        approximate = _epsilon(epsilon, chosen, batch=batch)
-        if epsilon is None and chosen in APPROXIMATE and not batch:
+        approximate = _epsilon(epsilon, chosen)
+        if epsilon is None and chosen in APPROXIMATE:
             approximate = self._epsilon
         self._refuse_own_k()
         events = self._read_events(rows)
         told = events.coalesced() if plan == "coalesce" else events
-        tiles = self._way.disseminate(told, chosen, approximate, batch=batch)
+        tiles = self._way.disseminate(told, chosen, None if batch else approximate, batch=batch)
         self._count["messages"] += tiles.row.size
         table = self._tile_table(tiles)
         self._world.end(events)
@@ -251,13 +260,11 @@ class RangeTopK(ListEngine):
         self._no_own_k = True
 
 
-def _epsilon(epsilon: float | None, method: str, *, batch: bool) -> float | None:
-    """An epsilon, checked; only approximate methods take one, event after event."""
+def _epsilon(epsilon: float | None, method: str) -> float | None:
+    """An epsilon, checked; only approximate methods take one."""
     if epsilon is None:
         return None
     settings.number("epsilon", epsilon, low=0, high=1, above=True)
     if method not in APPROXIMATE:
         raise SettingError(f'epsilon is not for method="{method}"', expected="sparse or dense")
-    if batch:
-        raise SettingError("epsilon is not for batch=True, which is exact", expected="None")
     return float(epsilon)

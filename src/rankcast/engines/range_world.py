@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -73,6 +75,15 @@ class World:
         own: Ints = self.subscriptions["k"][_where(rows)]
         return np.where(own > 0, own, self.k) if own.any() else np.broadcast_to(np.int64(self.k), rows.size)
 
+    @contextmanager
+    def one_call(self) -> Iterator[None]:
+        """Let the call at hand be the whole batch."""
+        self.alone = True
+        try:
+            yield
+        finally:
+            self.alone = False
+
     def key(self, y: Floats) -> Floats:
         """What is ranked, ascending."""
         return -y if self.descending else y
@@ -143,6 +154,12 @@ class Method(Protocol):
 
     def amended(self, rows: Rows, former_k: Ints) -> None:
         """Subscriptions have changed in the world; they wanted so many objects before."""
+
+    def held(self, rows: Rows) -> Any:
+        """The results of some subscriptions, before these change, as `since` takes them."""
+
+    def since(self, held: Any, rows: Rows) -> Changes:
+        """What has become of results that were held; the rows are in the order of registration."""
 
     def publish(self, events: Events) -> Changes:
         """Apply a batch; the net change of every result."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast import buffers
-from rankcast.indexes.objects import Floats, Rows, grown
+from rankcast.indexes.objects import Floats, Rows, grown, lengthened
 from rankcast.kernels import gather, point_edit, point_search, point_tree
 from rankcast.kernels.point_tree import BUCKET, BUCKET_USED, BUCKETS, FILL, PointTree
 
@@ -167,8 +167,11 @@ class SubscriptionIndex:
             length += max(SPARE_BUCKETS, length // 4, missing)
             lengths = dict.fromkeys(SLOT_ARRAYS, length * BUCKET) | dict.fromkeys(NODE_ARRAYS, 2 * length)
             lengths["leaf_of"] = length
-            fields = {name: grown(getattr(self._tree, name), size, 0) for name, size in lengths.items()}
-            self._tree = self._tree._replace(**fields)
+            arrays = self._tree._asdict()
+            self._tree = _empty_tree(self.k, 0)  # so that nobody else holds the arrays
+            for name, size in lengths.items():
+                arrays[name] = lengthened(arrays.pop(name), size)
+            self._tree = PointTree(**arrays)
 
     def _plant(self, rows: Rows, lo: Floats, hi: Floats) -> None:
         """Build the whole tree anew from its points that still have a row, and new ones."""

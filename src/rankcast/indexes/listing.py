@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from rankcast import buffers
 from rankcast.indexes.dominance import SHARED, SlotMap, SubscriptionIndex
 from rankcast.indexes.objects import Floats, ObjectIndex, Rows, grown
-from rankcast.kernels import fill, join, spread
+from rankcast.kernels import fill, join, relist, spread
 from rankcast.kernels.changes import AFFECTED, GROUPS, TRIED, Changes, Values, empty_changes
 from rankcast.kernels.point_tree import UNFILLED
+from rankcast.kernels.relist import Held
 from rankcast.kernels.spread import Deltas
 from rankcast.kernels.tiles import Tiles
 
@@ -24,6 +25,7 @@ class Listings:
     """Boards of all subscriptions in shelves, one a k, and what they know of the objects' values.
 
     - `add`, `move`, `remove`: subscriptions come, with their lists found at once, change, and go.
+    - `held`, `since`: lists as they are, and what has become of them.
     - `apply`: tiles of a batch, painted for `ks`, change the boards; the net change comes back.
     - `refill`: find all lists anew.
 
@@ -71,6 +73,25 @@ class Listings:
     def boards(self, rows: Rows, k: int) -> Rows:
         """The boards of subscriptions of one k: item rows best first, then -1."""
         return self.shelves[k].boards(rows)
+
+    def held(self, rows: Rows, k: NDArray[np.int64]) -> Held:
+        """Copies of the boards of subscriptions, one after the other."""
+        start = np.zeros(len(rows) + 1, np.uint64)
+        np.cumsum(k, out=start[1:], dtype=np.uint64)
+        item = buffers.empty(int(start[-1]), np.int32)
+        for each, mine in classes(k):
+            relist.copy_boards(
+                self.shelves[each].tree.board, self.slots.slot_of, rows[mine], start[:-1][mine], item
+            )
+        return Held(start, item)
+
+    def since(self, held: Held, rows: Rows, k: NDArray[np.int64], y: Floats) -> Deltas:
+        """Delta rows from boards that were held, of subscriptions in the given order, to those of now."""
+        now = self.held(rows, k)
+        most, kinds = len(held.item) + len(now.item) + 1, ("i4", "i1", "i4", "f8", "i8")
+        told = Deltas(*(buffers.empty(most, kind) for kind in kinds))
+        size = int(relist.write_exchange(rows, held, now, y, np.zeros(len(y), np.int32), told))
+        return Deltas._make(column[:size] for column in told)
 
     def apply(self, tiles: Tiles, changed: Rows) -> list[Changes]:
         """Apply exact tiles painted for `ks`; `changed` are the rows of the events. Buffers are reused.

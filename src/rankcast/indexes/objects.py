@@ -24,6 +24,18 @@ def grown(array: NDArray[Any], length: int, fill: float) -> NDArray[Any]:
     return larger
 
 
+def lengthened(array: NDArray[Any], length: int) -> NDArray[Any]:
+    """The array with `length` entries along its first axis, the new ones 0; the given one is used up.
+
+    One that nobody else holds grows in place: for a large one the pages are only mapped anew.
+    """
+    try:
+        array.resize((length, *array.shape[1:]))
+    except ValueError:
+        array = grown(array, length, 0)
+    return array
+
+
 class ObjectIndex:
     """Objects in dense rows, ordered by x, with the best (y, label) of every stretch at hand.
 

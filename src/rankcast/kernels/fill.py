@@ -28,19 +28,20 @@ DEPTH = 256
 @njit(**EXACT)
 def _sift(
     box: NDArray[np.float64], rows: NDArray[np.int32], x: NDArray[np.float64], start: int, end: int, k: int
-) -> int:
-    """Append the candidates of a box among those at start..end-1; return the new end."""
+) -> np.int64:
+    """Append the candidates of a box among those at start..end-1; return the new end.
+
+    Each is written, and written over by the next if it is none: a branch would often be mispredicted.
+    """
     lo_from, lo_to, hi_from, hi_to = box[0], box[1], box[2], box[3]
-    size, core = end, 0
-    for i in range(start, end):
-        if lo_from <= x[i] <= hi_to:
-            rows[size], x[size] = rows[i], x[i]
-            size += 1
-            if lo_to <= x[i] <= hi_from:
-                core += 1
-                if core == k:
-                    break
-    return size
+    size, core = np.uint64(end), 0
+    for i in range(np.uint64(start), np.uint64(end)):
+        rows[size], x[size] = rows[i], x[i]
+        size += np.uint64(lo_from <= x[size] <= hi_to)
+        core += lo_to <= x[i] <= hi_from
+        if core == k:
+            break
+    return np.int64(size)
 
 
 @njit(**EXACT)

@@ -51,15 +51,16 @@ def read_boards(
 ) -> None:
     """Write the boards at the slots of some rows one after the other, with the values of their items.
 
-    Boards lie anywhere: a block of them is copied together first, so that their cache misses overlap.
+    Boards lie anywhere: a block of them is copied together first, so that their cache misses overlap. Indexes
+    are unsigned, or Numba would ask each whether it counts from the end.
     """
     owner, item, score, rank = lists
-    size, k = 0, board.shape[1]
+    size, k = np.uint64(0), np.uint64(board.shape[1])
     block = np.empty((BLOCK, k), np.int32)
     for first in range(0, rows.size, BLOCK):
         end = min(first + BLOCK, rows.size)
         for i in range(first, end):
-            slot = slots[rows[i]]
+            slot = np.uint32(slots[np.uint32(rows[i])])
             for place in range(k):
                 block[i - first, place] = board[slot, place]
         for i in range(first, end):
@@ -67,6 +68,6 @@ def read_boards(
                 which = block[i - first, place]
                 if which < 0:
                     break
-                owner[size], item[size], rank[size] = rows[i], which, place + 1
-                score[size] = values[which]
-                size += 1
+                owner[size], item[size], rank[size] = rows[i], which, np.int64(place) + 1
+                score[size] = values[np.uint32(which)]
+                size += np.uint64(1)

@@ -60,8 +60,11 @@ def count_rows(changes: Changes) -> int:
 
 @njit(**EXACT)
 def spread(changes: Changes, ordered: NDArray[np.int32], y: NDArray[np.float64], deltas: Deltas) -> None:
-    """Write the rows of all groups, in the given order, into columns of the right length."""
-    items, marks, size = changes.item, changes.mark, 0
+    """Write the rows of all groups, in the given order, into columns of the right length.
+
+    Indexes are unsigned, or Numba would ask each whether it counts from the end.
+    """
+    items, marks, size = changes.item, changes.mark, np.uint64(0)
     subscription, op, item, score, rank = (
         deltas.subscription,
         deltas.op,
@@ -71,9 +74,9 @@ def spread(changes: Changes, ordered: NDArray[np.int32], y: NDArray[np.float64],
     )
     for g in range(ordered.shape[0]):
         row = ordered[g, 0]
-        for change in range(ordered[g, 1], ordered[g, 2]):
+        for change in range(np.uint32(ordered[g, 1]), np.uint32(ordered[g, 2])):
             mark, which = marks[change], items[change]
             subscription[size], item[size], rank[size] = row, which, abs(mark)
             op[size] = LEAVE if mark == 0 else ENTER if mark > 0 else UPDATE
-            score[size] = np.nan if mark == 0 else y[which]
-            size += 1
+            score[size] = np.nan if mark == 0 else y[np.uint32(which)]
+            size += np.uint64(1)

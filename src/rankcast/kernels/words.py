@@ -30,13 +30,17 @@ def write_words(
 ) -> None:
     """Write the word of each code behind the one before; `letters` has a line of WIDTH a word.
 
-    A whole line is written, and the next word over what was too much: `data` needs WIDTH bytes more.
+    A whole line is written, and the next word over what was too much: `data` needs WIDTH bytes more. A line
+    is read before it is written, and indexes are unsigned: then it is one word of the machine.
     """
-    place = 0
+    place = np.uint64(0)
     for i in range(codes.size):
-        code = codes[i]
+        code = np.uint8(codes[i])
         offsets[i] = place
-        for step in range(WIDTH):
-            data[place + step] = letters[code, step]
-        place += lengths[code]
+        line = letters[code]
+        a, b, c, d, e, f, g, h = line[0], line[1], line[2], line[3], line[4], line[5], line[6], line[7]
+        data[place], data[place + np.uint64(1)], data[place + np.uint64(2)] = a, b, c
+        data[place + np.uint64(3)], data[place + np.uint64(4)], data[place + np.uint64(5)] = d, e, f
+        data[place + np.uint64(6)], data[place + np.uint64(7)] = g, h
+        place += np.uint64(lengths[code])
     offsets[codes.size] = place
