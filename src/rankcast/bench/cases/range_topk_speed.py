@@ -30,6 +30,7 @@ SMALL: Grid = {"objects": [1_000], "subscriptions": [20_000], "k": [10], "batch"
 W: Grid = {"objects": [10_000], "subscriptions": [2_000_000], "k": [10], "batch": [1_000]}
 SLOW_RUNS = 3
 FAST_RUNS = 15
+MANY_RUNS = 49  # and one to warm: the 50,000 events of W
 
 
 class Turn(NamedTuple):
@@ -65,11 +66,11 @@ def publish(parameters: Parameters, rng: np.random.Generator) -> Trial:
     full={**W, "more": [5_000_000]},
     seed=52,
     unit="event",
-    runs=FAST_RUNS,
+    runs=MANY_RUNS,
 )
 def disseminate(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Turn batches of updates into tiles: dense with none, many and more subscriptions; sparse; the scan."""
-    work = drawn(parameters, rng, FAST_RUNS + 1)
+    work = drawn(parameters, rng, MANY_RUNS + 1)
     k, size, count = parameters["k"], parameters["batch"], parameters["subscriptions"]
     more = range_topk.subscriptions(parameters["more"], rng)
     engines = {

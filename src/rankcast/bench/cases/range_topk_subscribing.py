@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,8 @@ from rankcast.bench.workloads import Columns, Integers, range_topk
 
 SMALL: Grid = {"objects": [1_000], "subscriptions": [20_000], "k": [10]}
 W: Grid = {"objects": [10_000], "subscriptions": [2_000_000], "k": [10]}
+STEP = 0.001  # ten of 10,000 uniform objects
+Drawn: TypeAlias = Callable[[Columns, np.random.Generator], Columns]
 
 
 @case(
@@ -101,41 +103,36 @@ def unsubscribe(parameters: Parameters, rng: np.random.Generator) -> Trial:
     runs=5,
 )
 def amend(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Give subscriptions among many another range, or another upper end; beside it subscribing as many.
+    """Give subscriptions among many another range, another upper end, or one near by; beside it subscribing.
 
     Another range replaces nearly the whole list, so there are twice as many deltas as first results.
     """
     work, added = others(parameters, rng)
     k, ids = parameters["k"], added["id"]
-    engines = [loaded("sparse", k, work.objects, work.subscriptions) for _ in range(3)]
-    adding, *amending = engines
-    asked = [added, added]
-    for engine in amending:
+    adding = loaded("sparse", k, work.objects, work.subscriptions)
+    ways: dict[str, Drawn] = {"another range": _another, "another end": _another_end, "near by": _near_by}
+    engines = {name: loaded("sparse", k, work.objects, work.subscriptions) for name in ways}
+    asked = dict.fromkeys(ways, added)
+    for engine in engines.values():
         engine.subscribe(added)
 
-    def another(which: int) -> Callable[[], tuple[RangeTopK, Columns]]:
+    def next_of(name: str) -> Callable[[], tuple[RangeTopK, Columns]]:
         def prepare() -> tuple[RangeTopK, Columns]:
-            drawn = range_topk.subscriptions(len(ids), rng)
-            if which == 1:
-                drawn["x_lo"] = added["x_lo"]
-                drawn["x_hi"] = added["x_lo"] + rng.random(len(ids)) * (1 - added["x_lo"])
-            asked[which] = {**drawn, "id": ids}
-            given = asked[which] if which == 0 else {name: asked[which][name] for name in ("id", "x_hi")}
-            return amending[which], given
+            given = {"id": ids, **ways[name](asked[name], rng)}
+            asked[name] = {**asked[name], **given}
+            return engines[name], given
 
         return prepare
 
     return Trial(
         work=parameters["rows"],
         contenders=[
-            Contender("amend, another range", lambda turn: turn[0].amend(turn[1]), another(0)),
-            Contender("amend, another end", lambda turn: turn[0].amend(turn[1]), another(1)),
+            *(Contender(f"amend, {name}", _amend, next_of(name)) for name in ways),
             Contender("subscribe", lambda engine: engine.subscribe(added), without(adding, ids)),
         ],
         baseline="subscribe",
         agrees=lambda _: all(
-            same_results(engine, work._replace(subscriptions=rows), k)
-            for engine, rows in zip(amending, asked, strict=True)
+            same_results(engines[name], work._replace(subscriptions=asked[name]), k) for name in ways
         ),
     )
 
@@ -194,6 +191,25 @@ def without(engine: RangeTopK, ids: Integers) -> Callable[[], RangeTopK]:
         return engine
 
     return prepare
+
+
+def _amend(turn: tuple[RangeTopK, Columns]) -> pa.Table:
+    engine, rows = turn
+    return engine.amend(rows)
+
+
+def _another(held: Columns, rng: np.random.Generator) -> Columns:
+    drawn = range_topk.subscriptions(len(held["id"]), rng)
+    return {"x_lo": drawn["x_lo"], "x_hi": drawn["x_hi"]}
+
+
+def _another_end(held: Columns, rng: np.random.Generator) -> Columns:
+    return {"x_hi": held["x_lo"] + rng.random(len(held["id"])) * (1 - held["x_lo"])}
+
+
+def _near_by(held: Columns, rng: np.random.Generator) -> Columns:
+    step = rng.uniform(-STEP, STEP, len(held["id"]))
+    return {"x_lo": held["x_lo"] + step, "x_hi": held["x_hi"] + step}
 
 
 def weight(engine: RangeTopK) -> int:
