@@ -78,7 +78,7 @@ HISTORIES = {
     ),
     "MovingSkyline": History(
         MovingSkyline,
-        {"over": ["price"], "prefer": "max", "metric": "manhattan"},
+        {"over": ["price"], "prefer": "max", "metric": "manhattan", "method": "scan"},
         [("upsert", PLACES), ("subscribe", {"id": [5], "x": [0], "y": [0]}), ("remove", ["p"])],
         ("publish", {"id": [5], "x": [9], "y": [4]}),
     ),

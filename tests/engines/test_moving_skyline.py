@@ -163,13 +163,23 @@ def test_a_place_too_far_for_a_distance_is_refused() -> None:
     assert len(engine) == 0
 
 
-def test_euclidean_zones_are_geometries_in_order_of_registration() -> None:
-    engine = hotels(tuning={"universe": [0, 0, 10, 10]})
-    engine.subscribe({"id": [2, 1], "x": [3, 5], "y": [0.5, 1]})
+def test_euclidean_zones_are_polygons_in_order_of_registration() -> None:
+    engine = hotels(tuning={"universe": [0, -1, 10, 10]})
+    engine.subscribe({"id": [2, 1], "x": [5, 7], "y": [0.5, 1]})
     zones = engine.zones()
     assert zones.column_names == ["subscription", "geometry"]
     assert zones.schema.field("geometry").type == pa.binary()
-    assert rows(zones) == [
+    told = {name: np.frombuffer(wkb, "<f8", 10, 13).reshape(5, 2) for name, wkb in rows(zones)}
+    assert list(told) == [2, 1]
+    assert [wkb[:13] for _, wkb in rows(zones)] == 2 * [struct.pack("<BIII", 1, 3, 1, 5)]
+    assert np.allclose(sorted(told[2][:-1].tolist()), [[2, -1], [2, 10], [6, -1], [6, 10]])
+    assert np.allclose(sorted(told[1][:-1].tolist()), [[6, -1], [6, 10], [10, -1], [10, 10]])
+
+
+def test_scanning_knows_no_more_than_the_place() -> None:
+    engine = hotels(method="scan")
+    engine.subscribe({"id": [2, 1], "x": [3, 5], "y": [0.5, 1]})
+    assert rows(engine.zones()) == [
         (2, struct.pack("<BIdd", 1, 1, 3.0, 0.5)),
         (1, struct.pack("<BIdd", 1, 1, 5.0, 1.0)),
     ]
@@ -177,12 +187,22 @@ def test_euclidean_zones_are_geometries_in_order_of_registration() -> None:
 
 @pytest.mark.parametrize("metric", ["manhattan", "haversine"])
 def test_zones_in_other_metrics_are_circles_with_members(metric: str) -> None:
-    engine = hotels(metric=metric)
+    engine = hotels(metric=metric, tuning={"m": 1})
     assert engine.zones().num_rows == 0
     engine.subscribe({"id": [2, 1], "x": [-1, 8], "y": [0, 0]})
     zones = engine.zones()
     assert zones.column_names == ["subscription", "x", "y", "radius", "members"]
-    assert rows(zones) == [(2, -1.0, 0.0, 0.0, ["a", "b"]), (1, 8.0, 0.0, 0.0, ["c"])]
+    told = rows(zones)
+    assert [row[:3] + row[4:] for row in told] == [(2, -1.0, 0.0, ["a", "b", "c"]), (1, 8.0, 0.0, ["c", "b"])]
+    assert told[0][3] == np.inf
+    assert told[1][3] == pytest.approx(4.0 if metric == "manhattan" else 4 * 111_195.08)
+
+
+@pytest.mark.parametrize("metric", ["manhattan", "haversine"])
+def test_scanning_knows_circles_of_no_size(metric: str) -> None:
+    engine = hotels(metric=metric, method="scan")
+    engine.subscribe({"id": [2, 1], "x": [-1, 8], "y": [0, 0]})
+    assert rows(engine.zones()) == [(2, -1.0, 0.0, 0.0, ["a", "b"]), (1, 8.0, 0.0, 0.0, ["c"])]
 
 
 def test_explain_names_who_dominates() -> None:
@@ -200,7 +220,7 @@ def test_explain_names_who_dominates() -> None:
 
 
 def test_stats_have_the_counters_of_the_contract() -> None:
-    engine = hotels()
+    engine = hotels(method="scan")
     engine.subscribe({"id": [1], "x": [0], "y": [0]})
     engine.publish({"id": [1], "x": [1], "y": [0]})
     stats = engine.stats()

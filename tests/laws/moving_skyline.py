@@ -25,7 +25,7 @@ def workloads(draw: st.DrawFn) -> Workload:
         settings["prefer"] = draw(st.one_of(WAYS, by_attribute))
     if draw(st.booleans()):
         settings["tuning"] = {"universe": draw(st.sampled_from([None, [0, 0, 4, 4]]))}
-    return Workload(settings, draw(steps(over, metric, [0, 1, 2], takes_k=False)))
+    return Workload(settings, draw(steps(over, metric, [0, 1, 2], takes_k=False, filters=True)))
 
 
 class Naive(Moving):
@@ -44,13 +44,19 @@ class Naive(Moving):
         self.large_is_good = {name for name, way in ways.items() if way == "max"}
 
     def ranking(self, query: dict[str, Any]) -> list[tuple[Any, float]]:
-        values = {item: self.costs(query, each) for item, each in self.objects.items()}
+        values = {
+            item: self.costs(query, each) for item, each in self.objects.items() if self.passes(query, each)
+        }
         found = [
             (mine[-1], item)
             for item, mine in values.items()
             if not any(dominates(other, mine) for other in values.values())
         ]
         return [(item, distance) for distance, item in sorted(found)]
+
+    def passes(self, query: dict[str, Any], item: dict[str, Any]) -> bool:
+        low, high = query.get("a_lo"), query.get("a_hi")
+        return (low is None or low <= item["a"]) and (high is None or item["a"] <= high)
 
     def costs(self, query: dict[str, Any], item: dict[str, Any]) -> list[float]:
         turned = [-item[name] if name in self.large_is_good else item[name] for name in self.over]

@@ -5,18 +5,39 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from rankcast import settings
-from rankcast.columns import Floats, Rows
+from rankcast import boxes, deltas, settings, tables
+from rankcast.boxes import Boxes
+from rankcast.columns import Bools, Column, Floats, Ids, Rows
+from rankcast.deltas import Changes, Lists
+from rankcast.engines.base import Part
 from rankcast.engines.brute_force.moving import Objects, dominates, skyline
 from rankcast.engines.moving import MovingEngine, names_of
+from rankcast.engines.moving_skyline_zones import SkylineMethod, SkylineWish
 from rankcast.errors import SettingError
+from rankcast.indexes.slots import Slots
 
 WAYS = ("min", "max")
+
+
+class Seekers(Slots):
+    """Subscriptions with a place and a filter on attributes."""
+
+    def __init__(self, attributes: int) -> None:
+        filter_ = (np.float64, attributes)
+        super().__init__({"x": np.float64, "y": np.float64, "lower": filter_, "upper": filter_})
+        self._attributes = attributes
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a state that `state` gave; one from before there were filters has none."""
+        shape = (arrays["x"].shape[0], self._attributes)
+        open_ends = {"lower": np.full(shape, -np.inf), "upper": np.full(shape, np.inf)}
+        return super().restore(header, {**open_ends, **arrays})
 
 
 class MovingSkyline(MovingEngine):
@@ -27,13 +48,16 @@ class MovingSkyline(MovingEngine):
         prefer: "min" if small attributes are good, "max" if large ones are, or a dict by attribute ("min"
             for those not in it).
         metric: "euclidean", "manhattan", or "haversine" (x longitude, y latitude, distance in metres).
-        method: how results are found.
+        method: "zone" keeps a safe zone for each subscription, "scan" looks at every object.
         extra: "forbid" or "ignore" columns that are not known.
-        tuning: "universe", (xmin, ymin, xmax, ymax), is what zones are cut to.
+        tuning: "universe", (xmin, ymin, xmax, ymax), is what zones are cut to (default: a box around all
+            objects and queries, with a margin); "threads" for zones computed in one call (default: as many
+            as there are cores); "m": how many members beside the skyline a zone has that is a circle.
 
-    The score is the distance, and ranks go by distance, then by the smaller id. Results are exact at the last
-    position of each query. `publish` and `amend` tell who enters and who leaves; `upsert` and `remove` also
-    tell a new score.
+    A subscription may have a filter: of an attribute "price", only objects with a price from `price_lo` to
+    `price_hi` compete. The score is the distance, and ranks go by distance, then by the smaller id. Results
+    are exact at the last position of each query. `publish` and `amend` tell who enters and who leaves;
+    `upsert` and `remove` also tell a new score.
 
     >>> engine = MovingSkyline(over=["price"])
     >>> engine.upsert({"id": ["Aroma", "Bean"], "x": [0, 10], "y": [0, 0], "price": [5, 3]}).num_rows
@@ -45,7 +69,9 @@ class MovingSkyline(MovingEngine):
     """
 
     takes_k = False
-    known_tuning: ClassVar[dict[str, Any]] = {"universe": None}
+    methods = ("zone", "scan")
+    variants = tuple({"method": method} for method in methods)
+    known_tuning: ClassVar[dict[str, Any]] = {"universe": None, "threads": None, "m": 8}
 
     def __init__(
         self,
@@ -53,7 +79,7 @@ class MovingSkyline(MovingEngine):
         over: str | Sequence[str],
         prefer: str | Mapping[str, str] = "min",
         metric: str = "euclidean",
-        method: str = "scan",
+        method: str = "zone",
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
@@ -68,28 +94,131 @@ class MovingSkyline(MovingEngine):
             extra=extra,
             tuning=_with_universe(tuning),
         )
+        given = self._tuning
+        wish = SkylineWish(
+            self._metric,
+            self._sign,
+            settings.whole("m", given["m"]),
+            settings.threads(given["threads"]),
+            given["universe"],
+        )
+        self._zoned: SkylineMethod | None = None
+        if self._method == "zone":
+            self._zoned = SkylineMethod(wish, self._slots, self._objects, self._count)
+
+    def _new_slots(self) -> Slots:
+        return Seekers(len(self._over))
+
+    def _parts(self) -> dict[str, Part]:
+        return {**super()._parts(), **(self._zoned.parts() if self._zoned else {})}
+
+    # Subscriptions
+
+    def _columns(self) -> list[Column]:
+        return [*super()._columns(), *boxes.columns(self._over)]
+
+    def _fields(self, batch: tables.Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
+        held = None if rows is None else Boxes(self._slots["lower"][rows], self._slots["upper"][rows])
+        filters = boxes.read(batch, self._over, held, where="subscriptions")
+        return {**super()._fields(batch, rows), "lower": filters.lo, "upper": filters.hi}
+
+    def _entered(self, rows: Rows) -> None:
+        if self._zoned:
+            self._zoned.renew(rows)
+        else:
+            super()._entered(rows)
+
+    _amended = _entered
+
+    def _leaving(self, rows: Rows) -> None:
+        if self._zoned:
+            self._zoned.leave(rows)
+
+    def _lists(self, rows: Rows) -> Lists:
+        return self._zoned.lists(rows) if self._zoned else super()._lists(rows)
+
+    def _move(self, rows: Rows, x: Floats, y: Floats) -> Changes:
+        if not self._zoned:
+            return super()._move(rows, x, y)
+        other, before = self._zoned.follow(rows, x, y)
+        if not other.size:
+            return deltas.no_changes()
+        return deltas.difference(before, self._zoned.lists(other), self._slots["sequence"], updates=False)
+
+    # Objects
+
+    def _store(self, ids: Ids, given: Objects) -> Changes:
+        zoned = self._zoned
+        if not zoned:
+            return super()._store(ids, given)
+        listing = zoned.listing(given.row[given.row >= 0])
+        before = [zoned.lists(listing)]
+        row = self._write_objects(ids, given)
+        zoned.put(row)
+        broken = zoned.broken(row, listing)
+        before.append(zoned.lists(broken))
+        return self._renewed(zoned, np.concatenate([listing, broken]), before)
+
+    def _forget(self, gone: Rows) -> Changes:
+        zoned = self._zoned
+        if not zoned:
+            return super()._forget(gone)
+        listing = zoned.listing(gone)
+        before = zoned.lists(listing)
+        zoned.places.remove(gone)
+        self._objects.release(gone)
+        return self._renewed(zoned, listing, [before])
+
+    def _renewed(self, zoned: SkylineMethod, rows: Rows, before: list[Lists]) -> Changes:
+        """Give subscriptions whose zones objects broke new ones; the changes of their results."""
+        zoned.renew(rows)
+        joined = Lists._make(np.concatenate(columns) for columns in zip(*before, strict=True))
+        return deltas.difference(joined, zoned.lists(rows), self._slots["sequence"])
+
+    # Results
 
     def _scores(self, x: float, y: float, objects: Objects) -> Floats:
         return self._distances(x, y, objects)
 
     def _result(self, row: int, objects: Objects) -> tuple[Rows, Floats]:
         distance = self._distances(*self._place(row), objects)
-        places = skyline(distance, self._sign * objects.attributes)
+        passing = np.flatnonzero(self._passes(row, objects.attributes)).astype(np.int32)
+        places = passing[skyline(distance[passing], self._sign * objects.attributes[passing])]
         return places, distance[places]
+
+    def _passes(self, row: int, attributes: Floats) -> Bools:
+        """Which attributes (n, d) pass the filter of a subscription."""
+        lower, upper = self._slots["lower"][row], self._slots["upper"][row]
+        passes: Bools = ((lower <= attributes) & (attributes <= upper)).all(axis=1)
+        return passes
+
+    def _all_scored(self, x: Floats, y: Floats) -> bool:
+        return self._zoned is not None and self._zoned.finite_from(x, y)
+
+    def _scored_from_all(self, x: Floats, y: Floats, attributes: Floats) -> bool:
+        return self._zoned is not None and self._zoned.finite_to(x, y)
 
     def zones(self) -> pa.Table:
         """Per subscription where its result stays the same, by order of registration.
 
-        Euclidean: `subscription, geometry` (WKB); as long as the query stays strictly inside, the skyline is
-        the same, and it is the same at a point that is all there is. In other metrics a circle with members,
-        `subscription, x, y, radius, members`.
+        Euclidean: `subscription, geometry` (a WKB polygon, holes and all): as long as the query stays
+        strictly inside, the skyline is the same. In other metrics a circle with members, `subscription, x, y,
+        radius, members`: inside it the skyline is among the members. What is known at its place alone is
+        the point, by `method="scan"` as a WKB point.
         """
-        live = self._slots.live()
+        live, zoned = self._slots.live(), self._zoned
         if self._metric == "euclidean":
-            points = [struct.pack("<BIdd", 1, 1, *self._place(row)) for row in live]
-            return pa.table(
-                {"subscription": self._slots.take(live), "geometry": pa.array(points, pa.binary())}
-            )
+            if zoned:
+                shapes = zoned.geometries(live)
+            else:
+                points = [struct.pack("<BIdd", 1, 1, *self._place(row)) for row in live]
+                shapes = pa.array(points, pa.binary())
+            return pa.table({"subscription": self._slots.take(live), "geometry": shapes})
+        if zoned:
+            kept = zoned.zones.kept
+            ends = kept.start[live] + kept.count[live]
+            members = [kept.member[a:b] for a, b in zip(kept.start[live], ends, strict=True)]
+            return self._circles(live, (kept.x[live], kept.y[live]), kept.radius[live], members)
         objects = self._all_objects()
         return self._points(live, [objects.row[self._result(row, objects)[0]] for row in live])
 
@@ -104,9 +233,10 @@ class MovingSkyline(MovingEngine):
         place = int(np.flatnonzero(objects.row == row)[0])
         distance = self._distances(*self._place(mine), objects)
         attributes = self._sign * objects.attributes
-        rivals = (attributes <= attributes[place]).all(axis=1) & (objects.row != row)
+        passes = self._passes(mine, objects.attributes)
+        rivals = passes & (attributes <= attributes[place]).all(axis=1) & (objects.row != row)
         values = np.column_stack([distance, attributes])
-        above = np.flatnonzero(dominates(values, values[place]))
+        above = np.flatnonzero(passes & dominates(values, values[place]))
         rank = np.flatnonzero(self._result(mine, objects)[0] == place)
         nearest = above[np.argmin(distance[above])] if above.size else None
         found = None if nearest is None else self._objects.take(objects.row[[nearest]])[0].as_py()

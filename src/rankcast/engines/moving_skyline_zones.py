@@ -1,0 +1,276 @@
+"""`method="zone"` of `MovingSkyline`: results kept by safe zones.
+
+Between calls each subscription has a zone around some place, inside which its skyline is known. A query that
+moves within its zone is followed without looking at the objects; one that leaves it gets a new zone. An
+object that changes breaks the zones that list it, and those in which it comes into the skyline: these get
+new zones too, and no others.
+
+Zones are cut to a universe: the one that was given, or a box that holds all objects and queries there have
+been, with a margin. It grows when something comes that is outside, and the zones that it bounds with it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rankcast.columns import Bools, Floats, Ints, Rows
+from rankcast.deltas import Lists, empty_lists
+from rankcast.engines.base import Part
+from rankcast.errors import SnapshotError
+from rankcast.indexes.skyline_zones import SkylinePlaces, SkylineZones
+from rankcast.indexes.slots import Slots
+from rankcast.kernels import region_outline, skyline_follow
+from rankcast.kernels.convex import Region
+from rankcast.kernels.distance import CODES, EUCLIDEAN, HAVERSINE
+from rankcast.kernels.region_parts import clearance
+from rankcast.kernels.skyline_search import Seekers
+from rankcast.kernels.zone_scores import far_distance
+
+MARGIN = 0.1  # of the larger side of what the universe holds
+POLYGON = 3
+
+
+class SkylineWish(NamedTuple):
+    """What the engine was asked for: the metric, which way attributes are good, members more, threads."""
+
+    metric: str
+    sign: Floats
+    m: int
+    threads: int
+    universe: list[float] | None
+
+
+class Universe:
+    """The box that zones are cut to, (xmin, ymin, xmax, ymax); grows unless it was given."""
+
+    def __init__(self, given: list[float] | None) -> None:
+        self._given = given is not None
+        self.box = np.array(given if given is not None else [np.inf, np.inf, -np.inf, -np.inf], np.float64)
+
+    def take_in(self, low: Floats, high: Floats) -> bool:
+        """Grow till a box lies inside; returns whether that changed anything."""
+        if self._given or not (low <= high).all():
+            return False
+        if (self.box[:2] <= low).all() and (high <= self.box[2:]).all():
+            return False
+        low, high = np.minimum(low, self.box[:2]), np.maximum(high, self.box[2:])
+        margin = MARGIN * float((high - low).max()) or 1.0
+        self.box = np.concatenate([low - margin, high + margin])
+        return True
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The small state (none) and the arrays."""
+        return {}, {"box": self.box}
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a state that `state` gave."""
+        if arrays["box"].shape != (4,) or arrays["box"].dtype != np.float64:
+            raise SnapshotError("the universe of zones is no box")
+        self.box = arrays["box"]
+        return self
+
+
+@dataclass
+class SkylineMethod:
+    """Zones of all subscriptions over all objects."""
+
+    wish: SkylineWish
+    subscriptions: Slots
+    objects: Slots
+    count: dict[str, int]
+    zones: SkylineZones = field(default_factory=SkylineZones)
+
+    def __post_init__(self) -> None:
+        self.metric = CODES[self.wish.metric]
+        self.places = SkylinePlaces(self.wish.sign.size)
+        self.universe = Universe(self.wish.universe)
+
+    def parts(self) -> dict[str, Part]:
+        """The parts of the state."""
+        return {"place": self.places, "zone": self.zones, "universe": self.universe}
+
+    # Results
+
+    def lists(self, rows: Rows) -> Lists:
+        """The results of subscriptions at their places."""
+        if not rows.size:
+            return empty_lists()
+        found = skyline_follow.read_results(
+            self.metric, self.places.record, self.objects.label, self.zones.kept, rows, *self._at(rows)
+        )
+        return Lists(*found)
+
+    def _at(self, rows: Rows) -> tuple[Floats, Floats]:
+        return self.subscriptions["x"][rows], self.subscriptions["y"][rows]
+
+    # Queries
+
+    def renew(self, rows: Rows) -> None:
+        """Give subscriptions new zones around their places."""
+        if not rows.size:
+            return
+        x, y = self._at(rows)
+        (low, high), objects = _box(x, y), self.places.bounds()[:, :2]
+        if self.universe.take_in(np.minimum(low, objects[0]), np.maximum(high, objects[1])):
+            rows = np.union1d(rows, np.flatnonzero(self.zones.cut)).astype(np.int32)
+            x, y = self._at(rows)
+        lower, upper = (ends[rows] for ends in self._filters())
+        filtered = bool((lower > -np.inf).any() or (upper < np.inf).any())
+        seekers = Seekers(x, y, lower, upper, filtered)
+        wish = self.wish
+        found, work = self.places.zones(self.metric, seekers, self.universe.box, wish.m, wish.threads)
+        self.zones.put(rows, x, y, found)
+        self.count["recomputed"] += rows.size
+        self.count["nodes_accessed"] += int(work[0])
+        self.count["candidates"] += int(work[1])
+
+    def _filters(self) -> tuple[Floats, Floats]:
+        """The filters of all subscriptions, turned like attributes."""
+        held, turned = self.subscriptions, self.wish.sign < 0
+        lower, upper = held["lower"], held["upper"]
+        if not turned.any():
+            return lower, upper
+        return np.where(turned, -upper, lower), np.where(turned, -lower, upper)
+
+    def leave(self, rows: Rows) -> None:
+        """Forget the zones of subscriptions."""
+        self.zones.drop(rows)
+
+    def follow(self, rows: Rows, x: Floats, y: Floats) -> tuple[Rows, Lists]:
+        """Bring queries to new places; returns those whose result may be another, with the results before."""
+        inside = skyline_follow.inside(self.metric, self.zones.kept, rows, x, y)
+        other = np.ascontiguousarray(rows if self.metric != EUCLIDEAN else rows[~inside])
+        before = self.lists(other)
+        self.subscriptions["x"][rows], self.subscriptions["y"][rows] = x, y
+        self.renew(np.ascontiguousarray(rows[~inside]))
+        return other, before
+
+    # Objects
+
+    def listing(self, objects: Rows) -> Rows:
+        """The subscriptions whose zones have one of the objects as a member."""
+        live = self.subscriptions.live()
+        marked = np.zeros(self.zones.kept.count.size, np.bool_)
+        if objects.size and live.size:
+            wanted = np.zeros(self.places.record.shape[0], np.bool_)
+            wanted[objects] = True
+            skyline_follow.mark_listing(self.zones.kept, live, wanted, marked)
+            self._mark_points(live, marked)
+        return np.flatnonzero(marked).astype(np.int32)
+
+    def _mark_points(self, live: Rows, marked: Bools) -> None:
+        """Zones that are but a point may grow with any change."""
+        if self.metric == EUCLIDEAN:
+            marked[live] |= self.zones.kept.corners[live] == 0
+
+    def put(self, objects: Rows) -> None:
+        """Follow objects, new or not, that have been written."""
+        held = self.objects
+        attributes = self.wish.sign * held["attributes"][objects]
+        self.places.put(objects, np.column_stack([held["x"][objects], held["y"][objects], attributes]))
+
+    def broken(self, objects: Rows, beside: Rows) -> Rows:
+        """The subscriptions, none of those `beside`, whose zones objects break that are no members."""
+        live = self.subscriptions.live()
+        marked = np.zeros(self.zones.kept.count.size, np.bool_)
+        marked[beside] = True
+        if objects.size and live.size:
+            kept, (lower, upper) = self.zones.kept, self._filters()
+            skyline_follow.mark_broken(
+                self.metric, self.places.record, kept, live, objects, lower, upper, marked
+            )
+            points = self.places.record[objects, :2]
+            if self.universe.take_in(points.min(axis=0), points.max(axis=0)):
+                marked[: self.zones.cut.size] |= self.zones.cut
+        marked[beside] = False
+        return np.flatnonzero(marked).astype(np.int32)
+
+    # Zones
+
+    def region(self, row: int) -> tuple[Region, int]:
+        """The zone of a subscription as pieces relative to its centre, and how many."""
+        kept = self.zones.kept
+        there = slice(int(kept.corner[row]), int(kept.corner[row] + kept.corners[row]))
+        line = kept.line[there]
+        ends = np.flatnonzero(line < 0) + 1
+        shape = Region(
+            kept.corner_x[there].copy(), kept.corner_y[there].copy(), np.where(line < 0, ~line, line), ends
+        )
+        return shape, ends.size
+
+    def rings(self, row: int) -> list[Floats]:
+        """The rings (n, 2) of a zone, the outer one first; of one that is but a point, that point thrice."""
+        kept = self.zones.kept
+        centre = np.array([kept.x[row], kept.y[row]])
+        shape, pieces = self.region(row)
+        if not pieces:
+            return [np.tile(centre, (3, 1))]
+        found = _runs(*region_outline.rings(shape, pieces))
+        if not found:  # rounding kept a ring from closing: the piece that the centre is in, at least
+            whole = _runs(shape.x, shape.y, shape.end)
+            found = [max(whole, key=lambda ring: clearance(_piece(ring), 0, len(ring)))]
+        found.sort(key=lambda ring: -abs(_area(ring)))
+        return [ring + centre for ring in found]
+
+    def geometry(self, row: int) -> bytes:
+        """The zone of a subscription as a WKB polygon."""
+        rings = self.rings(row)
+        packed = [struct.pack("<BII", 1, POLYGON, len(rings))]
+        for ring in rings:
+            closed = np.concatenate([ring, ring[:1]])
+            packed += [struct.pack("<I", len(closed)), closed.astype("<f8").tobytes()]
+        return b"".join(packed)
+
+    def geometries(self, rows: Rows) -> pa.Array:
+        """The zones of subscriptions as WKB polygons."""
+        return pa.array([self.geometry(int(row)) for row in rows], pa.binary())
+
+    # Whether distances are finite
+
+    def finite_from(self, x: Floats, y: Floats) -> bool:
+        """Whether, for certain, all objects have finite distances from places."""
+        return not len(self.places) or not x.size or self._finite(self.places.bounds()[:, :2], _box(x, y))
+
+    def finite_to(self, x: Floats, y: Floats) -> bool:
+        """Whether, for certain, objects have finite distances from all queries."""
+        held, used = self.subscriptions, self.subscriptions.used
+        if not x.size or not len(held):
+            return True
+        return self._finite(_box(x, y), _box(held["x"][:used], held["y"][:used]))
+
+    def _finite(self, box: Floats, other: Floats) -> bool:
+        if self.metric == HAVERSINE:
+            return True
+        with np.errstate(all="ignore"):
+            sides = np.maximum(np.abs(box[1] - other[0]), np.abs(other[1] - box[0]))
+            return bool(np.isfinite(far_distance(self.metric, 0.0, 0.0, 0.0, sides[0], 0.0, sides[1])))
+
+
+def _box(x: Floats, y: Floats) -> Floats:
+    """The box (2, 2) of places."""
+    return np.array([[x.min(), y.min()], [x.max(), y.max()]])
+
+
+def _runs(x: Floats, y: Floats, ends: Ints) -> list[Floats]:
+    """Places (n, 2) that lie one after the other, by where they end."""
+    starts = np.concatenate([[0], ends[:-1]])
+    return [np.column_stack([x[a:b], y[a:b]]) for a, b in zip(starts, ends, strict=True)]
+
+
+def _piece(ring: Floats) -> Region:
+    """A region of one piece."""
+    size = len(ring)
+    return Region(ring[:, 0].copy(), ring[:, 1].copy(), np.zeros(size, np.int64), np.array([size]))
+
+
+def _area(ring: Floats) -> float:
+    """The area of a ring (n, 2), negative if it is clockwise."""
+    x, y = ring.T
+    return float(0.5 * (np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))))

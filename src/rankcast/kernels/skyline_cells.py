@@ -1,0 +1,154 @@
+"""Where objects are in the skyline: cells of bisectors, everything relative to the place of a query.
+
+An object o is in the skyline exactly where it is nearer than every object that is statically at least as good
+(better or equal in every attribute): in a Voronoi cell, its impact region. Let S be the skyline of a query.
+
+Of all those objects, the ones in S suffice [Moving §3.4.1]. Let x be a place where every object of S is
+nearer than all in S that are statically as good, and every other object is not. Then each object outside S
+is dominated at x by one in S. So none of them is in the skyline of x; and if one of them dominated an s in S,
+whatever in S dominates it would dominate s as well, which nothing in S does. Hence the skyline of x is S. The
+other way round, if it is S, then S dominates everything else at x, and nothing in S. Both hold with ties,
+since dominance at a place is a strict order whatever the distances are.
+
+So the zone is the common part of the cells of S, which is convex, without the cells of all others; and the
+part of it that holds the query.
+
+Rounding. Results go by distances as computed, so near a bisector they may say otherwise than geometry. The
+difference of two distances changes along the normal by |os| / far a unit, and rounding changes it by some
+units in the last place of far: the bisector is uncertain by eps far^2 / |os|, and that is what cuts give way
+by (`MARGIN`): cells of results are cut smaller, those of others larger. Strictly inside of what
+is left, the computed skyline is S.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from rankcast.kernels.convex import Floats, Region, clip, cut_of, reach, roomy
+from rankcast.kernels.options import EXACT
+from rankcast.kernels.region_parts import radius_of
+from rankcast.kernels.skyline_search import lead_of
+from rankcast.kernels.zone_scores import PLANE_FUZZ
+
+MARGIN = 2.0**-45
+NEVER, EVERYWHERE = -1, 0
+
+
+@njit(**EXACT)
+def bisector(ox: float, oy: float, sx: float, sy: float, radius: float) -> tuple[float, float, float, float]:
+    """The points nearer to o than to s as n p <= c; and what rounding may do to c within a radius."""
+    ux, uy = sx - ox, sy - oy
+    length = math.hypot(ux, uy)
+    if length == 0.0:
+        return 0.0, 0.0, 0.0, np.inf
+    nx, ny = ux / length, uy / length
+    far = max(math.hypot(ox, oy), math.hypot(sx, sy)) + radius
+    return nx, ny, 0.5 * ((sx + ox) * nx + (sy + oy) * ny), MARGIN * far * (far / length)
+
+
+@njit(**EXACT)
+def _compare(attribute: Floats, j: int, one: Floats) -> int:
+    """0 if object j is worse than `one` in an attribute, 1 if as good in all, 2 if better in one too."""
+    found = 1
+    for a in range(one.size):
+        if attribute[j, a] > one[a]:
+            return 0
+        if attribute[j, a] < one[a]:
+            found = 2
+    return found
+
+
+@njit(**EXACT)
+def shared_cell(
+    spot: Floats, away: Floats, attribute: Floats, region: Region, spare: Region
+) -> tuple[Region, int, int, float]:
+    """The common part of the cells of a skyline, by distance, at places `spot`, inside a region of one piece.
+
+    Returns that region, how many corners it has (0: nothing is left), the next number of a line, and how far
+    margins may have shifted it.
+    """
+    corners, line, shift = region.end[0], 4, 0.0
+    radius = radius_of(region, corners)
+    for i in range(away.size):
+        for j in range(i + 1, away.size):
+            if lead_of(away[i], away[j], PLANE_FUZZ) >= 2 * radius:
+                break
+            compared = _compare(attribute, j, attribute[i])
+            if compared == 0 or (spot[i, 0] == spot[j, 0] and spot[i, 1] == spot[j, 1]):
+                continue
+            nx, ny, c, margin = bisector(spot[i, 0], spot[i, 1], spot[j, 0], spot[j, 1], radius)
+            if c - margin >= radius:
+                continue
+            spare = roomy(spare, corners + 1, 1)
+            corners = clip(region, 0, corners, (nx, ny, c - margin, line), spare, 0)
+            if compared == 1 or corners == 0:
+                return region, 0, line, shift
+            region, spare = spare, region
+            radius, line, shift = radius_of(region, corners), line + 1, max(shift, margin)
+    region.end[0] = corners
+    return region, corners, line, shift
+
+
+@njit(**EXACT)
+def cell_cuts(
+    here: tuple[float, float, float],
+    one: Floats,
+    found: tuple[Floats, Floats, Floats],
+    hull: Region,
+    radius: float,
+    cuts: Floats,
+) -> tuple[int, Floats, float]:
+    """The cuts of the cell of an object: at (x, y), this far away, with attributes `one`.
+
+    `found` is the skyline: places, distances, attributes; `hull` one piece around the zone, which lies
+    within `radius`. Returns NEVER if the cell certainly misses the hull, EVERYWHERE, or how many cuts; the
+    table of cuts, grown if need be; and how far margins may have shifted it. Lemmas 6 to 8 [Moving
+    §3.4.3]: a cut that the hull is all beyond ends it, and so does an intersection that becomes empty.
+    """
+    x, y, d = here
+    spot, away, attribute = found
+    size, shift, corners = 0, 0.0, hull.end[0]
+    for j in range(away.size):
+        if lead_of(d, away[j], PLANE_FUZZ) >= 2 * radius:
+            break
+        if _compare(attribute, j, one) == 0:
+            continue
+        if (spot[j, 0] == x and spot[j, 1] == y) or lead_of(away[j], d, PLANE_FUZZ) >= 2 * radius:
+            return NEVER, cuts, shift
+        nx, ny, c, margin = bisector(x, y, spot[j, 0], spot[j, 1], radius)
+        least, most = reach(hull, 0, corners, (nx, ny, c + margin, 0))
+        if least > 0.0:
+            return NEVER, cuts, shift
+        if most > 0.0:
+            if size == cuts.shape[0]:
+                larger = np.empty((2 * size, 3))
+                larger[:size] = cuts
+                cuts = larger
+            cuts[size, 0], cuts[size, 1], cuts[size, 2] = nx, ny, c + margin
+            size, shift = size + 1, max(shift, margin)
+    return size, cuts, shift
+
+
+@njit(**EXACT)
+def needed_cuts(hull: Region, cuts: Floats, one: Region, two: Region) -> int:
+    """Move those cuts to the front that bound the cell within the hull; returns how many, NEVER if none."""
+    corners, many = hull.end[0], cuts.shape[0]
+    size = clip(hull, 0, corners, (cuts[0, 0], cuts[0, 1], cuts[0, 2], -1), one, 0)
+    for k in range(1, many):
+        nx, ny, c, line = cut_of(cuts, k, 0)
+        size = clip(one, 0, size, (nx, ny, c, -1 - line), two, 0)
+        one, two = two, one
+    if size == 0:
+        return NEVER
+    kept = 0
+    for k in range(many):
+        bounds = False
+        for i in range(size):
+            bounds |= one.line[i] == -1 - k
+        if bounds:
+            cuts[kept, 0], cuts[kept, 1], cuts[kept, 2] = cuts[k, 0], cuts[k, 1], cuts[k, 2]
+            kept += 1
+    return kept

@@ -1,0 +1,323 @@
+"""Safe zones of skylines: what is laid aside by a search, taken by its lead, carves the zone out.
+
+For an object o and a skyline object s that is statically as good, at distances d(o) > d(s) from the query,
+the difference is the lead. Within a circle of radius r around the query both distances change by at
+most r: with a lead of 2r or more, o stays behind s in all of it [Moving Lemma 7]. So whatever is laid aside
+is taken by its lead, smallest first, until that is at least twice the radius of the zone, which shrinks as
+cells are taken away. A block is taken in its turn by the lead of its best corner at its least distance,
+which nothing in it is below: any object in it is statically no better than the corner, so each skyline
+object as good as the corner is as good as the object, and the object is no nearer than the box.
+A block in turn stays closed if one such s is nearer than its box at every corner of the zone's pieces: the
+places nearer to s than to all points of a box are an intersection of half-planes, hence convex, and hold the
+pieces if they hold their corners. That is Lemma 8 with one s for all objects of the block.
+
+In other metrics than the euclidean there are no bisectors to cut with. There a zone is a circle: the skyline
+and the m objects of the smallest leads are its members, and half of the next lead is the radius.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels import convex
+from rankcast.kernels.convex import Floats, Ints, Region, region_for, roomy
+from rankcast.kernels.distance import EUCLIDEAN, distance
+from rankcast.kernels.options import EXACT
+from rankcast.kernels.region_parts import keep_part, radius_of
+from rankcast.kernels.rtree import BRANCH, Rows, Rtree
+from rankcast.kernels.rtree_search import HEAP, child_distance, pop, push
+from rankcast.kernels.skyline_cells import NEVER, cell_cuts, needed_cuts, shared_cell
+from rankcast.kernels.skyline_search import (
+    ASIDE,
+    FOUND,
+    NODES,
+    TRIED,
+    Room,
+    Seekers,
+    child_corner,
+    find_skyline,
+    first_better,
+    fuzz_of,
+    lead_of,
+    lets_pass,
+    may_pass,
+    point_attributes,
+    room_for,
+)
+from rankcast.kernels.zone_scores import MICRON, PLANE_FUZZ, gap
+
+UNIVERSE_LINES = 4
+
+
+class Zones(NamedTuple):
+    """Zones of queries: how many results, members (results first, by distance) and corners each has; those.
+
+    Corners are relative to the query; `line` is the line of the edge that begins there, its complement at
+    the last corner of a piece. `cut` says whether the universe bounds the zone.
+    """
+
+    result: Ints
+    count: Ints  # type: ignore[assignment]
+    corners: Ints
+    radius: Floats
+    cut: NDArray[np.bool_]
+    member: Rows
+    x: Floats
+    y: Floats
+    line: Ints
+
+
+@njit(**EXACT)
+def spots_of(tree: Rtree, rows: Rows, x: float, y: float) -> Floats:
+    """Places (n, 2) of objects relative to a place."""
+    spot = np.empty((rows.size, 2))
+    for i in range(rows.size):
+        place = tree.place[rows[i]]
+        leaf, slot = place // BRANCH, place % BRANCH
+        spot[i, 0], spot[i, 1] = tree.point[leaf, 0, slot] - x, tree.point[leaf, 1, slot] - y
+    return spot
+
+
+@njit(**EXACT)
+def _hidden(
+    tree: Rtree, entry: int, found: tuple[Floats, Floats, Floats], one: Floats, here: Floats, region: Region
+) -> bool:
+    """Whether one skyline object is nearer than a block, with best corner `one`, all over a zone.
+
+    `here` is the query's place, the block's distance from it, and the radius; `region` ends with its corners.
+    """
+    spot, away, attribute = found
+    block, slot = entry // BRANCH, entry % BRANCH
+    low_x, high_x = tree.low[block, 0, slot] - here[0], tree.high[block, 0, slot] - here[0]
+    low_y, high_y = tree.low[block, 1, slot] - here[1], tree.high[block, 1, slot] - here[1]
+    x, y = region.x, region.y
+    for j in range(away.size):
+        if away[j] >= here[2]:
+            return False
+        nearer = True
+        for a in range(one.size):
+            nearer &= attribute[j, a] <= one[a]
+        i = 0
+        while nearer and i < x.size:
+            dx, dy = gap(x[i], low_x, high_x), gap(y[i], low_y, high_y)
+            box = math.sqrt(dx * dx + dy * dy)
+            dx, dy = x[i] - spot[j, 0], y[i] - spot[j, 1]
+            nearer = lead_of(math.sqrt(dx * dx + dy * dy), box, PLANE_FUZZ) > 4 * PLANE_FUZZ * here[3]
+            i += 1
+        if nearer:
+            return True
+    return False
+
+
+@njit(**EXACT)
+def _sort_leads(
+    metric: int, tree: Rtree, room: Room, seekers: Seekers, i: int, entry: int, bound: float
+) -> None:
+    """Put the children of a block on the heap by their leads, those below a bound."""
+    x, y, size, one = seekers.x[i], seekers.y[i], room.size, np.empty(room.attribute.shape[1])
+    block, fuzz, found = entry // BRANCH, fuzz_of(metric), size[FOUND]
+    first = np.int64(tree.first[block])
+    leaf = first >= 0
+    child = first + entry % BRANCH if leaf else ~first + entry % BRANCH
+    size[NODES] += 1
+    for slot in range(BRANCH if leaf else tree.width[child]):
+        if leaf:
+            row = np.int64(tree.row[child, slot])
+            if row < 0 or (seekers.filtered and not lets_pass(tree, seekers, i, child, slot)):
+                continue
+            point_attributes(tree, child, slot, one)
+            key = distance(metric, x, y, tree.point[child, 0, slot], tree.point[child, 1, slot])
+            size[TRIED] += 1
+            below = ~row
+        else:
+            if seekers.filtered and not may_pass(tree, seekers, i, child, slot):
+                continue
+            child_corner(tree, child, slot, one)
+            key = child_distance(tree.low, tree.high, metric, x, y, child, slot)
+            below = child * BRANCH + slot
+        lead = lead_of(room.away[first_better(room.attribute, room.away, found, one, key)], key, fuzz)
+        if lead < bound:
+            push(room.key, room.entry, size, lead, below)
+
+
+@njit(**EXACT)
+def _take_up(room: Room, bound: float) -> None:
+    """Put what lies aside with a lead below a bound on the heap."""
+    size = room.size
+    for k in range(size[ASIDE]):
+        if room.lead[k] < bound:
+            push(room.key, room.entry, size, room.lead[k], room.aside[k])
+
+
+@njit(**EXACT)
+def carve(
+    tree: Rtree, room: Room, seekers: Seekers, i: int, universe: Floats
+) -> tuple[Region, int, NDArray[np.int64], float]:
+    """The zone of query i, whose skyline has been found: its pieces, how many, owners of lines, radius."""
+    size, x, y = room.size, seekers.x[i], seekers.y[i]
+    many = size[FOUND]
+    found = (spots_of(tree, room.row[:many], x, y), room.away[:many], room.attribute[:many])
+    region, spare = region_for(64, 16), region_for(64, 16)
+    convex.box(region, universe[0] - x, universe[1] - y, universe[2] - x, universe[3] - y)
+    region, corners, line, shift = shared_cell(found[0], found[1], found[2], region, spare)
+    owner, one = np.full(line + 64, np.int64(-1)), np.empty(room.attribute.shape[1])
+    pieces = keep_part(region, 1, 4 * shift) if corners > 0 else 0
+    radius = radius_of(region, corners) if pieces > 0 else 0.0
+    spare = region_for(64, 16)
+    hull = Region(
+        region.x[:corners].copy(),
+        region.y[:corners].copy(),
+        region.line[:corners].copy(),
+        np.array([corners]),
+    )
+    table, here = np.empty((16, 3)), np.array([x, y, 0.0, radius])
+    _take_up(room, 2 * radius)
+    while size[HEAP] > 0 and pieces > 0 and room.key[0] < 2 * radius:
+        entry = pop(room.key, room.entry, size)
+        if entry >= 0:
+            block, slot = entry // BRANCH, entry % BRANCH
+            child_corner(tree, block, slot, one)
+            here[2] = child_distance(tree.low, tree.high, EUCLIDEAN, x, y, block, slot)
+            here[3] = radius
+            used = region.end[pieces - 1]
+            seen = Region(region.x[:used], region.y[:used], region.line, region.end)
+            if not _hidden(tree, entry, found, one, here, seen):
+                _sort_leads(EUCLIDEAN, tree, room, seekers, i, entry, 2 * radius)
+            continue
+        leaf, slot = tree.place[~entry] // BRANCH, tree.place[~entry] % BRANCH
+        point_attributes(tree, leaf, slot, one)
+        ox, oy = tree.point[leaf, 0, slot] - x, tree.point[leaf, 1, slot] - y
+        away = distance(EUCLIDEAN, x, y, tree.point[leaf, 0, slot], tree.point[leaf, 1, slot])
+        lines, table, moved = cell_cuts((ox, oy, away), one, found, hull, radius, table)
+        if lines > 0:
+            lines = needed_cuts(
+                hull, table[:lines], region_for(corners + lines, 1), region_for(corners + lines, 1)
+            )
+        if lines == NEVER:
+            continue
+        shift = max(shift, moved)
+        if lines == 0:
+            pieces = 0
+            break
+        spare, left = convex.subtract(region, pieces, table[:lines], line, spare)
+        region, spare = spare, region
+        pieces = keep_part(region, left, 4 * shift) if left > 0 else 0
+        if line + lines > owner.size:
+            longer = np.full(2 * (line + lines), np.int64(-1))
+            longer[: owner.size] = owner
+            owner = longer
+        owner[line : line + lines] = ~entry
+        line += lines
+        radius = radius_of(region, region.end[pieces - 1]) if pieces > 0 else 0.0
+    size[HEAP] = 0
+    return region, pieces, owner, radius
+
+
+@njit(**EXACT)
+def _circle(metric: int, tree: Rtree, room: Room, seekers: Seekers, i: int, extra: Rows) -> tuple[int, float]:
+    """The m objects of the smallest leads, how many there are, and half of the next lead."""
+    size, taken, fuzz = room.size, 0, fuzz_of(metric)
+    _take_up(room, np.inf)
+    while size[HEAP] > 0:
+        lead = room.key[0]
+        if lead > 0.0 and room.entry[0] < 0 and taken == extra.size:
+            size[HEAP] = 0
+            return taken, max(0.0, 0.5 * lead * (1 - 8 * fuzz) - (MICRON if fuzz > PLANE_FUZZ else 0.0))
+        entry = pop(room.key, room.entry, size)
+        if entry >= 0:
+            _sort_leads(metric, tree, room, seekers, i, entry, np.inf)
+        elif taken < extra.size:
+            extra[taken] = ~entry
+            taken += 1
+        else:
+            size[HEAP] = 0
+            return taken, 0.0
+    return taken, np.inf
+
+
+@njit(**EXACT)
+def _owners(region: Region, pieces: int, owner: Ints) -> Rows:
+    """The objects whose lines bound the pieces, each once."""
+    found, size = np.empty(region.end[pieces - 1] if pieces > 0 else 0, np.int32), 0
+    for i in range(found.size):
+        who = owner[region.line[i]]
+        known = who < 0
+        for j in range(size):
+            known |= found[j] == who
+        if not known:
+            found[size] = who
+            size += 1
+    return found[:size]
+
+
+@njit(**EXACT)
+def _add_members(member: Rows, used: int, rows: Rows) -> Rows:
+    """Write rows behind what is used of an array, which is grown if need be."""
+    if used + rows.size > member.size:
+        larger = np.empty(2 * (used + rows.size), np.int32)
+        larger[:used] = member[:used]
+        member = larger
+    member[used : used + rows.size] = rows
+    return member
+
+
+@njit(**EXACT)
+def _add_corners(all_: Region, used: int, region: Region, pieces: int) -> Region:
+    """Write the corners of a region behind what is used of another, with complements where pieces end."""
+    corners = region.end[pieces - 1]
+    all_ = roomy(all_, used + corners, 1)
+    all_.x[used : used + corners], all_.y[used : used + corners] = region.x[:corners], region.y[:corners]
+    all_.line[used : used + corners] = region.line[:corners]
+    for piece in range(pieces):
+        last = region.end[piece] - 1
+        all_.line[used + last] = ~region.line[last]
+    return all_
+
+
+@njit(**EXACT)
+def find_zones(
+    metric: int, tree: Rtree, seekers: Seekers, part: Ints, universe: Floats, m: int
+) -> tuple[Zones, Ints]:
+    """The zones of a part of the queries, cut to a universe; and blocks opened, objects tried."""
+    room, many = room_for(tree), part.size
+    result, count, corners = np.zeros(many, np.int64), np.zeros(many, np.int64), np.zeros(many, np.int64)
+    radius, cut = np.zeros(many), np.zeros(many, np.bool_)
+    member, every, extra = np.empty(64, np.int32), region_for(64, 1), np.empty(m, np.int32)
+    members, used = 0, 0
+    for k in range(many):
+        i = part[k]
+        find_skyline(metric, tree, room, seekers, i)
+        result[k] = room.size[FOUND]
+        if metric == EUCLIDEAN:
+            region, pieces, owner, radius[k] = carve(tree, room, seekers, i, universe)
+            others = _owners(region, pieces, owner)
+            if pieces > 0:
+                every = _add_corners(every, used, region, pieces)
+                corners[k] = region.end[pieces - 1]
+                for c in range(corners[k]):
+                    cut[k] |= region.line[c] < UNIVERSE_LINES
+                used += corners[k]
+        else:
+            taken, radius[k] = _circle(metric, tree, room, seekers, i, extra)
+            others = extra[:taken]
+        member = _add_members(member, members, room.row[: result[k]])
+        member = _add_members(member, members + result[k], others)
+        count[k] = result[k] + others.size
+        members += count[k]
+    zones = Zones(
+        result,
+        count,
+        corners,
+        radius,
+        cut,
+        member[:members],
+        every.x[:used],
+        every.y[:used],
+        every.line[:used],
+    )
+    return zones, room.size[NODES:].copy()

@@ -1,0 +1,215 @@
+"""Safe zones of `MovingSkyline`: exact along walks, broken by what breaks them and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rankcast import MovingSkyline
+from rankcast.engines.moving_skyline_zones import SkylineMethod
+from tests.engines.test_moving_zones import METRICS, TRACKS, crowd, walk
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+
+
+def zones_of(engine: MovingSkyline) -> SkylineMethod:
+    found = engine._zoned
+    assert found is not None
+    return found
+
+
+def pair(**given: Any) -> tuple[MovingSkyline, MovingSkyline]:
+    return MovingSkyline(**given), MovingSkyline(**given, method="scan")
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@settings(max_examples=12)
+@given(st.integers(0, 10**6), st.booleans(), st.sampled_from(["min", "max", {"a": "max"}]), st.booleans())
+def test_every_step_of_a_walk_matches_brute_force(
+    metric: str, seed: int, ties: bool, prefer: Any, filters: bool
+) -> None:
+    zone, scan = pair(over=["a", "b"], prefer=prefer, metric=metric)
+    places = walk(seed, 16, metric=metric)
+    wanted = {"a_lo": [1.0, None], "b_hi": [None, 2.0]} if filters else {}
+    for engine in (zone, scan):
+        engine.upsert(crowd(60, seed, metric=metric, ties=ties))
+        engine.subscribe({"id": [1, 2], "x": places[:2, 0], "y": places[:2, 1], **wanted})
+    for step, (x, y) in enumerate(places[2:]):
+        moved = {"id": [1 + step % 2], "x": [x], "y": [y]}
+        assert zone.publish(moved).equals(scan.publish(moved))
+        assert zone.results().equals(scan.results())
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.sampled_from(METRICS), st.booleans(), st.integers(1, 2))
+def test_objects_that_change_break_zones_and_leave_the_others(
+    seed: int, metric: str, ties: bool, attributes: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    over = ["a", "b"][:attributes]
+    zone, scan = pair(over=over, metric=metric)
+    pool = {name: column for name, column in crowd(80, seed, metric=metric, ties=ties).items() if name != "b"}
+    if attributes == 2:
+        pool["b"] = pool["a"][::-1].copy()
+    queries = walk(seed, 6, metric=metric)
+    filters = {"a_lo": [None, None, 1.0, None, None, None], "a_hi": [None, 1.0, None, None, None, 2.0]}
+    for engine in (zone, scan):
+        engine.upsert({key: column[:40] for key, column in pool.items()})
+        engine.subscribe({"id": np.arange(6), "x": queries[:, 0], "y": queries[:, 1], **filters})
+    live = set(range(40))
+    for _ in range(10):
+        rows: Any
+        if rng.random() < 0.3 and live:
+            call, rows = "remove", [int(rng.choice(sorted(live)))]
+            live -= set(rows)
+        elif rng.random() < 0.3:
+            moved = walk(int(rng.integers(10**6)), 3, metric=metric)
+            call, rows = "publish", {"id": [0, 2, 4], "x": moved[:, 0], "y": moved[:, 1]}
+        else:
+            source, target = rng.integers(0, 80, 2), rng.integers(0, 60, 2)
+            call = "upsert"
+            rows = {key: column[source] for key, column in pool.items()} | {"id": target}
+            live |= set(target.tolist())
+        answers = [getattr(engine, call)(rows) for engine in (zone, scan)]
+        assert answers[0].equals(answers[1])
+        assert zone.results().equals(scan.results())
+    zones_of(zone).zones.check(zone._slots.live())
+    fresh = MovingSkyline(over=over, metric=metric, tuning={"universe": _universe(zone)})
+    if metric == "euclidean":
+        _same_zones(zone, fresh)
+
+
+def _universe(engine: MovingSkyline) -> list[float]:
+    return [float(each) for each in zones_of(engine).universe.box]
+
+
+def _same_zones(engine: MovingSkyline, fresh: MovingSkyline) -> None:
+    """Zones that outlived changes are as large as those found now, from where they were found."""
+    objects, kept, live = engine._all_objects(), zones_of(engine).zones.kept, engine._slots.live()
+    columns = {name: objects.attributes[:, place] for place, name in enumerate(engine._over)}
+    fresh.upsert({"id": objects.row, "x": objects.x, "y": objects.y, **columns})
+    ends = {
+        f"{name}_{end}": engine._slots[side][live, place]
+        for place, name in enumerate(engine._over)
+        for end, side in (("lo", "lower"), ("hi", "upper"))
+    }
+    finite = {name: [None if np.isinf(v) else v for v in values] for name, values in ends.items()}
+    fresh.subscribe({"id": live, "x": kept.x[live], "y": kept.y[live], **finite})
+    before, after = _areas(zones_of(engine), live), _areas(zones_of(fresh), range(live.size))
+    assert np.allclose(before, after, rtol=1e-6, atol=1e-9)
+
+
+def _areas(zoned: SkylineMethod, rows: Any) -> list[float]:
+    """The areas of zones."""
+    found = []
+    for row in rows:
+        area = 0.0
+        for number, ring in enumerate(zoned.rings(int(row))):
+            x, y = (ring - ring[0]).T
+            size = abs(0.5 * (np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))))
+            area += size if number == 0 else -size
+        found.append(area)
+    return found
+
+
+def test_only_broken_zones_are_recomputed() -> None:
+    engine = MovingSkyline(over=["a", "b"])
+    engine.upsert(crowd(2_000, 3, metric="euclidean", ties=False))
+    places = np.random.default_rng(1).random((300, 2)) * 6
+    engine.subscribe({"id": np.arange(300), "x": places[:, 0], "y": places[:, 1]})
+    before = engine.stats()["recomputed"]
+    newcomer = {"id": [9_999], "x": [3.0], "y": [3.0]}
+    engine.upsert({**newcomer, "a": [3.0], "b": [3.0]})
+    assert engine.stats()["recomputed"] - before < 3
+    engine.upsert({**newcomer, "a": [0.1], "b": [0.1]})
+    assert 0 < engine.stats()["recomputed"] - before < 300
+
+
+def test_a_position_inside_its_zone_costs_no_index_access() -> None:
+    engine = MovingSkyline(over=["a", "b"])
+    engine.upsert(crowd(500, 1, metric="euclidean", ties=False))
+    engine.subscribe({"id": [1], "x": [3.0], "y": [3.0]})
+    before, ring = engine.stats(), zones_of(engine).rings(0)[0]
+    middle = 0.99 * np.array([3.0, 3.0]) + 0.01 * ring[0]
+    engine.publish({"id": [1], "x": middle[:1], "y": middle[1:]})
+    after = engine.stats()
+    for name in ("recomputed", "nodes_accessed", "candidates"):
+        assert after[name] == before[name]
+    beyond = 1.01 * ring[0] - 0.01 * np.array([3.0, 3.0])
+    engine.publish({"id": [1], "x": beyond[:1], "y": beyond[1:]})
+    assert engine.stats()["recomputed"] == before["recomputed"] + 1
+    assert engine.stats()["nodes_accessed"] > before["nodes_accessed"]
+
+
+def test_the_universe_grows_with_objects_and_queries() -> None:
+    engine = MovingSkyline(over=[])
+    engine.upsert({"id": [1], "x": [0.0], "y": [0.0]})
+    engine.subscribe({"id": [1, 2], "x": [1.0, -1.0], "y": [0.0, 0.0]})
+    first = _universe(engine)
+    engine.upsert({"id": [2], "x": [100.0], "y": [0.0]})
+    assert _universe(engine)[2] > 100
+    engine.publish({"id": [2], "x": [0.0], "y": [900.0]})
+    assert _universe(engine)[3] > 900
+    assert _universe(engine)[0] < first[0]
+    for row in (0, 1):
+        ring = zones_of(engine).rings(row)[0]
+        assert ring[:, 1].max() == _universe(engine)[3]
+        assert ring[:, 0].max() == pytest.approx(50.0)
+
+
+def test_several_threads_find_the_same_zones() -> None:
+    places = np.random.default_rng(2).random((100, 2)) * 6
+    found = []
+    for threads in (1, 2):
+        engine = MovingSkyline(over=["a", "b"], tuning={"threads": threads})
+        engine.upsert(crowd(300, 2, metric="euclidean", ties=False))
+        engine.subscribe({"id": np.arange(100), "x": places[:, 0], "y": places[:, 1]})
+        found.append((engine.zones(), engine.results(), engine.stats()))
+    assert found[0] == found[1]
+
+
+def test_more_members_make_larger_circles() -> None:
+    places = np.random.default_rng(6).random((50, 2)) * 6
+    radius = []
+    for m in (1, 5, 20):
+        engine = MovingSkyline(over=["a", "b"], metric="manhattan", tuning={"m": m})
+        engine.upsert(crowd(500, 5, metric="manhattan", ties=False))
+        engine.subscribe({"id": np.arange(50), "x": places[:, 0], "y": places[:, 1]})
+        radius.append(float(np.mean(engine.zones()["radius"].to_numpy())))
+    assert 0 < radius[0] < radius[1] < radius[2]
+
+
+@pytest.mark.parametrize("name", TRACKS)
+def test_real_tracks_over_real_places(name: str) -> None:
+    file, key, places, id_, (south, north) = TRACKS[name]
+    for path in (DATA / file, DATA / places):
+        if not path.exists():
+            pytest.skip(f"real data is not here: {path.name}")
+    track = pq.read_table(DATA / file).slice(0, 60_000).select([key, "lon", "lat"]).to_pandas()
+    spots = pq.read_table(DATA / places).select([id_, "lon", "lat"]).to_pandas()
+    spots = spots[spots.lat.between(south, north)]
+    grade = np.random.default_rng(0).integers(1, 6, (len(spots), 2))
+    walks = [group.iloc[:60] for _, group in track.groupby(key) if len(group) >= 60][:3]
+    for metric in ("euclidean", "haversine"):
+        zone, scan = pair(over=["a", "b"], metric=metric)
+        for step in range(60):
+            now = {
+                "id": np.arange(len(walks)),
+                "x": [walk.lon.iloc[step] for walk in walks],
+                "y": [walk.lat.iloc[step] for walk in walks],
+            }
+            if step == 0:
+                columns = {"x": spots.lon, "y": spots.lat, "a": grade[:, 0], "b": grade[:, 1]}
+                for engine in (zone, scan):
+                    engine.upsert({"id": spots[id_], **columns})
+                    engine.subscribe(now)
+            else:
+                assert zone.publish(now).equals(scan.publish(now))
+            assert zone.results().equals(scan.results())
+        assert zone.stats()["recomputed"] < scan.stats()["recomputed"]

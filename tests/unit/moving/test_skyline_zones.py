@@ -1,0 +1,174 @@
+"""Zones of skylines against geometry by brute force: which points have the skyline of the query."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from rankcast import MovingSkyline
+from rankcast.columns import Bools, Floats
+from rankcast.engines.brute_force.moving import skyline
+
+UNIVERSE = (-2.0, -2.0, 8.0, 8.0)
+NEAR = 1e-6
+
+
+def rings_of(wkb: bytes) -> list[Floats]:
+    """The rings of a WKB polygon."""
+    order, kind, count = struct.unpack_from("<BII", wkb)
+    assert (order, kind) == (1, 3)
+    rings, at = [], 9
+    for _ in range(count):
+        (size,) = struct.unpack_from("<I", wkb, at)
+        ring = np.frombuffer(wkb, "<f8", 2 * size, at + 4).reshape(size, 2)
+        assert size >= 4
+        assert (ring[0] == ring[-1]).all()
+        rings.append(ring)
+        at += 4 + 16 * size
+    assert at == len(wkb)
+    return rings
+
+
+def contains(rings: list[Floats], points: Floats) -> Bools:
+    """Which points are inside: an odd number of edges to the right of them."""
+    found = np.zeros(len(points), np.bool_)
+    x, y = points.T
+    for ring in rings:
+        for (ax, ay), (bx, by) in itertools.pairwise(ring):
+            with np.errstate(all="ignore"):
+                found ^= ((ay > y) != (by > y)) & (x < (bx - ax) * (y - ay) / (by - ay) + ax)
+    return found
+
+
+def away(rings: list[Floats], points: Floats) -> Floats:
+    """How far points are from the nearest edge."""
+    least = np.full(len(points), np.inf)
+    for ring in rings:
+        for a, b in itertools.pairwise(ring):
+            along = b - a
+            t = np.clip((points - a) @ along / max(along @ along, 1e-300), 0, 1)
+            least = np.minimum(least, np.hypot(*(points - a - t[:, None] * along).T))
+    return least
+
+
+def beside(rings: list[Floats], rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Points just inside and just outside of edges, away from corners."""
+    inner, outer = [], []
+    for number, ring in enumerate(rings):
+        turn = 1 if number == 0 else -1  # holes go round the other way
+        x, y = ring[:-1].T
+        area = np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))
+        assert turn * area > 0
+        for a, b in itertools.pairwise(ring):
+            length = np.hypot(*(b - a))
+            if length < 100 * NEAR:
+                continue
+            normal = np.array([a[1] - b[1], b[0] - a[0]]) / length  # to the left: inside
+            spot = a + rng.uniform(0.2, 0.8) * (b - a)
+            inner.append(spot + NEAR * normal)
+            outer.append(spot - NEAR * normal)
+    return np.array(inner).reshape(-1, 2), np.array(outer).reshape(-1, 2)
+
+
+def skyline_at(objects: Floats, place: Floats) -> list[int]:
+    dx, dy = place[0] - objects[:, 0], place[1] - objects[:, 1]
+    return sorted(skyline(np.sqrt(dx * dx + dy * dy), objects[:, 2:]).tolist())
+
+
+def crowd(seed: int, size: int, attributes: int, grid: int) -> Floats:
+    """Objects x, y, attributes; with a grid on whole numbers, so that places and attributes repeat."""
+    rng = np.random.default_rng(seed)
+    if grid:
+        places, values = rng.integers(0, 7, (size, 2)), rng.integers(0, grid, (size, attributes))
+        return np.column_stack([places, values]).astype(np.float64)
+    return np.column_stack([rng.random((size, 2)) * 6, rng.random((size, attributes))])
+
+
+def engine_of(objects: Floats, **given: Any) -> MovingSkyline:
+    over = [f"a{i}" for i in range(objects.shape[1] - 2)]
+    engine = MovingSkyline(over=over, tuning={"universe": UNIVERSE}, **given)
+    columns = {name: objects[:, 2 + i] for i, name in enumerate(over)}
+    engine.upsert({"id": np.arange(len(objects)), "x": objects[:, 0], "y": objects[:, 1], **columns})
+    return engine
+
+
+def check_zone(objects: Floats, place: Floats, rings: list[Floats], rng: np.random.Generator) -> None:
+    """The zone is right: the same skyline inside, another one just outside, and the query is in it."""
+    expected = skyline_at(objects, place)
+    low, high = rings[0].min(axis=0), rings[0].max(axis=0)
+    points = rng.uniform(low, high, (60, 2))
+    points = points[contains(rings, points) & (away(rings, points) > NEAR)]
+    inner, outer = beside(rings, rng)
+    for point in [*points, *inner[contains(rings, inner)]]:
+        assert skyline_at(objects, point) == expected, point
+    inside_universe = ((outer > UNIVERSE[0]) & (outer < UNIVERSE[2])).all(axis=1)
+    for point in outer[inside_universe & ~contains(rings, outer)]:
+        assert skyline_at(objects, point) != expected, point
+    assert contains(rings, place[None])[0] or away(rings, place[None])[0] < NEAR
+
+
+@settings(max_examples=150)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([0, 1, 2, 3, 6, 12, 30, 60]),
+    st.integers(0, 3),
+    st.sampled_from([0, 0, 2, 4]),
+)
+@example(0, 60, 1, 0)
+@example(1, 12, 0, 2)
+def test_a_zone_is_where_the_skyline_is_the_same(seed: int, size: int, attributes: int, grid: int) -> None:
+    rng = np.random.default_rng(seed)
+    objects = crowd(seed, size, attributes, grid)
+    engine = engine_of(objects)
+    places = rng.integers(0, 7, (3, 2)).astype(float) if grid else rng.random((3, 2)) * 6
+    engine.subscribe({"id": np.arange(3), "x": places[:, 0], "y": places[:, 1]})
+    for place, wkb in zip(places, engine.zones()["geometry"].to_pylist(), strict=True):
+        rings = rings_of(wkb)
+        if len(rings[0]) == 4 and (rings[0] == place).all():
+            around = place + 1e-5 * rng.normal(0, 1, (12, 2))
+            assert not all(skyline_at(objects, point) == skyline_at(objects, place) for point in around)
+        else:
+            check_zone(objects, place, rings, rng)
+
+
+def test_a_zone_can_have_holes_and_leave_parts_out() -> None:
+    # The best object is everywhere in the skyline, others around themselves only.
+    ring = [(3 + 2 * np.cos(t), 3 + 2 * np.sin(t), 1.0) for t in np.linspace(0, 2 * np.pi, 5)[:-1]]
+    objects = np.array([(3.0, 3.0, 0.0), *ring, (6.0, 3.0, 2.0)])
+    engine = engine_of(objects)
+    engine.subscribe({"id": [1], "x": [3.1], "y": [3.0]})
+    rings = rings_of(engine.zones()["geometry"][0].as_py())
+    check_zone(objects, np.array([3.1, 3.0]), rings, np.random.default_rng(0))
+
+
+def test_a_query_that_is_all_alone_has_the_universe() -> None:
+    engine = engine_of(np.empty((0, 3)))
+    engine.subscribe({"id": [1], "x": [3.0], "y": [3.0]})
+    (ring,) = rings_of(engine.zones()["geometry"][0].as_py())
+    assert sorted(map(tuple, ring[:-1].tolist())) == [(-2, -2), (-2, 8), (8, -2), (8, 8)]
+
+
+def test_a_query_outside_of_the_universe_has_a_point() -> None:
+    engine = engine_of(crowd(1, 5, 1, 0))
+    engine.subscribe({"id": [1], "x": [30.0], "y": [3.0]})
+    (ring,) = rings_of(engine.zones()["geometry"][0].as_py())
+    assert (ring == [30.0, 3.0]).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_zones_along_a_walk_cover_it(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    engine = engine_of(crowd(seed, 80, 2, 0))
+    places = 3 + np.cumsum(rng.normal(0, 0.05, (60, 2)), axis=0)
+    engine.subscribe({"id": [1], "x": places[:1, 0], "y": places[:1, 1]})
+    for place in places:
+        engine.publish({"id": [1], "x": place[:1], "y": place[1:]})
+        rings = rings_of(engine.zones()["geometry"][0].as_py())
+        assert contains(rings, place[None])[0]
+    assert engine.stats()["recomputed"] < 60
