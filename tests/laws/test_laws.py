@@ -42,70 +42,24 @@ def _model(subject: Subject, configuration: dict[str, Any]) -> Model:
 
 
 @every_subject
-def test_answers_and_results_follow_the_model(subject: Subject) -> None:
+def test_the_laws(subject: Subject) -> None:
+    """All laws on the same workloads: to think of a workload takes as long as to check a law on it."""
     family = _family(subject)
 
     @_examples(subject)
-    @given(family.workloads())
-    def law(workload: contract.Workload) -> None:
-        model = _model(subject, workload.settings)
-        plain = getattr(family, "plain", None)
+    @given(family.workloads(), st.data())
+    def laws(workload: contract.Workload, data: st.DataObject) -> None:
+        at = data.draw(st.integers(0, len(workload.steps) - 1), label="the step to save, refuse or join from")
+        model, plain = _model(subject, workload.settings), getattr(family, "plain", None)
         contract.follow(subject.make, model, workload, tolerance=family.SCORE_TOLERANCE, plain=plain)
-
-    law()
-
-
-@every_subject
-def test_one_batch_and_single_rows_end_alike(subject: Subject) -> None:
-    @_examples(subject)
-    @given(_family(subject).workloads())
-    def law(workload: contract.Workload) -> None:
         contract.cut(subject.make, workload)
-
-    law()
-
-
-@every_subject
-def test_save_load_and_go_on(subject: Subject) -> None:
-    @_examples(subject)
-    @given(_family(subject).workloads(), st.data())
-    def law(workload: contract.Workload, data: st.DataObject) -> None:
-        at = data.draw(st.integers(0, len(workload.steps) - 1))
+        contract.apart(subject.make, workload)
+        contract.refuse(subject.make, workload, contract.SPOILERS, at)
+        contract.net(subject.make, workload, at)
         with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
             contract.reload(subject.make, workload, Path(folder) / "snapshot", at)
 
-    law()
-
-
-@every_subject
-def test_a_refused_call_changes_nothing(subject: Subject) -> None:
-    @_examples(subject)
-    @given(_family(subject).workloads(), st.data())
-    def law(workload: contract.Workload, data: st.DataObject) -> None:
-        at = data.draw(st.integers(0, len(workload.steps) - 1))
-        contract.refuse(subject.make, workload, contract.SPOILERS, at)
-
-    law()
-
-
-@every_subject
-def test_several_calls_as_one_batch_answer_with_the_net_change(subject: Subject) -> None:
-    @_examples(subject)
-    @given(_family(subject).workloads(), st.data())
-    def law(workload: contract.Workload, data: st.DataObject) -> None:
-        contract.net(subject.make, workload, data.draw(st.integers(0, len(workload.steps) - 1)))
-
-    law()
-
-
-@every_subject
-def test_inputs_are_left_alone(subject: Subject) -> None:
-    @_examples(subject)
-    @given(_family(subject).workloads())
-    def law(workload: contract.Workload) -> None:
-        contract.apart(subject.make, workload)
-
-    law()
+    laws()
 
 
 @every_subject
