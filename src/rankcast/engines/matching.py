@@ -29,6 +29,7 @@ from rankcast.indexes.slots import select
 from rankcast.indexes.static_intervals import KINDS as STATIC_KINDS
 from rankcast.indexes.static_intervals import StaticIntervalIndex
 from rankcast.kernels.box_tree_pack import Columns
+from rankcast.kernels.matches import ranks_of
 
 INDEXES = ("auto", "scan", "box-tree", "inverted", *KINDS, *STATIC_KINDS)
 
@@ -127,6 +128,7 @@ class RankedMatcher(AnsweringEngine):
             tuning=tuning,
         )
         self._threads = settings.threads(self._tuning["threads"])
+        self._event_columns = matching_events.columns(names)
         self._scan = Scan(self._slots, None if mode == "exact" else self._combine)
         self._index = self._make_index(self._named)
 
@@ -210,16 +212,14 @@ class RankedMatcher(AnsweringEngine):
         self._count["candidates"] += found.tried
         self._count["looked"] += found.looked
         self._count["deltas"] += found.row.size
-        event = np.repeat(np.arange(found.number.size), found.number)
-        first = np.repeat(np.cumsum(found.number) - found.number, found.number)
-        return pa.table(
-            {
-                "event": self._events_at(ids, event),
-                "rank": pa.array(np.arange(1, event.size + 1) - first),
-                "subscription": self._slots.take(found.row),
-                "score": pa.array(found.score),
-            }
-        )
+        event, rank = ranks_of(found.number, found.row.size)
+        answer = {
+            "event": self._events_at(ids, event),
+            "rank": pa.array(rank),
+            "subscription": self._slots.take(found.row),
+            "score": pa.array(found.score),
+        }
+        return pa.Table.from_arrays(list(answer.values()), names=list(answer))
 
     def explain(self, subscription: Any, event: Mapping[str, Any]) -> dict[str, Any]:
         """Why a subscription is or is not among the best for an event, given as a dict of its attributes.
@@ -311,7 +311,7 @@ class RankedMatcher(AnsweringEngine):
 
     def _read_spans(self, events: Any) -> tuple[Ids, Spans]:
         """The ids of events and what they reach."""
-        batch = self._read(events, matching_events.columns(self._over), "events")
+        batch = self._read(events, self._event_columns, "events")
         spans = matching_events.read(batch, self._over, where="events")
         self._event_ids.find(batch.ids, where="events")
         if self._event_ids.kind is None and batch.size:

@@ -43,7 +43,7 @@ def read(batch: tables.Batch, over: list[str], *, where: str) -> Spans:
     """The spans of a batch of events."""
     shape = (batch.size, len(over))
     spans, known = Spans(np.empty(shape), np.empty(shape)), frozenset(over)
-    nothing = np.full(batch.size, np.nan)
+    nothing, values = np.full(batch.size, np.nan), batch.values
     for place, name in enumerate(over):
         ends = _ends(name, known)
         given = [end for end in ends if end in batch]
@@ -53,12 +53,15 @@ def read(batch: tables.Batch, over: list[str], *, where: str) -> Spans:
             )
         if name not in batch and not given:
             raise InputError("is missing", where=where, column=name, expected="a number")
-        values = batch.values
-        above, below = (values.get(end, nothing) for end in ([name, name] if name in batch else ends))
-        _refuse_crossed(above, below, ends, where)
-        unknown = np.isnan(above) & np.isnan(below)
-        spans.above[:, place] = np.where(unknown, np.inf, np.where(np.isnan(above), -np.inf, above))
-        spans.below[:, place] = np.where(unknown, -np.inf, np.where(np.isnan(below), np.inf, below))
+        if name in batch:
+            spans.above[:, place] = spans.below[:, place] = values[name]
+        else:
+            above, below = (values.get(end, nothing) for end in ends)
+            _refuse_crossed(above, below, ends, where)
+            known_end = ~(np.isnan(above) & np.isnan(below))
+            spans.above[:, place] = np.where(known_end & np.isnan(above), -np.inf, above)
+            spans.below[:, place] = np.where(known_end & np.isnan(below), np.inf, below)
+    spans.above[np.isnan(spans.above)], spans.below[np.isnan(spans.below)] = np.inf, -np.inf
     return spans
 
 

@@ -1,10 +1,10 @@
 """Relaxed matching by a function of one's own: the Threshold Algorithm in rounds of NumPy calls.
 
 The weights of each attribute stand in descending order. A round reads the next entries of every list, twice
-as many as the round before; rows that the event meets there are scored by the function, each once. What no
-round has read yet has no weight above those at the heads of the lists, so a function that never falls when a
-weight grows gives it no more than it gives the heads: the search ends when the k-th score is above that
-[Ranked §4].
+as many as the round before; rows that the event meets there are scored by the function, each once, unless all
+their weights together give less than the k-th score. What no round has read yet has no weight above those at
+the heads of the lists, so a function that never falls when a weight grows gives it no more than it gives the
+heads: the search ends when the k-th score is above that [Ranked §4].
 
 Nothing is kept beyond the order of weights, which is found again after a change: O(n log n), d times.
 """
@@ -68,6 +68,8 @@ class FunctionIndex:
             fresh = np.unique(np.concatenate(met))
             fresh = fresh[~seen[fresh]]
             seen[fresh] = True
+            if row.size == k:
+                fresh = fresh[columns.score[fresh] >= score[-1]]
             boxes = Boxes(columns.lo[fresh], columns.hi[fresh])
             given = matching.weigh(boxes, columns.weight[fresh], below, above, self._combine)
             row, score = np.concatenate([row, fresh]), np.concatenate([score, given])

@@ -44,7 +44,9 @@ def search_all(search: Callable[[Ints], Matches], order: Ints, threads: int) -> 
 
 def _joined(parts: list[Matches]) -> Found:
     """The matches of all parts in the order of events; an event was searched in one part alone."""
-    number = np.sum([part.number for part in parts], axis=0)
+    number = parts[0].number.copy()
+    for part in parts[1:]:
+        number += part.number
     total = int(number.sum())
     row, score = np.empty(total, np.int32), np.empty(total)
     for part in parts:

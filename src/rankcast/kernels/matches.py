@@ -54,6 +54,17 @@ def gather(found: Matches, number: Longs, row: Rows, score: Floats) -> None:
 
 
 @njit(**EXACT)
+def ranks_of(number: Longs, total: int) -> tuple[Longs, Longs]:
+    """The event and the rank, from 1, of each of all matches, given how many each event has."""
+    event, rank, place = np.empty(total, np.int64), np.empty(total, np.int64), 0
+    for e in range(number.shape[0]):
+        for i in range(number[e]):
+            event[place], rank[place] = e, i + 1
+            place += 1
+    return event, rank
+
+
+@njit(**EXACT)
 def merge(label: Longs, one: Found, other: Found, k: int) -> tuple[Longs, Rows, Floats]:
     """The k best of two answers (number, row, score) for the same events, which have no row in common."""
     total = one[1].shape[0] + other[1].shape[0]
