@@ -14,7 +14,7 @@ from rankcast.errors import SnapshotError
 from rankcast.indexes.objects import grown
 from rankcast.indexes.rtree import PointIndex
 from rankcast.kernels import rtree, zone_search
-from rankcast.kernels.rtree_search import Queries
+from rankcast.kernels.rtree_search import Queries, Space, space_for
 from rankcast.kernels.zone_scores import STATIC, Form
 from rankcast.kernels.zone_search import Zones
 
@@ -34,6 +34,7 @@ class PlaceIndex:
     def __init__(self, weights: list[float | None]) -> None:
         self.record = np.zeros((0, STATIC))
         self._index = PointIndex(weights)
+        self._held_rooms: list[Space] = []
 
     def __len__(self) -> int:
         return len(self._index)
@@ -77,15 +78,24 @@ class PlaceIndex:
             reach=np.zeros(most.size),
         )
         parts = np.array_split(np.arange(most.size), max(1, min(threads, most.size // PER_THREAD)))
+        rooms = self._rooms(len(parts), min(int(queries.k.max(initial=0)) + m, len(self)))
 
-        def search(part: Ints) -> Ints:
-            work: Ints = zone_search.find_zones(form, self.tree, self.record, label, queries, m, part, zones)
-            return work
+        def search(part: Ints, room: Space) -> Ints:
+            done: Ints = zone_search.find_zones(
+                form, self.tree, self.record, label, queries, m, zones, (part, room)
+            )
+            return done
 
         if len(parts) == 1:
-            return zones, search(parts[0])
+            return zones, search(parts[0], rooms[0])
         with ThreadPoolExecutor(len(parts)) as pool:
-            return zones, np.sum(list(pool.map(search, parts)), axis=0)
+            return zones, np.sum(list(pool.map(search, parts, rooms)), axis=0)
+
+    def _rooms(self, parts: int, board: int) -> list[Space]:
+        """Room for searches side by side, kept from call to call."""
+        held = [*self._held_rooms, *[None] * parts][: max(parts, len(self._held_rooms))]
+        self._held_rooms = [space_for(self.tree, board, room) for room in held]
+        return self._held_rooms[:parts]
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The small state (none) and the arrays."""

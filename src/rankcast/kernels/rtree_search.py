@@ -3,7 +3,8 @@
 Points have the columns x, y, s, p (see `rankcast.kernels.zone_scores`), then the attributes, on which a query
 may have a filter. Blocks are opened in the order of the least score they may hold; the best objects so far
 stand in order on a board of fixed size. A block or an object that cannot be on it is not forgotten but laid
-aside, unsorted: a safe zone asks for some of them again, and only for those that its radius reaches.
+aside, unsorted, with its score and its distance: a safe zone asks for some of them again, and only for those
+that its radius reaches.
 
 An entry is `16 block + slot` for the child of an inner block, or the complement of a row for an object.
 Ties: equal scores go by label; a block is left closed only if all in it score strictly more.
@@ -42,22 +43,48 @@ class Space(NamedTuple):
     key: Floats
     entry: Ints
     aside: Ints
-    score: Floats
-    row: Rows
+    least: Floats  # what lies aside scores no less,
+    near: Floats  # and is no nearer
+    score: Floats  # the board: scores,
+    away: Floats  # distances,
+    row: Rows  # and objects
     size: Ints
 
 
-@njit(**EXACT)
-def space_for(tree: Rtree, board: int) -> Space:
-    """Room for searches of a tree with a board of some size. Pages are touched only as needed."""
-    most = tree.first.size * BRANCH + tree.count.sum() + 1
+def space_for(tree: Rtree, board: int, space: Space | None = None) -> Space:
+    """Room for searches of a tree with a board of some size: what is there, if it is large enough.
+
+    Memory: 40 bytes an object and a child of a block, of which a search touches what it needs.
+    """
+    most = tree.first.size * BRANCH + int(tree.count.sum()) + 1
+    if space is not None and space.key.size >= most and space.row.size >= board:
+        return space
     return Space(
-        np.empty(most),
-        np.empty(most, np.int64),
-        np.empty(most, np.int64),
-        np.empty(board),
-        np.empty(board, np.int32),
-        np.zeros(5, np.int64),
+        key=np.empty(most),
+        entry=np.empty(most, np.int64),
+        aside=np.empty(most, np.int64),
+        least=np.empty(most),
+        near=np.empty(most),
+        score=np.empty(board),
+        away=np.empty(board),
+        row=np.empty(board, np.int32),
+        size=np.zeros(5, np.int64),
+    )
+
+
+@njit(**EXACT)
+def boarded(space: Space, board: int) -> Space:
+    """The same room with a smaller board."""
+    return Space(
+        space.key,
+        space.entry,
+        space.aside,
+        space.least,
+        space.near,
+        space.score[:board],
+        space.away[:board],
+        space.row[:board],
+        space.size,
     )
 
 
@@ -97,10 +124,13 @@ def pop(keys: Floats, entries: Ints, sizes: Ints) -> int:
 
 
 @njit(**EXACT)
-def lay_aside(aside: Ints, size: Ints, entry: int) -> None:
-    """Keep an entry for later."""
-    aside[size[ASIDE]] = entry
-    size[ASIDE] += 1
+def lay_aside(
+    aside: Ints, least: Floats, near: Floats, size: Ints, entry: int, score: float, away: float
+) -> None:
+    """Keep an entry for later, with its score and distance, or less."""
+    at = size[ASIDE]
+    aside[at], least[at], near[at] = entry, score, away
+    size[ASIDE] = at + 1
 
 
 @njit(**EXACT)
@@ -135,30 +165,32 @@ def child_distance(
 
 
 @njit(**EXACT)
-def _offer(scores: Floats, rows: Rows, size: Ints, aside: Ints, label: Ints, score: float, row: int) -> None:
-    """Offer an object to the board; what falls off it, or does not get on it, is laid aside."""
-    at = size[BOARD]
+def _offer(
+    scores: Floats, aways: Floats, rows: Rows, size: Ints, label: Ints, score: float, away: float, row: int
+) -> tuple[float, float, int]:
+    """Offer an object to the board; returns what does not get on it, or falls off it; row -1 if nothing."""
+    at, off_score, off_away, off = size[BOARD], 0.0, 0.0, -1
     if at == scores.size:
-        worst = scores[at - 1]
-        if score > worst or (score == worst and label[row] > label[rows[at - 1]]):
-            lay_aside(aside, size, ~row)
-            return
         at -= 1
-        lay_aside(aside, size, ~np.int64(rows[at]))
+        off_score, off_away, off = scores[at], aways[at], np.int64(rows[at])
+        if score > off_score or (score == off_score and label[row] > label[off]):
+            return score, away, row
     size[BOARD] = at + 1
     while at > 0 and (
         scores[at - 1] > score or (scores[at - 1] == score and label[rows[at - 1]] > label[row])
     ):
-        scores[at], rows[at] = scores[at - 1], rows[at - 1]
+        scores[at], aways[at], rows[at] = scores[at - 1], aways[at - 1], rows[at - 1]
         at -= 1
-    scores[at], rows[at] = score, row
+    scores[at], aways[at], rows[at] = score, away, row
+    return off_score, off_away, off
 
 
 @njit(**EXACT)
 def _open_block(form: Form, tree: Rtree, space: Space, queries: Queries, i: int, block: int) -> None:
     """Put the children of an inner block on the heap, or aside."""
     x, y, low, high = queries.x[i], queries.y[i], tree.low, tree.high
-    keys, entries, aside, scores, size = space.key, space.entry, space.aside, space.score, space.size
+    keys, entries, scores, size = space.key, space.entry, space.score, space.size
+    aside, leasts, nears = space.aside, space.least, space.near
     worst = scores[scores.size - 1] if size[BOARD] == scores.size else np.inf
     size[NODES] += 1
     for slot in range(tree.width[block]):
@@ -167,7 +199,7 @@ def _open_block(form: Form, tree: Rtree, space: Space, queries: Queries, i: int,
         d = child_distance(low, high, form.metric, x, y, block, slot)
         key = least(form, low[block, 2, slot], high[block, 2, slot], low[block, 3, slot], d)
         if key > worst:
-            lay_aside(aside, size, block * BRANCH + slot)
+            lay_aside(aside, leasts, nears, size, block * BRANCH + slot, key, d)
         else:
             push(keys, entries, size, key, block * BRANCH + slot)
 
@@ -178,22 +210,26 @@ def _open_leaf(
 ) -> None:
     """Offer the objects of a leaf."""
     x, y, point, held = queries.x[i], queries.y[i], tree.point, tree.row
-    aside, scores, rows, size = space.aside, space.score, space.row, space.size
+    aside, leasts, nears = space.aside, space.least, space.near
+    scores, aways, rows, size = space.score, space.away, space.row, space.size
     size[NODES] += 1
     for slot in range(BRANCH):
         row = np.int64(held[leaf, slot])
         if row < 0 or (queries.filtered and not passes(tree, queries, i, leaf, slot)):
             continue
+        size[TRIED] += 1
         d = distance(form.metric, x, y, point[leaf, 0, slot], point[leaf, 1, slot])
         score = value(form, point[leaf, 2, slot], point[leaf, 3, slot], d)
-        _offer(scores, rows, size, aside, label, score, row)
-        size[TRIED] += 1
+        score, d, row = _offer(scores, aways, rows, size, label, score, d, row)
+        if row >= 0:
+            lay_aside(aside, leasts, nears, size, ~row, score, d)
 
 
 @njit(**EXACT)
 def best_first(form: Form, tree: Rtree, label: Ints, space: Space, queries: Queries, i: int) -> None:
     """Fill the board with the best objects for query i; everything else that was seen lies aside."""
-    keys, entries, aside, scores, size = space.key, space.entry, space.aside, space.score, space.size
+    keys, entries, scores, size = space.key, space.entry, space.score, space.size
+    aside, leasts, nears, low, high = space.aside, space.least, space.near, tree.low, tree.high
     size[HEAP] = size[ASIDE] = size[BOARD] = 0
     for layer in range(tree.count.size):
         if tree.count[layer] > 0:
@@ -209,5 +245,7 @@ def best_first(form: Form, tree: Rtree, label: Ints, space: Space, queries: Quer
         else:
             _open_block(form, tree, space, queries, i, ~first + slot)
     for j in range(size[HEAP]):
-        lay_aside(aside, size, entries[j])
+        block, slot = entries[j] // BRANCH, entries[j] % BRANCH
+        d = child_distance(low, high, form.metric, queries.x[i], queries.y[i], block, slot)
+        lay_aside(aside, leasts, nears, size, entries[j], keys[j], d)
     size[HEAP] = 0

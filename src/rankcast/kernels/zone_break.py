@@ -15,8 +15,8 @@ from rankcast.kernels.distance import distance
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.rtree import BRANCH, Rtree, root_of
 from rankcast.kernels.rtree_search import child_distance
-from rankcast.kernels.zone_follow import Bools, Held, score_members
-from rankcast.kernels.zone_scores import Floats, Form, Ints, Rows, lowest
+from rankcast.kernels.zone_follow import Bools, Held
+from rankcast.kernels.zone_scores import Floats, Form, Ints, Rows, lowest, value
 from rankcast.kernels.zone_search import irrelevant
 
 
@@ -65,23 +65,24 @@ def members(form: Form, tree: Rtree, record: Floats, held: Held, objects: Rows, 
 
 @njit(**EXACT)
 def _best_at_centre(
-    form: Form, record: Floats, label: Ints, held: Held, row: int, k: int, space: tuple[Floats, Rows]
-) -> Rows:
-    """The first k members of a zone as they are at its centre, best first."""
-    scores, best = space
-    start, size = held.start[row], 0
-    score_members(form, record, held, row, (held.x[row], held.y[row]), scores)
-    for j in range(held.count[row]):
-        score, item = scores[j], held.member[start + j]
-        at = size
+    form: Form, record: Floats, label: Ints, held: Held, row: int, k: int, space: tuple[Rows, Floats, Floats]
+) -> tuple[Rows, Floats, Floats]:
+    """The first k members of a zone as they are at its centre, best first: rows, scores, distances."""
+    rows, scores, aways = space
+    start, x, y = held.start[row], held.x[row], held.y[row]
+    size = held.count[row]
+    for j in range(size):
+        item = held.member[start + j]
+        away = distance(form.metric, x, y, record[item, 0], record[item, 1])
+        score, at = value(form, record[item, 2], record[item, 3], away), j
         while at > 0 and (
-            scores[at - 1] > score or (scores[at - 1] == score and label[best[at - 1]] > label[item])
+            scores[at - 1] > score or (scores[at - 1] == score and label[rows[at - 1]] > label[item])
         ):
-            scores[at], best[at] = scores[at - 1], best[at - 1]
+            scores[at], aways[at], rows[at] = scores[at - 1], aways[at - 1], rows[at - 1]
             at -= 1
-        scores[at], best[at] = score, item
-        size += 1
-    return best[: min(k, size)]
+        scores[at], aways[at], rows[at] = score, away, item
+    size = min(k, size)
+    return rows[:size], scores[:size], aways[:size]
 
 
 @njit(**EXACT)
@@ -104,7 +105,7 @@ def newcomers(
     own_k, k, m, lower, upper = wants
     count, radii = held.count, held.radius
     stack, found = np.empty(tree.first.size + tree.count.size, np.int64), np.empty(tree.count.sum(), np.int32)
-    space = np.empty(0), np.empty(0, np.int32)
+    space = np.empty(0, np.int32), np.empty(0), np.empty(0)
     for n in range(rows.size):
         o = rows[n]
         for i in range(within_reach(form, tree, record[o], stack, found)):
@@ -121,7 +122,7 @@ def newcomers(
                 marked[row] = True
                 continue
             if count[row] > space[0].size:
-                space = np.empty(count[row]), np.empty(count[row], np.int32)
+                space = np.empty(count[row], np.int32), np.empty(count[row]), np.empty(count[row])
             best = _best_at_centre(form, record, label, held, row, size, space)
             place, radius = (held.x[row], held.y[row]), radii[row]
             marked[row] = irrelevant(form, record, label, best, o, place, radius) < radius or radius == 0.0

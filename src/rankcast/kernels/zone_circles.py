@@ -9,14 +9,13 @@ none can be told, at most `limit`. Three ways lead to it, the best that applies 
   circle of Apollonius. The radius is the distance to that curve: the largest circle there is.
 - `trim` (`rankcast.kernels.zone_trim`): the paper's rectangles, for every other score in the plane.
 
-The hyperbola. In the frame of its axes, x^2/a^2 - y^2/b^2 = 1, the nearest point to (X, Y) is
-(a^2 X / u, b^2 Y / (e^2 - u)), e^2 = a^2 + b^2, where u is the root of
+The hyperbola. In the frame of its axes, x^2/a^2 - y^2/b^2 = 1, the branch at x > 0 is (a sqrt(1 + s^2), b s).
+The nearest point to (X, Y), Y > 0, is where its normal goes through (X, Y): at the root s > 0 of
 
-    f(u) = a^2 X^2 / u^2 - b^2 Y^2 / (e^2 - u)^2 - 1
+    h(s) = (a^2 + b^2) s - b Y - a X s / sqrt(1 + s^2)
 
-with the sign of X, no farther from 0 than a |X|. For X > 0 it falls from infinity to -infinity on (0, e^2).
-For X < 0 the branch on the other side is meant: its evolute lies where X > 0, so there is one normal to it,
-and f changes sign once.
+which starts at -b Y. For X > 0 it is convex and above 0 at (b Y + a X) / (a^2 + b^2): Newton's steps come
+down to the root from there. For X < 0 (the other branch is meant) it is concave and they come up from 0.
 """
 
 from __future__ import annotations
@@ -47,8 +46,11 @@ from rankcast.kernels.zone_trim import trim
 STEPS = 60
 FLAT = 1e-7  # a hyperbola whose c is below this part of the distance of its foci is taken for a line
 NUDGE = 1e-12
-NEAR_END = 0.9
+CLOSE = 1e-8  # Newton's steps square the error: after one this small there is none left
 SHRINK = 1 - 1e-9
+
+
+Spot = tuple[float, float, float, float]  # x, y, weighted sum of attributes, distance from the place
 
 
 @njit(**EXACT)
@@ -98,80 +100,43 @@ def lemma(form: Form, record: Floats, pair: tuple[int, int, float, float], limit
 
 
 @njit(**EXACT)
-def _normal_inside(x: float, y: float, a2: float, b2: float) -> float:
-    """The same as `_normal` where the root is near e^2: for v = e^2 - u, and without the poles of f."""
-    e2, far, off = a2 + b2, math.sqrt(a2) * x, math.sqrt(b2) * y
-    low, high = 0.0, e2
-    v = min(e2 * off / far, 0.5 * e2)
-    for _ in range(2 * STEPS):
-        root = math.sqrt(v * v + off * off)
-        h = (e2 - v) * root - far * v
-        if h > 0:
-            low = v
-        else:
-            high = v
-        slope = (e2 - v) * v / root - root - far
-        step = v - h / slope if slope < 0 else low
-        step = step if low < step < high else 0.5 * (low + high)
-        done = abs(step - v) <= 1e-13 * v
-        v = step
-        if done:
-            break
-    return abs(b2 - v) * math.hypot(x / (e2 - v), y / v)
-
-
-@njit(**EXACT)
 def _normal(x: float, y: float, a2: float, b2: float) -> float:
-    """The distance from (x, y), x != 0, y > 0, to the branch of the hyperbola at positive x."""
-    e2, side = a2 + b2, 1.0 if x > 0 else -1.0
-    low, high = 0.0, math.sqrt(a2) * abs(x)
-    top, bottom = a2 * x * x, b2 * y * y
-    if x > 0 and high > NEAR_END * e2:
-        return _normal_inside(x, y, a2, b2)
-    u = high
-    for _ in range(2 * STEPS):
-        rest = e2 - side * u
-        f = top / (u * u) - bottom / (rest * rest) - 1
-        if f > 0:
-            low = u
-        else:
-            high = u
-        slope = -2 * top / (u * u * u) - side * 2 * bottom / (rest * rest * rest)
-        step = u - f / slope if slope < 0 else low
-        step = step if low < step < high else 0.5 * (low + high)
-        done = abs(step - u) <= 1e-13 * u
-        u = step
-        if done:
+    """The distance from (x, y), y > 0, to the branch of the hyperbola at positive x."""
+    a, b, e2 = math.sqrt(a2), math.sqrt(b2), a2 + b2
+    along, across = a * x, b * y
+    s = (across + along) / e2 if x > 0 else 0.0
+    for _ in range(STEPS):
+        root = math.sqrt(1 + s * s)
+        rest = along / root
+        step = (e2 * s - across - rest * s) / (e2 - rest / (root * root))
+        s -= step
+        if not abs(step) > CLOSE * s:
             break
-    u *= side
-    return abs(u - a2) * math.hypot(x / u, y / (e2 - u))
+    dx, dy = a * math.sqrt(1 + s * s) - x, b * s - y
+    return math.sqrt(dx * dx + dy * dy)
 
 
 @njit(**EXACT)
-def to_hyperbola(o: Floats, p: Floats, place: tuple[float, float], foci: float, c: float) -> float:
+def to_hyperbola(o: Spot, p: Spot, place: tuple[float, float], foci: float, c: float) -> float:
     """The distance from a place with d(o) - d(p) < c, 0 < |c| < |op|, to where d(o) - d(p) > c, or less."""
     along_x, along_y = (p[0] - o[0]) / foci, (p[1] - o[1]) / foci
     dx, dy = place[0] - 0.5 * (o[0] + p[0]), place[1] - 0.5 * (o[1] + p[1])
     x, y = dx * along_x + dy * along_y, abs(dy * along_x - dx * along_y)
-    x = x if c > 0 else -x
-    if abs(x) < NUDGE * foci:
-        x = -NUDGE * foci if c > 0 else NUDGE * foci
-    found = _normal(x, max(y, NUDGE * foci), 0.25 * c * c, 0.25 * (foci - abs(c)) * (foci + abs(c)))
-    return found * SHRINK - 8 * NUDGE * foci
+    a2, b2 = 0.25 * c * c, 0.25 * (foci - abs(c)) * (foci + abs(c))
+    found = _normal(x if c > 0 else -x, max(y, NUDGE * foci), a2, b2)
+    return found * SHRINK - 8 * NUDGE * (foci + abs(x) + y)
 
 
 @njit(**EXACT)
-def _sum_circle(
-    form: Form, record: Floats, pair: tuple[int, int, float, float], place: tuple[float, float], limit: float
-) -> float:
+def _sum_circle(weight: float, o: Spot, p: Spot, place: tuple[float, float], limit: float) -> float:
     """The preferred circle of a weighted sum: no more than `limit`, less what rounding may do within it.
 
     The difference d(o) - d(p) changes by twice a step at most, which often says enough.
     """
-    o, p, d_o, d_p = pair
-    difference = (record[p, 2] - record[o, 2]) / form.weight
-    foci = distance(EUCLIDEAN, record[o, 0], record[o, 1], record[p, 0], record[p, 1])
-    rounding = 4 * APART * ((abs(record[o, 2]) + abs(record[p, 2])) / form.weight + d_o + d_p)
+    d_o, d_p = o[3], p[3]
+    difference = (p[2] - o[2]) / weight
+    foci = distance(EUCLIDEAN, o[0], o[1], p[0], p[1])
+    rounding = 4 * APART * ((abs(o[2]) + abs(p[2])) / weight + d_o + d_p)
     c = difference - rounding
     if c > foci:
         limit = min(limit, (c - foci) / (8 * APART))
@@ -186,7 +151,7 @@ def _sum_circle(
     if abs(c) <= FLAT * foci:
         line = (d_p - d_o) * (d_p + d_o) / (2 * foci)
         return min(limit, max(sure, line - max(0.0, -c) * (d_o + d_p + 2 * max(0.0, line)) / (2 * foci)))
-    return min(limit, max(sure, to_hyperbola(record[o], record[p], place, foci, c)))
+    return min(limit, max(sure, to_hyperbola(o, p, place, foci, c)))
 
 
 @njit(**EXACT)
@@ -210,22 +175,38 @@ def _ratio_circle(form: Form, record: Floats, pair: tuple[int, int, float, float
 
 
 @njit(**EXACT)
-def preferred(
-    form: Form, record: Floats, label: Ints, o: int, p: int, place: tuple[float, float], limit: float
+def _by_bounds(
+    form: Form, record: Floats, pair: tuple[int, int, float, float], place: tuple[float, float], limit: float
 ) -> float:
-    """A radius, at most `limit`, inside which o stays before p; 0 if it is not before p at the place."""
+    """The preferred circle of any score, by the lemma and by rectangles."""
+    found = lemma(form, record, pair, limit)
+    if found >= limit or form.way == LEMMA or form.metric == HAVERSINE:
+        return found
+    return max(found, trim(form, record[pair[0]], record[pair[1]], place, found, limit))
+
+
+@njit(**EXACT)
+def preferred(
+    form: Form,
+    record: Floats,
+    label: Ints,
+    pair: tuple[int, int, float, float],
+    place: tuple[float, float],
+    limit: float,
+) -> float:
+    """A radius, at most `limit`, inside which o stays before p; 0 if it is not before p at the place.
+
+    `pair` is o, p, and their distances from the place.
+    """
+    o, p, d_o, d_p = pair
     if forever(form, record, label, o, p):
         return limit
     if form.weight == 0.0:
         return 0.0
-    d_o = distance(form.metric, place[0], place[1], record[o, 0], record[o, 1])
-    d_p = distance(form.metric, place[0], place[1], record[p, 0], record[p, 1])
-    pair = (o, p, d_o, d_p)
-    if form.way == CLOSED and form.metric == EUCLIDEAN and form.kind <= DISTANCE:
-        if form.kind == SUM:
-            return _sum_circle(form, record, pair, place, limit)
-        return min(limit, _ratio_circle(form, record, pair))
-    found = lemma(form, record, pair, limit)
-    if found >= limit or form.way == LEMMA or form.metric == HAVERSINE:
-        return found
-    return max(found, trim(form, record[o], record[p], place, found, limit))
+    if form.way != CLOSED or form.metric != EUCLIDEAN or form.kind > DISTANCE:
+        return _by_bounds(form, record, pair, place, limit)
+    if form.kind == SUM:
+        first = record[o, 0], record[o, 1], record[o, 2], d_o
+        second = record[p, 0], record[p, 1], record[p, 2], d_p
+        return _sum_circle(form.weight, first, second, place, limit)
+    return min(limit, _ratio_circle(form, record, pair))

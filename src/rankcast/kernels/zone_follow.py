@@ -52,18 +52,6 @@ def last_of_each(rows: Rows, used: int) -> Ints:
 
 
 @njit(**EXACT)
-def score_members(
-    form: Form, record: Floats, held: Held, row: int, place: tuple[float, float], scores: Floats
-) -> None:
-    """Write the scores of the members of a zone at a place."""
-    start, member = held.start[row], held.member
-    for j in range(held.count[row]):
-        o = member[start + j]
-        d = distance(form.metric, place[0], place[1], record[o, 0], record[o, 1])
-        scores[j] = value(form, record[o, 2], record[o, 3], d)
-
-
-@njit(**EXACT)
 def _sort(scores: Floats, items: Rows, size: int, k: int, label: Ints) -> bool:
     """Sort items by score, then label; return whether one from behind the first k came among them."""
     crossed = False

@@ -113,6 +113,24 @@ def lowest(form: Form, s: float, p: float, d: float, radius: float) -> float:
 
 
 @njit(**EXACT)
+def may_fall_to(form: Form, score: float, d: float, radius: float) -> float:
+    """At most `lowest`, from the score at the centre alone: no power, no statics.
+
+    With t = radius / d: a weighted sum falls by the weight times the radius, a quotient by the part t, a
+    power (1 - t)^w of a distance by no more than the part t, or w t if w is above 1.
+    """
+    if radius == np.inf:
+        return -np.inf
+    way = radius + fuzz(form) * (d + radius)
+    if form.kind == SUM:
+        return score - form.weight * way - 4 * APART * (abs(score) + form.weight * (d + radius))
+    share = way / d if form.kind == DISTANCE else max(1.0, form.weight) * way / d
+    by_sum = form.lam * form.weight * way if form.kind == WASPAS else 0.0
+    rest = 1 - share - 4 * APART * (1 + form.weight)
+    return score * rest - by_sum if rest > 0.0 else -np.inf
+
+
+@njit(**EXACT)
 def gap(value: float, low: float, high: float) -> float:
     """How far a value is from an interval."""
     return max(0.0, low - value, value - high)

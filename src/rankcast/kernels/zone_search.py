@@ -32,13 +32,13 @@ from rankcast.kernels.rtree_search import (
     Queries,
     Space,
     best_first,
+    boarded,
     child_distance,
     lay_aside,
     may_pass,
     passes,
     pop,
     push,
-    space_for,
 )
 from rankcast.kernels.zone_circles import preferred
 from rankcast.kernels.zone_scores import (
@@ -51,7 +51,9 @@ from rankcast.kernels.zone_scores import (
     Rows,
     fuzz,
     highest,
+    least,
     lowest,
+    may_fall_to,
     value,
 )
 
@@ -68,42 +70,49 @@ class Zones(NamedTuple):
 
 @njit(**EXACT)
 def irrelevant(
-    form: Form, record: Floats, label: Ints, best: Rows, p: int, place: tuple[float, float], limit: float
+    form: Form,
+    record: Floats,
+    label: Ints,
+    best: tuple[Rows, Floats, Floats],
+    p: int,
+    place: tuple[float, float],
+    limit: float,
 ) -> float:
     """A radius, at most `limit`, inside which p stays behind all of the best: Algorithm 6.
 
-    A weighted sum changes by the weight times the way at most: most pairs need no circle.
+    The best are rows, scores and distances. A weighted sum changes by the weight times the way at most: most
+    pairs need no circle.
     """
-    radius = limit
+    rows, scores, aways = best
+    radius, weight = limit, form.weight
     d_p = distance(form.metric, place[0], place[1], record[p, 0], record[p, 1])
-    s_p, p_p = record[p, 2], record[p, 3]
+    score = value(form, record[p, 2], record[p, 3], d_p)
     rounding = 8 * APART + 2 * fuzz(form)
-    for j in range(best.size - 1, -1, -1):
-        o = best[j]
+    for j in range(rows.size - 1, -1, -1):
         if form.kind == SUM:
-            s_o, d_o = record[o, 2], distance(form.metric, place[0], place[1], record[o, 0], record[o, 1])
-            lead, way = value(form, s_p, p_p, d_p) - value(form, s_o, 0.0, d_o), form.weight * radius
-            scale = abs(s_o) + abs(s_p) + form.weight * (d_o + d_p) + way
-            if lead > 2 * way + rounding * (scale + way):
+            way = weight * radius
+            scale = abs(score) + abs(scores[j]) + 2 * weight * (d_p + aways[j]) + 2 * way
+            if score - scores[j] > 2 * way + rounding * scale:
                 continue
-        radius = preferred(form, record, label, o, p, place, radius)
+        radius = preferred(form, record, label, (rows[j], p, aways[j], d_p), place, radius)
         if radius <= 0.0:
             return 0.0
     return radius
 
 
 @njit(**EXACT)
-def highest_of(form: Form, record: Floats, best: Rows, place: tuple[float, float], radius: float) -> float:
+def highest_of(form: Form, record: Floats, best: tuple[Rows, Floats, Floats], radius: float) -> float:
     """At least the score of each of the best anywhere in a circle: MScore."""
+    rows, _, aways = best
     found = -np.inf
-    for row in best:
-        d = distance(form.metric, place[0], place[1], record[row, 0], record[row, 1])
-        found = max(found, highest(form, record[row, 2], record[row, 3], d, radius))
+    for j in range(rows.size):
+        s, p = record[rows[j], 2], record[rows[j], 3]
+        found = max(found, highest(form, s, p, aways[j], radius))
     return found
 
 
 @njit(**EXACT)
-def _bounds(
+def _lowest_in(
     form: Form,
     low: Floats,
     high: Floats,
@@ -111,17 +120,15 @@ def _bounds(
     place: tuple[float, float],
     entry: int,
     radius: float,
-) -> tuple[float, float]:
-    """At most the score of anything in an entry at the place, and anywhere in a circle around it."""
+) -> float:
+    """At most the score of anything in an entry anywhere in a circle around the place."""
     if entry < 0:
         d = distance(form.metric, place[0], place[1], record[~entry, 0], record[~entry, 1])
-        s, p = record[~entry, 2], record[~entry, 3]
-    else:
-        block, slot = entry // BRANCH, entry % BRANCH
-        d = child_distance(low, high, form.metric, place[0], place[1], block, slot)
-        s = high[block, 2, slot] if form.kind == DISTANCE else low[block, 2, slot]
-        p = low[block, 3, slot]
-    return value(form, s, p, d), lowest(form, s, p, d, radius)
+        return lowest(form, record[~entry, 2], record[~entry, 3], d, radius)
+    block, slot = entry // BRANCH, entry % BRANCH
+    d = child_distance(low, high, form.metric, place[0], place[1], block, slot)
+    s = high[block, 2, slot] if form.kind == DISTANCE else low[block, 2, slot]
+    return lowest(form, s, low[block, 3, slot], d, radius)
 
 
 @njit(**EXACT)
@@ -135,22 +142,28 @@ def _enter(circles: Floats, others: Rows, radius: float, row: int) -> None:
 
 
 @njit(**EXACT)
-def _unfold(tree: Rtree, space: Space, queries: Queries, i: int, entry: int) -> None:
+def _unfold(form: Form, tree: Rtree, space: Space, queries: Queries, i: int, entry: int) -> None:
     """Lay aside what is in a child of a block: objects, or children of its own."""
+    x, y, low, high, point = queries.x[i], queries.y[i], tree.low, tree.high, tree.point
+    aside, leasts, nears, size = space.aside, space.least, space.near, space.size
     block, slot = entry // BRANCH, entry % BRANCH
     first = np.int64(tree.first[block])
-    aside, size = space.aside, space.size
     size[NODES] += 1
     if first < 0:
         inner = ~first + slot
         for j in range(tree.width[inner]):
             if not queries.filtered or may_pass(tree, queries, i, inner, j):
-                lay_aside(aside, size, inner * BRANCH + j)
+                d = child_distance(low, high, form.metric, x, y, inner, j)
+                key = least(form, low[inner, 2, j], high[inner, 2, j], low[inner, 3, j], d)
+                lay_aside(aside, leasts, nears, size, inner * BRANCH + j, key, d)
         return
+    leaf = first + slot
     for j in range(BRANCH):
-        row = np.int64(tree.row[first + slot, j])
-        if row >= 0 and (not queries.filtered or passes(tree, queries, i, first + slot, j)):
-            lay_aside(aside, size, ~row)
+        row = np.int64(tree.row[leaf, j])
+        if row >= 0 and (not queries.filtered or passes(tree, queries, i, leaf, j)):
+            d = distance(form.metric, x, y, point[leaf, 0, j], point[leaf, 1, j])
+            key = value(form, point[leaf, 2, j], point[leaf, 3, j], d)
+            lay_aside(aside, leasts, nears, size, ~row, key, d)
             size[TRIED] += 1
 
 
@@ -163,37 +176,31 @@ def _shrink(
     space: Space,
     queries: Queries,
     i: int,
-    zone: tuple[Rows, Floats, Rows],
+    zone: tuple[tuple[Rows, Floats, Floats], Floats, Rows],
 ) -> float:
     """Look for smaller circles among everything laid aside; return the reach of the zone that is left."""
     best, circles, others = zone
-    keys, entries, aside, size, low, high = (
-        space.key,
-        space.entry,
-        space.aside,
-        space.size,
-        tree.low,
-        tree.high,
-    )
+    keys, entries, aside, leasts = space.key, space.entry, space.aside, space.least
+    nears, size, low, high = space.near, space.size, tree.low, tree.high
     place, last = (queries.x[i], queries.y[i]), circles.size - 1
-    reach = highest_of(form, record, best, place, circles[last])
+    reach = highest_of(form, record, best, circles[last])
     while form.weight > 0.0 and circles[last] > 0.0:
         for j in range(size[ASIDE]):
-            here, there = _bounds(form, low, high, record, place, aside[j], circles[last])
-            if there <= reach:
-                push(keys, entries, size, here, aside[j])
+            if may_fall_to(form, leasts[j], nears[j], circles[last]) <= reach:
+                push(keys, entries, size, leasts[j], aside[j])
         size[ASIDE] = 0
         if size[HEAP] == 0:
             break
         entry = pop(keys, entries, size)
+        if _lowest_in(form, low, high, record, place, entry, circles[last]) > reach:
+            continue
         if entry >= 0:
-            if _bounds(form, low, high, record, place, entry, circles[last])[1] <= reach:
-                _unfold(tree, space, queries, i, entry)
+            _unfold(form, tree, space, queries, i, entry)
             continue
         found = irrelevant(form, record, label, best, ~entry, place, circles[last])
         if found < circles[last]:
             _enter(circles, others, found, ~entry)
-            reach = highest_of(form, record, best, place, circles[last])
+            reach = highest_of(form, record, best, circles[last])
     for row in others[:last]:
         d = distance(form.metric, place[0], place[1], record[row, 0], record[row, 1])
         reach = max(reach, lowest(form, record[row, 2], record[row, 3], d, circles[last]))
@@ -205,34 +212,37 @@ def _first_circles(
     form: Form,
     record: Floats,
     label: Ints,
-    space: Space,
+    next_best: Rows,
     place: tuple[float, float],
-    circles: Floats,
-    others: Rows,
+    zone: tuple[tuple[Rows, Floats, Floats], Floats, Rows],
 ) -> None:
-    """The circles of the last m objects on the board, which are not among the best k, smallest first."""
-    k = space.row.size - circles.size
+    """The circles of the m objects that come after the best k, smallest first."""
+    best, circles, others = zone
     for j in range(circles.size):
-        p = space.row[k + j]
-        radius = irrelevant(form, record, label, space.row[:k], p, place, np.inf)
-        _enter(circles[: j + 1], others[: j + 1], radius, p)
+        radius = irrelevant(form, record, label, best, next_best[j], place, np.inf)
+        _enter(circles[: j + 1], others[: j + 1], radius, next_best[j])
 
 
 @njit(**EXACT)
 def find_zones(
-    form: Form, tree: Rtree, record: Floats, label: Ints, queries: Queries, m: int, part: Ints, zones: Zones
+    form: Form,
+    tree: Rtree,
+    record: Floats,
+    label: Ints,
+    queries: Queries,
+    m: int,
+    zones: Zones,
+    work: tuple[Ints, Space],
 ) -> Ints:
-    """Find the zones of the queries in `part`; returns blocks opened and objects tried."""
-    most, total = 1, tree.count.sum()
-    for i in part:
-        most = max(most, min(queries.k[i] + m, total))
-    space = space_for(tree, most)
+    """Find the zones of the queries in a part, in some room; returns blocks opened and objects tried."""
+    part, space = work
+    total = tree.count.sum()
     m = min(m, total + 1)
+    space.size[:] = 0
     circles, others = np.empty(m), np.empty(m, np.int32)
     for i in part:
         k, place = queries.k[i], (queries.x[i], queries.y[i])
-        board = space.score[: k + m], space.row[: k + m]
-        mine = Space(space.key, space.entry, space.aside, board[0], board[1], space.size)
+        mine = boarded(space, k + m)
         best_first(form, tree, label, mine, queries, i)
         size = mine.size[BOARD]
         start = zones.start[i]
@@ -240,8 +250,9 @@ def find_zones(
             zones.member[start : start + size] = mine.row[:size]
             zones.count[i], zones.radius[i], zones.reach[i] = size, np.inf, np.inf
             continue
-        _first_circles(form, record, label, mine, place, circles, others)
-        zones.reach[i] = _shrink(form, tree, record, label, mine, queries, i, (mine.row[:k], circles, others))
+        zone = ((mine.row[:k], mine.score[:k], mine.away[:k]), circles, others)
+        _first_circles(form, record, label, mine.row[k:], place, zone)
+        zones.reach[i] = _shrink(form, tree, record, label, mine, queries, i, zone)
         zones.member[start : start + k] = mine.row[:k]
         zones.member[start + k : start + k + m - 1] = others[: m - 1]
         zones.count[i], zones.radius[i] = k + m - 1, circles[m - 1]

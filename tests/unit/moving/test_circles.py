@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rankcast.columns import Floats, Ints
 from rankcast.kernels import zone_scores
 from rankcast.kernels.distance import CODES, distance
-from rankcast.kernels.zone_circles import preferred
+from rankcast.kernels.zone_circles import preferred as preferred_of
 from rankcast.kernels.zone_scores import CLOSED, DISTANCE, LEMMA, PRODUCT, SUM, TRIM, WASPAS, Form, value
 
 KINDS = {"sum": SUM, "product": PRODUCT, "distance": DISTANCE, "waspas": WASPAS}
@@ -26,6 +26,13 @@ def form_of(kind: str, metric: str, way: int, weight: float = 1.0) -> Form:
     lam = 0.5 if kind == "waspas" else 1.0
     weight = 1.0 if kind == "distance" else weight
     return Form(KINDS[kind], CODES[metric], weight, lam, 1 - lam, way, 1e-4, 100)
+
+
+def preferred(
+    form: Form, record: Floats, label: Ints, o: int, p: int, here: tuple[float, float], limit: float
+) -> float:
+    d_o, d_p = (distance(form.metric, *here, record[row, 0], record[row, 1]) for row in (o, p))
+    return float(preferred_of(form, record, label, (o, p, d_o, d_p), here, limit))
 
 
 def score(form: Form, record: Floats, row: int, x: float, y: float) -> float:
@@ -128,6 +135,23 @@ def test_a_closed_form_is_at_least_as_large_as_the_others(kind: str) -> None:
         ]
         assert found[0] >= found[1] * (1 - 1e-6)
         assert found[1] >= found[2] * (1 - 1e-6)
+
+
+@settings(max_examples=200)
+@given(
+    st.sampled_from(list(KINDS)),
+    st.sampled_from(list(CODES)),
+    st.sampled_from([0.25, 1.0, 3.0]),
+    st.tuples(st.sampled_from([0.5, 1.0, 6.0]), st.sampled_from([0.5, 1.0, 6.0])),
+    st.sampled_from([0.0, 1e-9, 0.5, 3.0, 1e7]),
+    st.sampled_from([0.0, 1e-9, 0.5, 2.9, 3.0, 1e6, np.inf]),
+)
+def test_a_score_falls_no_further_than_it_may(
+    kind: str, metric: str, weight: float, statics: Any, d: float, radius: float
+) -> None:
+    form = form_of(kind, metric, CLOSED, weight)
+    sure = zone_scores.may_fall_to(form, value(form, *statics, d), d, radius)
+    assert sure <= zone_scores.lowest(form, *statics, d, radius)
 
 
 def test_twins_at_one_place_never_change_order() -> None:

@@ -19,15 +19,18 @@ from rankcast.engines.moving_zones import ZoneMethod
 from rankcast.kernels.distance import distance
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.rtree import Rtree
-from rankcast.kernels.rtree_search import BOARD, NODES, Queries, best_first, space_for
+from rankcast.kernels.rtree_search import BOARD, NODES, Queries, Space, best_first, space_for
 from rankcast.kernels.zone_follow import Held
 from rankcast.kernels.zone_scores import Form, value
 
 
 @njit(**EXACT)  # type: ignore[untyped-decorator]
-def _search(form: Form, tree: Rtree, label: Integers, queries: Queries, k: int) -> tuple[Any, Floats, int]:
-    """The best k objects of every query, and how many blocks were opened."""
-    space = space_for(tree, k)
+def _search(
+    form: Form, tree: Rtree, label: Integers, queries: Queries, space: Space
+) -> tuple[Any, Floats, int]:
+    """The best objects of every query, as many as the room has a board for; and blocks opened."""
+    k = space.row.size
+    space.size[:] = 0
     rows, scores = np.full((queries.x.size, k), -1, np.int32), np.full((queries.x.size, k), np.inf)
     for i in range(queries.x.size):
         best_first(form, tree, label, space, queries, i)
@@ -64,6 +67,7 @@ class BestFirst:
         self._zoned = zones_of(engine)
         self._ids, self._k = objects["id"], k
         self._last: tuple[Any, Any, Any] = (np.empty(0), np.empty(0), np.empty(0))
+        self._space: Space | None = None
         self.nodes = 0
 
     def search(self, x: Floats, y: Floats) -> tuple[Any, Floats]:
@@ -71,7 +75,10 @@ class BestFirst:
         none = np.empty((x.size, 0))
         queries = Queries(x, y, np.full(x.size, self._k), none, none, filtered=False)
         zoned = self._zoned
-        rows, scores, nodes = _search(zoned.form, zoned.places.tree, zoned.objects.label, queries, self._k)
+        self._space = space_for(zoned.places.tree, self._k, self._space)
+        rows, scores, nodes = _search(
+            zoned.form, zoned.places.tree, zoned.objects.label, queries, self._space
+        )
         self.nodes += nodes
         return rows, scores
 
