@@ -6,6 +6,7 @@ A null or an absent column is no bound; inside, that is an infinity.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from rankcast.tables import Batch
 
 
 class Boxes(NamedTuple):
-    """Lower and upper ends, both of shape (n, d)."""
+    """Lower and upper ends, both of shape (n, d), in any layout."""
 
     lo: Floats
     hi: Floats
@@ -28,19 +29,27 @@ class Boxes(NamedTuple):
 
 def columns(over: Sequence[str]) -> list[Column]:
     """The columns of a box over some attributes."""
-    ends = [f"{name}_{end}" for name in over for end in ("lo", "hi")]
-    return [Column(end, required=False, nullable=True) for end in ends]
+    return [Column(end, required=False, nullable=True) for end in _ends(tuple(over))]
+
+
+@lru_cache(maxsize=64)
+def _ends(over: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{name}_{end}" for name in over for end in ("lo", "hi"))
 
 
 def read(batch: Batch, over: Sequence[str], held: Boxes | None = None, *, where: str) -> Boxes:
     """The boxes of a batch; `held` are the boxes so far, which an absent column keeps."""
+    names = _ends(tuple(over))
+    if batch.numbers is not None and batch.names[: len(names)] == names:
+        lo, hi = batch.numbers[0 : len(names) : 2].T, batch.numbers[1 : len(names) : 2].T
+        if np.count_nonzero(lo <= hi) == lo.size:
+            return Boxes(lo, hi)
     shape = (batch.size, len(over))
     lo = np.full(shape, -np.inf) if held is None else held.lo.copy()
     hi = np.full(shape, np.inf) if held is None else held.hi.copy()
-    for ends, suffix in ((lo, "lo"), (hi, "hi")):
-        for place, name in enumerate(over):
-            if f"{name}_{suffix}" in batch:
-                ends[:, place] = batch[f"{name}_{suffix}"]
+    for place, name in enumerate(names):
+        if name in batch:
+            (lo, hi)[place % 2][:, place // 2] = batch[name]
     if not (lo <= hi).all():  # as where an end is NaN, which is none
         lo[np.isnan(lo)], hi[np.isnan(hi)] = -np.inf, np.inf
     crossed = lo > hi

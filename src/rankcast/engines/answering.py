@@ -15,6 +15,7 @@ from rankcast.boxes import Boxes
 from rankcast.columns import Column, Floats, Ids, Rows, arrow
 from rankcast.engines.base import ID, Command, Engine, Part, Refused
 from rankcast.indexes.slots import Slots, select
+from rankcast.tables import Form
 
 
 class AnsweringEngine(Engine):
@@ -39,6 +40,7 @@ class AnsweringEngine(Engine):
         ends = {"lo": (np.float64, len(over)), "hi": (np.float64, len(over))}
         self._slots = Slots({**ends, **columns}, ordered=ordered)
         self._event_ids = Slots()
+        self._event_form = Form([ID, *map(Column, over)])
 
     @property
     def _subscriptions(self) -> Slots:
@@ -76,15 +78,15 @@ class AnsweringEngine(Engine):
         held = None if rows is None else self._boxes(rows)
         return boxes.read(batch, self._over, held, where="subscriptions")
 
-    def _read_events(self, events: Any, *, nullable: bool) -> tuple[Ids, Floats]:
-        """The ids and the points (n, d) of events; an unknown coordinate is NaN."""
-        batch = self._read(events, [ID, *(Column(name, nullable=nullable) for name in self._over)], "events")
+    def _read_events(self, events: Any) -> tuple[Ids, Floats]:
+        """The ids and the points (n, d) of events that have all attributes."""
+        batch = self._read(events, self._event_form, "events")
         self._event_ids.find(batch.ids, where="events")
         if self._event_ids.kind is None and batch.size:
             self._event_ids.release(self._event_ids.add(select(batch.ids, [0])))
             self._event_ids.settle()
         self._count["events"] += batch.size
-        return batch.ids, np.column_stack([batch[name] for name in self._over])
+        return batch.ids, np.stack([batch[name] for name in self._over], axis=1)
 
     def _events_at(self, ids: Ids, places: Any) -> pa.Array:
         """The ids of the events at some places, of the settled kind even if there are none."""

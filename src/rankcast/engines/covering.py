@@ -10,25 +10,19 @@ import pyarrow as pa
 
 from rankcast import boxes, settings, tables
 from rankcast.columns import Ids, Rows, arrow
+from rankcast.engines import covering_answers
 from rankcast.engines.answering import AnsweringEngine
 from rankcast.engines.base import ID, Part
-from rankcast.engines.brute_force import covering
 from rankcast.engines.covering_commands import OP, WHERE, Commands
 from rankcast.engines.covering_commands import read as read_commands
-from rankcast.errors import InputError, SettingError
+from rankcast.engines.covering_settings import INDEXES, known_graph, relations_for
+from rankcast.errors import InputError
 from rankcast.indexes.departures import NOBODY, Departure
 from rankcast.indexes.maxima import maximal
-from rankcast.indexes.relation import RelationGraph
-from rankcast.indexes.relation_full import FullRelationGraph
-from rankcast.indexes.relation_poset import PosetGraph
 from rankcast.indexes.slots import Slots, select, show
-from rankcast.kernels.covering_buckets import COVERED, FORWARDED, LEAVING, Box, World
-from rankcast.kernels.relation_follow import ACTION, BY, COVER, DROP, FORWARD, ROW, WITHDRAW
-
-INDEXES = ("kdtree", "zcurve", "scan")
-GRAPHS = {"full": FullRelationGraph, "poset": PosetGraph}
-ACTIONS = ("forward", "covered", "withdraw", "drop")  # in the order of `relation_follow`
-FEW = 64  # so many words Arrow makes faster one by one than by taking them
+from rankcast.kernels.covering_buckets import FORWARDED, LEAVING, Box, World
+from rankcast.kernels.relation_follow import ACTION, BY, FORWARD, ROW
+from rankcast.tables import Form
 
 
 class CoveringTable(AnsweringEngine):
@@ -107,18 +101,18 @@ class CoveringTable(AnsweringEngine):
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
-        kind, relations = _known_graph(graph), settings.one_of("index", index, INDEXES)
+        kind, by = known_graph(graph), settings.one_of("index", index, INDEXES)
         names = settings.attributes("over", over)
         super().__init__(
-            {"graph": kind, "index": relations},
+            {"graph": kind, "index": by},
             {"standing": np.int8},
             over=names,
             ordered=False,
             extra=extra,
             tuning=tuning,
         )
-        self._columns = [ID, *boxes.columns(names)]
-        self._relations: Any = _relations(relations, kind, len(names))
+        self._form, self._commands = (Form([*more, ID, *boxes.columns(names)]) for more in ([], [OP]))
+        self._relations: Any = relations_for(by, kind, len(names))
 
     def _parts(self) -> dict[str, Part]:
         return {**super()._parts(), "relation": self._relations}
@@ -130,15 +124,14 @@ class CoveringTable(AnsweringEngine):
 
         `action` is `forward` or `covered`. Of two equal boxes the earlier covers.
         """
-        batch = self._read(rows, self._columns, "subscriptions")
-        self._slots.require_new(batch.ids, where="subscriptions")
+        batch = self._read(rows, self._form, "subscriptions")
         given = self._read_boxes(batch)
-        fresh = self._slots.add(batch.ids)
-        self._write(fresh, given._asdict())
+        fresh = self._slots.add(batch.ids, where="subscriptions")
+        self._write_boxes(fresh, given)
         covered_by = self._relations.subscribe(self._world(), fresh)
         self._count["queries_subscribe"] += batch.size
         self._tally("subscribe")
-        return self._answer(fresh, np.where(covered_by < 0, FORWARD, COVER), covered_by)
+        return self._answer(arrow(batch.ids), covering_answers.of_subscribes(covered_by), covered_by)
 
     def follow(self, commands: Any) -> pa.Table:
         """Follow a sequence of commands, each by itself; the columns of `subscribe`, in turn.
@@ -153,10 +146,14 @@ class CoveringTable(AnsweringEngine):
         >>> table.follow(commands).select(["subscription", "action"]).to_pydict()
         {'subscription': [1, 2, 1, 2], 'action': ['forward', 'covered', 'withdraw', 'forward']}
         """
-        batch = self._read(commands, [OP, *self._columns], WHERE)
+        batch = self._read(commands, self._commands, WHERE)
         parts = list(read_commands(batch, self._over, self._slots).stretches())
         answers = [self._follow_part(part) for part in parts]
-        return pa.concat_tables(answers) if answers else self._answer(NOBODY, NOBODY, NOBODY)
+        return (
+            pa.concat_tables(answers)
+            if answers
+            else self._answer(self._slots.take(NOBODY), NOBODY.astype(np.int8))
+        )
 
     def amend(self, rows: Any) -> pa.Table:
         """Change boxes in place; the columns of `subscribe`, net over the batch.
@@ -165,24 +162,26 @@ class CoveringTable(AnsweringEngine):
         `withdraw` (it was forwarded, and is now covered). Then `forward` for each other one that is no longer
         covered. A forwarded one whose box stays the same stays forwarded.
         """
-        batch = self._read(rows, self._columns, "subscriptions")
+        batch = self._read(rows, self._form, "subscriptions")
         amended = self._slots.require(batch.ids, where="subscriptions")
-        self._refuse_leaving(batch.ids, amended)
+        standing, world = self._slots["standing"], self._world()
+        was = standing[amended]
+        self._refuse_leaving(batch.ids, was)
         old, new = self._boxes(amended), self._read_boxes(batch, amended)
-        standing = self._slots["standing"]
-        was = standing[amended] == FORWARDED
         moved = amended[((old.lo != new.lo) | (old.hi != new.hi)).any(axis=1)]
-        told = self._relations.amend(self._world(), moved, lambda: self._write(amended, new._asdict()))
+        told = self._relations.amend(world, moved, lambda: self._write_boxes(amended, new))
         self._count["queries_subscribe"] += moved.size
         self._free(told.freed)
         self._tally("subscribe")
-        now = standing[amended] == FORWARDED
-        others = told.forwarded[~np.isin(told.forwarded, amended)]
-        action = np.where(now, FORWARD, np.where(was, WITHDRAW, COVER))
+        action = covering_answers.of_amendments(was, standing[amended])
+        covered_by = self._relations.coverers(world, amended)
+        others = told.forwarded[~np.isin(told.forwarded, amended)] if told.forwarded.size else NOBODY
+        if not others.size:
+            return self._answer(arrow(batch.ids), action, covered_by)
         return self._answer(
-            np.concatenate([amended, others]),
-            np.concatenate([action, np.full(others.size, FORWARD)]),
-            np.concatenate([self._relations.coverers(self._world(), amended), np.full(others.size, -1)]),
+            self._slots.take(np.concatenate([amended, others])),
+            np.concatenate([action, np.full(others.size, FORWARD, np.int8)]),
+            np.concatenate([covered_by, np.full(others.size, -1, np.int32)]),
         )
 
     def unsubscribe(self, ids: Any, *, limit: int | None = None) -> pa.Table:
@@ -207,28 +206,29 @@ class CoveringTable(AnsweringEngine):
         """
         if limit is not None:
             settings.whole("limit", limit)
-        rows = self._slots.require(tables.read_ids(ids, where="ids"), where="ids")
+        given = tables.read_ids(ids, where="ids")
+        rows = self._slots.require(given, where="ids")
         was = self._slots["standing"][rows]
         if limit is None:
             told = self._relations.unsubscribe(self._world(), rows)
             self._free(told.freed)
         else:
             told = self._release(rows, limit)
-        gone, count = told.gone, told.gone.size
-        left = was if count == rows.size else was[np.isin(rows, gone)]
+        all_gone = told.gone.size == rows.size
+        left = was if all_gone else was[np.isin(rows, told.gone)]
         self._tally("unsubscribe")
-        self._slots.release(gone)
-        done = np.concatenate([gone, told.forwarded])
-        action = np.full(done.size, FORWARD)
-        action[:count] = np.where(left == COVERED, DROP, WITHDRAW)
-        return self._answer(done, action, np.full(done.size, -1, np.int32))
+        self._slots.release(told.gone)
+        action = covering_answers.of_unsubscribes(left, told.forwarded.size)
+        if all_gone and not told.forwarded.size:
+            return self._answer(arrow(given), action)
+        return self._answer(self._slots.take(np.concatenate([told.gone, told.forwarded])), action)
 
     def publish(self, events: Any) -> pa.Table:
         """The forwarded subscriptions that contain each event: `event, subscription`.
 
         In the order of events, then of registration.
         """
-        ids, points = self._read_events(events, nullable=False)
+        ids, points = self._read_events(events)
         reached, ends = self._relations.stab(self._world(), Box(points, points))
         places = np.repeat(np.arange(ends.size), np.diff(ends, prepend=0))
         self._count["candidates"] += self._tally(None)
@@ -241,9 +241,10 @@ class CoveringTable(AnsweringEngine):
         A box that lies in none has one row with null. The ids are labels of the caller: they may repeat and
         may be those of live subscriptions.
         """
-        batch = self._read(rows, self._columns, "boxes")
+        batch = self._read(rows, self._form, "boxes")
         given = boxes.read(batch, self._over, where="boxes")
-        found = self._relations.covers(self._world(), Box(*given), settings.whole("k", k))
+        asked = Box(*map(np.ascontiguousarray, given))
+        found = self._relations.covers(self._world(), asked, settings.whole("k", k))
         self._tally(None)
         told = found >= 0
         told[:, 0] = True
@@ -260,26 +261,12 @@ class CoveringTable(AnsweringEngine):
         """Whether a subscription is contained in another, and in which attributes it is not."""
         mine = self._find_one(self._slots, subscription, "subscription")
         its = self._find_one(self._slots, other, "other")
-        inner, outer = self._boxes(mine), self._boxes(its)
-        outside = np.flatnonzero((inner.lo < outer.lo) | (inner.hi > outer.hi))
-        forwarded = bool(self._slots["standing"][mine] >= FORWARDED)
         above = self._relations.coverers(self._world(), np.array([mine], np.int32))
-        if outside.size:
-            reason = f"{self._over[outside[0]]} is not contained: " + " in ".join(
-                f"[{box.lo[outside[0]]:g}, {box.hi[outside[0]]:g}]" for box in (inner, outer)
-            )
-        elif mine == its:
-            reason = "it is the same subscription"
-        else:
-            reason = "contained, but neighbours know it already" if forwarded else "contained"
         return {
             "subscription": subscription,
             "other": other,
-            "contained": not outside.size,
-            "outside": [self._over[place] for place in outside],
-            "forwarded": forwarded,
+            **covering_answers.explained(self._over, self._world(), mine, its),
             "covered_by": self._slots.take_known(above)[0].as_py(),
-            "reason": reason,
         }
 
     # Helpers
@@ -288,7 +275,7 @@ class CoveringTable(AnsweringEngine):
         """Follow commands in which an id comes, goes, or comes and then goes."""
         come = ~part.leaves
         fresh = self._slots.add(select(part.ids, np.flatnonzero(come)))
-        self._write(fresh, part.boxes.at(come)._asdict())
+        self._write_boxes(fresh, part.boxes.at(come))
         rows = self._slots.find(part.ids, where=WHERE)
         story = self._relations.follow(self._world(), part.leaves, rows)
         self._slots.release(rows[part.leaves])
@@ -296,7 +283,8 @@ class CoveringTable(AnsweringEngine):
         self._free(story.freed, story.freed_most)
         self._search("subscribe", story.subscribing)
         self._search("unsubscribe", story.unsubscribing)
-        return self._answer(story.told[:, ROW], story.told[:, ACTION], story.told[:, BY])
+        names, action = self._slots.take(story.told[:, ROW]), story.told[:, ACTION].astype(np.int8)
+        return self._answer(names, action, np.ascontiguousarray(story.told[:, BY]))
 
     def _world(self) -> World:
         """What the relations know of each row."""
@@ -337,9 +325,9 @@ class CoveringTable(AnsweringEngine):
             if call is not None:
                 self._count[f"{name}_{call}"] += value
 
-    def _refuse_leaving(self, ids: Ids, rows: Rows) -> None:
-        leaving = self._slots["standing"][rows] == LEAVING
-        if leaving.any():
+    def _refuse_leaving(self, ids: Ids, standing: Any) -> None:
+        leaving = standing == LEAVING
+        if np.count_nonzero(leaving):
             row = int(np.argmax(leaving))
             raise InputError(
                 f"is {show(ids, row)}, which is on its way out",
@@ -349,15 +337,18 @@ class CoveringTable(AnsweringEngine):
                 expected="one that stays",
             )
 
-    def _answer(self, rows: Rows, action: Any, covered_by: Rows) -> pa.Table:
-        """The table of actions; ends the batch."""
-        table = pa.Table.from_arrays(
-            [self._slots.take(rows), _words(action), self._slots.take_known(covered_by)],
-            names=["subscription", "action", "covered_by"],
-        )
-        self._count["deltas"] += table.num_rows
+    def _write_boxes(self, rows: Rows, given: boxes.Boxes) -> None:
+        self._slots["lo"][rows], self._slots["hi"][rows] = given
+
+    def _answer(self, names: pa.Array, action: Any, covered_by: Rows | None = None) -> pa.Table:
+        """The table of actions, by default with nobody who covers; ends the batch."""
+        self._count["deltas"] += action.size
+        if covered_by is None or (action.size == 1 and covered_by[0] < 0):
+            above = covering_answers.nobody(action.size, names.type)
+        else:
+            above = self._slots.take_known(covered_by)
         self._slots.settle()
-        return table
+        return covering_answers.table(names, action, above)
 
 
 def maxima(rows: Any, *, over: str | Sequence[str]) -> pa.Table:
@@ -374,28 +365,3 @@ def maxima(rows: Any, *, over: str | Sequence[str]) -> pa.Table:
     Slots.refuse_duplicates(batch.ids, where="boxes")
     given = boxes.read(batch, names, where="boxes")
     return pa.table({"id": arrow(select(batch.ids, maximal(given)))})
-
-
-def _words(action: Any) -> pa.Array:
-    """Actions by name."""
-    if action.size <= FEW:
-        return pa.array([ACTIONS[each] for each in action.tolist()], pa.string())
-    return pa.array(ACTIONS).take(pa.array(action))
-
-
-def _relations(index: str, graph: int | str, attributes: int) -> Any:
-    """What keeps the relations, as the settings say."""
-    if index == "scan":
-        return covering.Scan()
-    if isinstance(graph, str):
-        return GRAPHS[graph](index, attributes)
-    return RelationGraph(index, attributes, graph)
-
-
-def _known_graph(graph: object) -> int | str:
-    """The setting `graph`: a whole number or a word."""
-    if isinstance(graph, str) and graph in GRAPHS:
-        return graph
-    if isinstance(graph, str):
-        raise SettingError(f"graph is {graph!r}", expected=f"a whole number or one of: {', '.join(GRAPHS)}")
-    return settings.whole("graph", graph)

@@ -57,10 +57,9 @@ class BoxIndex:
         return int(self.index.meta[POINTS])
 
     def reserve(self, rows: int) -> None:
-        """Make room for row numbers below `rows`. Amortised O(1) a row."""
-        held = len(self.index.slot_of)
-        if rows > held:
-            self.index = self.index._replace(slot_of=grown(self.index.slot_of, max(rows, held * 9 // 8), -1))
+        """Make room for row numbers below `rows`; the owner asks for more than it needs at once."""
+        if rows > self.index.slot_of.size:
+            self.index = self.index._replace(slot_of=grown(self.index.slot_of, rows, -1))
 
     def ready(self, world: World) -> None:
         """Make an insert possible: cut the codes anew if that is due, and make room."""

@@ -34,7 +34,7 @@ class IndexPair(ABC):
 
     def subscribe(self, world: World, rows: Rows) -> Rows:
         """Register rows one after the other; returns for each one that covers it, or -1."""
-        self.reserve(int(rows.max(initial=-1)) + 1)
+        self.reserve(world.standing.size)
         covered_by = np.empty(rows.size, np.int32)
         self.run(self.kernels.subscribe, world, rows, covered_by)
         return covered_by

@@ -24,7 +24,6 @@ from rankcast.kernels.covering_buckets import (
     Box,
     World,
 )
-from rankcast.kernels.covering_order import containers_first
 from rankcast.kernels.relation import NONE, SOURCE, Graph
 from rankcast.kernels.relation_follow import FORWARD, NODES
 
@@ -47,18 +46,18 @@ class RelationGraph(IndexPair):
 
     def subscribe(self, world: World, rows: Rows) -> Rows:
         """Register rows one after the other; returns for each one that covers it, or -1."""
-        self.reserve(int(rows.max(initial=-1)) + 1)
+        self.reserve(world.standing.size)
         covered_by = np.empty(rows.size, np.int32)
         self._run_plain(relation_calls.subscribe, world, rows, covered_by)
         return covered_by
 
     def unsubscribe(self, world: World, rows: Rows) -> Departure:
         """Remove rows, net: whoever is left without a cover is forwarded."""
-        return self._resettle(world, rows, relation_calls.depart(self._plain(), tuple(world), rows))
+        return self._resettle(world, rows, relation_calls.depart(self._plain(), tuple(world), rows, GONE))
 
     def follow(self, world: World, leaves: Bools, rows: Rows) -> Story:
         """Follow commands in turn, in one call of a kernel as long as nobody must make room."""
-        self.reserve(int(rows.max(initial=-1)) + 1)
+        self.reserve(world.standing.size)
         told, totals = np.empty((rows.size + 16, 3), np.int32), np.zeros(4, np.int64)
         done = count = 0
         while done < rows.size:
@@ -95,17 +94,16 @@ class RelationGraph(IndexPair):
 
     def amend(self, world: World, rows: Rows, write: Callable[[], None]) -> Departure:
         """Give rows other boxes, which `write` writes; all of them may find a cover or be forwarded."""
-        relation.take_out(self.graph(), world, rows, COVERED)
-        alone = relation.orphans(self.graph(), rows, self._edge.shape[0])
+        alone = relation_calls.depart(self._plain(), tuple(world), rows, COVERED)
         write()
         if self._k > 1:
             self.run(relation_full.enter, world, rows)
-        both = containers_first(world, np.concatenate([alone, rows]))
+        both = relation_calls.in_order(tuple(world), np.concatenate([alone, rows]))
         return self._resettle(world, NOBODY, both)._replace(freed=alone.size)
 
     def coverers(self, world: World, rows: Rows) -> Rows:
         """For each row one that covers it, -1 for a forwarded one."""
-        found: Rows = relation.coverers(self.graph(), rows)
+        found: Rows = relation_calls.coverers(self._plain(), rows)
         return found
 
     def covers(self, world: World, boxes: Box, k: int) -> Rows:
@@ -123,11 +121,9 @@ class RelationGraph(IndexPair):
     def reserve(self, rows: int) -> None:
         """Make room for row numbers below `rows`."""
         super().reserve(rows)
-        held = self._first.size
-        if rows > held:
-            size = max(rows, held * 9 // 8)
-            self._first = grown(self._first, size, NONE)
-            self._edge = grown(self._edge, self._k * size, NONE)
+        if rows > self._first.size:
+            self._first = grown(self._first, rows, NONE)
+            self._edge = grown(self._edge, self._k * rows, NONE)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The edges and both indexes."""

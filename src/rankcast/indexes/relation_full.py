@@ -63,7 +63,7 @@ class FullRelationGraph(IndexPair):
         """Make room for row numbers below `rows`."""
         super().reserve(rows)
         if rows > self._degree.size:
-            self._degree = grown(self._degree, max(rows, self._degree.size * 9 // 8), 0)
+            self._degree = grown(self._degree, rows, 0)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The degrees and both indexes."""

@@ -68,7 +68,7 @@ class PosetGraph(IndexPair):
         """Make room for row numbers below `rows`."""
         super().reserve(rows)
         if rows > len(self._first):
-            self._first = grown(self._first, max(rows, len(self._first) * 9 // 8), NONE)
+            self._first = grown(self._first, rows, NONE)
 
     def make_room(self, world: World) -> None:
         """Let the indexes take the next row, and the edges as many as are wanted."""

@@ -8,7 +8,7 @@ With `ordered=True` there is an order label per row for ties by id: the id itsel
 gaps for strings (`rankcast.kernels.strings`).
 
 Memory: 22 to 29 bytes a row for integers, 34 to 41 and the text for strings (8 and 4 more if ordered), and up
-to an eighth more for growth. It follows the largest number of ids live at once.
+to a sixteenth more for growth. It follows the largest number of ids live at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rankcast.kernels.hashing import Keys
 
 _WORDS = {"int": "integers", "str": "strings"}
 _FEW = 4096
-_NOTHING, _NO_TEXT = np.empty(0), np.empty(0, np.uint8)
+_NOTHING, _NO_VALUES, _NO_TEXT = np.empty(0), np.empty(0, np.int64), np.empty(0, np.uint8)
 _NO_START = np.broadcast_to(np.int64(0), 2**31)
 _NO_LENGTH = np.broadcast_to(np.int32(-1), 2**31)
 
@@ -97,11 +97,7 @@ class Slots:
         """The row of each id, -1 where it is not live."""
         if self.kind is None or not ids.size:
             return np.full(ids.size, hashing.FREE, np.int32)
-        if self.kind != ids.kind:
-            expected = f"{_WORDS[self.kind]}, as in the calls before"
-            raise InputError(
-                f"holds {_WORDS[ids.kind]}", where=where, column=column, row=0, expected=expected
-            )
+        self._refuse_kind(ids, where, column)
         rows: Rows = hashing.find(self._arrays["table"], tuple(self._keys()), tuple(keys_of(ids)))
         return rows
 
@@ -110,7 +106,7 @@ class Slots:
         rows = self.find(ids, where=where, column=column)
         self.refuse_duplicates(ids, where=where, column=column)
         unknown = rows < 0
-        if unknown.any():
+        if np.count_nonzero(unknown):
             row = int(np.argmax(unknown))
             raise InputError(
                 f"is {show(ids, row)}, which is not known",
@@ -126,7 +122,7 @@ class Slots:
         rows = self.find(ids, where=where)
         self.refuse_duplicates(ids, where=where)
         known = rows >= 0
-        if known.any():
+        if np.count_nonzero(known):
             row = int(np.argmax(known))
             raise InputError(
                 f"is {show(ids, row)}, which is there already",
@@ -152,23 +148,30 @@ class Slots:
                 expected="each id once",
             )
 
-    def add(self, ids: Ids) -> Rows:
-        """Give rows to ids that are new and distinct (see `require_new`). Cost: O(1) each, amortised.
+    def add(self, ids: Ids, *, where: str = "ids") -> Rows:
+        """Give rows to ids; refuses them as `require_new` does, and then nothing has changed.
 
-        Ordered strings: O(m log n) comparisons and one pass over the order.
+        Cost: O(1) each, amortised. Ordered strings: O(m log n) comparisons and one pass over the order.
         """
         if not ids.size:
             return np.empty(0, np.int32)
-        self._settle_kind(ids.kind)
-        rows = self._take_free(ids.size)
+        if self.kind is None:
+            self.refuse_duplicates(ids, where=where)
+            self._settle_kind(ids.kind)
+        self._refuse_kind(ids, where, "id")
+        rows, reused = self._free_rows(ids.size)
+        text = self._store_keys(ids, rows)
+        if hashing.crowded(self._arrays["table"], self.count + ids.size):
+            self._rehash(self.count + ids.size)
+        if hashing.insert(self._arrays["table"], tuple(self._keys()), rows) < ids.size:
+            self.require_new(ids, where=where)
         self._arrays["sequence"][rows] = np.arange(self.next_sequence, self.next_sequence + ids.size)
         self.next_sequence += ids.size
         self.count += ids.size
-        self._store_keys(ids, rows)
-        if hashing.crowded(self._arrays["table"], self.count):
-            self._rehash()
-        else:
-            hashing.insert(self._arrays["table"], tuple(self._keys()), rows)
+        self._free_count -= reused
+        self.used += ids.size - reused
+        self._text_used += text
+        self._text_live += text
         if self.ordered and ids.kind == "str":
             self._label(ids, rows)
         return rows
@@ -202,21 +205,11 @@ class Slots:
 
     def take(self, rows: Any) -> pa.Array:
         """The external ids of rows (live, or released in this batch) as an Arrow array."""
-        rows = np.ascontiguousarray(rows, dtype=np.int32)
-        if self.kind != "str" and rows.size < _FEW:
-            return pa.array(self._arrays["code"][rows])
-        if self.kind != "str":
-            codes = buffers.empty(rows.size, np.int64)
-            gather.pick(self._arrays["code"], rows, codes)
-            return arrow(integer_ids(codes))
-        return arrow(Ids("str", np.empty(0, np.int64), *strings.gather(self._keys(), rows)))
+        return arrow(self._ids_at(np.ascontiguousarray(rows, dtype=np.int32)))
 
     def take_known(self, rows: Rows) -> pa.Array:
         """The external ids of rows as `take` gives them, null for a row below 0."""
-        unknown = rows < 0
-        if self.kind != "str":
-            return pa.array(self._arrays["code"][rows], mask=unknown)
-        return self.take(rows[~unknown]).take(pa.array(np.cumsum(~unknown) - 1, mask=unknown))
+        return arrow(self._ids_at(rows), rows >= 0)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The small state and the arrays; only between batches."""
@@ -249,6 +242,24 @@ class Slots:
             raise SnapshotError("the arrays of ids have sizes that do not fit together")
         self._arrays = dict(arrays)
         return self
+
+    def _ids_at(self, rows: Rows) -> Ids:
+        """The ids of rows; of a row below 0 any, or no text."""
+        if self.kind == "str":
+            return Ids("str", _NO_VALUES, *strings.gather(self._keys(), rows))
+        if rows.size < _FEW:
+            return integer_ids(self._arrays["code"][rows])
+        codes = buffers.empty(rows.size, np.int64)
+        gather.pick(self._arrays["code"], rows, codes)
+        return integer_ids(codes)
+
+    def _refuse_kind(self, ids: Ids, where: str, column: str) -> None:
+        """Refuse ids that are not of the kind of those before."""
+        if self.kind is not None and self.kind != ids.kind:
+            expected = f"{_WORDS[self.kind]}, as in the calls before"
+            raise InputError(
+                f"holds {_WORDS[ids.kind]}", where=where, column=column, row=0, expected=expected
+            )
 
     def _keys(self) -> Keys:
         """The stored keys as kernels take them."""
@@ -287,38 +298,40 @@ class Slots:
                     old[held:] = -1
                 self._arrays[name] = old
 
-    def _take_free(self, size: int) -> Rows:
-        """`size` rows: freed ones first, then fresh ones."""
+    def _free_rows(self, size: int) -> tuple[Rows, int]:
+        """`size` rows that are free, and how many of them, the first, were given out before."""
         reused = min(size, self._free_count)
-        self._free_count -= reused
-        freed = self._arrays["free"][self._free_count : self._free_count + reused].copy()
-        fresh = np.arange(self.used, self.used + size - reused, dtype=np.int32)
-        self.used += fresh.size
-        capacity = self._arrays["code"].size
-        if self.used > capacity:
-            self._allocate(max(self.used, capacity * 9 // 8 if capacity >= _FEW else 2 * capacity))
-        return np.concatenate([freed, fresh])
+        freed = self._arrays["free"][self._free_count - reused : self._free_count].copy()
+        if reused == size:
+            return freed, reused
+        end, capacity = self.used + size - reused, self._arrays["code"].size
+        if end > capacity:
+            self._allocate(max(end, capacity * 17 // 16 if capacity >= _FEW else 2 * capacity))
+        fresh = np.arange(self.used, end, dtype=np.int32)
+        return np.concatenate([freed, fresh]) if reused else fresh, reused
 
-    def _store_keys(self, ids: Ids, rows: Rows) -> None:
+    def _store_keys(self, ids: Ids, rows: Rows) -> int:
+        """Write keys for rows that are free; returns how much text, which stands behind that in use."""
         keys = keys_of(ids)
         self._arrays["code"][rows] = keys.code
-        if ids.kind == "str":
-            first, last = int(ids.offsets[0]), int(ids.offsets[-1])
-            end = self._text_used + last - first
-            text = self._arrays["text"]
-            if end > text.size:
-                grown = np.zeros(max(end, 2 * text.size), np.uint8)
-                grown[: self._text_used] = text[: self._text_used]
-                self._arrays["text"] = text = grown
-            text[self._text_used : end] = ids.data[first:last]
-            self._arrays["start"][rows] = keys.start - first + self._text_used
-            self._arrays["length"][rows] = keys.length
-            self._text_used = end
-            self._text_live += last - first
+        if ids.kind == "int":
+            return 0
+        first, last = int(ids.offsets[0]), int(ids.offsets[-1])
+        end = self._text_used + last - first
+        text = self._arrays["text"]
+        if end > text.size:
+            grown = np.zeros(max(end, 2 * text.size), np.uint8)
+            grown[: self._text_used] = text[: self._text_used]
+            self._arrays["text"] = text = grown
+        text[self._text_used : end] = ids.data[first:last]
+        self._arrays["start"][rows] = keys.start - first + self._text_used
+        self._arrays["length"][rows] = keys.length
+        return last - first
 
-    def _rehash(self) -> None:
+    def _rehash(self, count: int) -> None:
+        """Make the table large enough for so many ids."""
         table = np.full_like(self._arrays["table"], hashing.FREE)
-        while hashing.crowded(table, self.count):
+        while hashing.crowded(table, count):
             table = np.full(2 * table.size, hashing.FREE, np.int32)
         live = np.flatnonzero(self._arrays["sequence"][: self.used] >= 0).astype(np.int32)
         hashing.insert(table, tuple(self._keys()), live)
@@ -355,7 +368,7 @@ def select(ids: Ids, index: Any) -> Ids:
     if ids.kind == "int":
         return integer_ids(ids.values[index])
     offsets, data = strings.gather(keys_of(ids), np.asarray(index, np.int32))
-    return Ids("str", np.empty(0, np.int64), offsets, data)
+    return Ids("str", _NO_VALUES, offsets, data)
 
 
 def show(ids: Ids, row: int) -> str:

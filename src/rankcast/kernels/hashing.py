@@ -123,26 +123,42 @@ def distinct(plain: KeyArrays) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
 
 
 @njit(**EXACT)
-def insert(table: NDArray[np.int32], stored: KeyArrays, rows: NDArray[np.int32]) -> None:
-    """Enter rows whose keys are stored already and are not in the table."""
+def insert(table: NDArray[np.int32], stored: KeyArrays, rows: NDArray[np.int32]) -> int:
+    """Enter rows whose keys are stored already; return how many, all if none of the keys was there before.
+
+    If one was, nothing is entered.
+    """
     held = _named(stored)
     for i in range(rows.size):
-        table[probe(table, held, held, rows[i])] = rows[i]
+        cell = probe(table, held, held, rows[i])
+        if table[cell] != FREE:
+            for j in range(i):
+                _take_out(table, held, rows[j])
+            return i
+        table[cell] = rows[i]
+    return rows.size
+
+
+@njit(**EXACT)
+def _take_out(table: NDArray[np.int32], held: Keys, row: int) -> None:
+    """Take a row out of the table and close the gap behind it."""
+    mask = table.size - 1
+    hole = probe(table, held, held, row)
+    cell = hole
+    while True:
+        cell = (cell + 1) & mask
+        if table[cell] == FREE:
+            break
+        home = mix(held.code[table[cell]]) & mask
+        if ((cell - home) & mask) >= ((cell - hole) & mask):
+            table[hole] = table[cell]
+            hole = cell
+    table[hole] = FREE
 
 
 @njit(**EXACT)
 def remove(table: NDArray[np.int32], stored: KeyArrays, rows: NDArray[np.int32]) -> None:
-    """Take rows out of the table and close the gaps behind them."""
-    held, mask = _named(stored), table.size - 1
+    """Take rows out of the table."""
+    held = _named(stored)
     for i in range(rows.size):
-        hole = probe(table, held, held, rows[i])
-        cell = hole
-        while True:
-            cell = (cell + 1) & mask
-            if table[cell] == FREE:
-                break
-            home = mix(held.code[table[cell]]) & mask
-            if ((cell - home) & mask) >= ((cell - hole) & mask):
-                table[hole] = table[cell]
-                hole = cell
-        table[hole] = FREE
+        _take_out(table, held, rows[i])

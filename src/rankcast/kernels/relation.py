@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from rankcast.kernels.covering_buckets import (
     COVERED,
     FORWARDED,
-    GONE,
     NOBODY,
     Box,
     Index,
@@ -161,9 +160,9 @@ def orphans(graph: Graph, rows: Rows, limit: int) -> Rows:
 
 
 @njit(**EXACT)
-def depart(graph: Graph, world: World, rows: Rows) -> Rows:
-    """Remove rows; return those that are left without a cover, containers first."""
-    take_out(graph, world, rows, GONE)
+def depart(graph: Graph, world: World, rows: Rows, standing: int) -> Rows:
+    """Take rows out, see `take_out`; return those that are left without a cover, containers first."""
+    take_out(graph, world, rows, standing)
     return containers_first(world, orphans(graph, rows, graph.edge.shape[0]))
 
 

@@ -12,10 +12,16 @@ from numba import njit
 
 from rankcast.kernels import relation
 from rankcast.kernels.covering_buckets import Index, World
+from rankcast.kernels.covering_order import containers_first
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.relation import Graph, Rows
 
-_subscribe, _depart, _resettle = relation.subscribe, relation.depart, relation.resettle
+_subscribe, _depart, _resettle, _coverers = (
+    relation.subscribe,
+    relation.depart,
+    relation.resettle,
+    relation.coverers,
+)
 
 
 @njit(**EXACT)
@@ -42,12 +48,24 @@ def subscribe(
 
 
 @njit(**EXACT)
-def depart(graph: tuple[Any, ...], world: tuple[Any, ...], rows: Rows) -> Rows:
+def depart(graph: tuple[Any, ...], world: tuple[Any, ...], rows: Rows, standing: int) -> Rows:
     """See `relation.depart`."""
-    return _depart(_graph(graph), _world(world), rows)
+    return _depart(_graph(graph), _world(world), rows, standing)
 
 
 @njit(**EXACT)
 def resettle(graph: tuple[Any, ...], world: tuple[Any, ...], rows: Rows, start: int) -> int:
     """See `relation.resettle`."""
     return _resettle(_graph(graph), _world(world), rows, start)
+
+
+@njit(**EXACT)
+def coverers(graph: tuple[Any, ...], rows: Rows) -> Rows:
+    """See `relation.coverers`."""
+    return _coverers(_graph(graph), rows)
+
+
+@njit(**EXACT)
+def in_order(world: tuple[Any, ...], rows: Rows) -> Rows:
+    """See `covering_order.containers_first`."""
+    return containers_first(_world(world), rows)

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.covering_buckets import COMPARISONS, COVERED, FORWARDED, NODES_VISITED, World
+from rankcast.kernels.covering_buckets import COMPARISONS, COVERED, FORWARDED, GONE, NODES_VISITED, World
 from rankcast.kernels.covering_index import scratch_for
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.relation import NONE, Graph, Rows, depart, enter, resettle, waiting
@@ -74,7 +74,7 @@ def follow(
         told = _tell(told, count, row, DROP if world.standing[row] == COVERED else WITHDRAW, NONE)
         count += 1
         one[0] = row
-        alone = depart(graph, world, one)
+        alone = depart(graph, world, one, GONE)
         if alone.shape[0] == 0:
             continue
         totals[FREED] += alone.shape[0]

@@ -18,14 +18,14 @@ SPAN = 1 << 62
 
 @njit(**EXACT)
 def gather(keys: Keys, rows: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """The strings of `rows` one behind the other: offsets and bytes."""
+    """The strings of `rows` one behind the other: offsets and bytes; a row below 0 has none."""
     offsets = np.zeros(rows.size + 1, np.int64)
     for i in range(rows.size):
-        offsets[i + 1] = offsets[i] + keys.length[rows[i]]
+        offsets[i + 1] = offsets[i] + (keys.length[rows[i]] if rows[i] >= 0 else 0)
     data = np.empty(offsets[-1], np.uint8)
     for i in range(rows.size):
         p, q = keys.start[rows[i]], offsets[i]
-        for step in range(keys.length[rows[i]]):
+        for step in range(offsets[i + 1] - q):
             data[q + step] = keys.data[p + step]
     return offsets, data
 

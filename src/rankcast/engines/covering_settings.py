@@ -1,0 +1,32 @@
+"""The settings of a `CoveringTable`, and the relations that they stand for."""
+
+from __future__ import annotations
+
+from rankcast import settings
+from rankcast.engines.brute_force.covering import Scan
+from rankcast.errors import SettingError
+from rankcast.indexes.departures import Relations
+from rankcast.indexes.relation import RelationGraph
+from rankcast.indexes.relation_full import FullRelationGraph
+from rankcast.indexes.relation_poset import PosetGraph
+
+INDEXES = ("kdtree", "zcurve", "scan")
+GRAPHS = {"full": FullRelationGraph, "poset": PosetGraph}
+
+
+def relations_for(index: str, graph: int | str, attributes: int) -> Relations:
+    """What keeps the relations, as the settings say."""
+    if index == "scan":
+        return Scan()
+    if isinstance(graph, str):
+        return GRAPHS[graph](index, attributes)
+    return RelationGraph(index, attributes, graph)
+
+
+def known_graph(graph: object) -> int | str:
+    """The setting `graph`: a whole number or a word."""
+    if isinstance(graph, str) and graph in GRAPHS:
+        return graph
+    if isinstance(graph, str):
+        raise SettingError(f"graph is {graph!r}", expected=f"a whole number or one of: {', '.join(GRAPHS)}")
+    return settings.whole("graph", graph)
