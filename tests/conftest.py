@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from typing import Any
@@ -15,6 +16,12 @@ settings.register_profile("thorough", UNHURRIED, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 SPARK = re.compile(r"tests/spark/test_(batch|connect|guide|kills|streams)\.py::")
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays anyway: the garbage collector need not walk it every time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
