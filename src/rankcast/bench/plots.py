@@ -7,8 +7,9 @@ to most colour-blind eyes. Ids inside each drawing get a prefix, so that many dr
 from __future__ import annotations
 
 import io
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from rankcast.bench.case import Figure
@@ -51,7 +52,9 @@ def draw(figure: Figure, records: Sequence[Record], prefix: str) -> str | None:
         return None
     matplotlib = _matplotlib()
     with matplotlib.rc_context(_SETTINGS):
-        canvas = matplotlib.figure.Figure(figsize=(6.4, 3.9), layout="constrained")
+        columns = _legend_columns(lines)
+        height = 3.5 + 0.2 * math.ceil((len(lines) + 1) / columns)
+        canvas = matplotlib.figure.Figure(figsize=(6.4, height), layout="constrained")
         axes = canvas.subplots()
         for number, (label, (ours, paper)) in enumerate(sorted(lines.items())):
             style = {"color": PALETTE[number % len(PALETTE)], "marker": MARKERS[number % len(MARKERS)]}
@@ -61,6 +64,7 @@ def draw(figure: Figure, records: Sequence[Record], prefix: str) -> str | None:
         if any(paper for _, paper in lines.values()):
             axes.plot([], [], label="the paper", color=_INK, marker="o", **_PAPER)
         _dress(axes, figure)
+        canvas.legend(loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
         places = sorted({x for ours, _ in lines.values() for x, _ in ours})
         if len(places) <= MOST_TICKS:
             axes.set_xticks(places)
@@ -89,8 +93,13 @@ def _lines(figure: Figure, records: Sequence[Record]) -> Iterator[tuple[str, tup
     return ((label, points) for label, points in found.items() if points[0])
 
 
+def _legend_columns(labels: Iterable[str]) -> int:
+    """How many columns of the legend fit under a drawing: a letter takes about 5 points, a mark 40."""
+    return max(1, min(4, 440 // (40 + 5 * max(map(len, labels)))))
+
+
 def _dress(axes: Any, figure: Figure) -> None:
-    """Set scales, labels, grid and legend."""
+    """Set scales, labels and grid."""
     axes.set_xlabel(figure.x.replace("_", " "))
     axes.set_ylabel(figure.y.replace("_", " "))
     if figure.log_x:
@@ -104,7 +113,6 @@ def _dress(axes: Any, figure: Figure) -> None:
     axes.minorticks_off()
     axes.grid(visible=True, linewidth=0.5, alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=9)
 
 
 def _matplotlib() -> Any:

@@ -60,7 +60,7 @@ def _introduction(records: Sequence[Record]) -> Markup:
     facts = {
         "machine": "; ".join(sorted(machines)),
         "versions": "; ".join(sorted(versions)),
-        "commit": ", ".join(sorted({record.commit or "unknown" for record in records})),
+        "commit": _few([record.commit or "unknown" for record in records]),
         "measured": days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}",
         "answers": f"{checked.count(True)} agree with brute force, {checked.count(False)} disagree, "
         f"{checked.count(None)} answer no query",
@@ -69,17 +69,32 @@ def _introduction(records: Sequence[Record]) -> Markup:
     return join([element("p", HOW_TO_READ, class_="soft"), element("dl", *rows)])
 
 
+def _few(names: Sequence[str], most: int = 4) -> str:
+    """Name the last few different ones, and how many there are besides."""
+    different = list(dict.fromkeys(reversed(names)))
+    more = f" and {len(different) - most} more" if len(different) > most else ""
+    return ", ".join(different[:most]) + more
+
+
 def _section(name: str, records: Sequence[Record], case: Case | None) -> Markup:
     """Make the section of one case."""
     source = records[-1].reproduces
     title = element("h2", name, *([element("span", source, class_="source")] if source else []))
     parts: list[str] = [title, element("p", case.summary if case else "No longer declared.", class_="soft")]
     for wanted in [*SIZES, *sorted({record.size for record in records} - set(SIZES))]:
-        chosen = [record for record in records if record.size == wanted]
+        chosen = sorted((record for record in records if record.size == wanted), key=_by_parameters)
         if chosen:
             parts += [element("h3", f"size {wanted}, seed {chosen[-1].seed}"), _table(chosen)]
             parts += [_counters(chosen), _figures(name, wanted, chosen, case)]
     return element("section", *parts, id=name)
+
+
+def _by_parameters(record: Record) -> list[tuple[str, bool, float, str]]:
+    """Order numbers as numbers and words as words."""
+    return [
+        (name, numeric := isinstance(value, int | float), value if numeric else 0, str(value))
+        for name, value in record.parameters.items()
+    ]
 
 
 def _table(records: Sequence[Record]) -> Markup:
