@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.bench import records
+from rankcast.bench import plots, records
 from rankcast.bench.case import Case, Figure, Trial
 from rankcast.bench.compare import compare, lines
 from rankcast.bench.records import Measurement, Record
@@ -256,3 +256,19 @@ def test_figures_are_drawings_in_the_page_in_its_own_ink() -> None:
 
 def test_a_figure_without_data_is_left_out() -> None:
     assert "<svg" not in page([record()], declared(Figure("Nothing", x="absent", y="rate")))
+
+
+def test_the_report_orders_sets_by_their_numbers_and_names_few_commits() -> None:
+    sizes = [40_000, 9_000, 100_000]
+    told = [record(parameters={"n": n}, commit=f"c{place}") for place, n in enumerate(sizes * 2)]
+    text = page([*told, record(parameters={"n": "all"}, commit="last")], {})
+    shown = [text.index(f">{n:,}<") for n in sorted(sizes)]
+    assert shown == sorted(shown)
+    assert "last, c5, c4, c3 and 3 more" in text
+
+
+@given(st.lists(st.text("abc", min_size=1, max_size=60), min_size=1))
+def test_a_legend_fits_under_its_drawing(labels: list[str]) -> None:
+    columns = plots.legend_columns(labels)
+    longest = max(map(len, labels))
+    assert columns == 1 or columns * (plots.MARK_POINTS + plots.LETTER_POINTS * longest) <= 6.4 * 72

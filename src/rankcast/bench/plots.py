@@ -18,6 +18,8 @@ from rankcast.errors import MissingExtraError
 
 PALETTE = ("#3b82c4", "#e0803a", "#2fa37c", "#c65f9e", "#8f7fd6", "#b3922e", "#5aa9d6", "#d0574f")
 MARKERS = "osD^vP*X"
+WIDTH = 6.4
+MARK_POINTS, LETTER_POINTS = 40, 5
 MOST_TICKS = 8
 _INK = "#010203"
 _SETTINGS = {
@@ -52,9 +54,9 @@ def draw(figure: Figure, records: Sequence[Record], prefix: str) -> str | None:
         return None
     matplotlib = _matplotlib()
     with matplotlib.rc_context(_SETTINGS):
-        columns = _legend_columns(lines)
+        columns = legend_columns(lines)
         height = 3.5 + 0.2 * math.ceil((len(lines) + 1) / columns)
-        canvas = matplotlib.figure.Figure(figsize=(6.4, height), layout="constrained")
+        canvas = matplotlib.figure.Figure(figsize=(WIDTH, height), layout="constrained")
         axes = canvas.subplots()
         for number, (label, (ours, paper)) in enumerate(sorted(lines.items())):
             style = {"color": PALETTE[number % len(PALETTE)], "marker": MARKERS[number % len(MARKERS)]}
@@ -93,9 +95,9 @@ def _lines(figure: Figure, records: Sequence[Record]) -> Iterator[tuple[str, tup
     return ((label, points) for label, points in found.items() if points[0])
 
 
-def _legend_columns(labels: Iterable[str]) -> int:
-    """How many columns of the legend fit under a drawing: a letter takes about 5 points, a mark 40."""
-    return max(1, min(4, 440 // (40 + 5 * max(map(len, labels)))))
+def legend_columns(labels: Iterable[str]) -> int:
+    """How many columns of the legend fit under a drawing."""
+    return max(1, min(4, int(WIDTH * 72) // (MARK_POINTS + LETTER_POINTS * max(map(len, labels)))))
 
 
 def _dress(axes: Any, figure: Figure) -> None:
