@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,26 +27,34 @@ _FEW = 1024  # rows up to which numbers are read together: beyond, a copy costs 
 
 @dataclass(slots=True)
 class Batch:
-    """The checked columns of one table; a column that was not given is not in `values`.
+    """The checked columns of one table, by name; one that was not given is not there.
 
-    Columns that were read together are also the lines of `numbers`, as `names` says.
+    Numbers that were read together are the lines of `numbers`, as `names` says; `apart` holds all others.
     """
 
     size: int
-    values: dict[str, Any] = field(default_factory=dict)
+    apart: dict[str, Any]
     names: tuple[str, ...] = ()
     numbers: Floats | None = None
 
     def __contains__(self, name: str) -> bool:
-        return name in self.values
+        return name in self.apart or name in self.names
 
     def __getitem__(self, name: str) -> Any:
-        return self.values[name]
+        if name in self.apart or self.numbers is None:
+            return self.apart[name]
+        return self.numbers[self.names.index(name)]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """All columns."""
+        together = () if self.numbers is None else self.numbers
+        return {**self.apart, **dict(zip(self.names, together, strict=True))}
 
     @property
     def ids(self) -> Ids:
         """The column `id`."""
-        found: Ids = self.values["id"]
+        found: Ids = self.apart["id"]
         return found
 
 
@@ -136,7 +144,6 @@ def _batch(size: int, layout: Layout, numbers: Floats | None, column_at: Any, wh
     """The checked columns: numbers together if they are there and fine, all others one by one."""
     values = {column.name: read_column(column_at(place), column, where) for place, column in layout.others}
     if numbers is not None and all_numbers(numbers):
-        values.update(zip(layout.names, numbers, strict=True))
         return Batch(size, values, layout.names, numbers)
     for place, column in layout.numbers:
         values[column.name] = read_column(column_at(place), column, where)

@@ -125,13 +125,14 @@ class CoveringTable(AnsweringEngine):
         `action` is `forward` or `covered`. Of two equal boxes the earlier covers.
         """
         batch = self._read(rows, self._form, "subscriptions")
+        self._slots.require_new(batch.ids, where="subscriptions")
         given = self._read_boxes(batch)
-        fresh = self._slots.add(batch.ids, where="subscriptions")
+        fresh = self._slots.add(batch.ids)
         self._write_boxes(fresh, given)
         covered_by = self._relations.subscribe(self._world(), fresh)
         self._count["queries_subscribe"] += batch.size
         self._tally("subscribe")
-        return self._answer(arrow(batch.ids), covering_answers.of_subscribes(covered_by), covered_by)
+        return self._answer(fresh, covering_answers.of_subscribes(covered_by), covered_by)
 
     def follow(self, commands: Any) -> pa.Table:
         """Follow a sequence of commands, each by itself; the columns of `subscribe`, in turn.
@@ -149,11 +150,7 @@ class CoveringTable(AnsweringEngine):
         batch = self._read(commands, self._commands, WHERE)
         parts = list(read_commands(batch, self._over, self._slots).stretches())
         answers = [self._follow_part(part) for part in parts]
-        return (
-            pa.concat_tables(answers)
-            if answers
-            else self._answer(self._slots.take(NOBODY), NOBODY.astype(np.int8))
-        )
+        return pa.concat_tables(answers) if answers else self._answer(NOBODY, NOBODY.astype(np.int8))
 
     def amend(self, rows: Any) -> pa.Table:
         """Change boxes in place; the columns of `subscribe`, net over the batch.
@@ -177,9 +174,9 @@ class CoveringTable(AnsweringEngine):
         covered_by = self._relations.coverers(world, amended)
         others = told.forwarded[~np.isin(told.forwarded, amended)] if told.forwarded.size else NOBODY
         if not others.size:
-            return self._answer(arrow(batch.ids), action, covered_by)
+            return self._answer(amended, action, covered_by)
         return self._answer(
-            self._slots.take(np.concatenate([amended, others])),
+            np.concatenate([amended, others]),
             np.concatenate([action, np.full(others.size, FORWARD, np.int8)]),
             np.concatenate([covered_by, np.full(others.size, -1, np.int32)]),
         )
@@ -206,22 +203,18 @@ class CoveringTable(AnsweringEngine):
         """
         if limit is not None:
             settings.whole("limit", limit)
-        given = tables.read_ids(ids, where="ids")
-        rows = self._slots.require(given, where="ids")
+        rows = self._slots.require(tables.read_ids(ids, where="ids"), where="ids")
         was = self._slots["standing"][rows]
         if limit is None:
             told = self._relations.unsubscribe(self._world(), rows)
             self._free(told.freed)
         else:
             told = self._release(rows, limit)
-        all_gone = told.gone.size == rows.size
-        left = was if all_gone else was[np.isin(rows, told.gone)]
+        left = was if told.gone.size == rows.size else was[np.isin(rows, told.gone)]
         self._tally("unsubscribe")
         self._slots.release(told.gone)
-        action = covering_answers.of_unsubscribes(left, told.forwarded.size)
-        if all_gone and not told.forwarded.size:
-            return self._answer(arrow(given), action)
-        return self._answer(self._slots.take(np.concatenate([told.gone, told.forwarded])), action)
+        done = np.concatenate([told.gone, told.forwarded]) if told.forwarded.size else told.gone
+        return self._answer(done, covering_answers.of_unsubscribes(left, told.forwarded.size))
 
     def publish(self, events: Any) -> pa.Table:
         """The forwarded subscriptions that contain each event: `event, subscription`.
@@ -283,8 +276,8 @@ class CoveringTable(AnsweringEngine):
         self._free(story.freed, story.freed_most)
         self._search("subscribe", story.subscribing)
         self._search("unsubscribe", story.unsubscribing)
-        names, action = self._slots.take(story.told[:, ROW]), story.told[:, ACTION].astype(np.int8)
-        return self._answer(names, action, np.ascontiguousarray(story.told[:, BY]))
+        rows, action, by = (np.ascontiguousarray(story.told[:, field]) for field in (ROW, ACTION, BY))
+        return self._answer(rows, action.astype(np.int8), by)
 
     def _world(self) -> World:
         """What the relations know of each row."""
@@ -340,11 +333,12 @@ class CoveringTable(AnsweringEngine):
     def _write_boxes(self, rows: Rows, given: boxes.Boxes) -> None:
         self._slots["lo"][rows], self._slots["hi"][rows] = given
 
-    def _answer(self, names: pa.Array, action: Any, covered_by: Rows | None = None) -> pa.Table:
+    def _answer(self, rows: Rows, action: Any, covered_by: Rows | None = None) -> pa.Table:
         """The table of actions, by default with nobody who covers; ends the batch."""
-        self._count["deltas"] += action.size
-        if covered_by is None or (action.size == 1 and covered_by[0] < 0):
-            above = covering_answers.nobody(action.size, names.type)
+        self._count["deltas"] += rows.size
+        names = self._slots.take(rows)
+        if covered_by is None or (rows.size == 1 and covered_by[0] < 0):
+            above = covering_answers.nobody(rows.size, names.type)
         else:
             above = self._slots.take_known(covered_by)
         self._slots.settle()

@@ -51,10 +51,12 @@ def _few_words(action: bytes) -> pa.Array:
     return pa.array([WORDS[each] for each in action], pa.string())
 
 
-@lru_cache(maxsize=256)
 def nobody(count: int, kind: pa.DataType) -> pa.Array:
     """A column of so many nulls."""
-    return pa.nulls(count, kind)
+    return _few_nulls(count, kind) if count <= FEW else pa.nulls(count, kind)
+
+
+_few_nulls = lru_cache(maxsize=4 * FEW)(pa.nulls)
 
 
 def explained(over: list[str], world: World, mine: int, its: int) -> dict[str, Any]:

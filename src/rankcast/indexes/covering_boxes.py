@@ -82,8 +82,8 @@ class BoxIndex:
     def tally(self) -> tuple[int, int]:
         """Nodes visited and points compared since the last call."""
         meta = self.index.meta
-        nodes, comparisons = int(meta[NODES_VISITED]), int(meta[COMPARISONS])
-        meta[NODES_VISITED] = meta[COMPARISONS] = 0
+        nodes, comparisons = meta[NODES_VISITED : COMPARISONS + 1].tolist()
+        meta[NODES_VISITED : COMPARISONS + 1] = 0
         return nodes, comparisons
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

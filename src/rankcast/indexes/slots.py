@@ -97,7 +97,11 @@ class Slots:
         """The row of each id, -1 where it is not live."""
         if self.kind is None or not ids.size:
             return np.full(ids.size, hashing.FREE, np.int32)
-        self._refuse_kind(ids, where, column)
+        if self.kind != ids.kind:
+            expected = f"{_WORDS[self.kind]}, as in the calls before"
+            raise InputError(
+                f"holds {_WORDS[ids.kind]}", where=where, column=column, row=0, expected=expected
+            )
         rows: Rows = hashing.find(self._arrays["table"], tuple(self._keys()), tuple(keys_of(ids)))
         return rows
 
@@ -148,30 +152,23 @@ class Slots:
                 expected="each id once",
             )
 
-    def add(self, ids: Ids, *, where: str = "ids") -> Rows:
-        """Give rows to ids; refuses them as `require_new` does, and then nothing has changed.
+    def add(self, ids: Ids) -> Rows:
+        """Give rows to ids that are new and distinct (see `require_new`). Cost: O(1) each, amortised.
 
-        Cost: O(1) each, amortised. Ordered strings: O(m log n) comparisons and one pass over the order.
+        Ordered strings: O(m log n) comparisons and one pass over the order.
         """
         if not ids.size:
             return np.empty(0, np.int32)
-        if self.kind is None:
-            self.refuse_duplicates(ids, where=where)
-            self._settle_kind(ids.kind)
-        self._refuse_kind(ids, where, "id")
-        rows, reused = self._free_rows(ids.size)
-        text = self._store_keys(ids, rows)
-        if hashing.crowded(self._arrays["table"], self.count + ids.size):
-            self._rehash(self.count + ids.size)
-        if hashing.insert(self._arrays["table"], tuple(self._keys()), rows) < ids.size:
-            self.require_new(ids, where=where)
-        self._arrays["sequence"][rows] = np.arange(self.next_sequence, self.next_sequence + ids.size)
-        self.next_sequence += ids.size
+        self._settle_kind(ids.kind)
+        rows, keys = self._take_free(ids.size), keys_of(ids)
+        if ids.kind == "str":
+            self._store_text(ids, keys, rows)
         self.count += ids.size
-        self._free_count -= reused
-        self.used += ids.size - reused
-        self._text_used += text
-        self._text_live += text
+        if hashing.crowded(self._arrays["table"], self.count):
+            self._rehash()
+        table, sequence = self._arrays["table"], self._arrays["sequence"]
+        hashing.enter(table, tuple(self._keys()), rows, keys.code, sequence, self.next_sequence)
+        self.next_sequence += ids.size
         if self.ordered and ids.kind == "str":
             self._label(ids, rows)
         return rows
@@ -180,8 +177,7 @@ class Slots:
         """Forget live rows. Their ids are unknown at once; the rows are free after `settle`."""
         if not rows.size:
             return
-        hashing.remove(self._arrays["table"], tuple(self._keys()), rows)
-        self._arrays["sequence"][rows] = ~self._arrays["sequence"][rows]
+        hashing.remove(self._arrays["table"], tuple(self._keys()), rows, self._arrays["sequence"])
         self.count -= rows.size
         self._pending.append(rows)
         if self.kind == "str":
@@ -209,7 +205,8 @@ class Slots:
 
     def take_known(self, rows: Rows) -> pa.Array:
         """The external ids of rows as `take` gives them, null for a row below 0."""
-        return arrow(self._ids_at(rows), rows >= 0)
+        known = rows >= 0
+        return arrow(self._ids_at(rows), None if np.count_nonzero(known) == rows.size else known)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The small state and the arrays; only between batches."""
@@ -253,14 +250,6 @@ class Slots:
         gather.pick(self._arrays["code"], rows, codes)
         return integer_ids(codes)
 
-    def _refuse_kind(self, ids: Ids, where: str, column: str) -> None:
-        """Refuse ids that are not of the kind of those before."""
-        if self.kind is not None and self.kind != ids.kind:
-            expected = f"{_WORDS[self.kind]}, as in the calls before"
-            raise InputError(
-                f"holds {_WORDS[ids.kind]}", where=where, column=column, row=0, expected=expected
-            )
-
     def _keys(self) -> Keys:
         """The stored keys as kernels take them."""
         a = self._arrays
@@ -298,24 +287,21 @@ class Slots:
                     old[held:] = -1
                 self._arrays[name] = old
 
-    def _free_rows(self, size: int) -> tuple[Rows, int]:
-        """`size` rows that are free, and how many of them, the first, were given out before."""
-        reused = min(size, self._free_count)
-        freed = self._arrays["free"][self._free_count - reused : self._free_count].copy()
+    def _take_free(self, size: int) -> Rows:
+        """`size` rows: freed ones first, then fresh ones."""
+        reused, first = min(size, self._free_count), self.used
+        self._free_count -= reused
+        freed = self._arrays["free"][self._free_count : self._free_count + reused].copy()
         if reused == size:
-            return freed, reused
-        end, capacity = self.used + size - reused, self._arrays["code"].size
-        if end > capacity:
-            self._allocate(max(end, capacity * 17 // 16 if capacity >= _FEW else 2 * capacity))
-        fresh = np.arange(self.used, end, dtype=np.int32)
-        return np.concatenate([freed, fresh]) if reused else fresh, reused
+            return freed
+        self.used += size - reused
+        capacity = self._arrays["code"].size
+        if self.used > capacity:
+            self._allocate(max(self.used, capacity * 17 // 16 if capacity >= _FEW else 2 * capacity))
+        fresh = np.arange(first, self.used, dtype=np.int32)
+        return np.concatenate([freed, fresh]) if reused else fresh
 
-    def _store_keys(self, ids: Ids, rows: Rows) -> int:
-        """Write keys for rows that are free; returns how much text, which stands behind that in use."""
-        keys = keys_of(ids)
-        self._arrays["code"][rows] = keys.code
-        if ids.kind == "int":
-            return 0
+    def _store_text(self, ids: Ids, keys: Keys, rows: Rows) -> None:
         first, last = int(ids.offsets[0]), int(ids.offsets[-1])
         end = self._text_used + last - first
         text = self._arrays["text"]
@@ -326,12 +312,13 @@ class Slots:
         text[self._text_used : end] = ids.data[first:last]
         self._arrays["start"][rows] = keys.start - first + self._text_used
         self._arrays["length"][rows] = keys.length
-        return last - first
+        self._text_used = end
+        self._text_live += last - first
 
-    def _rehash(self, count: int) -> None:
-        """Make the table large enough for so many ids."""
+    def _rehash(self) -> None:
+        """Make the table large enough for all ids; those that are live already are in it."""
         table = np.full_like(self._arrays["table"], hashing.FREE)
-        while hashing.crowded(table, count):
+        while hashing.crowded(table, self.count):
             table = np.full(2 * table.size, hashing.FREE, np.int32)
         live = np.flatnonzero(self._arrays["sequence"][: self.used] >= 0).astype(np.int32)
         hashing.insert(table, tuple(self._keys()), live)

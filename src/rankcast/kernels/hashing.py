@@ -123,42 +123,45 @@ def distinct(plain: KeyArrays) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
 
 
 @njit(**EXACT)
-def insert(table: NDArray[np.int32], stored: KeyArrays, rows: NDArray[np.int32]) -> int:
-    """Enter rows whose keys are stored already; return how many, all if none of the keys was there before.
-
-    If one was, nothing is entered.
-    """
+def insert(table: NDArray[np.int32], stored: KeyArrays, rows: NDArray[np.int32]) -> None:
+    """Enter rows whose keys are stored already and are not in the table."""
     held = _named(stored)
     for i in range(rows.size):
-        cell = probe(table, held, held, rows[i])
-        if table[cell] != FREE:
-            for j in range(i):
-                _take_out(table, held, rows[j])
-            return i
-        table[cell] = rows[i]
-    return rows.size
+        table[probe(table, held, held, rows[i])] = rows[i]
 
 
 @njit(**EXACT)
-def _take_out(table: NDArray[np.int32], held: Keys, row: int) -> None:
-    """Take a row out of the table and close the gap behind it."""
-    mask = table.size - 1
-    hole = probe(table, held, held, row)
-    cell = hole
-    while True:
-        cell = (cell + 1) & mask
-        if table[cell] == FREE:
-            break
-        home = mix(held.code[table[cell]]) & mask
-        if ((cell - home) & mask) >= ((cell - hole) & mask):
-            table[hole] = table[cell]
-            hole = cell
-    table[hole] = FREE
+def enter(
+    table: NDArray[np.int32],
+    stored: KeyArrays,
+    rows: NDArray[np.int32],
+    codes: NDArray[np.int64],
+    sequence: NDArray[np.int64],
+    first: int,
+) -> None:
+    """Give rows their codes and enter them, as `insert` does, registered from number `first` on."""
+    for i in range(rows.size):
+        stored[0][rows[i]] = codes[i]
+        sequence[rows[i]] = first + i
+    insert(table, stored, rows)
 
 
 @njit(**EXACT)
-def remove(table: NDArray[np.int32], stored: KeyArrays, rows: NDArray[np.int32]) -> None:
-    """Take rows out of the table."""
-    held = _named(stored)
+def remove(
+    table: NDArray[np.int32], stored: KeyArrays, rows: NDArray[np.int32], sequence: NDArray[np.int64]
+) -> None:
+    """Take rows out of the table, closing the gaps; their numbers of registration turn over, to below 0."""
+    held, mask = _named(stored), table.size - 1
     for i in range(rows.size):
-        _take_out(table, held, rows[i])
+        hole = probe(table, held, held, rows[i])
+        cell = hole
+        while True:
+            cell = (cell + 1) & mask
+            if table[cell] == FREE:
+                break
+            home = mix(held.code[table[cell]]) & mask
+            if ((cell - home) & mask) >= ((cell - hole) & mask):
+                table[hole] = table[cell]
+                hole = cell
+        table[hole] = FREE
+        sequence[rows[i]] = ~sequence[rows[i]]
