@@ -257,7 +257,7 @@ class RankedMatcher(AnsweringEngine):
         """
         told = {**super().stats(), "index": self._named}
         if isinstance(self._index, FunctionIndex):
-            told["index"] = "threshold"
+            told["index"] = "score-order"
         if isinstance(self._index, IntervalIndex):
             told |= {f"index_{name}": number for name, number in self._index.counts().items()}
         if isinstance(self._index, AutomaticIndex):

@@ -1,12 +1,16 @@
-"""Relaxed matching by a function of one's own: the Threshold Algorithm in rounds of NumPy calls.
+"""Relaxed matching by a function of one's own: rows in the order of what they give at best.
 
-The weights of each attribute stand in descending order. A round reads the next entries of every list, twice
-as many as the round before; rows that the event meets there are scored by the function, each once, unless all
-their weights together give less than the k-th score. What no round has read yet has no weight above those at
-the heads of the lists, so a function that never falls when a weight grows gives it no more than it gives the
-heads: the search ends when the k-th score is above that [Ranked §4].
+A row gives an event no more than the function makes of all its weights, since it never falls when a weight
+grows. Rows stand in descending order of that. A round scores the next rows of the order for an event, twice
+as many as the round before; the search ends when the k-th score is above what the next row gives at
+best.
 
-Nothing is kept beyond the order of weights, which is found again after a change: O(n log n), d times.
+The Threshold Algorithm [Ranked §4] over lists of weights would read more. When it has read r entries of each
+of d lists, what is left is bounded by the function of their heads. But a row above that bound has a weight
+above a head, so it is among the d r entries read: d r rows of this order have at most that bound behind them.
+
+Rows that come or change stand aside and are scored for every event, until they are a 16th of all; then the
+order is found again. Cost of that: O(n log n).
 """
 
 from __future__ import annotations
@@ -17,14 +21,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.boxes import Boxes
 from rankcast.columns import Floats, Rows
 from rankcast.engines.brute_force import matching
 from rankcast.indexes.scored_matches import Found
 from rankcast.indexes.slots import Slots
 from rankcast.kernels.box_tree_pack import Columns
+from rankcast.kernels.matches import weights_met
 
-FIRST = 256
+FIRST = 1024
+GROWTH = 2
 
 
 class FunctionIndex:
@@ -32,66 +37,67 @@ class FunctionIndex:
 
     def __init__(self, slots: Slots, combine: Callable[[Floats], Floats]) -> None:
         self._slots, self._combine = slots, combine
-        self._lists: list[Rows] | None = None
+        self._order = self._fresh = np.empty(0, np.int32)
+        self._most = np.empty(0)  # what the rows of the order give at best
+        self._stale: NDArray[np.bool_] = np.zeros(0, np.bool_)  # rows that the order holds in vain
 
     def insert(self, columns: Columns, rows: Rows) -> None:
-        """Forget the order of weights."""
-        self._lists = None
+        """Score some rows apart."""
+        self._forget(columns, rows)
+        self._fresh = np.union1d(self._fresh, rows)
 
-    remove = rescore = insert
+    rescore = insert
+
+    def remove(self, columns: Columns, rows: Rows) -> None:
+        """Score some rows no more."""
+        self._forget(columns, rows)
+        self._fresh = np.setdiff1d(self._fresh, rows)
 
     def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
         """The k best rows for each event, on one core."""
-        live = self._slots.live()
-        if self._lists is None:
-            self._lists = [live[np.argsort(-columns.weight[live, j])] for j in range(below.shape[1])]
+        if 16 * self._fresh.size > self._order.size:
+            live = self._slots.live()
+            self._order = live[np.argsort(-columns.score[live], kind="stable")]
+            self._most, self._fresh = columns.score[self._order], self._fresh[:0]
+            self._stale = np.zeros(columns.lo.shape[0], np.bool_)
         number, tried = np.zeros(len(below), np.int64), 0
-        rows, scores = [live[:0]], [np.empty(0)]
+        rows, scores = [self._order[:0]], [np.empty(0)]
         for event, ends in enumerate(zip(below, above, strict=True)):
-            row, score, more = self._best(columns, self._lists, *ends, k)
+            row, score, more = self._best(columns, *ends, k)
             rows.append(row)
             scores.append(score)
             number[event], tried = row.size, tried + more
         return Found(number, np.concatenate(rows), np.concatenate(scores), tried, tried)
 
-    def _best(
-        self, columns: Columns, lists: list[Rows], below: Floats, above: Floats, k: int
-    ) -> tuple[Rows, Floats, int]:
-        """The best rows for one event, their scores, and how many were scored."""
-        total, start, size, tried = lists[0].size, 0, FIRST, 0
-        seen, row, score = np.zeros(columns.lo.shape[0], np.bool_), lists[0][:0], np.empty(0)
-        while start < total:
-            met = [
-                part[(columns.lo[part, j] <= below[j]) & (columns.hi[part, j] >= above[j])]
-                for j, part in enumerate(each[start : start + size] for each in lists)
-            ]
-            fresh = np.unique(np.concatenate(met))
-            fresh = fresh[~seen[fresh]]
-            seen[fresh] = True
-            if row.size == k:
-                fresh = fresh[columns.score[fresh] >= score[-1]]
-            boxes = Boxes(columns.lo[fresh], columns.hi[fresh])
-            given = matching.weigh(boxes, columns.weight[fresh], below, above, self._combine)
-            row, score = np.concatenate([row, fresh]), np.concatenate([score, given])
-            best = matching.ranked(score, score > 0, columns.label[row])[:k]
-            row, score, tried, start = row[best], score[best], tried + fresh.size, start + size
-            most = self._possible(columns, lists, start)
-            if most <= 0 or (row.size == k and score[-1] > most):
-                break
-            size *= 2
-        return row, score, tried
+    def _forget(self, columns: Columns, rows: Rows) -> None:
+        """Leave some rows out of the order."""
+        if columns.lo.shape[0] > self._stale.size:
+            self._stale = np.concatenate(
+                [self._stale, np.zeros(columns.lo.shape[0] - self._stale.size, np.bool_)]
+            )
+        self._stale[rows] = True
 
-    def _possible(self, columns: Columns, lists: list[Rows], start: int) -> float:
-        """What the function gives to the heads of the lists."""
-        if start >= lists[0].size:
-            return 0.0
-        heads = [columns.weight[each[start], j] for j, each in enumerate(lists)]
-        return float(matching.combined(np.array([heads]), self._combine)[0])
+    def _best(self, columns: Columns, below: Floats, above: Floats, k: int) -> tuple[Rows, Floats, int]:
+        """The best rows for one event, their scores, and how many were scored."""
+        order, start, size, tried = self._order, 0, FIRST, 0
+        part, row, score = self._fresh, self._order[:0], np.empty(0)
+        while True:
+            if part.size:
+                given = matching.combined(weights_met(columns, part, below, above), self._combine)
+                row, score = np.concatenate([row, part]), np.concatenate([score, given])
+                least = np.partition(score, -k)[-k] if score.size > k else 0.0
+                best = matching.ranked(score, (score > 0) & (score >= least), columns.label[row])[:k]
+                row, score, tried = row[best], score[best], tried + part.size
+            if start >= order.size or (row.size == k and score[-1] > self._most[start]):
+                return row, score, tried
+            part = order[start : start + size]
+            part, start, size = part[~self._stale[part]], start + size, GROWTH * size
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Nothing."""
         return {}, {}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over nothing."""
+        """Take over nothing, but that nothing is in order yet."""
+        self._fresh = self._slots.live()
         return self

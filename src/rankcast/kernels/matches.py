@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.scored_heap import better
 
@@ -51,6 +52,19 @@ def gather(found: Matches, number: Longs, row: Rows, score: Floats) -> None:
             row[place + i] = found.row[found.start[e] + i]
             score[place + i] = found.score[found.start[e] + i]
         place += number[e]
+
+
+@njit(**EXACT)
+def weights_met(columns: Columns, rows: Rows, below: Floats, above: Floats) -> Floats:
+    """The weights of rows (n, d) where their intervals meet an event with the ends (d,), 0 elsewhere."""
+    lo, hi, weight = columns.lo, columns.hi, columns.weight
+    met = np.empty((rows.shape[0], weight.shape[1]))
+    for place in range(rows.shape[0]):
+        row = rows[place]
+        for j in range(weight.shape[1]):
+            meets = (lo[row, j] <= below[j]) & (hi[row, j] >= above[j])
+            met[place, j] = weight[row, j] * meets
+    return met
 
 
 @njit(**EXACT)

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from rankcast import RankedMatcher
 from rankcast.bench.baselines.all_matches import DuckdbTop, IntervalTreeAll, RtreeAll
-from rankcast.bench.baselines.numpy_matching import NumpyMatching
 from rankcast.bench.baselines.score_order import NclsAll, NumpyChunks, SqliteScores
-from rankcast.bench.case import Answers, Contender, Parameters, Trial, case
-from rankcast.bench.workloads import Columns, matching
+from rankcast.bench.case import Contender, Parameters, Trial, case
+from rankcast.bench.cases.matching_playing import (
+    against_peers,
+    euclidean,
+    head,
+    loaded,
+    numpy_scan,
+    publishing,
+    same_matches,
+    starts_with,
+    zipfian,
+)
+from rankcast.bench.workloads import matching
 
 
 @case(
@@ -52,7 +60,7 @@ def scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
 @case(
     "matching.intervals",
     small={"subscriptions": [20_000], "events": [1_000], "kind": ["A", "B", "C"], "k": [20]},
-    full={"subscriptions": [1_000_000], "events": [10_000], "kind": ["A", "B", "C"], "k": [20]},
+    full={"subscriptions": [1_000_000], "events": [1_000, 10_000], "kind": ["A", "B", "C"], "k": [20]},
     seed=24,
     unit="event",
     runs=5,
@@ -119,25 +127,49 @@ def relaxed(parameters: Parameters, rng: np.random.Generator) -> Trial:
     over, rows, events = zipfian(parameters, rng)
     engine = loaded("auto", over, rows, k=parameters["k"], mode="relaxed")
     cursors = loaded("ir-tree", over, rows, k=parameters["k"], mode="relaxed")
-    first = head(events, 2)
     return Trial(
         work=parameters["events"],
         contenders=[
             publishing("auto", engine, events),
-            Contender("ir-tree", run=lambda _: cursors.publish(first), work=2, runs=1),
+            publishing("ir-tree", cursors, events),
             numpy_scan(rows, over, parameters["k"], events),
         ],
         baseline="numpy",
-        agrees=lambda answers: (
-            same_matches(answers, "auto") and starts_with(answers["auto"], answers["ir-tree"])
-        ),
+        agrees=lambda answers: all(same_matches(answers, name) for name in ("auto", "ir-tree")),
+    )
+
+
+@case(
+    "matching.function",
+    small={"subscriptions": [20_000], "events": [20], "attributes": [4], "mode": ["relaxed"], "k": [20]},
+    full={"subscriptions": [1_000_000], "events": [20], "attributes": [4], "mode": ["relaxed"], "k": [20]},
+    seed=34,
+    unit="event",
+    runs=5,
+)
+def function(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Match Zipfian events relaxed, by a function of one's own (the Euclidean norm); the scan beside it."""
+    over, rows, events = zipfian(parameters, rng)
+    engines = {
+        name: loaded(name, over, rows, k=parameters["k"], mode="relaxed", combine=euclidean)
+        for name in ("auto", "scan")
+    }
+    first = head(events, 5)
+    return Trial(
+        work=parameters["events"],
+        contenders=[
+            publishing("auto", engines["auto"], events),
+            Contender("scan", run=lambda _: engines["scan"].publish(first), work=5, runs=3),
+        ],
+        baseline="scan",
+        agrees=lambda answers: starts_with(answers["auto"], answers["scan"]),
     )
 
 
 @case(
     "matching.update",
-    small={"subscriptions": [20_000], "changes": [1_000]},
-    full={"subscriptions": [1_000_000], "changes": [10_000]},
+    small={"subscriptions": [20_000], "changes": [1_000], "index": ["auto", "ir-tree"]},
+    full={"subscriptions": [1_000_000], "changes": [10_000], "index": ["auto", "ir-tree"]},
     seed=27,
     unit="change",
     runs=5,
@@ -146,7 +178,7 @@ def update(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Insert, delete and rescore subscriptions of distribution C; matching as many events beside it."""
     count, changes = parameters["subscriptions"], parameters["changes"]
     rows, events = matching.crowded("C", count + changes, changes, rng)
-    engine = loaded("auto", ["a0"], head(rows, count), k=20)
+    engine = loaded(parameters["index"], ["a0"], head(rows, count), k=20)
     fresh = {name: values[count:] for name, values in rows.items()}
     scores = {"id": np.arange(changes), "score": rng.permutation(rows["score"][:changes])}
 
@@ -224,111 +256,3 @@ def batch(parameters: Parameters, rng: np.random.Generator) -> Trial:
         baseline="1 core",
         agrees=lambda answers: bool(answers["1 core"].equals(answers["2 core"])),
     )
-
-
-def zipfian(parameters: Parameters, rng: np.random.Generator) -> tuple[list[str], Columns, Columns]:
-    """Make attributes, subscriptions and events of the paper's generator."""
-    over = [f"a{number}" for number in range(parameters["attributes"])]
-    source = matching.zipfian(parameters["attributes"], rng)
-    rows = matching.subscriptions(
-        source,
-        parameters["subscriptions"],
-        over,
-        rng,
-        mode=parameters["mode"],
-        skew_length=parameters.get("skew_length", 0.75),
-    )
-    return over, rows, matching.events(source, parameters["events"], over, rng)
-
-
-def against_peers(
-    rows: Columns, events: Columns, over: list[str], k: int, peers: dict[str, Callable[..., Any]], best: str
-) -> Trial:
-    """Put the default index beside peers; the best of them, the baseline, answers more events than others."""
-    engine = loaded("auto", over, rows, k=k)
-    made = {name: peer(rows, over, k) for name, peer in peers.items()}
-    asked = {name: head(events, 200 if name == best else 10) for name in made}
-
-    def ask(name: str) -> Any:
-        return made[name].publish(asked[name])
-
-    return Trial(
-        work=events["id"].size,
-        contenders=[
-            publishing("auto", engine, events),
-            *(
-                Contender(
-                    name,
-                    prepare=partial(str, name),
-                    run=ask,
-                    work=asked[name]["id"].size,
-                    runs=5 if name == best else 1,
-                )
-                for name in made
-            ),
-            numpy_scan(rows, over, k, head(events, 10), work=10),
-        ],
-        baseline=best,
-        agrees=lambda answers: (
-            same_matches(answers, "auto") and all(same_as_numpy(answers, name) for name in made)
-        ),
-    )
-
-
-def publishing(name: str, engine: RankedMatcher, events: Columns) -> Contender:
-    """Let an engine match events; that changes nothing, so one engine serves every run."""
-    return Contender(
-        name,
-        prepare=lambda: engine,
-        run=lambda matcher: matcher.publish(events),
-        stats=RankedMatcher.stats,
-        bytes=index_bytes,
-    )
-
-
-def numpy_scan(rows: Columns, over: list[str], k: int, events: Columns, work: int | None = None) -> Contender:
-    """Match by NumPy over all subscriptions."""
-    plain = NumpyMatching(rows, over, k)
-    return Contender("numpy", run=lambda _: plain.publish(events), work=work, runs=3)
-
-
-def loaded(
-    index: str, over: list[str], rows: Columns, *, k: int, mode: str = "exact", threads: int = 1
-) -> RankedMatcher:
-    """Make a matcher with all subscriptions in it."""
-    engine = RankedMatcher(over=over, k=k, mode=mode, index=index, tuning={"threads": threads})
-    engine.subscribe(rows)
-    return engine
-
-
-def index_bytes(engine: RankedMatcher) -> int:
-    """Bytes of the index alone, beyond the columns of subscriptions."""
-    return sum(array.nbytes for name, array in engine.state()[1].items() if name.startswith("index."))
-
-
-def head(columns: Columns, size: int) -> Columns:
-    """The first rows."""
-    return {name: values[:size] for name, values in columns.items()}
-
-
-def same_matches(answers: Answers, name: str) -> bool:
-    """Compare an engine's matches with NumPy's, which may be of the first events; to the last bit."""
-    found: pa.Table = answers[name]
-    expected: list[Any] = answers["numpy"]
-    ids = np.concatenate([each for each, _ in expected])
-    scores = np.concatenate([each for _, each in expected])
-    first = found.slice(0, ids.size)
-    rest = found["event"][ids.size].as_py() if found.num_rows > ids.size else len(expected)
-    same = np.array_equal(first["subscription"], ids) and np.array_equal(first["score"], scores)
-    return bool(same and rest == len(expected))
-
-
-def same_as_numpy(answers: Answers, name: str) -> bool:
-    """Compare the first answers of a peer with NumPy's, whose ends it may have rounded."""
-    pairs = zip(answers[name], answers["numpy"], strict=False)
-    return all(np.array_equal(mine[0], theirs[0]) for mine, theirs in pairs)
-
-
-def starts_with(found: pa.Table, first: pa.Table) -> bool:
-    """Whether an answer begins with that for fewer events."""
-    return bool(found.slice(0, first.num_rows).equals(first))
