@@ -51,8 +51,10 @@ def roomy(region: Region, corners: int, pieces: int) -> Region:
     if corners <= x.size and pieces <= end.size:
         return region
     larger = region_for(max(corners, 2 * x.size), max(pieces, 2 * end.size))
-    larger.x[: x.size], larger.y[: x.size], larger.line[: x.size] = x, y, line
-    larger.end[: end.size] = end
+    for i in range(x.size):
+        larger.x[i], larger.y[i], larger.line[i] = x[i], y[i], line[i]
+    for piece in range(end.size):
+        larger.end[piece] = end[piece]
     return larger
 
 
@@ -107,28 +109,8 @@ def clip(region: Region, begin: int, end: int, cut: Cut, out: Region, at: int) -
 
 
 @njit(**EXACT)
-def cut_of(cuts: Floats, k: int, first: int) -> Cut:
-    """A cut from a table (n, 3) of them; lines count from `first`."""
-    return cuts[k, 0], cuts[k, 1], cuts[k, 2], first + k
-
-
-@njit(**EXACT)
-def common(region: Region, begin: int, end: int, cuts: Floats, one: Region, two: Region) -> bool:
-    """Whether a piece has something in common with a cell, given by its cuts. Uses room in both others."""
-    size = clip(region, begin, end, cut_of(cuts, 0, 0), one, 0)
-    for k in range(1, cuts.shape[0]):
-        if size == 0:
-            return False
-        if k % 2 == 1:
-            size = clip(one, 0, size, cut_of(cuts, k, 0), two, 0)
-        else:
-            size = clip(two, 0, size, cut_of(cuts, k, 0), one, 0)
-    return size > 0
-
-
-@njit(**EXACT)
-def _copy(region: Region, begin: int, end: int, out: Region, at: int) -> int:
-    """Copy a piece."""
+def copied(region: Region, begin: int, end: int, out: Region, at: int) -> int:
+    """Copy a piece; returns where it ends."""
     for i in range(begin, end):
         out.x[at], out.y[at], out.line[at] = region.x[i], region.y[i], region.line[i]
         at += 1
@@ -136,41 +118,49 @@ def _copy(region: Region, begin: int, end: int, out: Region, at: int) -> int:
 
 
 @njit(**EXACT)
-def _split(
-    region: Region, begin: int, end: int, cuts: Floats, first: int, out: Region, state: tuple[int, int]
-) -> tuple[int, int]:
-    """Write what a piece has outside of a cell as pieces to `out`; `state` is how much lies there."""
-    at, pieces = state
-    rest, spare = region_for(end - begin + cuts.shape[0], 1), region_for(end - begin + cuts.shape[0], 1)
-    size = _copy(region, begin, end, rest, 0)
-    for k in range(cuts.shape[0]):
-        nx, ny, c, line = cut_of(cuts, k, first)
-        after = clip(rest, 0, size, (-nx, -ny, -c, line), out, at)
-        if after > at:
-            out.end[pieces] = at = after
-            pieces += 1
-        size = clip(rest, 0, size, (nx, ny, c, line), spare, 0)
-        rest, spare = spare, rest
-    return at, pieces
+def common(
+    region: Region, begin: int, end: int, cuts: Floats, lines: int, one: Region, two: Region
+) -> tuple[Region, int]:
+    """What a piece has in common with a cell, given by its cuts, and how many corners that has.
+
+    The edge along cut k is on the line -1 - k. Uses room in both others.
+    """
+    size = copied(region, begin, end, one, 0)
+    for k in range(lines):
+        if size == 0:
+            break
+        size = clip(one, 0, size, (cuts[k, 0], cuts[k, 1], cuts[k, 2], -1 - k), two, 0)
+        one, two = two, one
+    return one, size
 
 
 @njit(**EXACT)
-def subtract(region: Region, pieces: int, cuts: Floats, first: int, out: Region) -> tuple[Region, int]:
-    """Take a cell, given by its cuts (n, 3), away from a region; returns what is left, in `out`.
+def subtract(
+    region: Region, pieces: int, cuts: Floats, lines: int, first: int, out: Region
+) -> tuple[Region, int]:
+    """Take a cell, given by its first so many cuts, away from a region; returns what is left, in `out`.
 
-    A piece that the cell does not meet stays whole. Lines of the cell get numbers from `first` on.
+    A piece that the cell does not meet stays whole; of others, what is beyond the first cut, then what of
+    the rest is beyond the second, and so on. Lines of the cell get numbers from `first` on.
     """
-    lines, corners = cuts.shape[0], region.end[pieces - 1]
+    corners = region.end[pieces - 1]
     out = roomy(out, corners + 4 * lines * pieces, pieces * (lines + 1))
     one, two = region_for(corners + lines, 1), region_for(corners + lines, 1)
-    begin, state = 0, (0, 0)
+    begin, at, left = 0, 0, 0
     for piece in range(pieces):
         end = region.end[piece]
-        if common(region, begin, end, cuts, one, two):
-            state = _split(region, begin, end, cuts, first, out, state)
-        else:
-            at = _copy(region, begin, end, out, state[0])
-            out.end[state[1]] = at
-            state = at, state[1] + 1
+        met = common(region, begin, end, cuts, lines, one, two)[1] > 0
+        size = copied(region, begin, end, one, 0)
+        for k in range(lines if met else 0):
+            nx, ny, c, line = cuts[k, 0], cuts[k, 1], cuts[k, 2], first + k
+            after = clip(one, 0, size, (-nx, -ny, -c, line), out, at)
+            if after > at:
+                out.end[left] = at = after
+                left += 1
+            size = clip(one, 0, size, (nx, ny, c, line), two, 0)
+            one, two = two, one
+        if not met:
+            out.end[left] = at = copied(one, 0, size, out, at)
+            left += 1
         begin = end
-    return out, state[1]
+    return out, left

@@ -27,7 +27,7 @@ import math
 import numpy as np
 from numba import njit
 
-from rankcast.kernels.convex import Floats, Region, clip, cut_of, reach, roomy
+from rankcast.kernels.convex import Floats, Region, clip, common, reach, region_for, roomy
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.region_parts import radius_of
 from rankcast.kernels.skyline_search import lead_of
@@ -50,13 +50,13 @@ def bisector(ox: float, oy: float, sx: float, sy: float, radius: float) -> tuple
 
 
 @njit(**EXACT)
-def _compare(attribute: Floats, j: int, one: Floats) -> int:
-    """0 if object j is worse than `one` in an attribute, 1 if as good in all, 2 if better in one too."""
+def _compare(attribute: Floats, j: int, others: Floats, i: int) -> int:
+    """0 if object j is worse than another, i, in an attribute; 1 if as good in all; 2 if better too."""
     found = 1
-    for a in range(one.size):
-        if attribute[j, a] > one[a]:
+    for a in range(others.shape[1]):
+        if attribute[j, a] > others[i, a]:
             return 0
-        if attribute[j, a] < one[a]:
+        if attribute[j, a] < others[i, a]:
             found = 2
     return found
 
@@ -72,11 +72,12 @@ def shared_cell(
     """
     corners, line, shift = region.end[0], 4, 0.0
     radius = radius_of(region, corners)
-    for i in range(away.size):
-        for j in range(i + 1, away.size):
+    many = spot.shape[0]
+    for i in range(many):
+        for j in range(i + 1, many):
             if lead_of(away[i], away[j], PLANE_FUZZ) >= 2 * radius:
                 break
-            compared = _compare(attribute, j, attribute[i])
+            compared = _compare(attribute, j, attribute, i)
             if compared == 0 or (spot[i, 0] == spot[j, 0] and spot[i, 1] == spot[j, 1]):
                 continue
             nx, ny, c, margin = bisector(spot[i, 0], spot[i, 1], spot[j, 0], spot[j, 1], radius)
@@ -93,6 +94,15 @@ def shared_cell(
 
 
 @njit(**EXACT)
+def _twice(cuts: Floats) -> Floats:
+    """The same cuts, with room for as many more."""
+    larger = np.empty((2 * cuts.shape[0], 3))
+    for k in range(cuts.shape[0]):
+        larger[k, 0], larger[k, 1], larger[k, 2] = cuts[k, 0], cuts[k, 1], cuts[k, 2]
+    return larger
+
+
+@njit(**EXACT)
 def cell_cuts(
     here: tuple[float, float, float],
     one: Floats,
@@ -101,7 +111,7 @@ def cell_cuts(
     radius: float,
     cuts: Floats,
 ) -> tuple[int, Floats, float]:
-    """The cuts of the cell of an object: at (x, y), this far away, with attributes `one`.
+    """The cuts of the cell of an object: at (x, y), this far away, with attributes `one` (1, d).
 
     `found` is the skyline: places, distances, attributes; `hull` one piece around the zone, which lies
     within `radius`. Returns NEVER if the cell certainly misses the hull, EVERYWHERE, or how many cuts; the
@@ -111,10 +121,10 @@ def cell_cuts(
     x, y, d = here
     spot, away, attribute = found
     size, shift, corners = 0, 0.0, hull.end[0]
-    for j in range(away.size):
+    for j in range(spot.shape[0]):
         if lead_of(d, away[j], PLANE_FUZZ) >= 2 * radius:
             break
-        if _compare(attribute, j, one) == 0:
+        if _compare(attribute, j, one, 0) == 0:
             continue
         if (spot[j, 0] == x and spot[j, 1] == y) or lead_of(away[j], d, PLANE_FUZZ) >= 2 * radius:
             return NEVER, cuts, shift
@@ -124,30 +134,26 @@ def cell_cuts(
             return NEVER, cuts, shift
         if most > 0.0:
             if size == cuts.shape[0]:
-                larger = np.empty((2 * size, 3))
-                larger[:size] = cuts
-                cuts = larger
+                cuts = _twice(cuts)
             cuts[size, 0], cuts[size, 1], cuts[size, 2] = nx, ny, c + margin
             size, shift = size + 1, max(shift, margin)
     return size, cuts, shift
 
 
 @njit(**EXACT)
-def needed_cuts(hull: Region, cuts: Floats, one: Region, two: Region) -> int:
+def needed_cuts(hull: Region, cuts: Floats, lines: int) -> int:
     """Move those cuts to the front that bound the cell within the hull; returns how many, NEVER if none."""
-    corners, many = hull.end[0], cuts.shape[0]
-    size = clip(hull, 0, corners, (cuts[0, 0], cuts[0, 1], cuts[0, 2], -1), one, 0)
-    for k in range(1, many):
-        nx, ny, c, line = cut_of(cuts, k, 0)
-        size = clip(one, 0, size, (nx, ny, c, -1 - line), two, 0)
-        one, two = two, one
+    corners = hull.end[0]
+    left, size = common(
+        hull, 0, corners, cuts, lines, region_for(corners + lines, 1), region_for(corners + lines, 1)
+    )
     if size == 0:
         return NEVER
     kept = 0
-    for k in range(many):
+    for k in range(lines):
         bounds = False
         for i in range(size):
-            bounds |= one.line[i] == -1 - k
+            bounds |= left.line[i] == -1 - k
         if bounds:
             cuts[kept, 0], cuts[kept, 1], cuts[kept, 2] = cuts[k, 0], cuts[k, 1], cuts[k, 2]
             kept += 1

@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.convex import Floats, Ints, Region, region_for
+from rankcast.kernels.convex import Floats, Ints, Region, copied, region_for
 from rankcast.kernels.distance import EUCLIDEAN, distance
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.skyline_cells import EVERYWHERE, cell_cuts, needed_cuts
@@ -164,25 +164,26 @@ def _meets(record: Floats, kept: Kept, row: int, o: int, away: float) -> bool:
     """Whether the cell of an object meets a zone."""
     x, y, first, size = kept.x[row], kept.y[row], kept.start[row], kept.result[row]
     spot, far = np.empty((size, 2)), np.empty(size)
-    attribute, one = np.empty((size, record.shape[1] - PLACE)), record[o, PLACE:].copy()
+    attribute, one = np.empty((size, record.shape[1] - PLACE)), np.empty((1, record.shape[1] - PLACE))
+    for a in range(one.shape[1]):
+        one[0, a] = record[o, PLACE + a]
     for j in range(size):
         s = kept.member[first + j]
         spot[j, 0], spot[j, 1] = record[s, 0] - x, record[s, 1] - y
         far[j] = distance(EUCLIDEAN, x, y, record[s, 0], record[s, 1])
-        attribute[j] = record[s, PLACE:]
+        for a in range(one.shape[1]):
+            attribute[j, a] = record[s, PLACE + a]
     here = (record[o, 0] - x, record[o, 1] - y, away)
     cuts, begin, all_ends = np.empty((16, 3)), kept.corner[row], kept.corner[row] + kept.corners[row]
+    held = Region(kept.corner_x, kept.corner_y, kept.line, kept.corner)
     for end in range(begin + 1, all_ends + 1):
         if kept.line[end - 1] >= 0:
             continue
-        corners = end - begin
-        piece = Region(
-            kept.corner_x[begin:end], kept.corner_y[begin:end], kept.line[begin:end], np.array([corners])
-        )
+        piece = region_for(end - begin, 1)
+        piece.end[0] = copied(held, begin, end, piece, 0)
         lines, cuts, _ = cell_cuts(here, one, (spot, far, attribute), piece, kept.radius[row], cuts)
         if lines > 0:
-            room = corners + lines
-            lines = needed_cuts(piece, cuts[:lines], region_for(room, 1), region_for(room, 1))
+            lines = needed_cuts(piece, cuts, lines)
         if lines >= EVERYWHERE:
             return True
         begin = end

@@ -89,33 +89,34 @@ def lead_of(near: float, far: float, fuzz: float) -> float:
 
 @njit(**EXACT)
 def first_better(attribute: Floats, away: Floats, count: int, one: Floats, key: float) -> int:
-    """The nearest of the found that dominates whatever has attributes `one` at distance `key`; or -1."""
+    """The nearest of the found that dominates what has attributes `one` (1, d) at distance `key`; or -1."""
     for i in range(count):
         if away[i] > key:
             break
-        nowhere_worse, better = True, away[i] < key
-        for a in range(one.size):
-            if attribute[i, a] > one[a]:
-                nowhere_worse = False
-                break
-            better |= attribute[i, a] < one[a]
-        if nowhere_worse and better:
-            return i
+        worse = False
+        for a in range(one.shape[1]):
+            worse |= attribute[i, a] > one[0, a]
+        if not worse:
+            better = away[i] < key
+            for a in range(one.shape[1]):
+                better |= attribute[i, a] < one[0, a]
+            if better:
+                return i
     return -1
 
 
 @njit(**EXACT)
 def child_corner(tree: Rtree, block: int, slot: int, one: Floats) -> None:
     """Write the best attributes that a child of a block may have."""
-    for a in range(one.size):
-        one[a] = tree.low[block, PLACE + a, slot]
+    for a in range(one.shape[1]):
+        one[0, a] = tree.low[block, PLACE + a, slot]
 
 
 @njit(**EXACT)
 def point_attributes(tree: Rtree, leaf: int, slot: int, one: Floats) -> None:
     """Write the attributes of a point."""
-    for a in range(one.size):
-        one[a] = tree.point[leaf, PLACE + a, slot]
+    for a in range(one.shape[1]):
+        one[0, a] = tree.point[leaf, PLACE + a, slot]
 
 
 @njit(**EXACT)
@@ -140,58 +141,57 @@ def may_pass(tree: Rtree, seekers: Seekers, i: int, block: int, slot: int) -> bo
 
 
 @njit(**EXACT)
-def _sort_in(room: Room, fuzz: float, key: float, entry: int, one: Floats) -> None:
-    """Put what has attributes `one` at distance `key` on the heap, or aside if it is dominated."""
-    away, size = room.away, room.size
-    better = first_better(room.attribute, away, size[FOUND], one, key)
-    if better < 0:
-        push(room.key, room.entry, size, key, entry)
-        return
-    room.lead[size[ASIDE]], room.aside[size[ASIDE]] = lead_of(away[better], key, fuzz), entry
-    size[ASIDE] += 1
+def lay_aside(room: Room, better: int, key: float, entry: int, fuzz: float) -> None:
+    """Lay what is at distance `key` aside, with its lead."""
+    at = room.size[ASIDE]
+    room.lead[at], room.aside[at] = lead_of(room.away[better], key, fuzz), entry
+    room.size[ASIDE] = at + 1
 
 
 @njit(**EXACT)
 def _open_block(
     metric: int, tree: Rtree, room: Room, seekers: Seekers, i: int, block: int, one: Floats
 ) -> None:
-    """Sort in the children of an inner block."""
-    fuzz, low, high = fuzz_of(metric), tree.low, tree.high
-    room.size[NODES] += 1
+    """Put the children of an inner block on the heap, or aside if they are dominated."""
+    low, high, x, y = tree.low, tree.high, seekers.x[i], seekers.y[i]
+    keys, entries, attribute, away, size = room.key, room.entry, room.attribute, room.away, room.size
+    fuzz, found, filtered = fuzz_of(metric), size[FOUND], seekers.filtered
+    size[NODES] += 1
     for slot in range(tree.width[block]):
-        if seekers.filtered and not may_pass(tree, seekers, i, block, slot):
+        if filtered and not may_pass(tree, seekers, i, block, slot):
             continue
-        child_corner(tree, block, slot, one)
-        key = child_distance(low, high, metric, seekers.x[i], seekers.y[i], block, slot)
-        _sort_in(room, fuzz, key, block * BRANCH + slot, one)
+        for a in range(one.shape[1]):
+            one[0, a] = low[block, PLACE + a, slot]
+        key = child_distance(low, high, metric, x, y, block, slot)
+        better = first_better(attribute, away, found, one, key)
+        if better >= 0:
+            lay_aside(room, better, key, block * BRANCH + slot, fuzz)
+        else:
+            push(keys, entries, size, key, block * BRANCH + slot)
 
 
 @njit(**EXACT)
 def _open_leaf(
     metric: int, tree: Rtree, room: Room, seekers: Seekers, i: int, leaf: int, one: Floats
 ) -> None:
-    """Sort in the objects of a leaf."""
-    fuzz, point = fuzz_of(metric), tree.point
-    room.size[NODES] += 1
+    """Put the objects of a leaf on the heap, or aside if they are dominated."""
+    point, rows, x, y = tree.point, tree.row, seekers.x[i], seekers.y[i]
+    keys, entries, attribute, away, size = room.key, room.entry, room.attribute, room.away, room.size
+    fuzz, found, filtered = fuzz_of(metric), size[FOUND], seekers.filtered
+    size[NODES] += 1
     for slot in range(BRANCH):
-        row = np.int64(tree.row[leaf, slot])
-        if row < 0 or (seekers.filtered and not lets_pass(tree, seekers, i, leaf, slot)):
+        row = np.int64(rows[leaf, slot])
+        if row < 0 or (filtered and not lets_pass(tree, seekers, i, leaf, slot)):
             continue
-        point_attributes(tree, leaf, slot, one)
-        key = distance(metric, seekers.x[i], seekers.y[i], point[leaf, 0, slot], point[leaf, 1, slot])
-        _sort_in(room, fuzz, key, ~row, one)
-        room.size[TRIED] += 1
-
-
-@njit(**EXACT)
-def _beaten(attribute: Floats, i: int, one: Floats) -> bool:
-    """Whether one of the found is worse than `one` in an attribute and better in none."""
-    worse = False
-    for a in range(one.size):
-        if attribute[i, a] < one[a]:
-            return False
-        worse |= attribute[i, a] > one[a]
-    return worse
+        for a in range(one.shape[1]):
+            one[0, a] = point[leaf, PLACE + a, slot]
+        key = distance(metric, x, y, point[leaf, 0, slot], point[leaf, 1, slot])
+        better = first_better(attribute, away, found, one, key)
+        if better >= 0:
+            lay_aside(room, better, key, ~row, fuzz)
+        else:
+            push(keys, entries, size, key, ~row)
+        size[TRIED] += 1
 
 
 @njit(**EXACT)
@@ -203,39 +203,35 @@ def _drop_tied(room: Room, key: float, one: Floats, fuzz: float) -> None:
         first -= 1
     kept = first
     for i in range(first, size[FOUND]):
-        if _beaten(attribute, i, one):
-            room.lead[size[ASIDE]], room.aside[size[ASIDE]] = lead_of(key, key, fuzz), ~np.int64(row[i])
-            size[ASIDE] += 1
-        else:
-            row[kept], away[kept], attribute[kept] = row[i], away[i], attribute[i]
-            kept += 1
+        worse, better = False, False
+        for a in range(one.shape[1]):
+            worse |= attribute[i, a] > one[0, a]
+            better |= attribute[i, a] < one[0, a]
+        if worse and not better:
+            lay_aside(room, i, key, ~np.int64(row[i]), fuzz)
+            continue
+        row[kept], away[kept] = row[i], away[i]
+        for a in range(one.shape[1]):
+            attribute[kept, a] = attribute[i, a]
+        kept += 1
     size[FOUND] = kept
 
 
 @njit(**EXACT)
-def _take(tree: Rtree, room: Room, key: float, row: int, one: Floats, fuzz: float) -> None:
-    """Take an object from the heap: into the skyline, or aside."""
-    size, place = room.size, tree.place[row]
-    point_attributes(tree, place // BRANCH, place % BRANCH, one)
-    better = first_better(room.attribute, room.away, size[FOUND], one, key)
-    if better >= 0:
-        room.lead[size[ASIDE]] = lead_of(room.away[better], key, fuzz)
-        room.aside[size[ASIDE]] = ~row
-        size[ASIDE] += 1
-        return
-    _drop_tied(room, key, one, fuzz)
-    at = size[FOUND]
+def _add(room: Room, key: float, row: int, one: Floats) -> None:
+    """Add an object to the skyline."""
+    at = room.size[FOUND]
     room.row[at], room.away[at] = row, key
-    for a in range(one.size):
-        room.attribute[at, a] = one[a]
-    size[FOUND] += 1
+    for a in range(one.shape[1]):
+        room.attribute[at, a] = one[0, a]
+    room.size[FOUND] = at + 1
 
 
 @njit(**EXACT)
 def find_skyline(metric: int, tree: Rtree, room: Room, seekers: Seekers, i: int) -> None:
     """Find the skyline of query i, by distance; everything else that was seen lies aside."""
     keys, entries, size = room.key, room.entry, room.size
-    one, fuzz = np.empty(room.attribute.shape[1]), fuzz_of(metric)
+    one, fuzz = np.empty((1, room.attribute.shape[1])), fuzz_of(metric)
     size[HEAP] = size[ASIDE] = size[FOUND] = 0
     for layer in range(tree.count.size):
         if tree.count[layer] > 0:
@@ -244,18 +240,19 @@ def find_skyline(metric: int, tree: Rtree, room: Room, seekers: Seekers, i: int)
         key = keys[0]
         entry = pop(keys, entries, size)
         if entry < 0:
-            _take(tree, room, key, ~entry, one, fuzz)
-            continue
-        block, slot = entry // BRANCH, entry % BRANCH
-        child_corner(tree, block, slot, one)
+            place = tree.place[~entry]
+            point_attributes(tree, place // BRANCH, place % BRANCH, one)
+        else:
+            child_corner(tree, entry // BRANCH, entry % BRANCH, one)
         better = first_better(room.attribute, room.away, size[FOUND], one, key)
         if better >= 0:
-            room.lead[size[ASIDE]] = lead_of(room.away[better], key, fuzz)
-            room.aside[size[ASIDE]] = entry
-            size[ASIDE] += 1
-            continue
-        first = np.int64(tree.first[block])
-        if first >= 0:
-            _open_leaf(metric, tree, room, seekers, i, first + slot, one)
+            lay_aside(room, better, key, entry, fuzz)
+        elif entry < 0:
+            _drop_tied(room, key, one, fuzz)
+            _add(room, key, ~entry, one)
         else:
-            _open_block(metric, tree, room, seekers, i, ~first + slot, one)
+            first = np.int64(tree.first[entry // BRANCH])
+            if first >= 0:
+                _open_leaf(metric, tree, room, seekers, i, first + entry % BRANCH, one)
+            else:
+                _open_block(metric, tree, room, seekers, i, ~first + entry % BRANCH, one)

@@ -24,8 +24,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels import convex
-from rankcast.kernels.convex import Floats, Ints, Region, region_for, roomy
+from rankcast.kernels.convex import Floats, Ints, Region, box, copied, region_for, roomy, subtract
 from rankcast.kernels.distance import EUCLIDEAN, distance
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.region_parts import keep_part, radius_of
@@ -73,41 +72,47 @@ class Zones(NamedTuple):
 
 
 @njit(**EXACT)
-def spots_of(tree: Rtree, rows: Rows, x: float, y: float) -> Floats:
-    """Places (n, 2) of objects relative to a place."""
-    spot = np.empty((rows.size, 2))
-    for i in range(rows.size):
+def _spots(tree: Rtree, room: Room, x: float, y: float) -> Floats:
+    """Places (n, 2) of the skyline relative to a place."""
+    spot, point, rows = np.empty((room.size[FOUND], 2)), tree.point, room.row
+    for i in range(spot.shape[0]):
         place = tree.place[rows[i]]
         leaf, slot = place // BRANCH, place % BRANCH
-        spot[i, 0], spot[i, 1] = tree.point[leaf, 0, slot] - x, tree.point[leaf, 1, slot] - y
+        spot[i, 0], spot[i, 1] = point[leaf, 0, slot] - x, point[leaf, 1, slot] - y
     return spot
 
 
 @njit(**EXACT)
 def _hidden(
-    tree: Rtree, entry: int, found: tuple[Floats, Floats, Floats], one: Floats, here: Floats, region: Region
+    tree: Rtree,
+    entry: int,
+    found: tuple[Floats, Floats, Floats],
+    one: Floats,
+    here: Floats,
+    region: Region,
+    used: int,
 ) -> bool:
     """Whether one skyline object is nearer than a block, with best corner `one`, all over a zone.
 
-    `here` is the query's place, the block's distance from it, and the radius; `region` ends with its corners.
+    `here` is the query's place, the block's distance from it, and the radius; the zone has `used` corners.
     """
     spot, away, attribute = found
     block, slot = entry // BRANCH, entry % BRANCH
     low_x, high_x = tree.low[block, 0, slot] - here[0], tree.high[block, 0, slot] - here[0]
     low_y, high_y = tree.low[block, 1, slot] - here[1], tree.high[block, 1, slot] - here[1]
     x, y = region.x, region.y
-    for j in range(away.size):
+    for j in range(spot.shape[0]):
         if away[j] >= here[2]:
             return False
         nearer = True
-        for a in range(one.size):
-            nearer &= attribute[j, a] <= one[a]
+        for a in range(one.shape[1]):
+            nearer &= attribute[j, a] <= one[0, a]
         i = 0
-        while nearer and i < x.size:
+        while nearer and i < used:
             dx, dy = gap(x[i], low_x, high_x), gap(y[i], low_y, high_y)
-            box = math.sqrt(dx * dx + dy * dy)
+            edge = math.sqrt(dx * dx + dy * dy)
             dx, dy = x[i] - spot[j, 0], y[i] - spot[j, 1]
-            nearer = lead_of(math.sqrt(dx * dx + dy * dy), box, PLANE_FUZZ) > 4 * PLANE_FUZZ * here[3]
+            nearer = lead_of(math.sqrt(dx * dx + dy * dy), edge, PLANE_FUZZ) > 4 * PLANE_FUZZ * here[3]
             i += 1
         if nearer:
             return True
@@ -119,7 +124,7 @@ def _sort_leads(
     metric: int, tree: Rtree, room: Room, seekers: Seekers, i: int, entry: int, bound: float
 ) -> None:
     """Put the children of a block on the heap by their leads, those below a bound."""
-    x, y, size, one = seekers.x[i], seekers.y[i], room.size, np.empty(room.attribute.shape[1])
+    x, y, size, one = seekers.x[i], seekers.y[i], room.size, np.empty((1, room.attribute.shape[1]))
     block, fuzz, found = entry // BRANCH, fuzz_of(metric), size[FOUND]
     first = np.int64(tree.first[block])
     leaf = first >= 0
@@ -155,64 +160,71 @@ def _take_up(room: Room, bound: float) -> None:
 
 
 @njit(**EXACT)
+def _set_owner(owner: Ints, line: int, lines: int, row: int) -> Ints:
+    """Note whose some lines are; the table is grown if need be."""
+    if line + lines > owner.size:
+        longer = np.empty(2 * (line + lines), np.int64)
+        for k in range(longer.size):
+            longer[k] = owner[k] if k < owner.size else -1
+        owner = longer
+    for k in range(line, line + lines):
+        owner[k] = row
+    return owner
+
+
+@njit(**EXACT)
+def _cell(
+    tree: Rtree, row: int, here: Floats, found: tuple[Floats, Floats, Floats], hull: Region, table: Floats
+) -> tuple[int, Floats, float]:
+    """The cuts that bound the cell of an object within the hull, as `cell_cuts` gives them.
+
+    `here` is the query's place, then anything, then the radius of the zone.
+    """
+    place = tree.place[row]
+    leaf, slot, one = place // BRANCH, place % BRANCH, np.empty((1, found[2].shape[1]))
+    point_attributes(tree, leaf, slot, one)
+    x, y = tree.point[leaf, 0, slot], tree.point[leaf, 1, slot]
+    away = distance(EUCLIDEAN, here[0], here[1], x, y)
+    lines, table, shift = cell_cuts((x - here[0], y - here[1], away), one, found, hull, here[3], table)
+    if lines > 0:
+        lines = needed_cuts(hull, table, lines)
+    return lines, table, shift
+
+
+@njit(**EXACT)
 def carve(
     tree: Rtree, room: Room, seekers: Seekers, i: int, universe: Floats
-) -> tuple[Region, int, NDArray[np.int64], float]:
+) -> tuple[Region, int, Ints, float]:
     """The zone of query i, whose skyline has been found: its pieces, how many, owners of lines, radius."""
-    size, x, y = room.size, seekers.x[i], seekers.y[i]
-    many = size[FOUND]
-    found = (spots_of(tree, room.row[:many], x, y), room.away[:many], room.attribute[:many])
+    size, x, y, one = room.size, seekers.x[i], seekers.y[i], np.empty((1, room.attribute.shape[1]))
+    found = (_spots(tree, room, x, y), room.away, room.attribute)
     region, spare = region_for(64, 16), region_for(64, 16)
-    convex.box(region, universe[0] - x, universe[1] - y, universe[2] - x, universe[3] - y)
+    box(region, universe[0] - x, universe[1] - y, universe[2] - x, universe[3] - y)
     region, corners, line, shift = shared_cell(found[0], found[1], found[2], region, spare)
-    owner, one = np.full(line + 64, np.int64(-1)), np.empty(room.attribute.shape[1])
+    spare = region_for(64, 16)
+    owner, hull = _set_owner(np.empty(0, np.int64), 0, line, -1), region_for(corners, 1)
+    hull.end[0] = copied(region, 0, corners, hull, 0)
     pieces = keep_part(region, 1, 4 * shift) if corners > 0 else 0
     radius = radius_of(region, corners) if pieces > 0 else 0.0
-    spare = region_for(64, 16)
-    hull = Region(
-        region.x[:corners].copy(),
-        region.y[:corners].copy(),
-        region.line[:corners].copy(),
-        np.array([corners]),
-    )
     table, here = np.empty((16, 3)), np.array([x, y, 0.0, radius])
     _take_up(room, 2 * radius)
     while size[HEAP] > 0 and pieces > 0 and room.key[0] < 2 * radius:
-        entry = pop(room.key, room.entry, size)
+        entry, here[3] = pop(room.key, room.entry, size), radius
         if entry >= 0:
-            block, slot = entry // BRANCH, entry % BRANCH
-            child_corner(tree, block, slot, one)
-            here[2] = child_distance(tree.low, tree.high, EUCLIDEAN, x, y, block, slot)
-            here[3] = radius
-            used = region.end[pieces - 1]
-            seen = Region(region.x[:used], region.y[:used], region.line, region.end)
-            if not _hidden(tree, entry, found, one, here, seen):
+            child_corner(tree, entry // BRANCH, entry % BRANCH, one)
+            here[2] = child_distance(tree.low, tree.high, EUCLIDEAN, x, y, entry // BRANCH, entry % BRANCH)
+            if not _hidden(tree, entry, found, one, here, region, region.end[pieces - 1]):
                 _sort_leads(EUCLIDEAN, tree, room, seekers, i, entry, 2 * radius)
             continue
-        leaf, slot = tree.place[~entry] // BRANCH, tree.place[~entry] % BRANCH
-        point_attributes(tree, leaf, slot, one)
-        ox, oy = tree.point[leaf, 0, slot] - x, tree.point[leaf, 1, slot] - y
-        away = distance(EUCLIDEAN, x, y, tree.point[leaf, 0, slot], tree.point[leaf, 1, slot])
-        lines, table, moved = cell_cuts((ox, oy, away), one, found, hull, radius, table)
-        if lines > 0:
-            lines = needed_cuts(
-                hull, table[:lines], region_for(corners + lines, 1), region_for(corners + lines, 1)
-            )
+        lines, table, moved = _cell(tree, ~entry, here, found, hull, table)
         if lines == NEVER:
             continue
-        shift = max(shift, moved)
-        if lines == 0:
-            pieces = 0
-            break
-        spare, left = convex.subtract(region, pieces, table[:lines], line, spare)
-        region, spare = spare, region
+        left, shift = 0, max(shift, moved)
+        if lines > 0:
+            after, left = subtract(region, pieces, table, lines, line, spare)
+            spare, region = region, after
         pieces = keep_part(region, left, 4 * shift) if left > 0 else 0
-        if line + lines > owner.size:
-            longer = np.full(2 * (line + lines), np.int64(-1))
-            longer[: owner.size] = owner
-            owner = longer
-        owner[line : line + lines] = ~entry
-        line += lines
+        owner, line = _set_owner(owner, line, lines, ~entry), line + lines
         radius = radius_of(region, region.end[pieces - 1]) if pieces > 0 else 0.0
     size[HEAP] = 0
     return region, pieces, owner, radius
@@ -241,8 +253,8 @@ def _circle(metric: int, tree: Rtree, room: Room, seekers: Seekers, i: int, extr
 
 
 @njit(**EXACT)
-def _owners(region: Region, pieces: int, owner: Ints) -> Rows:
-    """The objects whose lines bound the pieces, each once."""
+def _owners(region: Region, pieces: int, owner: Ints) -> tuple[Rows, int]:
+    """The objects whose lines bound the pieces, each once, and how many."""
     found, size = np.empty(region.end[pieces - 1] if pieces > 0 else 0, np.int32), 0
     for i in range(found.size):
         who = owner[region.line[i]]
@@ -252,17 +264,19 @@ def _owners(region: Region, pieces: int, owner: Ints) -> Rows:
         if not known:
             found[size] = who
             size += 1
-    return found[:size]
+    return found, size
 
 
 @njit(**EXACT)
-def _add_members(member: Rows, used: int, rows: Rows) -> Rows:
-    """Write rows behind what is used of an array, which is grown if need be."""
-    if used + rows.size > member.size:
-        larger = np.empty(2 * (used + rows.size), np.int32)
-        larger[:used] = member[:used]
+def _add_members(member: Rows, used: int, rows: Rows, many: int) -> Rows:
+    """Write so many rows behind what is used of an array, which is grown if need be."""
+    if used + many > member.size:
+        larger = np.empty(2 * (used + many), np.int32)
+        for k in range(used):
+            larger[k] = member[k]
         member = larger
-    member[used : used + rows.size] = rows
+    for k in range(many):
+        member[used + k] = rows[k]
     return member
 
 
@@ -271,8 +285,7 @@ def _add_corners(all_: Region, used: int, region: Region, pieces: int) -> Region
     """Write the corners of a region behind what is used of another, with complements where pieces end."""
     corners = region.end[pieces - 1]
     all_ = roomy(all_, used + corners, 1)
-    all_.x[used : used + corners], all_.y[used : used + corners] = region.x[:corners], region.y[:corners]
-    all_.line[used : used + corners] = region.line[:corners]
+    copied(region, 0, corners, all_, used)
     for piece in range(pieces):
         last = region.end[piece] - 1
         all_.line[used + last] = ~region.line[last]
@@ -295,7 +308,7 @@ def find_zones(
         result[k] = room.size[FOUND]
         if metric == EUCLIDEAN:
             region, pieces, owner, radius[k] = carve(tree, room, seekers, i, universe)
-            others = _owners(region, pieces, owner)
+            others, more = _owners(region, pieces, owner)
             if pieces > 0:
                 every = _add_corners(every, used, region, pieces)
                 corners[k] = region.end[pieces - 1]
@@ -303,11 +316,11 @@ def find_zones(
                     cut[k] |= region.line[c] < UNIVERSE_LINES
                 used += corners[k]
         else:
-            taken, radius[k] = _circle(metric, tree, room, seekers, i, extra)
-            others = extra[:taken]
-        member = _add_members(member, members, room.row[: result[k]])
-        member = _add_members(member, members + result[k], others)
-        count[k] = result[k] + others.size
+            more, radius[k] = _circle(metric, tree, room, seekers, i, extra)
+            others = extra
+        member = _add_members(member, members, room.row, result[k])
+        member = _add_members(member, members + result[k], others, more)
+        count[k] = result[k] + more
         members += count[k]
     zones = Zones(
         result,
