@@ -3,7 +3,7 @@
 Three structures follow the window and the subscriptions: the lists of subscriptions by word (which of them
 a message may enter), the buffers (what each holds), and the lists of messages by word (what a subscription
 finds that is new or has run short). A batch lets expired messages go first, then takes arrivals in, and fills
-at its end what has fewer than k left; only subscriptions that it touched are compared with what they were.
+at its end what has fewer than k left; what enters and leaves results meanwhile is logged, and its net told.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import deltas
 from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.deltas import Changes, Lists
 from rankcast.engines.geotext_places import Space
@@ -25,16 +24,19 @@ from rankcast.indexes.slots import Slots
 from rankcast.indexes.vectors import LiveTerms, Vectors
 from rankcast.indexes.word_lists import WordIndex
 from rankcast.kernels import igpt
+from rankcast.kernels.board import ENTER, LEAVE
+from rankcast.kernels.buffer_changes import group, write_changes
+from rankcast.kernels.difference import Told
 from rankcast.kernels.distance import distance
-from rankcast.kernels.geo_bounds import Frame, alikeness, best_score
+from rankcast.kernels.geo_bounds import Bits, alikeness, best_score, frame_of
 from rankcast.kernels.igpt import CANDIDATES, CELLS, GROUPS, VERIFIED, Hits, Posts, Readers, Switches
 from rankcast.kernels.message_search import Ages, Found, best_messages
-from rankcast.kernels.skyband import gather
+from rankcast.kernels.skyband import Log
 from rankcast.kernels.term_order import Scratch, rarest_first
 from rankcast.kernels.word_lists import Owners, Shape
 from rankcast.windows import Window
 
-CELL, ALPHA_GROUPS = 1000, 10  # [Geo §7.1]
+CELL, ALPHA_GROUPS = 960, 10  # [Geo §7.1], in whole blocks
 MESSAGE_CELL = 256
 CHUNK = 256  # messages disseminated at a time
 MANY = 4096  # subscriptions searched for at a time
@@ -56,14 +58,6 @@ class World(NamedTuple):
     space: Space
 
 
-class Own(NamedTuple):
-    """As lists take them: the alphas of subscriptions, and that messages have no alpha and no threshold."""
-
-    alpha: NDArray[np.float32]
-    message_alpha: NDArray[np.float32]
-    message_threshold: NDArray[np.float32]
-
-
 class Live:
     """Current results of all subscriptions; the engine tells it what comes and goes."""
 
@@ -72,20 +66,20 @@ class Live:
     ) -> None:
         self._world, self._prune, self._counted = world, prune, counted
         space = world.space
-        self._frame = Frame(space.metric, *space.bounds, space.scale)
+        self._frame = frame_of(space.metric, space.bounds, space.scale)
         self._readers = WordIndex(self._frame, Shape(CELL, groups))
         self._posts = WordIndex(self._frame, Shape(MESSAGE_CELL, 1))
         self._buffers = ResultBuffers(refill)
         # By subscription: alpha and k as they count, what the lists know of it, its stamp there.
         self._alpha, self._k = np.zeros(0), np.zeros(0, np.int64)
-        self._listed = np.zeros(0, np.float32)
-        self._stamp = np.zeros(0, np.int32)
+        self._listed = np.zeros(0)
+        self._stamp: Bits = np.zeros(0, np.uint16)
         # By message: time and arrival, which say who is newer, and its stamp in the lists.
-        self._ages = Ages(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int32))
+        self._ages = Ages(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint16))
         self._arrivals = 0
         # Not part of the state: what follows from it, and marks that are all off between calls.
-        self._own = Own(*(np.zeros(0, np.float32) for _ in range(3)))
-        self._doubtful, self._touched = np.zeros(0, np.bool_), np.zeros(0, np.bool_)
+        self._doubtful = np.zeros(0, np.bool_)
+        self._number, self._spot = np.zeros(0, np.int32), np.zeros(0, np.int32)
         self._scratch = Scratch(np.zeros(0), np.zeros(0, np.int32))
 
     # Subscriptions
@@ -94,23 +88,17 @@ class Live:
         """Subscriptions are in the slots: find their first results and list them."""
         self._make_rows()
         self._alpha[rows], self._k[rows] = alpha, np.minimum(k, MOST_K)
-        self._own.alpha[rows] = alpha
         self._search(rows)
         self._list(rows)
 
     def leave(self, rows: Rows) -> None:
         """Subscriptions are about to change or to go. Cost: O(1) a term."""
-        self._readers.drop(rows, self._world.interests.texts())
-        self._stamp[rows] += 1
+        self._readers.drop(rows, self._world.interests.texts(), self._stamp)
         self._buffers.clear(rows)
 
     def lists(self, rows: Rows) -> Lists:
         """The current results of subscriptions, in that order."""
         return self._buffers.lists(rows, self._k)
-
-    def counts(self, rows: Rows) -> Ints:
-        """How long their results are."""
-        return self._buffers.counts(rows, self._k)
 
     def threshold(self, row: int) -> float:
         """The score that a message must have to be looked at for a subscription."""
@@ -123,18 +111,20 @@ class Live:
     def bounds(self, row: int, item: int) -> dict[str, Any]:
         """The threshold of a subscription, and which bound keeps a message from being scored for it."""
         world, threshold, alpha = self._world, float(self._buffers.threshold[row]), float(self._alpha[row])
+        one = np.float32(1.0)
         interest = rarest_first(world.interests.texts(), row, self._idf())
         text = rarest_first(world.texts.texts(), item, self._idf())
         common = [i for i in range(interest[0].size) if interest[0][i] in text[0]]
         if not common:
             return {"threshold": threshold, "pruned_by": "words"}
         i, j = common[0], int(np.flatnonzero(text[0] == interest[0][common[0]])[0])
-        alike = alikeness(interest[1][i], interest[2][i], text[1][j], text[2][j])
+        parts = np.array([interest[1][i], interest[2][i], text[1][j], text[2][j]], np.float32)
+        alike = alikeness(parts[0], parts[1], parts[2], parts[3])
         x, y = (float(world.subscriptions[name][row]) for name in "xy")
         there = (float(world.messages[name][item]) for name in "xy")
-        near = 1.0 - distance(self._frame.metric, x, y, *there) / self._frame.scale
-        tried = {"words": (1.0, alike), "place": (near, 1.0), "words and place": (near, alike)}
-        short = [name for name, (a, b) in tried.items() if best_score(alpha, a, b) < threshold]
+        near = np.float32(1.0 - distance(self._frame.metric, x, y, *there) / self._frame.scale)
+        tried = {"words": (one, alike), "place": (near, one), "words and place": (near, alike)}
+        short = [name for name, (a, b) in tried.items() if best_score(np.float32(alpha), a, b) < threshold]
         return {"threshold": threshold, "pruned_by": short[0] if short else None}
 
     def buffered(self) -> int:
@@ -149,27 +139,47 @@ class Live:
         Returns the net change of every result.
         """
         self._make_rows()
-        before = _Touched(self._touched, self)
-        before.touch(self._buffers.holders(leaving))
-        self._buffers.expire(leaving)
-        self._posts.drop(leaving, self._world.texts.texts())
-        self._ages.stamp[leaving] += 1
+        log = [self._buffers.expire(leaving, self._k, self._ages)]
+        self._posts.drop(leaving, self._world.texts.texts(), self._ages.stamp)
         newest = self._world.window.times()[-1:].copy()
         rows = move()
         clock = np.maximum.accumulate(np.concatenate([newest, times]))
         late = clock[newest.size :] > times
         self._take_in(rows, times)
+        unsure = [log[0].owner]
         for start in range(0, rows.size, CHUNK):
             part = slice(start, start + CHUNK)
-            self._disseminate(rows[part], late[part], before)
-        sequence = self._world.subscriptions["sequence"]
-        touched, were = before.finish(sequence)
-        short = touched[self._doubtful[touched] | self._buffers.short(touched, self._k)]
+            self._disseminate(rows[part], late[part], log, unsure)
+        self._refill(np.unique(np.concatenate(unsure)), log)
+        return self._changes(Log(*(np.concatenate(lines) for lines in zip(*log, strict=True))))
+
+    def _refill(self, rows: Rows, log: list[Log]) -> None:
+        """Fill the buffers anew that have fewer than k left or may have missed something [Geo Alg 2]."""
+        short = rows[self._doubtful[rows] | self._buffers.short(rows, self._k)]
+        if not short.size:
+            return
         self._doubtful[short] = False
+        log.append(self._log_of(self.lists(short), LEAVE))
         self._search(short)
+        log.append(self._log_of(self.lists(short), ENTER))
         self._counted["reevaluations"] += short.size
         self._list_moved(short)
-        return deltas.difference(were, self.lists(touched), sequence)
+
+    def _log_of(self, lists: Lists, op: int) -> Log:
+        """Lines for all entries of some lists."""
+        item, ages = lists.item, self._ages
+        ops = np.full(item.size, op, np.int8)
+        return Log(lists.subscription, ops, item, lists.score, ages.time[item], ages.arrival[item])
+
+    def _changes(self, log: Log) -> Changes:
+        """The net change of results that a log tells of."""
+        owners = np.unique(log.owner)
+        owners = owners[np.argsort(self._world.subscriptions["sequence"][owners])]
+        lines, ends = group(log.owner, owners, self._number)
+        told = Told(*(np.empty(lines.size, kind) for kind in ("i4", "i1", "i4", "f8", "i8", "f8")))
+        now = self._buffers.now(owners, self._k)
+        size = write_changes(log, lines, ends, owners, now, self._spot, told)
+        return Changes._make(column[:size] for column in told)
 
     def _take_in(self, rows: Rows, times: Ints) -> None:
         """Messages are in the slots: note their age and list them."""
@@ -179,7 +189,7 @@ class Live:
         self._arrivals += rows.size
         self._posts.add(rows, self._world.texts.texts(), self._idf(), self._post_owners())
 
-    def _disseminate(self, rows: Rows, late: Bools, before: _Touched) -> None:
+    def _disseminate(self, rows: Rows, late: Bools, log: list[Log], unsure: list[Rows]) -> None:
         """Offer arrivals to the subscriptions that they may concern."""
         readers, posts, idf = self._as_readers(), self._as_posts(rows), self._idf()
         start, room = 0, 4096
@@ -198,9 +208,9 @@ class Live:
             start = after
             owner, arrival = hits.subscription[:used], hits.arrival[:used]
             touched = np.unique(owner)
-            before.touch(touched)
             offers = Offers(owner, rows[arrival], hits.score[:used], late[arrival])
-            self._buffers.offer(offers, self._k, self._ages, self._doubtful)
+            log.append(self._buffers.offer(offers, self._k, self._ages, self._doubtful))
+            unsure.append(touched[self._doubtful[touched]])
             self._list_moved(touched)
 
     def _tally(self, counters: Ints) -> None:
@@ -231,7 +241,7 @@ class Live:
             )
             best_messages(
                 self._posts.lists, part, wanted, readers, posts, self._ages, idf, self._scratch,
-                self._frame, found,
+                self._frame, MESSAGE_CELL, found,
             )  # fmt: skip
             self._buffers.fill(part, found, wanted, self._k[part], window, self._ages)
             start += part.size
@@ -246,8 +256,7 @@ class Live:
         """List subscriptions anew whose threshold fell, or rose by enough to make a difference."""
         now, listed = self._buffers.threshold[rows], self._listed[rows]
         moved = rows[(now < listed) | (now > listed + RISE)]
-        self._readers.drop(moved, self._world.interests.texts())
-        self._stamp[moved] += 1
+        self._readers.drop(moved, self._world.interests.texts(), self._stamp)
         self._list(moved)
 
     # Views of the engine's arrays
@@ -272,13 +281,11 @@ class Live:
 
     def _reader_owners(self) -> Owners:
         slots = self._world.subscriptions
-        return Owners(slots["x"], slots["y"], self._own.alpha, self._listed, self._stamp)
+        return Owners(slots["x"], slots["y"], self._alpha, self._listed, self._stamp)
 
     def _post_owners(self) -> Owners:
-        slots = self._world.messages
-        return Owners(
-            slots["x"], slots["y"], self._own.message_alpha, self._own.message_threshold, self._ages.stamp
-        )
+        slots, none = self._world.messages, np.zeros(0)
+        return Owners(slots["x"], slots["y"], none, none, self._ages.stamp)
 
     def _make_rows(self) -> None:
         """Have a row for every row of the slots."""
@@ -291,14 +298,11 @@ class Live:
         if messages > self._ages.stamp.size:
             length = max(messages, self._ages.stamp.size * 9 // 8)
             self._ages = Ages(*(grown(array, length, 0) for array in self._ages))
-        if subscriptions > self._own.alpha.size or messages > self._own.message_alpha.size:
-            self._follow()
-
-    def _follow(self) -> None:
-        """Make what follows from the state."""
-        none = np.zeros(self._ages.stamp.size, np.float32)
-        self._own = Own(self._alpha.astype(np.float32), none, np.full_like(none, np.nan))
-        self._doubtful, self._touched = (np.zeros(self._stamp.size, np.bool_) for _ in range(2))
+        if self._doubtful.size < self._stamp.size:
+            self._doubtful = np.zeros(self._stamp.size, np.bool_)
+            self._number = np.zeros(self._stamp.size, np.int32)
+        if self._spot.size < self._ages.stamp.size:
+            self._spot = np.zeros(self._ages.stamp.size, np.int32)
 
     # State
 
@@ -326,37 +330,7 @@ class Live:
             prefix = f"{name}_"
             held = {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
             part.restore(header[name], held)
-        self._follow()
         return self
 
     def _structures(self) -> dict[str, WordIndex | ResultBuffers]:
         return {"readers": self._readers, "posts": self._posts, "buffers": self._buffers}
-
-
-class _Touched:
-    """Subscriptions that a batch touches, each with its result from before."""
-
-    def __init__(self, marks: Bools, live: Live) -> None:
-        self._known, self._live = marks, live
-        self._rows: list[Rows] = []
-        self._counts: list[Ints] = []
-        self._lists: list[Lists] = []
-
-    def touch(self, rows: Rows) -> None:
-        """Distinct subscriptions are about to change."""
-        fresh = rows[~self._known[rows]]
-        self._known[fresh] = True
-        self._rows.append(fresh)
-        self._counts.append(self._live.counts(fresh))
-        self._lists.append(self._live.lists(fresh))
-
-    def finish(self, sequence: Ints) -> tuple[Rows, Lists]:
-        """All of them, and what their results were, in the order of registration; no mark is on any more."""
-        rows, counts = np.concatenate(self._rows), np.concatenate(self._counts)
-        self._known[rows] = False
-        order = np.argsort(sequence[rows])
-        starts = np.cumsum(counts) - counts
-        items, scores = (
-            np.concatenate([getattr(lists, name) for lists in self._lists]) for name in ("item", "score")
-        )
-        return rows[order], Lists(*gather(rows[order], starts[order], counts[order], items, scores))

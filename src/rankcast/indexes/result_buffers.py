@@ -13,8 +13,9 @@ from rankcast.deltas import Lists
 from rankcast.errors import SnapshotError
 from rankcast.indexes.objects import grown
 from rankcast.kernels import skyband
+from rankcast.kernels.buffer_changes import Now
 from rankcast.kernels.message_search import Ages, Found
-from rankcast.kernels.skyband import COST, KMAX, NONE, SKYBAND, Buffers, Links
+from rankcast.kernels.skyband import COST, KMAX, NONE, SKYBAND, Buffers, Links, Log
 
 BY_OWNER = ("begin", "size", "room", "keep", "threshold")
 REFILLS = {"cost-skyband": COST, "skyband": SKYBAND, "kmax": KMAX, "none": NONE}
@@ -36,7 +37,7 @@ class ResultBuffers:
     """What each subscription holds: its k best messages and some that may follow them.
 
     - Changing: `expire`, `offer`, `fill`, `clear`.
-    - Asking: `holders`, `lists`, `short`, `wanted`, `threshold`.
+    - Asking: `lists`, `now`, `short`, `wanted`, `threshold`.
     - Keeping: `state`, `restore`.
 
     Memory: 28 bytes a subscription and 16 an entry, for a quarter more entries than are kept; 8 bytes a
@@ -70,19 +71,19 @@ class ResultBuffers:
         """How many entries there are."""
         return int(self._held.size.sum())
 
-    def holders(self, items: Rows) -> Rows:
-        """The subscriptions that hold some of the messages."""
-        return np.unique(skyband.holders(self._links, self._held, items))
+    def expire(self, items: Rows, k: Ints, ages: Ages) -> Log:
+        """Messages leave the window, the oldest first; says what becomes of results."""
+        log: Log = skyband.expire(self._links, self._held, items, k, ages)
+        return log
 
-    def expire(self, items: Rows) -> None:
-        """Messages leave the window, the oldest first."""
-        skyband.expire(self._links, self._held, items)
-
-    def offer(self, offers: Offers, k: Ints, ages: Ages, doubtful: Bools) -> None:
+    def offer(self, offers: Offers, k: Ints, ages: Ages, doubtful: Bools) -> Log:
         """Offer messages in order; notes in `doubtful` which subscriptions must be filled anew."""
         self._reserve_links(offers.owner.size)
-        told = (offers.owner, offers.item, offers.score)
-        skyband.offer_all(self._held, self._links, told, k, self._refill, ages, offers.late, doubtful)
+        hits = (offers.owner, offers.item, offers.score)
+        log: Log = skyband.offer_all(
+            self._held, self._links, hits, k, self._refill, ages, offers.late, doubtful
+        )
+        return log
 
     def short(self, rows: Rows, k: Ints) -> Bools:
         """Which subscriptions hold fewer than k though there may be more [Geo Alg 2]."""
@@ -116,6 +117,11 @@ class ResultBuffers:
         """The k best of some subscriptions, in that order."""
         held = self._held
         return Lists(*skyband.gather(rows, held.begin[rows], self.counts(rows, k), held.item, held.score))
+
+    def now(self, rows: Rows, k: Ints) -> Now:
+        """The same where they are."""
+        held = self._held
+        return Now(held.begin[rows], self.counts(rows, k), held.item, held.score)
 
     def counts(self, rows: Rows, k: Ints) -> Ints:
         """How long these are."""

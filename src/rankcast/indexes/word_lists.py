@@ -12,23 +12,23 @@ from rankcast.columns import Floats, Ints, Rows
 from rankcast.errors import SnapshotError
 from rankcast.indexes.objects import grown
 from rankcast.kernels import word_lists as kernel
-from rankcast.kernels.geo_bounds import Frame
+from rankcast.kernels.geo_bounds import Bits, Frame
 from rankcast.kernels.term_order import Texts
-from rankcast.kernels.word_lists import STEP, Lists, Owners, Shape
+from rankcast.kernels.word_lists import NODE, STEP, Lists, Owners, Shape
 
-BY_WORD = ("begin", "main", "size", "room", "dead")
-WIDE = {"spot": (1, 3), "box": (STEP, 6), "bound": (STEP, 5)}  # entries a row, columns
+BY_WORD = ("begin", "main", "joint", "size", "room", "dead")
 SPARE = 64
+LAST_STAMP = 65535
 
 
 class WordIndex:
     """Inverted lists by word; see the kernel for what is in them.
 
-    - Changing: `add`, `drop` (which only counts: an owner's entries are void when its stamp changes).
+    - Changing: `add`, `drop` (after which an owner's entries are void: its stamp changes).
     - Asking: `lists`, for kernels.
     - Keeping: `state`, `restore`.
 
-    Memory: 36 bytes an entry and 6 for its block, 24 a word, and up to half as much again for growth.
+    Memory: 20 bytes an entry and 4 for its node, 28 a word, and up to half as much again for growth.
     """
 
     def __init__(self, frame: Frame, shape: Shape) -> None:
@@ -50,11 +50,18 @@ class WordIndex:
         words, counts = _words_of(rows, texts)
         self._reserve(words, counts, owners)
         kernel.append(self.lists, rows, texts, idf, owners, self._frame)
-        self._arrange(kernel.due(self.lists, words), owners)
+        unsettled, firsts = kernel.due(self.lists, words, self._shape.cell)
+        self._arrange(unsettled, firsts, owners.stamp)
 
-    def drop(self, rows: Rows, texts: Texts) -> None:
-        """Count owners as gone; their texts are still what they were when they were added."""
+    def drop(self, rows: Rows, texts: Texts, stamps: Bits) -> None:
+        """Owners go; their texts are still what they were when they were added. Cost: O(1) an entry.
+
+        Stamps begin again after the last one; before that no entry may be left that has an old one.
+        """
         kernel.discount(self.lists, rows, texts)
+        if (stamps[rows] == LAST_STAMP).any():
+            self._tidy(stamps)
+        stamps[rows] += 1
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """How much is used, and the arrays."""
@@ -73,16 +80,25 @@ class WordIndex:
         self.lists, self._used = lists, int(header["used"])
         return self
 
-    def _arrange(self, words: Rows, owners: Owners) -> None:
+    def _arrange(self, words: Rows, firsts: Rows, stamps: Bits) -> None:
         if words.size:
-            kernel.arrange(self.lists, words, owners, self._frame, self._shape)
+            kernel.arrange(self.lists, words, firsts, stamps, self._shape)
+
+    def _arrange_all_of(self, words: Rows, stamps: Bits) -> None:
+        self._arrange(words, np.zeros(words.size, np.int32), stamps)
+
+    def _tidy(self, stamps: Bits) -> None:
+        """Leave no entry in any list that no longer counts."""
+        self._arrange_all_of(np.flatnonzero(self.lists.dead).astype(np.int32), stamps)
 
     def _reserve(self, words: Rows, counts: Ints, owners: Owners) -> None:
         """Let there be room for `counts` more entries of `words`."""
-        if self._full(words, counts).any():
-            crowded = words[self._full(words, counts)]
-            self._arrange(crowded[self.lists.dead[crowded] > 0], owners)
         full = self._full(words, counts)
+        if full.any():
+            crowded = words[full]
+            worth = self.lists.dead[crowded] > self.lists.size[crowded] // 8
+            self._arrange_all_of(crowded[worth], owners.stamp)
+            full = self._full(words, counts)
         rooms = _rooms(self.lists.size[words[full]] + counts[full])
         if self._used + rooms.sum() > self.lists.row.size:
             self._compact(words, counts, owners)
@@ -94,7 +110,7 @@ class WordIndex:
 
     def _compact(self, words: Rows, counts: Ints, owners: Owners) -> None:
         """Move all lists together, without what is gone, with room for `counts` more of `words`."""
-        self._arrange(np.flatnonzero(self.lists.dead).astype(np.int32), owners)
+        self._tidy(owners.stamp)
         size = self.lists.size.astype(np.int64)
         size[words] += counts
         held = np.flatnonzero(size).astype(np.int32)
@@ -123,19 +139,16 @@ def _rooms(sizes: Ints) -> Rows:
 
 def _empty(words: int) -> Lists:
     """No entries for so many words."""
-    none, blank = np.zeros(0, np.int32), np.zeros(0, np.float32)
-    main, size, room, dead = (np.zeros(words, np.int32) for _ in range(4))
-    spot, box, bound = (np.zeros((0, width), np.float32) for _, width in WIDE.values())
-    begin = np.zeros(words, np.int64)
-    return Lists(begin, main, size, room, dead, none, none, blank, blank, blank, blank, spot, box, bound)
+    main, joint, size, room, dead = (np.zeros(words, np.int32) for _ in BY_WORD[1:])
+    fact, node = np.zeros((0, 8, STEP), np.uint16), np.zeros((0, NODE), np.float32)
+    begin, row = np.zeros(words, np.int64), np.zeros(0, np.int32)
+    return Lists(begin, main, joint, size, room, dead, row, fact, node)
 
 
 def _shape(name: str, entries: int) -> tuple[int, ...]:
     """The shape of an array for so many entries."""
-    if name not in WIDE:
-        return (entries,)
-    each, width = WIDE[name]
-    return (entries // each, width)
+    tiles = entries // STEP
+    return {"row": (entries,), "fact": (tiles, 8, STEP), "node": (tiles, NODE)}[name]
 
 
 def _with_room(lists: Lists, entries: int) -> Lists:

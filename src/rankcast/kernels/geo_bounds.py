@@ -1,12 +1,12 @@
 """Bounds of the geo-text score: what a message and a subscription can reach at best, before it is computed.
 
-A score is `alpha * near + (1 - alpha) * alike`. The paper divides its bounds by `1 - alpha` [Geo §5.2]; here
-they stay undivided, so both ends of alpha are like any other value and a threshold of minus infinity lets
-everything pass. Everything that a bound is made of is kept as float32 and may be off by some 1e-7; `SLACK`
-and `SKIN` make up for it, so a bound never falls below the score that is computed in float64.
+A score is `alpha * near + (1 - alpha) * alike`. What a bound is made of is kept in 16 bits, a share of 1:
+`whole` rounds up, `floor` down, `nearest` either way. `SLACK` and `SKIN` make up for that, so a bound never
+falls below the score that is computed in float64.
 
-Places are embedded where straight lines bound distances: the plane in units of the diagonal, the globe as the
-unit sphere (so neither poles nor the date line need care).
+Places are embedded in the unit cube, where straight lines bound distances: the plane in units of the
+diagonal, the globe as a sphere of diameter 1 (so neither poles nor the date line need care). An arc is longer
+than its chord, so `frame.reach` times the gap in the cube is never more than the distance.
 """
 
 from __future__ import annotations
@@ -21,12 +21,19 @@ from numpy.typing import NDArray
 from rankcast.kernels.distance import EUCLIDEAN
 from rankcast.kernels.options import EXACT
 
-SLACK = 2e-6  # of a score
-SKIN = 1e-6  # of a distance in the embedding
+UNIT = 65535.0
+SHARE = np.float32(1.0 / UNIT)
+SLACK = np.float32(2e-5)  # of a score
+SKIN = np.float32(2e-5)  # of a gap in the cube
+STEEP = 1e-2  # of alpha from its ends: nearer, one of the bounds divides by too little
+
+Spot = tuple[float, float, float]
+Bits = NDArray[np.uint16]
+Floats32 = NDArray[np.float32]
 
 
 class Frame(NamedTuple):
-    """A space: the code of its metric, its bounds, and the distance that counts as 1."""
+    """A space: the code of its metric, its bounds, the distance that counts as 1, and the reach of a gap."""
 
     metric: int
     west: float
@@ -34,67 +41,84 @@ class Frame(NamedTuple):
     east: float
     north: float
     scale: float
+    reach: np.float32
+
+
+def frame_of(metric: int, bounds: tuple[float, float, float, float], scale: float) -> Frame:
+    """The frame of a space."""
+    return Frame(metric, *bounds, scale, np.float32(1.0 if metric == EUCLIDEAN else 2.0 / math.pi))
 
 
 @njit(**EXACT)
-def embed(frame: Frame, x: float, y: float) -> tuple[float, float, float]:
-    """A place in the embedding."""
+def embed(frame: Frame, x: float, y: float) -> Spot:
+    """A place in the cube."""
     if frame.metric == EUCLIDEAN:
         return (x - frame.west) / frame.scale, (y - frame.south) / frame.scale, 0.0
     longitude, latitude = math.radians(x), math.radians(y)
     flat = math.cos(latitude)
-    return flat * math.cos(longitude), flat * math.sin(longitude), math.sin(latitude)
+    east, north = flat * math.cos(longitude), flat * math.sin(longitude)
+    return (1.0 + east) / 2, (1.0 + north) / 2, (1.0 + math.sin(latitude)) / 2
 
 
 @njit(**EXACT)
-def nearness(metric: int, box: NDArray[np.float32], block: int, place: tuple[float, float, float]) -> float:
-    """The outer spatial bound [Geo §5.2.2]: how near a place can be to anything in a box, at most 1."""
-    square = 0.0
-    for axis in range(3):
-        short = max(box[block, axis] - place[axis], place[axis] - box[block, axis + 3])
-        if short > 0:
-            square += short * short
-    return _at_gap(metric, square)
+def whole(value: float) -> int:
+    """A share in 16 bits, not below it."""
+    return int(min(UNIT, math.ceil(value * UNIT)))
 
 
 @njit(**EXACT)
-def nearness_to(
-    metric: int, spots: NDArray[np.float32], entry: int, place: tuple[float, float, float]
-) -> float:
-    """The same for a single spot."""
-    square = 0.0
-    for axis in range(3):
-        short = spots[entry, axis] - place[axis]
-        square += short * short
-    return _at_gap(metric, square)
+def floor(value: float) -> int:
+    """A share in 16 bits, not above it; 0 for what is less."""
+    return int(max(0.0, min(UNIT, math.floor(value * UNIT))))
 
 
 @njit(**EXACT)
-def _at_gap(metric: int, square: float) -> float:
-    """How near something is at best that is so far away in the embedding, or a skin less."""
-    gap = math.sqrt(square) - SKIN
-    if gap <= 0:
-        return 1.0
-    return 1.0 - gap if metric == EUCLIDEAN else 1.0 - 2.0 * math.asin(min(1.0, gap / 2)) / math.pi
+def nearest(value: float) -> int:
+    """The share in 16 bits that is nearest."""
+    return int(max(0.0, min(UNIT, math.floor(value * UNIT + 0.5))))
 
 
 @njit(**EXACT)
-def alikeness(weight: float, rest: float, own: float, others: float) -> float:
+def part(bits: int) -> np.float32:
+    """What 16 bits stand for."""
+    return np.float32(bits) * SHARE
+
+
+@njit(**EXACT)
+def alikeness(weight: np.float32, rest: np.float32, own: np.float32, others: np.float32) -> np.float32:
     """The most two unit vectors can be alike whose rarest common term is a given one [Geo §5.2.3].
 
     That term adds the product of its weights. What comes after it in the order of terms adds no more than the
     lengths of both rests multiplied (Cauchy and Schwarz; the paper takes sums and maxima of weights).
     """
-    return min(1.0, weight * own + rest * others)
+    return min(np.float32(1.0), weight * own + rest * others)
 
 
 @njit(**EXACT)
-def best_score(alpha: float, near: float, alike: float) -> float:
-    """The score that bounds of both parts allow."""
-    return alpha * near + (1.0 - alpha) * alike + SLACK
+def best_score(alpha: np.float32, near: np.float32, alike: np.float32) -> np.float32:
+    """The score that bounds of both parts allow (Lemma 1)."""
+    return alpha * near + (np.float32(1.0) - alpha) * alike + SLACK
 
 
 @njit(**EXACT)
-def best_of_group(low: float, high: float, near: float, alike: float) -> float:
+def best_of_group(low: np.float32, high: np.float32, near: np.float32, alike: np.float32) -> np.float32:
     """The same for every alpha from `low` to `high`: the score is linear in alpha [Geo §5.3.1]."""
     return max(best_score(low, near, alike), best_score(high, near, alike))
+
+
+@njit(**EXACT)
+def nearness(reach: np.float32, square: np.float32) -> np.float32:
+    """How near something is at best, given the square of its gap in the cube."""
+    return np.float32(1.0) - reach * max(np.float32(0.0), np.sqrt(square) - SKIN)
+
+
+@njit(**EXACT)
+def needed_alike(alpha: float, threshold: float) -> float:
+    """How alike a message at the same place must be [Geo (4)], minus infinity if there is no telling."""
+    return (threshold - float(SLACK) - alpha) / (1.0 - alpha) if 1.0 - alpha > STEEP else -np.inf
+
+
+@njit(**EXACT)
+def needed_near(alpha: float, threshold: float) -> float:
+    """How near a message with the same words must be [Geo (10)], minus infinity if there is no telling."""
+    return (threshold - float(SLACK) - (1.0 - alpha)) / alpha if alpha > STEEP else -np.inf

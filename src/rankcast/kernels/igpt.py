@@ -5,13 +5,14 @@ term: there the bound on what is alike covers everything (Theorem 2 with nothing
 terms the pair is recognised and left alone, so no map of candidates is kept. In this order:
 
 - a block by its words alone, then by its place alone (Lemma 6), then by both (Theorem 3);
-- the rest of a block in order when a threshold is beyond the block's bound (Theorem 4);
-- an entry by its own weights and the block's place (Theorem 1 with the outer spatial bound);
-- an entry by its own weights and its own place (the distance itself, where the paper adds an inner bound);
+- the rest of a block in order when a threshold is beyond the block's bound, by binary search (Theorem 4);
+- an entry by its own weights and the block's place (Theorem 1 with the outer spatial bound), and by its own
+  weights and its own place (the distance itself, where the paper adds an inner bound), a tile at once;
 - a subscription by the threshold that it has now, which may be above the one in the list;
 - the score.
 
-Each can be switched off. Thresholds are those at the beginning of the batch; they only move up in it.
+Each can be switched off. Thresholds are those at the beginning of the batch; they only move up in it. What
+passes the lists waits in a queue, so that looking up one subscription does not wait for the one before it.
 """
 
 from __future__ import annotations
@@ -24,19 +25,45 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.distance import distance
 from rankcast.kernels.geo_bounds import (
+    Bits,
+    Floats32,
     Frame,
+    Spot,
     alikeness,
     best_of_group,
     best_score,
     embed,
     nearness,
-    nearness_to,
+    part,
 )
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.term_order import Scratch, Texts, clear, cosine_from, note, rarest_first
-from rankcast.kernels.word_lists import ALPHA_HIGH, ALPHA_LOW, BLOCK, REST, STEP, THRESHOLD, WEIGHT, Lists
+from rankcast.kernels.word_lists import (
+    ALPHA,
+    BAR,
+    BLOCK,
+    HIGH_ALPHA,
+    LOW_ALPHA,
+    MOST,
+    MOST_REST,
+    NEAR,
+    NEED,
+    PULL,
+    PULL_REST,
+    REST,
+    SLOPE,
+    STAMP,
+    STEP,
+    WEIGHT,
+    Lists,
+    X,
+    Y,
+    Z,
+    gap,
+)
 
 CELLS, GROUPS, CANDIDATES, VERIFIED = range(4)
+QUEUE = 2048
 
 Rows = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -61,7 +88,7 @@ class Readers(NamedTuple):
     y: Floats
     alpha: Floats
     threshold: Floats
-    stamp: Rows
+    stamp: Bits
     texts: Texts
 
 
@@ -83,79 +110,169 @@ class Hits(NamedTuple):
     counters: NDArray[np.int64]
 
 
+class Queue(NamedTuple):
+    """Entries that passed the lists: subscriptions, what each may have in common, at which term; room."""
+
+    row: Rows
+    alike: Floats32
+    term: Rows
+    known: Floats
+
+
 class Term(NamedTuple):
-    """One term of the message at hand: its place in the order, weight, and the length of what follows."""
+    """One term of the text at hand: place in the order, weight, the length of what follows; and the spot."""
 
     place: int
-    weight: float
-    rest: float
+    weight: np.float32
+    rest: np.float32
+    spot: Spot
+
+
+@njit(**EXACT)
+def _until(fact: Bits, start: int, end: int, best: np.float32) -> int:
+    """Where entries in order of threshold end to have one that the best score reaches (Theorem 4)."""
+    low, high = start, end
+    while low < high:
+        middle = (low + high) // 2
+        if part(fact[middle // STEP, BAR, middle % STEP]) > best:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@njit(**EXACT)
+def _test(
+    fact: Bits, tile: int, term: Term, reach: np.float32, near: np.float32, on: Switches,
+    passed: NDArray[np.bool_], alike: Floats32,
+) -> bool:  # fmt: skip
+    """Say for each entry of a tile whether the message may pass its threshold, and what they may share.
+
+    Returns whether any is passed.
+    """
+    some = False
+    x, y, z = np.float32(term.spot[0]), np.float32(term.spot[1]), np.float32(term.spot[2])
+    mine, others = term.weight, term.rest
+    no_prefix, no_inner = not on.prefix, not on.inner
+    for lane in range(STEP):
+        own = alikeness(part(fact[tile, WEIGHT, lane]), part(fact[tile, REST, lane]), mine, others)
+        east, north = part(fact[tile, X, lane]) - x, part(fact[tile, Y, lane]) - y
+        up = part(fact[tile, Z, lane]) - z
+        own_near = nearness(reach, east * east + north * north + up * up)
+        alpha, bar = part(fact[tile, ALPHA, lane]), part(fact[tile, BAR, lane])
+        alike[lane] = own
+        may = (no_prefix | (best_score(alpha, near, own) >= bar)) & (
+            no_inner | (best_score(alpha, own_near, own) >= bar)
+        )
+        passed[lane] = may
+        some |= may
+    return some
 
 
 @njit(**EXACT)
 def _search_word(
-    lists: Lists, word: int, readers: Readers, term: Term, spot: tuple[float, float], scratch: Scratch,
-    frame: Frame, on: Switches, hits: Hits, arrival: int, used: int,
+    lists: Lists, word: int, term: Term, stamps: Bits, reach: np.float32, on: Switches, queue: Queue,
+    queued: int, start: int, counters: NDArray[np.int64],
+) -> tuple[int, int]:  # fmt: skip
+    """Queue what passes in the list of one word, from an entry on, as long as there is room.
+
+    Returns how many are queued then, and the first entry left over.
+    """
+    begins, mains, _, sizes, _, _, rows, fact, node = lists
+    queue_row, queue_alike, queue_term, _ = queue
+    passed, alikes = np.empty(STEP, np.bool_), np.empty(STEP, np.float32)
+    mine, others, one = term.weight, term.rest, np.float32(1.0)
+    begin, after = begins[word], begins[word] + sizes[word]
+    ordered, room = begin + mains[word], queue_row.size - BLOCK
+    for at in range(begin + start, after, BLOCK):
+        if queued > room:
+            return queued, at - begin
+        block, end = at // STEP, min(at + BLOCK, after)
+        if on.group and node[block, PULL] * mine + node[block, PULL_REST] * others < one:
+            counters[GROUPS] += 1
+            continue
+        near = nearness(reach, gap(node, block, term.spot)) if on.outer else one
+        if on.cell and near < node[block, NEAR]:
+            counters[CELLS] += 1
+            continue
+        alike = alikeness(node[block, MOST], node[block, MOST_REST], mine, others)
+        if on.group and alike < node[block, NEED] + node[block, SLOPE] * (one - near):
+            counters[GROUPS] += 1
+            continue
+        if on.stop and end <= ordered:
+            best = best_of_group(node[block, LOW_ALPHA], node[block, HIGH_ALPHA], near, alike)
+            end = _until(fact, at, end, best)
+        for first in range(at, end, STEP):
+            tile = first // STEP
+            if not _test(fact, tile, term, reach, near, on, passed, alikes):
+                continue
+            for lane in range(min(STEP, end - first)):
+                if passed[lane]:
+                    row = rows[first + lane]
+                    queue_row[queued], queue_alike[queued], queue_term[queued] = row, alikes[lane], term.place
+                    queued += fact[tile, STAMP, lane] == stamps[row]
+    return queued, sizes[word]
+
+
+@njit(**EXACT)
+def _verify(
+    queue: Queue, queued: int, readers: Readers, spot: tuple[float, float], scratch: Scratch, frame: Frame,
+    current: bool, hits: Hits, arrival: int, used: int,
 ) -> int:  # fmt: skip
-    """Write the hits in the list of one word; returns how many there are then, -1 if they do not fit."""
-    begins, mains, sizes, _, _, rows, stamps, bars, alphas, weights, rests, spots, box, bound = lists
-    reader_x, reader_y, reader_alpha, threshold, current, texts = readers
+    """Score what is queued; write the hits. Returns how many there are then, -1 if they do not fit."""
+    queue_row, queue_alike, queue_term, known = queue
+    reader_x, reader_y, reader_alpha, threshold, _, texts = readers
     text_begin, text_size, text_term, text_weight = texts
     noted, places = scratch
     found, found_arrival, found_score, counters = hits
-    metric, scale, mine, others = frame.metric, frame.scale, term.weight, term.rest
-    cells, groups, candidates, verified = 0, 0, 0, 0
     x, y = spot
-    place = embed(frame, x, y)
-    begin, after = begins[word], begins[word] + sizes[word]
-    ordered = begin + mains[word]
-    for start in range(begin, after, BLOCK):
-        block, end = start // STEP, min(start + BLOCK, after)
-        low, high, bar = bound[block, ALPHA_LOW], bound[block, ALPHA_HIGH], bound[block, THRESHOLD]
-        alike = alikeness(bound[block, WEIGHT], bound[block, REST], mine, others)
-        if on.group and best_of_group(low, high, 1.0, alike) < bar:
-            groups += 1
+    counters[CANDIDATES] += queued
+    if used + queued > found_score.size:
+        return -1
+    for i in range(queued):  # nothing but looking up, so that the cache misses of all of them overlap
+        row = queue_row[i]
+        known[0, i], known[1, i] = reader_alpha[row], threshold[row]
+        known[2, i] = 1.0 - distance(frame.metric, reader_x[row], reader_y[row], x, y) / frame.scale
+    for i in range(queued):
+        row, alpha, bar, near = queue_row[i], known[0, i], known[1, i], known[2, i]
+        if current and alpha * near + (1.0 - alpha) * queue_alike[i] + 1e-6 < bar:
             continue
-        near = nearness(metric, box, block, place) if on.outer else 1.0
-        if on.cell and best_of_group(low, high, near, 1.0) < bar:
-            cells += 1
-            continue
-        best = best_of_group(low, high, near, alike)
-        if on.group and best < bar:
-            groups += 1
-            continue
-        for at in range(start, end):
-            if on.stop and bars[at] > best and end <= ordered:
-                break
-            own = alikeness(weights[at], rests[at], mine, others)
-            if on.prefix and best_score(alphas[at], near, own) < bars[at]:
-                continue
-            if on.inner and best_score(alphas[at], nearness_to(metric, spots, at, place), own) < bars[at]:
-                continue
-            row = rows[at]
-            if stamps[at] != current[row]:
-                continue
-            candidates += 1
-            alpha = reader_alpha[row]
-            exact = 1.0 - distance(metric, reader_x[row], reader_y[row], x, y) / scale
-            if on.current and best_score(alpha, exact, own) < threshold[row]:
-                continue
-            first = text_begin[row]
-            cosine = cosine_from(
-                text_term, text_weight, first, first + text_size[row], noted, places, term.place
-            )
-            if cosine <= 0.0:
-                continue
-            verified += 1
-            score = alpha * exact + (1.0 - alpha) * cosine
-            if score >= threshold[row]:
-                if used == found_score.size:
-                    return -1
-                found[used], found_arrival[used], found_score[used] = row, arrival, score
-                used += 1
-    counters[CELLS] += cells
-    counters[GROUPS] += groups
-    counters[CANDIDATES] += candidates
-    counters[VERIFIED] += verified
+        first = text_begin[row]
+        cosine = cosine_from(
+            text_term, text_weight, first, first + text_size[row], noted, places, queue_term[i]
+        )
+        score = alpha * near + (1.0 - alpha) * cosine
+        counters[VERIFIED] += cosine > 0.0
+        found[used], found_arrival[used], found_score[used] = row, arrival, score
+        used += cosine > 0.0 and score >= bar
+    return used
+
+
+@njit(**EXACT)
+def _disseminate_one(
+    lists: Lists, readers: Readers, posts: Posts, idf: Floats, scratch: Scratch, frame: Frame,
+    on: Switches, queue: Queue, hits: Hits, arrival: int, used: int,
+) -> int:  # fmt: skip
+    """Write the hits of one message; returns how many there are then, -1 if they do not fit."""
+    row = posts.rows[arrival]
+    term, weight, rest = rarest_first(posts.texts, row, idf)
+    place = (posts.x[row], posts.y[row])
+    spot = embed(frame, place[0], place[1])
+    stamps, sizes, counters = readers.stamp, lists.size, hits.counters
+    note(scratch, term, weight)
+    i, start, queued = 0, 0, 0
+    while used >= 0 and i < term.size:
+        mine = Term(i, np.float32(weight[i]), np.float32(rest[i]), spot)
+        queued, start = _search_word(
+            lists, term[i], mine, stamps, frame.reach, on, queue, queued, start, counters
+        )
+        done = start >= sizes[term[i]]
+        if done:
+            i, start = i + 1, 0
+        if not done or i == term.size:
+            used = _verify(queue, queued, readers, place, scratch, frame, on.current, hits, arrival, used)
+            queued = 0
+    clear(scratch, term)
     return used
 
 
@@ -166,23 +283,18 @@ def disseminate(
 ) -> tuple[int, int]:  # fmt: skip
     """Write the hits of the messages from `start` on; returns how many, and the first message left over.
 
-    A message whose hits do not all fit is left over with those after it. `scratch` is clear before and after.
+    A message whose hits may not fit is left over with those after it. `scratch` is clear before and after.
     """
-    used = 0
+    used, before, counters = 0, np.empty_like(hits.counters), hits.counters
+    rows, terms = np.empty(QUEUE, np.int32), np.empty(QUEUE, np.int32)
+    queue = Queue(rows, np.empty(QUEUE, np.float32), terms, np.empty((3, QUEUE)))
     for arrival in range(start, posts.rows.size):
-        row = posts.rows[arrival]
-        term, weight, rest = rarest_first(posts.texts, row, idf)
-        note(scratch, term, weight)
-        found = used
-        for i in range(term.size):
-            mine, spot = Term(i, weight[i], rest[i]), (posts.x[row], posts.y[row])
-            found = _search_word(
-                lists, term[i], readers, mine, spot, scratch, frame, on, hits, arrival, found
-            )  # fmt: skip
-            if found < 0:
-                break
-        clear(scratch, term)
+        before[:] = counters
+        found = _disseminate_one(
+            lists, readers, posts, idf, scratch, frame, on, queue, hits, arrival, used
+        )  # fmt: skip
         if found < 0:
+            counters[:] = before
             return used, arrival
         used = found
     return used, posts.rows.size

@@ -1,9 +1,10 @@
-"""The best messages of the window for a subscription: blocks of its words' lists, the most promising first.
+"""The best messages of the window for a subscription: nodes of its words' lists, the most promising first.
 
-Every block of the lists of the subscription's words gets the best score that its bounds allow. A heap gives
-them out best first, until that is below the last score wanted. Equal scores: the newer message first.
+Every cell of the lists of the subscription's words gets the best score that its node allows. A heap gives
+them out best first, cells then block by block, until that is below the last score wanted. Equal scores: the
+newer message first.
 
-Cost: O(b) for the b blocks of its words (a 32nd of their postings), and what is in the best of them.
+Cost: O(c) for the c cells of its words, and what is in the best of them.
 """
 
 from __future__ import annotations
@@ -15,13 +16,35 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.distance import distance
-from rankcast.kernels.geo_bounds import Frame, alikeness, best_score, embed, nearness, nearness_to
-from rankcast.kernels.igpt import Posts, Readers
+from rankcast.kernels.geo_bounds import (
+    Bits,
+    Floats32,
+    Frame,
+    alikeness,
+    best_score,
+    embed,
+    nearness,
+    part,
+)
+from rankcast.kernels.igpt import Posts, Readers, Term
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.term_order import Scratch, clear, cosine_from, note, rarest_first
-from rankcast.kernels.word_lists import BLOCK, REST, STEP, WEIGHT, Lists
+from rankcast.kernels.word_lists import (
+    BLOCK,
+    MOST,
+    MOST_REST,
+    REST,
+    STAMP,
+    STEP,
+    WEIGHT,
+    Lists,
+    X,
+    Y,
+    Z,
+    gap,
+)
 
-ALWAYS, LOOKED, SCORED = 1000, 4, 16  # the work of a search, of a block or an entry, of a score
+ALWAYS, LOOKED, SCORED = 1000, 64, 16  # the work of a search, of a block, of a score
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
@@ -33,7 +56,7 @@ class Ages(NamedTuple):
 
     time: Ints
     arrival: Ints
-    stamp: Rows
+    stamp: Bits
 
 
 class Found(NamedTuple):
@@ -46,13 +69,12 @@ class Found(NamedTuple):
 
 
 class Heap(NamedTuple):
-    """Blocks: the best score each allows as a heap of `block`; by block its term, first entry, nearness."""
+    """Nodes as a heap by the best score that each allows: that score, its term, entries from and to."""
 
-    best: Floats
-    block: Rows
+    best: Floats32
     term: Rows
     start: Ints
-    near: Floats
+    end: Ints
 
 
 @njit(**EXACT)
@@ -64,44 +86,93 @@ def newer(time: Ints, arrival: Ints, one: int, two: int) -> bool:
 
 
 @njit(**EXACT)
-def _sink(best: Floats, block: Rows, at: int, size: int) -> None:
-    """Let the block at `at` sink below better ones."""
-    score, which = best[at], block[at]
-    while 2 * at + 1 < size:
-        child = 2 * at + 1
-        if child + 1 < size and best[child + 1] > best[child]:
-            child += 1
-        if score >= best[child]:
-            break
-        best[at], block[at] = best[child], block[child]
-        at = child
-    best[at], block[at] = score, which
+def _push(heap: Heap, size: int, best: np.float32, term: int, start: int, end: int) -> int:
+    """Add a node to a heap of `size` with room for it; returns the new size."""
+    bests, terms, starts, ends = heap
+    at = size
+    while at > 0 and bests[(at - 1) // 2] < best:
+        up = (at - 1) // 2
+        bests[at], terms[at], starts[at], ends[at] = bests[up], terms[up], starts[up], ends[up]
+        at = up
+    bests[at], terms[at], starts[at], ends[at] = best, term, start, end
+    return size + 1
 
 
 @njit(**EXACT)
-def _heap_of(
-    lists: Lists, term: Rows, weight: Floats, rest: Floats, alpha: float, place: tuple[float, float, float],
-    frame: Frame,
-) -> Heap:  # fmt: skip
-    """All blocks of the terms as a heap."""
-    begins, sizes, box, bound = lists.begin, lists.size, lists.box, lists.bound
-    size, at = 0, 0
+def _pop(heap: Heap, size: int) -> int:
+    """Take the best node from a heap; returns the new size."""
+    bests, terms, starts, ends = heap
+    size -= 1
+    best, term, start, end, at = bests[size], terms[size], starts[size], ends[size], 0
+    while 2 * at + 1 < size:
+        child = 2 * at + 1
+        if child + 1 < size and bests[child + 1] > bests[child]:
+            child += 1
+        if best >= bests[child]:
+            break
+        bests[at], terms[at], starts[at], ends[at] = bests[child], terms[child], starts[child], ends[child]
+        at = child
+    bests[at], terms[at], starts[at], ends[at] = best, term, start, end
+    return size
+
+
+@njit(**EXACT)
+def _room_for(lists: Lists, term: Rows, cell: int) -> int:
+    """How many nodes of some words a heap may ever hold: all cells, and all blocks."""
+    room = 0
     for word in term:
-        size += (sizes[word] + BLOCK - 1) // BLOCK
-    best, block, near = np.empty(size), np.arange(size).astype(np.int32), np.empty(size)
-    terms, starts = np.empty(size, np.int32), np.empty(size, np.int64)
-    for i in range(term.size):
-        begin = begins[term[i]]
-        for start in range(begin, begin + sizes[term[i]], BLOCK):
-            where = start // STEP
-            near[at] = nearness(frame.metric, box, where, place)
-            alike = alikeness(bound[where, WEIGHT], bound[where, REST], weight[i], rest[i])
-            best[at] = best_score(alpha, near[at], alike)
-            terms[at], starts[at] = i, start
-            at += 1
-    for at in range(size // 2 - 1, -1, -1):
-        _sink(best, block, at, size)
-    return Heap(best, block, terms, starts, near)
+        size = lists.size[word]
+        room += (size + BLOCK - 1) // BLOCK + (size + cell - 1) // cell
+    return room
+
+
+@njit(**EXACT)
+def _push_all(
+    lists: Lists, word: int, mine: Term, alpha: np.float32, reach: np.float32, cell: int, heap: Heap,
+    size: int,
+) -> int:  # fmt: skip
+    """Push the cells of a word's list, and what comes after them block by block; returns the new size."""
+    begins, mains, _, sizes, _, _, _, _, node = lists
+    begin, end = begins[word], begins[word] + sizes[word]
+    ordered = begin + (mains[word] if mains[word] == sizes[word] else mains[word] // BLOCK * BLOCK)
+    for start in range(begin, ordered, cell):
+        after = min(start + cell, ordered)
+        best = _best(node, start // STEP + (1 if after - start > BLOCK else 0), mine, alpha, reach)
+        size = _push(heap, size, best, mine.place, start, after)
+    return _push_blocks(node, ordered, end, mine, alpha, reach, heap, size, -np.inf)
+
+
+@njit(**EXACT)
+def _push_blocks(
+    node: Floats32, start: int, end: int, mine: Term, alpha: np.float32, reach: np.float32, heap: Heap,
+    size: int, last: float,
+) -> int:  # fmt: skip
+    """Push the blocks from `start` to `end` that may have something better; returns the new size."""
+    for at in range(start, end, BLOCK):
+        best = _best(node, at // STEP, mine, alpha, reach)
+        if best >= last:
+            size = _push(heap, size, best, mine.place, at, min(at + BLOCK, end))
+    return size
+
+
+@njit(**EXACT)
+def _best(node: Floats32, at: int, mine: Term, alpha: np.float32, reach: np.float32) -> np.float32:
+    """The best score that a node allows."""
+    alike = alikeness(node[at, MOST], node[at, MOST_REST], mine.weight, mine.rest)
+    return best_score(alpha, nearness(reach, gap(node, at, mine.spot)), alike)
+
+
+@njit(**EXACT)
+def _test(fact: Bits, tile: int, mine: Term, alpha: np.float32, reach: np.float32, best: Floats32) -> None:
+    """Say for each entry of a tile what its score may be at best."""
+    x, y, z = np.float32(mine.spot[0]), np.float32(mine.spot[1]), np.float32(mine.spot[2])
+    for lane in range(STEP):
+        alike = alikeness(
+            part(fact[tile, WEIGHT, lane]), part(fact[tile, REST, lane]), mine.weight, mine.rest
+        )
+        east, north = part(fact[tile, X, lane]) - x, part(fact[tile, Y, lane]) - y
+        up = part(fact[tile, Z, lane]) - z
+        best[lane] = best_score(alpha, nearness(reach, east * east + north * north + up * up), alike)
 
 
 @njit(**EXACT)
@@ -124,47 +195,73 @@ def _keep(items: Rows, scores: Floats, count: int, item: int, score: float, time
 
 
 @njit(**EXACT)
-def _search(
-    lists: Lists, row: int, readers: Readers, posts: Posts, ages: Ages, idf: Floats, scratch: Scratch,
-    frame: Frame, items: Rows, scores: Floats,
+def _look_through(
+    lists: Lists, start: int, end: int, readers: Readers, row: int, mine: Term, posts: Posts, ages: Ages,
+    scratch: Scratch, frame: Frame, items: Rows, scores: Floats, count: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Find as many messages as fit for one subscription; returns how many there are, and the work."""
-    begins, _, sizes, _, _, rows, stamps, _, _, weights, rests, spots, _, _ = lists
+    """Score the messages of a block that may be among the best; returns how many there are, and the work."""
+    _, _, _, _, _, _, rows, fact, _ = lists
     _, post_x, post_y, texts = posts
     text_begin, text_size, text_term, text_weight = texts
     time, arrival, current = ages
     noted, places = scratch
     x, y, alpha = readers.x[row], readers.y[row], readers.alpha[row]
-    term, weight, rest = rarest_first(readers.texts, row, idf)
-    note(scratch, term, weight)
-    place = embed(frame, x, y)
-    best, block, terms, starts, nears = _heap_of(lists, term, weight, rest, alpha, place, frame)
-    left, work, count, last = best.size, ALWAYS + LOOKED * best.size, 0, -np.inf
-    while left > 0 and best[0] >= last:
-        top = block[0]
-        i, start, near = terms[top], starts[top], nears[top]
-        end = min(start + BLOCK, begins[term[i]] + sizes[term[i]])
-        work += LOOKED * (end - start)
-        for at in range(start, end):
-            alike = alikeness(weights[at], rests[at], weight[i], rest[i])
-            if best_score(alpha, near, alike) < last:
+    best, work = np.empty(STEP, np.float32), LOOKED
+    last = scores[count - 1] if count == items.size else -np.inf
+    for first in range(start, end, STEP):
+        tile = first // STEP
+        _test(fact, tile, mine, np.float32(alpha), frame.reach, best)
+        for lane in range(min(STEP, end - first)):
+            item = rows[first + lane]
+            if best[lane] < last or fact[tile, STAMP, lane] != current[item]:
                 continue
-            if best_score(alpha, nearness_to(frame.metric, spots, at, place), alike) < last:
-                continue
-            item = rows[at]
-            if stamps[at] != current[item]:
-                continue
-            exact = 1.0 - distance(frame.metric, x, y, post_x[item], post_y[item]) / frame.scale
-            first = text_begin[item]
-            cosine = cosine_from(text_term, text_weight, first, first + text_size[item], noted, places, i)
+            begin = text_begin[item]
+            cosine = cosine_from(
+                text_term, text_weight, begin, begin + text_size[item], noted, places, mine.place
+            )
             if cosine > 0.0:
+                exact = 1.0 - distance(frame.metric, x, y, post_x[item], post_y[item]) / frame.scale
                 score = alpha * exact + (1.0 - alpha) * cosine
                 count = _keep(items, scores, count, item, score, time, arrival)
                 last = scores[count - 1] if count == items.size else last
-                work += SCORED
-        left -= 1
-        best[0], block[0] = best[left], block[left]
-        _sink(best, block, 0, left)
+            work += SCORED
+    return count, work
+
+
+@njit(**EXACT)
+def _search(
+    lists: Lists, row: int, readers: Readers, posts: Posts, ages: Ages, idf: Floats, scratch: Scratch,
+    frame: Frame, cell: int, items: Rows, scores: Floats,
+) -> tuple[int, int]:  # fmt: skip
+    """Find as many messages as fit for one subscription; returns how many there are, and the work."""
+    alpha, node = np.float32(readers.alpha[row]), lists.node
+    term, weight, rest = rarest_first(readers.texts, row, idf)
+    note(scratch, term, weight)
+    spot = embed(frame, readers.x[row], readers.y[row])
+    room = _room_for(lists, term, cell)
+    heap = Heap(
+        np.empty(room, np.float32),
+        np.empty(room, np.int32),
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+    )
+    bests, terms, starts, ends = heap
+    size, work, count, last = 0, ALWAYS, 0, -np.inf
+    for i in range(term.size):
+        mine = Term(i, np.float32(weight[i]), np.float32(rest[i]), spot)
+        size = _push_all(lists, term[i], mine, alpha, frame.reach, cell, heap, size)
+    while size > 0 and bests[0] >= last:
+        i, start, end = terms[0], starts[0], ends[0]
+        mine = Term(i, np.float32(weight[i]), np.float32(rest[i]), spot)
+        size = _pop(heap, size)
+        if end - start > BLOCK:
+            size = _push_blocks(node, start, end, mine, alpha, frame.reach, heap, size, last)
+            continue
+        count, looked = _look_through(
+            lists, start, end, readers, row, mine, posts, ages, scratch, frame, items, scores, count
+        )
+        last = scores[count - 1] if count == items.size else last
+        work += looked
     clear(scratch, term)
     return count, work
 
@@ -172,7 +269,7 @@ def _search(
 @njit(**EXACT)
 def best_messages(
     lists: Lists, rows: Rows, wanted: Rows, readers: Readers, posts: Posts, ages: Ages, idf: Floats,
-    scratch: Scratch, frame: Frame, found: Found,
+    scratch: Scratch, frame: Frame, cell: int, found: Found,
 ) -> None:  # fmt: skip
     """Find the `wanted[i]` best messages of the window for each subscription of `rows`.
 
@@ -181,5 +278,5 @@ def best_messages(
     for which in range(rows.size):
         items, scores = found.item[which, : wanted[which]], found.score[which, : wanted[which]]
         found.size[which], found.work[which] = _search(
-            lists, rows[which], readers, posts, ages, idf, scratch, frame, items, scores
+            lists, rows[which], readers, posts, ages, idf, scratch, frame, cell, items, scores
         )

@@ -20,6 +20,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rankcast.kernels.board import ENTER, LEAVE
 from rankcast.kernels.message_search import Ages, Found, newer
 from rankcast.kernels.options import EXACT
 
@@ -58,6 +59,46 @@ class Links(NamedTuple):
     owner: Rows
     next: Rows
     free: Ints
+
+
+class Log(NamedTuple):
+    """What comes into the k best of lists and what goes, in order, with the ages that items have then."""
+
+    owner: Rows
+    op: NDArray[np.int8]
+    item: Rows
+    score: Floats
+    time: Ints
+    arrival: Ints
+
+
+@njit(**EXACT)
+def _log_of(room: int) -> Log:
+    """A log with room for so many."""
+    return Log(
+        np.empty(room, np.int32),
+        np.empty(room, np.int8),
+        np.empty(room, np.int32),
+        np.empty(room),
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+    )
+
+
+@njit(**EXACT)
+def _tell(log: Log, told: int, owner: int, item: int, score: float, op: int, ages: Ages) -> int:
+    """Write down that an item comes into the k best of a list or goes; returns how many are told then."""
+    owners, ops, items, scores, times, arrivals = log
+    owners[told], ops[told], items[told], scores[told] = owner, op, item, score
+    times[told], arrivals[told] = ages.time[item], ages.arrival[item]
+    return told + 1
+
+
+@njit(**EXACT)
+def _first_of(log: Log, told: int) -> Log:
+    """The part of a log that was written."""
+    owners, ops, items, scores, times, arrivals = log
+    return Log(owners[:told], ops[:told], items[:told], scores[:told], times[:told], arrivals[:told])
 
 
 @njit(**EXACT)
@@ -100,51 +141,43 @@ def _place(items: Rows, begin: int, end: int, item: int) -> int:
 
 
 @njit(**EXACT)
-def holders(links: Links, buffers: Buffers, items: Rows) -> Rows:
-    """The lists that hold some of the items, each once an item."""
+def expire(links: Links, buffers: Buffers, items: Rows, k: Ints, ages: Ages) -> Log:
+    """Take items out of all lists. They are the oldest, so they dominate nothing that stays."""
+    head, lengths, owners, after, _ = links
+    begins, sizes, _, _, _, held, score, dominators = buffers
     total = 0
     for item in items:
-        total += links.length[item]
-    found, count = np.empty(total, np.int32), 0
-    head, _, owners, after, _ = links
-    begin, size, held = buffers.begin, buffers.size, buffers.item
+        total += lengths[item]
+    log, told = _log_of(2 * total), 0
     for item in items:
         at = head[item]
         while at >= 0:
             owner = owners[at]
-            if _place(held, begin[owner], begin[owner] + size[owner], item) >= 0:
-                found[count] = owner
-                count += 1
-            at = after[at]
-    return found[:count]
-
-
-@njit(**EXACT)
-def expire(links: Links, buffers: Buffers, items: Rows) -> None:
-    """Take items out of all lists. They are the oldest, so they dominate nothing that stays."""
-    head, _, owners, after, _ = links
-    begin, size, _, _, _, held, score, dominators = buffers
-    for item in items:
-        at = head[item]
-        while at >= 0:
-            owner = owners[at]
-            place = _place(held, begin[owner], begin[owner] + size[owner], item)
+            begin, end = begins[owner], begins[owner] + sizes[owner]
+            place = _place(held, begin, end, item)
             if place >= 0:
-                size[owner] -= 1
-                for i in range(place, begin[owner] + size[owner]):
+                if place < begin + k[owner]:
+                    told = _tell(log, told, owner, item, score[place], LEAVE, ages)
+                    if end > begin + k[owner]:
+                        next_best = begin + k[owner]
+                        told = _tell(log, told, owner, held[next_best], score[next_best], ENTER, ages)
+                sizes[owner] -= 1
+                for i in range(place, end - 1):
                     held[i], score[i], dominators[i] = held[i + 1], score[i + 1], dominators[i + 1]
             at = after[at]
         unlink(links, item)
+    return _first_of(log, told)
 
 
 @njit(**EXACT)
-def _press(buffers: Buffers, first: int, end: int, item: int, k: int, ages: Ages) -> int:
+def _press(buffers: Buffers, first: int, end: int, item: int, k: int, ages: Ages, late: bool) -> int:
     """Count a new dominator of the older entries from `first` on; drop those with k; return the new end."""
     _, _, _, _, _, items, scores, dominators = buffers
     time, arrival, _ = ages
     kept = first
     for at in range(first, end):
-        count = dominators[at] + (1 if newer(time, arrival, item, items[at]) else 0)
+        older = not late or newer(time, arrival, item, items[at])
+        count = dominators[at] + (1 if older else 0)
         if count < k:
             items[kept], scores[kept], dominators[kept] = items[at], scores[at], count
             kept += 1
@@ -152,53 +185,79 @@ def _press(buffers: Buffers, first: int, end: int, item: int, k: int, ages: Ages
 
 
 @njit(**EXACT)
-def offer(
-    buffers: Buffers, owner: int, item: int, score: float, k: int, refill: int, ages: Ages, late: bool
-) -> int:
-    """Offer an item to a list. Cost: O(size) [Geo §6.2.1]. `late`: something newer has come before it."""
-    if score <= buffers.threshold[owner] and (late or score < buffers.threshold[owner]):
-        return UNCERTAIN if score == buffers.threshold[owner] else REFUSED
-    items, scores, dominators = buffers.item, buffers.score, buffers.dominators
+def _rank(buffers: Buffers, begin: int, end: int, item: int, score: float, ages: Ages) -> tuple[int, int]:
+    """Where an item belongs in a list, and how many dominate it, if something newer has come before it."""
+    _, _, _, _, _, items, scores, _ = buffers
     time, arrival, _ = ages
-    begin, dominating = buffers.begin[owner], 0
-    at, end = begin, begin + buffers.size[owner]
+    at, dominating = begin, 0
     while at < end:
         younger = newer(time, arrival, items[at], item)
         if scores[at] < score or (scores[at] == score and not younger):
             break
-        dominating += younger
+        dominating += 1 if younger else 0
         at += 1
+    return at, dominating
+
+
+@njit(**EXACT)
+def offer(
+    buffers: Buffers, owner: int, item: int, score: float, k: int, refill: int, ages: Ages, late: bool
+) -> tuple[int, int]:
+    """Offer an item to a list. Cost: O(size) [Geo §6.2.1]. `late`: something newer has come before it.
+
+    Returns what became of it, and its rank from 0.
+    """
+    begins, sizes, rooms, keeps, thresholds, items, scores, dominators = buffers
+    if score <= thresholds[owner] and (late or score < thresholds[owner]):
+        return UNCERTAIN if score == thresholds[owner] else REFUSED, 0
+    begin = begins[owner]
+    at, end, dominating = begin, begin + sizes[owner], 0
+    if late:
+        at, dominating = _rank(buffers, begin, end, item, score, ages)
+    else:
+        while at < end and scores[at] > score:
+            at += 1
     if refill >= SKYBAND:
         if dominating >= k:
-            return REFUSED
-        end = _press(buffers, at, end, item, k, ages)
-    if end - begin == buffers.room[owner]:
-        return UNCERTAIN
+            return REFUSED, 0
+        end = _press(buffers, at, end, item, k, ages, late)
+    if end - begin == rooms[owner]:
+        return UNCERTAIN, 0
     for i in range(end, at, -1):
         items[i], scores[i], dominators[i] = items[i - 1], scores[i - 1], dominators[i - 1]
     items[at], scores[at], dominators[at] = item, score, dominating
-    buffers.size[owner] = end + 1 - begin
-    keep = buffers.keep[owner]
-    if buffers.size[owner] > most_of(keep, refill):
-        buffers.threshold[owner] = scores[begin + keep]
-        buffers.size[owner] = keep
-    return TAKEN
+    sizes[owner] = end + 1 - begin
+    keep = keeps[owner]
+    if sizes[owner] > most_of(keep, refill):
+        thresholds[owner] = scores[begin + keep]
+        sizes[owner] = keep
+    return TAKEN, at - begin
 
 
 @njit(**EXACT)
 def offer_all(
     buffers: Buffers, links: Links, hits: tuple[Rows, Rows, Floats], k: Ints, refill: int, ages: Ages,
     late: NDArray[np.bool_], doubtful: NDArray[np.bool_],
-) -> None:  # fmt: skip
+) -> Log:  # fmt: skip
     """Offer hits (lists, items, scores) in order; notes the lists that must be filled anew."""
     owners, items, scores = hits
+    begins, sizes, held, held_score = buffers.begin, buffers.size, buffers.item, buffers.score
+    log, told = _log_of(2 * owners.size), 0
     for i in range(owners.size):
         owner, item = owners[i], items[i]
-        answer = offer(buffers, owner, item, scores[i], k[owner], refill, ages, late[i])
+        least = begins[owner] + k[owner] - 1
+        full = sizes[owner] >= k[owner]
+        pushed, its_score = (held[least], held_score[least]) if full else (item, scores[i])
+        answer, rank = offer(buffers, owner, item, scores[i], k[owner], refill, ages, late[i])
         if answer == TAKEN:
             link(links, item, owner)
+            if rank < k[owner]:
+                told = _tell(log, told, owner, item, scores[i], ENTER, ages)
+                if full:
+                    told = _tell(log, told, owner, pushed, its_score, LEAVE, ages)
         elif answer == UNCERTAIN:
             doubtful[owner] = True
+    return _first_of(log, told)
 
 
 @njit(**EXACT)

@@ -1,14 +1,16 @@
 """Inverted lists by word whose entries lie in blocks with bounds: a linear quadtree under every word.
 
-The list of a word is a stretch of the entry arrays. Entries stand in blocks of `BLOCK`; a block has the box
-of its owners' places, the range of their alphas, their least threshold, and the largest weight and rest. A
-block always bounds what is in it: a new entry goes to the end and widens the last block. An entry counts as
-long as its stamp is that of its owner, so leaving, moving and changing cost nothing in the lists.
+The list of a word is a stretch of the entry arrays. What bounds need to know of an entry is in 16 bits each,
+in tiles of `STEP` entries, so that a tile is tested at once. A block of `BLOCK` entries has a node: the box
+of the places in it, the largest weights, and what the least demanding subscription in it needs. A node always
+bounds what is in its block: a new entry goes to the end and widens the last node. An entry counts as long as
+its stamp is that of its owner, so leaving, moving and changing cost nothing in the lists.
 
 `arrange` puts a list in order: cells of neighbours on the Z-curve, in a cell groups by alpha, in a group by
-threshold [Geo §5.1, §5.3]. It is due when a quarter of a list is new or half of it is gone, so an entry is
-arranged a few times in its life. Stretches begin at multiples of `STEP`, and what is known of a block stands
-at its first entry divided by `STEP`: blocks need no stretches of their own.
+threshold [Geo §5.1, §5.3]. What is new is put in order at the end by itself, a cell at a time; the whole list
+when half of it is new or a quarter is gone. So an entry is arranged a few times in its life. Stretches begin
+at multiples of `STEP`, and the node of a block stands at its first entry divided by `STEP`; the place after
+it has the node of a whole cell, if the cell has more than one block.
 """
 
 from __future__ import annotations
@@ -19,97 +21,133 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.geo_bounds import Frame, embed
+from rankcast.kernels.geo_bounds import (
+    SHARE,
+    Bits,
+    Floats32,
+    Frame,
+    Spot,
+    embed,
+    floor,
+    nearest,
+    needed_alike,
+    needed_near,
+    whole,
+)
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.term_order import Texts, rarest_first
 
-BLOCK, STEP = 32, 8
-ALPHA_LOW, ALPHA_HIGH, THRESHOLD, WEIGHT, REST = range(5)
-FINE = 65535.0
+BLOCK, STEP = 32, 16
+WEIGHT, REST, ALPHA, BAR, X, Y, Z, STAMP = range(8)
+# Of a node: largest weight and rest, both in relation to what an entry needs; least need by word
+# and place; least alpha / (1 - alpha); the range of alphas; the box.
+MOST, MOST_REST, PULL, PULL_REST, NEED, NEAR, SLOPE, LOW_ALPHA, HIGH_ALPHA, BOX = range(10)
+NODE = 16
+COARSE = 1023.0
 
 Rows = NDArray[np.int32]
+Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Floats32 = NDArray[np.float32]
 
 
 class Lists(NamedTuple):
-    """By word: begin of its stretch, entries in order, entries, room, entries gone. By entry, by block."""
+    """By word: begin, entries in order, put so together, in all, room, gone. By entry, by tile, by block."""
 
-    begin: NDArray[np.int64]
+    begin: Ints
     main: Rows
+    joint: Rows
     size: Rows
     room: Rows
     dead: Rows
     row: Rows
-    stamp: Rows
-    threshold: Floats32
-    alpha: Floats32
-    weight: Floats32
-    rest: Floats32
-    spot: Floats32
-    box: Floats32
-    bound: Floats32
+    fact: Bits
+    node: Floats32
 
 
 class Owners(NamedTuple):
-    """By row: place, alpha and threshold as lists hold them, and the stamp of what is current."""
+    """By row: place, alpha and threshold (none for messages), and the stamp of what is current."""
 
     x: Floats
     y: Floats
-    alpha: Floats32
-    threshold: Floats32
-    stamp: Rows
+    alpha: Floats
+    threshold: Floats
+    stamp: Bits
 
 
 class Shape(NamedTuple):
-    """How `arrange` cuts a list: owners a cell, groups a cell."""
+    """How `arrange` cuts a list: owners a cell, a multiple of `BLOCK`; groups a cell."""
 
     cell: int
     groups: int
 
 
 @njit(**EXACT)
-def _widen(
-    box: Floats32, bound: Floats32, block: int, first: bool, spot: Floats32, at: int,
-    values: tuple[float, float, float, float],
-) -> None:  # fmt: skip
-    """Let a block bound one more entry: the one `at`, with its alpha, threshold, weight and rest."""
-    if first:
-        box[block, :3], box[block, 3:] = np.inf, -np.inf
-        bound[block] = -np.inf
-        bound[block, ALPHA_LOW] = bound[block, THRESHOLD] = np.inf
+def _clear(node: Floats32, at: int) -> None:
+    """Let a node bound nothing."""
+    for i in range(NEED):
+        node[at, i] = 0.0
+    for i in range(NEED, HIGH_ALPHA):
+        node[at, i] = np.inf
+    node[at, HIGH_ALPHA] = 0.0
     for axis in range(3):
-        box[block, axis] = min(box[block, axis], spot[at, axis])
-        box[block, axis + 3] = max(box[block, axis + 3], spot[at, axis])
-    alpha, threshold, weight, rest = values
-    bound[block, ALPHA_LOW] = min(bound[block, ALPHA_LOW], np.float32(alpha))
-    bound[block, ALPHA_HIGH] = max(bound[block, ALPHA_HIGH], np.float32(alpha))
-    bound[block, THRESHOLD] = min(bound[block, THRESHOLD], np.float32(threshold))
-    bound[block, WEIGHT] = max(bound[block, WEIGHT], np.float32(weight))
-    bound[block, REST] = max(bound[block, REST], np.float32(rest))
+        node[at, BOX + axis], node[at, BOX + 3 + axis] = np.inf, -np.inf
+
+
+@njit(**EXACT)
+def _widen(node: Floats32, at: int, fact: Bits, entry: int) -> None:
+    """Let a node bound one more entry."""
+    tile, lane = entry // STEP, entry % STEP
+    weight, rest = fact[tile, WEIGHT, lane] * SHARE, fact[tile, REST, lane] * SHARE
+    alpha, bar = fact[tile, ALPHA, lane] * SHARE, fact[tile, BAR, lane] * SHARE
+    need, pull = needed_alike(alpha, bar), 1e30
+    if need > 1e-6:
+        pull = 1.000001 / need
+    node[at, MOST], node[at, MOST_REST] = max(node[at, MOST], weight), max(node[at, MOST_REST], rest)
+    node[at, PULL] = max(node[at, PULL], weight * pull)
+    node[at, PULL_REST] = max(node[at, PULL_REST], rest * pull)
+    node[at, NEED] = min(node[at, NEED], need)
+    node[at, NEAR] = min(node[at, NEAR], needed_near(alpha, bar))
+    node[at, SLOPE] = min(node[at, SLOPE], alpha / max(1.0 - alpha, 1e-2))
+    node[at, LOW_ALPHA], node[at, HIGH_ALPHA] = (
+        min(node[at, LOW_ALPHA], alpha),
+        max(node[at, HIGH_ALPHA], alpha),
+    )
+    for axis in range(3):
+        place = fact[tile, X + axis, lane] * SHARE
+        node[at, BOX + axis] = min(node[at, BOX + axis], place)
+        node[at, BOX + 3 + axis] = max(node[at, BOX + 3 + axis], place)
 
 
 @njit(**EXACT)
 def append(lists: Lists, rows: Rows, texts: Texts, idf: Floats, owners: Owners, frame: Frame) -> None:
     """Add owners to the lists of all their words; there is room.
 
-    An owner without a threshold of its own (a message) is ordered by its weight, the heaviest first.
+    An owner without a threshold (a message) is ordered by its weight, the heaviest first.
     """
-    begins, _, sizes, _, _, listed, stamps, thresholds, alphas, weights, rests, spot, box, bound = lists
-    x, y, own_alpha, own_threshold, own_stamp = owners
+    begins, _, _, sizes, _, _, listed, fact, node = lists
+    x, y, alphas, thresholds, stamps = owners
     for row in rows:
         term, weight, rest = rarest_first(texts, row, idf)
-        place = embed(frame, x[row], y[row])
+        spot = embed(frame, x[row], y[row])
+        asking = thresholds.size > 0
+        alpha = nearest(alphas[row]) if asking else 0
+        bar = floor(thresholds[row]) if asking else 0
         for i in range(term.size):
             offset = sizes[term[i]]
             sizes[term[i]] = offset + 1
             at = begins[term[i]] + offset
-            listed[at], stamps[at] = row, own_stamp[row]
-            alphas[at], weights[at], rests[at] = own_alpha[row], weight[i], rest[i]
-            thresholds[at] = -weight[i] if np.isnan(own_threshold[row]) else own_threshold[row]
-            spot[at, 0], spot[at, 1], spot[at, 2] = place
-            values = (alphas[at], thresholds[at], weights[at], rests[at])
-            _widen(box, bound, (at - offset % BLOCK) // STEP, offset % BLOCK == 0, spot, at, values)
+            listed[at] = row
+            tile, lane = at // STEP, at % STEP
+            heavy = whole(weight[i])
+            fact[tile, WEIGHT, lane], fact[tile, REST, lane] = heavy, whole(rest[i])
+            fact[tile, ALPHA, lane], fact[tile, STAMP, lane] = alpha, stamps[row]
+            fact[tile, BAR, lane] = bar if asking else 65535 - heavy
+            for axis in range(3):
+                fact[tile, X + axis, lane] = nearest(spot[axis])
+            block = (at - offset % BLOCK) // STEP
+            if offset % BLOCK == 0:
+                _clear(node, block)
+            _widen(node, block, fact, at)
 
 
 @njit(**EXACT)
@@ -123,95 +161,161 @@ def discount(lists: Lists, rows: Rows, texts: Texts) -> None:
 
 
 @njit(**EXACT)
-def due(lists: Lists, words: Rows) -> Rows:
-    """Which of some distinct words have lists that should be put in order."""
-    found, count = np.empty(words.size, np.int32), 0
+def due(lists: Lists, words: Rows, cell: int) -> tuple[Rows, Rows]:
+    """Which of some distinct words have lists that should be put in order, and from which entry on."""
+    found, first, count = np.empty(words.size, np.int32), np.empty(words.size, np.int32), 0
+    _, mains, joints, sizes, _, deads, _, _, _ = lists
     for word in words:
-        size, dead = lists.size[word], lists.dead[word]
-        if size - lists.main[word] > BLOCK + size // 4 or dead > STEP + size // 2:
-            found[count] = word
+        size, main = sizes[word], mains[word]
+        all_of_it = deads[word] > STEP + size // 4 or size - joints[word] > BLOCK + size // 2
+        if all_of_it or size - main > min(BLOCK + size // 4, 8 * BLOCK):
+            found[count], first[count] = word, 0 if all_of_it else main // cell * cell
             count += 1
-    return found[:count]
+    return found[:count], first[:count]
 
 
 @njit(**EXACT)
 def _spread_bits(value: int) -> int:
-    """The lower 16 bits of a number, a zero before each."""
-    value = (value | (value << 8)) & 0x00FF00FF
-    value = (value | (value << 4)) & 0x0F0F0F0F
-    value = (value | (value << 2)) & 0x33333333
-    return (value | (value << 1)) & 0x55555555
+    """The lower 10 bits of a number, two zeros before each."""
+    value = (value | (value << 16)) & 0x030000FF
+    value = (value | (value << 8)) & 0x0300F00F
+    value = (value | (value << 4)) & 0x030C30C3
+    return (value | (value << 2)) & 0x09249249
 
 
 @njit(**EXACT)
-def _on_curve(frame: Frame, x: float, y: float) -> int:
-    """The place of a place on the Z-curve over the bounds."""
-    width, height = frame.east - frame.west, frame.north - frame.south
-    column = int(FINE * (x - frame.west) / width) if width > 0 else 0
-    line = int(FINE * (y - frame.south) / height) if height > 0 else 0
-    return _spread_bits(column) | (_spread_bits(line) << 1)
+def _on_curve(fact: Bits, entry: int) -> int:
+    """The place of an entry on the Z-curve through the cube."""
+    code, tile, lane = 0, entry // STEP, entry % STEP
+    for axis in range(3):
+        code |= _spread_bits(int(fact[tile, X + axis, lane]) >> 6) << axis
+    return code
 
 
 @njit(**EXACT)
-def _current(lists: Lists, word: int, owners: Owners) -> NDArray[np.int64]:
-    """The entries of a word that count."""
-    begin, size = lists.begin[word], lists.size[word]
-    found, count = np.empty(size, np.int64), 0
-    stamp, row, current = lists.stamp, lists.row, owners.stamp
-    for at in range(begin, begin + size):
-        if stamp[at] == current[row[at]]:
-            found[count] = at
+def _sort(order: Rows, keys: Rows, spare: Rows, bits: int) -> None:
+    """Sort places by their keys of so many bits, stably, eight bits at a time."""
+    for shift in range(0, bits, 8):
+        ends = np.zeros(257, np.int64)
+        for i in range(order.size):
+            ends[((keys[order[i]] >> shift) & 255) + 1] += 1
+        for i in range(256):
+            ends[i + 1] += ends[i]
+        for i in range(order.size):
+            digit = (keys[order[i]] >> shift) & 255
+            spare[ends[digit]] = order[i]
+            ends[digit] += 1
+        order[:] = spare[: order.size]
+
+
+@njit(**EXACT)
+def _current(lists: Lists, begin: int, end: int, stamps: Bits) -> Rows:
+    """The entries of a stretch that count, from its begin on."""
+    found, count = np.empty(end - begin, np.int32), 0
+    fact, row = lists.fact, lists.row
+    for at in range(begin, end):
+        if fact[at // STEP, STAMP, at % STEP] == stamps[row[at]]:
+            found[count] = at - begin
             count += 1
     return found[:count]
 
 
 @njit(**EXACT)
-def _ordered(lists: Lists, kept: NDArray[np.int64], owners: Owners, frame: Frame, shape: Shape) -> None:
+def _keys(fact: Bits, begin: int, size: int, column: int, order: Rows) -> Rows:
+    """What entries are sorted by, by place: a fact, or the place on the curve."""
+    keys = np.empty(size, np.int32)
+    for i in order:
+        at = begin + i
+        keys[i] = _on_curve(fact, at) if column < 0 else fact[at // STEP, column, at % STEP]
+    return keys
+
+
+@njit(**EXACT)
+def _order(lists: Lists, begin: int, end: int, order: Rows, shape: Shape) -> None:
     """Put entries in order: by cell, by group of alphas, by threshold."""
-    size = kept.size
-    if size > shape.cell:
-        code, rows, x, y = np.empty(size, np.int64), lists.row, owners.x, owners.y
-        for i in range(size):
-            row = rows[kept[i]]
-            code[i] = _on_curve(frame, x[row], y[row])
-        kept[:] = kept[np.argsort(code, kind="mergesort")]
-    for first in range(0, size, shape.cell):
-        cell = kept[first : first + shape.cell]
+    fact, spare, size = lists.fact, np.empty(order.size, np.int32), end - begin
+    if order.size > shape.cell:
+        _sort(order, _keys(fact, begin, size, -1, order), spare, 30)
+    alpha, bar = _keys(fact, begin, size, ALPHA, order), _keys(fact, begin, size, BAR, order)
+    for first in range(0, order.size, shape.cell):
+        cell = order[first : first + shape.cell]
         groups = min(shape.groups, (cell.size + BLOCK - 1) // BLOCK)
         if groups > 1:
-            cell[:] = cell[np.argsort(lists.alpha[cell], kind="mergesort")]
+            _sort(cell, alpha, spare, 16)
         length = (cell.size + groups - 1) // groups
         length = (length + BLOCK - 1) // BLOCK * BLOCK
         for start in range(0, cell.size, length):
-            group = cell[start : start + length]
-            group[:] = group[np.argsort(lists.threshold[group], kind="mergesort")]
+            _sort(cell[start : start + length], bar, spare, 16)
 
 
 @njit(**EXACT)
-def arrange(lists: Lists, words: Rows, owners: Owners, frame: Frame, shape: Shape) -> None:
-    """Put the lists of words in order, without what is gone. Cost: O(n log n) a list."""
-    for word in words:
-        kept = _current(lists, word, owners)
-        _ordered(lists, kept, owners, frame, shape)
-        begin, size = lists.begin[word], kept.size
-        end = begin + size
-        lists.row[begin:end], lists.stamp[begin:end] = lists.row[kept], lists.stamp[kept]
-        lists.threshold[begin:end], lists.alpha[begin:end] = lists.threshold[kept], lists.alpha[kept]
-        lists.weight[begin:end], lists.rest[begin:end] = lists.weight[kept], lists.rest[kept]
-        lists.spot[begin:end] = lists.spot[kept]
-        lists.main[word], lists.size[word], lists.dead[word] = size, size, 0
-        _bound(lists, word)
+def arrange(lists: Lists, words: Rows, firsts: Rows, stamps: Bits, shape: Shape) -> None:
+    """Put lists in order, each from one of its entries on, without what is gone. Cost: O(n) a list."""
+    begins, mains, joints, sizes, _, deads, row, fact, _ = lists
+    for i in range(words.size):
+        word, first = words[i], firsts[i]
+        begin, end = begins[word] + first, begins[word] + sizes[word]
+        order = _current(lists, begin, end, stamps)
+        deads[word] -= end - begin - order.size
+        _order(lists, begin, end, order, shape)
+        rows, facts = row[begin:end][order], np.empty((8, order.size), np.uint16)
+        for j in range(order.size):
+            at = begin + order[j]
+            for column in range(8):
+                facts[column, j] = fact[at // STEP, column, at % STEP]
+        row[begin : begin + order.size] = rows
+        for j in range(order.size):
+            at = begin + j
+            for column in range(8):
+                fact[at // STEP, column, at % STEP] = facts[column, j]
+        sizes[word] = mains[word] = first + order.size
+        if first == 0:
+            joints[word] = order.size
+        _bound(lists, word, first, shape.cell)
 
 
 @njit(**EXACT)
-def _bound(lists: Lists, word: int) -> None:
-    """Make the bounds of all blocks of a list."""
-    begins, _, sizes, _, _, _, _, threshold, alpha, weight, rest, spot, box, bound = lists
-    begin = begins[word]
-    for offset in range(sizes[word]):
-        at = begin + offset
-        values = (alpha[at], threshold[at], weight[at], rest[at])
-        _widen(box, bound, (at - offset % BLOCK) // STEP, offset % BLOCK == 0, spot, at, values)
+def _bound(lists: Lists, word: int, first: int, cell: int) -> None:
+    """Make the nodes of a list from one of its entries on, the first of a cell."""
+    begin, size, fact, node = lists.begin[word], lists.size[word], lists.fact, lists.node
+    for start in range(first, size, cell):
+        after = min(start + cell, size)
+        for offset in range(start, after):
+            at = begin + offset
+            block = (at - offset % BLOCK) // STEP
+            if offset % BLOCK == 0:
+                _clear(node, block)
+            _widen(node, block, fact, at)
+        if after - start > BLOCK:
+            top = (begin + start) // STEP
+            node[top + 1] = node[top]
+            for block in range(top + BLOCK // STEP, (begin + after + STEP - 1) // STEP, BLOCK // STEP):
+                _join(node, top + 1, block)
+
+
+@njit(**EXACT)
+def _join(node: Floats32, at: int, other: int) -> None:
+    """Let a node bound what another one bounds."""
+    for i in range(NEED):
+        node[at, i] = max(node[at, i], node[other, i])
+    for i in range(NEED, HIGH_ALPHA):
+        node[at, i] = min(node[at, i], node[other, i])
+    node[at, HIGH_ALPHA] = max(node[at, HIGH_ALPHA], node[other, HIGH_ALPHA])
+    for axis in range(3):
+        node[at, BOX + axis] = min(node[at, BOX + axis], node[other, BOX + axis])
+        node[at, BOX + 3 + axis] = max(node[at, BOX + 3 + axis], node[other, BOX + 3 + axis])
+
+
+@njit(**EXACT)
+def gap(node: Floats32, at: int, spot: Spot) -> np.float32:
+    """The square of the gap between a spot and a node's box, for the outer spatial bound [Geo §5.2.2]."""
+    square = np.float32(0.0)
+    for axis in range(3):
+        here = np.float32(spot[axis])
+        short = max(node[at, BOX + axis] - here, here - node[at, BOX + 3 + axis])
+        short = max(short, np.float32(0.0))
+        square += short * short
+    return square
 
 
 @njit(**EXACT)
@@ -224,14 +328,10 @@ def move(old: Lists, new: Lists, words: Rows, rooms: Rows, used: int) -> int:
     for i in range(words.size):
         word = words[i]
         begin, size = old.begin[word], old.size[word]
-        end, to = begin + size, used + size
-        new.row[used:to], new.stamp[used:to] = old.row[begin:end], old.stamp[begin:end]
-        new.threshold[used:to], new.alpha[used:to] = old.threshold[begin:end], old.alpha[begin:end]
-        new.weight[used:to], new.rest[used:to] = old.weight[begin:end], old.rest[begin:end]
-        new.spot[used:to] = old.spot[begin:end]
-        source, target, blocks = begin // STEP, used // STEP, (size + STEP - 1) // STEP
-        new.box[target : target + blocks] = old.box[source : source + blocks]
-        new.bound[target : target + blocks] = old.bound[source : source + blocks]
+        new.row[used : used + size] = old.row[begin : begin + size]
+        source, target, tiles = begin // STEP, used // STEP, (size + STEP - 1) // STEP
+        new.fact[target : target + tiles] = old.fact[source : source + tiles]
+        new.node[target : target + tiles] = old.node[source : source + tiles]
         new.begin[word], new.room[word] = used, rooms[i]
         used += rooms[i]
     return used

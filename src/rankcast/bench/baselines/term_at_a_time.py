@@ -52,11 +52,12 @@ class Places(NamedTuple):
 
 
 class Boards(NamedTuple):
-    """The k best of each subscription: positions of messages, best first, then -1; and their scores."""
+    """The k best of each subscription: messages by position, best first, then -1; scores; the score to beat."""
 
     item: Rows
     score: Floats
     size: Rows
+    bar: Floats
 
 
 class Scratch(NamedTuple):
@@ -93,12 +94,17 @@ class TermAtATime:
         self._places = Places(x, y, alpha, there[0], there[1], diagonal)
         count = subscriptions.num_rows
         self.boards = Boards(
-            np.full((count, k), -1, np.int32), np.zeros((count, k)), np.zeros(count, np.int32)
+            np.full((count, k), -1, np.int32),
+            np.zeros((count, k)),
+            np.zeros(count, np.int32),
+            np.full(count, -np.inf),
         )
         row, rank = results["subscription"].to_numpy(), results["rank"].to_numpy()
         self.boards.item[row, rank - 1] = results["item"].to_numpy()
         self.boards.score[row, rank - 1] = results["score"].to_numpy()
         self.boards.size[:] = np.bincount(row, minlength=count)
+        full = self.boards.size == k
+        self.boards.bar[full] = self.boards.score[full, k - 1]
         self._oldest, self._next = 0, held
         self._readers = Scratch(np.zeros(count), np.empty(count, np.int32))
         self._window = Scratch(np.zeros(messages.num_rows), np.empty(messages.num_rows, np.int32))
@@ -111,7 +117,7 @@ class TermAtATime:
 
     def first_results(self, rows: Rows) -> None:
         """Compute lists from the postings of the window."""
-        self.boards.size[rows] = 0
+        self.boards.size[rows], self.boards.bar[rows] = 0, -np.inf
         window = (self._oldest, self._next)
         _evaluate(self._messages, self._interests, self._places, self.boards, rows, *window, self._window)
 
@@ -149,8 +155,9 @@ def _texts(bags: Bags, weight: Floats, low: int, high: int) -> Texts:
 
 
 @njit(**EXACT)
-def _keep(items: Rows, scores: Floats, size: Rows, row: int, item: int, score: float) -> None:
+def _keep(boards: Boards, row: int, item: int, score: float) -> None:
     """Put a message in its place in a list; of equal scores the newer comes first."""
+    items, scores, size, bar = boards
     k, at = items.shape[1], size[row]
     if at == k:
         at -= 1
@@ -164,6 +171,8 @@ def _keep(items: Rows, scores: Floats, size: Rows, row: int, item: int, score: f
         items[row, at], scores[row, at] = items[row, at - 1], scores[row, at - 1]
         at -= 1
     items[row, at], scores[row, at] = item, score
+    if size[row] == k:
+        bar[row] = scores[row, k - 1]
 
 
 @njit(**EXACT)
@@ -179,7 +188,7 @@ def _arrive(
     start, terms, weights, _, _, _ = messages
     _, _, _, first, owner, share = interests
     x, y, alpha, there_x, there_y, diagonal = places
-    items, scores, size = boards
+    bar = boards.bar
     alike, seen = scratch
     count = 0
     for at in range(start[item], start[item + 1]):
@@ -194,7 +203,8 @@ def _arrive(
         row = seen[i]
         score = _score(alpha[row], x[row] - there_x[item], y[row] - there_y[item], diagonal, alike[row])
         alike[row] = 0.0
-        _keep(items, scores, size, row, item, score)
+        if score >= bar[row]:
+            _keep(boards, row, item, score)
 
 
 @njit(**EXACT)
@@ -202,7 +212,7 @@ def _holders(messages: Texts, interests: Texts, boards: Boards, item: int, scrat
     """Who has a message in the list, each once."""
     start, terms, _, _, _, _ = messages
     _, _, _, first, owner, _ = interests
-    items, _, size = boards
+    items, _, size, _ = boards
     marks, found = scratch
     count = 0
     for at in range(start[item], start[item + 1]):
@@ -227,7 +237,7 @@ def _evaluate(
     _, _, _, first, owner, share = messages
     start, terms, weights, _, _, _ = interests
     x, y, alpha, there_x, there_y, diagonal = places
-    items, scores, size = boards
+    bar = boards.bar
     alike, seen = scratch
     for row in rows:
         count = 0
@@ -246,4 +256,5 @@ def _evaluate(
             item = seen[i]
             score = _score(alpha[row], x[row] - there_x[item], y[row] - there_y[item], diagonal, alike[item])
             alike[item] = 0.0
-            _keep(items, scores, size, row, item, score)
+            if score >= bar[row]:
+                _keep(boards, row, item, score)
