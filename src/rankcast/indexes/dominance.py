@@ -31,7 +31,7 @@ class SlotMap:
 class SubscriptionIndex:
     """The subscriptions of one k, as a k-d tree of points whose buckets also hold their boards.
 
-    - Changing: `insert`, `delete`, `exchange`; a tree that grows by more than a quarter is planted anew.
+    - Changing: `insert`, `delete`, `move`; a tree that grows by more than a quarter is planted anew.
     - Asking: `snap`, `rows_in`, `count`, `ranges`, `boards`.
     - Keeping: `arrays`, `restore`, `check`. The slot map is shared and kept by its owner.
 
@@ -54,31 +54,42 @@ class SubscriptionIndex:
 
     def insert(self, rows: Rows, lo: Floats, hi: Floats) -> None:
         """Add subscriptions with boards yet to be filled. O(log m) each, neighbours sharing the way."""
-        self.exchange(rows[:0], rows, lo, hi)
+        self._slots.reserve(int(rows.max(initial=-1)) + 1)
+        if len(rows) > max(BUCKET, len(self) // 4):
+            self._plant(rows, lo, hi)
+        else:
+            self._put_in(_records(rows, lo, hi), self._untouched())
 
     def delete(self, rows: Rows) -> None:
         """Remove subscriptions. O(log m) each, neighbours sharing the way."""
-        self.exchange(rows, rows[:0], np.empty(0), np.empty(0))
+        touched = self._untouched()
+        point_edit.take_out(self.tree, rows, touched)
+        self._put_in(np.empty((0, 4)), touched)
 
-    def exchange(self, gone: Rows, rows: Rows, lo: Floats, hi: Floats) -> None:
-        """Remove subscriptions, then add some, perhaps the same in other ranges; boards yet to be filled."""
-        self._slots.reserve(int(rows.max(initial=-1)) + 1)
-        if len(rows) - len(gone) > max(BUCKET, len(self) // 4):
-            point_edit.take_out(self.tree, gone, np.zeros(len(self._tree.parent), np.bool_))
-            self._plant(rows, lo, hi)
-            return
-        points, left = np.empty((len(rows), 4)), len(rows)
-        point_tree.write_records(points, 0, rows, lo, hi)
-        while left or len(gone):
+    def move(self, rows: Rows, lo: Floats, hi: Floats) -> None:
+        """Give subscriptions other ranges, boards yet to be filled. O(1) each that stays in its bucket."""
+        points, touched = _records(rows, lo, hi), self._untouched()
+        left = int(point_edit.move_out(self.tree, points, touched))
+        self._put_in(points[:left], touched)
+
+    def _untouched(self) -> NDArray[np.bool_]:
+        return np.zeros(len(self._tree.parent), np.bool_)
+
+    def _put_in(self, points: Floats, touched: NDArray[np.bool_]) -> None:
+        """Add points, and set the tree right where it was touched; make room until all are in."""
+        left = len(points)
+        while True:
             self._reserve(left + BUCKET)
-            touched = np.zeros(len(self._tree.parent), np.bool_)
-            left = int(point_edit.exchange(self.tree, gone, points[:left], touched))
-            gone = gone[:0]
+            touched = lengthened(touched, len(self._tree.parent))
+            left = int(point_edit.put_in(self.tree, points[:left], touched))
             while not point_edit.rebalance(self.tree, touched):
                 self._reserve(0)
-                touched = grown(touched, len(self._tree.parent), False)
+                touched = lengthened(touched, len(self._tree.parent))
+            if not left:
+                break
+            touched = self._untouched()
         if self._tree.leaf_of.shape[0] > 4 * SPARE_BUCKETS + 4 * len(self) // FILL:
-            self._plant(rows[:0], np.empty(0), np.empty(0))
+            self._plant(np.empty(0, np.int32), np.empty(0), np.empty(0))
 
     def snap(self, box: Floats) -> Floats | None:
         """The smallest box around the points in a closed box, or None."""
@@ -183,6 +194,13 @@ class SubscriptionIndex:
         point_tree.clear(self._tree)
         point_tree.release(self._tree, 0, True)
         point_tree.plant(self.tree, 0, points, np.empty_like(points), boards)
+
+
+def _records(rows: Rows, lo: Floats, hi: Floats) -> Floats:
+    """Subscriptions as kernels take new points."""
+    points = np.empty((len(rows), 4))
+    point_tree.write_records(points, 0, rows, lo, hi)
+    return points
 
 
 SLOT_ARRAYS = ("lo", "hi", "row", "board")

@@ -67,7 +67,7 @@ class Listings:
     def move(self, rows: Rows, lo: Floats, hi: Floats, k: NDArray[np.int64]) -> None:
         """Give subscriptions, which keep their k, other ranges and fill their boards."""
         for each, mine in classes(k):
-            self.shelves[each].exchange(rows[mine], rows[mine], lo[mine], hi[mine])
+            self.shelves[each].move(rows[mine], lo[mine], hi[mine])
             self._fill(self.shelves[each], rows[mine])
 
     def boards(self, rows: Rows, k: int) -> Rows:

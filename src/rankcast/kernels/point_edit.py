@@ -1,9 +1,11 @@
 """Subscriptions leave and enter a point tree, many at once: whatever happens to a node happens in one visit.
 
-1. `exchange` takes points out of their buckets, then goes down the tree with all new points together: at a
-   node they are parted by its pivot, in a bucket they are appended, and one that overflows becomes a subtree.
-   On the way back sizes and boxes are set right, and a node whose one child is empty becomes the other.
-2. `rebalance` builds anew the topmost nodes that have become skewed or nearly empty.
+1. `take_out` takes points out of their buckets. `move_out` first looks whether a point that is to be moved
+   stays inside its bucket's box, and then only changes it there.
+2. `put_in` goes down the tree with all new points together: at a node they are parted by its pivot, in a
+   bucket they are appended, and one that overflows becomes a subtree. On the way back sizes and boxes are set
+   right, and a node whose one child is empty becomes the other.
+3. `rebalance` builds anew the topmost nodes that have become skewed or nearly empty.
 
 Neither grows an array: what finds no room is left over, the owner makes room and goes on from there.
 
@@ -16,27 +18,32 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rankcast.kernels.gather import BLOCK
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.point_tree import (
     BUCKET,
     FILL,
+    HI_FROM,
+    HI_TO,
+    LO_FROM,
+    LO_TO,
     SKEW,
     UNFILLED,
     PointTree,
     append_records,
     collect,
-    enclose,
-    merge_boxes,
+    merge,
     most_buckets,
-    place,
     plant,
     rebuild,
     release,
     spare_buckets,
+    surround,
 )
 from rankcast.kernels.selection import Records, partition
 
 Rows = NDArray[np.int32]
+Floats = NDArray[np.float64]
 Marks = NDArray[np.bool_]
 DEPTH = 512
 
@@ -61,24 +68,68 @@ def take_out(tree: PointTree, rows: Rows, touched: Marks) -> None:
 
 
 @njit(**EXACT)
-def _put_in(tree: PointTree, node: int, points: Records, start: int, end: int) -> bool:
-    """Add points to a leaf, or to the subtree it then becomes; False if there is no room for that."""
+def _shift(tree: PointTree, points: Records, start: int, end: int, others: Rows) -> int:
+    """Change the points start..end-1 that stay in their buckets; note the others and return how many.
+
+    A point stays if it lies strictly inside the box of its leaf, before and after: then it is on the same
+    side of every pivot, however ties are broken, and no end of the box was its own.
+    """
+    slot_of, leaf_of, box, lo, hi, board = tree.slot_of, tree.leaf_of, tree.box, tree.lo, tree.hi, tree.board
+    size = 0
+    for i in range(start, end):
+        slot = np.uint32(slot_of[np.uint32(points[i, 2])])
+        leaf = np.uint32(leaf_of[slot // np.uint32(BUCKET)])
+        west, east = min(points[i, 0], lo[slot]), max(points[i, 0], lo[slot])
+        bottom, top = min(points[i, 1], hi[slot]), max(points[i, 1], hi[slot])
+        inside = (box[leaf, LO_FROM] < west) & (east < box[leaf, LO_TO])
+        inside &= (box[leaf, HI_FROM] < bottom) & (top < box[leaf, HI_TO])
+        others[size] = i
+        size += not inside
+        if inside:
+            lo[slot], hi[slot], board[slot, 0] = points[i, 0], points[i, 1], UNFILLED
+    return size
+
+
+@njit(**EXACT)
+def move_out(tree: PointTree, points: Records, touched: Marks) -> int:
+    """Move points that stay in their buckets, take the others out; return how many, then the first ones.
+
+    Buckets lie anywhere: a block of points is looked at together, so that their cache misses overlap.
+    """
+    left, others = 0, np.empty(BLOCK, np.int32)
+    for start in range(0, points.shape[0], BLOCK):
+        size = _shift(tree, points, start, min(start + BLOCK, points.shape[0]), others)
+        for at in range(size):
+            lo, hi, row = points[others[at], 0], points[others[at], 1], points[others[at], 2]
+            points[left, 0], points[left, 1], points[left, 2] = lo, hi, row
+            others[at] = np.int32(row)
+            left += 1
+        take_out(tree, others[:size], touched)
+    return left
+
+
+@njit(**EXACT)
+def _append(
+    lo: Floats, hi: Floats, row: Rows, slot_of: Rows, board: Rows, slot: int, points: Records
+) -> None:
+    """Write points to free slots, with boards to be filled."""
+    for i in range(points.shape[0]):
+        lo[slot], hi[slot], row[slot] = points[i, 0], points[i, 1], np.int32(points[i, 2])
+        slot_of[row[slot]], board[slot, 0] = slot, UNFILLED
+        slot += 1
+
+
+@njit(**EXACT)
+def _grow(tree: PointTree, node: int, points: Records) -> bool:
+    """Make a subtree of a leaf that is too small for new points; False if there is no room for that."""
     size = tree.size[node]
-    total = size + end - start
-    if total <= BUCKET:
-        slot, board = tree.bucket[node] * BUCKET + size, tree.board
-        for i in range(start, end):
-            place(tree, slot, points[i, 0], points[i, 1], np.int32(points[i, 2]))
-            board[slot, 0] = UNFILLED
-            slot += 1
-        tree.size[node] = total
-    elif most_buckets(total) > spare_buckets(tree):
+    total = size + points.shape[0]
+    if most_buckets(total) > spare_buckets(tree):
         return False
-    else:
-        everybody, boards = np.empty((total, 4)), np.empty((size, tree.board.shape[1]), np.int32)
-        collect(tree, node, everybody, boards)
-        append_records(everybody, size, points, start, end)
-        plant(tree, node, everybody, np.empty_like(everybody), boards)
+    everybody, boards = np.empty((total, 4)), np.empty((size, tree.board.shape[1]), np.int32)
+    collect(tree, node, everybody, boards)
+    append_records(everybody, size, points)
+    plant(tree, node, everybody, np.empty_like(everybody), boards)
     return True
 
 
@@ -100,24 +151,13 @@ def _absorb(tree: PointTree, parent: int, empty: int) -> None:
 
 
 @njit(**EXACT)
-def _close(tree: PointTree, node: int) -> None:
-    """Set size and box of an inner node from its children, of which it may keep only one."""
-    left, right, sizes = tree.child[node, 0], tree.child[node, 1], tree.size
-    if sizes[left] == 0 or sizes[right] == 0:
-        _absorb(tree, node, left if sizes[left] == 0 else right)
-    else:
-        sizes[node] = sizes[left] + sizes[right]
-        merge_boxes(tree, node)
+def put_in(tree: PointTree, points: Records, touched: Marks) -> int:
+    """Put points in, with boards to be filled, and set right what is above them and what was touched.
 
-
-@njit(**EXACT)
-def exchange(tree: PointTree, rows: Rows, points: Records, touched: Marks) -> int:
-    """Take rows out and put points in, marking the nodes that change; boards of new points are unfilled.
-
-    Returns how many points found no room; they are then the first ones.
+    Marks the nodes that change. Returns how many points found no room; they are then the first ones.
     """
-    take_out(tree, rows, touched)
     child, axis, pivot, pivot_row = tree.child, tree.axis, tree.pivot, tree.pivot_row
+    bucket, sizes, box, lo, hi = tree.bucket, tree.size, tree.box, tree.lo, tree.hi
     spare, left = np.empty_like(points), 0
     stack, depth = np.empty((DEPTH, 3), np.int64), 1
     stack[0, 0], stack[0, 1], stack[0, 2] = 0, 0, points.shape[0]
@@ -125,16 +165,25 @@ def exchange(tree: PointTree, rows: Rows, points: Records, touched: Marks) -> in
         depth -= 1
         node, start, end = stack[depth, 0], stack[depth, 1], stack[depth, 2]
         if start < 0:
-            _close(tree, node)
+            one, two = child[node, 0], child[node, 1]
+            if sizes[one] == 0 or sizes[two] == 0:
+                _absorb(tree, node, one if sizes[one] == 0 else two)
+            else:
+                sizes[node] = sizes[one] + sizes[two]
+                merge(box, node, one, two)
         elif start == end and not touched[node]:
             continue
-        elif tree.bucket[node] >= 0:
-            if start < end and not _put_in(tree, node, points, start, end):
+        elif bucket[node] >= 0:
+            touched[node] = True
+            first, size = bucket[node] * BUCKET, sizes[node] + end - start
+            if size <= BUCKET:
+                _append(lo, hi, tree.row, tree.slot_of, tree.board, first + sizes[node], points[start:end])
+                sizes[node] = size
+                surround(box, node, lo, hi, first, first + size)
+            elif not _grow(tree, node, points[start:end]):
+                surround(box, node, lo, hi, first, first + sizes[node])
                 points[left : left + end - start] = points[start:end].copy()
                 left += end - start
-            if tree.bucket[node] >= 0:
-                enclose(tree, node)
-            touched[node] = True
         else:
             middle = start
             if start < end:

@@ -135,20 +135,27 @@ def release(tree: PointTree, node: int, keep: bool) -> None:
 
 
 @njit(**EXACT)
-def enclose(tree: PointTree, node: int) -> None:
-    """Set the box of a leaf to the tightest one around its points."""
-    start, lo, hi, box = tree.bucket[node] * BUCKET, tree.lo, tree.hi, tree.box[node]
+def surround(
+    box: NDArray[np.float64],
+    node: int,
+    lo: NDArray[np.float64],
+    hi: NDArray[np.float64],
+    first: int,
+    end: int,
+) -> None:
+    """Write the tightest box around the points at first..end-1."""
     west, east, bottom, top = np.inf, -np.inf, np.inf, -np.inf
-    for slot in range(start, start + tree.size[node]):
+    for slot in range(np.uint64(first), np.uint64(end)):
         west, east = min(west, lo[slot]), max(east, lo[slot])
         bottom, top = min(bottom, hi[slot]), max(top, hi[slot])
-    box[LO_FROM], box[LO_TO], box[HI_FROM], box[HI_TO] = west, east, bottom, top
+    box[node, LO_FROM], box[node, LO_TO], box[node, HI_FROM], box[node, HI_TO] = west, east, bottom, top
 
 
 @njit(**EXACT)
-def place(tree: PointTree, slot: int, lo: float, hi: float, row: int) -> None:
-    """Write a point into a slot."""
-    tree.lo[slot], tree.hi[slot], tree.row[slot], tree.slot_of[row] = lo, hi, row, slot
+def enclose(tree: PointTree, node: int) -> None:
+    """Set the box of a leaf to the tightest one around its points."""
+    first = tree.bucket[node] * BUCKET
+    surround(tree.box, node, tree.lo, tree.hi, first, first + tree.size[node])
 
 
 @njit(**EXACT)
@@ -188,11 +195,10 @@ def write_records(
 
 
 @njit(**EXACT)
-def append_records(points: Records, size: int, others: Records, start: int, end: int) -> None:
-    """Copy other records start..end-1 behind the first `size`."""
-    for i in range(start, end):
-        at = size + i - start
-        points[at], points[at, 3] = others[i], at
+def append_records(points: Records, size: int, others: Records) -> None:
+    """Copy other records behind the first `size`."""
+    for i in range(others.shape[0]):
+        points[size + i], points[size + i, 3] = others[i], size + i
 
 
 @njit(**EXACT)
@@ -292,11 +298,22 @@ def _tighten(tree: PointTree, node: int, top: int) -> None:
 @njit(**EXACT)
 def merge_boxes(tree: PointTree, node: int) -> bool:
     """Set the box of an inner node from its children's; return whether it changed."""
-    left, right, box = tree.box[tree.child[node, 0]], tree.box[tree.child[node, 1]], tree.box[node]
-    lo_from, lo_to = min(left[LO_FROM], right[LO_FROM]), max(left[LO_TO], right[LO_TO])
-    hi_from, hi_to = min(left[HI_FROM], right[HI_FROM]), max(left[HI_TO], right[HI_TO])
-    changed = box[LO_FROM] != lo_from or box[LO_TO] != lo_to or box[HI_FROM] != hi_from or box[HI_TO] != hi_to
-    box[LO_FROM], box[LO_TO], box[HI_FROM], box[HI_TO] = lo_from, lo_to, hi_from, hi_to
+    return merge(tree.box, node, tree.child[node, 0], tree.child[node, 1])
+
+
+@njit(**EXACT)
+def merge(box: NDArray[np.float64], node: int, one: int, two: int) -> bool:
+    """Set the box of a node to that around two others; return whether it changed."""
+    lo_from, lo_to = min(box[one, LO_FROM], box[two, LO_FROM]), max(box[one, LO_TO], box[two, LO_TO])
+    hi_from, hi_to = min(box[one, HI_FROM], box[two, HI_FROM]), max(box[one, HI_TO], box[two, HI_TO])
+    changed = box[node, LO_FROM] != lo_from or box[node, LO_TO] != lo_to
+    changed = changed or box[node, HI_FROM] != hi_from or box[node, HI_TO] != hi_to
+    box[node, LO_FROM], box[node, LO_TO], box[node, HI_FROM], box[node, HI_TO] = (
+        lo_from,
+        lo_to,
+        hi_from,
+        hi_to,
+    )
     return changed
 
 

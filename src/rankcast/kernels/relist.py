@@ -16,6 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.board import ENTER, LEAVE
+from rankcast.kernels.gather import BLOCK
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.spread import Deltas
 
@@ -32,11 +33,20 @@ class Held(NamedTuple):
 
 @njit(**EXACT)
 def copy_boards(board: Rows, slots: Rows, rows: Rows, start: Starts, item: Rows) -> None:
-    """Copy the boards at the slots of some rows to where their lists begin."""
-    for i in range(rows.shape[0]):
-        slot, first = np.uint32(slots[np.uint32(rows[i])]), start[i]
-        for place in range(np.uint64(board.shape[1])):
-            item[first + place] = board[slot, place]
+    """Copy the boards at the slots of some rows to where their lists begin.
+
+    Boards lie anywhere: both ends of a block of them are copied first, so that their cache misses overlap.
+    """
+    last = np.uint64(board.shape[1] - 1)
+    for first in range(0, rows.shape[0], BLOCK):
+        end = min(first + BLOCK, rows.shape[0])
+        for i in range(first, end):
+            slot = np.uint32(slots[np.uint32(rows[i])])
+            item[start[i]], item[start[i] + last] = board[slot, 0], board[slot, last]
+        for i in range(first, end):
+            slot = np.uint32(slots[np.uint32(rows[i])])
+            for place in range(np.uint64(1), last):
+                item[start[i] + place] = board[slot, place]
 
 
 @njit(**EXACT)

@@ -65,7 +65,7 @@ def test_points_come_and_go(
 
 @settings(max_examples=30, deadline=None)
 @given(
-    st.integers(0, 2**32 - 1), st.sampled_from([0, 1, 2, 9]), st.lists(st.tuples(st.integers(0, 3), BOXES))
+    st.integers(0, 2**32 - 1), st.sampled_from([0, 1, 2, 9]), st.lists(st.tuples(st.integers(0, 4), BOXES))
 )
 def test_many_come_go_and_move_at_once(
     seed: int, spread: int, steps: list[tuple[int, tuple[float, float, float, float]]]
@@ -83,13 +83,19 @@ def test_many_come_go_and_move_at_once(
         known = np.array(sorted(live), np.int32)
         free = np.setdiff1d(np.arange(900, dtype=np.int32), known)
         come = rng.permutation(free)[: rng.integers(0, 300)] if kind in (0, 2) else free[:0]
-        gone = rng.permutation(known)[: rng.integers(0, len(known) + 1)] if kind > 0 else known[:0]
-        rows = np.concatenate([come, gone[: len(gone) // 2]]) if kind == 3 else come
-        lo, hi = ranges(len(rows))
-        index.exchange(gone, rows, lo, hi)
+        gone = rng.permutation(known)[: rng.integers(0, len(known) + 1)] if kind in (1, 2) else known[:0]
+        index.delete(gone)
         index.check()
         live = {row: ends for row, ends in live.items() if row not in gone}
+        rows = rng.permutation(known)[: rng.integers(0, len(known) + 1)] if kind > 2 else come
+        lo, hi = ranges(len(rows))
+        if kind == 4:
+            lo, hi = (np.array([live[row][end] for row in rows.tolist()]) for end in range(2))
+            lo, hi = lo + rng.uniform(-0.05, 0.05, len(rows)), hi + 0.05 + rng.uniform(-0.05, 0.05, len(rows))
+        index.move(rows, lo, hi) if kind > 2 else index.insert(rows, lo, hi)
+        index.check()
         live |= {int(row): (lo[i], hi[i]) for i, row in enumerate(rows)}
+        assert (index.boards(rows)[:, 0] == UNFILLED).all()
         box = np.array([min(corners[:2]), max(corners[:2]), min(corners[2:]), max(corners[2:])])
         assert_same(index, live, box)
 
@@ -101,12 +107,27 @@ def test_boards_stay_with_their_subscriptions() -> None:
     index.insert(rows[:5000], ends[:5000, 0].copy(), ends[:5000, 1].copy())
     index.tree.board[index.tree.slot_of[:5000]] = rows[:5000, None]
     moved = rows[3000:4000]
-    index.exchange(rows[3000:5000], np.concatenate([moved, rows[5000:6000]]), *ends[:2000].T.copy())
-    index.insert(rows[6000:], *ends[6000:].T.copy())
+    index.delete(rows[4000:5000])
+    index.move(moved[:500], *ends[:500].T.copy())
+    index.move(moved[500:], *(ends[3500:4000] + 1e-5).T.copy())
+    index.insert(rows[5000:], *ends[5000:].T.copy())
     index.check()
     assert (index.boards(rows[:3000]) == rows[:3000, None]).all()
     new = np.concatenate([moved, rows[5000:]])
     assert (index.boards(new)[:, 0] == UNFILLED).all()
+
+
+@pytest.mark.parametrize(("shift", "stay"), [(1e-6, True), (0.5, False)])
+def test_a_point_that_stays_in_its_bucket_keeps_its_slot(shift: float, stay: bool) -> None:
+    rng = np.random.default_rng(4)
+    ends, rows = np.sort(rng.random((3000, 2))), np.arange(3000, dtype=np.int32)
+    index = SubscriptionIndex(1, SlotMap())
+    index.insert(rows, *ends.T.copy())
+    before = index.tree.slot_of.copy()
+    index.move(rows, *(ends + shift).T.copy())
+    index.check()
+    kept = np.mean(index.tree.slot_of == before)
+    assert kept > 0.8 if stay else kept < 0.2
 
 
 @pytest.mark.parametrize("kind", ["uniform", "ascending", "equal", "few"])
@@ -162,13 +183,13 @@ def test_a_restored_index_goes_on_as_before() -> None:
 
 def test_room_may_run_out_in_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[int] = []
-    exchange = point_edit.exchange
+    put_in = point_edit.put_in
 
     def watched(*given: Any) -> int:
-        left.append(int(exchange(*given)))
+        left.append(int(put_in(*given)))
         return left[-1]
 
-    monkeypatch.setattr(point_edit, "exchange", watched)
+    monkeypatch.setattr(point_edit, "put_in", watched)
     rng = np.random.default_rng(9)
     ends, rows = np.sort(rng.random((6000, 2))), np.arange(6000, dtype=np.int32)
     index = SubscriptionIndex(1, SlotMap())
