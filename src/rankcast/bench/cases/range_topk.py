@@ -17,7 +17,7 @@ SAMPLE = 200
 @case(
     "range-topk.scan",
     small={"objects": [1_000], "subscriptions": [2_000], "events": [100], "batch": [50], "k": [10]},
-    full={"objects": [10_000], "subscriptions": [10_000], "events": [500], "batch": [100], "k": [10]},
+    full={"objects": [10_000], "subscriptions": [1_000], "events": [100], "batch": [50], "k": [10]},
     seed=21,
     unit="event",
     runs=5,
