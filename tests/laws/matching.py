@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rankcast import RankedMatcher
 from rankcast.contract import Workload
 from rankcast.engines.base import Engine
-from tests.laws.covering import Box, box_columns, changed, enter, events, leave, records, some
+from tests.laws.covering import Box, box_columns, changed, enter, events, records, some, steps
 
 SCORE_TOLERANCE = 0.0  # sums of a few halves are exact
 CHURN_SETTINGS = {"over": ["x"]}
@@ -30,21 +30,13 @@ def workloads(draw: st.DrawFn) -> Workload:
     }
     name_of = draw(st.sampled_from([lambda i: 3 - i, lambda i: ["b", "ab", "", "é", "a", "z"][i]]))
     event_of = draw(st.sampled_from([lambda i: i - 1, lambda i: "cab"[i]]))
-    live: dict[Any, Box] = {}
-    steps: list[tuple[str, Any]] = []
-    for _ in range(draw(st.integers(1, 8))):
-        call = draw(st.sampled_from(CALLS))
-        if call == "publish":
-            steps.append((call, draw(events(over, event_of, nullable=True))))
-        elif call == "unsubscribe":
-            steps.append((call, leave(draw, live)))
-        else:
-            names = enter(draw, live, name_of) if call == "subscribe" else some(draw, list(live))
-            rows = {"id": names}
-            if call != "rescore":
-                rows |= box_columns(draw, over, [live[name] for name in names])
-            steps.append((call, rows | _ranking(draw, settings, call, len(names))))
-    return Workload(settings, tuple(steps))
+
+    def rows(call: str, live: dict[Any, Box]) -> dict[str, Any]:
+        names = enter(draw, live, name_of) if call == "subscribe" else some(draw, list(live))
+        ends = {} if call == "rescore" else box_columns(draw, over, [live[name] for name in names])
+        return {"id": names, **ends, **_ranking(draw, settings, call, len(names))}
+
+    return Workload(settings, steps(draw, CALLS, events(over, event_of, nullable=True), rows))
 
 
 def _ranking(draw: st.DrawFn, settings: dict[str, Any], call: str, size: int) -> dict[str, list[Any]]:
