@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rankcast import plot_skyline
 from rankcast.errors import MissingExtraError
 
 BLUE, ORANGE, GREY, GREEN = "#2b6cb0", "#dd6b20", "#a0aec0", "#2f855a"
@@ -16,16 +17,21 @@ MOST_OBJECTS = 20_000
 
 
 def zone(engine: Any, subscription: Any, *, track: Any = None, figure: Any = None) -> Any:
-    """Draw the zone of a subscription of `MovingTopK`; returns the matplotlib figure.
+    """Draw the zone of a subscription of `MovingTopK` or `MovingSkyline`; returns the matplotlib figure.
 
     Objects that pass its filter, the members of the zone, the result with its ranks, the circle within which
-    the result is among the members (a square on its corner in the Manhattan metric), and the query. `track`
-    are places (n, 2) that it went through.
+    the result is among the members (a square on its corner in the Manhattan metric), and the query. Of a
+    skyline in the plane: the polygon within which it is the same, and impact regions. `track` are places
+    (n, 2) that the query went through.
     """
     told = engine.view(subscription)
     figure = figure or _figure()
     axes = figure.subplots()
     path = np.empty((0, 2)) if track is None else np.asarray(track, np.float64).reshape(-1, 2)
+    if "rings" in told:
+        plot_skyline.draw(axes, told, subscription, path)
+        figure.tight_layout()
+        return figure
     _objects(axes, told, _window(axes, told, path))
     _circle(axes, told)
     if path.size:

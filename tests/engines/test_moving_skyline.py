@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import rankcast.plot
 from rankcast import InputError, MovingSkyline, SettingError
 
 
@@ -217,6 +218,34 @@ def test_explain_names_who_dominates() -> None:
     assert engine.explain(1, "a")["score_to_beat"] == 5.0
     with pytest.raises(InputError, match="not known"):
         engine.explain(1, "z")
+
+
+@pytest.mark.parametrize("method", ["zone", "scan"])
+def test_explain_tells_where_an_object_would_appear(method: str) -> None:
+    engine = hotels(method=method, tuning={"universe": (-9, -9, 19, 19)})
+    engine.subscribe({"id": [1, 2], "x": [-1, 5], "y": [0, 2], "price_lo": [None, 7]})
+    assert engine.explain(1, "c")["appears_at"] == pytest.approx((6, 0))  # nearer to c than to b
+    assert engine.explain(1, "b")["appears_at"] == (-1.0, 0.0)
+    assert engine.explain(1, "a")["appears_at"] == (-1.0, 0.0)
+    told = engine.explain(2, "c")
+    assert (told["appears_at"], told["reason"]) == (None, "the filter of the subscription keeps it out")
+    engine.upsert({"id": ["d"], "x": [8], "y": [0], "price": [6], "stars": [3]})
+    assert engine.explain(1, "d")["appears_at"] is None  # c is better at the same place
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "manhattan"])
+@pytest.mark.parametrize("method", ["zone", "scan"])
+def test_a_zone_can_be_drawn(metric: str, method: str) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    engine = hotels(metric=metric, method=method)
+    engine.subscribe({"id": [1], "x": [5], "y": [1]})
+    figure = rankcast.plot.zone(engine, 1, track=[(4, 1), (5, 1)])
+    assert isinstance(figure, matplotlib.figure.Figure)
+    told = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert {"objects", "query", "track"} <= set(told)
+    if (metric, method) == ("euclidean", "zone"):
+        assert {"zone", "impact regions of others"} <= set(told)
+        assert figure.axes[0].get_title() == "zone of 1: 4 edges, a skyline of 1"
 
 
 def test_stats_have_the_counters_of_the_contract() -> None:

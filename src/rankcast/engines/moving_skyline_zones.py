@@ -194,6 +194,12 @@ class SkylineMethod:
 
     # Zones
 
+    def members(self, row: int) -> Rows:
+        """The results of a zone at its centre, by distance, then what bounds it or may come in."""
+        kept = self.zones.kept
+        found: Rows = kept.member[kept.start[row] : kept.start[row] + kept.count[row]]
+        return found
+
     def region(self, row: int) -> tuple[Region, int]:
         """The zone of a subscription as pieces relative to its centre, and how many."""
         kept = self.zones.kept

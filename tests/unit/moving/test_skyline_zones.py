@@ -137,14 +137,28 @@ def test_a_zone_is_where_the_skyline_is_the_same(seed: int, size: int, attribute
             check_zone(objects, place, rings, rng)
 
 
-def test_a_zone_can_have_holes_and_leave_parts_out() -> None:
-    # The best object is everywhere in the skyline, others around themselves only.
-    ring = [(3 + 2 * np.cos(t), 3 + 2 * np.sin(t), 1.0) for t in np.linspace(0, 2 * np.pi, 5)[:-1]]
-    objects = np.array([(3.0, 3.0, 0.0), *ring, (6.0, 3.0, 2.0)])
+# Objects of which none is better than another are everywhere in the skyline; one that is worse than all of
+# them is in it only around itself.
+AROUND = [(1.0, 3.0, 0.0, 3.0), (5.0, 3.0, 1.0, 2.0), (3.0, 1.0, 2.0, 1.0), (3.0, 5.0, 3.0, 0.0)]
+
+
+def test_a_zone_can_have_a_hole() -> None:
+    objects = np.array([*AROUND, (3.0, 3.0, 4.0, 4.0)])
     engine = engine_of(objects)
-    engine.subscribe({"id": [1], "x": [3.1], "y": [3.0]})
+    engine.subscribe({"id": [1], "x": [0.0], "y": [0.0]})
     rings = rings_of(engine.zones()["geometry"][0].as_py())
-    check_zone(objects, np.array([3.1, 3.0]), rings, np.random.default_rng(0))
+    assert [len(ring) - 1 for ring in rings] == [4, 4]
+    assert np.allclose([rings[1].min(axis=0), rings[1].max(axis=0)], [[2, 2], [4, 4]])
+    check_zone(objects, np.array([0.0, 0.0]), rings, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(("x", "low", "high"), [(0.0, -2.0, 2.0), (7.0, 4.0, 8.0), (3.5, 2.0, 4.0)])
+def test_a_zone_is_the_part_that_holds_the_query(x: float, low: float, high: float) -> None:
+    objects = np.array([*AROUND[:2], (3.0, 3.0, 4.0, 4.0)])
+    engine = engine_of(objects)
+    engine.subscribe({"id": [1], "x": [x], "y": [3.0]})
+    (ring,) = rings_of(engine.zones()["geometry"][0].as_py())
+    assert np.allclose([ring[:, 0].min(), ring[:, 0].max()], [low, high])
 
 
 def test_a_query_that_is_all_alone_has_the_universe() -> None:
