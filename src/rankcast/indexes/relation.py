@@ -24,7 +24,7 @@ from rankcast.kernels.covering_buckets import (
     Box,
     World,
 )
-from rankcast.kernels.relation import NONE, SOURCE, Graph
+from rankcast.kernels.relation import FIELDS, LIVE, NONE, SOURCE, TARGET, USED, Graph
 from rankcast.kernels.relation_follow import FORWARD, NODES
 
 
@@ -32,8 +32,8 @@ class RelationGraph(IndexPair):
     """G_k: each covered row remembers up to k rows that cover it.
 
     Rows are those of the owner, who passes the `World` of their boxes and standing with every call; the graph
-    sets the standing. Memory: 4 + 12 k bytes a row and the indexes (see `BoxIndex`), over forwarded rows only
-    if k is 1.
+    sets the standing. Memory: 4 bytes a row (k > 1: 8), 16 k bytes a covered row, and the indexes (see
+    `BoxIndex`), over forwarded rows only if k is 1.
     """
 
     kernels: ClassVar[Any] = relation
@@ -41,8 +41,9 @@ class RelationGraph(IndexPair):
     def __init__(self, kind: str, attributes: int, k: int) -> None:
         super().__init__(kind, attributes, both=k > 1)
         self._k = k
-        self._edge = np.full((0, 3), NONE, np.int32)
-        self._first = np.full(0, NONE, np.int32)
+        self._edge = np.full((0, FIELDS), NONE, np.int32)
+        self._first = self._block = np.full(0, NONE, np.int32)
+        self._meta = np.array([0, NONE, 0])
 
     def subscribe(self, world: World, rows: Rows) -> Rows:
         """Register rows one after the other; returns for each one that covers it, or -1."""
@@ -103,7 +104,7 @@ class RelationGraph(IndexPair):
 
     def coverers(self, world: World, rows: Rows) -> Rows:
         """For each row one that covers it, -1 for a forwarded one."""
-        found: Rows = relation_calls.coverers(self._plain(), rows)
+        found: Rows = relation_calls.coverers(self._plain(), tuple(world), rows)
         return found
 
     def covers(self, world: World, boxes: Box, k: int) -> Rows:
@@ -116,44 +117,60 @@ class RelationGraph(IndexPair):
 
     def graph(self) -> Graph:
         """The graph as kernels take it."""
-        return Graph(self.front.index, self.back.index, self._edge, self._first, self._k)
+        return Graph(self.front.index, self.back.index, *self._own())
 
     def reserve(self, rows: int) -> None:
         """Make room for row numbers below `rows`."""
         super().reserve(rows)
         if rows > self._first.size:
             self._first = grown(self._first, rows, NONE)
-            self._edge = grown(self._edge, self._k * rows, NONE)
+            self._block = grown(self._block, rows, NONE) if self._k > 1 else self._first
+
+    def make_room(self, world: World) -> None:
+        """Let the indexes take the next row, and a block of edges be taken."""
+        super().make_room(world)
+        live = int(self._meta[LIVE])
+        if self._k * live == len(self._edge):
+            self._edge = grown(self._edge, self._k * (live + live // 16 + 16), NONE)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The edges and both indexes."""
         header, arrays = super().state()
-        return header, {**arrays, "edge": self._edge, "first": self._first}
+        mine = {"edge": self._edge, "first": self._first, "blocks": self._meta}
+        return header, {**arrays, **mine, **({"block": self._block} if self._k > 1 else {})}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
         super().restore(header, arrays)
-        self._first, self._edge = np.array(arrays["first"]), np.array(arrays["edge"])
-        if self._edge.shape != (self._k * self._first.size, 3):
+        self._edge, self._first, self._meta = (np.array(arrays[name]) for name in ("edge", "first", "blocks"))
+        self._block = np.array(arrays["block"]) if self._k > 1 else self._first
+        if self._edge.shape[1:] != (FIELDS,) or len(self._edge) < self._k * self._meta[USED]:
             raise SnapshotError("the edges of the relation graph do not fit its rows")
         return self
 
     def check(self, world: World) -> None:
         """Assert that every covered row remembers live rows that cover it, and forwarded ones none."""
         super().check(world)
-        standing = world.standing[: self._first.size]
-        source = self._edge[:, SOURCE].reshape(-1, self._k)[: standing.size]
-        known = source >= 0
-        assert np.array_equal(known.any(axis=1), standing == COVERED)
-        target, place = np.nonzero(known)
-        above = source[target, place]
-        assert (standing[above] != GONE).all()
+        covered = np.flatnonzero(world.standing == COVERED)
+        blocks = self._block[covered]
+        assert np.unique(blocks).size == covered.size == self._meta[LIVE]
+        edges = self._edge.reshape(-1, self._k, FIELDS)[blocks]
+        assert (edges[:, :, TARGET] == covered[:, None]).all()
+        known = edges[:, :, SOURCE] >= 0
+        assert known.any(axis=1).all()
+        place = np.nonzero(known)[0]
+        above, target = edges[known][:, SOURCE], covered[place]
+        assert (world.standing[above] != GONE).all()
         assert (world.lo[above] <= world.lo[target]).all()
         assert (world.hi[above] >= world.hi[target]).all()
 
+    def _own(self) -> tuple[Any, ...]:
+        """The edges as the fields of a `Graph`."""
+        return self._edge, self._first, self._block, self._meta, self._k
+
     def _plain(self) -> tuple[Any, ...]:
         """The graph as `relation_calls` takes it."""
-        return (tuple(self.front.index), tuple(self.back.index), self._edge, self._first, self._k)
+        return tuple(self.front.index), tuple(self.back.index), *self._own()
 
     def _run_plain(
         self, kernel: Callable[..., int], world: World, rows: Rows, *told: Rows, start: int = 0

@@ -1,8 +1,9 @@
 """The relation graph G_k: up to k covering subscriptions kept for each covered one [Covering §III-B, III-C].
 
-Edge e = k * target + place is one remembered relation: edge[e, SOURCE] covers row e // k, or is NONE. The
-edges of one source are a chain: first[source], then edge[e, AFTER]; edge[e, BEFORE] leads back. A covered row
-has at least one edge, a forwarded row none.
+A covered row has a block of k edges, a forwarded row none: edge e of block e // k is one remembered relation,
+edge[e, SOURCE] covers edge[e, TARGET], or is NONE. The edges of one source are a chain: first[source], then
+edge[e, AFTER]; edge[e, BEFORE] leads back. A covered row has at least one edge. `block` says which block a
+covered row has; for k = 1 no covered row is a source, and `block` is `first` itself.
 
 Edges lead from forwarded rows, from strictly larger boxes, or from equal ones registered earlier, so they
 make no cycle, and from every covered row a way leads up to a forwarded one that contains it. `front` is the
@@ -38,16 +39,24 @@ from rankcast.kernels.options import EXACT
 
 Rows = NDArray[np.int32]
 NONE = -1
-SOURCE, AFTER, BEFORE = range(3)
+FIELDS = 4
+SOURCE, AFTER, BEFORE, TARGET = range(FIELDS)
+META = 3
+USED, FREE, LIVE = range(META)
 
 
 class Graph(NamedTuple):
-    """The edges, k a row, and the indexes that new ones come from."""
+    """The edges in blocks of k, the first of each chain, and the indexes that new ones come from.
+
+    `meta` counts blocks: ever used, the first that is free again, live ones.
+    """
 
     front: Index
     back: Index
     edge: Rows
     first: Rows
+    block: Rows
+    meta: NDArray[np.int64]
     k: int
 
 
@@ -75,9 +84,40 @@ def _unlink(graph: Graph, edge: int) -> None:
 
 
 @njit(**EXACT)
+def _take_block(graph: Graph, row: int) -> None:
+    """Give a row a block without edges. Requires a graph that is not `waiting`."""
+    edges, meta, k = graph.edge, graph.meta, graph.k
+    block = meta[FREE]
+    if block != NONE:
+        meta[FREE] = edges[k * block, AFTER]
+    else:
+        block = meta[USED]
+        meta[USED] += 1
+    meta[LIVE] += 1
+    graph.block[row] = block
+    for edge in range(k * block, k * block + k):
+        edges[edge, SOURCE], edges[edge, TARGET] = NONE, row
+
+
+@njit(**EXACT)
+def _release_block(graph: Graph, row: int) -> None:
+    """Take its block, if it has one, away from a row that is covered, with all edges."""
+    block, k = graph.block[row], graph.k
+    if block == NONE:
+        return
+    for edge in range(k * block, k * block + k):
+        if graph.edge[edge, SOURCE] != NONE:
+            _unlink(graph, edge)
+    graph.edge[k * block, AFTER], graph.meta[FREE] = graph.meta[FREE], block
+    graph.meta[LIVE] -= 1
+    graph.block[row] = NONE
+
+
+@njit(**EXACT)
 def _coverer(graph: Graph, row: int) -> int:
-    """One row that is remembered to cover a row, or NONE."""
-    for edge in range(graph.k * row, graph.k * row + graph.k):
+    """One row that is remembered to cover a covered row, or NONE."""
+    start = graph.k * graph.block[row]
+    for edge in range(start, start + graph.k):
         if graph.edge[edge, SOURCE] != NONE:
             return graph.edge[edge, SOURCE]
     return NONE
@@ -90,23 +130,26 @@ def _seek(graph: Graph, world: World, row: int, found: Rows, scratch: Words) -> 
     count = search(graph.front, world, query, found, 0, scratch)
     if graph.k > 1:
         count = search(graph.back, world, query, found, count, scratch)
-    for place in range(graph.k):
-        graph.edge[graph.k * row + place, SOURCE] = NONE
+    if count == 0:
+        _release_block(graph, row)
+    elif graph.block[row] == NONE:
+        _take_block(graph, row)
     for place in range(count):
-        _link(graph, graph.k * row + place, found[place])
+        _link(graph, graph.k * graph.block[row] + place, found[place])
     return count
 
 
 @njit(**EXACT)
 def waiting(graph: Graph) -> bool:
     """Whether the owner must make room before the next row."""
-    return unready(graph.front) or (graph.k > 1 and unready(graph.back))
+    full = graph.edge.shape[0] - graph.k * graph.meta[LIVE] < graph.k
+    return full or unready(graph.front) or (graph.k > 1 and unready(graph.back))
 
 
 @njit(**EXACT)
 def enter(graph: Graph, world: World, row: int, found: Rows, scratch: Words) -> int:
     """Register a row in a graph that is not `waiting`; return one that covers it, or NONE."""
-    graph.first[row] = NONE
+    graph.first[row], graph.block[row] = NONE, NONE
     if _seek(graph, world, row, found, scratch) == 0:
         world.standing[row] = FORWARDED
         insert(graph.front, world, row)
@@ -134,11 +177,10 @@ def take_out(graph: Graph, world: World, rows: Rows, standing: int) -> None:
     for row in rows:
         if world.standing[row] != COVERED:
             remove(graph.front, row)
-        elif graph.k > 1:
-            remove(graph.back, row)
-        for edge in range(graph.k * row, graph.k * row + graph.k):
-            if graph.edge[edge, SOURCE] != NONE:
-                _unlink(graph, edge)
+        else:
+            if graph.k > 1:
+                remove(graph.back, row)
+            _release_block(graph, row)
         world.standing[row] = standing
 
 
@@ -151,10 +193,11 @@ def orphans(graph: Graph, rows: Rows, limit: int) -> Rows:
             edge = graph.first[row]
             _unlink(graph, edge)
             cut += 1
-            if _coverer(graph, edge // graph.k) == NONE:
+            target = graph.edge[edge, TARGET]
+            if _coverer(graph, target) == NONE:
                 if count == alone.shape[0]:
                     alone = np.concatenate((alone, np.empty_like(alone)))
-                alone[count] = edge // graph.k
+                alone[count] = target
                 count += 1
     return alone[:count].copy()
 
@@ -192,23 +235,25 @@ def arrange(graph: Graph, world: World, source: int, count: int) -> None:
     while edge != NONE:
         if length == targets.shape[0]:
             targets = np.concatenate((targets, np.empty_like(targets)))
-        targets[length] = edge // graph.k
+        targets[length] = graph.edge[edge, TARGET]
         length += 1
         edge = graph.edge[edge, AFTER]
     chosen = first_containers(world, targets[:length], count)
     for i in range(chosen.shape[0] - 1, -1, -1):
-        for edge in range(graph.k * chosen[i], graph.k * chosen[i] + graph.k):
+        start = graph.k * graph.block[chosen[i]]
+        for edge in range(start, start + graph.k):
             if graph.edge[edge, SOURCE] == source:
                 _unlink(graph, edge)
                 _link(graph, edge, source)
 
 
 @njit(**EXACT)
-def coverers(graph: Graph, rows: Rows) -> Rows:
+def coverers(graph: Graph, world: World, rows: Rows) -> Rows:
     """For each row one that is remembered to cover it, or NONE."""
-    found = np.empty(rows.shape[0], np.int32)
+    found = np.full(rows.shape[0], NONE, np.int32)
     for i in range(rows.shape[0]):
-        found[i] = _coverer(graph, rows[i])
+        if world.standing[rows[i]] == COVERED:
+            found[i] = _coverer(graph, rows[i])
     return found
 
 
@@ -218,8 +263,9 @@ def _below(graph: Graph, world: World, query: Query, found: Rows, count: int) ->
     for i in range(count):
         edge = graph.first[found[i]]
         while edge != NONE and count < found.shape[0]:
-            if covers(world, edge // graph.k, query.box, query.place, query.own):
-                found[count] = edge // graph.k
+            target = graph.edge[edge, TARGET]
+            if covers(world, target, query.box, query.place, query.own):
+                found[count] = target
                 count += 1
             edge = graph.edge[edge, AFTER]
     return count

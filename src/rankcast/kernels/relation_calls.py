@@ -31,7 +31,7 @@ def _index(plain: tuple[Any, ...]) -> Index:
 
 @njit(**EXACT)
 def _graph(plain: tuple[Any, ...]) -> Graph:
-    return Graph(_index(plain[0]), _index(plain[1]), plain[2], plain[3], plain[4])
+    return Graph(_index(plain[0]), _index(plain[1]), plain[2], plain[3], plain[4], plain[5], plain[6])
 
 
 @njit(**EXACT)
@@ -60,9 +60,9 @@ def resettle(graph: tuple[Any, ...], world: tuple[Any, ...], rows: Rows, start: 
 
 
 @njit(**EXACT)
-def coverers(graph: tuple[Any, ...], rows: Rows) -> Rows:
+def coverers(graph: tuple[Any, ...], world: tuple[Any, ...], rows: Rows) -> Rows:
     """See `relation.coverers`."""
-    return _coverers(_graph(graph), rows)
+    return _coverers(_graph(graph), _world(world), rows)
 
 
 @njit(**EXACT)
