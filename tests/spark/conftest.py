@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,16 +26,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A local session with two cores and two shuffle partitions."""
     from rankcast.spark import session
-    from rankcast.spark.scratch import VARIABLE
+    from tests.spark import hosts
 
-    os.environ[VARIABLE] = str(tmp_path_factory.mktemp("scratch"))
-    root = str(Path(__file__).parent.parent.parent)
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    os.environ.update(hosts.environment(tmp_path_factory.mktemp("scratch")))
     made = session(
         master="local[2,4]",
         settings={
-            "spark.sql.shuffle.partitions": 2,
+            **hosts.settings(),
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
             "spark.driver.memory": "1g",
         },

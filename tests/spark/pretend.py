@@ -23,9 +23,9 @@ from rankcast.spark.genesis import Making
 from rankcast.spark.inputs import COPY
 from rankcast.spark.packing import _SCHEMA, Packing, point_column, shard_ids
 from rankcast.spark.plan import Plan
+from rankcast.spark.processor import Limits, ShardProcessor
 from rankcast.spark.references import reference_of
 from rankcast.spark.roles import roles_of
-from rankcast.spark.shard import Limits, ShardProcessor
 from rankcast.spark.zones import learn
 from rankcast.state.depot import Depot
 from tests.spark.stories import Batch, Row, Story

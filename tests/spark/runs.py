@@ -108,9 +108,21 @@ class Stream:
         """All committed deltas, as the story tells them."""
         return sorted((_told(row) for row in self.rows() if row["op"] != "refused"), key=str)
 
+    def check(self) -> None:
+        """All that was committed is what one process makes of the same micro-batches, which are all rows."""
+        cut = self.as_cut()
+        assert [_seqs(batch) for batch in cut.recut([]).batches] == [
+            _seqs(batch) for batch in self.story.recut([]).batches
+        ]
+        assert self.told() == cut.expected()[0]
+
     def refused(self) -> list[Row]:
         rows = [row for row in self.rows() if row["op"] == "refused"]
         return sorted(rows, key=lambda row: (row["seq"] is None, row["seq"]))
+
+
+def _seqs(batch: Batch) -> dict[str, list[int]]:
+    return {name: [row["seq"] for row in rows] for name, rows in batch.items()}
 
 
 def _seen(source: Path) -> dict[Path, int]:

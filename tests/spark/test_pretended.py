@@ -13,7 +13,7 @@ import pytest
 
 from rankcast.spark import applying, scratch
 from rankcast.spark.packing import hashed
-from rankcast.spark.shard import Limits
+from rankcast.spark.processor import Limits
 from tests.spark import stories
 from tests.spark.pretend import Cluster, GivenUpError, settle
 from tests.spark.stories import Story

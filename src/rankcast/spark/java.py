@@ -6,6 +6,7 @@ without. So Spark gets a directory whose `bin/java` leaves out that one argument
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -78,3 +79,13 @@ def bundled() -> Path:
         new.chmod(0o700)
         new.replace(shim)
     return home
+
+
+def archive(home: Path) -> Path:
+    """Where `rankcast.spark.archive` puts Spark's classes for a Java; there or not."""
+    import pyspark  # noqa: PLC0415
+
+    modules = home / "lib" / "modules"
+    made = modules.stat().st_mtime_ns if modules.exists() else 0
+    told = f"{home} {made} {pyspark.__file__} {pyspark.__version__}"
+    return scratch.root() / f"classes-{hashlib.blake2b(told.encode(), digest_size=8).hexdigest()}.jsa"

@@ -17,6 +17,7 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 PARTITIONS = "spark.sql.shuffle.partitions"
 SPECULATION = "spark.speculation"
+NO_WORD = "-Xlog:cds=off -Xlog:cds+dynamic=off"  # of classes that an archive cannot hold
 
 _QUIET = """\
 status = error
@@ -47,7 +48,6 @@ def session(
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    java.find()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     chosen = {**defaults(), **{key: str(value) for key, value in (settings or {}).items()}}
@@ -71,10 +71,11 @@ def defaults() -> dict[str, str]:
         CHANGELOG: "true",
         PARTITIONS: str(os.cpu_count() or 2),
         SPECULATION: "false",
+        "spark.python.daemon.module": "rankcast.spark.daemon",
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_quiet_file().as_uri()}",
+        "spark.driver.extraJavaOptions": " ".join([*archive_options(), _quiet_option()]),
     }
 
 
@@ -111,9 +112,17 @@ def cores(spark: Any) -> int:
     return max(1, min(int(spark.conf.get("spark.default.parallelism", "8")), partitions(spark)))
 
 
-def _quiet_file() -> Path:
-    """A log4j configuration that lets only errors through."""
+def archive_options() -> list[str]:
+    """What lets Java take Spark's classes from an archive, if there is one."""
+    archive = java.archive(java.find())
+    if not archive.exists():
+        return []
+    return [f'-XX:SharedArchiveFile="{archive}"', NO_WORD]
+
+
+def _quiet_option() -> str:
+    """What makes Java log with a configuration that lets only errors through."""
     path = scratch.root() / "log4j2.properties"
     if not path.exists() or path.read_text() != _QUIET:
         path.write_text(_QUIET)
-    return path
+    return f"-Dlog4j2.configurationFile={path.as_uri()}"

@@ -1,4 +1,4 @@
-"""A shard inside Spark's stateful operator: the one place that knows its API.
+"""A shard behind Spark's stateful operator.
 
 Spark's state store holds, for each shard, where it stands and the log of batches since its last snapshot; the
 arrays are on the host (`rankcast.state.hosted`). What the store commits with a micro-batch is all there is to
@@ -19,12 +19,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from rankcast.errors import ShardError
 from rankcast.spark import answers, scratch
 from rankcast.spark.packing import NO_SEQ, by_seq, unpack
 from rankcast.spark.plan import Plan
+from rankcast.spark.processor import METRICS, Limits
 from rankcast.spark.references import given_of
 from rankcast.spark.roles import engine_type
 from rankcast.spark.stepping import Stepping
@@ -36,28 +36,7 @@ from rankcast.state.hosted import Hosted, Standing, Step
 from rankcast.state.journal import Record
 from rankcast.state.live import Live
 
-STANDING = (
-    "plan string, number long, token string, snapshot string, covered long, "
-    "sizes string, retired string, seq long"
-)
-LOG = "prev string, token string, batch binary, answer binary"
-METRICS = "metrics"
 _ROWS_A_FRAME = 50_000
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When a shard writes a snapshot, and how long old ones stay.
-
-    Attributes:
-        batches: after so many batches ...
-        bytes: ... or so many bytes in the log, whichever comes first; at four times either, the batch waits.
-        retain: for how many micro-batches a snapshot stays that is no longer the last.
-    """
-
-    batches: int = 64
-    bytes: int = 64 << 20
-    retain: int = 100
 
 
 @dataclass
@@ -84,27 +63,31 @@ class Memory:
         )
 
 
-class ShardProcessor(StatefulProcessor):
-    """Runs shards of a plan; one object serves all shards of a task, one after the other."""
+class Hosting:
+    """Runs shards of a plan; one object serves all shards of a task, one after the other.
 
-    def __init__(self, plan: str, state: str, *, strict: bool, limits: Limits) -> None:
-        self._text = plan
+    Args:
+        plan: the plan, as text.
+        state: the URI of snapshots.
+        strict: raise at the first bad row.
+        limits: when to write snapshots.
+        standing: the state store's value of the shard whose turn it is ...
+        log: ... and its map of batches.
+    """
+
+    def __init__(
+        self, plan: str, state: str, *, strict: bool, limits: Limits, standing: Any, log: Any
+    ) -> None:
+        self._plan = Plan.from_json(plan)
         self._state = state
         self._strict = strict
         self._limits = limits
+        self._standing = standing
+        self._log = log
 
-    def init(self, handle: Any) -> None:
-        """Declare the state; Spark calls this first."""
-        self._standing = handle.getValueState("standing", STANDING)
-        self._log = handle.getMapState("log", "number long", LOG)
-        self._plan = Plan.from_json(self._text)
-
-    def handleInputRows(  # noqa: N802
-        self, key: tuple[Any, ...], rows: Iterable[pd.DataFrame], timerValues: Any
-    ) -> Iterator[pd.DataFrame]:
+    def run(self, shard: int, rows: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         """Apply what a micro-batch has for one shard."""
         started = time.perf_counter()
-        shard = int(key[0])
         packed = [
             row for frame in rows for row in zip(frame["role"], frame["top"], frame["data"], strict=True)
         ]
@@ -128,9 +111,6 @@ class ShardProcessor(StatefulProcessor):
         }
         yield from _frames(answer, shard)
         yield _metrics(answer.schema, shard, told)
-
-    def close(self) -> None:
-        """Nothing stays open between tasks."""
 
     def _step(
         self, shard: int, depot: Depot, stepping: Stepping, memory: Memory, data: bytes

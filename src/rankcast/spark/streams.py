@@ -17,9 +17,9 @@ from rankcast.spark import answers, genesis, inputs, plan, sessions
 from rankcast.spark.inputs import Input
 from rankcast.spark.packing import shard_ids
 from rankcast.spark.plan import Plan
+from rankcast.spark.processor import METRICS, Limits, ShardProcessor
 from rankcast.spark.references import given_of, reference_of
 from rankcast.spark.roles import Role, roles_of
-from rankcast.spark.shard import METRICS, Limits, ShardProcessor
 from rankcast.spark.watching import OBSERVED, expressions
 from rankcast.state.depot import Depot
 

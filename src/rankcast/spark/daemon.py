@@ -1,0 +1,19 @@
+"""Where Python workers come from: a process that has imported what all of them need, once.
+
+Spark starts one such process an executor and forks every worker from it, but lets each worker import for
+itself, which takes seconds of a core. With `spark.python.daemon.module` set to this module they begin with
+everything there, in memory that they share. Only idle threads are running when it forks: those of Arrow,
+which is made for that.
+"""
+
+from __future__ import annotations
+
+from pyspark import daemon, worker
+
+from rankcast.spark import batch, shard
+from rankcast.spark.roles import ROLES, engine_type
+
+IMPORTED = (worker, batch, shard, *(engine_type(kind) for kind in ROLES))
+
+if __name__ == "__main__":
+    daemon.manager()
