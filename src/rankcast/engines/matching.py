@@ -30,6 +30,7 @@ from rankcast.indexes.static_intervals import KINDS as STATIC_KINDS
 from rankcast.indexes.static_intervals import StaticIntervalIndex
 from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.matches import ranks_of
+from rankcast.tables import Form
 
 INDEXES = ("auto", "scan", "box-tree", "inverted", *KINDS, *STATIC_KINDS)
 
@@ -128,7 +129,12 @@ class RankedMatcher(AnsweringEngine):
             tuning=tuning,
         )
         self._threads = settings.threads(self._tuning["threads"])
-        self._event_columns = matching_events.columns(names)
+        self._event_form = Form(matching_events.columns(names))
+        ends, optional = boxes.columns(names), self._ranking(required=False)
+        self._form, self._amend_form, self._rescore_form = (
+            Form([ID, *columns])
+            for columns in ([*ends, *self._ranking()], [*ends, *optional], self._ranking())
+        )
         self._scan = Scan(self._slots, None if mode == "exact" else self._combine)
         self._index = self._make_index(self._named)
 
@@ -166,7 +172,7 @@ class RankedMatcher(AnsweringEngine):
 
     def subscribe(self, rows: Any) -> None:
         """Register subscriptions."""
-        batch = self._read(rows, [ID, *boxes.columns(self._over), *self._ranking()], "subscriptions")
+        batch = self._read(rows, self._form, "subscriptions")
         self._slots.require_new(batch.ids, where="subscriptions")
         fields = self._read_fields(batch, None)
         rows = self._slots.add(batch.ids)
@@ -175,8 +181,7 @@ class RankedMatcher(AnsweringEngine):
 
     def amend(self, rows: Any) -> None:
         """Change live subscriptions in place: an absent column keeps its value, a null sets the default."""
-        columns = [ID, *boxes.columns(self._over), *self._ranking(required=False)]
-        batch = self._read(rows, columns, "subscriptions")
+        batch = self._read(rows, self._amend_form, "subscriptions")
         amended = self._slots.require(batch.ids, where="subscriptions")
         fields = self._read_fields(batch, amended)
         self._index.remove(self._columns(), amended)
@@ -185,7 +190,7 @@ class RankedMatcher(AnsweringEngine):
 
     def rescore(self, rows: Any) -> None:
         """Give live subscriptions a new `score` or new weights, in place; a weight that is absent stays."""
-        batch = self._read(rows, [ID, *self._ranking()], "subscriptions")
+        batch = self._read(rows, self._rescore_form, "subscriptions")
         if self._tightest:
             raise InputError("follows from the box", where="subscriptions", expected="amend of its bounds")
         if not any(column.name in batch for column in self._ranking()):
@@ -311,7 +316,7 @@ class RankedMatcher(AnsweringEngine):
 
     def _read_spans(self, events: Any) -> tuple[Ids, Spans]:
         """The ids of events and what they reach."""
-        batch = self._read(events, self._event_columns, "events")
+        batch = self._read(events, self._event_form, "events")
         spans = matching_events.read(batch, self._over, where="events")
         self._event_ids.find(batch.ids, where="events")
         if self._event_ids.kind is None and batch.size:
