@@ -146,9 +146,10 @@ def test_objects_that_change_break_zones_and_leave_the_others(
     safe(zone, spare, seed)
 
 
-def test_only_broken_zones_are_recomputed() -> None:
+@pytest.mark.parametrize("score", [scoring.weighted_sum([1, 1, 20]), lambda a, d: a.sum(axis=1) + 20 * d])
+def test_only_broken_zones_are_recomputed(score: Any) -> None:
     objects = crowd(2_000, 3, metric="euclidean", ties=False)
-    engine = MovingTopK(over=["a", "b"], k=5, m=3, score=scoring.weighted_sum([1, 1, 20]))
+    engine = MovingTopK(over=["a", "b"], k=5, m=3, score=score)
     engine.upsert(objects)
     places = np.random.default_rng(1).random((300, 2)) * 6
     engine.subscribe({"id": np.arange(300), "x": places[:, 0], "y": places[:, 1]})
@@ -238,6 +239,27 @@ def test_every_way_to_a_circle_gives_the_same_results(circle: str) -> None:
         one, other = (engine.publish({"id": [1], "x": [x], "y": [y]}) for engine in engines)
         assert one.equals(other)
         assert engines[0].results().equals(engines[1].results())
+
+
+def test_a_function_of_ones_own_gets_zones_nearly_as_large_as_can_be() -> None:
+    places = np.random.default_rng(8).random((60, 2)) * 6
+
+    def radii(score: Any, circle: str) -> Floats:
+        engine = MovingTopK(over=["a", "b"], k=4, m=3, score=score, tuning={"circle": circle})
+        engine.upsert(crowd(400, 8, metric="euclidean", ties=False))
+        engine.subscribe({"id": np.arange(60), "x": places[:, 0], "y": places[:, 1]})
+        found: Floats = engine.zones()["radius"].to_numpy()
+        return found
+
+    def plain(attributes: Floats, distance: Floats) -> Floats:
+        scores: Floats = attributes @ np.array([1.0, 2.0]) + 5 * distance
+        return scores
+
+    largest = radii(scoring.weighted_sum([1, 2, 5]), "closed")
+    trimmed, bounded = radii(plain, "trim"), radii(plain, "lemma")
+    assert (trimmed <= largest).all()
+    assert (0.98 * bounded <= trimmed).all()
+    assert trimmed.mean() > 0.9 * largest.mean() > bounded.mean()
 
 
 def test_several_threads_find_the_same_zones() -> None:

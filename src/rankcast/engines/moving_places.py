@@ -1,4 +1,4 @@
-"""Places of objects and of moving queries: their columns, and what is wrong with a bad one."""
+"""Places of objects and of moving queries: their columns, what is wrong with a bad one, how far they are."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import numpy as np
 
 from rankcast.columns import Column, Floats
 from rankcast.errors import InputError
+from rankcast.kernels.distance import HALF_CIRCUMFERENCE, HAVERSINE
+from rankcast.kernels.zone_scores import far_distance
 
 PLACE = [Column("x"), Column("y")]
 
@@ -29,3 +31,17 @@ def unscored(what: str, where: str, row: int) -> InputError:
         row=int(row),
         expected="a place near enough, and a score that is finite there",
     )
+
+
+def box_of(x: Floats, y: Floats) -> Floats:
+    """The box (2, 2) of places."""
+    return np.array([[x.min(), y.min()], [x.max(), y.max()]])
+
+
+def farthest(metric: int, objects: Floats, queries: Floats) -> float:
+    """How far an object in a box (2, 2 or more) may be from a place in another."""
+    if metric == HAVERSINE:
+        return HALF_CIRCUMFERENCE
+    with np.errstate(all="ignore"):
+        sides = np.maximum(np.abs(objects[1, :2] - queries[0]), np.abs(queries[1] - objects[0, :2]))
+        return float(far_distance(metric, 0.0, 0.0, 0.0, sides[0], 0.0, sides[1]))

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankcast import boxes, deltas, scoring, settings, tables
@@ -14,32 +13,17 @@ from rankcast.boxes import Boxes
 from rankcast.columns import Bools, Column, Floats, Ids, Rows
 from rankcast.deltas import Changes, Lists
 from rankcast.engines.base import Part
-from rankcast.engines.brute_force.moving import Objects, ranked
-from rankcast.engines.moving import MovingEngine, names_of
+from rankcast.engines.brute_force.moving import Objects
+from rankcast.engines.moving import names_of
+from rankcast.engines.moving_answers import TopKAnswers
 from rankcast.engines.moving_own import OwnMethod
-from rankcast.engines.moving_zones import WAYS, Wish, ZoneMethod
+from rankcast.engines.moving_wish import WAYS, Wish
+from rankcast.engines.moving_zones import ZoneMethod
 from rankcast.errors import InputError, SettingError
-from rankcast.indexes.slots import Slots, select
+from rankcast.indexes.slots import select
 
 
-class Queries(Slots):
-    """Subscriptions with a place, a k, and a filter on attributes."""
-
-    def __init__(self, attributes: int) -> None:
-        filter_ = (np.float64, attributes)
-        super().__init__(
-            {"x": np.float64, "y": np.float64, "k": np.int64, "lower": filter_, "upper": filter_}
-        )
-        self._attributes = attributes
-
-    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave; one from before there were filters has none."""
-        shape = (arrays["x"].shape[0], self._attributes)
-        open_ends = {"lower": np.full(shape, -np.inf), "upper": np.full(shape, np.inf)}
-        return super().restore(header, {**open_ends, **arrays})
-
-
-class MovingTopK(MovingEngine):
+class MovingTopK(TopKAnswers):
     """The k objects of smallest score, where the score grows with the distance from a moving query.
 
     Args:
@@ -126,9 +110,6 @@ class MovingTopK(MovingEngine):
         found = scoring.restored(configuration["score"], score)
         return super()._configured({**configuration, "score": found}, **given)
 
-    def _new_slots(self) -> Slots:
-        return Queries(len(self._over))
-
     def _parts(self) -> dict[str, Part]:
         return {**super()._parts(), **(self._zoned.parts() if self._zoned else {})}
 
@@ -205,31 +186,13 @@ class MovingTopK(MovingEngine):
 
     def _renewed(self, zoned: ZoneMethod, rows: Rows, before: list[Lists]) -> Changes:
         """Give subscriptions whose zones objects broke new ones; the changes of their results."""
+        if not rows.size:
+            return deltas.no_changes()
         zoned.renew(rows)
         joined = Lists._make(np.concatenate(columns) for columns in zip(*before, strict=True))
         return deltas.difference(joined, zoned.lists(rows), self._slots["sequence"])
 
-    # Scores
-
-    def _scores(self, x: float, y: float, objects: Objects) -> Floats:
-        with np.errstate(all="ignore"):
-            return self._score(objects.attributes, self._distances(x, y, objects))
-
-    def _result(self, row: int, objects: Objects) -> tuple[Rows, Floats]:
-        return self._best(row, objects, int(self._k_of(np.array([row], np.int32))[0]))
-
-    def _best(self, row: int, objects: Objects, size: int) -> tuple[Rows, Floats]:
-        """The best of the objects that pass a subscription's filter."""
-        scores = self._scores(*self._place(row), objects)
-        best = ranked(scores)
-        best = best[self._passes(row, objects.attributes[best])][:size]
-        return best, scores[best]
-
-    def _passes(self, row: int, attributes: Floats) -> Bools:
-        """Which attributes (n, d) pass the filter of a subscription."""
-        lower, upper = self._slots["lower"][row], self._slots["upper"][row]
-        passes: Bools = ((lower <= attributes) & (attributes <= upper)).all(axis=1)
-        return passes
+    # Whether there are scores
 
     def _all_scored(self, x: Floats, y: Floats) -> bool:
         return self._zoned is not None and self._zoned.finite_from(x, y)
@@ -248,80 +211,3 @@ class MovingTopK(MovingEngine):
                 row=int(row),
                 expected=expected,
             )
-
-    # What is asked
-
-    def zones(self) -> pa.Table:
-        """Per subscription a circle inside which its result is among the `members`, by order of registration.
-
-        Columns `subscription, x, y, radius, members`; there are at most k + m - 1 members.
-        """
-        live = self._slots.live()
-        if self._zoned:
-            held = self._zoned.zones.held
-            ends = held.start[live] + held.count[live]
-            members = [held.member[a:b] for a, b in zip(held.start[live], ends, strict=True)]
-            return self._circles(live, (held.x[live], held.y[live]), held.radius[live], members)
-        objects = self._all_objects()
-        sizes = self._k_of(live) + self._m - 1
-        found = [self._best(row, objects, int(size))[0] for row, size in zip(live, sizes, strict=True)]
-        return self._points(live, [objects.row[places] for places in found])
-
-    def view(self, subscription: Any) -> dict[str, Any]:
-        """What a picture of a subscription needs: the objects around it, which of them count, and the zone.
-
-        `items`, `objects_x` and `objects_y` of all objects that pass its filter; `members` and `result` are
-        places among them, the result best first; `x` and `y` are the query's; `zone` is a row of `zones()`.
-        """
-        mine = self._find_one(self._slots, subscription, "subscription")
-        objects = self._all_objects()
-        passing = np.flatnonzero(self._passes(mine, objects.attributes))
-        objects = Objects._make(column[passing] for column in objects)
-        rows = self._slots.live()
-        zone = self.zones().slice(int(np.flatnonzero(rows == mine)[0]), 1).to_pylist()[0]
-        items = self._objects.take(objects.row).to_pylist()
-        place = {item: at for at, item in enumerate(items)}
-        found = self.results([subscription])["item"].to_pylist()
-        x, y = self._place(mine)
-        return {
-            "metric": self._metric,
-            "x": x,
-            "y": y,
-            "zone": zone,
-            "items": items,
-            "objects_x": objects.x,
-            "objects_y": objects.y,
-            "members": np.array([place[item] for item in zone["members"]], np.int64),
-            "result": np.array([place[item] for item in found], np.int64),
-        }
-
-    def explain(self, subscription: Any, item: Any) -> dict[str, Any]:
-        """Why an object is or is not in a result: score, rank, distance, the score to beat.
-
-        An object that a filter keeps out has no rank. With zones also: whether the object is a member of the
-        zone, and how far the query can go from its centre before it may become part of the result.
-        """
-        mine = self._find_one(self._slots, subscription, "subscription")
-        row = self._find_one(self._objects, item, "item")
-        k = int(self._k_of(np.array([mine], np.int32))[0])
-        objects = self._all_objects()
-        order, scores = self._best(mine, objects, objects.row.size)
-        at = np.flatnonzero(objects.row[order] == row)
-        rank = int(at[0]) + 1 if at.size else None
-        place = np.flatnonzero(objects.row == row)
-        one = Objects._make(column[place] for column in objects)
-        if rank is None:
-            reason = "the filter of the subscription keeps it out"
-        else:
-            reason = "in the result" if rank <= k else f"{rank - 1} objects are better, {k} are wanted"
-        told = {
-            "subscription": subscription,
-            "item": item,
-            "score": float(self._scores(*self._place(mine), one)[0]),
-            "rank": rank,
-            "in_result": rank is not None and rank <= k,
-            "score_to_beat": float(scores[k - 1]) if scores.size >= k else None,
-            "distance": float(self._distances(*self._place(mine), one)[0]),
-            "reason": reason,
-        }
-        return told | (self._zoned.explain(mine, row) if self._zoned else {})

@@ -10,45 +10,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, cast
 
 import numpy as np
 
-from rankcast import deltas, scoring
+from rankcast import deltas
 from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.deltas import Lists
 from rankcast.engines.base import Part
+from rankcast.engines.moving_places import box_of, farthest
+from rankcast.engines.moving_wish import Wish
 from rankcast.indexes.places import PlaceIndex
 from rankcast.indexes.slots import Slots
 from rankcast.indexes.zones import ZoneIndex
 from rankcast.kernels import zone_break, zone_follow, zone_scores
-from rankcast.kernels.distance import CODES, HALF_CIRCUMFERENCE, HAVERSINE, distance
+from rankcast.kernels.distance import CODES, distance
 from rankcast.kernels.rtree_search import Queries
 from rankcast.kernels.zone_follow import OUTSIDE, SAME
 from rankcast.kernels.zone_scores import STATIC, Form
-
-KINDS = {
-    scoring.SUM: zone_scores.SUM,
-    scoring.PRODUCT: zone_scores.PRODUCT,
-    scoring.DISTANCE: zone_scores.DISTANCE,
-    scoring.WASPAS: zone_scores.WASPAS,
-}
-WAYS = {"closed": zone_scores.CLOSED, "trim": zone_scores.TRIM, "lemma": zone_scores.LEMMA}
-METRES_A_DEGREE = HALF_CIRCUMFERENCE / 180
-
-
-class Wish(NamedTuple):
-    """What the engine was asked for."""
-
-    score: scoring.Score
-    metric: str
-    k: int
-    m: int
-    ordered: bool
-    threads: int
-    circle: str = "closed"
-    epsilon: float = 1e-4
-    rounds: int = 100
 
 
 @dataclass
@@ -64,36 +42,19 @@ class ZoneMethod:
     def __post_init__(self) -> None:
         self.places = PlaceIndex(self._split_weights())
         self.zones = ZoneIndex()
+        self._where: Floats | None = None  # the box of all queries, if none has moved since
 
     @cached_property
     def form(self) -> Form:
         """The score as kernels take it."""
-        wish, score = self.wish, cast(scoring.Weighted, self.wish.score)
-        lam = 1.0 if score.lam is None else score.lam
-        return Form(
-            KINDS[score.name],
-            CODES[wish.metric],
-            float(score.distance_weight),
-            float(lam),
-            float(1 - lam),
-            WAYS[wish.circle],
-            wish.epsilon,
-            wish.rounds,
-        )
+        return self.wish.form()
 
     def parts(self) -> dict[str, Part]:
         """The parts of the state."""
         return {"place": self.places, "zone": self.zones}
 
     def _split_weights(self) -> list[float | None]:
-        """How much each column counts when objects are split into blocks; in a sum, as it does there."""
-        score, others = cast(scoring.Weighted, self.wish.score), len(self.over) * [0.0]
-        if score.name == scoring.SUM:
-            weight = score.distance_weight * (METRES_A_DEGREE if self.wish.metric == "haversine" else 1)
-            return [weight, weight, 1.0, 0.0, *others]
-        by_sum = None if score.name != scoring.PRODUCT else 0.0
-        by_product = None if score.name != scoring.DISTANCE else 0.0
-        return [None, None, by_sum, by_product, *others]
+        return self.wish.split_weights(len(self.over))
 
     # Results
 
@@ -104,6 +65,8 @@ class ZoneMethod:
 
     def lists(self, rows: Rows) -> Lists:
         """The results of subscriptions at their places."""
+        if not rows.size:
+            return deltas.empty_lists()
         held = self.zones.held
         sizes = np.minimum(held.count[rows], self.k_of(rows))
         starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -142,6 +105,7 @@ class ZoneMethod:
         """Give subscriptions new zones around their places."""
         if not rows.size:
             return
+        self._where = None
         held = self.subscriptions
         lower, upper = held["lower"][rows], held["upper"][rows]
         filtered = bool((lower > -np.inf).any() or (upper < np.inf).any())
@@ -167,7 +131,8 @@ class ZoneMethod:
         self.count["rescored"] += self._rescored(rows, flags, k)
         told = np.flatnonzero(flags != SAME)
         other = np.ascontiguousarray(rows[told])
-        before = self.lists(other) if other.size else deltas.empty_lists()
+        before = self.lists(other)
+        self._where = None
         self.subscriptions["x"][rows], self.subscriptions["y"][rows] = x, y
         outside = flags[told] == OUTSIDE
         turned = np.ascontiguousarray(other[~outside])
@@ -198,9 +163,10 @@ class ZoneMethod:
 
     def listing(self, objects: Rows) -> Rows:
         """The subscriptions whose zones have one of the objects, as they were so far, as a member."""
+        if not objects.size:
+            return np.empty(0, np.int32)
         marked = self._unmarked()
-        if objects.size:
-            self._mark_members(objects, marked)
+        self._mark_members(objects, marked)
         return np.flatnonzero(marked).astype(np.int32)
 
     def put(self, objects: Rows) -> None:
@@ -215,14 +181,15 @@ class ZoneMethod:
 
     def _statics(self, attributes: Floats) -> Floats:
         with np.errstate(all="ignore"):
-            return cast(scoring.Weighted, self.wish.score).statics(attributes)
+            return self.wish.weighted.statics(attributes)
 
     def broken(self, objects: Rows, beside: Rows) -> Rows:
         """The subscriptions, none of those `beside`, whose zones objects break that are no members."""
+        if not objects.size:
+            return np.empty(0, np.int32)
         marked = self._unmarked()
         marked[beside] = True
-        if objects.size:
-            self._mark_broken(objects, marked)
+        self._mark_broken(objects, marked)
         marked[beside] = False
         return np.flatnonzero(marked).astype(np.int32)
 
@@ -263,36 +230,23 @@ class ZoneMethod:
     def finite_from(self, x: Floats, y: Floats) -> bool:
         """Whether, for certain, all objects have finite scores from places."""
         box = self.places.bounds()
-        return not len(self.places) or not x.size or self._finite(box, _box(x, y))
+        return not len(self.places) or not x.size or self._finite(box, box_of(x, y))
 
     def finite_to(self, x: Floats, y: Floats, attributes: Floats) -> bool:
         """Whether, for certain, objects have finite scores from all queries."""
         held, used = self.subscriptions, self.subscriptions.used
         if not x.size or not len(held):
             return True
-        queries = _box(held["x"][:used], held["y"][:used])  # where queries are, or were
+        if self._where is None:
+            self._where = box_of(held["x"][:used], held["y"][:used])  # where queries are, or were
         points = np.column_stack([x, y, self._statics(attributes), attributes])
-        return self._finite(np.stack([points.min(axis=0), points.max(axis=0)]), queries)
+        return self._finite(np.stack([points.min(axis=0), points.max(axis=0)]), self._where)
 
     def _finite(self, box: Floats, queries: Floats) -> bool:
         """Whether the best and the worst that a box (2, 4 + d) of objects may hold have finite scores."""
-        form, far = self.form, self._farthest(box, queries)
+        form, far = self.form, farthest(CODES[self.wish.metric], box, queries)
         falls = form.kind == zone_scores.DISTANCE
         with np.errstate(all="ignore"):
             worst = zone_scores.value(form, box[0 if falls else 1, 2], box[1, 3], far)
             best = zone_scores.value(form, box[1 if falls else 0, 2], box[0, 3], 0.0)
         return bool(np.isfinite(worst) and np.isfinite(best))
-
-    def _farthest(self, box: Floats, queries: Floats) -> float:
-        """How far an object in a box may be from a place in another."""
-        metric = CODES[self.wish.metric]
-        if metric == HAVERSINE:
-            return HALF_CIRCUMFERENCE
-        with np.errstate(all="ignore"):
-            sides = np.maximum(np.abs(box[1, :2] - queries[0]), np.abs(queries[1] - box[0, :2]))
-            return float(zone_scores.far_distance(metric, 0.0, 0.0, 0.0, sides[0], 0.0, sides[1]))
-
-
-def _box(x: Floats, y: Floats) -> Floats:
-    """The box (2, 2) of places."""
-    return np.array([[x.min(), y.min()], [x.max(), y.max()]])

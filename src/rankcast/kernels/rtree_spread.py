@@ -1,6 +1,7 @@
-"""An R-tree of records and attributes, opened for many queries at once: entries in flat arrays.
+"""An R-tree opened for many queries at once: entries in flat arrays.
 
-For scores that only Python can compute: it is given all children of all open blocks in one call.
+For scores that only Python can compute: it is given all children of all open blocks in one call. The first
+columns of the tree are x and y; which columns follow that count is up to the caller.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from rankcast.kernels.distance import distance
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.rtree import BRANCH, Rtree, root_of
 from rankcast.kernels.rtree_search import Queries, child_distance, may_pass, passes
-from rankcast.kernels.zone_scores import STATIC, Floats, Ints
+from rankcast.kernels.zone_scores import Floats, Ints
 
 Bools = NDArray[np.bool_]
 
@@ -25,8 +26,15 @@ class Entries(NamedTuple):
 
     query: Ints
     child: Ints
-    attributes: Floats
+    values: Floats
     distance: Floats
+
+
+class Corner(NamedTuple):
+    """The columns that count, from `first` on, and in which of them the upper end of a box is the best."""
+
+    first: int
+    upper: Bools
 
 
 @njit(**EXACT)
@@ -41,11 +49,12 @@ def roots(tree: Rtree, queries: int) -> tuple[Ints, Ints]:
 
 
 @njit(**EXACT)
-def children(tree: Rtree, metric: int, queries: Queries, query: Ints, block: Ints, falls: Bools) -> Entries:
-    """The children of blocks that may pass the filters: best corner of the attributes, least distance."""
+def children(tree: Rtree, metric: int, queries: Queries, query: Ints, block: Ints, corner: Corner) -> Entries:
+    """The children of blocks that may pass the filters: the best corner of each, and its least distance."""
+    first_column, upper = corner
     most, size = query.size * BRANCH, 0
     found = Entries(
-        np.empty(most, np.int64), np.empty(most, np.int64), np.empty((most, falls.size)), np.empty(most)
+        np.empty(most, np.int64), np.empty(most, np.int64), np.empty((most, upper.size)), np.empty(most)
     )
     for n in range(query.size):
         i, b = query[n], block[n]
@@ -58,19 +67,20 @@ def children(tree: Rtree, metric: int, queries: Queries, query: Ints, block: Int
             found.distance[size] = child_distance(
                 tree.low, tree.high, metric, queries.x[i], queries.y[i], b, slot
             )
-            for a in range(falls.size):
-                side = tree.high if falls[a] else tree.low
-                found.attributes[size, a] = side[b, STATIC + a, slot]
+            for a in range(upper.size):
+                side = tree.high if upper[a] else tree.low
+                found.values[size, a] = side[b, first_column + a, slot]
             size += 1
-    return Entries(found.query[:size], found.child[:size], found.attributes[:size], found.distance[:size])
+    return Entries(found.query[:size], found.child[:size], found.values[:size], found.distance[:size])
 
 
 @njit(**EXACT)
-def points(tree: Rtree, metric: int, queries: Queries, query: Ints, leaf: Ints) -> Entries:
+def points(tree: Rtree, metric: int, queries: Queries, query: Ints, leaf: Ints, corner: Corner) -> Entries:
     """The points of leaves that pass the filters."""
-    most, size, width = query.size * BRANCH, 0, tree.point.shape[1] - STATIC
+    first_column, upper = corner
+    most, size = query.size * BRANCH, 0
     found = Entries(
-        np.empty(most, np.int64), np.empty(most, np.int64), np.empty((most, width)), np.empty(most)
+        np.empty(most, np.int64), np.empty(most, np.int64), np.empty((most, upper.size)), np.empty(most)
     )
     for n in range(query.size):
         i, at = query[n], leaf[n]
@@ -82,7 +92,7 @@ def points(tree: Rtree, metric: int, queries: Queries, query: Ints, leaf: Ints) 
             found.distance[size] = distance(
                 metric, queries.x[i], queries.y[i], tree.point[at, 0, slot], tree.point[at, 1, slot]
             )
-            for a in range(width):
-                found.attributes[size, a] = tree.point[at, STATIC + a, slot]
+            for a in range(upper.size):
+                found.values[size, a] = tree.point[at, first_column + a, slot]
             size += 1
-    return Entries(found.query[:size], found.child[:size], found.attributes[:size], found.distance[:size])
+    return Entries(found.query[:size], found.child[:size], found.values[:size], found.distance[:size])

@@ -16,8 +16,8 @@ from rankcast.kernels.options import EXACT
 from rankcast.kernels.rtree import BRANCH, Rtree, root_of
 from rankcast.kernels.rtree_search import child_distance
 from rankcast.kernels.zone_follow import Bools, Held
+from rankcast.kernels.zone_irrelevant import Best, irrelevant
 from rankcast.kernels.zone_scores import Floats, Form, Ints, Rows, lowest, value
-from rankcast.kernels.zone_search import irrelevant
 
 
 @njit(**EXACT)
@@ -65,8 +65,8 @@ def members(form: Form, tree: Rtree, record: Floats, held: Held, objects: Rows, 
 
 @njit(**EXACT)
 def _best_at_centre(
-    form: Form, record: Floats, label: Ints, held: Held, row: int, k: int, space: tuple[Rows, Floats, Floats]
-) -> tuple[Rows, Floats, Floats]:
+    form: Form, record: Floats, label: Ints, held: Held, row: int, k: int, space: Best
+) -> Best:
     """The first k members of a zone as they are at its centre, best first: rows, scores, distances."""
     rows, scores, aways = space
     start, x, y = held.start[row], held.x[row], held.y[row]

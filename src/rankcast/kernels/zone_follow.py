@@ -214,11 +214,14 @@ def rank_results(label: Ints, rows: Rows, starts: Ints, out: tuple[Rows, Rows, F
 
 
 @njit(**EXACT)
-def listing(held: Held, wanted: Bools, marked: Bools) -> None:
-    """Mark the zones that have a wanted object as a member, by looking at all. Cost: O(all members)."""
-    for row in range(marked.size):
-        for j in range(held.start[row], held.start[row] + held.count[row]):
-            marked[row] |= wanted[held.member[j]]
+def lists(held: Held, rows: Rows, objects: Rows) -> Bools:
+    """Which zones have the object beside them as a member."""
+    found = np.zeros(rows.size, np.bool_)
+    for i in range(rows.size):
+        start = held.start[rows[i]]
+        for j in range(start, start + held.count[rows[i]]):
+            found[i] |= held.member[j] == objects[i]
+    return found
 
 
 @njit(**EXACT)

@@ -40,17 +40,13 @@ from rankcast.kernels.rtree_search import (
     pop,
     push,
 )
-from rankcast.kernels.zone_circles import preferred
+from rankcast.kernels.zone_irrelevant import Best, highest_of, irrelevant
 from rankcast.kernels.zone_scores import (
-    APART,
     DISTANCE,
-    SUM,
     Floats,
     Form,
     Ints,
     Rows,
-    fuzz,
-    highest,
     least,
     lowest,
     may_fall_to,
@@ -66,49 +62,6 @@ class Zones(NamedTuple):
     member: Rows
     radius: Floats
     reach: Floats
-
-
-@njit(**EXACT)
-def irrelevant(
-    form: Form,
-    record: Floats,
-    label: Ints,
-    best: tuple[Rows, Floats, Floats],
-    p: int,
-    place: tuple[float, float],
-    limit: float,
-) -> float:
-    """A radius, at most `limit`, inside which p stays behind all of the best: Algorithm 6.
-
-    The best are rows, scores and distances. A weighted sum changes by the weight times the way at most: most
-    pairs need no circle.
-    """
-    rows, scores, aways = best
-    radius, weight = limit, form.weight
-    d_p = distance(form.metric, place[0], place[1], record[p, 0], record[p, 1])
-    score = value(form, record[p, 2], record[p, 3], d_p)
-    rounding = 8 * APART + 2 * fuzz(form)
-    for j in range(rows.size - 1, -1, -1):
-        if form.kind == SUM:
-            way = weight * radius
-            scale = abs(score) + abs(scores[j]) + 2 * weight * (d_p + aways[j]) + 2 * way
-            if score - scores[j] > 2 * way + rounding * scale:
-                continue
-        radius = preferred(form, record, label, (rows[j], p, aways[j], d_p), place, radius)
-        if radius <= 0.0:
-            return 0.0
-    return radius
-
-
-@njit(**EXACT)
-def highest_of(form: Form, record: Floats, best: tuple[Rows, Floats, Floats], radius: float) -> float:
-    """At least the score of each of the best anywhere in a circle: MScore."""
-    rows, _, aways = best
-    found = -np.inf
-    for j in range(rows.size):
-        s, p = record[rows[j], 2], record[rows[j], 3]
-        found = max(found, highest(form, s, p, aways[j], radius))
-    return found
 
 
 @njit(**EXACT)
@@ -176,7 +129,7 @@ def _shrink(
     space: Space,
     queries: Queries,
     i: int,
-    zone: tuple[tuple[Rows, Floats, Floats], Floats, Rows],
+    zone: tuple[Best, Floats, Rows],
 ) -> float:
     """Look for smaller circles among everything laid aside; return the reach of the zone that is left."""
     best, circles, others = zone
@@ -214,7 +167,7 @@ def _first_circles(
     label: Ints,
     next_best: Rows,
     place: tuple[float, float],
-    zone: tuple[tuple[Rows, Floats, Floats], Floats, Rows],
+    zone: tuple[Best, Floats, Rows],
 ) -> None:
     """The circles of the m objects that come after the best k, smallest first."""
     best, circles, others = zone
