@@ -25,6 +25,8 @@ FAMILIES: tuple[str, ...] = (
     "moving",
     "moving_topk",
     "moving_topk_figures",
+    "moving_skyline",
+    "moving_skyline_figures",
     "spark",
     "spark_state",
 )

@@ -1,0 +1,211 @@
+"""Moving skylines without zones, and with zones by plainer algorithms [Moving §3.3, §5.1].
+
+`Branches` is BBS at every position, over the same R-tree as the engine; `Pareto` is the package `paretoset`.
+`plain_zone` is Algorithm 1, `unpruned_zone` No-Pruning (cells from the skyline, of every object), and
+`exact_zone` No-Pseudo (pruned by the skyline, but cells from all objects).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, cast
+
+import numpy as np
+from numba import njit
+
+from rankcast.bench.workloads import Columns, Floats, Integers
+from rankcast.engines.moving_skyline import MovingSkyline
+from rankcast.engines.moving_skyline_zones import SkylineMethod
+from rankcast.errors import MissingExtraError
+from rankcast.kernels.convex import Region, box, clip, reach, region_for, subtract
+from rankcast.kernels.distance import EUCLIDEAN
+from rankcast.kernels.options import EXACT
+from rankcast.kernels.region_parts import keep_part
+from rankcast.kernels.rtree import Rtree
+from rankcast.kernels.skyline_cells import bisector
+from rankcast.kernels.skyline_search import FOUND, NODES, Room, Seekers, find_skyline, room_for
+
+NOWHERE = 1e-6  # how far from a part its query may be, in the units of the plane
+
+
+def zones_of(engine: MovingSkyline) -> SkylineMethod:
+    """What an engine with `method="zone"` keeps."""
+    return cast(SkylineMethod, engine._zoned)
+
+
+def peer(name: str) -> Any:
+    """A package of the extra `bench`."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("bench", needs=name) from error
+
+
+def seekers_at(x: Floats, y: Floats) -> Seekers:
+    """Queries at places, without filters."""
+    none = np.empty((x.size, 0))
+    return Seekers(x, y, none, none, False)
+
+
+@njit(**EXACT)  # type: ignore[untyped-decorator]
+def _skylines(tree: Rtree, seekers: Seekers) -> tuple[Room, Any, Integers]:
+    """The skylines of queries, one after the other, and how many objects each has."""
+    room, count = room_for(tree), np.empty(seekers.x.size, np.int64)
+    rows, used = np.empty(64, np.int32), 0
+    for i in range(seekers.x.size):
+        find_skyline(EUCLIDEAN, tree, room, seekers, i)
+        count[i] = room.size[FOUND]
+        if used + count[i] > rows.size:
+            larger = np.empty(2 * (used + count[i]), np.int32)
+            larger[:used] = rows[:used]
+            rows = larger
+        rows[used : used + count[i]] = room.row[: count[i]]
+        used += count[i]
+    return room, rows[:used], count
+
+
+class Branches:
+    """BBS at every position; `found` has the last answer of each query: ids by distance."""
+
+    def __init__(self, objects: Columns, over: Sequence[str]) -> None:
+        engine = MovingSkyline(over=list(over))
+        engine.upsert(objects)
+        self._tree, self._ids = zones_of(engine).places.tree, objects["id"]
+        self.nodes = 0
+        self.found: dict[Any, Integers] = {}
+
+    def search(self, x: Floats, y: Floats) -> tuple[Any, Integers]:
+        """The skylines of places, one after the other, and how many objects each has."""
+        room, rows, count = _skylines(self._tree, seekers_at(x, y))
+        self.nodes += int(room.size[NODES])
+        return rows, count
+
+    def publish(self, positions: Columns) -> None:
+        """Answer every position."""
+        rows, count = self.search(positions["x"], positions["y"])
+        parts = np.split(self._ids[rows], np.cumsum(count)[:-1])
+        self.found = dict(zip(positions["id"].tolist(), parts, strict=True))
+
+
+class Pareto:
+    """The package `paretoset` at every position; `found` has the last answer of each query: ids."""
+
+    def __init__(self, objects: Columns, over: Sequence[str]) -> None:
+        self._paretoset, self._objects = peer("paretoset").paretoset, objects
+        self._values = np.column_stack([*(objects[name] for name in over), objects["x"]])
+        self.found: dict[Any, Integers] = {}
+        self.publish({"id": np.array([-1]), "x": np.zeros(1), "y": np.zeros(1)})  # compiles
+
+    def publish(self, positions: Columns) -> None:
+        """Answer every position."""
+        objects, values = self._objects, self._values
+        for key, x, y in zip(positions["id"].tolist(), positions["x"], positions["y"], strict=True):
+            values[:, -1] = np.hypot(objects["x"] - x, objects["y"] - y)
+            self.found[key] = objects["id"][self._paretoset(values, distinct=False)]
+
+
+@njit(**EXACT)  # type: ignore[untyped-decorator]
+def _cell(
+    points: Floats, o: int, rivals: Integers, many: int, one: Region, two: Region
+) -> tuple[Region, int, Floats]:
+    """The cell of an object among rivals in a region of one piece: its corners, how many, and its cuts."""
+    cuts, lines, corners = np.empty((64, 3)), 0, one.end[0]
+    for k in range(many):
+        j = rivals[k]
+        same = points[j, 0] == points[o, 0] and points[j, 1] == points[o, 1]
+        as_good = j != o
+        for a in range(2, points.shape[1]):
+            as_good &= points[j, a] <= points[o, a]
+        if not as_good or corners == 0:
+            continue
+        if same:
+            corners = 0
+            continue
+        nx, ny, c, _ = bisector(points[o, 0], points[o, 1], points[j, 0], points[j, 1], 0.0)
+        if reach(one, 0, corners, (nx, ny, c, 0))[1] <= 0.0:
+            continue
+        corners = clip(one, 0, corners, (nx, ny, c, 4 + lines), two, 0)
+        one, two = two, one
+        if lines == cuts.shape[0]:
+            larger = np.empty((2 * lines, 3))
+            larger[:lines] = cuts
+            cuts = larger
+        cuts[lines, 0], cuts[lines, 1], cuts[lines, 2] = nx, ny, c
+        lines += 1
+    kept = 0
+    for k in range(lines):
+        bounds = False
+        for i in range(corners):
+            bounds |= one.line[i] == 4 + k
+        if bounds:
+            cuts[kept, 0], cuts[kept, 1], cuts[kept, 2] = cuts[k, 0], cuts[k, 1], cuts[k, 2]
+            kept += 1
+    return one, corners, cuts[:kept]
+
+
+@njit(**EXACT)  # type: ignore[untyped-decorator]
+def zone_from(
+    points: Floats, wanted: Integers, rivals: Integers, universe: Floats
+) -> tuple[Region, int, Integers]:
+    """The zone of the origin from the cells of wanted objects among rivals: pieces, how many, the skyline."""
+    zone, spare, line = region_for(256, 64), region_for(256, 64), 4
+    box(zone, universe[0], universe[1], universe[2], universe[3])
+    pieces, found, size = 1, np.empty(wanted.size, np.int64), 0
+    for w in range(wanted.size):
+        one, two = region_for(512, 1), region_for(512, 1)
+        one.end[0] = box(one, universe[0], universe[1], universe[2], universe[3])
+        _, corners, cuts = _cell(points, wanted[w], rivals, rivals.size, one, two)
+        inside = corners > 0
+        for k in range(cuts.shape[0]):
+            inside &= cuts[k, 2] >= 0.0
+        if inside:
+            found[size] = wanted[w]
+            size += 1
+            for k in range(cuts.shape[0]):
+                at, left, begin = 0, 0, 0
+                for piece in range(pieces):
+                    cut = (cuts[k, 0], cuts[k, 1], cuts[k, 2], line)
+                    after = clip(zone, begin, zone.end[piece], cut, spare, at)
+                    begin = zone.end[piece]
+                    if after > at:
+                        spare.end[left] = at = after
+                        left += 1
+                zone, spare, pieces, line = spare, zone, left, line + 1
+        elif corners > 0 and pieces > 0 and cuts.shape[0] > 0:
+            left_over, left = subtract(zone, pieces, cuts, cuts.shape[0], line, spare)
+            zone, spare, line = left_over, zone, line + cuts.shape[0]
+            pieces = keep_part(zone, left, NOWHERE) if left > 0 else 0
+    return zone, pieces, found[:size]
+
+
+def plain_zone(points: Floats, universe: Floats) -> tuple[Region, int, Integers]:
+    """Algorithm 1: the cells of all objects among all objects."""
+    everybody = np.arange(len(points))
+    found: tuple[Region, int, Integers] = zone_from(points, everybody, everybody, universe)
+    return found
+
+
+def unpruned_zone(points: Floats, universe: Floats, skyline: Integers) -> tuple[Region, int, Integers]:
+    """No-Pruning: the cells of all objects among the skyline, whose own come first."""
+    others = np.setdiff1d(np.arange(len(points)), skyline)
+    found: tuple[Region, int, Integers] = zone_from(
+        points, np.concatenate([skyline, others]), skyline, universe
+    )
+    return found
+
+
+def exact_zone(points: Floats, universe: Floats, wanted: Integers) -> tuple[Region, int, Integers]:
+    """No-Pseudo: the cells of the objects that pruning leaves among all objects."""
+    found: tuple[Region, int, Integers] = zone_from(points, wanted, np.arange(len(points)), universe)
+    return found
+
+
+def area_of(region: Region, pieces: int) -> float:
+    """The area of a region."""
+    total, begin = 0.0, 0
+    for piece in range(pieces):
+        x, y = region.x[begin : region.end[piece]], region.y[begin : region.end[piece]]
+        total += 0.5 * float(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1)))
+        begin = int(region.end[piece])
+    return total

@@ -1,0 +1,238 @@
+"""Cases of `MovingSkyline` with safe zones: what a position, a zone and a change cost, on one thread.
+
+The setting is the paper's [Moving §5.1]: objects in a square of 5,000 km, attributes in [0, 1]; cars at some
+60 km/h, a position each second.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rankcast import MovingSkyline
+from rankcast.bench.baselines.numpy_moving import NumpySkyline
+from rankcast.bench.baselines.skyline_moving import Branches, Pareto, peer, zones_of
+from rankcast.bench.case import Contender, Parameters, Trial, case
+from rankcast.bench.workloads import Columns, batches, moving
+
+CROSSINGS = 100
+SAMPLE = 10
+SETTING: dict[str, Any] = {"objects": [100_000], "attributes": [2], "distribution": ["unif"], "speed": [60]}
+SMALL: dict[str, Any] = {"objects": [3_000], "attributes": [2], "distribution": ["unif"], "speed": [60]}
+
+
+def world(
+    parameters: Parameters, rng: np.random.Generator, *, cars: int, seconds: int
+) -> tuple[list[str], Columns, list[Columns]]:
+    """Make attributes, objects, and the positions of cars second by second."""
+    over = [f"a{number}" for number in range(parameters["attributes"])]
+    objects = moving.objects(parameters["objects"], len(over), rng, parameters["distribution"])
+    drive = moving.tracks(moving.roads(CROSSINGS, rng), cars, seconds, rng, speed=parameters["speed"])
+    return over, objects, batches(drive, cars)
+
+
+def engine_of(over: list[str], objects: Columns) -> MovingSkyline:
+    """An engine on one thread with these objects."""
+    engine = MovingSkyline(over=over, tuning={"threads": 1})
+    engine.upsert(objects)
+    return engine
+
+
+def drive_all(engine: Any, steps: list[Columns]) -> Any:
+    """Subscribe at the first positions and publish the others; the answer is the engine, for its results."""
+    engine.subscribe(steps[0])
+    for positions in steps[1:]:
+        engine.publish(positions)
+    return engine
+
+
+def agrees(engine: Any, over: list[str], objects: Columns, positions: Columns) -> bool:
+    """Compare the results of some queries with brute force at their last places."""
+    plain = NumpySkyline(objects, over)
+    plain.publish({name: column[:SAMPLE] for name, column in positions.items()})
+    return all(
+        engine.results([query])["item"].to_pylist() == items.tolist()
+        for query, (items, _) in plain.found.items()
+    )
+
+
+def _few(steps: list[Columns]) -> Columns:
+    """The last positions of some queries."""
+    return {name: column[:SAMPLE] for name, column in steps[-1].items()}
+
+
+@case(
+    "moving-skyline.amortised",
+    small={**SMALL, "queries": [20], "duration": [30]},
+    full={**SETTING, "queries": [200], "duration": [600]},
+    seed=91,
+    unit="position",
+    runs=3,
+)
+def amortised(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Follow cars, first zones included; paretoset and BBS at every position beside it."""
+    cars, seconds = parameters["queries"], parameters["duration"]
+    over, objects, steps = world(parameters, rng, cars=cars, seconds=seconds)
+    return Trial(
+        work=cars * seconds,
+        contenders=[
+            Contender(
+                "zone",
+                prepare=lambda: engine_of(over, objects),
+                run=lambda engine: drive_all(engine, steps),
+                stats=MovingSkyline.stats,
+            ),
+            Contender(
+                "paretoset",
+                prepare=lambda: Pareto(objects, over),
+                run=lambda plain: plain.publish(_few(steps)),
+                work=SAMPLE,
+            ),
+            Contender(
+                "BBS",
+                prepare=lambda: Branches(objects, over),
+                run=lambda plain: plain.publish(_few(steps)),
+                work=SAMPLE,
+            ),
+        ],
+        baseline="paretoset",
+        agrees=lambda answers: agrees(answers["zone"], over, objects, steps[-1]),
+    )
+
+
+@case(
+    "moving-skyline.zone",
+    small={**SMALL, "queries": [20]},
+    full=[{**SETTING, "distribution": ["unif", "norm", "corr", "anti"], "queries": [200]}],
+    seed=92,
+    unit="zone",
+    runs=5,
+)
+def zone(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Find zones; the skylines alone by BBS over the same tree beside it."""
+    over, objects, steps = world(parameters, rng, cars=parameters["queries"], seconds=1)
+    engine, plain = engine_of(over, objects), Branches(objects, over)
+    engine.subscribe(steps[0])
+    zoned, rows = zones_of(engine), np.arange(parameters["queries"], dtype=np.int32)
+    return Trial(
+        work=parameters["queries"],
+        contenders=[
+            Contender(
+                "zone",
+                run=lambda _: zoned.renew(rows),
+                stats=lambda _: engine.stats(),
+                counters=lambda *_: shapes(zoned, rows),
+            ),
+            Contender("BBS", run=lambda _: plain.search(steps[0]["x"], steps[0]["y"])),
+        ],
+        baseline="BBS",
+        agrees=lambda _: agrees(engine, over, objects, steps[0]),
+    )
+
+
+def shapes(zoned: Any, rows: Any) -> dict[str, float]:
+    """How many edges zones have, on average and at most, and how many objects their skylines."""
+    edges = [sum(map(len, zoned.rings(int(row)))) for row in rows]
+    skyline = zoned.zones.kept.result[rows]
+    return {
+        "edges": float(np.mean(edges)),
+        "most_edges": float(max(edges)),
+        "skyline": float(skyline.mean()),
+        "radius": float(zoned.zones.kept.radius[rows].mean()),
+    }
+
+
+@case(
+    "moving-skyline.inside",
+    small={**SMALL, "queries": [200]},
+    full={**SETTING, "objects": [20_000], "queries": [100_000]},
+    seed=93,
+    unit="position",
+    runs=9,
+)
+def inside(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Publish a batch of positions inside their zones; shapely's vectorised, prepared contains beside it."""
+    shapely = peer("shapely")
+    cars = parameters["queries"]
+    over, objects, steps = world(parameters, rng, cars=cars, seconds=2)
+    engine = engine_of(over, objects)
+    engine.subscribe(steps[0])
+    polygons = shapely.from_wkb(engine.zones()["geometry"].to_numpy(zero_copy_only=False))
+    shapely.prepare(polygons)
+    moved = shapely.contains_xy(polygons, steps[1]["x"], steps[1]["y"])
+    stay, go = ({name: column[moved] for name, column in step.items()} for step in steps)
+    polygons = polygons[moved]
+    turns: list[int] = [0]
+
+    def run(_: Any) -> Any:
+        turns[0] += 1
+        return engine.publish(go if turns[0] % 2 else stay)
+
+    return Trial(
+        work=int(moved.sum()),
+        contenders=[
+            Contender(
+                "zone", run=run, counters=lambda *_: {"recomputed": engine.stats()["recomputed"] - cars}
+            ),
+            Contender("shapely", run=lambda _: shapely.contains_xy(polygons, go["x"], go["y"])),
+        ],
+        baseline="shapely",
+        agrees=lambda answers: (
+            bool(answers["shapely"].all()) and agrees(engine, over, objects, go if turns[0] % 2 else stay)
+        ),
+    )
+
+
+@case(
+    "moving-skyline.upsert",
+    small={**SMALL, "queries": [100], "changes": [20]},
+    full={**SETTING, "queries": [10_000], "changes": [200]},
+    seed=94,
+    unit="upsert",
+    runs=3,
+)
+def upsert(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Change one object after the other with many zones live; recomputing all zones beside it."""
+    cars, size = parameters["queries"], parameters["changes"]
+    over, objects, steps = world(parameters, rng, cars=cars, seconds=1)
+    engine = engine_of(over, objects)
+    engine.subscribe(steps[0])
+    zoned, everybody = zones_of(engine), np.arange(cars, dtype=np.int32)
+    renewed = [0]
+    now = {name: column.copy() for name, column in objects.items()}
+
+    def changes() -> list[Columns]:
+        """Objects, half of them known, each with a place and attributes anew."""
+        fresh = moving.objects(size, len(over), rng, parameters["distribution"])
+        known = rng.permutation(parameters["objects"])[:size]
+        fresh["id"] = np.where(np.arange(size) % 2, known, len(now["id"]) + np.arange(size))
+        for name, column in now.items():
+            now[name] = np.concatenate([column, fresh[name][::2]])
+            now[name][known[1::2]] = fresh[name][1::2]
+        fresh["id"][::2] = len(now["id"]) - (size + 1) // 2 + np.arange((size + 1) // 2)
+        now["id"] = np.arange(len(now["id"]))
+        return batches(fresh, 1)
+
+    def change(ones: list[Columns]) -> None:
+        for one in ones:
+            engine.upsert(one)
+
+    def renew_all(_: Any) -> None:
+        zoned.renew(everybody)
+        renewed[0] += cars
+
+    return Trial(
+        work=size,
+        contenders=[
+            Contender(
+                "upsert",
+                prepare=changes,
+                run=change,
+                stats=lambda _: {"recomputed": engine.stats()["recomputed"] - renewed[0]},
+            ),
+            Contender("all zones", run=renew_all, work=1, runs=1),
+        ],
+        baseline="all zones",
+        agrees=lambda _: agrees(engine, over, now, steps[0]),
+    )
