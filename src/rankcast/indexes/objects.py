@@ -126,9 +126,12 @@ class ObjectIndex:
         return board[board >= 0]
 
     def by_value(self) -> Rows:
-        """The rows of all objects, best first. O(n log n)."""
+        """The rows of all objects, best first. O(n log n); several times faster if no two have the same y."""
         rows = object_tree.rows_in_order(self.tree)
-        order = np.lexsort((self.tree.label[rows], self.tree.y[rows]))
+        y = self.tree.y[rows]
+        order = np.argsort(y)
+        if (y[order[1:]] == y[order[:-1]]).any():
+            order = np.lexsort((self.tree.label[rows], y))
         return np.asarray(rows[order], np.int32)
 
     def arrays(self) -> dict[str, NDArray[Any]]:

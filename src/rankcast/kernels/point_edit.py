@@ -69,7 +69,7 @@ def take_out(tree: PointTree, rows: Rows, touched: Marks) -> None:
 
 @njit(**EXACT)
 def _shift(tree: PointTree, points: Records, start: int, end: int, others: Rows) -> int:
-    """Change the points start..end-1 that stay in their buckets; note the others and return how many.
+    """Change the points start..end-1 in their slots; note those that must leave these and return how many.
 
     A point stays if it lies strictly inside the box of its leaf, before and after: then it is on the same
     side of every pivot, however ties are broken, and no end of the box was its own.
@@ -83,10 +83,9 @@ def _shift(tree: PointTree, points: Records, start: int, end: int, others: Rows)
         bottom, top = min(points[i, 1], hi[slot]), max(points[i, 1], hi[slot])
         inside = (box[leaf, LO_FROM] < west) & (east < box[leaf, LO_TO])
         inside &= (box[leaf, HI_FROM] < bottom) & (top < box[leaf, HI_TO])
+        lo[slot], hi[slot], board[slot, 0] = points[i, 0], points[i, 1], UNFILLED
         others[size] = i
         size += not inside
-        if inside:
-            lo[slot], hi[slot], board[slot, 0] = points[i, 0], points[i, 1], UNFILLED
     return size
 
 

@@ -91,7 +91,7 @@ def disseminate(parameters: Parameters, rng: np.random.Generator) -> Trial:
         for name, target in targets.items()
     ]
     contenders.append(
-        Contender("threshold scan", _publish, turns(scan, work.events, size), runs=SLOW_RUNS, stats=affected)
+        Contender("threshold scan", _publish, turns(scan, work.events, size), runs=2, stats=affected)
     )
     return Trial(
         work=size,
