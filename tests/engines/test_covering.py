@@ -19,6 +19,11 @@ from tests.laws.covering import Naive, box_columns, changed, contains, records, 
 every_variant = pytest.mark.parametrize("variant", CoveringTable.variants, ids=str)
 
 
+def examples(variant: dict[str, Any], most: int) -> settings:
+    """So many examples for the default, a quarter for the others."""
+    return settings(max_examples=most if variant == CoveringTable.variants[0] else most // 4)
+
+
 def table(**boxes: tuple[float | None, float | None]) -> CoveringTable:
     """A table over x with some boxes, registered in order."""
     engine = CoveringTable(over=["x"])
@@ -457,7 +462,7 @@ def test_a_limit_is_a_whole_number_from_1(limit: Any) -> None:
 
 @every_variant
 def test_portions_are_bounded_uncover_nothing_and_end_like_one_call(variant: dict[str, Any]) -> None:
-    @settings(max_examples=40)
+    @examples(variant, 40)
     @given(workloads(), st.data())
     def law(workload: Workload, data: st.DataObject) -> None:
         engine, model = CoveringTable(**workload.settings, **variant), Naive(**workload.settings)
@@ -505,7 +510,7 @@ def _commands(draw: st.DrawFn) -> tuple[list[str], dict[str, list[Any]]]:
 
 @every_variant
 def test_following_commands_is_a_call_for_each(variant: dict[str, Any]) -> None:
-    @settings(max_examples=60)
+    @examples(variant, 60)
     @given(_commands(), st.integers(0, 14))
     def law(drawn: tuple[list[str], dict[str, list[Any]]], cut: int) -> None:
         over, commands = drawn
@@ -572,7 +577,7 @@ def test_one_on_its_way_out_can_be_followed_out() -> None:
 
 @every_variant
 def test_covers_names_up_to_k_distinct_ones(variant: dict[str, Any]) -> None:
-    @settings(max_examples=40)
+    @examples(variant, 40)
     @given(workloads(), st.data(), st.integers(1, 4))
     def law(workload: Workload, data: st.DataObject, k: int) -> None:
         engine, model = CoveringTable(**workload.settings, **variant), Naive(**workload.settings)
@@ -708,6 +713,7 @@ def test_any_arrow_table_will_do() -> None:
 
 @every_variant
 def test_batches_of_amendments_forwarded_and_covers_follow_the_model(variant: dict[str, Any]) -> None:
+    @examples(variant, settings().max_examples)
     @given(workloads(amend_together=True), st.data())
     def law(workload: Workload, data: st.DataObject) -> None:
         engine, model = CoveringTable(**workload.settings, **variant), Naive(**workload.settings)

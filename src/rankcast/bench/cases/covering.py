@@ -14,12 +14,20 @@ from rankcast.bench.baselines.early_exit import EarlyExitScan
 from rankcast.bench.baselines.numpy_covering import NumpyCovering
 from rankcast.bench.baselines.rtree_covering import RtreeCovering
 from rankcast.bench.case import Answers, Contender, Parameters, Trial, case
-from rankcast.bench.cases.covering_playing import following, loaded, play, prefix, same_forwarded
+from rankcast.bench.cases.covering_playing import (
+    Steps,
+    following,
+    loaded,
+    one_by_one,
+    play,
+    prefix,
+    same_forwarded,
+)
 from rankcast.bench.workloads import covering
 from rankcast.boxes import Boxes
 from rankcast.engines.brute_force.covering import maximal
 
-PREFIXES = {"calls": 4_000, "numpy": 1_000, "early-exit scan": 4_000, "rtree": 300}
+PREFIXES = {"calls": 4_000, "single calls": 1_000, "numpy": 1_000, "early-exit scan": 4_000, "rtree": 300}
 
 
 @case(
@@ -74,7 +82,7 @@ def scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
     runs=3,
 )
 def stream(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """15% unsubscribes over a full table, followed in one call; the others, and `calls`, do a prefix."""
+    """15% unsubscribes over a full table, followed in one call; calls, and the others, do a prefix."""
     over, size = covering.attributes(parameters["attributes"]), parameters["first"]
     commands = covering.commands(
         parameters["commands"], over, rng, p=0.15, kind=parameters["boxes"], first=size
@@ -94,12 +102,17 @@ def stream(parameters: Parameters, rng: np.random.Generator) -> Trial:
         part, done = prefix(steps, PREFIXES[name])
         return Contender(name, prepare=prepare, run=lambda made: play(made, part), work=done, runs=2)
 
-    part, done = prefix(steps, PREFIXES["calls"])
+    def calling(name: str, cut: Callable[[Steps], Steps]) -> Contender:
+        part, done = prefix(steps, PREFIXES[name])
+        part = cut(part)
+        return Contender(
+            name, prepare=lambda: loaded(over, first), run=lambda table: play(table, part), work=done
+        )
+
     contenders = [
         *(following(index, over, later, first=first, index=index) for index in ("kdtree", "zcurve")),
-        Contender(
-            "calls", prepare=lambda: loaded(over, first), run=lambda table: play(table, part), work=done
-        ),
+        calling("calls", lambda part: part),
+        calling("single calls", one_by_one),
         other("numpy", lambda: NumpyCovering(over, len(commands.boxes["id"]))),
         other("early-exit scan", lambda: EarlyExitScan(over, commands.boxes)),
     ]

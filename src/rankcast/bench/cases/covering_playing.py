@@ -56,6 +56,18 @@ def play(table: Any, steps: Steps) -> Any:
     return table
 
 
+def one_by_one(steps: Steps) -> Steps:
+    """The same commands, a call for each."""
+    single: Steps = []
+    for call, rows in steps:
+        if call == "unsubscribe":
+            single += [(call, [name]) for name in rows]
+        else:
+            parts = (slice(at, at + 1) for at in range(len(rows["id"])))
+            single += [(call, {name: column[part] for name, column in rows.items()}) for part in parts]
+    return single
+
+
 def prefix(steps: Steps, commands: int) -> tuple[Steps, int]:
     """The first steps that make up so many commands, and how many they are."""
     taken, done = 0, 0
