@@ -156,14 +156,19 @@ class SkylineMethod:
 
     def listing(self, objects: Rows) -> Rows:
         """The subscriptions whose zones have one of the objects as a member."""
-        live = self.subscriptions.live()
+        live = self._live()
         marked = np.zeros(self.zones.kept.count.size, np.bool_)
         if objects.size and live.size:
             wanted = np.zeros(self.places.record.shape[0], np.bool_)
             wanted[objects] = True
-            skyline_follow.mark_listing(self.zones.kept, live, wanted, marked)
+            skyline_follow.mark_listing(self.zones.kept, live, objects, wanted, marked)
             self._mark_points(live, marked)
         return np.flatnonzero(marked).astype(np.int32)
+
+    def _live(self) -> Rows:
+        """The live subscriptions, in no order of theirs."""
+        held = self.subscriptions
+        return np.flatnonzero(held["sequence"][: held.used] >= 0).astype(np.int32)
 
     def _mark_points(self, live: Rows, marked: Bools) -> None:
         """Zones that are but a point may grow with any change."""
@@ -178,13 +183,13 @@ class SkylineMethod:
 
     def broken(self, objects: Rows, beside: Rows) -> Rows:
         """The subscriptions, none of those `beside`, whose zones objects break that are no members."""
-        live = self.subscriptions.live()
+        live = self._live()
         marked = np.zeros(self.zones.kept.count.size, np.bool_)
         marked[beside] = True
         if objects.size and live.size:
-            kept, (lower, upper) = self.zones.kept, self._filters()
+            places = (self.places.tree, self.places.record, self.universe.box)
             skyline_follow.mark_broken(
-                self.metric, self.places.record, kept, live, objects, lower, upper, marked
+                self.metric, places, self.zones.kept, live, objects, self._filters(), marked
             )
             points = self.places.record[objects, :2]
             if self.universe.take_in(points.min(axis=0), points.max(axis=0)):

@@ -22,11 +22,15 @@ from numpy.typing import NDArray
 from rankcast.kernels.convex import Floats, Ints, Region, copied, region_for
 from rankcast.kernels.distance import EUCLIDEAN, distance
 from rankcast.kernels.options import EXACT
+from rankcast.kernels.rtree import Rtree
 from rankcast.kernels.skyline_cells import EVERYWHERE, cell_cuts, needed_cuts
-from rankcast.kernels.skyline_search import PLACE, fuzz_of, lead_of
+from rankcast.kernels.skyline_impact import GIVE, impact_box
+from rankcast.kernels.skyline_search import PLACE, fuzz_of, lead_of, room_for
 
 Bools = NDArray[np.bool_]
 Rows = NDArray[np.int32]
+
+FEW = 4
 
 
 class Kept(NamedTuple):
@@ -149,14 +153,23 @@ def read_results(
 
 
 @njit(**EXACT)
-def mark_listing(kept: Kept, rows: Rows, wanted: Bools, marked: Bools) -> None:
-    """Mark the zones, of some subscriptions, that have a wanted object as a member. Cost: O(members)."""
+def mark_listing(kept: Kept, rows: Rows, objects: Rows, wanted: Bools, marked: Bools) -> None:
+    """Mark the zones, of some subscriptions, that have one of the objects as a member. Cost: O(members).
+
+    `wanted` says by row whether an object is one of them; a few objects are compared one by one, which is
+    far quicker.
+    """
     start, count, member = kept.start, kept.count, kept.member
     for row in rows:
-        found = False
-        for j in range(start[row], start[row] + count[row]):
-            found |= wanted[member[j]]
-        marked[row] |= found
+        begin, end, found = start[row], start[row] + count[row], 0
+        if objects.size <= FEW:
+            for o in objects:
+                for j in range(begin, end):
+                    found += member[j] == o
+        else:
+            for j in range(begin, end):
+                found += wanted[member[j]]
+        marked[row] |= found > 0
 
 
 @njit(**EXACT)
@@ -213,21 +226,41 @@ def _breaks(metric: int, record: Floats, kept: Kept, row: int, o: int) -> bool:
 
 
 @njit(**EXACT)
+def _may_hear(kept: Kept, row: int, around: Floats, lower: Floats, upper: Floats) -> bool:
+    """Whether a zone reaches into a box around an impact region; with a filter, that is not the region."""
+    x, y, radius = kept.x[row], kept.y[row], kept.radius[row] * (1 + GIVE)
+    filtered = kept.corners[row] == 0
+    for a in range(lower.shape[1]):
+        filtered |= lower[row, a] > -np.inf or upper[row, a] < np.inf
+    apart = x + radius < around[0] or x - radius > around[2]
+    return filtered or not (apart or y + radius < around[1] or y - radius > around[3])
+
+
+@njit(**EXACT)
 def mark_broken(
     metric: int,
-    record: Floats,
+    places: tuple[Rtree, Floats, Floats],
     kept: Kept,
     rows: Rows,
     objects: Rows,
-    lower: Floats,
-    upper: Floats,
+    filters: tuple[Floats, Floats],
     marked: Bools,
 ) -> None:
-    """Mark the zones, of some subscriptions with filters (n, d), that objects break which are no members."""
-    for row in rows:
-        for o in objects:
-            passes = not marked[row]
+    """Mark the zones, of some subscriptions, that objects break which are no members.
+
+    `places` are the tree and the records of objects, and the universe; `filters` those of subscriptions.
+    A zone in the plane is looked at if it is near the impact region of the object.
+    """
+    tree, record, universe = places
+    lower, upper = filters
+    room, around = room_for(tree), np.empty(4)
+    for o in objects:
+        if metric == EUCLIDEAN:
+            impact_box(tree, room, record, o, universe, around)
+        for row in rows:
+            if marked[row] or (metric == EUCLIDEAN and not _may_hear(kept, row, around, lower, upper)):
+                continue
+            passes = True
             for a in range(lower.shape[1]):
                 passes &= lower[row, a] <= record[o, PLACE + a] <= upper[row, a]
-            if passes and _breaks(metric, record, kept, row, o):
-                marked[row] = True
+            marked[row] = passes and _breaks(metric, record, kept, row, o)
