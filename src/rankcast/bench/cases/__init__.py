@@ -24,6 +24,7 @@ FAMILIES: tuple[str, ...] = (
     "geotext",
     "moving",
     "moving_topk",
+    "moving_topk_scores",
     "moving_topk_figures",
     "moving_skyline",
     "moving_skyline_figures",

@@ -9,10 +9,8 @@ import numpy as np
 from rankcast import MovingSkyline, MovingTopK, scoring
 from rankcast.bench.baselines.numpy_moving import NumpySkyline, NumpyTopK
 from rankcast.bench.case import Answers, Contender, Parameters, Trial, case
-from rankcast.bench.cases import moving_topk, moving_topk_figures
 from rankcast.bench.workloads import Columns, batches, moving
 
-MORE = (moving_topk, moving_topk_figures)  # importing them declares their cases
 CROSSINGS = 100
 ROUNDING = 1e-12
 GRID = {"objects": [2_000], "queries": [10], "duration": [10], "speed": [60]}

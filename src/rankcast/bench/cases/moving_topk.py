@@ -1,8 +1,4 @@
-"""Cases of `MovingTopK` with safe zones: what a position, a zone and a change of an object cost, one thread.
-
-The setting is the paper's [Moving §5.2]: objects in a square of 5,000 km, attributes in [0, 1], distance over
-the side of the square, equal weights; cars at some 60 km/h, a position each second.
-"""
+"""Cases of `MovingTopK` with safe zones: what a position and a change of an object cost, one thread."""
 
 from __future__ import annotations
 
@@ -15,67 +11,19 @@ from rankcast import MovingTopK, scoring
 from rankcast.bench.baselines.best_first_moving import BestFirst, scores_of_members, zones_of
 from rankcast.bench.baselines.numpy_moving import NumpyTopK
 from rankcast.bench.case import Contender, Parameters, Trial, case
-from rankcast.bench.workloads import Columns, Floats, batches, moving
-
-CROSSINGS = 100
-ROUNDING = 1e-12
-SAMPLE = 20
-SETTING = {"objects": [100_000], "attributes": [3], "k": [10], "m": [5], "speed": [60]}
-SMALL = {"objects": [5_000], "attributes": [3], "k": [10], "m": [5], "speed": [60]}
-
-
-def weights_of(attributes: int) -> list[float]:
-    """Equal weights, distance in sides of the universe."""
-    return [1.0] * attributes + [1.0 / moving.UNIVERSE]
-
-
-def world(
-    parameters: Parameters, rng: np.random.Generator, *, cars: int, seconds: int
-) -> tuple[list[str], Columns, list[Columns]]:
-    """Make attributes, objects, and the positions of cars second by second."""
-    over = [f"a{number}" for number in range(parameters["attributes"])]
-    objects = moving.objects(parameters["objects"], len(over), rng)
-    drive = moving.tracks(moving.roads(CROSSINGS, rng), cars, seconds, rng, speed=parameters["speed"])
-    return over, objects, batches(drive, cars)
-
-
-def engine_of(over: list[str], objects: Columns, score: Any = None, **given: Any) -> MovingTopK:
-    """An engine on one thread with these objects."""
-    score = score or scoring.weighted_sum(weights_of(len(over)))
-    engine = MovingTopK(over=over, score=score, tuning={"threads": 1, **given.pop("tuning", {})}, **given)
-    engine.upsert(objects)
-    return engine
-
-
-def drive_all(engine: Any, steps: list[Columns]) -> Any:
-    """Subscribe at the first positions and publish the others; the answer is the engine, for its results."""
-    engine.subscribe(steps[0])
-    for positions in steps[1:]:
-        engine.publish(positions)
-    return engine
-
-
-def search_all(plain: Any, steps: list[Columns]) -> Any:
-    """Answer every position by a search of its own."""
-    for positions in steps:
-        plain.publish(positions)
-    return plain
-
-
-def agree(engine: Any, found: dict[Any, tuple[Any, Floats]]) -> bool:
-    """Compare the results of an engine with those of a search, at the same places."""
-    for query, (items, scores) in list(found.items())[:SAMPLE]:
-        told = engine.results([query]).to_pydict()
-        if told["item"] != items.tolist() or not np.allclose(told["score"], scores, rtol=ROUNDING, atol=0.0):
-            return False
-    return True
-
-
-def last_found(over: list[str], objects: Columns, k: int, positions: Columns) -> dict[Any, Any]:
-    """What brute force says of some queries at their last places."""
-    plain = NumpyTopK(objects, over, weights_of(len(over)), k)
-    plain.publish({name: column[:SAMPLE] for name, column in positions.items()})
-    return plain.found
+from rankcast.bench.cases.moving_topk_setting import (
+    SAMPLE,
+    SETTING,
+    SMALL,
+    agree,
+    drive_all,
+    engine_of,
+    last_found,
+    search_all,
+    weights_of,
+    world,
+)
+from rankcast.bench.workloads import Columns, batches, moving
 
 
 @case(
@@ -263,100 +211,3 @@ def _latest(objects: Columns) -> Columns:
     ids, from_end = np.unique(objects["id"][::-1], return_index=True)
     last = len(objects["id"]) - 1 - from_end
     return {name: column[last] for name, column in objects.items()} | {"id": ids}
-
-
-@case(
-    "moving-topk.own",
-    small={**SMALL, "queries": [200], "duration": [60]},
-    full={**SETTING, "queries": [1_000], "duration": [600]},
-    seed=74,
-    unit="position",
-    runs=3,
-)
-def own(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Follow cars by a function of one's own in Python; the same score as a weighted sum beside it."""
-    cars, seconds, k = parameters["queries"], parameters["duration"], parameters["k"]
-    over, objects, steps = world(parameters, rng, cars=cars, seconds=seconds)
-    weights = np.array(weights_of(len(over)))
-    scores = {
-        "own function": lambda attributes, distance: attributes @ weights[:-1] + weights[-1] * distance,
-        "weighted sum": scoring.weighted_sum(weights.tolist()),
-    }
-    expected = last_found(over, objects, k, steps[-1])
-    return Trial(
-        work=cars * seconds,
-        contenders=[
-            Contender(
-                name,
-                prepare=partial(engine_of, over, objects, score, k=k, m=parameters["m"]),
-                run=lambda engine: drive_all(engine, steps),
-                stats=MovingTopK.stats,
-            )
-            for name, score in scores.items()
-        ],
-        baseline="weighted sum",
-        agrees=lambda answers: all(agree(answers[name], expected) for name in scores),
-    )
-
-
-@case(
-    "moving-topk.circle",
-    small={**SMALL, "queries": [20], "score": ["sum", "product", "distance"]},
-    full={**SETTING, "queries": [2_000], "score": ["sum", "product", "distance"]},
-    seed=75,
-    unit="zone",
-    runs=3,
-)
-def circle(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Find zones by closed forms, by the paper's rectangles and by bounds alone."""
-    cars, k, m = parameters["queries"], parameters["k"], parameters["m"]
-    over, objects, steps = world(parameters, rng, cars=cars, seconds=1)
-    score = score_of(parameters["score"], len(over))
-    engines = {
-        way: engine_of(over, objects, score, k=k, m=m, tuning={"circle": way})
-        for way in ("closed", "trim", "lemma")
-    }
-
-    def radius(engine: MovingTopK) -> dict[str, float]:
-        return {"radius": float(np.mean(engine.zones()["radius"].to_numpy()))}
-
-    def renew(engine: MovingTopK) -> MovingTopK:
-        zones_of(engine).renew(np.arange(cars, dtype=np.int32))
-        return engine
-
-    def prepared(way: str) -> MovingTopK:
-        if not len(engines[way]):
-            engines[way].subscribe(steps[0])
-        return engines[way]
-
-    return Trial(
-        work=cars,
-        contenders=[
-            Contender(
-                way,
-                prepare=partial(prepared, way),
-                run=renew,
-                stats=MovingTopK.stats,
-                counters=lambda engine, _: radius(engine),
-            )
-            for way in ("closed", "trim", "lemma")
-        ],
-        baseline="trim",
-        agrees=lambda answers: _same_results(list(answers.values())),
-    )
-
-
-def _same_results(engines: list[MovingTopK]) -> bool:
-    first = engines[0].results()
-    return all(engine.results().equals(first) for engine in engines[1:])
-
-
-def score_of(name: str, attributes: int, weight: float = 1.0) -> scoring.Score:
-    """A score of the paper, with a constant added to attributes where it would be undefined at 0."""
-    weights = weights_of(attributes)
-    weights[-1] *= weight
-    if name == "sum":
-        return scoring.weighted_sum(weights)
-    if name == "product":
-        return scoring.weighted_product([1.0] * (attributes + 1), offset=0.1)
-    return scoring.weighted_distance([1.0] * attributes, offset=0.1)

@@ -16,7 +16,7 @@ import numpy as np
 from rankcast import scoring
 from rankcast.bench.baselines.best_first_moving import BestFirst, zones_of
 from rankcast.bench.case import Contender, Figure, Parameters, Trial, case
-from rankcast.bench.cases.moving_topk import agree, engine_of, score_of, world
+from rankcast.bench.cases.moving_topk_setting import agree, engine_of, score_of, world
 from rankcast.bench.workloads import Columns, Floats
 from rankcast.kernels.rtree_search import Queries
 
@@ -182,3 +182,16 @@ _over(16, "objects", "objects", [50_000, 75_000, 100_000, 125_000, 150_000], [2_
 _over(17, "attributes", "attributes", [1, 2, 3, 4], [1, 3])
 _over(18, "speed", "km/h", [40, 60, 80, 100, 120], [40, 120])
 _over(19, "weight", "weight of distance", [0.25, 0.5, 1.0, 2.0, 4.0], [0.5, 2.0])
+
+
+@case(
+    "moving-topk.supreme",
+    small=BRIEF,
+    full={**DEFAULT, "queries": [1_000]},
+    seed=76,
+    unit="position",
+    runs=9,
+)
+def supreme(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Zones with m = 5 against the supreme algorithm."""
+    return servers(parameters, rng, score_of("sum", parameters["attributes"]), ("5",))
