@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from rankcast.columns import Rows
 from rankcast.errors import SnapshotError
-from rankcast.indexes.objects import grown
 from rankcast.kernels import covering_index, covering_kdtree, covering_zcurve
 from rankcast.kernels.covering_buckets import (
     BUCKET,
+    BUCKET_USED,
     BUCKETS,
     COMPARISONS,
     DUE,
@@ -44,40 +44,37 @@ class BoxIndex:
       the index must be `ready`.
     - Keeping: `state`, `restore`, `check`.
 
-    Memory: 4 bytes a row, and 8 bytes for each four attributes and 4 bytes a slot, 64 slots a bucket, buckets
-    about two thirds full.
+    Memory: 8 bytes for each four attributes and 4 bytes a slot, 64 slots a bucket, buckets about two thirds
+    full.
     """
 
     def __init__(self, kind: str, attributes: int) -> None:
         self._kind, self._attributes = KINDS[kind], attributes
-        self.index = self._empty(SPARE, 0)
+        self.index = self._empty(SPARE)
         covering_index.clear(self.index)
 
     def __len__(self) -> int:
         return int(self.index.meta[POINTS])
 
-    def reserve(self, rows: int) -> None:
-        """Make room for row numbers below `rows`; the owner asks for more than it needs at once."""
-        if rows > self.index.slot_of.size:
-            self.index = self.index._replace(slot_of=grown(self.index.slot_of, rows, -1))
-
     def ready(self, world: World) -> None:
         """Make an insert possible: cut the codes anew if that is due, and make room."""
         index = self.index
         if index.meta[DUE] <= 0:
-            rows = self.rows()
-            fresh = self._empty(SPARE + len(rows) * 4 // (3 * BUCKET), len(index.slot_of))
-            covering_index.clear(fresh)
-            fresh.meta[[NODES_VISITED, COMPARISONS]] = index.meta[[NODES_VISITED, COMPARISONS]]
-            self.index = fresh
-            while not covering_index.recut(self.index, world, rows):
-                self._extend()
+            rows, done = self.rows(), 0
+            self.index = self._empty(SPARE + len(rows) * 4 // (3 * BUCKET))
+            covering_index.clear(self.index)
+            self.index.meta[[NODES_VISITED, COMPARISONS]] = index.meta[[NODES_VISITED, COMPARISONS]]
+            while done < len(rows):
+                done = covering_index.recut(self.index, world, rows, done)
+                if done < len(rows):
+                    self._extend()
         if covering_index.unready(self.index):
             self._extend()
 
     def rows(self) -> Rows:
         """The rows in the index, ascending."""
-        return np.flatnonzero(self.index.slot_of >= 0).astype(np.int32)
+        used = self.index.row[: self.index.meta[BUCKET_USED]]
+        return np.sort(used[:, :BUCKET][np.arange(BUCKET) < used[:, SIZE, None]])
 
     def tally(self) -> tuple[int, int]:
         """Nodes visited and points compared since the last call."""
@@ -103,13 +100,13 @@ class BoxIndex:
 
     def _extend(self) -> None:
         old = self.index
-        buckets = old.row.shape[0] + max(SPARE, old.row.shape[0] // 16)
-        wider = self._empty(buckets, 0)
+        buckets = old.row.shape[0] + max(SPARE, old.row.shape[0] // 32)
+        wider = self._empty(buckets)
         for name in ("words", "row", "node", "corner"):
             getattr(wider, name)[: getattr(old, name).shape[0]] = getattr(old, name)
-        self.index = wider._replace(slot_of=old.slot_of, meta=old.meta, cuts=old.cuts)
+        self.index = wider._replace(meta=old.meta, cuts=old.cuts)
 
-    def _empty(self, buckets: int, rows: int) -> Index:
+    def _empty(self, buckets: int) -> Index:
         """Arrays for so many buckets, with two nodes each."""
         words = words_for(2 * self._attributes)
         meta = np.zeros(META, np.int64)
@@ -120,14 +117,13 @@ class BoxIndex:
             node=np.zeros((2 * buckets, FIELDS[self._kind]), np.int32),
             corner=np.zeros((2 * buckets, words), np.uint64),
             cuts=np.full((2 * self._attributes, LEVELS - 1), np.inf),
-            slot_of=np.full(rows, -1, np.int32),
             meta=meta,
         )
 
     def check(self, world: World) -> None:
-        """Assert the invariants: slots and rows name each other, corners are tight, the curve ascends."""
+        """Assert the invariants: every row is there once, with its codes, and corners are tight."""
         index, rows = self.index, self.rows()
-        assert len(rows) == len(self) == sum(self._check_bucket(b, world) for b in self._live())
+        assert len(np.unique(rows)) == len(self) == sum(self._check_bucket(b, world) for b in self._live())
         assert len(self._live()) == index.meta[BUCKETS]
         if self._kind == KDTREE:
             self._check_node(0)
@@ -149,7 +145,6 @@ class BoxIndex:
     def _check_bucket(self, bucket: int, world: World) -> int:
         index, size = self.index, int(self.index.row[bucket, SIZE])
         rows = index.row[bucket, :size]
-        assert np.array_equal(index.slot_of[rows], bucket * BUCKET + np.arange(size))
         assert not index.words[bucket, :, size:].any()
         key = np.empty(index.words.shape[1], np.uint64)
         for slot, row in enumerate(rows):

@@ -78,11 +78,9 @@ class IndexPair(ABC):
         one, other = self.front.tally(), self.back.tally()
         return one[0] + other[0], one[1] + other[1]
 
+    @abstractmethod
     def reserve(self, rows: int) -> None:
         """Make room for row numbers below `rows`."""
-        self.front.reserve(rows)
-        if self._both:
-            self.back.reserve(rows)
 
     def make_room(self, world: World) -> None:
         """Let the indexes take the next row."""

@@ -35,7 +35,6 @@ def _kept(world: World, rows: Rows) -> BoxIndex:
     """An index over the maximal ones of rows."""
     order = containers_first(world, rows)
     index = BoxIndex("kdtree", world.lo.shape[1])
-    index.reserve(world.lo.shape[0])
     done = 0
     while done < rows.size:
         index.ready(world)

@@ -121,7 +121,6 @@ class RelationGraph(IndexPair):
 
     def reserve(self, rows: int) -> None:
         """Make room for row numbers below `rows`."""
-        super().reserve(rows)
         if rows > self._first.size:
             self._first = grown(self._first, rows, NONE)
             self._block = grown(self._block, rows, NONE) if self._k > 1 else self._first

@@ -8,7 +8,7 @@ With `ordered=True` there is an order label per row for ties by id: the id itsel
 gaps for strings (`rankcast.kernels.strings`).
 
 Memory: 22 to 29 bytes a row for integers, 34 to 41 and the text for strings (8 and 4 more if ordered), and up
-to a sixteenth more for growth. It follows the largest number of ids live at once.
+to 3% more for growth. It follows the largest number of ids live at once.
 """
 
 from __future__ import annotations
@@ -297,7 +297,7 @@ class Slots:
         self.used += size - reused
         capacity = self._arrays["code"].size
         if self.used > capacity:
-            self._allocate(max(self.used, capacity * 17 // 16 if capacity >= _FEW else 2 * capacity))
+            self._allocate(max(self.used, capacity * 33 // 32 if capacity >= _FEW else 2 * capacity))
         fresh = np.arange(first, self.used, dtype=np.int32)
         return np.concatenate([freed, fresh]) if reused else fresh
 

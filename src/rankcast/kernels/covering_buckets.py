@@ -1,9 +1,9 @@
 """Buckets of packed points, the ground that the k-d tree and the Z-curve share.
 
 Bucket b holds size[b] points, word by word side by side, so that one word of all its points is one stretch of
-memory; `row[b]` says whose points they are, `slot_of[row]` where a row's point stands. Behind the last point
-the words are 0. Which bucket a point belongs to is the business of the index: `covering_kdtree` or
-`covering_zcurve`, told apart by meta[KIND].
+memory; `row[b]` says whose points they are. Behind the last point the words are 0. Which bucket a point
+belongs to is the business of the index: `covering_kdtree` or `covering_zcurve`, told apart by meta[KIND].
+Where a row's point stands is not kept: its codes lead there, so its box must not change while it is in.
 
 A box is found by filter and verify: the packed codes pass few points, and those are compared by their exact
 ends, which stand by row in `World`.
@@ -62,8 +62,8 @@ class Index(NamedTuple):
     """The arrays of an index over boxes; few, because every call of a kernel hands each of them over.
 
     Bucket b has words[b, word, slot] and row[b, slot], then row[b, SIZE] and row[b, LEAF], its leaf or, while
-    it is free, the next free one. `node` and `corner` are the index's own; slot_of[row] is -1 or
-    BUCKET * bucket + slot; `cuts` are those of the codes; `meta` holds small counts.
+    it is free, the next free one. `node` and `corner` are the index's own; `cuts` are those of the codes;
+    `meta` holds small counts.
     """
 
     words: Words
@@ -71,7 +71,6 @@ class Index(NamedTuple):
     node: NDArray[np.int32]
     corner: Words
     cuts: NDArray[np.float64]
-    slot_of: NDArray[np.int32]
     meta: NDArray[np.int64]
 
 
@@ -99,6 +98,7 @@ def take_bucket(index: Index) -> int:
 @njit(**EXACT)
 def release_bucket(index: Index, bucket: int) -> None:
     """Give a bucket back."""
+    index.row[bucket, SIZE] = 0
     index.row[bucket, LEAF], index.meta[BUCKET_FREE] = index.meta[BUCKET_FREE], bucket
     index.meta[BUCKETS] -= 1
 
@@ -110,7 +110,6 @@ def place(index: Index, bucket: int, row: int, key: Words) -> None:
     for word in range(key.shape[0]):
         index.words[bucket, word, slot] = key[word]
     index.row[bucket, slot] = row
-    index.slot_of[row] = bucket * BUCKET + slot
     index.row[bucket, SIZE] = slot + 1
 
 
@@ -123,20 +122,23 @@ def pick_up(index: Index, bucket: int, slot: int, key: Words) -> int:
 
 
 @njit(**EXACT)
-def erase(index: Index, row: int) -> int:
-    """Take a row's point out of its bucket, the last one taking its place; return the bucket."""
-    at = index.slot_of[row]
-    bucket, slot = at // BUCKET, at % BUCKET
+def slot_in(index: Index, bucket: int, row: int) -> int:
+    """The slot of a row's point in a bucket, or -1."""
+    for slot in range(index.row[bucket, SIZE]):
+        if index.row[bucket, slot] == row:
+            return slot
+    return -1
+
+
+@njit(**EXACT)
+def erase(index: Index, bucket: int, slot: int) -> None:
+    """Take a point out of its bucket, the last one taking its place."""
     last = index.row[bucket, SIZE] - 1
     for word in range(index.words.shape[1]):
         index.words[bucket, word, slot] = index.words[bucket, word, last]
         index.words[bucket, word, last] = np.uint64(0)
-    moved = index.row[bucket, last]
-    index.row[bucket, slot] = moved
-    index.slot_of[moved] = at
-    index.slot_of[row] = -1
+    index.row[bucket, slot] = index.row[bucket, last]
     index.row[bucket, SIZE] = last
-    return bucket
 
 
 @njit(**EXACT)
@@ -202,3 +204,24 @@ def sift(words: Words, bucket: int, key: Words, passed: Words) -> bool:
     for slot in range(BUCKET):
         some |= passed[slot] == HIGH
     return some
+
+
+@njit(**EXACT)
+def collect(
+    held: NDArray[np.int32],
+    bucket: int,
+    passed: Words,
+    world: World,
+    query: Query,
+    rows: NDArray[np.int32],
+    count: int,
+) -> int:
+    """Add the rows of a bucket that have passed and cover the box of a query to a list, until it is full."""
+    for slot in range(held[bucket, SIZE]):
+        if count == rows.shape[0]:
+            break
+        row = held[bucket, slot]
+        if passed[slot] == HIGH and covers(world, row, query.box, query.place, query.own):
+            rows[count] = row
+            count += 1
+    return count

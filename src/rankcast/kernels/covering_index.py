@@ -68,12 +68,14 @@ def insert(index: Index, world: World, row: int) -> None:
 
 
 @njit(**EXACT)
-def remove(index: Index, row: int) -> None:
+def remove(index: Index, world: World, row: int) -> None:
     """Take a row's box out."""
+    key = np.empty(index.words.shape[1], np.uint64)
+    encode(index.cuts, world.lo, world.hi, row, key)
     if index.meta[KIND] == KDTREE:
-        kd_remove(index, row)
+        kd_remove(index, row, key)
     else:
-        z_remove(index, row)
+        z_remove(index, row, key)
 
 
 @njit(**EXACT)
@@ -113,24 +115,23 @@ def unready(index: Index) -> bool:
 
 
 @njit(**EXACT)
-def recut(index: Index, world: World, rows: NDArray[np.int32]) -> bool:
-    """Cut the codes anew after a sample of the rows and insert all that are not in yet.
+def recut(index: Index, world: World, rows: NDArray[np.int32], start: int) -> int:
+    """Cut the codes of an empty index anew after a sample of the rows and insert them from `start` on.
 
-    Returns whether all are in; if not, the owner makes room and calls again.
+    Returns how far it came; less than all: the owner makes room and calls again from there.
 
     The next time is after several times as many inserts, so that codes follow the data; later once the sample
     is as large as it gets, because then only a drift makes it stale. Cost: n inserts, less than one for each
     insert before.
     """
-    if index.meta[POINTS] == 0:
+    if start == 0:
         _cut(index, world, rows)
-    for row in rows:
-        if index.slot_of[row] < 0:
-            if lacking(index):
-                return False
-            insert(index, world, row)
+    for i in range(start, rows.shape[0]):
+        if lacking(index):
+            return i
+        insert(index, world, rows[i])
     index.meta[DUE] = max(FIRST_CUT, (OFTEN if rows.shape[0] < SAMPLE else SELDOM) * rows.shape[0])
-    return True
+    return rows.shape[0]
 
 
 @njit(**EXACT)

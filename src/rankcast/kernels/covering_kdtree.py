@@ -32,15 +32,16 @@ from rankcast.kernels.covering_buckets import (
     Query,
     World,
     close_corner,
-    covers,
+    collect,
     erase,
     pick_up,
     place,
     release_bucket,
     sift,
+    slot_in,
     take_bucket,
 )
-from rankcast.kernels.covering_codes import HIGH, LEVELS, Words, code_at, larger, raise_corner, reaches
+from rankcast.kernels.covering_codes import LEVELS, Words, code_at, larger, raise_corner, reaches
 from rankcast.kernels.options import EXACT
 
 UNDERFLOW = 16
@@ -217,11 +218,14 @@ def _merge(index: Index, parent: int, leaf: int) -> bool:
 
 
 @njit(**EXACT)
-def remove(index: Index, row: int) -> None:
+def remove(index: Index, row: int, key: Words) -> None:
     """Take a point out."""
     index.meta[POINTS] -= 1
-    bucket = erase(index, row)
-    node = index.row[bucket, LEAF]
+    node = 0
+    while index.node[node, HOLDS] < 0:
+        node = index.node[node, _side(index, node, row, key)]
+    bucket = index.node[node, HOLDS]
+    erase(index, bucket, slot_in(index, bucket, row))
     changed = close_corner(index, bucket, node)
     parent = index.node[node, PARENT]
     if parent >= 0 and index.row[bucket, SIZE] < UNDERFLOW and _merge(index, parent, node):
@@ -246,7 +250,7 @@ def find(
     `key` are the codes of the box, `passed` is scratch for a bucket.
     """
     node, corner, words, held = index.node, index.corner, index.words, index.row
-    box, at, own, visited, compared = query.box, query.place, query.own, 0, 0
+    visited, compared = 0, 0
     depth = 1 if reaches(corner, 0, key) else 0
     node[0, STACK] = 0
     while depth > 0 and count < rows.shape[0]:
@@ -257,13 +261,7 @@ def find(
         if bucket >= 0:
             compared += held[bucket, SIZE]
             if sift(words, bucket, key, passed):
-                for slot in range(held[bucket, SIZE]):
-                    row = held[bucket, slot]
-                    if passed[slot] == HIGH and covers(world, row, box, at, own):
-                        rows[count] = row
-                        count += 1
-                        if count == rows.shape[0]:
-                            break
+                count = collect(held, bucket, passed, world, query, rows, count)
             continue
         for side in range(2):
             if reaches(corner, node[here, side], key):

@@ -31,15 +31,16 @@ from rankcast.kernels.covering_buckets import (
     Query,
     World,
     close_corner,
-    covers,
+    collect,
     erase,
     pick_up,
     place,
     release_bucket,
     sift,
+    slot_in,
     take_bucket,
 )
-from rankcast.kernels.covering_codes import BYTES, HIGH, Words, code_at, raise_corner, reaches
+from rankcast.kernels.covering_codes import BYTES, Words, code_at, raise_corner, reaches
 from rankcast.kernels.options import EXACT
 
 FIELDS = 1
@@ -126,17 +127,17 @@ def _split(index: Index, position: int) -> None:
     for i in range(middle, slots.shape[0]):
         rows[i - middle] = pick_up(index, old, slots[i], key)
         raise_corner(index.corner, 2 * new, key)
-    _move(index, rows, new, key)
+    _move(index, old, rows, new, key)
     close_corner(index, old, 2 * old)
 
 
 @njit(**EXACT)
-def _move(index: Index, rows: NDArray[np.int32], target: int, key: Words) -> None:
+def _move(index: Index, source: int, rows: NDArray[np.int32], target: int, key: Words) -> None:
     """Move the points of rows to another bucket."""
     for row in rows:
-        slot = index.slot_of[row]
-        pick_up(index, slot // BUCKET, slot % BUCKET, key)
-        erase(index, row)
+        slot = slot_in(index, source, row)
+        pick_up(index, source, slot, key)
+        erase(index, source, slot)
         place(index, target, row, key)
 
 
@@ -154,10 +155,10 @@ def insert(index: Index, row: int, key: Words) -> None:
 
 
 @njit(**EXACT)
-def _position_of(index: Index, bucket: int) -> int:
-    """Where a bucket stands in the order."""
-    position = _position(index, index.corner[2 * bucket + 1])
-    while index.node[position, ORDER] != bucket:
+def _position_of(index: Index, row: int, key: Words) -> int:
+    """Where the bucket with a row's point stands in the order: the key's, or below it if places are equal."""
+    position = _position(index, key)
+    while slot_in(index, index.node[position, ORDER], row) < 0:
         position -= 1
     return position
 
@@ -174,19 +175,20 @@ def _drop(index: Index, position: int) -> None:
 
 
 @njit(**EXACT)
-def remove(index: Index, row: int) -> None:
+def remove(index: Index, row: int, key: Words) -> None:
     """Take a point out; a bucket that is nearly empty joins the one below it if both fit."""
     index.meta[POINTS] -= 1
-    bucket = erase(index, row)
+    position = _position_of(index, row, key)
+    bucket = index.node[position, ORDER]
+    erase(index, bucket, slot_in(index, bucket, row))
     close_corner(index, bucket, 2 * bucket)
     if index.row[bucket, SIZE] >= UNDERFLOW or index.meta[BUCKETS] == 1:
         return
-    position = _position_of(index, bucket)
     if position > 0:
         lower = index.node[position - 1, ORDER]
         if index.row[lower, SIZE] + index.row[bucket, SIZE] <= MERGED:
             rows = index.row[bucket, : index.row[bucket, SIZE]].copy()
-            _move(index, rows, lower, np.empty(index.words.shape[1], np.uint64))
+            _move(index, bucket, rows, lower, np.empty(index.words.shape[1], np.uint64))
             close_corner(index, lower, 2 * lower)
     if index.row[bucket, SIZE] == 0:
         _drop(index, position)
@@ -252,7 +254,7 @@ def find(
     """
     codes, target = np.empty((3, index.cuts.shape[0]), np.int64), np.empty(key.shape[0], np.uint64)
     order, corner, words, held = index.node, index.corner, index.words, index.row
-    box, at, own, visited, compared = query.box, query.place, query.own, 0, 0
+    visited, compared = 0, 0
     position = index.meta[BUCKETS] - 1
     while position >= 0 and count < rows.shape[0]:
         bucket = order[position, ORDER]
@@ -260,13 +262,7 @@ def find(
         if reaches(corner, 2 * bucket, key):
             compared += held[bucket, SIZE]
             if sift(words, bucket, key, passed):
-                for slot in range(held[bucket, SIZE]):
-                    row = held[bucket, slot]
-                    if passed[slot] == HIGH and covers(world, row, box, at, own):
-                        rows[count] = row
-                        count += 1
-                        if count == rows.shape[0]:
-                            break
+                count = collect(held, bucket, passed, world, query, rows, count)
         position -= 1
         if position < 0 or not precedes(corner[2 * order[position, ORDER] + 1], corner[2 * bucket + 1]):
             continue

@@ -176,10 +176,10 @@ def take_out(graph: Graph, world: World, rows: Rows, standing: int) -> None:
     """Remove rows from the indexes, forget what covers them, and give them another standing."""
     for row in rows:
         if world.standing[row] != COVERED:
-            remove(graph.front, row)
+            remove(graph.front, world, row)
         else:
             if graph.k > 1:
-                remove(graph.back, row)
+                remove(graph.back, world, row)
             _release_block(graph, row)
         world.standing[row] = standing
 
@@ -219,7 +219,7 @@ def resettle(graph: Graph, world: World, rows: Rows, start: int) -> int:
         row = rows[i]
         if _seek(graph, world, row, found, scratch) == 0:
             if graph.k > 1:
-                remove(graph.back, row)
+                remove(graph.back, world, row)
             world.standing[row] = FORWARDED
             insert(graph.front, world, row)
     return rows.shape[0]

@@ -26,7 +26,7 @@ _subscribe, _depart, _resettle, _coverers = (
 
 @njit(**EXACT)
 def _index(plain: tuple[Any, ...]) -> Index:
-    return Index(plain[0], plain[1], plain[2], plain[3], plain[4], plain[5], plain[6])
+    return Index(plain[0], plain[1], plain[2], plain[3], plain[4], plain[5])
 
 
 @njit(**EXACT)

@@ -89,7 +89,7 @@ def take_out(graph: FullGraph, world: World, rows: Rows, standing: int) -> None:
     for row in rows:
         if world.standing[row] != LEAVING:
             count_in(graph, world, row, -1)
-        remove(graph.back if world.standing[row] == COVERED else graph.front, row)
+        remove(graph.back if world.standing[row] == COVERED else graph.front, world, row)
         world.standing[row] = standing
 
 
@@ -136,7 +136,7 @@ def forward(graph: FullGraph, world: World, rows: Rows, start: int) -> int:
     for i in range(start, rows.shape[0]):
         if waiting(graph):
             return i
-        remove(graph.back, rows[i])
+        remove(graph.back, world, rows[i])
         world.standing[rows[i]] = FORWARDED
         insert(graph.front, world, rows[i])
     return rows.shape[0]

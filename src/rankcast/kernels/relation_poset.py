@@ -232,7 +232,7 @@ def take_out(poset: Poset, world: World, rows: Rows, start: int) -> int:
     for i in range(start, rows.shape[0]):
         if not _detach(poset, world, rows[i]):
             return i
-        remove(poset.back if world.standing[rows[i]] == COVERED else poset.front, rows[i])
+        remove(poset.back if world.standing[rows[i]] == COVERED else poset.front, world, rows[i])
         world.standing[rows[i]] = GONE
     return rows.shape[0]
 
@@ -269,7 +269,7 @@ def resettle(poset: Poset, world: World, rows: Rows, start: int) -> int:
         if waiting(poset):
             return i
         if find(poset.front, world, Query(box, rows[i], rows[i]), one, 0) == 0:
-            remove(poset.back, rows[i])
+            remove(poset.back, world, rows[i])
             world.standing[rows[i]] = FORWARDED
             insert(poset.front, world, rows[i])
     return rows.shape[0]

@@ -104,14 +104,13 @@ def test_an_index_finds_all_boxes_around_a_box(kind: str, attributes: int, top: 
     rng = np.random.default_rng(attributes)
     boxes = some_boxes(rng, 900, attributes, top)
     world, index, live = world_of(*boxes), BoxIndex(kind, attributes), set[int]()
-    index.reserve(900)
     for row in range(900):
         index.ready(world)
         covering_index.insert(index.index, world, row)
         live.add(row)
         if rng.random() < 0.4:
             gone = sorted(live)[int(rng.integers(len(live)))]
-            covering_index.remove(index.index, gone)
+            covering_index.remove(index.index, world, gone)
             live.discard(gone)
         if row % 60 == 0:
             index.check(world)
@@ -125,7 +124,7 @@ def test_an_index_finds_all_boxes_around_a_box(kind: str, attributes: int, top: 
         around = (boxes.lo <= boxes.lo[place]).all(axis=1) & (boxes.hi >= boxes.hi[place]).all(axis=1)
         assert set(found[:count].tolist()) == set(np.flatnonzero(around).tolist()) & live
     for row in sorted(live):
-        covering_index.remove(index.index, row)
+        covering_index.remove(index.index, world, row)
     index.check(world)
     assert len(index) == 0
 
@@ -133,7 +132,6 @@ def test_an_index_finds_all_boxes_around_a_box(kind: str, attributes: int, top: 
 @pytest.mark.parametrize("kind", ["kdtree", "zcurve"])
 def test_any_number_of_equal_boxes_can_be_kept(kind: str) -> None:
     world, index = world_of(np.zeros((500, 2)), np.ones((500, 2))), BoxIndex(kind, 2)
-    index.reserve(500)
     for row in range(500):
         index.ready(world)
         covering_index.insert(index.index, world, row)
@@ -141,7 +139,7 @@ def test_any_number_of_equal_boxes_can_be_kept(kind: str) -> None:
     found = np.empty(600, np.int32)
     assert covering_index.find(index.index, world, Query(Box(world.lo, world.hi), 0, NOBODY), found, 0) == 500
     for row in range(499):
-        covering_index.remove(index.index, row)
+        covering_index.remove(index.index, world, row)
     index.check(world)
 
 
