@@ -118,6 +118,23 @@ def _areas(zoned: SkylineMethod, rows: Any) -> list[float]:
     return found
 
 
+@pytest.mark.parametrize("attributes", [1, 3, 5])
+def test_any_number_of_attributes(attributes: int) -> None:
+    rng = np.random.default_rng(attributes)
+    over = [f"a{number}" for number in range(attributes)]
+    zone, scan = pair(over=over, prefer={over[-1]: "max"})
+    objects = {"id": np.arange(200), "x": rng.random(200) * 6, "y": rng.random(200) * 6}
+    objects |= {name: rng.random(200) for name in over}
+    places = walk(attributes, 30, metric="euclidean")
+    for engine in (zone, scan):
+        engine.upsert(objects)
+        engine.subscribe({"id": [1], "x": places[:1, 0], "y": places[:1, 1]})
+    for x, y in places[1:]:
+        one, other = (engine.publish({"id": [1], "x": [x], "y": [y]}) for engine in (zone, scan))
+        assert one.equals(other)
+    assert zone.results().equals(scan.results())
+
+
 def test_only_broken_zones_are_recomputed() -> None:
     engine = MovingSkyline(over=["a", "b"])
     engine.upsert(crowd(2_000, 3, metric="euclidean", ties=False))
@@ -128,7 +145,20 @@ def test_only_broken_zones_are_recomputed() -> None:
     engine.upsert({**newcomer, "a": [3.0], "b": [3.0]})
     assert engine.stats()["recomputed"] - before < 3
     engine.upsert({**newcomer, "a": [0.1], "b": [0.1]})
-    assert 0 < engine.stats()["recomputed"] - before < 300
+    broken = engine.stats()["recomputed"] - before
+    assert 0 < broken < 300
+    engine.upsert({**newcomer, "a": [0.1], "b": [0.1]})
+    assert engine.stats()["recomputed"] - before == broken
+
+
+def test_very_many_objects_at_once_renew_all_zones() -> None:
+    zone, scan = pair(over=["a", "b"])
+    for engine in (zone, scan):
+        engine.subscribe({"id": [1, 2], "x": [1.0, 5.0], "y": [2.0, 3.0], "a_hi": [None, 2.0]})
+        engine.upsert(crowd(20, 1, metric="euclidean", ties=False))
+    one, other = (engine.upsert(crowd(500, 2, metric="euclidean", ties=False)) for engine in (zone, scan))
+    assert one.equals(other)
+    assert zone.stats()["recomputed"] == 6
 
 
 def test_a_position_inside_its_zone_costs_no_index_access() -> None:

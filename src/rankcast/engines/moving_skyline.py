@@ -21,7 +21,7 @@ from rankcast.engines.moving import MovingEngine, names_of
 from rankcast.engines.moving_skyline_regions import impact_region, nearest_point
 from rankcast.engines.moving_skyline_zones import SkylineMethod, SkylineWish, Universe
 from rankcast.errors import SettingError
-from rankcast.indexes.slots import Slots
+from rankcast.indexes.slots import Slots, select
 
 WAYS = ("min", "max")
 
@@ -152,9 +152,11 @@ class MovingSkyline(MovingEngine):
         zoned = self._zoned
         if not zoned:
             return super()._store(ids, given)
+        other = np.flatnonzero(zoned.differs(given))
+        given = Objects._make(column[other] for column in given)
         listing = zoned.listing(given.row[given.row >= 0])
         before = [zoned.lists(listing)]
-        row = self._write_objects(ids, given)
+        row = self._write_objects(select(ids, other), given)
         zoned.put(row)
         broken = zoned.broken(row, listing)
         before.append(zoned.lists(broken))
@@ -257,7 +259,7 @@ class MovingSkyline(MovingEngine):
             "in_result": bool(rank.size),
             "score_to_beat": float(distance[rivals].min()) if rivals.any() else None,
             "dominated_by": found,
-            "appears_at": self._appears(mine, points, place, passes),
+            "appears_at": self._place(mine) if rank.size else self._appears(mine, points, place, passes),
             "reason": reason,
         }
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.deltas import Lists, empty_lists
 from rankcast.engines.base import Part
+from rankcast.engines.brute_force.moving import Objects
 from rankcast.errors import SnapshotError
 from rankcast.indexes.skyline_zones import SkylinePlaces, SkylineZones
 from rankcast.indexes.slots import Slots
@@ -35,6 +36,7 @@ from rankcast.kernels.zone_scores import far_distance
 
 MARGIN = 0.1  # of the larger side of what the universe holds
 POLYGON = 3
+MANY, A_ZONE = 350, 7  # objects, also a zone, beyond which looking for broken zones costs more than new ones
 
 
 class SkylineWish(NamedTuple):
@@ -175,6 +177,14 @@ class SkylineMethod:
         if self.metric == EUCLIDEAN:
             marked[live] |= self.zones.kept.corners[live] == 0
 
+    def differs(self, given: Objects) -> Bools:
+        """Which objects are new or other than they were."""
+        known = given.row >= 0
+        points = np.column_stack([given.x, given.y, self.wish.sign * given.attributes])
+        found = np.ones(known.size, np.bool_)
+        found[known] = (self.places.record[given.row[known]] != points[known]).any(axis=1)
+        return found
+
     def put(self, objects: Rows) -> None:
         """Follow objects, new or not, that have been written."""
         held = self.objects
@@ -186,11 +196,14 @@ class SkylineMethod:
         live = self._live()
         marked = np.zeros(self.zones.kept.count.size, np.bool_)
         marked[beside] = True
-        if objects.size and live.size:
+        if objects.size > max(MANY, A_ZONE * live.size):
+            marked[live] = True
+        elif objects.size and live.size:
             places = (self.places.tree, self.places.record, self.universe.box)
             skyline_follow.mark_broken(
                 self.metric, places, self.zones.kept, live, objects, self._filters(), marked
             )
+        if objects.size and live.size:
             points = self.places.record[objects, :2]
             if self.universe.take_in(points.min(axis=0), points.max(axis=0)):
                 marked[: self.zones.cut.size] |= self.zones.cut

@@ -31,6 +31,7 @@ Bools = NDArray[np.bool_]
 Rows = NDArray[np.int32]
 
 FEW = 4
+FEW_ZONES = 50
 
 
 class Kept(NamedTuple):
@@ -249,16 +250,16 @@ def mark_broken(
     """Mark the zones, of some subscriptions, that objects break which are no members.
 
     `places` are the tree and the records of objects, and the universe; `filters` those of subscriptions.
-    A zone in the plane is looked at if it is near the impact region of the object.
+    Of many zones in the plane, those are looked at that are near the impact region of the object.
     """
     tree, record, universe = places
     lower, upper = filters
-    room, around = room_for(tree), np.empty(4)
+    room, around, many = room_for(tree), np.empty(4), metric == EUCLIDEAN and rows.size > FEW_ZONES
     for o in objects:
-        if metric == EUCLIDEAN:
+        if many:
             impact_box(tree, room, record, o, universe, around)
         for row in rows:
-            if marked[row] or (metric == EUCLIDEAN and not _may_hear(kept, row, around, lower, upper)):
+            if marked[row] or (many and not _may_hear(kept, row, around, lower, upper)):
                 continue
             passes = True
             for a in range(lower.shape[1]):
