@@ -22,6 +22,7 @@ FAMILIES: tuple[str, ...] = (
     "matching",
     "matching_paper",
     "geotext",
+    "geotext_figures",
     "moving",
     "moving_topk",
     "moving_topk_scores",

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from rankcast import GeoTextTopK, Vocabulary
+from rankcast import GeoTextTopK
 from rankcast.bench.baselines.plain_geotext import best_scores, score
 from rankcast.bench.baselines.term_at_a_time import TermAtATime
 from rankcast.bench.case import Contender, Parameters, Trial, case
 from rankcast.bench.workloads import batches, geotext
-from rankcast.engines.geotext_live import PRUNINGS
+from rankcast.bench.workloads.geotext_worlds import World, silent, world
 
 SAMPLE = 20
 DIAGONAL = math.sqrt(2.0)
@@ -52,59 +51,63 @@ def scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
     )
 
 
-class World(NamedTuple):
-    """A full window with all subscriptions in it, and what comes next."""
-
-    messages: pa.Table
-    held: int
-    subscriptions: pa.Table
-    vocabulary: Vocabulary
-    k: int
-    engine: GeoTextTopK
-
-
 SMALL = {"subscriptions": [2_000], "window": [2_000], "events": [200], "k": [20]}
 FULL = {"subscriptions": [200_000], "window": [200_000], "events": [2_000], "k": [20]}
+PAPER = {"subscriptions": [1_000_000], "window": [1_000_000], "events": [2_000], "k": [20]}
 FEW = 20  # what the baseline does of the work
+PARTS = {
+    "buffers": ("live.buffers",),
+    "subscriptions": ("subscription.", "interest.", "live.alpha", "live.k", "live.listed", "live.stamp"),
+    "postings": ("live.readers",),
+    "window": ("message.", "window.", "text.", "live.posts", "live.age"),
+}
 
 
-def world(parameters: Parameters, rng: np.random.Generator, *, room: int = 0, **settings: Any) -> World:
-    """Load the window in bulk, then the subscriptions; `room` more messages fit in before one expires."""
-    held = parameters["window"]
-    messages = geotext.messages(held + parameters["events"], rng)
-    subscriptions = geotext.subscriptions(messages.slice(0, held), parameters["subscriptions"], rng)
-    vocabulary = Vocabulary.fit(messages.slice(0, held))
-    engine = GeoTextTopK(
-        bounds=geotext.BOUNDS, k=parameters["k"], window=held + room, vocabulary=vocabulary, **settings
-    )
-    engine.publish(messages.slice(0, held))
-    for rows in batches(subscriptions, 20_000):
-        engine.subscribe(rows)
-    return World(messages, held, subscriptions, vocabulary, parameters["k"], engine)
+def publisher(of: World, name: str, *, room: bool = False, words: bool = True) -> Contender:
+    """A contender that publishes what comes next, a thousand at a time.
 
-
-def publisher(of: World, name: str, *, words: bool = True) -> Contender:
-    """A contender that publishes what comes next, a thousand at a time; without words only expiry costs."""
+    With `room` nothing expires; without `words` nothing enters a result.
+    """
     arriving = of.messages.slice(of.held)
     if not words:
-        empty = pa.array([[]] * arriving.num_rows, arriving.schema.field("terms").type)
-        arriving = arriving.set_column(3, "terms", empty)
+        arriving = silent(arriving, first_id=2 * of.messages.num_rows)
     slices = batches(arriving, 1_000)
     return Contender(
         name,
-        prepare=lambda: copy.deepcopy(of.engine),
+        prepare=of.roomy if room else of.full,
         run=lambda engine: publish_all(engine, slices),
         stats=GeoTextTopK.stats,
+        counters=sizes,
         bytes=lambda engine: sum(array.nbytes for array in engine.state()[1].values()),
     )
 
 
+def sizes(engine: GeoTextTopK, _: Any) -> dict[str, float]:
+    """Messages in the buffer of a subscription, and bytes a subscription of the parts of the state."""
+    held = engine.state()[1]
+    told = {"buffer_size": engine.stats()["buffered"] / len(engine)}
+    for part, names in PARTS.items():
+        used = sum(array.nbytes for name, array in held.items() if name.startswith(names))
+        told[f"bytes_{part}"] = used / len(engine)
+    return told
+
+
 def baseline(of: World, name: str, run: Callable[[TermAtATime], Any]) -> Contender:
     """A contender that walks inverted files without any bound; it does the first few of the work."""
-    made = TermAtATime(
-        of.messages, of.held, of.subscriptions, of.engine.results(), of.k, of.vocabulary, DIAGONAL
+    return Contender(name, prepare=_plain(of).again, run=run, work=FEW, runs=3)
+
+
+def _plain(of: World) -> TermAtATime:
+    west, south, east, north = geotext.bounds_of(of.messages)
+    return TermAtATime(
+        of.messages,
+        of.held,
+        of.subscriptions,
+        of.engine.results(),
+        of.k,
+        of.vocabulary,
+        math.hypot(east - west, north - south),
     )
-    return Contender(name, prepare=made.again, run=run, work=FEW, runs=3)
 
 
 def agree(one: GeoTextTopK, other: TermAtATime) -> bool:
@@ -116,119 +119,96 @@ def agree(one: GeoTextTopK, other: TermAtATime) -> bool:
     return True
 
 
+def both(it: TermAtATime) -> None:
+    """Let a few messages in, and as many go."""
+    it.arrive(FEW)
+    it.expire(FEW)
+
+
 @case("geotext.arrival", small=SMALL, full=FULL, seed=24, unit="message", runs=3, reproduces="[Geo Fig 9]")
-def arrival(parameters: Parameters, rng: np.random.Generator) -> Trial:
+def arrival(parameters: Parameters, _: np.random.Generator) -> Trial:
     """Messages that arrive in a window with room for them, and enter results."""
-    made = world(parameters, rng, room=parameters["events"])
-    ours, plain = publisher(made, "igpt"), baseline(made, "term-at-a-time", lambda it: it.arrive(FEW))
+    made = world(parameters)
+    plain = baseline(made, "term-at-a-time", lambda it: it.arrive(FEW))
     return Trial(
         work=parameters["events"],
-        contenders=[ours, plain],
+        contenders=[publisher(made, "igpt", room=True), plain],
         baseline="term-at-a-time",
-        agrees=lambda _: _follows(made, FEW, 0),
+        agrees=lambda _: _follows(made, full=False),
     )
 
 
 @case("geotext.expiry", small=SMALL, full=FULL, seed=24, unit="message", runs=3, reproduces="[Geo Fig 10]")
-def expiry(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Messages that expire from a full window, pushed out by messages without words."""
-    made = world(parameters, rng)
-    roomy = made._replace(
-        engine=world(parameters, np.random.default_rng(24), room=parameters["events"]).engine
-    )
+def expiry(parameters: Parameters, _: np.random.Generator) -> Trial:
+    """Messages that expire from a full window, pushed out by messages without words; and arrivals."""
+    made = world(parameters)
     return Trial(
         work=parameters["events"],
         contenders=[
             publisher(made, "expiry", words=False),
-            publisher(roomy, "arrival"),
+            publisher(made, "arrival", room=True),
             baseline(made, "term-at-a-time", lambda it: it.expire(FEW)),
         ],
         baseline="arrival",
-        agrees=lambda _: _follows(made, FEW, FEW),
+        agrees=lambda _: _follows(made, full=True),
     )
 
 
-@case("geotext.publish", small=SMALL, full=FULL, seed=24, unit="message", runs=3, reproduces="[Geo Fig 11]")
-def publish(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Messages into a full window, where every arrival expires one; the refills beside each other."""
-    made = world(parameters, rng)
-    others = [
-        publisher(world(parameters, np.random.default_rng(24), refill=refill), refill)
-        for refill in ("skyband", "kmax", "none")
-    ]
-
-    def both(it: TermAtATime) -> None:
-        it.arrive(FEW)
-        it.expire(FEW)
-
+@case(
+    "geotext.publish",
+    small=SMALL,
+    full=[FULL, PAPER],
+    seed=24,
+    unit="message",
+    runs=3,
+    reproduces="[Geo Fig 11]",
+)
+def publish(parameters: Parameters, _: np.random.Generator) -> Trial:
+    """Messages into a full window, where every arrival expires one."""
+    made = world(parameters)
     return Trial(
         work=parameters["events"],
-        contenders=[publisher(made, "cost-skyband"), *others, baseline(made, "term-at-a-time", both)],
+        contenders=[publisher(made, "igpt, cost-skyband"), baseline(made, "term-at-a-time", both)],
         baseline="term-at-a-time",
-        agrees=lambda _: _follows(made, FEW, FEW),
+        agrees=lambda _: _follows(made, full=True),
     )
 
 
-@case("geotext.subscribe", small=SMALL, full=FULL, seed=24, unit="subscription", runs=3)
-def subscribe(parameters: Parameters, rng: np.random.Generator) -> Trial:
+@case("geotext.subscribe", small=SMALL, full=[FULL, PAPER], seed=24, unit="subscription", runs=3)
+def subscribe(parameters: Parameters, _: np.random.Generator) -> Trial:
     """New subscriptions with their first results; amending and removing them; a scan of their postings."""
-    made = world(parameters, rng)
+    made = world(parameters)
     count = min(1_000, parameters["subscriptions"])
     some = made.subscriptions.slice(0, count)
     ids = np.arange(count)
     moved = {"id": ids, "x": some["x"].to_numpy()[::-1].copy()}
 
     def without() -> GeoTextTopK:
-        engine = copy.deepcopy(made.engine)
+        engine = made.roomy()
         engine.unsubscribe(ids)
         return engine
-
-    def whole() -> GeoTextTopK:
-        return copy.deepcopy(made.engine)
 
     few = np.arange(FEW, dtype=np.int32)
     return Trial(
         work=count,
         contenders=[
             Contender("subscribe", prepare=without, run=lambda engine: engine.subscribe(some)),
-            Contender("amend", prepare=whole, run=lambda engine: engine.amend(moved)),
-            Contender("unsubscribe", prepare=whole, run=lambda engine: engine.unsubscribe(ids)),
+            Contender("amend", prepare=made.roomy, run=lambda engine: engine.amend(moved)),
+            Contender("unsubscribe", prepare=made.roomy, run=lambda engine: engine.unsubscribe(ids)),
             baseline(made, "term-at-a-time", lambda it: it.first_results(few)),
         ],
         baseline="term-at-a-time",
-        agrees=lambda _: _follows(made, 0, 0),
+        agrees=lambda _: _follows(made, full=False),
     )
 
 
-@case("geotext.prunings", small=SMALL, full=FULL, seed=24, unit="message", runs=3, reproduces="[Geo Fig 8]")
-def prunings(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Arrivals with all prunings, without those of groups, and with those of groups alone."""
-    individual = [name for name in PRUNINGS if name not in ("cell", "group", "stop")]
-    grouped = [name for name in PRUNINGS if name not in individual]
-    tried = {"all": PRUNINGS, "individual": individual, "groups": [*grouped, "outer"]}
-    made = {
-        name: world(
-            parameters, np.random.default_rng(24), room=parameters["events"], tuning={"prune": list(prune)}
-        )
-        for name, prune in tried.items()
-    }
-    return Trial(
-        work=parameters["events"],
-        contenders=[publisher(of, name) for name, of in made.items()],
-        baseline="individual",
-        agrees=lambda _: _follows(made["all"], FEW, 0),
-    )
-
-
-def _follows(of: World, arriving: int, leaving: int) -> bool:
+def _follows(of: World, *, full: bool) -> bool:
     """Play the first few messages to a copy of the engine and to the baseline, and compare a sample."""
-    plain = TermAtATime(
-        of.messages, of.held, of.subscriptions, of.engine.results(), of.k, of.vocabulary, DIAGONAL
-    )
-    engine = copy.deepcopy(of.engine)
-    engine.publish(of.messages.slice(of.held, arriving))
-    plain.arrive(arriving)
-    plain.expire(leaving)
+    plain, engine = _plain(of), of.full() if full else of.roomy()
+    engine.publish(of.messages.slice(of.held, FEW))
+    plain.arrive(FEW)
+    if full:
+        plain.expire(FEW)
     plain.first_results(np.arange(SAMPLE, dtype=np.int32))
     return agree(engine, plain)
 

@@ -8,8 +8,12 @@ a random message and that message's place; alpha is uniform in [0, 1].
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from rankcast.bench.workloads import Floats, Integers, draw, occurrences, zipf_weights
 
@@ -19,6 +23,11 @@ TOWN_SKEW = 0.8
 TOWN_DEVIATION = 0.02
 ANYWHERE = 0.1
 MOST_WORDS = 5
+DATA = Path("../shared/data")
+REAL = {
+    "places": ("geonames_cities1000.parquet", ("name", "admin1", "admin2", "country"), "lon", "lat"),
+    "reviews": ("airbnb_geo_messages.parquet", ("text",), "lon", "lat"),
+}
 
 
 def messages(
@@ -48,18 +57,47 @@ def messages(
     )
 
 
+def stream(data: str, count: int, rng: np.random.Generator) -> pa.Table:
+    """Messages of a kind: "synthetic", or real ones in random order: place names, reviews (at most all)."""
+    if data == "synthetic":
+        return messages(count, rng)
+    name, text, lon, lat = REAL[data]
+    rows = pq.read_table(DATA / name, columns=[*text, lon, lat]).drop_null()
+    rows = rows.take(pa.array(rng.permutation(rows.num_rows)[:count]))
+    joined = pc.binary_join_element_wise(*(rows[column] for column in text), " ")
+    words = pc.split_pattern_regex(
+        pc.utf8_trim(pc.utf8_lower(joined), " .,!?()"), r"[^\pL\pN]+"
+    ).combine_chunks()
+    x, y = (rows[column].to_numpy().astype(np.float64) for column in (lon, lat))
+    return _table(np.arange(rows.num_rows), x, y, np.diff(words.offsets.to_numpy()), words.flatten())
+
+
+def bounds_of(rows: pa.Table) -> tuple[float, float, float, float]:
+    """The bounds of messages: the unit square for the synthetic ones, what holds them for real ones."""
+    x, y = rows["x"].to_numpy(), rows["y"].to_numpy()
+    low, high = (x.min(), y.min()), (x.max(), y.max())
+    inside = min(low) >= 0.0 and max(high) <= 1.0
+    return BOUNDS if inside else (float(low[0]), float(low[1]), float(high[0]), float(high[1]))
+
+
 def subscriptions(
-    source: pa.Table, count: int, rng: np.random.Generator, *, most_words: int = MOST_WORDS
+    source: pa.Table,
+    count: int,
+    rng: np.random.Generator,
+    *,
+    least_words: int = 1,
+    most_words: int = MOST_WORDS,
 ) -> pa.Table:
     """Make subscriptions `id, x, y, terms, alpha` from random messages of `source`.
 
-    A subscription wants 1 to `most_words` words, and gets all the distinct ones of its message if there are
-    fewer.
+    A subscription wants `least_words` to `most_words` words, and gets all the distinct ones of its message if
+    there are fewer.
     """
     chosen = source.take(pa.array(rng.integers(0, source.num_rows, count)))
     terms = chosen.column("terms").combine_chunks()
     lengths = np.diff(terms.offsets.to_numpy())
-    picked, counts = _pick(terms.flatten(), lengths, rng.integers(1, most_words + 1, count), rng)
+    wanted = rng.integers(least_words, most_words + 1, count)
+    picked, counts = _pick(terms.flatten(), lengths, wanted, rng)
     x, y = (chosen.column(name).to_numpy() for name in "xy")
     table = _table(np.arange(count), x, y, counts, picked)
     return table.append_column("alpha", pa.array(rng.random(count)))

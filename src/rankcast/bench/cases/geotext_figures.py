@@ -1,0 +1,122 @@
+"""The figures of the geo-text paper, section 7, as far as one machine goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rankcast.bench.case import Parameters, Trial, case
+from rankcast.bench.cases.geotext import _follows, publisher
+from rankcast.bench.workloads.geotext_worlds import world
+from rankcast.engines.geotext_live import PRUNINGS
+
+DATA = ["synthetic", "places", "reviews"]
+SMALL: dict[str, list[Any]] = {"subscriptions": [1_000], "window": [1_000], "events": [100], "k": [20]}
+FULL: dict[str, list[Any]] = {"subscriptions": [50_000], "window": [50_000], "events": [1_000], "k": [20]}
+
+
+def streaming(parameters: Parameters, contenders: dict[str, dict[str, Any]], *, room: bool) -> Trial:
+    """Messages into worlds that differ in their settings."""
+    made = {name: world(parameters, **settings) for name, settings in contenders.items()}
+    first = next(iter(made))
+    return Trial(
+        work=parameters["events"],
+        contenders=[publisher(of, name, room=room) for name, of in made.items()],
+        baseline=first,
+        agrees=lambda _: _follows(made[first], full=not room),
+    )
+
+
+@case(
+    "geotext.refills",
+    small={**SMALL, "data": ["synthetic"]},
+    full={**FULL, "data": DATA},
+    seed=24,
+    unit="message",
+    runs=2,
+    reproduces="[Geo Fig 6, Fig 10, Table 2]",
+)
+def refills(parameters: Parameters, _: np.random.Generator) -> Trial:
+    """What is kept for when messages expire: sizes of buffers, searches, time."""
+    tried = {refill: {"refill": refill} for refill in ("cost-skyband", "skyband", "kmax", "none")}
+    return streaming(parameters, tried, room=False)
+
+
+@case(
+    "geotext.prunings",
+    small={**SMALL, "data": ["synthetic"]},
+    full={**FULL, "data": DATA},
+    seed=24,
+    unit="message",
+    runs=2,
+    reproduces="[Geo Fig 8]",
+)
+def prunings(parameters: Parameters, _: np.random.Generator) -> Trial:
+    """Arrivals with the prunings of single subscriptions alone, with all, with those of groups alone."""
+    individual = [name for name in PRUNINGS if name not in ("cell", "group", "stop")]
+    grouped = [name for name in PRUNINGS if name not in individual]
+    tried = {"individual": individual, "all": PRUNINGS, "groups": [*grouped, "outer"]}
+    return streaming(
+        parameters, {name: {"tuning": {"prune": list(prune)}} for name, prune in tried.items()}, room=True
+    )
+
+
+@case(
+    "geotext.groups",
+    small={**SMALL},
+    full={**FULL},
+    seed=24,
+    unit="message",
+    runs=2,
+    reproduces="[Geo Fig 7]",
+)
+def groups(parameters: Parameters, _: np.random.Generator) -> Trial:
+    """Arrivals with more and fewer groups of alphas in a cell."""
+    tried = {f"{count} groups": {"tuning": {"groups": count}} for count in (10, 5, 20, 40)}
+    return streaming(parameters, tried, room=True)
+
+
+@case(
+    "geotext.words",
+    small={**SMALL, "words": [1, 5]},
+    full={**FULL, "words": [1, 2, 3, 4, 5]},
+    seed=24,
+    unit="message",
+    runs=2,
+    reproduces="[Geo Fig 12]",
+)
+def words(parameters: Parameters, _: np.random.Generator) -> Trial:
+    """Subscriptions with more words."""
+    return streaming(parameters, {"igpt, cost-skyband": {}}, room=False)
+
+
+@case(
+    "geotext.results",
+    small={**SMALL, "k": [10]},
+    full={**FULL, "k": [10, 20, 40, 60]},
+    seed=24,
+    unit="message",
+    runs=2,
+    reproduces="[Geo Fig 13]",
+)
+def results(parameters: Parameters, _: np.random.Generator) -> Trial:
+    """Subscriptions that want more messages."""
+    return streaming(parameters, {"igpt, cost-skyband": {}}, room=False)
+
+
+@case(
+    "geotext.scale",
+    small={**SMALL},
+    full=[
+        {**FULL, "subscriptions": [25_000, 50_000, 100_000]},
+        {**FULL, "window": [25_000, 100_000]},
+    ],
+    seed=24,
+    unit="message",
+    runs=2,
+    reproduces="[Geo Fig 14, Fig 15]",
+)
+def scale(parameters: Parameters, _: np.random.Generator) -> Trial:
+    """More subscriptions, larger windows."""
+    return streaming(parameters, {"igpt, cost-skyband": {}}, room=False)
