@@ -620,11 +620,6 @@ def test_wrong_settings_are_refused_at_once(settings: dict[str, Any]) -> None:
         GeoTextTopK(**{"bounds": (0, 0, 1, 1), **settings})
 
 
-def test_what_is_not_there_yet_is_refused_by_name() -> None:
-    with pytest.raises(SettingError, match='"ciq" is not available yet'):
-        GeoTextTopK(bounds=(0, 0, 1, 1), method="ciq")
-
-
 def test_prunings_are_named() -> None:
     with pytest.raises(SettingError, match="prune"):
         GeoTextTopK(bounds=(0, 0, 1, 1), tuning={"prune": ["everything"]})

@@ -16,7 +16,7 @@ from rankcast.engines.base import ID, Part
 from rankcast.engines.brute_force import geotext as brute_force
 from rankcast.engines.brute_force.geotext import Interests, Messages
 from rankcast.engines.geotext_batches import Plan
-from rankcast.engines.geotext_live import ALPHA_GROUPS, PRUNINGS, Live, World
+from rankcast.engines.geotext_live import ALPHA_GROUPS, PRUNINGS, Live, Way, World
 from rankcast.engines.lists import ListEngine
 from rankcast.errors import SettingError
 from rankcast.indexes.result_buffers import REFILLS
@@ -26,8 +26,7 @@ from rankcast.kernels.igpt import Switches
 from rankcast.vocabulary import TERMS, Vocabulary
 from rankcast.windows import TimeWindow, window_of
 
-METHODS = ("igpt", "scan")
-METHODS_LATER = ("ciq",)
+METHODS = ("igpt", "ciq", "scan")
 ALPHA = Column("alpha", required=False, nullable=True)
 TIME = Column("time", Kind.TIME)
 
@@ -68,6 +67,7 @@ class GeoTextTopK(ListEngine):
 
     variants = (
         *({"method": "igpt", "refill": refill} for refill in REFILLS),
+        {"method": "ciq", "refill": "kmax"},
         {"method": "scan", "refill": "none"},
     )
     known_tuning: ClassVar[dict[str, Any]] = {"prune": PRUNINGS, "groups": ALPHA_GROUPS}
@@ -92,7 +92,7 @@ class GeoTextTopK(ListEngine):
         self._k = settings.whole("k", k)
         self._alpha = settings.number("alpha", alpha, low=0, high=1)
         self._window = window_of(window)
-        self._method = settings.one_of("method", method, METHODS, later=METHODS_LATER)
+        self._method = settings.one_of("method", method, METHODS)
         self._refill = settings.one_of("refill", refill, REFILLS)
         if vocabulary is not None and not isinstance(vocabulary, Vocabulary):
             raise SettingError(
@@ -127,7 +127,8 @@ class GeoTextTopK(ListEngine):
             self._slots, self._messages, self._interests, self._texts, self._terms, self._window, self._space
         )
         groups = settings.whole("groups", self._tuning["groups"])
-        return Live(world, self._refill, Switches(*(name in prune for name in PRUNINGS)), groups, self._count)
+        on = Switches(*(name in prune for name in PRUNINGS))
+        return Live(world, Way(self._method, self._refill), on, groups, self._count)
 
     # What the base asks for
 

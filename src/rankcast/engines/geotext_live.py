@@ -18,12 +18,12 @@ from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.deltas import Changes, Lists
 from rankcast.engines.geotext_places import Space
 from rankcast.errors import SnapshotError
+from rankcast.indexes.cell_lists import CellIndex
 from rankcast.indexes.objects import grown
 from rankcast.indexes.result_buffers import Offers, ResultBuffers
 from rankcast.indexes.slots import Slots
 from rankcast.indexes.vectors import LiveTerms, Vectors
 from rankcast.indexes.word_lists import WordIndex
-from rankcast.kernels import igpt
 from rankcast.kernels.board import ENTER, LEAVE
 from rankcast.kernels.buffer_changes import group, write_changes
 from rankcast.kernels.difference import Told
@@ -58,18 +58,26 @@ class World(NamedTuple):
     space: Space
 
 
+class Way(NamedTuple):
+    """How subscriptions are found, and how their results are filled up."""
+
+    method: str
+    refill: str
+
+
 class Live:
     """Current results of all subscriptions; the engine tells it what comes and goes."""
 
-    def __init__(
-        self, world: World, refill: str, prune: Switches, groups: int, counted: dict[str, int]
-    ) -> None:
+    def __init__(self, world: World, way: Way, prune: Switches, groups: int, counted: dict[str, int]) -> None:
         self._world, self._prune, self._counted = world, prune, counted
+        self.method = way.method
         space = world.space
         self._frame = frame_of(space.metric, space.bounds, space.scale)
-        self._readers = WordIndex(self._frame, Shape(CELL, groups))
+        self._readers: WordIndex | CellIndex = (
+            CellIndex(self._frame) if way.method == "ciq" else WordIndex(self._frame, Shape(CELL, groups))
+        )
         self._posts = WordIndex(self._frame, Shape(MESSAGE_CELL, 1))
-        self._buffers = ResultBuffers(refill)
+        self._buffers = ResultBuffers(way.refill)
         # By subscription: alpha and k as they count, what the lists know of it, its stamp there.
         self._alpha, self._k = np.zeros(0), np.zeros(0, np.int64)
         self._listed = np.zeros(0)
@@ -79,7 +87,7 @@ class Live:
         self._arrivals = 0
         # Not part of the state: what follows from it, and marks that are all off between calls.
         self._doubtful = np.zeros(0, np.bool_)
-        self._number, self._spot = np.zeros(0, np.int32), np.zeros(0, np.int32)
+        self._number = np.zeros(0, np.int32)
         self._scratch = Scratch(np.zeros(0), np.zeros(0, np.int32))
 
     # Subscriptions
@@ -126,6 +134,10 @@ class Live:
         tried = {"words": (one, alike), "place": (near, one), "words and place": (near, alike)}
         short = [name for name, (a, b) in tried.items() if best_score(np.float32(alpha), a, b) < threshold]
         return {"threshold": threshold, "pruned_by": short[0] if short else None}
+
+    def list_bytes(self) -> int:
+        """How many bytes the lists of subscriptions take."""
+        return sum(array.nbytes for array in self._readers.lists)
 
     def buffered(self) -> int:
         """How many messages all buffers hold together."""
@@ -178,7 +190,7 @@ class Live:
         lines, ends = group(log.owner, owners, self._number)
         told = Told(*(np.empty(lines.size, kind) for kind in ("i4", "i1", "i4", "f8", "i8", "f8")))
         now = self._buffers.now(owners, self._k)
-        size = write_changes(log, lines, ends, owners, now, self._spot, told)
+        size = write_changes(log, lines, ends, owners, now, self._ages, told)
         return Changes._make(column[:size] for column in told)
 
     def _take_in(self, rows: Rows, times: Ints) -> None:
@@ -197,10 +209,9 @@ class Live:
             hits = Hits(
                 np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room), np.zeros(4, np.int64)
             )
-            used, after = igpt.disseminate(
-                self._readers.lists, readers, posts, idf, self._scratch, self._frame, self._prune,
-                hits, start,
-            )  # fmt: skip
+            used, after = self._readers.disseminate(
+                readers, posts, idf, self._scratch, self._prune, hits, start, self._listed
+            )
             room = room if after > start else 2 * room
             if after == start:
                 continue
@@ -256,8 +267,8 @@ class Live:
         """List subscriptions anew whose threshold fell, or rose by enough to make a difference."""
         now, listed = self._buffers.threshold[rows], self._listed[rows]
         moved = rows[(now < listed) | (now > listed + RISE)]
-        self._readers.drop(moved, self._world.interests.texts(), self._stamp)
-        self._list(moved)
+        self._listed[moved] = self._buffers.threshold[moved]
+        self._readers.update(moved, self._world.interests.texts(), self._idf(), self._reader_owners())
 
     # Views of the engine's arrays
 
@@ -301,8 +312,6 @@ class Live:
         if self._doubtful.size < self._stamp.size:
             self._doubtful = np.zeros(self._stamp.size, np.bool_)
             self._number = np.zeros(self._stamp.size, np.int32)
-        if self._spot.size < self._ages.stamp.size:
-            self._spot = np.zeros(self._ages.stamp.size, np.int32)
 
     # State
 
@@ -332,5 +341,5 @@ class Live:
             part.restore(header[name], held)
         return self
 
-    def _structures(self) -> dict[str, WordIndex | ResultBuffers]:
+    def _structures(self) -> dict[str, WordIndex | CellIndex | ResultBuffers]:
         return {"readers": self._readers, "posts": self._posts, "buffers": self._buffers}

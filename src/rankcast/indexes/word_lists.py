@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from rankcast.columns import Floats, Ints, Rows
 from rankcast.errors import SnapshotError
 from rankcast.indexes.objects import grown
+from rankcast.kernels import igpt
 from rankcast.kernels import word_lists as kernel
 from rankcast.kernels.geo_bounds import Bits, Frame
-from rankcast.kernels.term_order import Texts
+from rankcast.kernels.igpt import Hits, Posts, Readers, Switches
+from rankcast.kernels.term_order import Scratch, Texts
 from rankcast.kernels.word_lists import NODE, STEP, Lists, Owners, Shape
 
 BY_WORD = ("begin", "main", "joint", "size", "room", "dead")
@@ -24,8 +26,8 @@ LAST_STAMP = 65535
 class WordIndex:
     """Inverted lists by word; see the kernel for what is in them.
 
-    - Changing: `add`, `drop` (after which an owner's entries are void: its stamp changes).
-    - Asking: `lists`, for kernels.
+    - Changing: `add`, `drop` (after which an owner's entries are void: its stamp changes), `update`.
+    - Asking: `disseminate`; `lists`, for kernels.
     - Keeping: `state`, `restore`.
 
     Memory: 20 bytes an entry and 4 for its node, 28 a word, and up to half as much again for growth.
@@ -62,6 +64,21 @@ class WordIndex:
         if (stamps[rows] == LAST_STAMP).any():
             self._tidy(stamps)
         stamps[rows] += 1
+
+    def update(self, rows: Rows, texts: Texts, idf: Floats, owners: Owners) -> None:
+        """Thresholds of owners have moved: list them anew."""
+        self.drop(rows, texts, owners.stamp)
+        self.add(rows, texts, idf, owners)
+
+    def disseminate(
+        self, readers: Readers, posts: Posts, idf: Floats, scratch: Scratch, on: Switches, hits: Hits,
+        start: int, listed: Floats,
+    ) -> tuple[int, int]:  # fmt: skip
+        """Write hits of messages; see the kernel."""
+        found: tuple[int, int] = igpt.disseminate(
+            self.lists, readers, posts, idf, scratch, self._frame, on, hits, start
+        )
+        return found
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """How much is used, and the arrays."""
@@ -141,14 +158,16 @@ def _empty(words: int) -> Lists:
     """No entries for so many words."""
     main, joint, size, room, dead = (np.zeros(words, np.int32) for _ in BY_WORD[1:])
     fact, node = np.zeros((0, 8, STEP), np.uint16), np.zeros((0, NODE), np.float32)
+    pull = np.zeros((0, 2), np.float32)
     begin, row = np.zeros(words, np.int64), np.zeros(0, np.int32)
-    return Lists(begin, main, joint, size, room, dead, row, fact, node)
+    return Lists(begin, main, joint, size, room, dead, row, fact, node, pull)
 
 
 def _shape(name: str, entries: int) -> tuple[int, ...]:
     """The shape of an array for so many entries."""
     tiles = entries // STEP
-    return {"row": (entries,), "fact": (tiles, 8, STEP), "node": (tiles, NODE)}[name]
+    shapes = {"row": (entries,), "fact": (tiles, 8, STEP), "node": (tiles, NODE), "pull": (tiles, 2)}
+    return shapes[name]
 
 
 def _with_room(lists: Lists, entries: int) -> Lists:

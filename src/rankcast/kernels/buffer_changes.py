@@ -2,10 +2,9 @@
 
 A log is short where lists are long: a message that enters one of 20 is two lines. Lines are grouped by list,
 in order; an item was in the list before if its first line says that it goes, and is in it now if its last one
-says that it comes. `spot` finds the first line of an item: a place inside the group that holds the item
-proves itself, so `spot` needs neither to be cleared nor to be set up.
+says that it comes.
 
-Cost: O(lines), and O(k) for each list with a line.
+Cost: O(lines), and O(lines) for each line of a list that has many; O(k) for each item that comes.
 """
 
 from __future__ import annotations
@@ -18,8 +17,9 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.board import ENTER, LEAVE, UPDATE
 from rankcast.kernels.difference import Told
+from rankcast.kernels.message_search import Ages
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.skyband import Log
+from rankcast.kernels.skyband import KEPT, Log
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
@@ -54,32 +54,36 @@ def group(owner: Rows, owners: Rows, number: Rows) -> tuple[Rows, Ints]:
 
 
 @njit(**EXACT)
-def _ranks_before(log: Log, one: int, two: int) -> bool:
-    """Whether the item of one line ranked before that of another."""
-    if log.score[one] != log.score[two]:
-        return bool(log.score[one] > log.score[two])
-    if log.time[one] != log.time[two]:
-        return bool(log.time[one] > log.time[two])
-    return bool(log.arrival[one] > log.arrival[two])
+def _age(log: Log, line: int, ages: Ages) -> tuple[int, int]:
+    """What says how new the item of a line is."""
+    if log.arrival[line] != KEPT:
+        return log.time[line], log.arrival[line]
+    return ages.time[log.item[line]], ages.arrival[log.item[line]]
 
 
 @njit(**EXACT)
-def _first_lines(log: Log, lines: Rows, start: int, end: int, spot: Rows, last: NDArray[np.int8]) -> None:
-    """Note at the first line of each item of a group what its last line says."""
+def _ranks_before(log: Log, one: int, two: int, ages: Ages) -> bool:
+    """Whether the item of one line ranked before that of another."""
+    if log.score[one] != log.score[two]:
+        return bool(log.score[one] > log.score[two])
+    return _age(log, one, ages) > _age(log, two, ages)
+
+
+@njit(**EXACT)
+def _outcomes(log: Log, lines: Rows, start: int, end: int, last: NDArray[np.int8]) -> None:
+    """Note at the first line of each item of a group what its last line says, at others nothing."""
     items, ops = log.item, log.op
     for i in range(start, end):
-        item = items[lines[i]]
-        first = spot[item]
-        if not (start <= first < i and items[lines[first]] == item):
-            first = i
-            spot[item] = i
+        first = start
+        while items[lines[first]] != items[lines[i]]:
+            first += 1
         last[i] = -1
         last[first] = ops[lines[i]]
 
 
 @njit(**EXACT)
-def _write_leaves(
-    log: Log, lines: Rows, start: int, end: int, last: NDArray[np.int8], told: Told, size: int
+def _leaves(
+    log: Log, lines: Rows, start: int, end: int, last: NDArray[np.int8], ages: Ages, told: Told, size: int
 ) -> int:
     """Write what was in a list and is not, in order of rank; returns how many changes there are then."""
     gone, count = np.empty(end - start, np.int32), 0
@@ -87,7 +91,7 @@ def _write_leaves(
         line = lines[i]
         if last[i] == LEAVE and log.op[line] == LEAVE:
             at = count
-            while at > 0 and _ranks_before(log, line, gone[at - 1]):
+            while at > 0 and _ranks_before(log, line, gone[at - 1], ages):
                 gone[at] = gone[at - 1]
                 at -= 1
             gone[at] = line
@@ -100,26 +104,42 @@ def _write_leaves(
 
 
 @njit(**EXACT)
-def write_changes(log: Log, lines: Rows, ends: Ints, owners: Rows, now: Now, spot: Rows, told: Told) -> int:
+def _comers(
+    log: Log, lines: Rows, start: int, end: int, last: NDArray[np.int8], held: Rows
+) -> tuple[Rows, Rows]:
+    """The first lines of what is in a list of items now, and their places in it, in order of rank."""
+    found, places, count = np.empty(end - start, np.int32), np.empty(end - start, np.int32), 0
+    for i in range(start, end):
+        if last[i] == ENTER:
+            place, at = 0, count
+            while held[place] != log.item[lines[i]]:
+                place += 1
+            while at > 0 and places[at - 1] > place:
+                found[at], places[at] = found[at - 1], places[at - 1]
+                at -= 1
+            found[at], places[at] = lines[i], place
+            count += 1
+    return found[:count], places[:count]
+
+
+@njit(**EXACT)
+def write_changes(log: Log, lines: Rows, ends: Ints, owners: Rows, now: Now, ages: Ages, told: Told) -> int:
     """Write the changes of all lists in the order of the contract; returns how many. At most one a line."""
     subscription, op, item, score, rank, former = told
-    begins, counts, held, held_score = now
-    items, ops, scores = log.item, log.op, log.score
+    begins, lengths, held, held_score = now
     last, size, start = np.empty(lines.size, np.int8), 0, 0
     for i in range(owners.size):
-        end = ends[i]
-        _first_lines(log, lines, start, end, spot, last)
-        size = _write_leaves(log, lines, start, end, last, told, size)
-        for j in range(counts[i]):
-            which, its_score = held[begins[i] + j], held_score[begins[i] + j]
-            first = spot[which]
-            if not (start <= first < end and items[lines[first]] == which):
-                continue
-            was = ops[lines[first]] == LEAVE
-            before = scores[lines[first]] if was else np.nan
+        end, begin = ends[i], begins[i]
+        _outcomes(log, lines, start, end, last)
+        size = _leaves(log, lines, start, end, last, ages, told, size)
+        comers, places = _comers(log, lines, start, end, last, held[begin : begin + lengths[i]])
+        for j in range(comers.size):
+            line, its_score = comers[j], held_score[begin + places[j]]
+            was = log.op[line] == LEAVE
+            before = log.score[line] if was else np.nan
             if before != its_score:
-                subscription[size], op[size], item[size] = owners[i], UPDATE if was else ENTER, which
-                score[size], rank[size], former[size] = its_score, j + 1, before
+                subscription[size], op[size], item[size] = owners[i], UPDATE if was else ENTER, log.item[line]
+                score[size], rank[size], former[size] = its_score, places[j] + 1, before
                 size += 1
         start = end
     return size

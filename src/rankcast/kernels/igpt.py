@@ -5,7 +5,7 @@ term: there the bound on what is alike covers everything (Theorem 2 with nothing
 terms the pair is recognised and left alone, so no map of candidates is kept. In this order:
 
 - a block by its words alone, then by its place alone (Lemma 6), then by both (Theorem 3);
-- the rest of a block in order when a threshold is beyond the block's bound, by binary search (Theorem 4);
+- the second half of a block in order when its thresholds are beyond the block's bound (Theorem 4);
 - an entry by its own weights and the block's place (Theorem 1 with the outer spatial bound), and by its own
   weights and its own place (the distance itself, where the paper adds an inner bound), a tile at once;
 - a subscription by the threshold that it has now, which may be above the one in the list;
@@ -117,6 +117,8 @@ class Queue(NamedTuple):
     alike: Floats32
     term: Rows
     known: Floats
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
 
 
 class Term(NamedTuple):
@@ -126,19 +128,6 @@ class Term(NamedTuple):
     weight: np.float32
     rest: np.float32
     spot: Spot
-
-
-@njit(**EXACT)
-def _until(fact: Bits, start: int, end: int, best: np.float32) -> int:
-    """Where entries in order of threshold end to have one that the best score reaches (Theorem 4)."""
-    low, high = start, end
-    while low < high:
-        middle = (low + high) // 2
-        if part(fact[middle // STEP, BAR, middle % STEP]) > best:
-            high = middle
-        else:
-            low = middle + 1
-    return low
 
 
 @njit(**EXACT)
@@ -178,8 +167,8 @@ def _search_word(
 
     Returns how many are queued then, and the first entry left over.
     """
-    begins, mains, _, sizes, _, _, rows, fact, node = lists
-    queue_row, queue_alike, queue_term, _ = queue
+    begins, mains, _, sizes, _, _, rows, fact, node, pull = lists
+    queue_row, queue_alike, queue_term, _, _, _ = queue
     passed, alikes = np.empty(STEP, np.bool_), np.empty(STEP, np.float32)
     mine, others, one = term.weight, term.rest, np.float32(1.0)
     begin, after = begins[word], begins[word] + sizes[word]
@@ -188,7 +177,7 @@ def _search_word(
         if queued > room:
             return queued, at - begin
         block, end = at // STEP, min(at + BLOCK, after)
-        if on.group and node[block, PULL] * mine + node[block, PULL_REST] * others < one:
+        if on.group and pull[block, PULL] * mine + pull[block, PULL_REST] * others < one:
             counters[GROUPS] += 1
             continue
         near = nearness(reach, gap(node, block, term.spot)) if on.outer else one
@@ -201,7 +190,8 @@ def _search_word(
             continue
         if on.stop and end <= ordered:
             best = best_of_group(node[block, LOW_ALPHA], node[block, HIGH_ALPHA], near, alike)
-            end = _until(fact, at, end, best)
+            if end > at + STEP and part(fact[block + 1, BAR, 0]) > best:
+                end = at + STEP
         for first in range(at, end, STEP):
             tile = first // STEP
             if not _test(fact, tile, term, reach, near, on, passed, alikes):
@@ -220,7 +210,7 @@ def _verify(
     current: bool, hits: Hits, arrival: int, used: int,
 ) -> int:  # fmt: skip
     """Score what is queued; write the hits. Returns how many there are then, -1 if they do not fit."""
-    queue_row, queue_alike, queue_term, known = queue
+    queue_row, queue_alike, queue_term, known, begins, ends = queue
     reader_x, reader_y, reader_alpha, threshold, _, texts = readers
     text_begin, text_size, text_term, text_weight = texts
     noted, places = scratch
@@ -231,16 +221,14 @@ def _verify(
         return -1
     for i in range(queued):  # nothing but looking up, so that the cache misses of all of them overlap
         row = queue_row[i]
-        known[0, i], known[1, i] = reader_alpha[row], threshold[row]
+        known[0, i], known[1, i], begins[i] = reader_alpha[row], threshold[row], text_begin[row]
+        ends[i] = begins[i] + text_size[row]
         known[2, i] = 1.0 - distance(frame.metric, reader_x[row], reader_y[row], x, y) / frame.scale
     for i in range(queued):
         row, alpha, bar, near = queue_row[i], known[0, i], known[1, i], known[2, i]
         if current and alpha * near + (1.0 - alpha) * queue_alike[i] + 1e-6 < bar:
             continue
-        first = text_begin[row]
-        cosine = cosine_from(
-            text_term, text_weight, first, first + text_size[row], noted, places, queue_term[i]
-        )
+        cosine = cosine_from(text_term, text_weight, begins[i], ends[i], noted, places, queue_term[i])
         score = alpha * near + (1.0 - alpha) * cosine
         counters[VERIFIED] += cosine > 0.0
         found[used], found_arrival[used], found_score[used] = row, arrival, score
@@ -287,7 +275,8 @@ def disseminate(
     """
     used, before, counters = 0, np.empty_like(hits.counters), hits.counters
     rows, terms = np.empty(QUEUE, np.int32), np.empty(QUEUE, np.int32)
-    queue = Queue(rows, np.empty(QUEUE, np.float32), terms, np.empty((3, QUEUE)))
+    begins, ends = np.empty(QUEUE, np.int64), np.empty(QUEUE, np.int64)
+    queue = Queue(rows, np.empty(QUEUE, np.float32), terms, np.empty((3, QUEUE)), begins, ends)
     for arrival in range(start, posts.rows.size):
         before[:] = counters
         found = _disseminate_one(

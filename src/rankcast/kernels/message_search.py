@@ -132,7 +132,7 @@ def _push_all(
     size: int,
 ) -> int:  # fmt: skip
     """Push the cells of a word's list, and what comes after them block by block; returns the new size."""
-    begins, mains, _, sizes, _, _, _, _, node = lists
+    begins, mains, _, sizes, _, _, _, _, node, _ = lists
     begin, end = begins[word], begins[word] + sizes[word]
     ordered = begin + (mains[word] if mains[word] == sizes[word] else mains[word] // BLOCK * BLOCK)
     for start in range(begin, ordered, cell):
@@ -200,7 +200,7 @@ def _look_through(
     scratch: Scratch, frame: Frame, items: Rows, scores: Floats, count: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Score the messages of a block that may be among the best; returns how many there are, and the work."""
-    _, _, _, _, _, _, rows, fact, _ = lists
+    _, _, _, _, _, _, rows, fact, _, _ = lists
     _, post_x, post_y, texts = posts
     text_begin, text_size, text_term, text_weight = texts
     time, arrival, current = ages

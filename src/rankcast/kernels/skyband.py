@@ -30,6 +30,7 @@ Floats = NDArray[np.float64]
 
 NONE, KMAX, SKYBAND, COST = range(4)
 REFUSED, TAKEN, UNCERTAIN = range(3)
+KEPT = -1
 
 
 class Buffers(NamedTuple):
@@ -62,7 +63,11 @@ class Links(NamedTuple):
 
 
 class Log(NamedTuple):
-    """What comes into the k best of lists and what goes, in order, with the ages that items have then."""
+    """What comes into the k best of lists and what goes, in order.
+
+    `time` and `arrival` are those of an item that is leaving the window; for others, which keep theirs to the
+    end of the batch, `arrival` is `KEPT`.
+    """
 
     owner: Rows
     op: NDArray[np.int8]
@@ -86,11 +91,11 @@ def _log_of(room: int) -> Log:
 
 
 @njit(**EXACT)
-def _tell(log: Log, told: int, owner: int, item: int, score: float, op: int, ages: Ages) -> int:
+def _tell(log: Log, told: int, owner: int, item: int, score: float, op: int, age: tuple[int, int]) -> int:
     """Write down that an item comes into the k best of a list or goes; returns how many are told then."""
     owners, ops, items, scores, times, arrivals = log
     owners[told], ops[told], items[told], scores[told] = owner, op, item, score
-    times[told], arrivals[told] = ages.time[item], ages.arrival[item]
+    times[told], arrivals[told] = age
     return told + 1
 
 
@@ -148,19 +153,19 @@ def expire(links: Links, buffers: Buffers, items: Rows, k: Ints, ages: Ages) -> 
     total = 0
     for item in items:
         total += lengths[item]
-    log, told = _log_of(2 * total), 0
+    log, told, kept = _log_of(2 * total), 0, (0, KEPT)
     for item in items:
-        at = head[item]
+        at, age = head[item], (ages.time[item], ages.arrival[item])
         while at >= 0:
             owner = owners[at]
             begin, end = begins[owner], begins[owner] + sizes[owner]
             place = _place(held, begin, end, item)
             if place >= 0:
                 if place < begin + k[owner]:
-                    told = _tell(log, told, owner, item, score[place], LEAVE, ages)
+                    told = _tell(log, told, owner, item, score[place], LEAVE, age)
                     if end > begin + k[owner]:
                         next_best = begin + k[owner]
-                        told = _tell(log, told, owner, held[next_best], score[next_best], ENTER, ages)
+                        told = _tell(log, told, owner, held[next_best], score[next_best], ENTER, kept)
                 sizes[owner] -= 1
                 for i in range(place, end - 1):
                     held[i], score[i], dominators[i] = held[i + 1], score[i + 1], dominators[i + 1]
@@ -200,23 +205,40 @@ def _rank(buffers: Buffers, begin: int, end: int, item: int, score: float, ages:
 
 
 @njit(**EXACT)
-def offer(
-    buffers: Buffers, owner: int, item: int, score: float, k: int, refill: int, ages: Ages, late: bool
-) -> tuple[int, int]:
-    """Offer an item to a list. Cost: O(size) [Geo §6.2.1]. `late`: something newer has come before it.
+def _descend(scores: Floats, begin: int, end: int, score: float) -> int:
+    """Where the newest item belongs in a list."""
+    while begin < end:
+        middle = (begin + end) // 2
+        if scores[middle] > score:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
 
-    Returns what became of it, and its rank from 0.
+
+@njit(**EXACT)
+def offer(
+    buffers: Buffers,
+    owner: int,
+    item: int,
+    score: float,
+    at: int,
+    k: int,
+    refill: int,
+    ages: Ages,
+    late: bool,
+) -> tuple[int, int]:
+    """Offer an item to a list, where it belongs at `at`. Cost: O(size) [Geo §6.2.1].
+
+    `late`: something newer has come before it, and where it belongs is still to be found. Returns what became
+    of it, and its rank from 0.
     """
     begins, sizes, rooms, keeps, thresholds, items, scores, dominators = buffers
     if score <= thresholds[owner] and (late or score < thresholds[owner]):
         return UNCERTAIN if score == thresholds[owner] else REFUSED, 0
-    begin = begins[owner]
-    at, end, dominating = begin, begin + sizes[owner], 0
+    begin, end, dominating = begins[owner], begins[owner] + sizes[owner], 0
     if late:
         at, dominating = _rank(buffers, begin, end, item, score, ages)
-    else:
-        while at < end and scores[at] > score:
-            at += 1
     if refill >= SKYBAND:
         if dominating >= k:
             return REFUSED, 0
@@ -239,22 +261,36 @@ def offer_all(
     buffers: Buffers, links: Links, hits: tuple[Rows, Rows, Floats], k: Ints, refill: int, ages: Ages,
     late: NDArray[np.bool_], doubtful: NDArray[np.bool_],
 ) -> Log:  # fmt: skip
-    """Offer hits (lists, items, scores) in order; notes the lists that must be filled anew."""
+    """Offer hits (lists, items, scores) in order; notes the lists that must be filled anew.
+
+    Hits of an item are together, a list each: where it belongs in them is found for all of them first, which
+    is nothing but looking up, so that their cache misses overlap.
+    """
     owners, items, scores = hits
     begins, sizes, held, held_score = buffers.begin, buffers.size, buffers.item, buffers.score
-    log, told = _log_of(2 * owners.size), 0
+    log, told, kept, places, known = (
+        _log_of(2 * owners.size),
+        0,
+        (0, KEPT),
+        np.empty(owners.size, np.int64),
+        0,
+    )
     for i in range(owners.size):
         owner, item = owners[i], items[i]
+        while known < owners.size and items[known] == item:
+            begin = begins[owners[known]]
+            places[known] = _descend(held_score, begin, begin + sizes[owners[known]], scores[known])
+            known += 1
         least = begins[owner] + k[owner] - 1
         full = sizes[owner] >= k[owner]
         pushed, its_score = (held[least], held_score[least]) if full else (item, scores[i])
-        answer, rank = offer(buffers, owner, item, scores[i], k[owner], refill, ages, late[i])
+        answer, rank = offer(buffers, owner, item, scores[i], places[i], k[owner], refill, ages, late[i])
         if answer == TAKEN:
             link(links, item, owner)
             if rank < k[owner]:
-                told = _tell(log, told, owner, item, scores[i], ENTER, ages)
+                told = _tell(log, told, owner, item, scores[i], ENTER, kept)
                 if full:
-                    told = _tell(log, told, owner, pushed, its_score, LEAVE, ages)
+                    told = _tell(log, told, owner, pushed, its_score, LEAVE, kept)
         elif answer == UNCERTAIN:
             doubtful[owner] = True
     return _first_of(log, told)

@@ -39,10 +39,11 @@ from rankcast.kernels.term_order import Texts, rarest_first
 
 BLOCK, STEP = 32, 16
 WEIGHT, REST, ALPHA, BAR, X, Y, Z, STAMP = range(8)
-# Of a node: largest weight and rest, both in relation to what an entry needs; least need by word
-# and place; least alpha / (1 - alpha); the range of alphas; the box.
-MOST, MOST_REST, PULL, PULL_REST, NEED, NEAR, SLOPE, LOW_ALPHA, HIGH_ALPHA, BOX = range(10)
-NODE = 16
+# Of a node: largest weight and rest; least need by word and by place, least alpha / (1 - alpha); the range of
+# alphas; the box. What is asked first has an array of its own: the largest weight and rest by what is needed.
+MOST, MOST_REST, NEED, NEAR, SLOPE, LOW_ALPHA, HIGH_ALPHA, BOX = range(8)
+PULL, PULL_REST = range(2)
+NODE = 13
 COARSE = 1023.0
 
 Rows = NDArray[np.int32]
@@ -62,6 +63,7 @@ class Lists(NamedTuple):
     row: Rows
     fact: Bits
     node: Floats32
+    pull: Floats32
 
 
 class Owners(NamedTuple):
@@ -82,8 +84,9 @@ class Shape(NamedTuple):
 
 
 @njit(**EXACT)
-def _clear(node: Floats32, at: int) -> None:
+def _clear(node: Floats32, pull: Floats32, at: int) -> None:
     """Let a node bound nothing."""
+    pull[at] = 0.0
     for i in range(NEED):
         node[at, i] = 0.0
     for i in range(NEED, HIGH_ALPHA):
@@ -94,7 +97,7 @@ def _clear(node: Floats32, at: int) -> None:
 
 
 @njit(**EXACT)
-def _widen(node: Floats32, at: int, fact: Bits, entry: int) -> None:
+def _widen(node: Floats32, pulls: Floats32, at: int, fact: Bits, entry: int) -> None:
     """Let a node bound one more entry."""
     tile, lane = entry // STEP, entry % STEP
     weight, rest = fact[tile, WEIGHT, lane] * SHARE, fact[tile, REST, lane] * SHARE
@@ -103,8 +106,8 @@ def _widen(node: Floats32, at: int, fact: Bits, entry: int) -> None:
     if need > 1e-6:
         pull = 1.000001 / need
     node[at, MOST], node[at, MOST_REST] = max(node[at, MOST], weight), max(node[at, MOST_REST], rest)
-    node[at, PULL] = max(node[at, PULL], weight * pull)
-    node[at, PULL_REST] = max(node[at, PULL_REST], rest * pull)
+    pulls[at, PULL] = max(pulls[at, PULL], weight * pull)
+    pulls[at, PULL_REST] = max(pulls[at, PULL_REST], rest * pull)
     node[at, NEED] = min(node[at, NEED], need)
     node[at, NEAR] = min(node[at, NEAR], needed_near(alpha, bar))
     node[at, SLOPE] = min(node[at, SLOPE], alpha / max(1.0 - alpha, 1e-2))
@@ -124,7 +127,7 @@ def append(lists: Lists, rows: Rows, texts: Texts, idf: Floats, owners: Owners, 
 
     An owner without a threshold (a message) is ordered by its weight, the heaviest first.
     """
-    begins, _, _, sizes, _, _, listed, fact, node = lists
+    begins, _, _, sizes, _, _, listed, fact, node, pull = lists
     x, y, alphas, thresholds, stamps = owners
     for row in rows:
         term, weight, rest = rarest_first(texts, row, idf)
@@ -146,8 +149,8 @@ def append(lists: Lists, rows: Rows, texts: Texts, idf: Floats, owners: Owners, 
                 fact[tile, X + axis, lane] = nearest(spot[axis])
             block = (at - offset % BLOCK) // STEP
             if offset % BLOCK == 0:
-                _clear(node, block)
-            _widen(node, block, fact, at)
+                _clear(node, pull, block)
+            _widen(node, pull, block, fact, at)
 
 
 @njit(**EXACT)
@@ -164,7 +167,7 @@ def discount(lists: Lists, rows: Rows, texts: Texts) -> None:
 def due(lists: Lists, words: Rows, cell: int) -> tuple[Rows, Rows]:
     """Which of some distinct words have lists that should be put in order, and from which entry on."""
     found, first, count = np.empty(words.size, np.int32), np.empty(words.size, np.int32), 0
-    _, mains, joints, sizes, _, deads, _, _, _ = lists
+    _, mains, joints, sizes, _, deads, _, _, _, _ = lists
     for word in words:
         size, main = sizes[word], mains[word]
         all_of_it = deads[word] > STEP + size // 4 or size - joints[word] > BLOCK + size // 2
@@ -251,7 +254,7 @@ def _order(lists: Lists, begin: int, end: int, order: Rows, shape: Shape) -> Non
 @njit(**EXACT)
 def arrange(lists: Lists, words: Rows, firsts: Rows, stamps: Bits, shape: Shape) -> None:
     """Put lists in order, each from one of its entries on, without what is gone. Cost: O(n) a list."""
-    begins, mains, joints, sizes, _, deads, row, fact, _ = lists
+    begins, mains, joints, sizes, _, deads, row, fact, _, _ = lists
     for i in range(words.size):
         word, first = words[i], firsts[i]
         begin, end = begins[word] + first, begins[word] + sizes[word]
@@ -277,15 +280,15 @@ def arrange(lists: Lists, words: Rows, firsts: Rows, stamps: Bits, shape: Shape)
 @njit(**EXACT)
 def _bound(lists: Lists, word: int, first: int, cell: int) -> None:
     """Make the nodes of a list from one of its entries on, the first of a cell."""
-    begin, size, fact, node = lists.begin[word], lists.size[word], lists.fact, lists.node
+    begin, size, fact, node, pull = lists.begin[word], lists.size[word], lists.fact, lists.node, lists.pull
     for start in range(first, size, cell):
         after = min(start + cell, size)
         for offset in range(start, after):
             at = begin + offset
             block = (at - offset % BLOCK) // STEP
             if offset % BLOCK == 0:
-                _clear(node, block)
-            _widen(node, block, fact, at)
+                _clear(node, pull, block)
+            _widen(node, pull, block, fact, at)
         if after - start > BLOCK:
             top = (begin + start) // STEP
             node[top + 1] = node[top]
@@ -332,6 +335,7 @@ def move(old: Lists, new: Lists, words: Rows, rooms: Rows, used: int) -> int:
         source, target, tiles = begin // STEP, used // STEP, (size + STEP - 1) // STEP
         new.fact[target : target + tiles] = old.fact[source : source + tiles]
         new.node[target : target + tiles] = old.node[source : source + tiles]
+        new.pull[target : target + tiles] = old.pull[source : source + tiles]
         new.begin[word], new.room[word] = used, rooms[i]
         used += rooms[i]
     return used

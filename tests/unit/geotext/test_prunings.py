@@ -11,7 +11,7 @@ from rankcast.engines.geotext_live import PRUNINGS
 from rankcast.indexes.result_buffers import REFILLS
 from rankcast.kernels.geo_bounds import alikeness, best_of_group, best_score
 from rankcast.kernels.term_order import Texts, rarest_first
-from tests.unit.geotext.scenes import played, stream
+from tests.unit.geotext.scenes import WINDOW, played, stream
 
 Answers = tuple[pa.Table, pa.Table, list[pa.Table]]
 
@@ -113,6 +113,17 @@ def test_every_refill_answers_as_the_scan_does(expected: Answers, refill: str) -
     assert played(messages, subscriptions, refill=refill)[1] == answers
 
 
+@pytest.mark.parametrize("refill", ["kmax", "cost-skyband"])
+def test_covering_cells_find_the_same_and_prune_by_words(expected: Answers, refill: str) -> None:
+    messages, subscriptions, answers = expected
+    engine, told = played(messages, subscriptions, method="ciq", refill=refill)
+    assert told == answers
+    arriving = [set(words) for words in messages.slice(WINDOW)["terms"].to_pylist()]
+    wanted = [set(words) for words in subscriptions["terms"].to_pylist()]
+    with_a_common_word = sum(not one.isdisjoint(other) for one in wanted for other in arriving)
+    assert 0 < engine.stats()["candidates"] < with_a_common_word // 2
+
+
 @pytest.mark.parametrize("prune", [(), *((name,) for name in PRUNINGS)], ids=str)
 def test_no_pruning_drops_a_result(expected: Answers, prune: tuple[str, ...]) -> None:
     messages, subscriptions, answers = expected
@@ -131,6 +142,19 @@ def test_each_pruning_alone_leaves_fewer_candidates(expected: Answers, name: str
         for prune in ((name,), ())
     )
     assert alone < nothing
+
+
+@pytest.mark.parametrize(
+    ("more", "fewer"), [(("cell", "outer"), ("outer",)), (("prefix", "outer"), ("prefix",))]
+)
+def test_the_outer_bound_helps_cells_and_prefixes(
+    expected: Answers, more: tuple[str, ...], fewer: tuple[str, ...]
+) -> None:
+    """Lemma 6 is about the outer bound; Theorem 1 prunes more with it than with place left out."""
+    messages, subscriptions, answers = expected
+    tried = [played(messages, subscriptions, tuning={"prune": prune}) for prune in (more, fewer)]
+    assert [told == answers for _, told in tried] == [True, True]
+    assert tried[0][0].stats()["candidates"] < tried[1][0].stats()["candidates"]
 
 
 def test_current_thresholds_spare_verifications(expected: Answers) -> None:

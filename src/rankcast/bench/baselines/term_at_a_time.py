@@ -52,7 +52,7 @@ class Places(NamedTuple):
 
 
 class Boards(NamedTuple):
-    """The k best of each subscription: messages by position, best first, then -1; scores; the score to beat."""
+    """The k best of each subscription: messages by position, best first, then -1; scores; score to beat."""
 
     item: Rows
     score: Floats

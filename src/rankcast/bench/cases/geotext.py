@@ -78,8 +78,15 @@ def publisher(of: World, name: str, *, room: bool = False, words: bool = True) -
         run=lambda engine: publish_all(engine, slices),
         stats=GeoTextTopK.stats,
         counters=sizes,
-        bytes=lambda engine: sum(array.nbytes for array in engine.state()[1].values()),
+        bytes=state_bytes,
     )
+
+
+def state_bytes(engine: GeoTextTopK) -> int:
+    """The size of the state, and of the lists of covering cells, which follow from it."""
+    live = engine._live
+    lists = 0 if live is None or live.method != "ciq" else live.list_bytes()
+    return lists + sum(array.nbytes for array in engine.state()[1].values())
 
 
 def sizes(engine: GeoTextTopK, _: Any) -> dict[str, float]:

@@ -29,6 +29,21 @@ def streaming(parameters: Parameters, contenders: dict[str, dict[str, Any]], *, 
 
 
 @case(
+    "geotext.ciq",
+    small={**SMALL, "data": ["synthetic"]},
+    full=[{**FULL, "subscriptions": [100_000], "window": [100_000]}, {**FULL, "data": ["places", "reviews"]}],
+    seed=24,
+    unit="message",
+    runs=2,
+    reproduces="[Geo Fig 9, Fig 11]",
+)
+def ciq(parameters: Parameters, _: np.random.Generator) -> Trial:
+    """Messages into a full window: this engine beside covering cells with kmax buffers."""
+    tried = {"ciq, kmax": {"method": "ciq", "refill": "kmax"}, "igpt, cost-skyband": {}}
+    return streaming(parameters, tried, room=False)
+
+
+@case(
     "geotext.refills",
     small={**SMALL, "data": ["synthetic"]},
     full={**FULL, "data": DATA},

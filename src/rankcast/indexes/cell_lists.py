@@ -1,0 +1,91 @@
+"""Subscriptions by word in the cells of a quadtree that cover the space: the baseline CIQ [Geo §2.2]."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.columns import Bools, Floats, Rows
+from rankcast.indexes.objects import grown
+from rankcast.kernels import ciq
+from rankcast.kernels.ciq import LEVELS, CellLists
+from rankcast.kernels.geo_bounds import Bits, Frame
+from rankcast.kernels.igpt import Hits, Posts, Readers, Switches
+from rankcast.kernels.term_order import Scratch, Texts
+from rankcast.kernels.word_lists import Owners
+
+
+class CellIndex:
+    """Lists by word and cell, made anew at the next message after subscriptions came or went.
+
+    It has the calls of `WordIndex`. What it needs to know of a subscription follows from the engine's state,
+    so its own is no more than which subscriptions there are.
+
+    Memory: 80 bytes a word of a subscription (in ten cells each), 48 a subscription, 16 a word and cell.
+    """
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+        self._member: Bools = np.zeros(0, np.bool_)
+        self._stale: Rows | None = None  # whose needs are to be noted; None: all lists are to be made
+        self.lists = _no_lists()
+
+    def know(self, words: int) -> None:
+        """Words have no arrays here."""
+
+    def add(self, rows: Rows, texts: Texts, idf: Floats, owners: Owners) -> None:
+        """Add subscriptions."""
+        if rows.size:
+            self._member = grown(self._member, max(self._member.size, int(rows.max()) + 1), 0)
+            self._member[rows], self._stale = True, None
+
+    def drop(self, rows: Rows, texts: Texts, stamps: Bits) -> None:
+        """Subscriptions go."""
+        if rows.size:
+            self._member[rows], self._stale = False, None
+
+    def update(self, rows: Rows, texts: Texts, idf: Floats, owners: Owners) -> None:
+        """Thresholds of subscriptions have moved."""
+        if self._stale is not None:
+            self._stale = np.union1d(self._stale, rows)
+
+    def disseminate(
+        self, readers: Readers, posts: Posts, idf: Floats, scratch: Scratch, on: Switches, hits: Hits,
+        start: int, listed: Floats,
+    ) -> tuple[int, int]:  # fmt: skip
+        """Write hits of messages; see the kernel."""
+        if self._stale is None:
+            self._make(readers)
+            self._stale = np.flatnonzero(self._member).astype(np.int32)
+        ciq.set_needs(self._stale, readers, listed, self._frame, self.lists.need)
+        self._stale = np.zeros(0, np.int32)
+        found: tuple[int, int] = ciq.disseminate(
+            self.lists, readers, posts, idf, scratch, self._frame, hits, start
+        )
+        return found
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Which subscriptions there are."""
+        return {}, {"member": self._member}
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a state that `state` gave."""
+        self._member, self._stale = arrays["member"].astype(np.bool_, copy=False), None
+        return self
+
+    def _make(self, readers: Readers) -> None:
+        """Make all lists: by word and cell, in order of subscriptions. Cost: O(n log n)."""
+        members = np.flatnonzero(self._member).astype(np.int32)
+        key, row, weight = ciq.postings(members, readers, self._frame)
+        order = np.lexsort((row, key))
+        keys, first = np.unique(key[order], return_index=True)
+        need = np.zeros((self._member.size, 4 * LEVELS), np.float32)
+        self.lists = CellLists(keys, np.append(first, order.size), row[order], weight[order], need)
+
+
+def _no_lists() -> CellLists:
+    weight, need = np.zeros(0, np.float32), np.zeros((0, 4 * LEVELS), np.float32)
+    return CellLists(np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(0, np.int32), weight, need)

@@ -1,0 +1,210 @@
+"""Message dissemination by covering cells of a quadtree, after Chen, Cong, Cao and Tan (CIQ in [Geo §2.2]).
+
+A subscription is listed in several cells that together cover the space: along the path from the root to its
+own leaf, the three neighbours at every level, and the leaf. For each it has the least cosine that a message
+there needs. A message looks into the cells that hold it, one a level, and walks the lists of its words in
+each of them side by side, a subscription at a time: the lists are in order of subscriptions.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels.distance import EUCLIDEAN, distance
+from rankcast.kernels.geo_bounds import Floats32, Frame
+from rankcast.kernels.igpt import CANDIDATES, VERIFIED, Hits, Posts, Readers
+from rankcast.kernels.options import EXACT
+from rankcast.kernels.term_order import Scratch, clear, cosine_from, note, rarest_first
+
+LEVELS = 3
+COVER = 3 * LEVELS + 1
+CELLS = 4 + 16 + 64
+SLACK = 1e-6
+
+Rows = NDArray[np.int32]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class CellLists(NamedTuple):
+    """Lists by word and cell: keys in order, where each begins; owners and weights; needs by owner."""
+
+    key: Ints
+    first: Ints
+    row: Rows
+    weight: Floats32
+    need: Floats32
+
+
+@njit(**EXACT)
+def _leaf(frame: Frame, x: float, y: float) -> tuple[int, int]:
+    """The column and the line of the leaf that holds a place."""
+    most, width, height = (1 << LEVELS) - 1, frame.east - frame.west, frame.north - frame.south
+    column = int((most + 1) * ((x - frame.west) / width)) if width > 0 else 0
+    line = int((most + 1) * ((y - frame.south) / height)) if height > 0 else 0
+    return min(column, most), min(line, most)
+
+
+@njit(**EXACT)
+def _number(level: int, column: int, line: int) -> int:
+    """The number of a cell among all cells below the root."""
+    return ((1 << (2 * level)) - 4) // 3 + (line << level) + column
+
+
+@njit(**EXACT)
+def _gap(low: float, high: float, value: float) -> float:
+    return max(0.0, low - value, value - high)
+
+
+@njit(**EXACT)
+def _need(
+    frame: Frame,
+    place: tuple[float, float],
+    alpha: float,
+    threshold: float,
+    level: int,
+    cell: tuple[int, int],
+) -> float:
+    """The least cosine with which a message in a cell reaches a threshold; on the globe, wherever it is."""
+    near = 1.0
+    if frame.metric == EUCLIDEAN:
+        width = (frame.east - frame.west) / (1 << level)
+        height = (frame.north - frame.south) / (1 << level)
+        west, south = frame.west + cell[0] * width, frame.south + cell[1] * height
+        away = math.hypot(_gap(west, west + width, place[0]), _gap(south, south + height, place[1]))
+        near = 1.0 - away / frame.scale
+    needed = threshold - SLACK - alpha * near
+    if needed <= 0.0:
+        return 0.0
+    return needed / (1.0 - alpha) * (1.0 - SLACK) if 1.0 - alpha > SLACK else 2.0
+
+
+@njit(**EXACT)
+def set_needs(rows: Rows, readers: Readers, listed: Floats, frame: Frame, need: Floats32) -> None:
+    """Note what subscriptions need in each cell they are listed in, by level and quarter."""
+    for row in rows:
+        place = (readers.x[row], readers.y[row])
+        column, line = _leaf(frame, place[0], place[1])
+        for level in range(1, LEVELS + 1):
+            east, north = column >> (LEVELS - level) & ~1, line >> (LEVELS - level) & ~1
+            for quarter in range(4):
+                cell = (east + (quarter & 1), north + (quarter >> 1))
+                needed = _need(frame, place, readers.alpha[row], listed[row], level, cell)
+                need[row, 4 * (level - 1) + quarter] = needed
+
+
+@njit(**EXACT)
+def postings(rows: Rows, readers: Readers, frame: Frame) -> tuple[Ints, Rows, Floats32]:
+    """All words of subscriptions in all their cells: keys, owners, weights."""
+    begin, size, term, weight = readers.texts
+    total = 0
+    for row in rows:
+        total += COVER * size[row]
+    key, owner, share = np.empty(total, np.int64), np.empty(total, np.int32), np.empty(total, np.float32)
+    at = 0
+    for row in rows:
+        column, line = _leaf(frame, readers.x[row], readers.y[row])
+        for level in range(1, LEVELS + 1):
+            mine = (column >> (LEVELS - level), line >> (LEVELS - level))
+            for quarter in range(4):
+                cell = ((mine[0] & ~1) + (quarter & 1), (mine[1] & ~1) + (quarter >> 1))
+                if cell == mine and level < LEVELS:
+                    continue
+                number = _number(level, cell[0], cell[1])
+                for i in range(begin[row], begin[row] + size[row]):
+                    key[at], owner[at], share[at] = term[i] * CELLS + number, row, weight[i]
+                    at += 1
+    return key, owner, share
+
+
+@njit(**EXACT)
+def _open(lists: CellLists, term: Rows, cell: int, at: Ints, end: Ints) -> None:
+    """Find the lists of words in a cell."""
+    keys, firsts = lists.key, lists.first
+    for i in range(term.size):
+        key = np.int64(term[i]) * CELLS + cell
+        place = np.searchsorted(keys, key)
+        at[i] = end[i] = 0
+        if place < keys.size and keys[place] == key:
+            at[i], end[i] = firsts[place], firsts[place + 1]
+
+
+@njit(**EXACT)
+def _next(rows: Rows, weights: Floats32, mine: Floats, at: Ints, end: Ints) -> tuple[int, float]:
+    """The next subscription of some lists and what it has in common with the message; -1 at the end."""
+    row, alike = -1, 0.0
+    for i in range(at.size):
+        if at[i] < end[i] and (row < 0 or rows[at[i]] < row):
+            row = rows[at[i]]
+    for i in range(at.size):
+        if at[i] < end[i] and rows[at[i]] == row:
+            alike += weights[at[i]] * mine[i]
+            at[i] += 1
+    return row, alike
+
+
+@njit(**EXACT)
+def _walk(
+    lists: CellLists, readers: Readers, spot: tuple[float, float], term: Rows, weight: Floats, cell: int,
+    slot: int, scratch: Scratch, frame: Frame, hits: Hits, arrival: int, used: int,
+) -> int:  # fmt: skip
+    """Write the hits in one cell; returns how many there are then, -1 if they do not fit."""
+    _, _, rows, weights, need = lists
+    begins, sizes, terms, shares = readers.texts
+    noted, places = scratch
+    at, end = np.empty(term.size, np.int64), np.empty(term.size, np.int64)
+    _open(lists, term, cell, at, end)
+    row, alike = _next(rows, weights, weight, at, end)
+    while row >= 0:
+        if alike + SLACK >= need[row, slot]:
+            hits.counters[CANDIDATES] += 1
+            alpha, begin = readers.alpha[row], begins[row]
+            near = (
+                1.0 - distance(frame.metric, readers.x[row], readers.y[row], spot[0], spot[1]) / frame.scale
+            )
+            cosine = cosine_from(terms, shares, begin, begin + sizes[row], noted, places, 0)
+            hits.counters[VERIFIED] += 1
+            score = alpha * near + (1.0 - alpha) * cosine
+            if score >= readers.threshold[row]:
+                if used == hits.score.size:
+                    return -1
+                hits.subscription[used], hits.arrival[used], hits.score[used] = row, arrival, score
+                used += 1
+        row, alike = _next(rows, weights, weight, at, end)
+    return used
+
+
+@njit(**EXACT)
+def disseminate(
+    lists: CellLists, readers: Readers, posts: Posts, idf: Floats, scratch: Scratch, frame: Frame, hits: Hits,
+    start: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Write the hits of the messages from `start` on; returns how many, and the first message left over.
+
+    A message whose hits do not fit is left over with those after it. `scratch` is clear before and after.
+    """
+    used = 0
+    for arrival in range(start, posts.rows.size):
+        row = posts.rows[arrival]
+        term, weight, _ = rarest_first(posts.texts, row, idf)
+        note(scratch, term, weight)
+        spot, found = (posts.x[row], posts.y[row]), used
+        column, line = _leaf(frame, spot[0], spot[1])
+        for level in range(1, LEVELS + 1):
+            mine = (column >> (LEVELS - level), line >> (LEVELS - level))
+            slot = 4 * (level - 1) + (mine[0] & 1) + 2 * (mine[1] & 1)
+            if found >= 0:
+                cell = _number(level, mine[0], mine[1])
+                found = _walk(
+                    lists, readers, spot, term, weight, cell, slot, scratch, frame, hits, arrival, found
+                )  # fmt: skip
+        clear(scratch, term)
+        if found < 0:
+            return used, arrival
+        used = found
+    return used, posts.rows.size
