@@ -113,7 +113,7 @@ def sweep(brush: Brush, losses: Net, exposed: Exposed, start: int) -> int:
         if tight(brush) or room(tree) < tree.meta[HEIGHT] + 2:
             return i
         first = tiles.size[0]
-        done = lower(brush, row, y if x == tree.x[row] else np.inf, 0)
+        done = lower(brush, row, y if x == tree.x[row] else np.inf, i)
         if done:
             _note(exposed, tiles.item[first : tiles.size[0]])
         tiles.size[0] = first
