@@ -26,7 +26,7 @@ from rankcast.kernels import centre_tree, interval_routes
 from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.centre_tree import FREE, NODES, REBUILT, USED, Centres
 from rankcast.kernels.scored_blocks import MERGES, SPLITS, Entries
-from rankcast.kernels.threshold import CENTRES, ONE_LIST, Forest, Limits
+from rankcast.kernels.threshold import CENTRES, ONE_LIST, Forest
 
 KINDS = {"r-tree": ONE_LIST, "interval-tree": CENTRES, "ir-tree": CENTRES}
 _BY_NODE = ("centre", "child", "number", "weight")
@@ -76,8 +76,8 @@ class IntervalIndex:
 
     def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
         """The k best rows for each event with the ends `above` to `below`."""
-        most, room = max(1, min(k, self._size)), int(self._centres.meta[USED]) + 1
-        return search_forest(self._forest(), columns, (below, above), Limits(most, room, self._mode), threads)
+        most = max(1, min(k, self._size))
+        return search_forest(self._forest(), columns, (below, above), most, self._mode, threads)
 
     def counts(self) -> dict[str, int]:
         """How often blocks were split or joined, and subtrees of centres built anew."""

@@ -139,13 +139,14 @@ def by_score(columns: Columns, rows: Rows, j: int) -> tuple[Rows, Floats]:
 
 
 def search_forest(
-    forest: Forest, columns: Columns, ends: tuple[Floats, Floats], limits: Limits, threads: int
+    forest: Forest, columns: Columns, ends: tuple[Floats, Floats], k: int, mode: int, threads: int
 ) -> Found:
-    """The best rows for each event with the ends (below, above); a point reads few lists."""
+    """The k best rows for each event with the ends (below, above)."""
     below, above = ends
-    if np.all(above >= below):
-        limits = limits._replace(room=DEPTH)
-    order = np.argsort(below[:, 0], kind="stable")
+    room = DEPTH  # enough for a point, which reads a path of lists
+    if not np.all(above >= below):
+        room += int(np.count_nonzero(forest.number)) + forest.centre.size
+    limits, order = Limits(k, room, mode), np.argsort(below[:, 0], kind="stable")
     return search_all(
         lambda part: threshold.search(forest, columns, below, above, part, limits), order, threads
     )

@@ -27,7 +27,7 @@ from rankcast.indexes.scored_matches import MODES, Found, merged
 from rankcast.kernels import interval_arrangement, interval_routes
 from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.scored_blocks import Entries
-from rankcast.kernels.threshold import ONE_LIST, SEGMENTS, Forest, Limits
+from rankcast.kernels.threshold import ONE_LIST, SEGMENTS, Forest
 
 KINDS = {"sopt-r-tree": ONE_LIST, "segment-tree": SEGMENTS}
 SMALL = 64
@@ -79,7 +79,6 @@ class StaticIntervalIndex:
         lists, most = self._lists, max(1, min(k, len(self)))
         if self._kind == "sopt-r-tree" and not np.all(above >= below):
             lists = self._lists_by_score(columns)
-        room = int(np.count_nonzero(self._routes["number"])) + 1
         forest = Forest(
             lists.blocks,
             self._packed,
@@ -89,7 +88,7 @@ class StaticIntervalIndex:
             kind=KINDS[self._kind],
             leaps=True,
         )
-        found = search_forest(forest, columns, (below, above), Limits(most, room, self._mode), threads)
+        found = search_forest(forest, columns, (below, above), most, self._mode, threads)
         if len(self._fresh) == 0:
             return found
         return merged(columns.label, found, self._fresh.search(columns, below, above, k, threads), most)
