@@ -10,12 +10,14 @@ import pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker of long fault runs."""
-    config.addinivalue_line("markers", "faults: kills many times over; runs only in `make test-faults`")
+    """Declare the marker of long runs."""
+    config.addinivalue_line(
+        "markers", "faults: kills, many times over, and what else is long; runs only in `make test-faults`"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave long fault runs out, unless they are asked for."""
+    """Leave long runs out, unless they are asked for."""
     if "faults" not in config.getoption("markexpr"):
         long = [item for item in items if item.get_closest_marker("faults")]
         config.hook.pytest_deselected(items=long)

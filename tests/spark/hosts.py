@@ -41,9 +41,11 @@ def environment(scratch: Path) -> dict[str, str]:
 
 
 def settings() -> dict[str, str]:
-    """Settings of every session in tests."""
+    """Settings of every session in tests: few rows are not worth compiling code for."""
     return {
         sessions.PARTITIONS: "2",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.driver.defaultJavaOptions": BRIEF,
         "spark.executor.defaultJavaOptions": " ".join([BRIEF, *sessions.archive_options()]),
         "spark.driver.memory": "512m",

@@ -42,7 +42,7 @@ def results(story: Story) -> list[tuple[Any, ...]]:
     )
 
 
-@pytest.mark.parametrize("name", ["range_topk", "moving_topk"])
+@pytest.mark.parametrize("name", ["moving_topk", pytest.param("range_topk", marks=pytest.mark.faults)])
 def test_a_whole_history_gives_the_results_at_its_end(name: str, spark: Any) -> None:
     story = getattr(stories, name)(21, table=name == "range_topk")
     frame = snapshot(story.make(), **static(spark, story, story.batches), shards=3)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from rankcast.errors import InputError
 from rankcast.spark import applying, scratch
 from rankcast.spark.packing import hashed
 from rankcast.spark.processor import Limits
@@ -51,6 +52,14 @@ def test_tables_are_told_with_the_first_micro_batch(
     for batch in story.batches:
         cluster.run(batch)
     assert cluster.told() == story.expected()[0]
+
+
+def test_bad_rows_stop_a_strict_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    story = stories.range_topk(17, count=1)
+    story.batches[0]["events"].append({"seq": -1, "id": 77, "x": 1.0, "y": None})
+    cluster = Cluster(story, tmp_path, monkeypatch, strict=True)
+    with pytest.raises(InputError, match="is null for object 77, which is not there"):
+        cluster.run(story.batches[0])
 
 
 def test_an_object_that_one_shard_cannot_score_is_told_by_that_shard(
