@@ -151,7 +151,10 @@ def test_cursors_are_the_stabbed_intervals_in_order(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("dimensions", "combine"),
-    [(1, None), (2, None), (4, None), (8, None), (1, "sum"), (3, "sum"), (8, "max")],
+    [
+        *[(1, None), (2, None), (4, None), (5, None), (8, None)],
+        *[(1, "sum"), (2, "max"), (3, "sum"), (6, "sum"), (7, "max"), (8, "sum")],
+    ],
 )
 def test_a_long_history_matches_brute_force(kind: str, dimensions: int, combine: str | None) -> None:
     rng = np.random.default_rng(7)
