@@ -130,6 +130,18 @@ def test_a_point_that_stays_in_its_bucket_keeps_its_slot(shift: float, stay: boo
     assert kept > 0.8 if stay else kept < 0.2
 
 
+def test_a_point_at_the_border_takes_the_box_along() -> None:
+    rng = np.random.default_rng(4)
+    ends, rows = np.sort(rng.random((200, 2))), np.arange(200, dtype=np.int32)
+    index = SubscriptionIndex(1, SlotMap())
+    index.insert(rows, *ends.T.copy())
+    for row in rows:
+        for shift in (0.001, -0.002):
+            ends[row] += shift
+            index.move(rows[row : row + 1], ends[row : row + 1, 0].copy(), ends[row : row + 1, 1].copy())
+            index.check()
+
+
 @pytest.mark.parametrize("kind", ["uniform", "ascending", "equal", "few"])
 def test_any_order_and_any_duplicates_stay_balanced(kind: str) -> None:
     rng = np.random.default_rng(5)
