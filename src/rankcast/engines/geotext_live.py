@@ -267,6 +267,8 @@ class Live:
         """List subscriptions anew whose threshold fell, or rose by enough to make a difference."""
         now, listed = self._buffers.threshold[rows], self._listed[rows]
         moved = rows[(now < listed) | (now > listed + RISE)]
+        if not moved.size:
+            return
         self._listed[moved] = self._buffers.threshold[moved]
         self._readers.update(moved, self._world.interests.texts(), self._idf(), self._reader_owners())
 

@@ -60,6 +60,8 @@ class WordIndex:
 
         Stamps begin again after the last one; before that no entry may be left that has an old one.
         """
+        if not rows.size:
+            return
         kernel.discount(self.lists, rows, texts)
         if (stamps[rows] == LAST_STAMP).any():
             self._tidy(stamps)
