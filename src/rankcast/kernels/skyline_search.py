@@ -141,11 +141,10 @@ def may_pass(tree: Rtree, seekers: Seekers, i: int, block: int, slot: int) -> bo
 
 
 @njit(**EXACT)
-def lay_aside(room: Room, better: int, key: float, entry: int, fuzz: float) -> None:
-    """Lay what is at distance `key` aside, with its lead."""
-    at = room.size[ASIDE]
-    room.lead[at], room.aside[at] = lead_of(room.away[better], key, fuzz), entry
-    room.size[ASIDE] = at + 1
+def _lay_aside(leads: Floats, aside: Ints, size: Ints, lead: float, entry: int) -> None:
+    """Lay an entry aside, with its lead."""
+    at = size[ASIDE]
+    leads[at], aside[at], size[ASIDE] = lead, entry, at + 1
 
 
 @njit(**EXACT)
@@ -154,7 +153,7 @@ def _open_block(
 ) -> None:
     """Put the children of an inner block on the heap, or aside if they are dominated."""
     low, high, x, y = tree.low, tree.high, seekers.x[i], seekers.y[i]
-    keys, entries, attribute, away, size = room.key, room.entry, room.attribute, room.away, room.size
+    keys, entries, leads, aside, _, away, attribute, size = room
     fuzz, found, filtered = fuzz_of(metric), size[FOUND], seekers.filtered
     size[NODES] += 1
     for slot in range(tree.width[block]):
@@ -165,7 +164,7 @@ def _open_block(
         key = child_distance(low, high, metric, x, y, block, slot)
         better = first_better(attribute, away, found, one, key)
         if better >= 0:
-            lay_aside(room, better, key, block * BRANCH + slot, fuzz)
+            _lay_aside(leads, aside, size, lead_of(away[better], key, fuzz), block * BRANCH + slot)
         else:
             push(keys, entries, size, key, block * BRANCH + slot)
 
@@ -176,7 +175,7 @@ def _open_leaf(
 ) -> None:
     """Put the objects of a leaf on the heap, or aside if they are dominated."""
     point, rows, x, y = tree.point, tree.row, seekers.x[i], seekers.y[i]
-    keys, entries, attribute, away, size = room.key, room.entry, room.attribute, room.away, room.size
+    keys, entries, leads, aside, _, away, attribute, size = room
     fuzz, found, filtered = fuzz_of(metric), size[FOUND], seekers.filtered
     size[NODES] += 1
     for slot in range(BRANCH):
@@ -188,7 +187,7 @@ def _open_leaf(
         key = distance(metric, x, y, point[leaf, 0, slot], point[leaf, 1, slot])
         better = first_better(attribute, away, found, one, key)
         if better >= 0:
-            lay_aside(room, better, key, ~row, fuzz)
+            _lay_aside(leads, aside, size, lead_of(away[better], key, fuzz), ~row)
         else:
             push(keys, entries, size, key, ~row)
         size[TRIED] += 1
@@ -208,7 +207,7 @@ def _drop_tied(room: Room, key: float, one: Floats, fuzz: float) -> None:
             worse |= attribute[i, a] > one[0, a]
             better |= attribute[i, a] < one[0, a]
         if worse and not better:
-            lay_aside(room, i, key, ~np.int64(row[i]), fuzz)
+            _lay_aside(room.lead, room.aside, size, lead_of(key, key, fuzz), ~np.int64(row[i]))
             continue
         row[kept], away[kept] = row[i], away[i]
         for a in range(one.shape[1]):
@@ -230,8 +229,8 @@ def _add(room: Room, key: float, row: int, one: Floats) -> None:
 @njit(**EXACT)
 def find_skyline(metric: int, tree: Rtree, room: Room, seekers: Seekers, i: int) -> None:
     """Find the skyline of query i, by distance; everything else that was seen lies aside."""
-    keys, entries, size = room.key, room.entry, room.size
-    one, fuzz = np.empty((1, room.attribute.shape[1])), fuzz_of(metric)
+    keys, entries, leads, aside, _, away, attribute, size = room
+    one, fuzz = np.empty((1, attribute.shape[1])), fuzz_of(metric)
     size[HEAP] = size[ASIDE] = size[FOUND] = 0
     for layer in range(tree.count.size):
         if tree.count[layer] > 0:
@@ -244,9 +243,9 @@ def find_skyline(metric: int, tree: Rtree, room: Room, seekers: Seekers, i: int)
             point_attributes(tree, place // BRANCH, place % BRANCH, one)
         else:
             child_corner(tree, entry // BRANCH, entry % BRANCH, one)
-        better = first_better(room.attribute, room.away, size[FOUND], one, key)
+        better = first_better(attribute, away, size[FOUND], one, key)
         if better >= 0:
-            lay_aside(room, better, key, entry, fuzz)
+            _lay_aside(leads, aside, size, lead_of(away[better], key, fuzz), entry)
         elif entry < 0:
             _drop_tied(room, key, one, fuzz)
             _add(room, key, ~entry, one)
