@@ -138,7 +138,7 @@ _over(10, "speed", [40, 60, 80, 100, 120], [40, 120])
 @case(
     "moving-skyline.figure-12",
     small={**SMALL, "objects": [500], "queries": [5]},
-    full={**SETTING, "objects": [5_000, 10_000, 20_000], "queries": [100]},
+    full={**SETTING, "objects": [5_000, 10_000], "queries": [100]},
     seed=102,
     unit="zone",
     reproduces="[Moving Fig. 12]",
