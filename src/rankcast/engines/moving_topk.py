@@ -39,7 +39,8 @@ class MovingTopK(TopKAnswers):
         extra: "forbid" or "ignore" columns that are not known.
         tuning: "threads" for zones computed in one call (default: as many as there are cores); "circle":
             how the size of a zone is found, "closed" (a closed form where there is one), "trim" (the paper's
-            rectangles, of which "epsilon" and "n" limit size and number) or "lemma" (bounds alone).
+            rectangles, of which "epsilon" and "n" limit size and number) or "lemma" (bounds alone). A
+            function of one's own has rectangles instead of a closed form.
 
     A subscription may have a filter: of an attribute "price", only objects with a price from `price_lo` to
     `price_hi` compete. Results are exact at the last position of each query. `publish` and `amend` tell who

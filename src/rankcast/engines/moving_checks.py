@@ -1,0 +1,95 @@
+"""Objects and queries that move: where they are, and whether every object has a score from every query."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+
+from rankcast.columns import Floats, Ids, Rows
+from rankcast.engines.brute_force.moving import Objects, distances_to
+from rankcast.engines.lists import ListEngine
+from rankcast.engines.moving_places import check_globe, unscored
+from rankcast.errors import InputError
+from rankcast.indexes.slots import Slots, show
+
+
+class MovingChecks(ListEngine):
+    """Subscriptions in `_slots`, objects in `_objects`, both with places.
+
+    Invariant: every live object has a finite score from the place of every live subscription.
+    """
+
+    _slots: Slots
+    _objects: Slots
+    _metric: str
+
+    @abstractmethod
+    def _scores(self, x: float, y: float, objects: Objects) -> Floats:
+        """The scores of objects from a place."""
+
+    def _check_attributes(self, attributes: Floats) -> None:
+        """Refuse attributes (n, d) of objects for which there is no score anywhere."""
+
+    def _all_scored(self, x: Floats, y: Floats) -> bool:
+        """Whether it is certain, at little cost, that all objects have finite scores from these places."""
+        return False
+
+    def _scored_from_all(self, x: Floats, y: Floats, attributes: Floats) -> bool:
+        """Whether it is certain, at little cost, that these objects have finite scores from all queries."""
+        return False
+
+    def _known(self, ids: Ids) -> Rows:
+        """The rows of live subscriptions, which may come several times."""
+        row = self._slots.find(ids, where="events")
+        if (row < 0).any():
+            first = int(np.argmax(row < 0))
+            raise InputError(
+                f"is {show(ids, first)}, which is not known",
+                where="events",
+                column="id",
+                row=first,
+                expected="a live subscription",
+            )
+        return row
+
+    def _check_places(self, x: Floats, y: Floats, where: str) -> None:
+        """Refuse places of queries from which an object has no finite score."""
+        if self._metric == "haversine":
+            check_globe(x, y, where)
+        if self._all_scored(x, y):
+            return
+        objects = self._all_objects()
+        for row, place in enumerate(zip(x, y, strict=True)):
+            odd = np.flatnonzero(~np.isfinite(self._scores(*place, objects)))
+            if odd.size:
+                item = self._objects.take(objects.row[odd[:1]])[0].as_py()
+                raise unscored(f"object {item!r} from here", where, row)
+
+    def _check_objects(self, ids: Ids, x: Floats, y: Floats, attributes: Floats) -> None:
+        """Refuse objects that have no finite score from the place of a query."""
+        if self._metric == "haversine":
+            check_globe(x, y, "objects")
+        self._check_attributes(attributes)
+        if self._scored_from_all(x, y, attributes):
+            return
+        objects = Objects(np.arange(x.size, dtype=np.int32), x.copy(), y.copy(), attributes)
+        for subscription in self._slots.live():
+            odd = np.flatnonzero(~np.isfinite(self._scores(*self._place(subscription), objects)))
+            if odd.size:
+                query = self._slots.take([subscription])[0].as_py()
+                raise unscored(f"object {show(ids, odd[0])} from subscription {query!r}", "objects", odd[0])
+
+    # Helpers
+
+    def _place(self, row: int) -> tuple[float, float]:
+        return float(self._slots["x"][row]), float(self._slots["y"][row])
+
+    def _all_objects(self) -> Objects:
+        """The live objects by id, so that a score is always asked for in the same order."""
+        live = np.flatnonzero(self._objects["sequence"][: self._objects.used] >= 0).astype(np.int32)
+        live = live[np.argsort(self._objects.label[live])]
+        return Objects(live, *(self._objects[name][live] for name in ("x", "y", "attributes")))
+
+    def _distances(self, x: float, y: float, objects: Objects) -> Floats:
+        return distances_to(objects, x, y, self._metric)
