@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.errors import StreamingQueryException
 
 from rankcast.spark import continuous
 from tests.spark.pretend import _told
@@ -75,6 +76,15 @@ class Stream:
         query = self.start()
         query.awaitTermination()
         return query
+
+    def run_on(self, attempts: int) -> None:
+        """Run to the end, again if Spark gives up: a worker was killed too often, or answered too late."""
+        for attempt in range(attempts):
+            try:
+                self.run()
+                return
+            except StreamingQueryException:
+                assert attempt + 1 < attempts, "the stream does not get on"
 
     def rows(self) -> list[Row]:
         found: list[Row] = self.spark.read.parquet(str(self.folder / "out")).toArrow().to_pylist()

