@@ -62,7 +62,7 @@ def beside(rings: list[Floats], rng: np.random.Generator) -> tuple[Floats, Float
     inner, outer = [], []
     for number, ring in enumerate(rings):
         turn = 1 if number == 0 else -1  # holes go round the other way
-        x, y = ring[:-1].T
+        x, y = (ring[:-1] - ring[0]).T
         area = np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))
         assert turn * area > 0
         for a, b in itertools.pairwise(ring):
