@@ -85,17 +85,15 @@ def _crosses(scores: Floats, items: Rows, size: int, k: int, label: Ints) -> boo
 
 
 @njit(**EXACT)
-def _settled(
-    member: Rows, start: int, scores: Floats, items: Rows, k: int, label: Ints, ordered: bool
-) -> bool:
+def _settled(member: Rows, start: int, scores: Floats, k: int, label: Ints, ordered: bool) -> bool:
     """Whether members with these scores leave the result as it is; if `ordered`, they are put in order."""
-    size = items.size
+    size = scores.size
     if not ordered:
-        return not _crosses(scores, items, size, k, label)
+        return not _crosses(scores, member[start : start + size], size, k, label)
+    items = member[start : start + size].copy()
     if _sort(scores, items, size, k, label):
         return False
-    for j in range(size):
-        member[start + j] = items[j]
+    member[start : start + size] = items
     return True
 
 
@@ -113,12 +111,13 @@ def follow(
     """Follow queries to new places: SAME result, TURNED (another result inside the zone), or OUTSIDE of it.
 
     If `ordered`, members of a result that stays the same are brought in order; otherwise nothing changes.
+    Members in order as they stand, as most are after a small step, need nothing more.
     """
     x, y = places
     centre_x, centre_y, radius, starts = held.x, held.y, held.radius, held.start
     count, member, metric = held.count, held.member, form.metric
     flags = np.empty(rows.size, np.int8)
-    scores, items = np.empty(0), np.empty(0, np.int32)
+    scores = np.empty(0)
     for i in range(rows.size):
         row, at_x, at_y = rows[i], x[i], y[i]
         if distance(metric, centre_x[row], centre_y[row], at_x, at_y) > radius[row]:
@@ -129,14 +128,15 @@ def follow(
         if not ordered and size <= k[i]:
             continue
         if size != scores.size:
-            scores, items = np.empty(size), np.empty(size, np.int32)
+            scores = np.empty(size)
+        rises, last = True, -np.inf
         for j in range(size):
             o = member[start + j]
-            items[j] = o
-            scores[j] = value(
-                form, record[o, 2], record[o, 3], distance(metric, at_x, at_y, record[o, 0], record[o, 1])
-            )
-        if not _settled(member, start, scores, items, k[i], label, ordered):
+            d = distance(metric, at_x, at_y, record[o, 0], record[o, 1])
+            scores[j] = value(form, record[o, 2], record[o, 3], d)
+            rises &= scores[j] > last
+            last = scores[j]
+        if not rises and not _settled(member, start, scores, k[i], label, ordered):
             flags[i] = TURNED
     return flags
 
@@ -146,13 +146,11 @@ def settle(
     label: Ints, held: Held, rows: Rows, starts: Ints, scores: Floats, k: Ints, ordered: bool
 ) -> Flags:
     """The same as `follow` for queries inside their zones, with the scores of their members given."""
-    first, count, member = held.start, held.count, held.member
+    first, member = held.start, held.member
     flags = np.empty(rows.size, np.int8)
     for i in range(rows.size):
-        start = first[rows[i]]
-        items = member[start : start + count[rows[i]]].copy()
-        same = _settled(member, start, scores[starts[i] : starts[i + 1]], items, k[i], label, ordered)
-        flags[i] = SAME if same else TURNED
+        mine = scores[starts[i] : starts[i + 1]]
+        flags[i] = SAME if _settled(member, first[rows[i]], mine, k[i], label, ordered) else TURNED
     return flags
 
 
