@@ -75,6 +75,12 @@ class Index(NamedTuple):
 
 
 @njit(**EXACT)
+def ask(box: Box, place: int, own: int) -> Query:
+    """Make a query; rows come in 32 and in 64 bits, and a search is compiled for one kind of query alone."""
+    return Query(box, np.int64(place), np.int64(own))
+
+
+@njit(**EXACT)
 def lacking(index: Index) -> bool:
     """Whether the free buckets might not suffice for one insert."""
     return index.row.shape[0] - index.meta[BUCKETS] < 2

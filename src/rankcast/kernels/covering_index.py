@@ -21,6 +21,7 @@ from rankcast.kernels.covering_buckets import (
     Index,
     Query,
     World,
+    ask,
     lacking,
 )
 from rankcast.kernels.covering_codes import Words, encode, quantile_cuts
@@ -154,7 +155,7 @@ def stab(index: Index, world: World, box: Box) -> tuple[NDArray[np.int32], NDArr
     buffer = np.empty(index.meta[POINTS] + 1, np.int32)
     told, total = np.empty(1024, np.int32), 0
     for place in range(box.lo.shape[0]):
-        count = find(index, world, Query(box, place, NOBODY), buffer, 0)
+        count = find(index, world, ask(box, place, NOBODY), buffer, np.int64(0))
         while total + count > told.shape[0]:
             told = np.concatenate((told, np.empty_like(told)))
         order = np.argsort(world.sequence[buffer[:count]])

@@ -30,6 +30,7 @@ from rankcast.kernels.covering_buckets import (
     Index,
     Query,
     World,
+    ask,
     covers,
 )
 from rankcast.kernels.covering_codes import Words
@@ -126,8 +127,8 @@ def _coverer(graph: Graph, row: int) -> int:
 @njit(**EXACT)
 def _seek(graph: Graph, world: World, row: int, found: Rows, scratch: Words) -> int:
     """Look for up to k rows that cover a row without edges, and remember them; return how many."""
-    query = Query(Box(world.lo, world.hi), row, row)
-    count = search(graph.front, world, query, found, 0, scratch)
+    query = ask(Box(world.lo, world.hi), row, row)
+    count = search(graph.front, world, query, found, np.int64(0), scratch)
     if graph.k > 1:
         count = search(graph.back, world, query, found, count, scratch)
     if count == 0:
@@ -275,5 +276,5 @@ def _below(graph: Graph, world: World, query: Query, found: Rows, count: int) ->
 def containing(graph: Graph, world: World, box: Box, found: Rows) -> None:
     """For each box up to found.shape[1] live rows that contain it, forwarded ones first, if k is 1."""
     for place in range(found.shape[0]):
-        query = Query(box, place, NOBODY)
-        _below(graph, world, query, found[place], find(graph.front, world, query, found[place], 0))
+        query = ask(box, place, NOBODY)
+        _below(graph, world, query, found[place], find(graph.front, world, query, found[place], np.int64(0)))

@@ -80,7 +80,7 @@ def follow(
         totals[FREED] += alone.shape[0]
         totals[FREED_MOST] = max(totals[FREED_MOST], alone.shape[0])
         _searched(graph, totals, -1)
-        settled = resettle(graph, world, alone, 0)
+        settled = resettle(graph, world, alone, np.int64(0))
         _searched(graph, totals, 1)
         if settled < alone.shape[0]:
             return i + 1, told, count, alone, settled

@@ -24,8 +24,8 @@ from rankcast.kernels.covering_buckets import (
     POINTS,
     Box,
     Index,
-    Query,
     World,
+    ask,
     covers,
 )
 from rankcast.kernels.covering_index import find, insert, remove, unready
@@ -47,8 +47,8 @@ class FullGraph(NamedTuple):
 def _coverers(graph: FullGraph, world: World, row: int) -> Rows:
     """All rows that cover a row."""
     found = np.empty(graph.front.meta[POINTS] + graph.back.meta[POINTS] + 1, np.int32)
-    query = Query(Box(world.lo, world.hi), row, row)
-    count = find(graph.front, world, query, found, 0)
+    query = ask(Box(world.lo, world.hi), row, row)
+    count = find(graph.front, world, query, found, np.int64(0))
     return found[: find(graph.back, world, query, found, count)]
 
 
@@ -149,8 +149,8 @@ def coverers(graph: FullGraph, world: World, rows: Rows) -> Rows:
     box = Box(world.lo, world.hi)
     for i in range(rows.shape[0]):
         if world.standing[rows[i]] == COVERED:
-            if find(graph.front, world, Query(box, rows[i], rows[i]), one[:1], 0) == 0:
-                find(graph.front, world, Query(box, rows[i], NOBODY), one[:1], 0)
+            if find(graph.front, world, ask(box, rows[i], rows[i]), one[:1], np.int64(0)) == 0:
+                find(graph.front, world, ask(box, rows[i], NOBODY), one[:1], np.int64(0))
             found[i] = one[0]
     return found
 
@@ -159,6 +159,6 @@ def coverers(graph: FullGraph, world: World, rows: Rows) -> Rows:
 def containing(graph: FullGraph, world: World, box: Box, found: Rows) -> None:
     """For each box up to found.shape[1] live rows that contain it, forwarded ones first."""
     for place in range(found.shape[0]):
-        query = Query(box, place, NOBODY)
-        count = find(graph.front, world, query, found[place], 0)
+        query = ask(box, place, NOBODY)
+        count = find(graph.front, world, query, found[place], np.int64(0))
         find(graph.back, world, query, found[place], count)

@@ -27,8 +27,8 @@ from rankcast.kernels.covering_buckets import (
     POINTS,
     Box,
     Index,
-    Query,
     World,
+    ask,
     covers,
     same_box,
 )
@@ -112,8 +112,8 @@ def ends(poset: Poset, row: int, chain: int) -> Rows:
 def _all_above(poset: Poset, world: World, row: int) -> Rows:
     """All rows that stand above a row."""
     found = np.empty(poset.front.meta[POINTS] + poset.back.meta[POINTS] + 1, np.int32)
-    query, kept = Query(Box(world.lo, world.hi), row, NOBODY), 0
-    count = find(poset.back, world, query, found, find(poset.front, world, query, found, 0))
+    query, kept = ask(Box(world.lo, world.hi), row, NOBODY), 0
+    count = find(poset.back, world, query, found, find(poset.front, world, query, found, np.int64(0)))
     for i in range(count):
         if _above(world, found[i], row):
             found[kept] = found[i]
@@ -206,7 +206,7 @@ def subscribe(poset: Poset, world: World, rows: Rows, covered_by: Rows, start: i
         row = rows[i]
         if waiting(poset) or not _attach(poset, world, row):
             return i
-        if find(poset.front, world, Query(box, row, row), found, 0) == 0:
+        if find(poset.front, world, ask(box, row, row), found, np.int64(0)) == 0:
             world.standing[row], covered_by[i] = FORWARDED, NONE
             insert(poset.front, world, row)
         else:
@@ -255,7 +255,7 @@ def exposed(poset: Poset, world: World, rows: Rows) -> Rows:
     """Those of covered rows that no forwarded row covers."""
     bare, count, one, box = np.empty_like(rows), 0, np.empty(1, np.int32), Box(world.lo, world.hi)
     for row in rows:
-        if find(poset.front, world, Query(box, row, row), one, 0) == 0:
+        if find(poset.front, world, ask(box, row, row), one, np.int64(0)) == 0:
             bare[count] = row
             count += 1
     return bare[:count]
@@ -268,7 +268,7 @@ def resettle(poset: Poset, world: World, rows: Rows, start: int) -> int:
     for i in range(start, rows.shape[0]):
         if waiting(poset):
             return i
-        if find(poset.front, world, Query(box, rows[i], rows[i]), one, 0) == 0:
+        if find(poset.front, world, ask(box, rows[i], rows[i]), one, np.int64(0)) == 0:
             remove(poset.back, world, rows[i])
             world.standing[rows[i]] = FORWARDED
             insert(poset.front, world, rows[i])
