@@ -50,7 +50,7 @@ def ciq(parameters: Parameters, _: np.random.Generator) -> Trial:
     seed=24,
     unit="message",
     runs=2,
-    reproduces="[Geo Fig 6, Fig 10, Table 2]",
+    reproduces="[Geo Fig 10, Table 2]",
 )
 def refills(parameters: Parameters, _: np.random.Generator) -> Trial:
     """What is kept for when messages expire: sizes of buffers, searches, time."""
