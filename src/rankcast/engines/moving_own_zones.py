@@ -71,7 +71,7 @@ class OwnSearch:
 
         def good(query: Ints, attributes: Floats, away: Floats) -> Bools:
             score = self.own(attributes, away)
-            order = np.lexsort((score, query))
+            order = np.lexsort((score, query)).astype(np.int32)
             chosen = np.zeros(query.size, np.bool_)
             chosen[order[Found(query[order], order, away, score).rank() < width]] = True
             return chosen

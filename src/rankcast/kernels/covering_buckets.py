@@ -54,8 +54,8 @@ class Query(NamedTuple):
     """One of them, and the row it belongs to, or NOBODY."""
 
     box: Box
-    place: int
-    own: int
+    place: int | np.int64
+    own: int | np.int64
 
 
 class Index(NamedTuple):

@@ -167,9 +167,9 @@ def child_distance(
 @njit(**EXACT)
 def _offer(
     scores: Floats, aways: Floats, rows: Rows, size: Ints, label: Ints, score: float, away: float, row: int
-) -> tuple[float, float, int]:
+) -> tuple[float, float, int | np.int64]:
     """Offer an object to the board; returns what does not get on it, or falls off it; row -1 if nothing."""
-    at, off_score, off_away, off = size[BOARD], 0.0, 0.0, -1
+    at, off_score, off_away, off = size[BOARD], 0.0, 0.0, np.int64(-1)
     if at == scores.size:
         at -= 1
         off_score, off_away, off = scores[at], aways[at], np.int64(rows[at])

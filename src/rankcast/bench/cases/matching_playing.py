@@ -134,4 +134,4 @@ def starts_with(found: pa.Table, first: pa.Table) -> bool:
 
 def euclidean(weights: Floats) -> Floats:
     """Combine weights to their Euclidean norm."""
-    return np.sqrt((weights * weights).sum(axis=1))
+    return np.asarray(np.linalg.norm(weights, axis=1), np.float64)
