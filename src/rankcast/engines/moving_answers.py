@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rankcast import scoring
 from rankcast.columns import Bools, Floats, Rows
 from rankcast.engines.brute_force.moving import Objects, ranked
-from rankcast.engines.moving import MovingEngine
+from rankcast.engines.moving_zoned import ZonedEngine
 from rankcast.engines.moving_zones import ZoneMethod
 from rankcast.indexes.slots import Slots
 
@@ -34,7 +34,7 @@ class Queries(Slots):
         return super().restore(header, {**open_ends, **arrays})
 
 
-class TopKAnswers(MovingEngine):
+class TopKAnswers(ZonedEngine):
     """Moving queries that rank objects by a score; `_zoned` keeps zones, if there are any."""
 
     _score: scoring.Score

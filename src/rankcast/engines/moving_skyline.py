@@ -11,17 +11,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast import boxes, deltas, settings, tables
-from rankcast.boxes import Boxes
-from rankcast.columns import Bools, Column, Floats, Ids, Ints, Rows
-from rankcast.deltas import Changes, Lists
-from rankcast.engines.base import Part
+from rankcast import settings
+from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.engines.brute_force.moving import Objects, dominates, skyline
-from rankcast.engines.moving import MovingEngine, names_of
+from rankcast.engines.moving import names_of
 from rankcast.engines.moving_skyline_regions import impact_region, nearest_point
 from rankcast.engines.moving_skyline_zones import SkylineMethod, SkylineWish, Universe
+from rankcast.engines.moving_zoned import ZonedEngine
 from rankcast.errors import SettingError
-from rankcast.indexes.slots import Slots, select
+from rankcast.indexes.slots import Slots
 
 WAYS = ("min", "max")
 
@@ -41,7 +39,7 @@ class Seekers(Slots):
         return super().restore(header, {**open_ends, **arrays})
 
 
-class MovingSkyline(MovingEngine):
+class MovingSkyline(ZonedEngine):
     """Every object such that no other is as good in all attributes and in distance, and better in one.
 
     Args:
@@ -109,74 +107,6 @@ class MovingSkyline(MovingEngine):
 
     def _new_slots(self) -> Slots:
         return Seekers(len(self._over))
-
-    def _parts(self) -> dict[str, Part]:
-        return {**super()._parts(), **(self._zoned.parts() if self._zoned else {})}
-
-    # Subscriptions
-
-    def _columns(self) -> list[Column]:
-        return [*super()._columns(), *boxes.columns(self._over)]
-
-    def _fields(self, batch: tables.Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
-        held = None if rows is None else Boxes(self._slots["lower"][rows], self._slots["upper"][rows])
-        filters = boxes.read(batch, self._over, held, where="subscriptions")
-        return {**super()._fields(batch, rows), "lower": filters.lo, "upper": filters.hi}
-
-    def _entered(self, rows: Rows) -> None:
-        if self._zoned:
-            self._zoned.renew(rows)
-        else:
-            super()._entered(rows)
-
-    _amended = _entered
-
-    def _leaving(self, rows: Rows) -> None:
-        if self._zoned:
-            self._zoned.leave(rows)
-
-    def _lists(self, rows: Rows) -> Lists:
-        return self._zoned.lists(rows) if self._zoned else super()._lists(rows)
-
-    def _move(self, rows: Rows, x: Floats, y: Floats) -> Changes:
-        if not self._zoned:
-            return super()._move(rows, x, y)
-        other, before = self._zoned.follow(rows, x, y)
-        if not other.size:
-            return deltas.no_changes()
-        return deltas.difference(before, self._zoned.lists(other), self._slots["sequence"], updates=False)
-
-    # Objects
-
-    def _store(self, ids: Ids, given: Objects) -> Changes:
-        zoned = self._zoned
-        if not zoned:
-            return super()._store(ids, given)
-        other = np.flatnonzero(zoned.differs(given))
-        given = Objects._make(column[other] for column in given)
-        listing = zoned.listing(given.row[given.row >= 0])
-        before = [zoned.lists(listing)]
-        row = self._write_objects(select(ids, other), given)
-        zoned.put(row)
-        broken = zoned.broken(row, listing)
-        before.append(zoned.lists(broken))
-        return self._renewed(zoned, np.concatenate([listing, broken]), before)
-
-    def _forget(self, gone: Rows) -> Changes:
-        zoned = self._zoned
-        if not zoned:
-            return super()._forget(gone)
-        listing = zoned.listing(gone)
-        before = zoned.lists(listing)
-        zoned.places.remove(gone)
-        self._objects.release(gone)
-        return self._renewed(zoned, listing, [before])
-
-    def _renewed(self, zoned: SkylineMethod, rows: Rows, before: list[Lists]) -> Changes:
-        """Give subscriptions whose zones objects broke new ones; the changes of their results."""
-        zoned.renew(rows)
-        joined = Lists._make(np.concatenate(columns) for columns in zip(*before, strict=True))
-        return deltas.difference(joined, zoned.lists(rows), self._slots["sequence"])
 
     # Results
 

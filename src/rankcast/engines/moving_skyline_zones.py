@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.deltas import Lists, empty_lists
 from rankcast.engines.base import Part
-from rankcast.engines.brute_force.moving import Objects
 from rankcast.errors import SnapshotError
 from rankcast.indexes.skyline_zones import SkylinePlaces, SkylineZones
 from rankcast.indexes.slots import Slots
@@ -177,13 +176,9 @@ class SkylineMethod:
         if self.metric == EUCLIDEAN:
             marked[live] |= self.zones.kept.corners[live] == 0
 
-    def differs(self, given: Objects) -> Bools:
-        """Which objects are new or other than they were."""
-        known = given.row >= 0
-        points = np.column_stack([given.x, given.y, self.wish.sign * given.attributes])
-        found = np.ones(known.size, np.bool_)
-        found[known] = (self.places.record[given.row[known]] != points[known]).any(axis=1)
-        return found
+    def drop(self, objects: Rows) -> None:
+        """Forget objects."""
+        self.places.remove(objects)
 
     def put(self, objects: Rows) -> None:
         """Follow objects, new or not, that have been written."""

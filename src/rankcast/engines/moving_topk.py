@@ -6,21 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rankcast import boxes, deltas, scoring, settings, tables
-from rankcast.boxes import Boxes
-from rankcast.columns import Bools, Column, Floats, Ids, Rows
-from rankcast.deltas import Changes, Lists
-from rankcast.engines.base import Part
-from rankcast.engines.brute_force.moving import Objects
+from rankcast import scoring, settings
+from rankcast.columns import Floats
 from rankcast.engines.moving import names_of
 from rankcast.engines.moving_answers import TopKAnswers
 from rankcast.engines.moving_own import OwnMethod
 from rankcast.engines.moving_wish import WAYS, Wish
 from rankcast.engines.moving_zones import ZoneMethod
 from rankcast.errors import InputError, SettingError
-from rankcast.indexes.slots import select
 
 
 class MovingTopK(TopKAnswers):
@@ -110,88 +104,6 @@ class MovingTopK(TopKAnswers):
     def _configured(cls, configuration: dict[str, Any], *, score: Any = None, **given: Any) -> Self:
         found = scoring.restored(configuration["score"], score)
         return super()._configured({**configuration, "score": found}, **given)
-
-    def _parts(self) -> dict[str, Part]:
-        return {**super()._parts(), **(self._zoned.parts() if self._zoned else {})}
-
-    # Subscriptions
-
-    def _columns(self) -> list[Column]:
-        return [*super()._columns(), *boxes.columns(self._over)]
-
-    def _fields(self, batch: tables.Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
-        held = None if rows is None else Boxes(self._slots["lower"][rows], self._slots["upper"][rows])
-        filters = boxes.read(batch, self._over, held, where="subscriptions")
-        return {**super()._fields(batch, rows), "lower": filters.lo, "upper": filters.hi}
-
-    def _entered(self, rows: Rows) -> None:
-        self._find_zones(rows)
-
-    def _amended(self, rows: Rows) -> None:
-        self._find_zones(rows)
-
-    def _find_zones(self, rows: Rows) -> None:
-        if self._zoned:
-            self._zoned.renew(rows)
-        else:
-            self._count_recomputed(rows.size)
-
-    def _leaving(self, rows: Rows) -> None:
-        if self._zoned:
-            self._zoned.leave(rows)
-
-    def _lists(self, rows: Rows) -> Lists:
-        return self._zoned.lists(rows) if self._zoned else super()._lists(rows)
-
-    def _move(self, rows: Rows, x: Floats, y: Floats) -> Changes:
-        if not self._zoned:
-            return super()._move(rows, x, y)
-        other, before = self._zoned.follow(rows, x, y)
-        if not other.size:
-            return deltas.no_changes()
-        return deltas.difference(before, self._zoned.lists(other), self._slots["sequence"], updates=False)
-
-    # Objects
-
-    def _store(self, ids: Ids, given: Objects) -> Changes:
-        zoned = self._zoned
-        if not zoned:
-            return super()._store(ids, given)
-        other = np.flatnonzero(self._differs(given))
-        given = Objects._make(column[other] for column in given)
-        listing = zoned.listing(given.row[given.row >= 0])
-        before = [zoned.lists(listing)]
-        row = self._write_objects(select(ids, other), given)
-        zoned.put(row)
-        broken = zoned.broken(row, listing)
-        before.append(zoned.lists(broken))
-        return self._renewed(zoned, np.concatenate([listing, broken]), before)
-
-    def _forget(self, gone: Rows) -> Changes:
-        zoned = self._zoned
-        if not zoned:
-            return super()._forget(gone)
-        listing = zoned.listing(gone)
-        before = zoned.lists(listing)
-        zoned.places.remove(gone)
-        self._objects.release(gone)
-        return self._renewed(zoned, listing, [before])
-
-    def _differs(self, given: Objects) -> Bools:
-        """Which objects are new or other than they were."""
-        held, row = self._objects, given.row
-        same = (held["x"][row] == given.x) & (held["y"][row] == given.y)
-        same &= (held["attributes"][row] == given.attributes).all(axis=1)
-        differs: Bools = ~same | (row < 0)
-        return differs
-
-    def _renewed(self, zoned: ZoneMethod, rows: Rows, before: list[Lists]) -> Changes:
-        """Give subscriptions whose zones objects broke new ones; the changes of their results."""
-        if not rows.size:
-            return deltas.no_changes()
-        zoned.renew(rows)
-        joined = Lists._make(np.concatenate(columns) for columns in zip(*before, strict=True))
-        return deltas.difference(joined, zoned.lists(rows), self._slots["sequence"])
 
     # Whether there are scores
 

@@ -169,6 +169,10 @@ class ZoneMethod:
         self._mark_members(objects, marked)
         return np.flatnonzero(marked).astype(np.int32)
 
+    def drop(self, objects: Rows) -> None:
+        """Forget objects."""
+        self.places.remove(objects)
+
     def put(self, objects: Rows) -> None:
         """Follow objects, new or not, that have been written."""
         held = self.objects

@@ -14,6 +14,7 @@ from rankcast import MovingSkyline
 from rankcast.bench.baselines.numpy_moving import NumpySkyline
 from rankcast.bench.baselines.skyline_moving import Branches, Pareto, peer, zones_of
 from rankcast.bench.case import Contender, Parameters, Trial, case
+from rankcast.bench.cases.moving_topk_setting import drive_all
 from rankcast.bench.workloads import Columns, batches, moving
 
 CROSSINGS = 100
@@ -36,14 +37,6 @@ def engine_of(over: list[str], objects: Columns) -> MovingSkyline:
     """An engine on one thread with these objects."""
     engine = MovingSkyline(over=over, tuning={"threads": 1})
     engine.upsert(objects)
-    return engine
-
-
-def drive_all(engine: Any, steps: list[Columns]) -> Any:
-    """Subscribe at the first positions and publish the others; the answer is the engine, for its results."""
-    engine.subscribe(steps[0])
-    for positions in steps[1:]:
-        engine.publish(positions)
     return engine
 
 

@@ -1,0 +1,133 @@
+"""Moving queries with safe zones: what top-k and skyline do alike once a method keeps zones for them."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast import boxes, deltas, tables
+from rankcast.boxes import Boxes
+from rankcast.columns import Bools, Column, Floats, Ids, Rows
+from rankcast.deltas import Changes, Lists
+from rankcast.engines.base import Part
+from rankcast.engines.brute_force.moving import Objects
+from rankcast.engines.moving import MovingEngine
+from rankcast.indexes.slots import select
+
+
+class Zoned(Protocol):
+    """What keeps results and zones of subscriptions among objects."""
+
+    def parts(self) -> dict[str, Part]:
+        """What is saved."""
+
+    def lists(self, rows: Rows) -> Lists:
+        """Results of subscriptions."""
+
+    def renew(self, rows: Rows) -> None:
+        """Find results and zones of subscriptions anew."""
+
+    def leave(self, rows: Rows) -> None:
+        """Forget subscriptions."""
+
+    def follow(self, rows: Rows, x: Floats, y: Floats) -> tuple[Rows, Lists]:
+        """Move queries; those whose results are others now, and what they were."""
+
+    def listing(self, objects: Rows) -> Rows:
+        """Subscriptions that have one of these objects in their results or members."""
+
+    def put(self, objects: Rows) -> None:
+        """Follow objects, new or not, that have been written."""
+
+    def drop(self, objects: Rows) -> None:
+        """Forget objects."""
+
+    def broken(self, objects: Rows, known: Rows) -> Rows:
+        """Subscriptions, without those known already, whose zones these objects break."""
+
+
+class ZonedEngine(MovingEngine):
+    """Moving queries with filters; `_zoned` keeps zones, or is None where every object is looked at."""
+
+    _zoned: Zoned | None
+
+    def _parts(self) -> dict[str, Part]:
+        return {**super()._parts(), **(self._zoned.parts() if self._zoned else {})}
+
+    # Subscriptions
+
+    def _columns(self) -> list[Column]:
+        return [*super()._columns(), *boxes.columns(self._over)]
+
+    def _fields(self, batch: tables.Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
+        held = None if rows is None else Boxes(self._slots["lower"][rows], self._slots["upper"][rows])
+        filters = boxes.read(batch, self._over, held, where="subscriptions")
+        return {**super()._fields(batch, rows), "lower": filters.lo, "upper": filters.hi}
+
+    def _entered(self, rows: Rows) -> None:
+        if self._zoned:
+            self._zoned.renew(rows)
+        else:
+            super()._entered(rows)
+
+    def _amended(self, rows: Rows) -> None:
+        self._entered(rows)
+
+    def _leaving(self, rows: Rows) -> None:
+        if self._zoned:
+            self._zoned.leave(rows)
+
+    def _lists(self, rows: Rows) -> Lists:
+        return self._zoned.lists(rows) if self._zoned else super()._lists(rows)
+
+    def _move(self, rows: Rows, x: Floats, y: Floats) -> Changes:
+        if not self._zoned:
+            return super()._move(rows, x, y)
+        other, before = self._zoned.follow(rows, x, y)
+        if not other.size:
+            return deltas.no_changes()
+        return deltas.difference(before, self._zoned.lists(other), self._slots["sequence"], updates=False)
+
+    # Objects
+
+    def _store(self, ids: Ids, given: Objects) -> Changes:
+        zoned = self._zoned
+        if not zoned:
+            return super()._store(ids, given)
+        other = np.flatnonzero(self._differs(given))
+        given = Objects._make(column[other] for column in given)
+        listing = zoned.listing(given.row[given.row >= 0])
+        before = [zoned.lists(listing)]
+        row = self._write_objects(select(ids, other), given)
+        zoned.put(row)
+        broken = zoned.broken(row, listing)
+        before.append(zoned.lists(broken))
+        return self._renewed(zoned, np.concatenate([listing, broken]), before)
+
+    def _forget(self, gone: Rows) -> Changes:
+        zoned = self._zoned
+        if not zoned:
+            return super()._forget(gone)
+        listing = zoned.listing(gone)
+        before = zoned.lists(listing)
+        zoned.drop(gone)
+        self._objects.release(gone)
+        return self._renewed(zoned, listing, [before])
+
+    def _differs(self, given: Objects) -> Bools:
+        """Which objects are new or other than they were."""
+        held, row = self._objects, given.row
+        same = (held["x"][row] == given.x) & (held["y"][row] == given.y)
+        same &= (held["attributes"][row] == given.attributes).all(axis=1)
+        differs: Bools = ~same | (row < 0)
+        return differs
+
+    def _renewed(self, zoned: Zoned, rows: Rows, before: list[Lists]) -> Changes:
+        """Give subscriptions whose zones objects broke new ones; the changes of their results."""
+        if not rows.size:
+            return deltas.no_changes()
+        zoned.renew(rows)
+        joined = Lists._make(np.concatenate(columns) for columns in zip(*before, strict=True))
+        return deltas.difference(joined, zoned.lists(rows), self._slots["sequence"])
