@@ -15,6 +15,7 @@ import hashlib
 import math
 from bisect import bisect_left
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,9 +69,20 @@ class Vocabulary:
         batch = tables.read(rows, [TERMS], where="documents", extra="ignore")
         bags = bags_of(batch["terms"])
         frequency = np.bincount(bags.word, minlength=bags.words.size).astype(np.int64)
-        for fixed in (frequency, bags.words.offsets, bags.words.data):
+        return cls.of(bags.words, frequency, batch.size)
+
+    @classmethod
+    def fit_spark(cls, frame: Any, column: str = "terms") -> Vocabulary:
+        """The same over a column of a static Spark DataFrame, as a batch job."""
+        fitted: Vocabulary = import_module("rankcast.spark.corpus").fit(frame, column)
+        return fitted
+
+    @classmethod
+    def of(cls, words: Ids, frequency: Ints, documents: int) -> Vocabulary:
+        """Made of counts: distinct terms in code point order, and in how many documents each is."""
+        for fixed in (frequency, words.offsets, words.data):
             fixed.setflags(write=False)
-        return cls(bags.words, frequency, batch.size)
+        return cls(words, frequency, documents)
 
     @classmethod
     def empty(cls) -> Vocabulary:

@@ -7,6 +7,8 @@
 | `uncovered`  | the boxes that no other box contains, as a batch job                      |
 | `split`      | deltas apart from refused rows                                            |
 | `session`    | a local Spark session with the settings all this needs                    |
+| `score_distribution`, `thresholds` | how scores are spread, what geo-text's cost model makes of it |
+| `boundaries` | how a table of subscriptions is divided over shards, and how evenly       |
 | `Watcher`    | counters of every shard, from the progress of streaming queries           |
 
 Each is imported when it is first used; nothing outside this package imports pyspark.
@@ -21,12 +23,24 @@ from typing import TYPE_CHECKING, Any
 from rankcast.errors import MissingExtraError
 
 if TYPE_CHECKING:
+    from rankcast.spark.balance import boundaries
     from rankcast.spark.batch import snapshot, uncovered
     from rankcast.spark.sessions import session
+    from rankcast.spark.statistics import score_distribution, thresholds
     from rankcast.spark.streams import continuous, split
     from rankcast.spark.watching import Watcher
 
-__all__ = ["Watcher", "continuous", "session", "snapshot", "split", "uncovered"]
+__all__ = [
+    "Watcher",
+    "boundaries",
+    "continuous",
+    "score_distribution",
+    "session",
+    "snapshot",
+    "split",
+    "thresholds",
+    "uncovered",
+]
 
 for _needed in ("pyspark", "pandas", "google.protobuf"):
     try:
@@ -38,10 +52,13 @@ for _needed in ("pyspark", "pandas", "google.protobuf"):
 
 _HOMES = {
     "Watcher": "watching",
+    "boundaries": "balance",
     "continuous": "streams",
+    "score_distribution": "statistics",
     "session": "sessions",
     "snapshot": "batch",
     "split": "streams",
+    "thresholds": "statistics",
     "uncovered": "batch",
 }
 

@@ -38,6 +38,7 @@ def messages(
     skew: float = 1.0,
     mean_words: float = 9.0,
     first_id: int = 0,
+    towns: Floats | None = None,
 ) -> pa.Table:
     """Make messages `id, x, y, terms`.
 
@@ -48,8 +49,9 @@ def messages(
         skew: of the words' frequencies; 1 is Zipf's law.
         mean_words: words a message on average, repeats included (the paper's tweets: 9).
         first_id: the id of the first message; later ones follow.
+        towns: where towns lie, (TOWNS, 2); by default they are drawn, too.
     """
-    x, y = _places(count, rng)
+    x, y = _places(count, rng, rng.random((TOWNS, 2)) if towns is None else towns)
     lengths = 1 + rng.poisson(mean_words - 1.0, count)
     drawn = draw(zipf_weights(words, skew), int(lengths.sum()), rng)
     return _table(
@@ -116,9 +118,8 @@ def _pick(
     return flat.take(pa.array(kept)), np.bincount(owner[kept], minlength=len(lengths))
 
 
-def _places(count: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _places(count: int, rng: np.random.Generator, towns: Floats) -> tuple[Floats, Floats]:
     """Draw places around towns, some anywhere, all inside the bounds."""
-    towns = rng.random((TOWNS, 2))
     near = towns[draw(zipf_weights(TOWNS, TOWN_SKEW), count, rng)] + rng.normal(
         0.0, TOWN_DEVIATION, (count, 2)
     )
