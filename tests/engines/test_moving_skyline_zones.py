@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast import MovingSkyline
+from rankcast import InputError, MovingSkyline
 from rankcast.engines.moving_skyline_zones import SkylineMethod
 from tests.engines.test_moving_zones import METRICS, TRACKS, crowd, walk
 
@@ -44,6 +44,32 @@ def test_every_step_of_a_walk_matches_brute_force(
         moved = {"id": [1 + step % 2], "x": [x], "y": [y]}
         assert zone.publish(moved).equals(scan.publish(moved))
         assert zone.results().equals(scan.results())
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 10**6), st.sampled_from(["registered", "rows", "shuffled", "repeated"]))
+def test_many_positions_at_once_find_their_queries(seed: int, order: str) -> None:
+    rng = np.random.default_rng(seed)
+    engines = pair(over=["a", "b"])
+    places = rng.random((200, 2)) * 6
+    gone, back = np.arange(0, 100, 7), np.arange(0, 50, 7)
+    for engine in engines:
+        engine.upsert(crowd(30, seed, metric="euclidean", ties=False))
+        engine.subscribe({"id": np.arange(100), "x": places[:100, 0], "y": places[:100, 1]})
+        engine.unsubscribe(gone)
+        engine.subscribe({"id": back[::-1], "x": places[back, 0], "y": places[back, 1]})
+    ids = np.setdiff1d(np.arange(100), np.setdiff1d(gone, back))
+    if order != "rows":
+        ids = np.concatenate([np.setdiff1d(ids, back), back[::-1]])
+    if order in ("shuffled", "repeated"):
+        ids = rng.permutation(ids) if order == "shuffled" else rng.choice(ids, 120)
+    moved = {"id": ids, "x": places[ids, 0], "y": places[100 + ids, 1]}
+    assert engines[0].publish(moved).equals(engines[1].publish(moved))
+    assert engines[0].results().equals(engines[1].results())
+    before = engines[0].results()
+    with pytest.raises(InputError, match="First such row: 70"):
+        engines[0].publish({**moved, "id": np.concatenate([ids[:70], [7777], ids[71:]])})
+    assert engines[0].results().equals(before)
 
 
 @settings(max_examples=20)

@@ -115,10 +115,10 @@ class MovingEngine(MovingChecks):
         batch = self._read(rows, [ID, *PLACE], "events")
         row = self._known(batch.ids)
         self._check_places(batch["x"], batch["y"], "events")
-        last = last_of_each(row, self._slots.used)
         self._count["events"] += batch.size
-        if last.size == row.size:
+        if (row[1:] > row[:-1]).all():
             return self._move(row, batch["x"], batch["y"])
+        last = last_of_each(row, self._slots.used)
         return self._move(row[last], batch["x"][last], batch["y"][last])
 
     def _move(self, rows: Rows, x: Floats, y: Floats) -> Changes:

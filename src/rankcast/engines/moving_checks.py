@@ -9,9 +9,12 @@ import numpy as np
 from rankcast.columns import Floats, Ids, Rows
 from rankcast.engines.brute_force.moving import Objects, distances_to
 from rankcast.engines.lists import ListEngine
-from rankcast.engines.moving_places import check_globe, unscored
+from rankcast.engines.moving_places import check_globe, fixed, unscored
 from rankcast.errors import InputError
 from rankcast.indexes.slots import Slots, show
+from rankcast.kernels.zone_follow import rows_in_order
+
+MANY = 64  # events, of which it pays to see whether they come in order
 
 
 class MovingChecks(ListEngine):
@@ -40,8 +43,16 @@ class MovingChecks(ListEngine):
         return False
 
     def _known(self, ids: Ids) -> Rows:
-        """The rows of live subscriptions, which may come several times."""
-        row = self._slots.find(ids, where="events")
+        """The rows of live subscriptions, which may come several times.
+
+        Many that come as they were registered are found without looking each of them up.
+        """
+        slots = self._slots
+        if ids.size >= MANY and ids.kind == slots.kind == "int":
+            found: Rows = rows_in_order(slots["code"], slots["sequence"], slots.used, fixed(ids.values))
+            if found.size:
+                return found
+        row = slots.find(ids, where="events")
         if (row < 0).any():
             first = int(np.argmax(row < 0))
             raise InputError(

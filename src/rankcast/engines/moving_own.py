@@ -14,7 +14,7 @@ from rankcast import scoring
 from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.engines.moving_own_bounds import Fine, Found, OwnScore
 from rankcast.engines.moving_own_zones import OwnSearch
-from rankcast.engines.moving_places import farthest
+from rankcast.engines.moving_places import farthest, fixed
 from rankcast.engines.moving_zones import ZoneMethod
 from rankcast.indexes.descent import descend
 from rankcast.kernels import zone_follow, zone_scores
@@ -62,7 +62,9 @@ class OwnMethod(ZoneMethod):
 
     def _follow(self, rows: Rows, x: Floats, y: Floats, k: Ints, *, ordered: bool) -> Flags:
         held = self.zones.held
-        inside = zone_follow.inside(self.form.metric, held, rows, (x, y))
+        inside = zone_follow.inside(
+            self.form.metric, (held.x, held.y, held.radius), rows, (fixed(x), fixed(y))
+        )
         flags = np.where(inside, zone_follow.SAME, OUTSIDE).astype(np.int8)
         asked = np.flatnonzero(inside & (ordered | (held.count[rows] > k)))
         mine = rows[asked]

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
+from numpy.typing import NDArray
 
 from rankcast.columns import Column, Floats
 from rankcast.errors import InputError
 from rankcast.kernels.distance import HALF_CIRCUMFERENCE, HAVERSINE
 from rankcast.kernels.zone_scores import far_distance
 
+Kind = TypeVar("Kind", bound=np.generic)
 PLACE = [Column("x"), Column("y")]
+
+
+def fixed(array: NDArray[Kind]) -> NDArray[Kind]:
+    """The same array, read-only as one from Arrow is, so that kernels are compiled for one kind of it."""
+    found = array.view()
+    found.flags.writeable = False
+    return found
 
 
 def check_globe(x: Floats, y: Floats, where: str) -> None:

@@ -23,15 +23,15 @@ from numpy.typing import NDArray
 from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.deltas import Lists, empty_lists
 from rankcast.engines.base import Part
+from rankcast.engines.moving_places import box_of, farthest, fixed
 from rankcast.errors import SnapshotError
 from rankcast.indexes.skyline_zones import SkylinePlaces, SkylineZones
 from rankcast.indexes.slots import Slots
-from rankcast.kernels import region_outline, skyline_follow
+from rankcast.kernels import region_outline, skyline_break, skyline_follow, zone_follow
 from rankcast.kernels.convex import Region
-from rankcast.kernels.distance import CODES, EUCLIDEAN, HAVERSINE
+from rankcast.kernels.distance import CODES, EUCLIDEAN
 from rankcast.kernels.region_parts import clearance
 from rankcast.kernels.skyline_search import Seekers
-from rankcast.kernels.zone_scores import far_distance
 
 MARGIN = 0.1  # of the larger side of what the universe holds
 POLYGON = 3
@@ -118,7 +118,7 @@ class SkylineMethod:
         if not rows.size:
             return
         x, y = self._at(rows)
-        (low, high), objects = _box(x, y), self.places.bounds()[:, :2]
+        (low, high), objects = box_of(x, y), self.places.bounds()[:, :2]
         if self.universe.take_in(np.minimum(low, objects[0]), np.maximum(high, objects[1])):
             rows = np.union1d(rows, np.flatnonzero(self.zones.cut)).astype(np.int32)
             x, y = self._at(rows)
@@ -146,12 +146,18 @@ class SkylineMethod:
 
     def follow(self, rows: Rows, x: Floats, y: Floats) -> tuple[Rows, Lists]:
         """Bring queries to new places; returns those whose result may be another, with the results before."""
-        inside = skyline_follow.inside(self.metric, self.zones.kept, rows, x, y)
-        other = np.ascontiguousarray(rows if self.metric != EUCLIDEAN else rows[~inside])
-        before = self.lists(other)
-        self.subscriptions["x"][rows], self.subscriptions["y"][rows] = x, y
-        self.renew(np.ascontiguousarray(rows[~inside]))
-        return other, before
+        held, kept = self.subscriptions, self.zones.kept
+        if self.metric == EUCLIDEAN:
+            left = skyline_follow.follow(kept, rows, fixed(x), fixed(y), held["x"], held["y"])
+            rows, x, y = rows[left], x[left], y[left]
+            outside = rows
+        else:
+            circles = kept.x, kept.y, kept.radius
+            outside = rows[~zone_follow.inside(self.metric, circles, rows, (fixed(x), fixed(y)))]
+        before = self.lists(rows)
+        held["x"][rows], held["y"][rows] = x, y
+        self.renew(outside)
+        return rows, before
 
     # Objects
 
@@ -162,7 +168,7 @@ class SkylineMethod:
         if objects.size and live.size:
             wanted = np.zeros(self.places.record.shape[0], np.bool_)
             wanted[objects] = True
-            skyline_follow.mark_listing(self.zones.kept, live, objects, wanted, marked)
+            skyline_break.mark_listing(self.zones.kept, live, objects, wanted, marked)
             self._mark_points(live, marked)
         return np.flatnonzero(marked).astype(np.int32)
 
@@ -195,7 +201,7 @@ class SkylineMethod:
             marked[live] = True
         elif objects.size and live.size:
             places = (self.places.tree, self.places.record, self.universe.box)
-            skyline_follow.mark_broken(
+            skyline_break.mark_broken(
                 self.metric, places, self.zones.kept, live, objects, self._filters(), marked
             )
         if objects.size and live.size:
@@ -255,26 +261,17 @@ class SkylineMethod:
 
     def finite_from(self, x: Floats, y: Floats) -> bool:
         """Whether, for certain, all objects have finite distances from places."""
-        return not len(self.places) or not x.size or self._finite(self.places.bounds()[:, :2], _box(x, y))
+        return not len(self.places) or not x.size or self._finite(self.places.bounds()[:, :2], box_of(x, y))
 
     def finite_to(self, x: Floats, y: Floats) -> bool:
         """Whether, for certain, objects have finite distances from all queries."""
         held, used = self.subscriptions, self.subscriptions.used
         if not x.size or not len(held):
             return True
-        return self._finite(_box(x, y), _box(held["x"][:used], held["y"][:used]))
+        return self._finite(box_of(x, y), box_of(held["x"][:used], held["y"][:used]))
 
-    def _finite(self, box: Floats, other: Floats) -> bool:
-        if self.metric == HAVERSINE:
-            return True
-        with np.errstate(all="ignore"):
-            sides = np.maximum(np.abs(box[1] - other[0]), np.abs(other[1] - box[0]))
-            return bool(np.isfinite(far_distance(self.metric, 0.0, 0.0, 0.0, sides[0], 0.0, sides[1])))
-
-
-def _box(x: Floats, y: Floats) -> Floats:
-    """The box (2, 2) of places."""
-    return np.array([[x.min(), y.min()], [x.max(), y.max()]])
+    def _finite(self, box: Floats, queries: Floats) -> bool:
+        return bool(np.isfinite(farthest(self.metric, box, queries)))
 
 
 def _runs(x: Floats, y: Floats, ends: Ints) -> list[Floats]:

@@ -21,6 +21,7 @@ from rankcast.kernels.skyline_zone import Zones
 
 PER_THREAD = 16
 BY_ROW = {"x": np.float64, "y": np.float64, "radius": np.float64, "result": np.int64, "cut": np.bool_}
+DISC = 3  # x, y, square of the radius
 
 
 class SkylinePlaces:
@@ -114,12 +115,13 @@ class SkylineZones:
     - Keeping: `state`, `restore`, `check`.
 
     Members are the skyline by distance from the centre, then the objects that bound the zone (of a
-    circle: those that may come into the skyline in it). Memory: 81 bytes a subscription, 4 a member, 24
+    circle: those that may come into the skyline in it). Memory: 105 bytes a subscription, 4 a member, 24
     a corner.
     """
 
     def __init__(self) -> None:
         self._by_row: dict[str, NDArray[Any]] = {name: np.zeros(0, kind) for name, kind in BY_ROW.items()}
+        self._by_row["disc"] = np.zeros((0, DISC))
         self._members = Runs(member=np.int32)
         self._corners = Runs(corner_x=np.float64, corner_y=np.float64, line=np.int64)
 
@@ -131,6 +133,7 @@ class SkylineZones:
             x=held["x"],
             y=held["y"],
             radius=held["radius"],
+            disc=held["disc"],
             result=held["result"],
             start=members.start,
             count=members.count,
@@ -159,6 +162,7 @@ class SkylineZones:
         given = {"x": x, "y": y, "radius": zones.radius, "result": zones.result, "cut": zones.cut}
         for name, values in given.items():
             self._by_row[name][rows] = values
+        self._by_row["disc"][rows] = 0.0
 
     def drop(self, rows: Rows) -> None:
         """Forget zones."""
@@ -181,6 +185,10 @@ class SkylineZones:
             if arrays[name].dtype != kind:
                 raise SnapshotError(f"the array {name} of zones has another type")
         self._by_row = {name: arrays[name] for name in BY_ROW}
+        disc = arrays.get("disc", np.zeros((arrays["x"].size, DISC)))
+        if disc.dtype != np.float64 or disc.shape != (arrays["x"].size, DISC):
+            raise SnapshotError("the discs of zones have another shape")
+        self._by_row["disc"] = disc
         for part, runs in (("members", self._members), ("corners", self._corners)):
             mine = {name.removeprefix(f"{part}_"): array for name, array in arrays.items()}
             runs.restore(header[part], mine)

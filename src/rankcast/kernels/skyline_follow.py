@@ -1,45 +1,40 @@
-"""Following queries inside the zones of their skylines, and finding the zones that a changed object breaks.
+"""Following queries inside the zones of their skylines, and reading their results.
 
-A position strictly inside its zone costs a test against a few edges and no index access; the skyline there
-is the one of the zone. In other metrics than the euclidean a zone is a circle, and inside it the skyline is
-that of its members.
+Beside its zone a query has a disc: where it was when its edges were last looked at, and how far the nearest
+edge of the piece around it was, squared. A position in the disc is inside the zone: one comparison. One that
+is not is held against the edges, and if it is inside, the disc moves there. So a query that drives through
+its zone looks at edges a few times only, the more often the nearer it is to leaving. Inside a zone
+the skyline is the one of the zone, and no index is looked at.
 
-An object that comes breaks a zone only if it is in the skyline somewhere in the zone, against the skyline of
-the zone: whatever is dominated everywhere in it by others changes nothing [Moving Lemma 4]. The zone of a
-query stays as large as can be as well: where the skyline differs, it differs with the object too, unless
-the object is all that is added. One that goes, or was another before, breaks the zones that have it as a
-result, and those that it bounds, which may now grow; both have it as a member.
+In other metrics than the euclidean a zone is a circle, and inside it the skyline is that of its members.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.convex import Floats, Ints, Region, copied, region_for
+from rankcast.kernels.convex import Floats, Ints
 from rankcast.kernels.distance import EUCLIDEAN, distance
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.rtree import Rtree
-from rankcast.kernels.skyline_cells import EVERYWHERE, cell_cuts, needed_cuts
-from rankcast.kernels.skyline_impact import GIVE, impact_box
-from rankcast.kernels.skyline_search import PLACE, fuzz_of, lead_of, room_for
+from rankcast.kernels.skyline_search import PLACE
 
-Bools = NDArray[np.bool_]
 Rows = NDArray[np.int32]
 
-FEW = 4
-FEW_ZONES = 50
+SLACK = 2.0**-40  # of the size of a zone: what a disc is smaller, whatever is rounded
 
 
 class Kept(NamedTuple):
-    """Zones by subscription: centre, radius, how many of the members are results; members and corners."""
+    """Zones by subscription: centre, radius, disc (n, 3), how many members are results; members, corners."""
 
     x: Floats
     y: Floats
     radius: Floats
+    disc: Floats
     result: Ints
     start: Ints
     count: Ints  # type: ignore[assignment]
@@ -52,37 +47,50 @@ class Kept(NamedTuple):
 
 
 @njit(**EXACT)
-def _in_pieces(x: float, y: float, edges: tuple[Floats, Floats, Ints], begin: int, end: int) -> bool:
-    """Whether a place relative to the centre is in one of the pieces, their edges included."""
+def _clearance(x: float, y: float, edges: tuple[Floats, Floats, Ints], begin: int, end: int) -> float:
+    """How far inside one of the pieces a place relative to the centre is; negative if it is in none."""
     corner_x, corner_y, line = edges
-    first, inside = begin, True
+    first, inside, least = begin, True, np.inf
     for i in range(begin, end):
         last = line[i] < 0
         j = first if last else i + 1
         ax, ay = corner_x[i], corner_y[i]
-        inside &= (corner_x[j] - ax) * (y - ay) - (corner_y[j] - ay) * (x - ax) >= 0.0
+        dx, dy = corner_x[j] - ax, corner_y[j] - ay
+        beside, length = dx * (y - ay) - dy * (x - ax), math.sqrt(dx * dx + dy * dy)
+        inside &= beside >= 0.0
+        least = min(least, beside / length if length > 0.0 else 0.0)
         if last:
             if inside:
-                return True
-            first, inside = i + 1, True
-    return False
+                return least
+            first, inside, least = i + 1, True, np.inf
+    return -1.0
 
 
 @njit(**EXACT)
-def inside(metric: int, kept: Kept, rows: Rows, x: Floats, y: Floats) -> Bools:
-    """Which queries are inside their zones at places; where the zone was found from, they always are."""
-    centre_x, centre_y, radius, corner, corners = kept.x, kept.y, kept.radius, kept.corner, kept.corners
-    edges = (kept.corner_x, kept.corner_y, kept.line)
-    found = np.empty(rows.size, np.bool_)
+def follow(
+    kept: Kept, rows: Rows, x: Floats, y: Floats, place_x: Floats, place_y: Floats
+) -> NDArray[np.int64]:
+    """Bring queries, each once, to places x, y where those are inside their zones; returns which are not.
+
+    Where the zone was found from is always inside. `place_x` and `place_y` by row are where queries are.
+    """
+    centre_x, centre_y, radius, disc = kept.x, kept.y, kept.radius, kept.disc
+    corner, corners, edges = kept.corner, kept.corners, (kept.corner_x, kept.corner_y, kept.line)
+    left, size = np.empty(rows.size, np.int64), 0
     for i in range(rows.size):
-        row = rows[i]
-        if metric == EUCLIDEAN:
-            dx, dy = x[i] - centre_x[row], y[i] - centre_y[row]
-            begin = corner[row]
-            found[i] = _in_pieces(dx, dy, edges, begin, begin + corners[row]) or (dx == 0.0 and dy == 0.0)
-        else:
-            found[i] = distance(metric, centre_x[row], centre_y[row], x[i], y[i]) <= radius[row]
-    return found
+        row, at_x, at_y = rows[i], x[i], y[i]
+        dx, dy = at_x - disc[row, 0], at_y - disc[row, 1]
+        if not dx * dx + dy * dy < disc[row, 2]:
+            dx, dy, begin = at_x - centre_x[row], at_y - centre_y[row], corner[row]
+            away = _clearance(dx, dy, edges, begin, begin + corners[row])
+            if away < 0.0 and not (dx == 0.0 and dy == 0.0):
+                left[size] = i
+                size += 1
+                continue
+            away = max(0.0, away - SLACK * radius[row])
+            disc[row, 0], disc[row, 1], disc[row, 2] = at_x, at_y, away * away
+        place_x[row], place_y[row] = at_x, at_y
+    return left[:size].copy()
 
 
 @njit(**EXACT)
@@ -151,117 +159,3 @@ def read_results(
             owner[used + j], rank[used + j] = row, j + 1
         used += size
     return owner[:used], item[:used], score[:used], rank[:used]
-
-
-@njit(**EXACT)
-def mark_listing(kept: Kept, rows: Rows, objects: Rows, wanted: Bools, marked: Bools) -> None:
-    """Mark the zones, of some subscriptions, that have one of the objects as a member. Cost: O(members).
-
-    `wanted` says by row whether an object is one of them; a few objects are compared one by one, which is
-    far quicker.
-    """
-    start, count, member = kept.start, kept.count, kept.member
-    for row in rows:
-        begin, end, found = start[row], start[row] + count[row], 0
-        if objects.size <= FEW:
-            for o in objects:
-                for j in range(begin, end):
-                    found += member[j] == o
-        else:
-            for j in range(begin, end):
-                found += wanted[member[j]]
-        marked[row] |= found > 0
-
-
-@njit(**EXACT)
-def _meets(record: Floats, kept: Kept, row: int, o: int, away: float) -> bool:
-    """Whether the cell of an object meets a zone."""
-    x, y, first, size = kept.x[row], kept.y[row], kept.start[row], kept.result[row]
-    spot, far = np.empty((size, 2)), np.empty(size)
-    attribute, one = np.empty((size, record.shape[1] - PLACE)), np.empty((1, record.shape[1] - PLACE))
-    for a in range(one.shape[1]):
-        one[0, a] = record[o, PLACE + a]
-    for j in range(size):
-        s = kept.member[first + j]
-        spot[j, 0], spot[j, 1] = record[s, 0] - x, record[s, 1] - y
-        far[j] = distance(EUCLIDEAN, x, y, record[s, 0], record[s, 1])
-        for a in range(one.shape[1]):
-            attribute[j, a] = record[s, PLACE + a]
-    here = (record[o, 0] - x, record[o, 1] - y, away)
-    cuts, begin, all_ends = np.empty((16, 3)), kept.corner[row], kept.corner[row] + kept.corners[row]
-    held = Region(kept.corner_x, kept.corner_y, kept.line, kept.corner)
-    for end in range(begin + 1, all_ends + 1):
-        if kept.line[end - 1] >= 0:
-            continue
-        piece = region_for(end - begin, 1)
-        piece.end[0] = copied(held, begin, end, piece, 0)
-        lines, cuts, _ = cell_cuts(here, one, (spot, far, attribute), piece, kept.radius[row], cuts)
-        if lines > 0:
-            lines = needed_cuts(piece, cuts, lines)
-        if lines >= EVERYWHERE:
-            return True
-        begin = end
-    return False
-
-
-@njit(**EXACT)
-def _breaks(metric: int, record: Floats, kept: Kept, row: int, o: int) -> bool:
-    """Whether an object that is no member may be in the skyline somewhere in a zone."""
-    x, y, fuzz = kept.x[row], kept.y[row], fuzz_of(metric)
-    if metric == EUCLIDEAN and kept.corners[row] == 0:
-        return True
-    away = distance(metric, x, y, record[o, 0], record[o, 1])
-    first, dominated = kept.start[row], False
-    for j in range(first, first + kept.result[row]):
-        s = kept.member[j]
-        near = distance(metric, x, y, record[s, 0], record[s, 1])
-        lead = lead_of(near, away, fuzz)
-        if lead <= 0.0:
-            break
-        if as_good(record, s, o) > 0:
-            if lead >= 2 * kept.radius[row]:
-                return False
-            dominated = True
-            break
-    return not dominated or metric != EUCLIDEAN or _meets(record, kept, row, o, away)
-
-
-@njit(**EXACT)
-def _may_hear(kept: Kept, row: int, around: Floats, lower: Floats, upper: Floats) -> bool:
-    """Whether a zone reaches into a box around an impact region; with a filter, that is not the region."""
-    x, y, radius = kept.x[row], kept.y[row], kept.radius[row] * (1 + GIVE)
-    filtered = kept.corners[row] == 0
-    for a in range(lower.shape[1]):
-        filtered |= lower[row, a] > -np.inf or upper[row, a] < np.inf
-    apart = x + radius < around[0] or x - radius > around[2]
-    return filtered or not (apart or y + radius < around[1] or y - radius > around[3])
-
-
-@njit(**EXACT)
-def mark_broken(
-    metric: int,
-    places: tuple[Rtree, Floats, Floats],
-    kept: Kept,
-    rows: Rows,
-    objects: Rows,
-    filters: tuple[Floats, Floats],
-    marked: Bools,
-) -> None:
-    """Mark the zones, of some subscriptions, that objects break which are no members.
-
-    `places` are the tree and the records of objects, and the universe; `filters` those of subscriptions.
-    Of many zones in the plane, those are looked at that are near the impact region of the object.
-    """
-    tree, record, universe = places
-    lower, upper = filters
-    room, around, many = room_for(tree), np.empty(4), metric == EUCLIDEAN and rows.size > FEW_ZONES
-    for o in objects:
-        if many:
-            impact_box(tree, room, record, o, universe, around)
-        for row in rows:
-            if marked[row] or (many and not _may_hear(kept, row, around, lower, upper)):
-                continue
-            passes = True
-            for a in range(lower.shape[1]):
-                passes &= lower[row, a] <= record[o, PLACE + a] <= upper[row, a]
-            marked[row] = passes and _breaks(metric, record, kept, row, o)

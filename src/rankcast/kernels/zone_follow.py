@@ -38,6 +38,23 @@ class Held(NamedTuple):
 
 
 @njit(**EXACT)
+def rows_in_order(codes: Ints, sequence: Ints, used: int, ids: Ints) -> Rows:
+    """The rows of integer ids, if these come in the order of live rows, each once; otherwise none.
+
+    Gives up after twice as many rows as there are ids: looking all of them up costs more than that.
+    """
+    found, at, end = np.empty(ids.size, np.int32), 0, min(used, 2 * ids.size)
+    for i in range(ids.size):
+        while at < end and (codes[at] != ids[i] or sequence[at] < 0):
+            at += 1
+        if at == end:
+            return found[:0].copy()
+        found[i] = at
+        at += 1
+    return found
+
+
+@njit(**EXACT)
 def last_of_each(rows: Rows, used: int) -> Ints:
     """Where each distinct row comes last, in the order of those places."""
     last = np.full(used, -1)
@@ -166,12 +183,15 @@ def rescored(count: Ints, rows: Rows, flags: Flags, k: Ints, ordered: bool) -> i
 
 
 @njit(**EXACT)
-def inside(metric: int, held: Held, rows: Rows, places: tuple[Floats, Floats]) -> Bools:
-    """Which queries are inside their zones at the given places."""
+def inside(
+    metric: int, circles: tuple[Floats, Floats, Floats], rows: Rows, places: tuple[Floats, Floats]
+) -> Bools:
+    """Which queries are at places inside their zones, which are circles: x, y, radius by row."""
+    centre_x, centre_y, radius = circles
     found = np.empty(rows.size, np.bool_)
     for i in range(rows.size):
         row = rows[i]
-        found[i] = distance(metric, held.x[row], held.y[row], places[0][i], places[1][i]) <= held.radius[row]
+        found[i] = distance(metric, centre_x[row], centre_y[row], places[0][i], places[1][i]) <= radius[row]
     return found
 
 

@@ -186,3 +186,23 @@ def test_zones_along_a_walk_cover_it(seed: int) -> None:
         rings = rings_of(engine.zones()["geometry"][0].as_py())
         assert contains(rings, place[None])[0]
     assert engine.stats()["recomputed"] < 60
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10**6), st.sampled_from([3, 12, 60]), st.sampled_from([0, 0, 3]))
+def test_a_disc_around_a_query_is_inside_its_zone(seed: int, size: int, grid: int) -> None:
+    rng = np.random.default_rng(seed)
+    engine = engine_of(crowd(seed, size, 1, grid))
+    places = 3 + np.cumsum(rng.normal(0, 0.1, (10, 8, 2)), axis=0)
+    engine.subscribe({"id": np.arange(8), "x": places[0, :, 0], "y": places[0, :, 1]})
+    for x, y in places[1:].transpose(0, 2, 1):
+        engine.publish({"id": np.arange(8), "x": x, "y": y})
+    zoned = engine._zoned
+    assert zoned is not None
+    disc = zoned.zones.kept.disc[:8]
+    for (x, y, square), wkb in zip(disc, engine.zones()["geometry"].to_pylist(), strict=True):
+        if square > 0:
+            rings, spot = rings_of(wkb), np.array([[x, y]])
+            assert contains(rings, spot)[0]
+            assert away(rings, spot)[0] >= np.sqrt(square)
+    assert (disc[:, 2] > 0).any()
