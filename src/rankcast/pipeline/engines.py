@@ -1,0 +1,169 @@
+"""The table `[engine]`: an engine by name with its settings, and which columns it takes.
+
+Settings are those of the class, as TOML writes them; besides:
+
+| setting      | in the file                                                                      |
+| ------------ | -------------------------------------------------------------------------------- |
+| `window`     | a count, or a span of time: `"2 hours"`                                          |
+| `score`      | `{ name = "weighted_sum", weights = [1, 2] }`, or a function: `"module:name"`    |
+| `vocabulary` | `{ path = "documents.parquet" }`: documents with a column `terms`                |
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+import rankcast
+from rankcast import tables as rows_in
+from rankcast.columns import Column
+from rankcast.engines.base import Engine
+from rankcast.errors import InputError
+from rankcast.pipeline.tables import Table, duration_of, place_of
+from rankcast.spark import keeping, references
+from rankcast.spark.roles import ROLES, Role
+
+NAMES = (*ROLES, "CoveringTable")
+_SCORES = {"weighted_sum", "weighted_product", "weighted_distance", "waspas"}
+
+
+@dataclass(frozen=True)
+class Made:
+    """An engine's class and settings, checked.
+
+    Attributes:
+        kind: the name of the class.
+        settings: what it is made with.
+        score: where executors find its scoring function, if it has one of its own.
+    """
+
+    kind: str
+    settings: Mapping[str, Any]
+    score: str | None
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """Its inputs."""
+        return ROLES[self.kind]
+
+    def engine(self) -> Engine:
+        """A new empty engine."""
+        made: Engine = getattr(rankcast, self.kind)(**self.settings)
+        return made
+
+    def known(self, role: Role, form: pa.Schema) -> list[str]:
+        """The columns of an input that the engine takes; no kernel is called.
+
+        Raises:
+            InputError: a column is missing, unknown or of a wrong type.
+        """
+        engine = self.engine()
+        probe = _probing(type(engine))
+        call = role.calls[0]
+        engine.__class__ = probe
+        try:
+            getattr(engine, call)(keeping.passed(call, form.empty_table()))
+        except _Seen as seen:
+            return [column.name for column in seen.columns]
+        raise AssertionError(f"{self.kind}.{call} reads no rows")
+
+
+class _Seen(Exception):  # noqa: N818
+    """The columns that a call reads."""
+
+    def __init__(self, columns: Iterable[Column]) -> None:
+        super().__init__()
+        self.columns = tuple(columns)
+
+
+def _probing(kind: type[Engine]) -> type[Engine]:
+    """The same engine, but a call ends once it has looked at the columns it was given."""
+
+    def read(self: Engine, rows: Any, columns: Iterable[Column], where: str) -> Any:
+        rows_in.read(rows, columns, where=where, extra=self._extra)
+        raise _Seen(columns)
+
+    return type(kind.__name__, (kind,), {"_read": read})
+
+
+def read(table: Table) -> Made:
+    """Read the table `[engine]` and make the engine once."""
+    table.need("name", "the name of an engine")
+    name = table.text("name")
+    if name == "CoveringTable":
+        raise table.mistake(
+            "name",
+            "is CoveringTable, which cannot run continuously on Spark",
+            detail="A router's table is one sequence of commands, which does not divide over shards.",
+            hint="Use rankcast.spark.uncovered for boxes in bulk, or the engine itself in one process.",
+        )
+    if name not in ROLES:
+        raise table.document.unknown((*table.key, "name", str(name)), ROLES, word="engine")
+    kind = getattr(rankcast, name)
+    settings = [each for each in inspect.signature(kind.__init__).parameters if each != "self"]
+    Table(table.document, table.key, table.values, ["name", *settings])
+    score = table.values.get("score")
+    given = {key: _given(table, key, value) for key, value in table.values.items() if key != "name"}
+    made = Made(name, given, score if name == "MovingTopK" and isinstance(score, str) else None)
+    try:
+        made.engine()
+    except InputError as error:
+        raise fitted(table, given, error) from error
+    except (TypeError, ValueError) as error:
+        raise table.document.mistake(table.key, f"does not make a {name}: {error}") from error
+    return made
+
+
+def fitted(table: Table, names: Iterable[str], error: InputError) -> Exception:
+    """An engine's error, at the place of the setting that it begins with."""
+    first = error.what.replace('"', " ").replace(":", " ").split()[0]
+    at = [first] if first in names else []
+    told = error.what.removeprefix(f"{first} ") if at else error.what
+    return table.document.mistake((*table.key, *at), told, detail=error.detail, hint=error.hint)
+
+
+def _given(table: Table, key: str, value: Any) -> Any:
+    """A setting as the class takes it."""
+    if key == "window" and isinstance(value, str):
+        return table.duration(key) if duration_of(value) is None else duration_of(value)
+    if key == "score" and isinstance(value, str) and table.values["name"] == "MovingTopK":
+        try:
+            return references.resolve(value)
+        except InputError as error:
+            raise fitted(table, [key], error) from error
+    if key == "score" and isinstance(value, dict):
+        return _score(table)
+    if key == "vocabulary":
+        return _vocabulary(table)
+    return value
+
+
+def _score(table: Table) -> Any:
+    inner = table.table("score", ("name", "weights", "lam", "offset"))
+    assert inner is not None  # noqa: S101
+    inner.need("name", f"one of: {', '.join(sorted(_SCORES))}")
+    name = inner.one_of("name", sorted(_SCORES))
+    given = {key: value for key, value in inner.values.items() if key in ("lam", "offset")}
+    try:
+        return getattr(rankcast.scoring, str(name))(inner.values.get("weights"), **given)
+    except InputError as error:
+        raise fitted(inner, inner.values, error) from error
+    except (TypeError, ValueError) as error:
+        raise inner.document.mistake(inner.key, f"makes no score: {error}") from error
+
+
+def _vocabulary(table: Table) -> Any:
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    inner = table.table("vocabulary", ("path",))
+    assert inner is not None  # noqa: S101
+    inner.need("path", "a Parquet file of documents with a column terms")
+    path = place_of(str(inner.text("path")), table.document.path.parent)
+    try:
+        return rankcast.Vocabulary.fit(pq.read_table(path, columns=["terms"]))
+    except (OSError, pa.ArrowException, InputError) as error:
+        raise inner.mistake("path", f"has no documents: {error}") from error

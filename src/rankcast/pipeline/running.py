@@ -1,0 +1,166 @@
+"""A pipeline as a streaming query: `start` it, watch its `progress`, `wait` for its end or `stop` it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any
+
+from rankcast import durable
+from rankcast.errors import ShardError
+from rankcast.pipeline import failing, frames, sinks
+from rankcast.pipeline.config import Config
+from rankcast.pipeline.progress import Following, Progress
+from rankcast.pipeline.sinks import Tell
+from rankcast.pipeline.sources import SEQ
+from rankcast.pipeline.tables import local
+
+GRACE = 5.0
+
+
+class Running:
+    """A pipeline that runs.
+
+    Attributes:
+        query: Spark's streaming query.
+    """
+
+    def __init__(self, query: Any, cleanup: ExitStack) -> None:
+        self.query = query
+        self._following = Following()
+        self._cleanup = cleanup
+
+    @property
+    def progress(self) -> Progress:
+        """What has been done since the start: rates, times of micro-batches, counters of every shard."""
+        return self._following.take(self.query)
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait for the end, at most so long; whether it has come.
+
+        Raises:
+            PipelineError: the pipeline has failed.
+        """
+        with failing.told():
+            if seconds is None:
+                self.query.awaitTermination()
+                return True
+            return bool(self.query.awaitTermination(seconds))
+
+    def stop(self) -> None:
+        """End it: between two micro-batches if one ends soon, and let go of everything.
+
+        What a micro-batch that is cut off had done is done again when the pipeline is started again.
+        """
+        with self._cleanup:
+            limit = time.monotonic() + GRACE
+            while self.query.isActive and self.query.status["isTriggerActive"] and time.monotonic() < limit:
+                time.sleep(0.02)
+            self._following.take(self.query)
+            self.query.stop()
+
+
+def start(config: Config, session: Any = None, *, once: bool = False, tell: Tell | None = None) -> Running:
+    """Start a pipeline.
+
+    Args:
+        config: what `read` has read.
+        session: the Spark session to run in; by default one is begun, and stopped with the pipeline.
+        once: take what is there and end.
+        tell: called with the number of each micro-batch and the table of what it told, once it is written;
+            for the sinks `results` and `console`.
+
+    Raises:
+        ConfigError: columns that only Spark could tell do not fit.
+        PipelineError: Spark cannot start it.
+        ShardError: state, checkpoint or results belong to another pipeline.
+    """
+    with ExitStack() as cleanup:
+        _lock(config, cleanup)
+        with failing.told():
+            spark = session if session is not None else begin(config, cleanup)
+            query = _query(config, spark, once=once, tell=tell)
+        return Running(query, cleanup.pop_all())
+
+
+def begin(config: Config, cleanup: ExitStack, *, quiet: bool = True) -> Any:
+    """A session with the settings of a pipeline, which ends with `cleanup`.
+
+    With `quiet`, whatever Java writes to standard error is dropped; what goes wrong is raised here.
+    """
+    from rankcast.spark import session  # noqa: PLC0415
+
+    with _silence() if quiet else nullcontext():
+        made = session(master=config.master, name=config.name, settings=config.settings)
+    cleanup.callback(made.stop)
+    return made
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Processes that are started meanwhile have nowhere to write their errors."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def _query(config: Config, spark: Any, *, once: bool, tell: Tell | None) -> Any:
+    from rankcast.spark import continuous  # noqa: PLC0415
+
+    collecting = sinks.collecting(config, tell)
+    given = frames.open_all(config, spark, history=False)
+    deltas = continuous(
+        config.engine.engine(),
+        given["events"],
+        given["subscriptions"],
+        objects=given.get("objects"),
+        state=config.state,
+        seq=SEQ,
+        shards=config.shards,
+        bad_rows=config.bad_rows,
+        score=config.engine.score,
+    )
+    writer = sinks.written(config, deltas, collecting).queryName(config.name)
+    writer = writer.option("checkpointLocation", config.checkpoint)
+    if once or config.trigger.available_now:
+        writer = writer.trigger(availableNow=True)
+    elif config.trigger.interval is not None:
+        writer = writer.trigger(processingTime=config.trigger.interval)
+    if collecting is None:
+        return writer.start()
+    begun: list[Any] = []
+    known = threading.Event()
+
+    def query_id() -> str:
+        known.wait()
+        return str(begun[0].id)
+
+    collecting.query = query_id
+    begun.append(writer.start())
+    known.set()
+    return begun[0]
+
+
+def _lock(config: Config, cleanup: ExitStack) -> None:
+    """Hold the checkpoint, if it is on this machine: two processes on one would spoil it."""
+    path = local(config.checkpoint)
+    if path is None:
+        return
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        cleanup.enter_context(durable.locked(path, wait=False))
+    except BlockingIOError as error:
+        raise ShardError(
+            f"{config.checkpoint} is in use: another process runs this pipeline",
+            hint="Stop that one first, or give this one a checkpoint of its own.",
+        ) from error

@@ -1,0 +1,177 @@
+"""One table of a pipeline's file: every key is known and has the right type, or the mistake is told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from rankcast.pipeline.mistakes import Document, Key
+
+_VARIABLE = re.compile(r"\$(\$?)\{([^{}]*)\}")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(\w+)")
+_UNITS = {"ms": 0.001, "millisecond": 0.001, "s": 1, "second": 1, "min": 60, "minute": 60, "h": 3600}
+_UNITS |= {"hour": 3600, "d": 86_400, "day": 86_400, "week": 604_800}
+
+
+class Table:
+    """The keys of one table.
+
+    Args:
+        document: the file.
+        key: the name of the table, empty for the file's own keys.
+        values: what the file has there.
+        known: the keys it may have; any for None.
+    """
+
+    def __init__(
+        self, document: Document, key: Key, values: Mapping[str, Any], known: Iterable[str] | None = None
+    ) -> None:
+        self.document = document
+        self.key = key
+        self.values = values
+        for name in values:
+            if known is not None and name not in known:
+                raise document.unknown((*key, name), known, word="key" if key else "key or table")
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.values
+
+    def mistake(self, name: str, what: str, **more: Any) -> Exception:
+        """An error about a key of this table."""
+        return self.document.mistake((*self.key, name), what, **more)
+
+    def need(self, name: str, expected: str) -> None:
+        """Refuse a table without a key."""
+        if name not in self.values:
+            raise self.mistake(name, "is missing", expected=expected)
+
+    def text(self, name: str) -> str | None:
+        """A string."""
+        found: str | None = self._typed(name, lambda value: isinstance(value, str) and value, "a string")
+        return found
+
+    def flag(self, name: str) -> bool | None:
+        """True or false."""
+        found: bool | None = self._typed(name, lambda value: isinstance(value, bool), "true or false")
+        return found
+
+    def whole(self, name: str) -> int | None:
+        """A whole number from 1."""
+
+        def fits(value: Any) -> bool:
+            return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+        found: int | None = self._typed(name, fits, "a whole number from 1")
+        return found
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """A list of strings."""
+
+        def fits(value: Any) -> bool:
+            return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+        return tuple(self._typed(name, fits, "a list of strings") or ())
+
+    def one_of(self, name: str, known: Sequence[str]) -> str | None:
+        """A word from a list."""
+        value = self.text(name)
+        if value is not None and value not in known:
+            raise self.mistake(name, f'is "{value}"', expected=f"one of: {', '.join(known)}")
+        return value
+
+    def table(self, name: str, known: Iterable[str] | None = None) -> Table | None:
+        """A table inside this one."""
+        value = self._typed(name, lambda value: isinstance(value, dict), "a table")
+        return None if value is None else Table(self.document, (*self.key, name), value, known)
+
+    def strings(self, name: str) -> dict[str, str]:
+        """A table of strings: options, columns. Numbers and booleans are written as Spark wants them."""
+        inner = self.table(name)
+        return {} if inner is None else {each: inner.plain(each) for each in inner.values}
+
+    def plain(self, name: str) -> str:
+        """A string, a number or a boolean, as text."""
+        value = self.values[name]
+        if isinstance(value, bool):
+            return str(value).lower()
+        if not isinstance(value, str | int | float):
+            raise self.mistake(name, f"is a {_word(value)}", expected="a string, a number or true or false")
+        return str(value)
+
+    def place(self, name: str) -> str | None:
+        """A path or a URI; a relative path counts from the folder of the file."""
+        value = self.text(name)
+        return None if value is None else place_of(value, self.document.path.parent)
+
+    def duration(self, name: str) -> timedelta | None:
+        """A span of time: "5 seconds"."""
+        value = self.text(name)
+        if value is None:
+            return None
+        found = duration_of(value)
+        if found is None:
+            raise self.mistake(name, f'is "{value}"', expected='a span of time like "5 seconds"')
+        return found
+
+    def _typed(self, name: str, fits: Callable[[Any], Any], expected: str) -> Any:
+        value = self.values.get(name)
+        if value is not None and not fits(value):
+            told = f'"{value}"' if isinstance(value, str) else f"{value!r}"
+            told = told if len(told) <= 60 and not isinstance(value, dict) else f"a {_word(value)}"
+            raise self.mistake(name, f"is {told}", expected=expected)
+        return value
+
+
+def _word(value: Any) -> str:
+    words = {dict: "table", list: "list", str: "string", bool: "boolean", int: "number", float: "number"}
+    return words.get(type(value), type(value).__name__)
+
+
+def place_of(text: str, folder: Path) -> str:
+    """An absolute path, or a URI as it is."""
+    return text if _SCHEME.match(text) else str((folder / text).absolute())
+
+
+def local(place: str) -> Path | None:
+    """The path of a place on this machine, None for any other."""
+    if place.startswith("file:"):
+        return Path("/" + place.removeprefix("file:").lstrip("/"))
+    return None if _SCHEME.match(place) else Path(place)
+
+
+def duration_of(text: str) -> timedelta | None:
+    """A span of time; None if it is none.
+
+    >>> duration_of("1.5 hours")
+    datetime.timedelta(seconds=5400)
+    """
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        return None
+    unit = found[2].lower()
+    seconds = _UNITS.get(unit, _UNITS.get(unit.removesuffix("s")))
+    return None if seconds is None else timedelta(seconds=float(found[1]) * seconds)
+
+
+def filled(document: Document, key: Key, value: Any, environment: Mapping[str, str]) -> Any:
+    """The same value with every `${NAME}` in its strings replaced; `$${NAME}` stays as `${NAME}`."""
+    if isinstance(value, dict):
+        return {name: filled(document, (*key, name), each, environment) for name, each in value.items()}
+    if isinstance(value, list):
+        return [filled(document, key, each, environment) for each in value]
+    if not isinstance(value, str):
+        return value
+
+    def found(variable: re.Match[str]) -> str:
+        escaped, name = variable[1], variable[2]
+        if escaped:
+            return f"${{{name}}}"
+        if name not in environment:
+            raise document.mistake(key, f"needs the environment variable {name}, which is not set")
+        return environment[name]
+
+    return _VARIABLE.sub(found, value)
