@@ -17,7 +17,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 # Imports point down only. A name that is not listed belongs to the ground, right above the kernels.
 LEVELS = {"kernels": 0, "indexes": 2, "engines": 3, "contract": 4, "state": 4, "network": 5, "spark": 5}
-LEVELS |= {"bench": 6, "service": 6, "plot": 6, "demo": 7, "warm": 8, "cli": 8}
+LEVELS |= {"pipeline": 6, "plot": 6, "bench": 7, "service": 7, "demo": 8, "warm": 9, "cli": 9}
 GROUND = 1
 
 by_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
