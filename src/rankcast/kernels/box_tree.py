@@ -171,7 +171,7 @@ def write(tree: BoxTree, block: int, i: int, entry: Entry, top: float, link: int
 @njit(**EXACT)
 def append(tree: BoxTree, block: int, entry: Entry, top: float, link: int) -> None:
     """Write a further entry into a block that has room."""
-    write(tree, block, tree.size[block], entry, top, link)
+    write(tree, block, np.int64(tree.size[block]), entry, top, link)
     tree.size[block] += 1
 
 
@@ -187,10 +187,10 @@ def read(tree: BoxTree, block: int, i: int, entry: Entry) -> None:
 @njit(**EXACT)
 def drop(tree: BoxTree, block: int, i: int, entry: Entry) -> None:
     """Take entry i out of a block; the last one moves into its place. `entry` is overwritten."""
-    last = tree.size[block] - 1
+    last = np.int64(tree.size[block]) - 1
     if i != last:
         read(tree, block, last, entry)
-        write(tree, block, i, entry, tree.top[block, last], tree.link[block, last])
+        write(tree, block, i, entry, tree.top[block, last], np.int64(tree.link[block, last]))
     _blank(tree, block, last)
     tree.size[block] = last
 
@@ -228,7 +228,7 @@ def slot_of(tree: BoxTree, block: int) -> int:
 def refresh(tree: BoxTree, block: int, entry: Entry) -> None:
     """Carry the box, the weights and the score of a block up as far as they change anything."""
     while tree.parent[block] >= 0:
-        parent, i = tree.parent[block], slot_of(tree, block)
+        parent, i = np.int64(tree.parent[block]), slot_of(tree, block)
         top = summarise(tree, block, entry)
         same = top == tree.top[parent, i]
         for j in range(tree.low.shape[1]):
@@ -245,7 +245,7 @@ def refresh(tree: BoxTree, block: int, entry: Entry) -> None:
 def layer_of(tree: BoxTree, block: int) -> int:
     """The layer that a block belongs to: a root's parent is the complement of its layer."""
     while tree.parent[block] >= 0:
-        block = tree.parent[block]
+        block = np.int64(tree.parent[block])
     return -1 - tree.parent[block]
 
 

@@ -77,12 +77,13 @@ def _split(tree: BoxTree, block: int, spare: Entry) -> int:
     for i in range(WIDTH):
         for j in range(d):
             codes[i, j], codes[i, d + j] = tree.low[block, j, i], tree.high[block, j, i]
-    halve(codes, order, np.empty(WIDTH, np.int64), 0, WIDTH, WIDTH // 2, WIDTH)
-    sibling = take_block(tree, tree.height[block], tree.parent[block])
+    width = np.int64(WIDTH)
+    halve(codes, order, np.empty(WIDTH, np.int64), np.int64(0), width, width // 2, width)
+    sibling = take_block(tree, np.int64(tree.height[block]), np.int64(tree.parent[block]))
     moving = np.sort(order[WIDTH // 2 :])
     for i in moving:
         read(tree, block, i, spare)
-        append(tree, sibling, spare, tree.top[block, i], tree.link[block, i])
+        append(tree, sibling, spare, tree.top[block, i], np.int64(tree.link[block, i]))
     for i in moving[::-1]:
         drop(tree, block, i, spare)
     return sibling
@@ -106,9 +107,9 @@ def _add(tree: BoxTree, block: int, entry: Entry, top: float, link: int, spare: 
         growth = _growth(entry, spare)
         summarise(tree, sibling, spare)
         append(tree, block if growth < _growth(entry, spare) else sibling, entry, top, link)
-        parent = tree.parent[block]
+        parent = np.int64(tree.parent[block])
         if parent < 0:
-            parent = take_block(tree, tree.height[block] + 1, parent)
+            parent = take_block(tree, np.int64(tree.height[block]) + 1, parent)
             tree.root[-1 - tree.parent[parent]] = parent
             append(tree, parent, spare, 0.0, block)
         write(tree, parent, slot_of(tree, block), spare, summarise(tree, block, spare), block)
@@ -134,15 +135,15 @@ def _insert(tree: BoxTree, columns: Columns, row: int, entry: Entry, spare: Entr
     score = columns.score[row]
     layer = layer_for(tree, score)
     read_row(tree, columns, row, entry)
-    block = tree.root[layer]
+    block = np.int64(tree.root[layer])
     if block < 0:
-        block = take_block(tree, 0, -1 - layer)
+        block = take_block(tree, np.int64(0), -1 - layer)
         tree.root[layer] = block
         tree.edge[layer], tree.edge_row[layer] = score, row
     while tree.height[block] > 0:
         i = _nearest(tree, block, entry)
         _extend(tree, block, i, entry, score)
-        block = tree.link[block, i]
+        block = np.int64(tree.link[block, i])
     _add(tree, block, entry, score, row, spare)
     _raise_edge(tree, columns.label, layer, score, row)
     tree.members[layer] += 1
@@ -153,12 +154,12 @@ def _insert(tree: BoxTree, columns: Columns, row: int, entry: Entry, spare: Entr
 @njit(**EXACT)
 def _remove(tree: BoxTree, row: int, spare: Entry) -> None:
     """Take a present row out."""
-    block, i = tree.place[row] // WIDTH, tree.place[row] % WIDTH
+    block, i = divmod(np.int64(tree.place[row]), WIDTH)
     layer = layer_of(tree, block)
     drop(tree, block, i, spare)
     tree.place[row] = -1
     while tree.size[block] == 0 and tree.parent[block] >= 0:
-        parent, slot = tree.parent[block], slot_of(tree, block)
+        parent, slot = np.int64(tree.parent[block]), slot_of(tree, block)
         give_block(tree, block)
         drop(tree, parent, slot, spare)
         block = parent
@@ -189,7 +190,7 @@ def insert(tree: BoxTree, columns: Columns, rows: Rows, start: int) -> tuple[int
     for place in range(start, rows.shape[0]):
         if lacking(tree):
             return place, -1
-        layer = _insert(tree, columns, rows[place], entry, spare)
+        layer = _insert(tree, columns, np.int64(rows[place]), entry, spare)
         if overfull(tree, layer):
             return place + 1, layer
     return rows.shape[0], -1
@@ -200,7 +201,7 @@ def remove(tree: BoxTree, rows: Rows) -> None:
     """Take present rows out."""
     spare = new_entry(tree)
     for row in rows:
-        _remove(tree, row, spare)
+        _remove(tree, np.int64(row), spare)
 
 
 @njit(**EXACT)
@@ -210,8 +211,8 @@ def rescore(tree: BoxTree, columns: Columns, rows: Rows, start: int) -> tuple[in
     for place in range(start, rows.shape[0]):
         if lacking(tree):
             return place, -1
-        row = rows[place]
-        block, layer = tree.place[row] // WIDTH, layer_for(tree, columns.score[row])
+        row = np.int64(rows[place])
+        block, layer = np.int64(tree.place[row]) // WIDTH, layer_for(tree, columns.score[row])
         if layer_of(tree, block) == layer:
             _rescore_in_place(tree, columns, row, layer, spare)
             continue
@@ -224,7 +225,7 @@ def rescore(tree: BoxTree, columns: Columns, rows: Rows, start: int) -> tuple[in
 
 @njit(**EXACT)
 def _rescore_in_place(tree: BoxTree, columns: Columns, row: int, layer: int, spare: Entry) -> None:
-    block, i = tree.place[row] // WIDTH, tree.place[row] % WIDTH
+    block, i = divmod(np.int64(tree.place[row]), WIDTH)
     if tree.weight.shape[1] > 0:
         read_row(tree, columns, row, spare)
         write(tree, block, i, spare, columns.score[row], row)

@@ -75,7 +75,7 @@ def encode_rows(tree: BoxTree, columns: Columns, rows: Rows) -> Codes:
     entry, d = new_entry(tree), tree.low.shape[1]
     codes = np.empty((rows.shape[0], 2 * d), tree.low.dtype)
     for i in range(rows.shape[0]):
-        read_row(tree, columns, rows[i], entry)
+        read_row(tree, columns, np.int64(rows[i]), entry)
         codes[i, :d], codes[i, d:] = entry.low, entry.high
     return codes
 
@@ -186,7 +186,7 @@ def pack(tree: BoxTree, columns: Columns, rows: Rows, layer: int) -> None:
             depth = _push(stack, depth, parent, start, middle, parts // 2)
             depth = _push(stack, depth, parent, middle, end, parts - parts // 2)
             continue
-        height = highest if parent < 0 else tree.height[parent] - 1
+        height = highest if parent < 0 else np.int64(tree.height[parent]) - 1
         block = take_block(tree, height, parent)
         made[size] = block
         size += 1
@@ -208,16 +208,17 @@ def _fill(
     tree: BoxTree, columns: Columns, block: int, rows: Rows, places: NDArray[np.int64], entry: Entry
 ) -> None:
     for place in places:
-        read_row(tree, columns, rows[place], entry)
-        append(tree, block, entry, columns.score[rows[place]], rows[place])
+        row = np.int64(rows[place])
+        read_row(tree, columns, row, entry)
+        append(tree, block, entry, columns.score[row], row)
 
 
 @njit(**EXACT)
 def _close(tree: BoxTree, made: Rows, entry: Entry) -> None:
     """Set the inner entries; parents were made before their children."""
     for place in range(made.shape[0] - 1, 0, -1):
-        block = made[place]
-        parent, i = tree.parent[block], 0
+        block = np.int64(made[place])
+        parent, i = np.int64(tree.parent[block]), np.int64(0)
         while tree.link[parent, i] != block:
             i += 1
         top = summarise(tree, block, entry)

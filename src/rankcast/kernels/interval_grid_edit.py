@@ -65,7 +65,7 @@ def _place_for(grid: Grid, label: Longs, entry: Entry) -> int:
         elif best != entry.score:
             behind = best < entry.score
         else:
-            behind = _follows(grid, label, grid.chunk[middle], 0, entry)
+            behind = _follows(grid, label, np.int64(grid.chunk[middle]), np.int64(0), entry)
         if behind:
             end = middle
         else:
@@ -129,10 +129,10 @@ def _insert_entry(grid: Grid, label: Longs, entry: Entry) -> None:
     place = _place_for(grid, label, entry)
     if grid.extent[grid.chunk[place], COUNT] == SIZE:
         _split(grid, level, place)
-        if not _follows(grid, label, grid.chunk[place + 1], 0, entry):
+        if not _follows(grid, label, np.int64(grid.chunk[place + 1]), np.int64(0), entry):
             place += 1
-    chunk = grid.chunk[place]
-    slot = grid.extent[chunk, COUNT]
+    chunk = np.int64(grid.chunk[place])
+    slot = np.int64(grid.extent[chunk, COUNT])
     while slot > 0 and _follows(grid, label, chunk, slot - 1, entry):
         _move(grid, chunk, slot - 1, chunk, slot)
         slot -= 1
@@ -146,7 +146,7 @@ def _insert_entry(grid: Grid, label: Longs, entry: Entry) -> None:
 def _remove_entry(grid: Grid, label: Longs, entry: Entry) -> None:
     """Take an entry out."""
     place = _place_for(grid, label, entry)
-    chunk, slot = grid.chunk[place], 0
+    chunk, slot = np.int64(grid.chunk[place]), np.int64(0)
     while grid.entry[chunk, slot, ROW] != entry.row:
         slot += 1
     grid.extent[chunk, COUNT] -= 1
@@ -164,7 +164,7 @@ def insert(grid: Grid, columns: Columns, rows: Rows, start: int) -> int:
     for place in range(start, rows.shape[0]):
         if grid.chunk.shape[0] - grid.meta[CHUNKS] < 4:
             return place
-        row = rows[place]
+        row = np.int64(rows[place])
         entry, number = read_row(grid, columns, row, columns.score[row])
         grid.held[row] = entry.score
         _insert_entry(grid, columns.label, entry)
@@ -178,7 +178,8 @@ def insert(grid: Grid, columns: Columns, rows: Rows, start: int) -> int:
 @njit(**EXACT)
 def remove(grid: Grid, columns: Columns, rows: Rows) -> None:
     """Take present rows out; their ends are still those of their entries."""
-    for row in rows:
+    for place in rows:
+        row = np.int64(place)
         entry, number = read_row(grid, columns, row, grid.held[row])
         _remove_entry(grid, columns.label, entry)
         if number == 2:
