@@ -21,10 +21,10 @@ MARKERS = "osD^vP*X"
 WIDTH = 6.4
 MARK_POINTS, LETTER_POINTS = 40, 5
 MOST_TICKS = 8
-_INK = "#010203"
-_SETTINGS = {
-    **dict.fromkeys(["text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"], _INK),
-    "grid.color": _INK,
+INK = "#010203"
+SETTINGS = {
+    **dict.fromkeys(["text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"], INK),
+    "grid.color": INK,
     "svg.fonttype": "none",
     "svg.hashsalt": "rankcast",
     "text.parse_math": False,
@@ -52,8 +52,8 @@ def draw(figure: Figure, records: Sequence[Record], prefix: str) -> str | None:
     lines = dict(_lines(figure, records))
     if not lines:
         return None
-    matplotlib = _matplotlib()
-    with matplotlib.rc_context(_SETTINGS):
+    matplotlib = load_matplotlib()
+    with matplotlib.rc_context(SETTINGS):
         columns = legend_columns(lines)
         height = 3.5 + 0.2 * math.ceil((len(lines) + 1) / columns)
         canvas = matplotlib.figure.Figure(figsize=(WIDTH, height), layout="constrained")
@@ -64,13 +64,13 @@ def draw(figure: Figure, records: Sequence[Record], prefix: str) -> str | None:
             if paper:
                 axes.plot(*zip(*sorted(paper), strict=True), **_PAPER, **style)
         if any(paper for _, paper in lines.values()):
-            axes.plot([], [], label="the paper", color=_INK, marker="o", **_PAPER)
+            axes.plot([], [], label="the paper", color=INK, marker="o", **_PAPER)
         _dress(axes, figure)
         canvas.legend(loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
         places = sorted({x for ours, _ in lines.values() for x, _ in ours})
         if len(places) <= MOST_TICKS:
             axes.set_xticks(places)
-        return _svg(canvas, prefix)
+        return to_svg(canvas, prefix)
 
 
 def _lines(figure: Figure, records: Sequence[Record]) -> Iterator[tuple[str, tuple[Points, Points]]]:
@@ -117,7 +117,7 @@ def _dress(axes: Any, figure: Figure) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _matplotlib() -> Any:
+def load_matplotlib() -> Any:
     """Import matplotlib, without its global state."""
     try:
         import matplotlib.figure  # noqa: PLC0415 (an extra)
@@ -126,7 +126,7 @@ def _matplotlib() -> Any:
     return matplotlib
 
 
-def _svg(canvas: Any, prefix: str) -> str:
+def to_svg(canvas: Any, prefix: str) -> str:
     """Render, strip the file's head, put the prefix on ids and the page's colour on the ink."""
     buffer = io.StringIO()
     canvas.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
@@ -135,4 +135,4 @@ def _svg(canvas: Any, prefix: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'\bid="', f'id="{prefix}-', text)
     text = re.sub(r'(url\(|href=")#', rf"\1#{prefix}-", text)
-    return text.replace(_INK, "currentColor")
+    return text.replace(INK, "currentColor")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,8 @@ from rankcast.tables import as_table
 BLOCK = 50_000
 
 
-class Block(NamedTuple):
+@dataclass(frozen=True)
+class Block:
     """A part of a job: which of how many blocks, its first row and how many of how many, the job's seed."""
 
     number: int

@@ -1,0 +1,1 @@
+"""One seeded city in which all five families of engines work on the same restaurants, streets and people."""
