@@ -1,0 +1,188 @@
+"""A run: objects change, a server turns changes into messages, a network carries them, listeners keep lists.
+
+One engine serves all methods: it is given the objects once, every method applies the same updates to it, and
+afterwards the objects are put back as they were. The messages are those of `RangeTopK.disseminate`, asked for
+event by event. Every method ends with a comparison of the listeners' lists with those of a witness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from rankcast.columns import Bools, Floats, Ints, Rows
+from rankcast.engines.range_topk import RangeTopK
+from rankcast.kernels import network_delivery as delivery
+from rankcast.network.content import ContentNetwork, Tiles
+from rankcast.network.diagonal import Diagonal
+from rankcast.network.listening import Boards, Witness
+from rankcast.network.topology import Topology
+from rankcast.network.traffic import TILE_BYTES, Method, Outcome, no_ways, with_needed
+from rankcast.network.workload import Columns, Workload, with_nulls
+from rankcast.network.zones import cut_space
+
+PORTION = 200_000  # messages that travel at once
+WALK_BYTES = 2 * TILE_BYTES  # a question to the next server, and its answer
+MOST_KEPT = 2_000_000  # objects that all listeners of CN-Relax together keep
+
+Watcher = Callable[[str], None]
+
+
+class Audience(NamedTuple):
+    """Who listens, by place among all listeners, with what lists, and what these must become."""
+
+    lines: Ints
+    known: Boards
+    witness: Witness
+
+
+class Simulation:
+    """A workload on a content-driven network; `run` plays it for one k.
+
+    Args:
+        workload: objects, ranges and updates of y.
+        topology: the network under it, with one broker a zone.
+        split: how zones are cut.
+        listeners: how many subscriptions keep a list, at random; all if there are no more.
+        servers: how many servers share the objects along the diagonal; 1: one, at the centre of space.
+        rng: draws where subscribers stand, where events come from, who listens.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        topology: Topology,
+        *,
+        split: str = "midpoint",
+        listeners: int = 1_000,
+        servers: int = 1,
+        rng: np.random.Generator,
+    ) -> None:
+        self.workload, self.servers = workload, servers
+        self.over = [name.removesuffix("_lo") for name in workload.ranges if name.endswith("_lo")]
+        points = points_of(workload.ranges, self.over)
+        nodes = rng.integers(0, topology.nodes, len(points)).astype(np.int32)
+        zones = cut_space(points, len(topology.brokers), split, rng)
+        listening = rng.choice(len(points), min(listeners, len(points)), replace=False)
+        self.network = ContentNetwork(topology, zones, points, nodes, listening)
+        self.origin = rng.integers(0, topology.nodes, len(workload.events["id"])).astype(np.int32)
+
+    def run(self, k: int, methods: Sequence[Method], watch: Watcher = lambda step: None) -> list[Outcome]:
+        """Let every method tell the subscribers of the same updates; what each cost, and whether all knew."""
+        watch(f"k = {k}: subscribing")
+        engine = self.engine(k)
+        server, walks = self._servers(k)
+        enters, ways = self.network.arrivals(self.origin, server)
+        audiences = {
+            keeps: self._audience(k, keeps) for keeps in {each.method == "relax" for each in methods}
+        }
+        outcomes = []
+        for each in methods:
+            watch(f"k = {k}: {each.name}")
+            relaxed = each.method == "relax"
+            outcome = self._play(engine, each, enters if relaxed else server, audiences[relaxed])
+            if not relaxed:
+                outcome.event_ways, outcome.walk_bytes = ways.astype(np.int64), walks
+            outcomes.append(outcome)
+        return with_needed(outcomes)
+
+    def engine(self, k: int) -> RangeTopK:
+        """The server's engine: all subscriptions, and the objects as they are before the updates."""
+        engine = RangeTopK(over=self.over, k=k)
+        ranges = self.workload.ranges
+        engine.subscribe({"id": np.arange(len(ranges[f"{self.over[0]}_lo"])), **with_nulls(ranges)})
+        engine.disseminate(self.workload.objects, method="relax")
+        return engine
+
+    def _play(self, engine: RangeTopK, each: Method, source: Rows, audience: Audience) -> Outcome:
+        """Let one method tell of all updates, each from its zone, then put the objects back."""
+        network, events = self.network, self.workload.events
+        count, witness = len(events["id"]), audience.witness
+        listeners = network.listeners(audience.lines, *audience.known)
+        sums = np.zeros((count, delivery.SUMS), np.int64)
+        for tiles in tiles_of(engine, self.over, events, each):
+            if each.asks == "unicast":
+                direct = each.method == "unicast-direct"
+                sums += network.unicast(tiles, listeners, source, count, direct=direct)
+            else:
+                sent = network.shrunk(tiles) if each.method == "sparse-unmerged" else tiles
+                sums += network.multicast(sent, listeners, source, count)
+        self._put_back(engine)
+        exact = witness.agrees(Boards(listeners.item, listeners.score))
+        return Outcome(each, count, sums, no_ways(count), exact, len(listeners.item))
+
+    def _servers(self, k: int) -> tuple[Rows, tuple[int, int]]:
+        """The zone that each event is sent to, and the bytes of the walks between servers."""
+        network, (objects, _, events) = self.network, self.workload
+        if self.servers == 1:
+            return np.full(len(events["id"]), network.server, np.int32), (0, 0)
+        diagonal = Diagonal(objects[self.over[0]], objects["y"], self.servers)
+        at = np.column_stack([diagonal.middle] * (2 * len(self.over)))
+        homes = network.zones.owners(at)
+        walks = diagonal.follow(events["id"], events["y"], k)
+        ways = network.walk(homes[:-1], homes[1:])
+        both = WALK_BYTES * (walks.crossed.sum(axis=0) @ ways)
+        return homes[diagonal.server_of(events["id"])], (int(both[0]), int(both[1]))
+
+    def _audience(self, k: int, keeps: bool) -> Audience:
+        """Those who listen; if they must keep all objects in their range (CN-Relax), only some of them."""
+        objects, ranges, events = self.workload
+        most = len(self.network.listening)
+        if keeps:
+            most = max(1, min(most, MOST_KEPT // max(1, len(objects["id"]))))
+        lines = np.unique(np.linspace(0, len(self.network.listening) - 1, most).astype(np.int64))
+        theirs = {name: ends[self.network.listening[lines]] for name, ends in ranges.items()}
+        witness = Witness(self.over, k, objects, theirs)
+        known = witness.everything() if keeps else witness.begin
+        witness.follow(events)
+        return Audience(lines, known, witness)
+
+    def _put_back(self, engine: RangeTopK) -> None:
+        changed = np.unique(self.workload.events["id"])
+        y = self.workload.objects["y"][changed]
+        engine.disseminate({"id": changed, "y": y}, method="dense", batch=True)
+
+
+def points_of(ranges: Columns, over: list[str]) -> Floats:
+    """Subscriptions as points: lo and hi of each attribute in turn."""
+    return np.column_stack([ranges[f"{name}_{end}"] for name in over for end in ("lo", "hi")])
+
+
+def tiles_of(engine: RangeTopK, over: list[str], events: Columns, each: Method) -> Iterator[Tiles]:
+    """Apply updates by one method, in its batches; the messages in portions (a batch: its first event's)."""
+    tables: list[pa.Table] = []
+    lines: list[int] = []
+    own: list[Bools] = []
+    for at in range(0, len(events["id"]), each.batch):
+        part = {name: column[at : at + each.batch] for name, column in events.items()}
+        told = engine.disseminate(part, method=each.asks, epsilon=each.epsilon, batch=each.batch > 1)
+        tables.append(told)
+        lines += [at] * told.num_rows
+        own.append(np.isin(told["item"].to_numpy(), part["id"]))
+        if len(lines) > PORTION:
+            yield _arrays(pa.concat_tables(tables), over, lines, own)
+            tables, lines, own = [], [], []
+    if tables:
+        yield _arrays(pa.concat_tables(tables), over, lines, own)
+
+
+def _arrays(told: pa.Table, over: list[str], lines: list[int], own: list[Bools]) -> Tiles:
+    """A table of tiles as arrays of closed boxes."""
+    low, high = [], []
+    for name in over:
+        lo_outer, hi_outer = (told[f"{name}_{end}"].to_numpy() for end in ("lo_outer", "hi_outer"))
+        low += [np.where(np.isnan(lo_outer), -np.inf, np.nextafter(lo_outer, np.inf))]
+        high += [told[f"{name}_lo_inner"].to_numpy()]
+        low += [told[f"{name}_hi_inner"].to_numpy()]
+        high += [np.where(np.isnan(hi_outer), np.inf, np.nextafter(hi_outer, -np.inf))]
+    return Tiles(
+        np.column_stack(low),
+        np.column_stack(high),
+        told["item"].to_numpy().astype(np.int32),
+        told["y"].to_numpy().astype(np.float64),
+        np.array(lines, np.int32),
+        np.concatenate(own),
+    )

@@ -1,0 +1,64 @@
+"""Seeded objects, subscriptions and updates for experiments, as in the evaluation of [Range §V].
+
+Objects and subscriptions are uniform in [0, 1]; or clustered: objects around ten centres, subscriptions
+around one of them each. An update goes up or down with equal chance, to a value uniform between here and
+that end.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rankcast import settings
+
+Columns: TypeAlias = dict[str, NDArray[Any]]
+
+KINDS = ("uniform", "clustered")
+CLUSTERS = 10
+SPREAD = 1 / (8 * (CLUSTERS + 1))
+
+
+class Workload(NamedTuple):
+    """Objects `id, <over>, y`, subscriptions `<over>_lo, <over>_hi` and updates `id, y`; ids are 0, 1, ...
+
+    An infinite end of a range is none.
+    """
+
+    objects: Columns
+    ranges: Columns
+    events: Columns
+
+
+def draw(
+    *, objects: int, subscriptions: int, events: int, kind: str, over: list[str], rng: np.random.Generator
+) -> Workload:
+    """Draw a workload."""
+    clustered = settings.one_of("kind", kind, KINDS) == "clustered"
+    y = rng.random(objects)
+    things: Columns = {"id": np.arange(objects), "y": y}
+    ranges: Columns = {}
+    for name in over:
+        things[name] = _values((objects,), clustered, rng)
+        ends = np.sort(_values((subscriptions, 2), clustered, rng), axis=1)
+        ranges |= {f"{name}_lo": ends[:, 0].copy(), f"{name}_hi": ends[:, 1].copy()}
+    which, up, share = rng.integers(0, objects, events), rng.random(events) < 0.5, rng.random(events)
+    now, told = y.copy(), np.empty(events)
+    for place, (row, end, part) in enumerate(zip(which, up, share, strict=True)):
+        told[place] = now[row] = now[row] + part * (float(end) - now[row])
+    return Workload(things, ranges, {"id": which, "y": told})
+
+
+def with_nulls(columns: Columns) -> dict[str, Any]:
+    """Columns as engines take them: a null instead of an infinite end."""
+    return {name: pa.array(ends, mask=np.isinf(ends)) for name, ends in columns.items()}
+
+
+def _values(shape: tuple[int, ...], clustered: bool, rng: np.random.Generator) -> NDArray[np.float64]:
+    if not clustered:
+        return rng.random(shape)
+    centre = (1 + rng.integers(0, CLUSTERS, shape[0])) / (CLUSTERS + 1)
+    return np.clip(centre.reshape(-1, *[1] * (len(shape) - 1)) + rng.normal(0, SPREAD, shape), 0, 1)
