@@ -105,7 +105,7 @@ def _missing(document: Document, source: Source, column: str, given: pa.Schema) 
     key = (
         ("columns", named) if named is not None else ("seq",) if source.seq == column else ("text", "column")
     )
-    return document.unknown((source.name, *key, column), given.names, word="column of the source")
+    return document.foreign((source.name, *key), column, given.names, word="column of the source")
 
 
 def _refused(

@@ -19,15 +19,22 @@ from typing import Any
 import pyarrow as pa
 
 import rankcast
-from rankcast import tables as rows_in
-from rankcast.columns import Column
+from rankcast.columns import Column, Kind, read_column
 from rankcast.engines.base import Engine
 from rankcast.errors import InputError
 from rankcast.pipeline.tables import Table, duration_of, place_of
 from rankcast.spark import keeping, references
 from rankcast.spark.roles import ROLES, Role
+from rankcast.tables import Form
 
 NAMES = (*ROLES, "CoveringTable")
+_PLAIN = {
+    Kind.ID: (pa.int64(), pa.int32(), pa.string()),
+    Kind.NUMBER: (pa.float64(), pa.int64(), pa.int32()),
+    Kind.COUNT: (pa.int64(), pa.int32()),
+    Kind.TERMS: (pa.list_(pa.string()),),
+    Kind.TIME: (pa.timestamp("us"), pa.timestamp("us", "UTC")),
+}
 _SCORES = {"weighted_sum", "weighted_product", "weighted_distance", "waspas"}
 
 
@@ -66,7 +73,8 @@ class Made:
         call = role.calls[0]
         engine.__class__ = probe
         try:
-            getattr(engine, call)(keeping.passed(call, form.empty_table()))
+            none = pa.Table.from_arrays([pa.nulls(0, kind) for kind in form.types], schema=form)
+            getattr(engine, call)(keeping.passed(call, none))
         except _Seen as seen:
             return [column.name for column in seen.columns]
         raise AssertionError(f"{self.kind}.{call} reads no rows")
@@ -81,11 +89,18 @@ class _Seen(Exception):  # noqa: N818
 
 
 def _probing(kind: type[Engine]) -> type[Engine]:
-    """The same engine, but a call ends once it has looked at the columns it was given."""
+    """The same engine, but a call ends once it has looked at the columns it was given.
 
-    def read(self: Engine, rows: Any, columns: Iterable[Column], where: str) -> Any:
-        rows_in.read(rows, columns, where=where, extra=self._extra)
-        raise _Seen(columns)
+    Only columns of a type that is not plainly right are read: converting even an empty one imports pandas.
+    """
+
+    def read(self: Engine, rows: pa.Table, columns: Iterable[Column], where: str) -> Any:
+        form = columns if isinstance(columns, Form) else Form(columns)
+        layout = form.of_schema(rows.schema, where, self._extra)
+        for place, column in (*layout.numbers, *layout.others):
+            if rows.schema.types[place] not in _PLAIN[column.kind]:
+                read_column(rows.column(place), column, where)
+        raise _Seen(form)
 
     return type(kind.__name__, (kind,), {"_read": read})
 
@@ -102,7 +117,7 @@ def read(table: Table) -> Made:
             hint="Use rankcast.spark.uncovered for boxes in bulk, or the engine itself in one process.",
         )
     if name not in ROLES:
-        raise table.document.unknown((*table.key, "name", str(name)), ROLES, word="engine")
+        raise table.document.foreign((*table.key, "name"), str(name), ROLES, word="engine")
     kind = getattr(rankcast, name)
     settings = [each for each in inspect.signature(kind.__init__).parameters if each != "self"]
     Table(table.document, table.key, table.values, ["name", *settings])
@@ -120,9 +135,9 @@ def read(table: Table) -> Made:
 
 def fitted(table: Table, names: Iterable[str], error: InputError) -> Exception:
     """An engine's error, at the place of the setting that it begins with."""
-    first = error.what.replace('"', " ").replace(":", " ").split()[0]
+    first = error.where or error.what.split()[0]
     at = [first] if first in names else []
-    told = error.what.removeprefix(f"{first} ") if at else error.what
+    told = error.what.removeprefix(f'"{first}": ').removeprefix(f"{first} ") if at else error.what
     return table.document.mistake((*table.key, *at), told, detail=error.detail, hint=error.hint)
 
 

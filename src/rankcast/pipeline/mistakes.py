@@ -52,15 +52,18 @@ class Document:
         return ConfigError(f"{where}: {what}", detail=detail, hint=hint)
 
     def unknown(self, key: Key, known: Iterable[str], *, word: str = "key") -> ConfigError:
-        """An error about a name that is not among the known ones; points at the nearest of them."""
+        """An error about a key that is not among the known ones; points at the nearest of them."""
+        return self._strange(key, f"is no {word} here", key[-1], known)
+
+    def foreign(self, key: Key, value: str, known: Iterable[str], *, word: str) -> ConfigError:
+        """An error about a value that is not among the known ones; points at the nearest of them."""
+        return self._strange(key, f'is "{value}", which is no {word}', value, known)
+
+    def _strange(self, key: Key, what: str, value: str, known: Iterable[str]) -> ConfigError:
         names = sorted(known)
-        near = difflib.get_close_matches(key[-1], names, n=1, cutoff=0.5)
-        return self.mistake(
-            key,
-            f"is no {word} here",
-            expected=f"one of: {', '.join(names)}",
-            hint=f'Did you mean "{near[0]}"?' if near else None,
-        )
+        near = difflib.get_close_matches(value, names, n=1, cutoff=0.5)
+        hint = f'Did you mean "{near[0]}"?' if near else None
+        return self.mistake(key, what, expected=f"one of: {', '.join(names)}", hint=hint)
 
 
 def named(key: Key) -> str:

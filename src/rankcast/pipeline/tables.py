@@ -80,7 +80,7 @@ class Table:
         """A word from a list."""
         value = self.text(name)
         if value is not None and value not in known:
-            raise self.mistake(name, f'is "{value}"', expected=f"one of: {', '.join(known)}")
+            raise self.document.foreign((*self.key, name), value, known, word="word for it")
         return value
 
     def table(self, name: str, known: Iterable[str] | None = None) -> Table | None:
