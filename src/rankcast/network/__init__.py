@@ -7,7 +7,7 @@
 | `routers` | an acyclic network (Siena): subscriptions forwarded with and without covering, events back |
 | `diagonal` | objects shared by servers along the diagonal, questions that walk to the neighbours |
 | `simulation`, `traffic` | a workload on a content-driven network: bytes by method, exact lists |
-| `config`, `commands`, `plots` | `rankcast simulate FILE.toml` |
+| `config`, `experiments`, `commands`, `plots`, `map` | `rankcast simulate FILE.toml` |
 
 Everything random comes from one seeded generator: the same seed gives the same figures.
 """

@@ -36,19 +36,19 @@ class Workload(NamedTuple):
 def draw(
     *, objects: int, subscriptions: int, events: int, kind: str, over: list[str], rng: np.random.Generator
 ) -> Workload:
-    """Draw a workload."""
+    """Draw a workload; objects and updates are the same for any number of subscriptions."""
     clustered = settings.one_of("kind", kind, KINDS) == "clustered"
     y = rng.random(objects)
     things: Columns = {"id": np.arange(objects), "y": y}
-    ranges: Columns = {}
-    for name in over:
-        things[name] = _values((objects,), clustered, rng)
-        ends = np.sort(_values((subscriptions, 2), clustered, rng), axis=1)
-        ranges |= {f"{name}_lo": ends[:, 0].copy(), f"{name}_hi": ends[:, 1].copy()}
+    things |= {name: _values((objects,), clustered, rng) for name in over}
     which, up, share = rng.integers(0, objects, events), rng.random(events) < 0.5, rng.random(events)
     now, told = y.copy(), np.empty(events)
     for place, (row, end, part) in enumerate(zip(which, up, share, strict=True)):
         told[place] = now[row] = now[row] + part * (float(end) - now[row])
+    ranges: Columns = {}
+    for name in over:
+        ends = np.sort(_values((subscriptions, 2), clustered, rng), axis=1)
+        ranges |= {f"{name}_lo": ends[:, 0].copy(), f"{name}_hi": ends[:, 1].copy()}
     return Workload(things, ranges, {"id": which, "y": told})
 
 

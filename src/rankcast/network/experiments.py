@@ -1,0 +1,84 @@
+"""Experiments played through: every number of subscriptions with every k, the same objects and updates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rankcast.network import topology, workload
+from rankcast.network.config import Experiment
+from rankcast.network.routing import Routing
+from rankcast.network.simulation import Simulation
+
+Watcher = Callable[[str], None]
+
+
+@dataclass
+class Played:
+    """What came out: a row of figures a run, and the last simulation, for its map."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    last: Simulation | None = None
+
+
+def steps(asked: Experiment) -> int:
+    """How many steps will be watched."""
+    runs = len(asked.subscriptions) * len(asked.k)
+    return runs * (len(asked.methods) + 1 if asked.network == "content" else 2)
+
+
+def content(asked: Experiment, watch: Watcher) -> Played:
+    """All methods on a content-driven network."""
+    played = Played()
+    for count in asked.subscriptions:
+        rng = np.random.default_rng(asked.seed)
+        graph = topology.make(asked.kind, asked.nodes, asked.brokers, rng)
+        simulation = Simulation(
+            _draw(asked, count, rng),
+            graph,
+            split=asked.split,
+            listeners=asked.listeners,
+            servers=asked.servers,
+            rng=rng,
+        )
+        played.last = simulation
+        for k in asked.k:
+            for outcome in simulation.run(k, asked.methods, watch):
+                told = {"exact_lists": outcome.exact_lists, "listeners": outcome.listeners}
+                run = {"subscriptions": count, "k": k, "method": outcome.method.name}
+                played.rows.append({**run, **told, **outcome.figures()})
+    return played
+
+
+def acyclic(asked: Experiment, watch: Watcher) -> Played:
+    """Routers with and without covering."""
+    played = Played()
+    for count in asked.subscriptions:
+        rng = np.random.default_rng(asked.seed)
+        graph = topology.make(asked.kind, asked.nodes, asked.brokers, rng)
+        routing = Routing(
+            _draw(asked, count, rng), graph, gone=asked.gone, listeners=asked.listeners, rng=rng
+        )
+        for k in asked.k:
+            for covering in (False, True):
+                name = "covering" if covering else "no covering"
+                watch(f"{count:,} subscriptions, k = {k}: {name}")
+                told = routing.run(k, covering=covering)
+                known = {"exact_lists": told.exact_lists and not told.missed, "listeners": told.listeners}
+                run = {"subscriptions": count, "k": k, "method": name, "missed": told.missed}
+                played.rows.append({**run, **known, **told.figures})
+    return played
+
+
+def _draw(asked: Experiment, subscriptions: int, rng: np.random.Generator) -> workload.Workload:
+    return workload.draw(
+        objects=asked.objects,
+        subscriptions=subscriptions,
+        events=asked.events,
+        kind=asked.workload,
+        over=asked.over,
+        rng=rng,
+    )
