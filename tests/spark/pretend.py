@@ -21,6 +21,7 @@ from rankcast.engines.base import Engine
 from rankcast.spark import genesis, scratch, shard
 from rankcast.spark.genesis import Making
 from rankcast.spark.inputs import COPY
+from rankcast.spark.memory import Store
 from rankcast.spark.packing import _SCHEMA, Packing, point_column, shard_ids
 from rankcast.spark.plan import Plan
 from rankcast.spark.processor import Limits, ShardProcessor
@@ -28,56 +29,38 @@ from rankcast.spark.references import reference_of
 from rankcast.spark.roles import roles_of
 from rankcast.spark.zones import learn
 from rankcast.state.depot import Depot
+from rankcast.state.hosted import Standing
 from tests.spark.stories import Batch, Row, Story
 
 LIMITS = Limits(batches=3, bytes=1 << 20, retain=2)
 
 
-class Cell:
-    """One value of the state of one shard."""
+class Entries:
+    """The state of one shard: a map from numbers to bytes."""
 
-    def __init__(self, state: dict[str, Any]) -> None:
+    def __init__(self, state: dict[Any, Any]) -> None:
         self._state = state
 
-    def get(self) -> Any:
-        return self._state["standing"]
-
-    def update(self, row: tuple[Any, ...]) -> None:
-        self._state["standing"] = row
-
-
-class Entries:
-    """The log of one shard."""
-
-    def __init__(self, state: dict[str, Any]) -> None:
-        self._log: dict[Any, Any] = state["log"]
-
     def updateValue(self, key: Any, row: Any) -> None:  # noqa: N802
-        self._log[key] = row
+        self._state[key] = row
 
     def getValue(self, key: Any) -> Any:  # noqa: N802
-        return self._log.get(key)
+        return self._state.get(key)
 
     def removeKey(self, key: Any) -> None:  # noqa: N802
-        self._log.pop(key, None)
-
-    def clear(self) -> None:
-        self._log.clear()
+        self._state.pop(key, None)
 
     def iterator(self) -> Iterator[Any]:
-        return iter(list(self._log.items()))
+        return iter(list(self._state.items()))
 
 
 class Handle:
     """What Spark gives a processor."""
 
-    def __init__(self, state: dict[str, Any]) -> None:
+    def __init__(self, state: dict[Any, Any]) -> None:
         self._state = state
 
-    def getValueState(self, name: str, schema: str) -> Cell:  # noqa: N802
-        return Cell(self._state)
-
-    def getMapState(self, name: str, key: str, schema: str) -> Entries:  # noqa: N802
+    def getMapState(self, name: str, key: Any, schema: Any) -> Entries:  # noqa: N802
         return Entries(self._state)
 
 
@@ -114,9 +97,7 @@ class Cluster:
         monkeypatch.setattr(shard, "_depot", lambda _: self.depot)
         self.move("first")
         self.plan = self._planned(shards)
-        self.store: dict[int, dict[str, Any]] = {
-            each: {"standing": None, "log": {}} for each in self.plan.shards
-        }
+        self.store: dict[int, dict[Any, Any]] = {each: {} for each in self.plan.shards}
 
     def move(self, host: str) -> None:
         """Let the next shards run on another host."""
@@ -138,7 +119,7 @@ class Cluster:
         self.outputs.append(output)
         self.metrics.append(told)
 
-    def attempt(self, each: int, packed: pd.DataFrame) -> tuple[dict[str, Any], pa.Table, dict[str, Any]]:
+    def attempt(self, each: int, packed: pd.DataFrame) -> tuple[dict[Any, Any], pa.Table, dict[str, Any]]:
         """What a shard makes of its part of a micro-batch: the state it would have, and its output."""
         import json
 
@@ -147,11 +128,17 @@ class Cluster:
         processor.init(Handle(state))
         mine = packed[packed["shard"] == each]
         frames = list(processor.handleInputRows((each,), [mine], None))
-        *answers, metrics = [pa.Table.from_pandas(frame, preserve_index=False) for frame in frames]
-        told = json.loads(metrics["metrics"][0].as_py())
-        if not answers:
-            return state, metrics.slice(0, 0), told
-        return state, pa.concat_tables(answers, promote_options="permissive"), told
+        answer = pa.Table.from_batches(
+            [pa.RecordBatch.from_pandas(frame, preserve_index=False) for frame in frames]
+        )
+        told = json.loads(answer["metrics"][-1].as_py())
+        return state, answer.slice(0, answer.num_rows - 1), told
+
+    def standing(self, each: int) -> Standing:
+        """Where the state store has a shard."""
+        memory = Store(Entries(self.store[each])).recall()
+        assert memory is not None
+        return memory.standing
 
     def packed(self, batch: Batch) -> pd.DataFrame:
         """A micro-batch, packed from partitions of a few rows."""

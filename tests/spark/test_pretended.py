@@ -158,13 +158,13 @@ def test_snapshots_are_taken_up_and_old_ones_go(tmp_path: Path, monkeypatch: pyt
     for batch in story.batches:
         cluster.run(batch)
         settle()
-        logs += [len(state["log"]) for state in cluster.store.values()]
+        logs += [len(state) - 1 for state in cluster.store.values()]
     assert cluster.told() == story.expected()[0]
     assert max(logs) <= 6
     for each in cluster.plan.shards:
         folders = list(cluster.depot.folders(f"queries/{cluster.query}/{each}"))
         assert 1 <= len(folders) <= 5
-        assert cluster.store[each]["standing"][3].rpartition("/")[2] in folders
+        assert cluster.standing(each).snapshot.rpartition("/")[2] in folders
     scratch.forget(cluster.query)  # and what is left is enough
     cluster.run({"subscriptions": [], "events": []})
 
@@ -178,10 +178,10 @@ def test_snapshots_that_a_retained_version_names_stay(
     for batch in story.batches:
         cluster.run(batch)
         settle()
-        versions.append({each: dict(state) for each, state in cluster.store.items()})
+        versions.append([cluster.standing(each) for each in cluster.plan.shards])
     for version in versions[-6:]:
-        for each, state in version.items():
-            assert cluster.depot.peek(state["standing"][3]).header["number"] == state["standing"][4], each
+        for at in version:
+            assert cluster.depot.peek(at.snapshot).header["number"] == at.covered
 
 
 def test_a_snapshot_of_a_batch_that_was_given_up_is_never_taken_up(
@@ -217,5 +217,5 @@ def test_a_log_that_grows_too_long_makes_a_batch_wait(
     )
     for batch in story.batches:
         cluster.run(batch)
-        assert all(len(state["log"]) <= 9 for state in cluster.store.values())
+        assert all(len(state) - 1 <= 9 for state in cluster.store.values())
     assert cluster.told() == story.expected()[0]

@@ -12,6 +12,7 @@ import pytest
 from rankcast import CoveringTable, RangeTopK
 from rankcast.errors import InputError, ShardError
 from rankcast.spark import Watcher, continuous, scratch, split
+from rankcast.spark.plan import FORMAT
 from tests.spark import stories
 from tests.spark.runs import Stream, hows
 from tests.spark.stories import Story
@@ -113,7 +114,7 @@ def test_a_state_or_a_checkpoint_made_for_something_else_is_refused(spark: Any, 
     with pytest.raises(Exception, match="the checkpoint belongs to another plan"):
         stream.run()
     plan = tmp_path / "state" / "plan.json"
-    plan.write_text(plan.read_text().replace('"format": 1', '"format": 9'))
+    plan.write_text(plan.read_text().replace(f'"format": {FORMAT}', '"format": 9'))
     with pytest.raises(ShardError, match="format 9"):
         stream.deltas()
 

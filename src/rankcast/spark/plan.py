@@ -17,7 +17,7 @@ from rankcast.errors import ShardError, SnapshotError
 from rankcast.spark.zones import Split
 from rankcast.state.depot import Depot
 
-FORMAT = 1
+FORMAT = 2
 FILE = "plan.json"
 
 

@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 if TYPE_CHECKING:
     import pandas as pd
 
-STANDING = (
-    "plan string, number long, token string, snapshot string, covered long, "
-    "sizes string, retired string, seq long"
-)
-LOG = "prev string, token string, batch binary, answer binary"
+NUMBER = StructType([StructField("number", LongType())])  # as text, Spark would parse it in every task
+KEPT = StructType([StructField("data", BinaryType())])
 METRICS = "metrics"
 
 
@@ -50,8 +48,7 @@ class ShardProcessor(StatefulProcessor):
 
     def init(self, handle: Any) -> None:
         """Declare the state; Spark calls this first."""
-        self._standing = handle.getValueState("standing", STANDING)
-        self._log = handle.getMapState("log", "number long", LOG)
+        self._store = handle.getMapState("shard", NUMBER, KEPT)
 
     def handleInputRows(  # noqa: N802
         self, key: tuple[Any, ...], rows: Iterable[pd.DataFrame], timerValues: Any
@@ -60,12 +57,7 @@ class ShardProcessor(StatefulProcessor):
         from rankcast.spark.shard import Hosting  # noqa: PLC0415
 
         hosting = Hosting(
-            self._plan,
-            self._state,
-            strict=self._strict,
-            limits=self._limits,
-            standing=self._standing,
-            log=self._log,
+            self._plan, self._state, strict=self._strict, limits=self._limits, store=self._store
         )
         yield from hosting.run(int(key[0]), rows)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +21,7 @@ from pyspark import TaskContext
 
 from rankcast.errors import ShardError
 from rankcast.spark import answers, scratch
+from rankcast.spark.memory import Memory, Store
 from rankcast.spark.packing import NO_SEQ, by_seq, unpack
 from rankcast.spark.plan import Plan
 from rankcast.spark.processor import METRICS, Limits
@@ -33,34 +33,9 @@ from rankcast.state.checkpoint import Mark, mark_of
 from rankcast.state.courier import Courier, Note
 from rankcast.state.depot import Depot
 from rankcast.state.hosted import Hosted, Standing, Step
-from rankcast.state.journal import Record
 from rankcast.state.live import Live
 
 _ROWS_A_FRAME = 50_000
-
-
-@dataclass
-class Memory:
-    """What the state store remembers of a shard."""
-
-    standing: Standing
-    sizes: list[int]  # bytes of each batch in the log
-    retired: list[tuple[str, int]]  # snapshots before the last, and the micro-batch that let go of each
-    seq: int  # highest sequence number of all rows that came in and that later answers reflect
-
-    def row(self, plan: str) -> tuple[Any, ...]:
-        """As the state store keeps it."""
-        at = self.standing
-        return (
-            plan,
-            at.number,
-            at.token,
-            at.snapshot,
-            at.covered,
-            json.dumps(self.sizes),
-            json.dumps(self.retired),
-            self.seq,
-        )
 
 
 class Hosting:
@@ -71,19 +46,15 @@ class Hosting:
         state: the URI of snapshots.
         strict: raise at the first bad row.
         limits: when to write snapshots.
-        standing: the state store's value of the shard whose turn it is ...
-        log: ... and its map of batches.
+        store: the state store's map of the shard whose turn it is.
     """
 
-    def __init__(
-        self, plan: str, state: str, *, strict: bool, limits: Limits, standing: Any, log: Any
-    ) -> None:
-        self._plan = Plan.from_json(plan)
+    def __init__(self, plan: str, state: str, *, strict: bool, limits: Limits, store: Any) -> None:
+        self._plan, self._name = _plan(plan)
         self._state = state
         self._strict = strict
         self._limits = limits
-        self._standing = standing
-        self._log = log
+        self._store = Store(store)
 
     def run(self, shard: int, rows: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         """Apply what a micro-batch has for one shard."""
@@ -109,8 +80,7 @@ class Hosting:
             "candidates": stepping.candidates,
             "seconds": round(time.perf_counter() - started, 6),
         }
-        yield from _frames(answer, shard)
-        yield _metrics(answer.schema, shard, told)
+        yield from _frames(answer, shard, told)
 
     def _step(
         self, shard: int, depot: Depot, stepping: Stepping, memory: Memory, data: bytes
@@ -129,38 +99,28 @@ class Hosting:
                 courier.start(self._plan.kind, mark, engine.state(), keep=keep, wait=wait)
 
         hosted: Hosted[Any] = Hosted(live, depot, kind, given_of(self._plan.score), stepping.answer_of)
-        step = hosted.step(memory.standing, data, self._records, after=after)
-        record = step.record
-        self._log.updateValue(
-            (record.number,), (record.prev, record.token, bytearray(data), bytearray(record.answer))
-        )
+        step = hosted.step(memory.standing, data, self._store.records, after=after)
         at = memory.standing
-        memory.standing = Standing(record.number, record.token, at.snapshot, at.covered)
+        memory.standing = Standing(step.record.number, step.record.token, at.snapshot, at.covered)
         memory.sizes.append(len(data))
-        self._standing.update(memory.row(self._plan.name))
+        self._store.keep(memory, step.record)
         return step, {"snapshot_bytes": taken, "log_bytes": sum(memory.sizes)}
 
     def _remember(self, shard: int, depot: Depot) -> Memory:
         """What the state store has of a shard, or its beginning."""
-        row = self._standing.get()
-        if row is None:
+        memory = self._store.recall()
+        if memory is None:
             name = self._plan.genesis[str(shard)]
             mark = mark_of(depot.peek(name).header)
             seq = NO_SEQ if self._plan.cut is None else self._plan.cut
-            return Memory(Standing(mark.number, mark.token, name, mark.number), [], [], seq)
-        plan, number, token, snapshot, covered, sizes, retired, seq = row
-        if plan != self._plan.name:
+            return Memory(self._name, Standing(mark.number, mark.token, name, mark.number), [], [], seq)
+        if memory.plan != self._name:
             raise ShardError(
                 "the checkpoint belongs to another plan than the state",
                 detail="Engine, settings, shards or first tables were others when it was begun.",
                 hint="Give the stream the state URI it began with, or begin with a new checkpoint.",
             )
-        kept = [(str(name), int(at)) for name, at in json.loads(retired)]
-        return Memory(Standing(number, token, snapshot, covered), json.loads(sizes), kept, seq)
-
-    def _records(self) -> Iterator[Record]:
-        for (number,), (prev, token, batch, answer) in self._log.iterator():
-            yield Record(int(number), prev, token, bytes(batch), bytes(answer))
+        return memory
 
     def _adopt(self, memory: Memory, courier: Courier, batch: int) -> int:
         """Let a snapshot that was finished meanwhile be the last one; return its bytes.
@@ -171,11 +131,7 @@ class Hosting:
         note, at = courier.note(), memory.standing
         if note is None or not self._is_ours(note, at):
             return 0
-        if note.number == at.number:
-            self._log.clear()
-        else:
-            for number in range(at.covered + 1, note.number + 1):
-                self._log.removeKey((number,))
+        self._store.forget(range(at.covered + 1, note.number + 1))
         memory.sizes = memory.sizes[note.number - at.covered :]
         if not at.snapshot.startswith("genesis/"):
             memory.retired.append((at.snapshot, batch))
@@ -185,10 +141,7 @@ class Hosting:
     def _is_ours(self, note: Note, at: Standing) -> bool:
         if not at.covered < note.number <= at.number:
             return False
-        if note.number == at.number:
-            return note.token == at.token
-        row = self._log.getValue((note.number,))
-        return row is not None and row[1] == note.token
+        return note.token == (at.token if note.number == at.number else self._store.token(note.number))
 
     def _due(self, memory: Memory, number: int, size: int, shard: int) -> bool | None:
         """Whether to write a snapshot now: None for no, True to wait for it. Shards take turns."""
@@ -198,6 +151,13 @@ class Hosting:
             return True
         turn = (number + self._plan.shards.index(shard)) % limits.batches == 0
         return False if turn or log >= limits.bytes or waiting >= limits.batches else None
+
+
+@lru_cache(maxsize=8)
+def _plan(text: str) -> tuple[Plan, str]:
+    """A plan and its name, read once in a process."""
+    plan = Plan.from_json(text)
+    return plan, plan.name
 
 
 @lru_cache(maxsize=8)
@@ -217,17 +177,15 @@ def _query_and_batch() -> tuple[str, int]:
     return query, int(batch)
 
 
-def _frames(answer: pa.Table, shard: int) -> Iterator[pd.DataFrame]:
-    """The answer as Spark takes it: columns stay Arrow, only their frame is pandas."""
-    size = answer.num_rows
-    answer = answer.append_column("shard", pa.array(np.full(size, shard, np.int32)))
-    answer = answer.append_column(METRICS, pa.nulls(size, pa.string()))
-    for start in range(0, size, _ROWS_A_FRAME):
-        yield answer.slice(start, _ROWS_A_FRAME).to_pandas(types_mapper=pd.ArrowDtype)
+def _frames(answer: pa.Table, shard: int, told: Mapping[str, Any]) -> Iterator[pd.DataFrame]:
+    """The answer as Spark takes it: columns stay Arrow, only their frame is pandas.
 
-
-def _metrics(form: pa.Schema, shard: int, told: Mapping[str, Any]) -> pd.DataFrame:
-    """One row beside the answer, which is taken out again before anybody sees it."""
+    Its last row has the counters; it is taken out again before anybody sees it.
+    """
+    shards, none = np.full(answer.num_rows, shard, np.int32), pa.nulls(answer.num_rows, pa.string())
+    answer = answer.append_column("shard", pa.array(shards)).append_column(METRICS, none)
     row = {"shard": shard, METRICS: json.dumps(told)}
-    full = form.append(pa.field("shard", pa.int32())).append(pa.field(METRICS, pa.string()))
-    return pa.Table.from_pylist([row], schema=full).to_pandas(types_mapper=pd.ArrowDtype)
+    answer = pa.concat_tables([answer, pa.Table.from_pylist([row], schema=answer.schema)])
+    for start in range(0, answer.num_rows, _ROWS_A_FRAME):
+        part = answer.slice(start, _ROWS_A_FRAME).combine_chunks()  # Spark takes one chunk a column
+        yield part.to_pandas(types_mapper=pd.ArrowDtype)
