@@ -88,15 +88,18 @@ def start(config: Config, session: Any = None, *, once: bool = False, tell: Tell
 
 
 def begin(config: Config, cleanup: ExitStack, *, quiet: bool = True) -> Any:
-    """A session with the settings of a pipeline, which ends with `cleanup`.
+    """A session with the settings of a pipeline, which ends with `cleanup`; or the one that runs already.
 
     With `quiet`, whatever Java writes to standard error is dropped; what goes wrong is raised here.
     """
     from rankcast.spark import session  # noqa: PLC0415
 
+    spark = sys.modules.get("pyspark")
+    others = spark is not None and spark.SparkContext._active_spark_context is not None
     with _silence() if quiet else nullcontext():
         made = session(master=config.master, name=config.name, settings=config.settings)
-    cleanup.callback(made.stop)
+    if not others:
+        cleanup.callback(made.stop)
     return made
 
 

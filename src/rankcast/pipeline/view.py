@@ -41,7 +41,8 @@ class View(AbstractContextManager["View"]):
                 from rich.live import Live  # noqa: PLC0415
             except ModuleNotFoundError as error:
                 raise MissingExtraError("spark", needs="rich") from error
-            self._live = Live(console=Console(file=self._stream), refresh_per_second=4, transient=False)
+            console = Console(file=self._stream, highlight=False)
+            self._live = Live(console=console, refresh_per_second=4)
             self._live.__enter__()
         return self
 

@@ -1,0 +1,183 @@
+"""Pipelines on Spark, from files to files: each is what one process makes of the same micro-batches."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from rankcast import GeoTextTopK, cli
+from rankcast.errors import ShardError
+from rankcast.pipeline import read, replay, start
+from rankcast.pipeline.mistakes import PipelineError
+from tests.spark import hosts, stories
+from tests.spark.piped import ENGINES, Command, Piped
+from tests.spark.pretend import _told
+
+
+def as_told(frame: Any) -> list[tuple[Any, ...]]:
+    return sorted((_told(row) for row in frame.toArrow().to_pylist()), key=str)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_files_to_files(name: str, spark: Any, tmp_path: Path) -> None:
+    """Deltas are those of one process; a replay of the files gives the results at their end."""
+    given = {"table": True} if name in ("geotext", "moving_skyline") else {}
+    story = getattr(stories, name)(41, count=2, size=20, **given)
+    pipeline = Piped(spark, name, story, tmp_path)
+    pipeline.offer(story.batches)
+    done = pipeline.run().progress
+    pipeline.check()
+    assert done.batches == 2
+    assert done.totals["hits"] + done.totals["misses"] == 4
+    assert as_told(replay(pipeline.config(), spark)) == _at_the_end(name, story)
+
+
+def _at_the_end(name: str, story: stories.Story) -> list[tuple[Any, ...]]:
+    whole = story.recut([])
+    matches, engine = whole.expected()
+    if name == "matching":
+        return matches
+    top = max(row["seq"] for rows in whole.batches[0].values() for row in rows)
+    rows = engine.results().to_pylist()  # type: ignore[attr-defined]
+    return sorted(
+        ((r["subscription"], "enter", r["item"], r["score"], r["rank"], top) for r in rows), key=str
+    )
+
+
+def test_results_are_current_and_once_twice_does_nothing(spark: Any, tmp_path: Path) -> None:
+    story = stories.range_topk(42, count=3, size=20)
+    pipeline = Piped(spark, "range_topk", story, tmp_path, "results")
+    heard: list[int] = []
+    for count in (2, 3):
+        pipeline.offer(story.batches[pipeline.offered : count])
+        pipeline.run(tell=lambda number, _: heard.append(number))
+        engine = stories.Story(story.make, story.columns, story.batches[:count]).expected()[1]
+        expected = engine.results().to_pylist()  # type: ignore[attr-defined]
+        assert pipeline.results() == sorted(expected, key=lambda row: (row["subscription"], row["rank"]))
+    written = (tmp_path / "results.parquet").stat().st_mtime_ns
+    assert pipeline.run().progress.batches == 0
+    assert (tmp_path / "results.parquet").stat().st_mtime_ns == written
+    assert heard == [0, 1, 2]
+    assert hosts.committed(tmp_path) == 3
+    _refuses_others(pipeline)
+
+
+def _refuses_others(pipeline: Piped) -> None:
+    """Results of one checkpoint are not taken for those of another, nor run two at a time."""
+    other = pipeline.file.read_text().replace('"checkpoint"', '"elsewhere"', 1)
+    (pipeline.folder / "other.toml").write_text(other)
+    with pytest.raises(PipelineError, match=r"results\.parquet has the results of another checkpoint"):
+        start(read(pipeline.folder / "other.toml", {}), pipeline.spark, once=True).wait()
+    running = pipeline.start()
+    try:
+        with pytest.raises(ShardError, match="is in use"):
+            pipeline.start()
+    finally:
+        running.stop()
+
+
+NEWS = """\
+checkpoint = "checkpoint"
+[engine]
+name = "GeoTextTopK"
+bounds = [0, 0, 10, 10]
+k = 2
+[events]
+format = "json"
+path = "news"
+schema = "number long, lon double, lat double, body string"
+columns = { id = "number", x = "lon", y = "lat" }
+text = { column = "body", stop_words = "english" }
+options = { maxFilesPerTrigger = 1 }
+[subscriptions]
+format = "csv"
+path = "people.csv"
+schema = "id string, x double, y double, wishes string"
+options = { header = true }
+text = { column = "wishes", tokenise = "whitespace" }
+[sink]
+format = "console"
+"""
+TEXTS = ["The Pizza of the year", "don't drink Wine", "WINE, pizza & wine", "no one here", "wine at the bar"]
+WORDS = [["pizza", "year"], ["drink", "wine"], ["wine", "pizza", "wine"], ["one"], ["wine", "bar"]]
+
+
+def test_texts_become_terms_and_rows_get_an_order(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pipeline.toml").write_text(NEWS)
+    (tmp_path / "news").mkdir()
+    rows = [{"number": n, "lon": float(n), "lat": 1.0, "body": text} for n, text in enumerate(TEXTS)]
+    text = "".join(
+        json.dumps(row) + "\n" for row in [*rows, {"number": 9, "lon": 99.0, "lat": 1.0, "body": "a"}]
+    )
+    (tmp_path / "news" / "0.json").write_text(text)
+    (tmp_path / "people.csv").write_text("id,x,y,wishes\nann,0,0,pizza Wine\n")
+    assert cli.main(["run", str(tmp_path / "pipeline.toml"), "--once", "--metrics-port", "0"]) == 0
+    engine = GeoTextTopK(bounds=(0, 0, 10, 10), k=2)
+    engine.subscribe({"id": ["ann"], "x": [0.0], "y": [0.0], "terms": [["pizza", "wine"]]})
+    messages = {"id": list(range(5)), "x": [float(n) for n in range(5)], "y": [1.0] * 5, "terms": WORDS}
+    engine.publish(messages)
+    said = capsys.readouterr().err
+    for row in engine.results().to_pylist():
+        assert f"ann: +{row['item']} {row['score']:.4g} (rank {row['rank']})" in said
+    assert "metrics: http://127.0.0.1:" in said
+    assert "micro-batch 0: 6 rows, 2 deltas, 1 refused" in said
+    one = tmp_path / "one.json"
+    one.write_text('{"id": "bob", "x": 9.0, "y": 9.0, "wishes": "one"}')
+    assert cli.main(["replay", str(tmp_path / "pipeline.toml"), "--subscription", str(one)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.replace('"', "").split(",")[:3] for line in lines[1:]] == [["bob", "enter", "3"]]
+
+
+def test_what_spark_refuses_is_one_line(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story = stories.range_topk(43, count=1, size=10)
+    pipeline = Piped(spark, "range_topk", story, tmp_path)
+    pipeline.offer(story.batches)
+    plain = pipeline.file.read_text()
+    pipeline.file.write_text(plain.replace('format = "parquet"\npath = "out"', 'format = "nosuch"'))
+    assert cli.main(["run", str(pipeline.file), "--once"]) == 2
+    assert "Name its package in [spark]" in _only_line(capsys)
+    bad = plain.replace("shards", 'bad_rows = "fail"\nshards').replace('"checkpoint"', '"second"', 1)
+    pipeline.file.write_text(bad)
+    pipeline.offer([{"events": [{"seq": 999, "id": 77, "x": None, "y": 1.0}], "subscriptions": []}])
+    assert cli.main(["run", str(pipeline.file), "--once"]) == 2
+    assert "the pipeline has stopped: column" in _only_line(capsys)
+
+
+def _only_line(capsys: pytest.CaptureFixture[str]) -> str:
+    lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("micro-batch")]
+    assert len(lines) == 1, lines
+    return lines[0]
+
+
+@pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.faults)])
+def test_a_killed_pipeline_goes_on(kills: int, spark: Any, tmp_path: Path) -> None:
+    """Killed at random moments, ended by a signal, and run to the end elsewhere: the same results."""
+    story = stories.range_topk(44, count=2 * kills + 4, size=20)
+    pipeline = Piped(spark, "range_topk", story, tmp_path, "results")
+    pipeline.offer(story.batches)
+    variables = hosts.environment(tmp_path / "scratch")
+    rng = np.random.default_rng(kills)
+    for _ in range(kills):
+        command = Command(tmp_path, **variables)
+        command.wait_for(hosts.committed(tmp_path) + 1)
+        time.sleep(float(rng.uniform(0, 0.8)))
+        command.kill()
+    command = Command(tmp_path, **variables)
+    command.wait_for(hosts.committed(tmp_path) + 1)
+    assert command.end(signal.SIGTERM if kills == 1 else signal.SIGINT) == (0 if kills == 1 else 130)
+    assert all(line.startswith("micro-batch") for line in command.errors().splitlines()), command.errors()
+    pipeline.run()
+    expected = story.expected()[1].results().to_pylist()  # type: ignore[attr-defined]
+    assert pipeline.results() == sorted(expected, key=lambda row: (row["subscription"], row["rank"]))
+    assert pq.read_schema(tmp_path / "results.parquet").metadata
