@@ -98,7 +98,8 @@ def test_objects_that_change_break_zones_and_leave_the_others(
             moved = walk(int(rng.integers(10**6)), 3, metric=metric)
             call, rows = "publish", {"id": [0, 2, 4], "x": moved[:, 0], "y": moved[:, 1]}
         else:
-            source, target = rng.integers(0, 80, 2), rng.integers(0, 60, 2)
+            size = int(rng.integers(1, 3))
+            source, target = rng.integers(0, 80, size), rng.integers(0, 60, size)
             call = "upsert"
             rows = {key: column[source] for key, column in pool.items()} | {"id": target}
             live |= set(target.tolist())
@@ -109,6 +110,43 @@ def test_objects_that_change_break_zones_and_leave_the_others(
     fresh = MovingSkyline(over=over, metric=metric, tuning={"universe": _universe(zone)})
     if metric == "euclidean":
         _same_zones(zone, fresh)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10**6), st.booleans(), st.integers(0, 3), st.booleans())
+def test_newcomers_mend_zones(seed: int, ties: bool, attributes: int, filters: bool) -> None:
+    rng = np.random.default_rng(seed)
+    over = ["a", "b", "c"][:attributes]
+    zone, scan = pair(over=over)
+    pool = crowd(60, seed, metric="euclidean", ties=ties) | {"c": rng.integers(0, 3, 60).astype(float)}
+    pool = {name: pool[name] for name in ("id", "x", "y", *over)}
+    places = walk(seed, 16, metric="euclidean")
+    wanted = {"a_hi": [None, 1.0] * 4} if filters and over else {}
+    for engine in (zone, scan):
+        engine.upsert({name: column[:30] for name, column in pool.items()})
+        engine.subscribe({"id": np.arange(8), "x": places[:8, 0], "y": places[:8, 1], **wanted})
+    for step in range(30, 60):
+        one = {name: column[step : step + 1] for name, column in pool.items()}
+        assert zone.upsert(one).equals(scan.upsert(one))
+        assert zone.results().equals(scan.results())
+        if step == 45:
+            moved = {"id": np.arange(8), "x": places[8:, 0], "y": places[8:, 1]}
+            assert zone.publish(moved).equals(scan.publish(moved))
+    _same_zones(zone, MovingSkyline(over=over, tuning={"universe": _universe(zone)}))
+    zones_of(zone).zones.check(zone._slots.live())
+
+
+def test_newcomers_need_no_index_where_they_mend_zones() -> None:
+    engine = MovingSkyline(over=["a", "b"], tuning={"universe": (0, 0, 6, 6)})
+    engine.upsert(crowd(2_000, 4, metric="euclidean", ties=False))
+    places = np.random.default_rng(2).random((300, 2)) * 6
+    engine.subscribe({"id": np.arange(300), "x": places[:, 0], "y": places[:, 1]})
+    before = engine.stats()
+    engine.upsert({"id": [9_999], "x": [3.0], "y": [3.0], "a": [0.1], "b": [0.1]})
+    broken = engine.stats()["recomputed"] - before["recomputed"]
+    opened = engine.stats()["nodes_accessed"] - before["nodes_accessed"]
+    assert broken > 50
+    assert opened < 0.3 * broken * before["nodes_accessed"] / 300
 
 
 def _universe(engine: MovingSkyline) -> list[float]:

@@ -20,14 +20,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast.columns import Bools, Floats, Ints, Rows
+from rankcast.columns import Floats, Ints, Rows
 from rankcast.deltas import Lists, empty_lists
 from rankcast.engines.base import Part
 from rankcast.engines.moving_places import box_of, farthest, fixed
 from rankcast.errors import SnapshotError
 from rankcast.indexes.skyline_zones import SkylinePlaces, SkylineZones
 from rankcast.indexes.slots import Slots
-from rankcast.kernels import region_outline, skyline_break, skyline_follow, zone_follow
+from rankcast.kernels import region_outline, skyline_admit, skyline_break, skyline_follow, zone_follow
 from rankcast.kernels.convex import Region
 from rankcast.kernels.distance import CODES, EUCLIDEAN
 from rankcast.kernels.region_parts import clearance
@@ -92,6 +92,7 @@ class SkylineMethod:
         self.metric = CODES[self.wish.metric]
         self.places = SkylinePlaces(self.wish.sign.size)
         self.universe = Universe(self.wish.universe)
+        self._grew = False  # whether the universe did with the objects that came last
 
     def parts(self) -> dict[str, Part]:
         """The parts of the state."""
@@ -166,21 +167,14 @@ class SkylineMethod:
         live = self._live()
         marked = np.zeros(self.zones.kept.count.size, np.bool_)
         if objects.size and live.size:
-            wanted = np.zeros(self.places.record.shape[0], np.bool_)
-            wanted[objects] = True
-            skyline_break.mark_listing(self.zones.kept, live, objects, wanted, marked)
-            self._mark_points(live, marked)
+            among = self.places.record.shape[0]
+            skyline_break.mark_listing(self.metric, self.zones.kept, live, objects, among, marked)
         return np.flatnonzero(marked).astype(np.int32)
 
     def _live(self) -> Rows:
         """The live subscriptions, in no order of theirs."""
         held = self.subscriptions
         return np.flatnonzero(held["sequence"][: held.used] >= 0).astype(np.int32)
-
-    def _mark_points(self, live: Rows, marked: Bools) -> None:
-        """Zones that are but a point may grow with any change."""
-        if self.metric == EUCLIDEAN:
-            marked[live] |= self.zones.kept.corners[live] == 0
 
     def drop(self, objects: Rows) -> None:
         """Forget objects."""
@@ -204,12 +198,26 @@ class SkylineMethod:
             skyline_break.mark_broken(
                 self.metric, places, self.zones.kept, live, objects, self._filters(), marked
             )
+        self._grew = False
         if objects.size and live.size:
             points = self.places.record[objects, :2]
-            if self.universe.take_in(points.min(axis=0), points.max(axis=0)):
+            self._grew = self.universe.take_in(points.min(axis=0), points.max(axis=0))
+            if self._grew:
                 marked[: self.zones.cut.size] |= self.zones.cut
         marked[beside] = False
         return np.flatnonzero(marked).astype(np.int32)
+
+    def admit(self, objects: Rows, listing: Rows, broken: Rows) -> None:
+        """Give subscriptions that list objects, or whose zones objects break, new zones."""
+        if objects.size == 1 and broken.size and self.metric == EUCLIDEAN and not self._grew:
+            x, y = self._at(broken)
+            found, done = skyline_admit.admit(
+                self.zones.kept, self.places.record, broken, x, y, np.int64(objects[0])
+            )
+            self.zones.put(broken[done], x[done], y[done], found)
+            self.count["recomputed"] += int(done.sum())
+            broken = broken[~done]
+        self.renew(np.concatenate([listing, broken]))
 
     # Zones
 

@@ -47,6 +47,9 @@ class Zoned(Protocol):
     def broken(self, objects: Rows, known: Rows) -> Rows:
         """Subscriptions, without those known already, whose zones these objects break."""
 
+    def admit(self, objects: Rows, listing: Rows, broken: Rows) -> None:
+        """Find results and zones anew of subscriptions that list objects, or whose zones these break."""
+
 
 class ZonedEngine(MovingEngine):
     """Moving queries with filters; `_zoned` keeps zones, or is None where every object is looked at."""
@@ -104,6 +107,7 @@ class ZonedEngine(MovingEngine):
         zoned.put(row)
         broken = zoned.broken(row, listing)
         before.append(zoned.lists(broken))
+        zoned.admit(row, listing, broken)
         return self._renewed(zoned, np.concatenate([listing, broken]), before)
 
     def _forget(self, gone: Rows) -> Changes:
@@ -114,6 +118,7 @@ class ZonedEngine(MovingEngine):
         before = zoned.lists(listing)
         zoned.drop(gone)
         self._objects.release(gone)
+        zoned.renew(listing)
         return self._renewed(zoned, listing, [before])
 
     def _differs(self, given: Objects) -> Bools:
@@ -125,9 +130,8 @@ class ZonedEngine(MovingEngine):
         return differs
 
     def _renewed(self, zoned: Zoned, rows: Rows, before: list[Lists]) -> Changes:
-        """Give subscriptions whose zones objects broke new ones; the changes of their results."""
+        """The changes of results of subscriptions whose zones are new."""
         if not rows.size:
             return deltas.no_changes()
-        zoned.renew(rows)
         joined = Lists._make(np.concatenate(columns) for columns in zip(*before, strict=True))
         return deltas.difference(joined, zoned.lists(rows), self._slots["sequence"])

@@ -197,6 +197,10 @@ class ZoneMethod:
         marked[beside] = False
         return np.flatnonzero(marked).astype(np.int32)
 
+    def admit(self, objects: Rows, listing: Rows, broken: Rows) -> None:
+        """Give subscriptions that list objects, or whose zones objects break, new zones."""
+        self.renew(np.concatenate([listing, broken]))
+
     def _unmarked(self) -> Bools:
         return np.zeros(self.zones.held.count.size, np.bool_)
 

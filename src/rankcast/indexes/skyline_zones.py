@@ -14,10 +14,10 @@ from rankcast.errors import SnapshotError
 from rankcast.indexes.objects import grown
 from rankcast.indexes.rtree import PointIndex
 from rankcast.indexes.runs import Runs
-from rankcast.kernels import rtree, skyline_zone
-from rankcast.kernels.skyline_follow import Kept
+from rankcast.kernels import rtree
+from rankcast.kernels.skyline_follow import UNKNOWN, Kept
+from rankcast.kernels.skyline_gather import Zones, find_zones
 from rankcast.kernels.skyline_search import PLACE, Seekers
-from rankcast.kernels.skyline_zone import Zones
 
 PER_THREAD = 16
 BY_ROW = {"x": np.float64, "y": np.float64, "radius": np.float64, "result": np.int64, "cut": np.bool_}
@@ -76,7 +76,7 @@ class SkylinePlaces:
         parts = np.array_split(np.arange(many), max(1, min(threads, many // PER_THREAD)))
 
         def search(part: Ints) -> tuple[Zones, Ints]:
-            found: tuple[Zones, Ints] = skyline_zone.find_zones(metric, self.tree, seekers, part, universe, m)
+            found: tuple[Zones, Ints] = find_zones(metric, self.tree, seekers, part, universe, m)
             return found
 
         if len(parts) == 1:
@@ -115,7 +115,7 @@ class SkylineZones:
     - Keeping: `state`, `restore`, `check`.
 
     Members are the skyline by distance from the centre, then the objects that bound the zone (of a
-    circle: those that may come into the skyline in it). Memory: 105 bytes a subscription, 4 a member, 24
+    circle: those that may come into the skyline in it). Memory: 105 bytes a subscription, 4 a member, 28
     a corner.
     """
 
@@ -123,7 +123,7 @@ class SkylineZones:
         self._by_row: dict[str, NDArray[Any]] = {name: np.zeros(0, kind) for name, kind in BY_ROW.items()}
         self._by_row["disc"] = np.zeros((0, DISC))
         self._members = Runs(member=np.int32)
-        self._corners = Runs(corner_x=np.float64, corner_y=np.float64, line=np.int64)
+        self._corners = Runs(corner_x=np.float64, corner_y=np.float64, line=np.int64, owner=np.int32)
 
     @property
     def kept(self) -> Kept:
@@ -154,8 +154,8 @@ class SkylineZones:
         if not rows.size:
             return
         self._members.put(rows, zones.count, {"member": zones.member})
-        corners = {"corner_x": zones.x, "corner_y": zones.y, "line": zones.line}
-        self._corners.put(rows, zones.corners, corners)
+        shape: dict[str, NDArray[Any]] = {"corner_x": zones.x, "corner_y": zones.y, "line": zones.line}
+        self._corners.put(rows, zones.corners, {**shape, "owner": zones.owner})
         length = self._members.count.size
         if length > self._by_row["x"].size:
             self._by_row = {name: grown(array, length, 0) for name, array in self._by_row.items()}
@@ -180,7 +180,7 @@ class SkylineZones:
         return {part: header for part, (header, _) in parts.items()}, {**self._by_row, **arrays}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
+        """Take over a state that `state` gave; an older one has no discs, and no owners of edges."""
         for name, kind in BY_ROW.items():
             if arrays[name].dtype != kind:
                 raise SnapshotError(f"the array {name} of zones has another type")
@@ -189,6 +189,8 @@ class SkylineZones:
         if disc.dtype != np.float64 or disc.shape != (arrays["x"].size, DISC):
             raise SnapshotError("the discs of zones have another shape")
         self._by_row["disc"] = disc
+        unknown = np.full(arrays["corners_line"].size, UNKNOWN, np.int32)
+        arrays = {"corners_owner": unknown, **arrays}
         for part, runs in (("members", self._members), ("corners", self._corners)):
             mine = {name.removeprefix(f"{part}_"): array for name, array in arrays.items()}
             runs.restore(header[part], mine)

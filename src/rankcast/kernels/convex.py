@@ -109,6 +109,20 @@ def clip(region: Region, begin: int, end: int, cut: Cut, out: Region, at: int) -
 
 
 @njit(**EXACT)
+def clip_all(region: Region, pieces: int, cut: Cut, out: Region) -> tuple[Region, int]:
+    """What a cut leaves of all pieces, in `out`, and how many pieces that is."""
+    out = roomy(out, region.end[pieces - 1] + pieces, pieces)
+    begin, at, left = 0, 0, 0
+    for piece in range(pieces):
+        after = clip(region, begin, region.end[piece], cut, out, at)
+        begin = region.end[piece]
+        if after > at:
+            out.end[left] = at = after
+            left += 1
+    return out, left
+
+
+@njit(**EXACT)
 def copied(region: Region, begin: int, end: int, out: Region, at: int) -> int:
     """Copy a piece; returns where it ends."""
     for i in range(begin, end):

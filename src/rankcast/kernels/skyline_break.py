@@ -18,7 +18,7 @@ from rankcast.kernels.distance import EUCLIDEAN, distance
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.rtree import Rtree
 from rankcast.kernels.skyline_cells import EVERYWHERE, cell_cuts, needed_cuts
-from rankcast.kernels.skyline_follow import Kept, Rows, as_good
+from rankcast.kernels.skyline_follow import Kept, Rows, as_good, results_from
 from rankcast.kernels.skyline_impact import GIVE, impact_box
 from rankcast.kernels.skyline_search import PLACE, fuzz_of, lead_of, room_for
 
@@ -29,39 +29,33 @@ FEW_ZONES = 50
 
 
 @njit(**EXACT)
-def mark_listing(kept: Kept, rows: Rows, objects: Rows, wanted: Bools, marked: Bools) -> None:
-    """Mark the zones, of some subscriptions, that have one of the objects as a member. Cost: O(members).
+def mark_listing(metric: int, kept: Kept, rows: Rows, objects: Rows, among: int, marked: Bools) -> None:
+    """Mark the zones, of some subscriptions, that have one of the objects, of `among` rows, as a member.
 
-    `wanted` says by row whether an object is one of them; a few objects are compared one by one, which is
-    far quicker.
+    In the plane also those that are but points: they may grow with any change. Cost: O(members); a few
+    objects are compared one by one, which is far quicker than to look up whether a member is one of them.
     """
-    start, count, member = kept.start, kept.count, kept.member
+    start, count, member, corners = kept.start, kept.count, kept.member, kept.corners
+    wanted = np.zeros(among if objects.size > FEW else 0, np.bool_)
+    if wanted.size:
+        wanted[objects] = True
     for row in rows:
-        begin, end, found = start[row], start[row] + count[row], 0
+        mine, found = member[start[row] : start[row] + count[row]], metric == EUCLIDEAN and corners[row] == 0
         if objects.size <= FEW:
             for o in objects:
-                for j in range(begin, end):
-                    found += member[j] == o
+                for each in mine:
+                    found |= each == o
         else:
-            for j in range(begin, end):
-                found += wanted[member[j]]
-        marked[row] |= found > 0
+            for each in mine:
+                found |= wanted[each]
+        marked[row] |= found
 
 
 @njit(**EXACT)
 def _meets(record: Floats, kept: Kept, row: int, o: int, away: float) -> bool:
     """Whether the cell of an object meets a zone."""
-    x, y, first, size = kept.x[row], kept.y[row], kept.start[row], kept.result[row]
-    spot, far = np.empty((size, 2)), np.empty(size)
-    attribute, one = np.empty((size, record.shape[1] - PLACE)), np.empty((1, record.shape[1] - PLACE))
-    for a in range(one.shape[1]):
-        one[0, a] = record[o, PLACE + a]
-    for j in range(size):
-        s = kept.member[first + j]
-        spot[j, 0], spot[j, 1] = record[s, 0] - x, record[s, 1] - y
-        far[j] = distance(EUCLIDEAN, x, y, record[s, 0], record[s, 1])
-        for a in range(one.shape[1]):
-            attribute[j, a] = record[s, PLACE + a]
+    x, y, one = kept.x[row], kept.y[row], record[o : o + 1, PLACE:].copy()
+    _, spot, far, attribute = results_from(record, kept, row, x, y)
     here = (record[o, 0] - x, record[o, 1] - y, away)
     cuts, begin, all_ends = np.empty((16, 3)), kept.corner[row], kept.corner[row] + kept.corners[row]
     held = Region(kept.corner_x, kept.corner_y, kept.line, kept.corner)
@@ -102,14 +96,28 @@ def _breaks(metric: int, record: Floats, kept: Kept, row: int, o: int) -> bool:
 
 
 @njit(**EXACT)
-def _may_hear(kept: Kept, row: int, around: Floats, lower: Floats, upper: Floats) -> bool:
-    """Whether a zone reaches into a box around an impact region; with a filter, that is not the region."""
-    x, y, radius = kept.x[row], kept.y[row], kept.radius[row] * (1 + GIVE)
-    filtered = kept.corners[row] == 0
-    for a in range(lower.shape[1]):
-        filtered |= lower[row, a] > -np.inf or upper[row, a] < np.inf
-    apart = x + radius < around[0] or x - radius > around[2]
-    return filtered or not (apart or y + radius < around[1] or y - radius > around[3])
+def _near(
+    kept: Kept, rows: Rows, around: Floats, filters: tuple[Floats, Floats], one: Floats, found: Rows
+) -> int:
+    """Write the subscriptions whose zones may hear of an object to `found`; returns how many.
+
+    Their filters let its attributes `one` pass, and their zones reach into a box around its impact region,
+    unless they are but points; with a filter, that is not the region.
+    """
+    centre_x, centre_y, radii, corners = kept.x, kept.y, kept.radius, kept.corners
+    lower, upper = filters
+    low_x, low_y, high_x, high_y, size = around[0], around[1], around[2], around[3], 0
+    for row in rows:
+        passes, everywhere = True, corners[row] == 0
+        for a in range(one.size):
+            passes &= lower[row, a] <= one[a] <= upper[row, a]
+            everywhere |= lower[row, a] > -np.inf or upper[row, a] < np.inf
+        x, y, radius = centre_x[row], centre_y[row], radii[row] * (1 + GIVE)
+        apart = x + radius < low_x or x - radius > high_x or y + radius < low_y or y - radius > high_y
+        if passes and (everywhere or not apart):
+            found[size] = row
+            size += 1
+    return size
 
 
 @njit(**EXACT)
@@ -128,15 +136,11 @@ def mark_broken(
     Of many zones in the plane, those are looked at that are near the impact region of the object.
     """
     tree, record, universe = places
-    lower, upper = filters
-    room, around, many = room_for(tree), np.empty(4), metric == EUCLIDEAN and rows.size > FEW_ZONES
+    room, around, found = room_for(tree), np.array([-np.inf, -np.inf, np.inf, np.inf]), np.empty_like(rows)
     for o in objects:
-        if many:
+        if metric == EUCLIDEAN and rows.size > FEW_ZONES:
             impact_box(tree, room, record, o, universe, around)
-        for row in rows:
-            if marked[row] or (many and not _may_hear(kept, row, around, lower, upper)):
-                continue
-            passes = True
-            for a in range(lower.shape[1]):
-                passes &= lower[row, a] <= record[o, PLACE + a] <= upper[row, a]
-            marked[row] = passes and _breaks(metric, record, kept, row, o)
+        for i in range(_near(kept, rows, around, filters, record[o, PLACE:], found)):
+            row = found[i]
+            if not marked[row]:
+                marked[row] = _breaks(metric, record, kept, row, o)

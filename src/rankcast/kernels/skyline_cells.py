@@ -27,14 +27,16 @@ import math
 import numpy as np
 from numba import njit
 
-from rankcast.kernels.convex import Floats, Region, clip, common, reach, region_for, roomy
+from rankcast.kernels.convex import Floats, Ints, Region, clip, common, reach, region_for, roomy
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.region_parts import radius_of
+from rankcast.kernels.rtree import Rows
 from rankcast.kernels.skyline_search import lead_of
 from rankcast.kernels.zone_scores import PLANE_FUZZ
 
 MARGIN = 2.0**-45
 NEVER, EVERYWHERE = -1, 0
+UNIVERSE_LINES = 4
 
 
 @njit(**EXACT)
@@ -50,7 +52,7 @@ def bisector(ox: float, oy: float, sx: float, sy: float, radius: float) -> tuple
 
 
 @njit(**EXACT)
-def _compare(attribute: Floats, j: int, others: Floats, i: int) -> int:
+def compare(attribute: Floats, j: int, others: Floats, i: int) -> int:
     """0 if object j is worse than another, i, in an attribute; 1 if as good in all; 2 if better too."""
     found = 1
     for a in range(others.shape[1]):
@@ -62,22 +64,38 @@ def _compare(attribute: Floats, j: int, others: Floats, i: int) -> int:
 
 
 @njit(**EXACT)
-def shared_cell(
-    spot: Floats, away: Floats, attribute: Floats, region: Region, spare: Region
-) -> tuple[Region, int, int, float]:
-    """The common part of the cells of a skyline, by distance, at places `spot`, inside a region of one piece.
+def owned(owner: Ints, line: int, lines: int, row: int) -> Ints:
+    """Note whose some lines are; the table is grown if need be."""
+    if line + lines > owner.size:
+        longer = np.empty(2 * (line + lines), np.int64)
+        for k in range(longer.size):
+            longer[k] = owner[k] if k < owner.size else -1
+        owner = longer
+    for k in range(line, line + lines):
+        owner[k] = row
+    return owner
 
-    Returns that region, how many corners it has (0: nothing is left), the next number of a line, and how far
-    margins may have shifted it.
+
+@njit(**EXACT)
+def shared_cell(
+    rows: Rows, found: tuple[Floats, Floats, Floats], region: Region, spare: Region
+) -> tuple[Region, int, int, Ints, float]:
+    """The common part of the cells of a skyline, by distance, inside a region of one piece, a box.
+
+    `found` are places, distances and attributes of the skyline. Returns that region, how many corners it has
+    (0: nothing is left), the next number of a line, who leaves the skyline across each line (-1: nobody, it
+    is one of the box), and how far margins may have shifted the region.
     """
-    corners, line, shift = region.end[0], 4, 0.0
+    spot, away, attribute = found
+    corners, line, shift = region.end[0], UNIVERSE_LINES, 0.0
+    owner = owned(np.empty(0, np.int64), 0, line, -1)
     radius = radius_of(region, corners)
     many = spot.shape[0]
     for i in range(many):
         for j in range(i + 1, many):
             if lead_of(away[i], away[j], PLANE_FUZZ) >= 2 * radius:
                 break
-            compared = _compare(attribute, j, attribute, i)
+            compared = compare(attribute, j, attribute, i)
             if compared == 0 or (spot[i, 0] == spot[j, 0] and spot[i, 1] == spot[j, 1]):
                 continue
             nx, ny, c, margin = bisector(spot[i, 0], spot[i, 1], spot[j, 0], spot[j, 1], radius)
@@ -86,11 +104,11 @@ def shared_cell(
             spare = roomy(spare, corners + 1, 1)
             corners = clip(region, 0, corners, (nx, ny, c - margin, line), spare, 0)
             if compared == 1 or corners == 0:
-                return region, 0, line, shift
-            region, spare = spare, region
+                return region, 0, line, owner, shift
+            region, spare, owner = spare, region, owned(owner, line, 1, np.int64(rows[i]))
             radius, line, shift = radius_of(region, corners), line + 1, max(shift, margin)
     region.end[0] = corners
-    return region, corners, line, shift
+    return region, corners, line, owner, shift
 
 
 @njit(**EXACT)
@@ -124,7 +142,7 @@ def cell_cuts(
     for j in range(spot.shape[0]):
         if lead_of(d, away[j], PLANE_FUZZ) >= 2 * radius:
             break
-        if _compare(attribute, j, one, 0) == 0:
+        if compare(attribute, j, one, 0) == 0:
             continue
         if (spot[j, 0] == x and spot[j, 1] == y) or lead_of(away[j], d, PLANE_FUZZ) >= 2 * radius:
             return NEVER, cuts, shift

@@ -25,6 +25,7 @@ from rankcast.kernels.skyline_search import PLACE
 
 Rows = NDArray[np.int32]
 
+UNKNOWN = -2  # the owner of an edge that nobody noted
 SLACK = 2.0**-40  # of the size of a zone: what a disc is smaller, whatever is rounded
 
 
@@ -44,6 +45,7 @@ class Kept(NamedTuple):
     corner_x: Floats
     corner_y: Floats
     line: Ints
+    owner: Rows
 
 
 @njit(**EXACT)
@@ -103,6 +105,29 @@ def as_good(record: Floats, one: int, other: int) -> int:
         if record[one, a] < record[other, a]:
             found = 2
     return found
+
+
+@njit(**EXACT)
+def results_from(
+    record: Floats, kept: Kept, row: int, x: float, y: float
+) -> tuple[Rows, Floats, Floats, Floats]:
+    """The results of a zone as seen from a place, by distance: rows, places, distances, attributes."""
+    first, size = kept.start[row], kept.result[row]
+    rows, away = np.empty(size, np.int32), np.empty(size)
+    for j in range(size):
+        o, at = kept.member[first + j], j
+        far = distance(EUCLIDEAN, x, y, record[o, 0], record[o, 1])
+        while at > 0 and away[at - 1] > far:
+            away[at], rows[at] = away[at - 1], rows[at - 1]
+            at -= 1
+        away[at], rows[at] = far, o
+    spot, attribute = np.empty((size, 2)), np.empty((size, record.shape[1] - PLACE))
+    for j in range(size):
+        o = rows[j]
+        spot[j, 0], spot[j, 1] = record[o, 0] - x, record[o, 1] - y
+        for a in range(attribute.shape[1]):
+            attribute[j, a] = record[o, PLACE + a]
+    return rows, spot, away, attribute
 
 
 @njit(**EXACT)

@@ -18,19 +18,17 @@ and the m objects of the smallest leads are its members, and half of the next le
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from rankcast.kernels.convex import Floats, Ints, Region, box, copied, region_for, roomy, subtract
+from rankcast.kernels.convex import Floats, Ints, Region, box, copied, region_for, subtract
 from rankcast.kernels.distance import EUCLIDEAN, distance
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.region_parts import keep_part, radius_of
 from rankcast.kernels.rtree import BRANCH, Rows, Rtree
 from rankcast.kernels.rtree_search import HEAP, child_distance, pop, push
-from rankcast.kernels.skyline_cells import NEVER, cell_cuts, needed_cuts, shared_cell
+from rankcast.kernels.skyline_cells import NEVER, cell_cuts, needed_cuts, owned, shared_cell
 from rankcast.kernels.skyline_search import (
     ASIDE,
     FOUND,
@@ -39,36 +37,14 @@ from rankcast.kernels.skyline_search import (
     Room,
     Seekers,
     child_corner,
-    find_skyline,
     first_better,
     fuzz_of,
     lead_of,
     lets_pass,
     may_pass,
     point_attributes,
-    room_for,
 )
 from rankcast.kernels.zone_scores import MICRON, PLANE_FUZZ, gap
-
-UNIVERSE_LINES = 4
-
-
-class Zones(NamedTuple):
-    """Zones of queries: how many results, members (results first, by distance) and corners each has; those.
-
-    Corners are relative to the query; `line` is the line of the edge that begins there, its complement at
-    the last corner of a piece. `cut` says whether the universe bounds the zone.
-    """
-
-    result: Ints
-    count: Ints  # type: ignore[assignment]
-    corners: Ints
-    radius: Floats
-    cut: NDArray[np.bool_]
-    member: Rows
-    x: Floats
-    y: Floats
-    line: Ints
 
 
 @njit(**EXACT)
@@ -160,19 +136,6 @@ def _take_up(room: Room, bound: float) -> None:
 
 
 @njit(**EXACT)
-def _set_owner(owner: Ints, line: int, lines: int, row: int) -> Ints:
-    """Note whose some lines are; the table is grown if need be."""
-    if line + lines > owner.size:
-        longer = np.empty(2 * (line + lines), np.int64)
-        for k in range(longer.size):
-            longer[k] = owner[k] if k < owner.size else -1
-        owner = longer
-    for k in range(line, line + lines):
-        owner[k] = row
-    return owner
-
-
-@njit(**EXACT)
 def _cell(
     tree: Rtree, row: int, here: Floats, found: tuple[Floats, Floats, Floats], hull: Region, table: Floats
 ) -> tuple[int, Floats, float]:
@@ -195,14 +158,16 @@ def _cell(
 def carve(
     tree: Rtree, room: Room, seekers: Seekers, i: int, universe: Floats
 ) -> tuple[Region, int, Ints, float]:
-    """The zone of query i, whose skyline has been found: its pieces, how many, owners of lines, radius."""
+    """The zone of query i, whose skyline has been found: its pieces, how many, owners of lines, radius.
+
+    The owner of a line is who comes into the skyline across it, or leaves it; -1 if it is the universe's.
+    """
     size, x, y, one = room.size, seekers.x[i], seekers.y[i], np.empty((1, room.attribute.shape[1]))
     found = (_spots(tree, room, x, y), room.away, room.attribute)
     region, spare = region_for(64, 16), region_for(64, 16)
     box(region, universe[0] - x, universe[1] - y, universe[2] - x, universe[3] - y)
-    region, corners, line, shift = shared_cell(found[0], found[1], found[2], region, spare)
-    spare = region_for(64, 16)
-    owner, hull = _set_owner(np.empty(0, np.int64), 0, line, -1), region_for(corners, 1)
+    region, corners, line, owner, shift = shared_cell(room.row, found, region, spare)
+    spare, hull = region_for(64, 16), region_for(corners, 1)
     hull.end[0] = copied(region, 0, corners, hull, 0)
     pieces = keep_part(region, 1, 4 * shift) if corners > 0 else 0
     radius = radius_of(region, corners) if pieces > 0 else 0.0
@@ -224,14 +189,14 @@ def carve(
             after, left = subtract(region, pieces, table, lines, line, spare)
             spare, region = region, after
         pieces = keep_part(region, left, 4 * shift) if left > 0 else 0
-        owner, line = _set_owner(owner, line, lines, ~entry), line + lines
+        owner, line = owned(owner, line, lines, ~entry), line + lines
         radius = radius_of(region, region.end[pieces - 1]) if pieces > 0 else 0.0
     size[HEAP] = 0
     return region, pieces, owner, radius
 
 
 @njit(**EXACT)
-def _circle(metric: int, tree: Rtree, room: Room, seekers: Seekers, i: int, extra: Rows) -> tuple[int, float]:
+def circle(metric: int, tree: Rtree, room: Room, seekers: Seekers, i: int, extra: Rows) -> tuple[int, float]:
     """The m objects of the smallest leads, how many there are, and half of the next lead."""
     size, taken, fuzz = room.size, 0, fuzz_of(metric)
     _take_up(room, np.inf)
@@ -250,87 +215,3 @@ def _circle(metric: int, tree: Rtree, room: Room, seekers: Seekers, i: int, extr
             size[HEAP] = 0
             return taken, 0.0
     return taken, np.inf
-
-
-@njit(**EXACT)
-def _owners(region: Region, pieces: int, owner: Ints) -> tuple[Rows, int]:
-    """The objects whose lines bound the pieces, each once, and how many."""
-    found, size = np.empty(region.end[pieces - 1] if pieces > 0 else 0, np.int32), 0
-    for i in range(found.size):
-        who = owner[region.line[i]]
-        known = who < 0
-        for j in range(size):
-            known |= found[j] == who
-        if not known:
-            found[size] = who
-            size += 1
-    return found, size
-
-
-@njit(**EXACT)
-def _add_members(member: Rows, used: int, rows: Rows, many: int) -> Rows:
-    """Write so many rows behind what is used of an array, which is grown if need be."""
-    if used + many > member.size:
-        larger = np.empty(2 * (used + many), np.int32)
-        for k in range(used):
-            larger[k] = member[k]
-        member = larger
-    for k in range(many):
-        member[used + k] = rows[k]
-    return member
-
-
-@njit(**EXACT)
-def _add_corners(all_: Region, used: int, region: Region, pieces: int) -> Region:
-    """Write the corners of a region behind what is used of another, with complements where pieces end."""
-    corners = region.end[pieces - 1]
-    all_ = roomy(all_, used + corners, 1)
-    copied(region, 0, corners, all_, used)
-    for piece in range(pieces):
-        last = region.end[piece] - 1
-        all_.line[used + last] = ~region.line[last]
-    return all_
-
-
-@njit(**EXACT)
-def find_zones(
-    metric: int, tree: Rtree, seekers: Seekers, part: Ints, universe: Floats, m: int
-) -> tuple[Zones, Ints]:
-    """The zones of a part of the queries, cut to a universe; and blocks opened, objects tried."""
-    room, many = room_for(tree), part.size
-    result, count, corners = np.zeros(many, np.int64), np.zeros(many, np.int64), np.zeros(many, np.int64)
-    radius, cut = np.zeros(many), np.zeros(many, np.bool_)
-    member, every, extra = np.empty(64, np.int32), region_for(64, 1), np.empty(m, np.int32)
-    members, used = 0, 0
-    for k in range(many):
-        i = part[k]
-        find_skyline(metric, tree, room, seekers, i)
-        result[k] = room.size[FOUND]
-        if metric == EUCLIDEAN:
-            region, pieces, owner, radius[k] = carve(tree, room, seekers, i, universe)
-            others, more = _owners(region, pieces, owner)
-            if pieces > 0:
-                every = _add_corners(every, used, region, pieces)
-                corners[k] = region.end[pieces - 1]
-                for c in range(corners[k]):
-                    cut[k] |= region.line[c] < UNIVERSE_LINES
-                used += corners[k]
-        else:
-            more, radius[k] = _circle(metric, tree, room, seekers, i, extra)
-            others = extra
-        member = _add_members(member, members, room.row, result[k])
-        member = _add_members(member, members + result[k], others, more)
-        count[k] = result[k] + more
-        members += count[k]
-    zones = Zones(
-        result,
-        count,
-        corners,
-        radius,
-        cut,
-        member[:members],
-        every.x[:used],
-        every.y[:used],
-        every.line[:used],
-    )
-    return zones, room.size[NODES:].copy()
