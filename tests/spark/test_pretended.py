@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from rankcast import MovingSkyline, MovingTopK, scoring
 from rankcast.errors import InputError
 from rankcast.spark import applying, scratch
-from rankcast.spark.packing import hashed
 from rankcast.spark.processor import Limits
 from tests.spark import stories
 from tests.spark.pretend import Cluster, GivenUpError, settle
@@ -62,30 +62,40 @@ def test_bad_rows_stop_a_strict_stream(tmp_path: Path, monkeypatch: pytest.Monke
         cluster.run(story.batches[0])
 
 
-def test_an_object_that_one_shard_cannot_score_is_told_by_that_shard(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def steep(attributes: Any, distance: Any) -> Any:
+    """A score that has no number at a distance, and none for some objects."""
+    with np.errstate(all="ignore"):
+        return np.exp(distance * 100) + np.sqrt(attributes[:, 0])
+
+
+ODD = [0.0, -1.0, 1e8, -1e40, 1e120, 1e149, 1e151, -1e200, 1.7e308]
+SCORES = [None, scoring.weighted_product([2, 3]), scoring.weighted_distance([1]), steep]
+
+
+@pytest.mark.parametrize("score", [*SCORES, "skyline"])
+def test_shards_agree_on_objects_that_are_far_or_have_no_score(
+    score: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    story = stories.moving_topk(1)
-    cluster = Cluster(story, tmp_path, monkeypatch, shards=4)
-    lonely = int(np.argmax(hashed(pa.chunked_array([range(8)]), 4) != 0))
-    far = [
-        {"seq": name, "op": "subscribe", "id": name, "x": 1e200 if name == lonely else 0.0, "y": 0.0}
-        for name in range(8)
-    ]
-    cluster.run({"objects": [], "subscriptions": far, "events": []})
-    near = {"op": "upsert", "x": 0.0, "y": 0.0, "price": 1.0}
-    cluster.run(
-        {
-            "objects": [{"seq": 10, "id": "near", **near}, {"seq": 11, "id": None, **near}],
-            "subscriptions": [],
-            "events": [],
-        }
-    )
-    assert [(row["seq"], row["item"]) for row in cluster.refused()] == [(10, "near"), (11, None)]
-    assert "without a finite score" in cluster.refused()[0]["reason"]
-    shown = {row["subscription"] for table in cluster.outputs for row in table.to_pylist()} - {None}
-    assert shown
-    assert lonely not in shown
+    """Whatever queries are where, any number of shards accepts and refuses the same rows, each told once."""
+    story = stories.moving_topk(1, count=6)
+    if score == "skyline":
+        story.make = lambda: MovingSkyline(over=["price"])
+    else:
+        story.make = lambda: MovingTopK(over=["price"], k=2, score=score)
+    rng = np.random.default_rng(2)
+    for row in (row for batch in story.batches for rows in batch.values() for row in rows):
+        for name in ("x", "y", "price"):
+            if name in row and rng.random() < 0.25:
+                row[name] = float(rng.choice(ODD))
+    told = []
+    for shards in (1, 4):
+        cluster = Cluster(story, tmp_path / str(shards), monkeypatch, shards=shards)
+        for batch in story.batches:
+            cluster.run(batch)
+        told.append((cluster.told(), [(row["seq"], row["reason"]) for row in cluster.refused()]))
+    assert told[0] == told[1]
+    assert told[0][0]
+    assert len({seq for seq, _ in told[0][1]}) == len(told[0][1])
 
 
 def test_zones_share_out_a_table_evenly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

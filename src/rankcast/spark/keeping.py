@@ -9,7 +9,7 @@ are halved first, so b bad rows of n cost O(n log b) in checks, not O(n b).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,26 +48,21 @@ class Aside:
 
     Args:
         strict: whether to raise.
-        told: whether to tell rows that every shard gets. Another shard tells them, but for those that it
-            accepts: `alike` says whether all shards refuse a row as this one does.
-        alike: asked about the run, cut to that row; by default they do.
+        told: whether to tell rows that every shard gets; another shard does otherwise.
     """
 
-    def __init__(
-        self, *, strict: bool, told: bool = True, alike: Callable[[Run], bool] | None = None
-    ) -> None:
+    def __init__(self, *, strict: bool, told: bool = True) -> None:
         self._strict = strict
         self._told = told
-        self._alike = alike or (lambda _: True)
         self.rows: list[Refusal] = []
 
     def put(self, run: Run, row: int, error: InputError) -> None:
         """Set one row of a run aside."""
         if self._strict:
             raise error
-        rows = run.rows
-        if not (run.role.divided or self._told) and self._alike(run._replace(rows=rows.slice(row, 1))):
+        if not (run.role.divided or self._told):
             return
+        rows = run.rows
         seq = rows[SEQ][row].as_py() if SEQ in rows.column_names else None
         name = rows["id"][row].as_py() if "id" in rows.column_names else None
         self.rows.append(Refusal(run.role, name, seq, error.what))

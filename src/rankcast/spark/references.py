@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 from rankcast.errors import InputError, SettingError
 from rankcast.scoring import Function, as_score
+from rankcast.spark.reach import Bounded
 
 
 def resolve(reference: str) -> Any:
@@ -32,8 +34,11 @@ def resolve(reference: str) -> Any:
 
 
 def given_of(reference: str | None) -> dict[str, Any]:
-    """What an engine must be given beside its snapshot."""
-    return {} if reference is None else {"score": resolve(reference)}
+    """What an engine must be given beside its snapshot; functions as `rankcast.spark.reach` says."""
+    if reference is None:
+        return {}
+    score = as_score(resolve(reference))
+    return {"score": replace(score, f=Bounded(score.f)) if isinstance(score, Function) else score}
 
 
 def reference_of(score: Any, given: str | None) -> str | None:

@@ -11,13 +11,11 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from rankcast.engines.base import Engine
-from rankcast.errors import InputError
 from rankcast.spark import answers, applying
-from rankcast.spark.keeping import Aside, Run, passed
+from rankcast.spark.keeping import Aside
 from rankcast.spark.packing import NO_SEQ
 from rankcast.spark.plan import Plan
-from rankcast.spark.references import given_of
-from rankcast.spark.roles import ROLES, engine_type
+from rankcast.spark.roles import ROLES
 from rankcast.state import batches
 from rankcast.state.depot import Depot
 
@@ -86,18 +84,7 @@ class Stepping:
 def aside_of(plan: Plan, shard: int, *, strict: bool) -> Aside:
     """What takes the rows that a shard refuses; of rows that every shard gets, the first shard tells.
 
-    An object may have no score from a subscription that only one shard has: that shard alone refuses it,
-    while an engine without subscriptions accepts it.
+    All shards refuse the same of those: engines check them against themselves and against what every shard
+    has, and `rankcast.spark.reach` sees to it that no query of one shard alone has a say.
     """
-
-    def alike(run: Run) -> bool:
-        if run.call != "upsert":
-            return True
-        try:
-            blank = engine_type(plan.kind).configured(plan.settings, **given_of(plan.score))
-            blank.upsert(passed(run.call, run.rows))
-        except InputError:
-            return True
-        return False
-
-    return Aside(strict=strict, told=shard == plan.shards[0], alike=alike)
+    return Aside(strict=strict, told=shard == plan.shards[0])
