@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rankcast.errors import InputError
-from rankcast.pipeline import failing, frames, sinks
+from rankcast.pipeline import failing, frames, results, sinks
 from rankcast.pipeline.config import Config
 from rankcast.pipeline.sources import ENDLESS, SEQ
 from rankcast.pipeline.terms import literal
@@ -59,12 +59,24 @@ def replay(
 
 
 def write(config: Config, frame: Any, path: str | None) -> None:
-    """Write the rows of a replay in the sink's batch form, in a place of its own or where the stream does."""
+    """Write the rows of a replay in the sink's batch form: to a path of its own, or, for None, to the sink.
+
+    Raises:
+        InputError: the sink is a file that the stream alone may write.
+    """
     sink = config.sink
-    format_ = "parquet" if sink.format in sinks.COLLECTED else sink.format
+    if sink.format == "results":
+        if path is None:
+            raise InputError("the file of results is the stream's own", where="sink", expected="--out PATH")
+        with failing.told():
+            told = frame.toArrow()
+        results.Results(path, ranked=sinks.is_ranked(config)).put("replay", told)
+        return
+    place = path or sink.path
+    format_ = "parquet" if sink.format == "console" else sink.format
     with failing.told():
         writer = sinks.shaped(config, frame).write.format(format_).options(**sink.options)
-        writer.save(path) if path is not None else writer.save()
+        writer.save(place) if place is not None else writer.save()
 
 
 def _until(config: Config, name: str, frame: Any, until: int | datetime) -> Any:

@@ -83,6 +83,11 @@ class Results:
         self._query, self._batch = query, batch
         return True
 
+    def put(self, query: str, told: pa.Table) -> None:
+        """Let the file hold what a whole history has told, whatever it held before of the same."""
+        self._batch, self.table = -1, None
+        self.apply(query, 0, told)
+
     def _write(self, name: str, table: pa.Table) -> None:
         """Put a whole file in its place, in one step."""
         sink = pa.BufferOutputStream()

@@ -40,8 +40,12 @@ def results_of(config: Config) -> Results | None:
     """The results that a pipeline keeps, if it does."""
     if config.sink.format != "results":
         return None
-    ranked = not config.engine.kind.startswith("Moving")
-    return Results(str(config.sink.path), ranked=ranked)
+    return Results(str(config.sink.path), ranked=is_ranked(config))
+
+
+def is_ranked(config: Config) -> bool:
+    """Whether deltas tell all scores and ranks; those of moving queries change without a delta."""
+    return not config.engine.kind.startswith("Moving")
 
 
 def collecting(config: Config, tell: Tell | None) -> Collecting | None:
