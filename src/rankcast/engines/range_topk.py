@@ -15,6 +15,7 @@ from rankcast.deltas import Changes, Lists
 from rankcast.engines import range_events, range_explanation
 from rankcast.engines.base import ID, Part
 from rankcast.engines.lists import ListEngine
+from rankcast.engines.range_boxed import Boxed
 from rankcast.engines.range_painted import Painted
 from rankcast.engines.range_scan import Scan
 from rankcast.engines.range_world import Events, Method, Tiles, World
@@ -34,7 +35,7 @@ class RangeTopK(ListEngine):
         k: how many objects a subscription wants, unless it says so itself.
         order: "asc" for the smallest `by`, "desc" for the largest; ties go to the smaller id.
         method: how affected subscriptions are found: "sparse", "dense", "unicast" or "relax", which differ
-            in what `disseminate` sends, or "scan", the brute force (also used for several attributes).
+            in what `disseminate` sends, or "scan", the brute force.
         epsilon: share of k by which dissemination with "sparse" or "dense" may exceed it, in (0, 1].
         extra: "forbid" or "ignore" columns that are not known.
         tuning: "sketch": how many boxes stand for all subscriptions when `disseminate` paints with "sparse";
@@ -92,8 +93,8 @@ class RangeTopK(ListEngine):
         )
         self._no_own_k = False  # known not to be: no live subscription has a k of its own
         self._former_k = np.empty(0, np.int64)  # of the subscriptions that are being amended
-        one = len(self._over) == 1 and method != "scan"
-        self._way: Method = Painted(self._world) if one else Scan(self._world)
+        kind = Scan if method == "scan" else Painted if len(self._over) == 1 else Boxed
+        self._way: Method = kind(self._world)
 
     # What the base asks for
 
@@ -192,6 +193,8 @@ class RangeTopK(ListEngine):
         if epsilon is None and chosen in APPROXIMATE:
             approximate = self._epsilon
         self._refuse_own_k()
+        if isinstance(self._way, Boxed):
+            self._way.refuse(chosen)
         events = self._read_events(rows)
         told = events.coalesced() if plan == "coalesce" else events
         tiles = self._way.disseminate(told, chosen, None if batch else approximate, batch=batch)

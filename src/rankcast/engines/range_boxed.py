@@ -1,0 +1,150 @@
+"""`RangeTopK` over several attributes: objects and subscriptions in trees, boards kept current.
+
+A subscription is a corner in twice as many dimensions as there are attributes. An event goes down the tree
+of corners to those whose box holds the object and whose last item it passes, and changes their boards; lists
+that lose an item ask the tree of objects for the next one, bucket by bucket. Who was reached is then covered
+by tiles. [Range §IV-C] only sketches boxes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.columns import Floats, Rows
+from rankcast.deltas import Changes, no_changes
+from rankcast.engines.range_painted import Painted
+from rankcast.engines.range_scan import Scan
+from rankcast.engines.range_world import Events, Tiles, World
+from rankcast.errors import SettingError
+from rankcast.indexes.box_listing import BoxListings, BoxObjects, Wish
+from rankcast.kernels import corner_events
+from rankcast.kernels.corner_cover import Post
+from rankcast.kernels.corner_post import Former
+
+
+class Boxed(Painted):
+    """Objects, subscriptions and boards in step with the world's, in two or three attributes.
+
+    Subscriptions come, change and go as in one attribute; the trees behind the listings are others.
+    """
+
+    _listings: BoxListings  # type: ignore[assignment]
+    _index: BoxObjects  # type: ignore[assignment]
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._listings = BoxListings(world.width)
+        self._index = self._listings.objects
+        self._stale = False
+        self._relabelled = 0
+        self._moved: NDArray[np.bool_] = np.zeros(0, np.bool_)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The trees and boards."""
+        return {}, self._listings.arrays()
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `state` gave."""
+        self._listings.restore(dict(arrays))
+
+    def _ends(self, rows: Rows) -> tuple[Floats, Floats]:
+        return self._world.boxes(rows)
+
+    def publish(self, events: Events) -> Changes:
+        """Let the events change the boards, and tell the net change."""
+        if not events.row.size:
+            return no_changes()
+        world, listings = self._world, self._listings
+        touched = np.unique(events.row)
+        old = world.objects["y"][touched].copy()
+        self._follow(events)
+        with self._counting():
+            played = listings.play(self._keyed(events))
+        self._moved[touched] = world.key(old) != listings.objects.value[touched]
+        changes = listings.changes(played, self._moved)
+        self._moved[touched] = False
+        world.place(events)
+        rows = listings.deltas(changes, world.subscriptions.place, world.subscriptions.next_sequence)
+        score = world.key(rows.score) if world.descending else rows.score
+        former = score[:0] if world.alone else self._former(touched, old, rows.op, rows.item)
+        return Changes(rows.subscription, rows.op, rows.item, score, rows.rank, former)
+
+    def refuse(self, method: str) -> None:
+        """Refuse a method that boxes do not have."""
+        if method == "dense":
+            raise SettingError(
+                'method="dense" is not for boxes over several attributes: '
+                "its tiles would run into the hundreds of thousands an event",
+                expected="sparse, unicast, relax or scan",
+            )
+
+    def disseminate(self, events: Events, method: str, epsilon: float | None, *, batch: bool) -> Tiles:
+        """Apply the batch; the messages that tell those affected."""
+        self._follow(events)
+        world, listings, keyed = self._world, self._listings, self._keyed(events)
+        if method in ("scan", "relax"):
+            told = Scan(world).disseminate(events, method, None, batch=batch)
+            listings.play(keyed)
+            return told
+        most = -1 if epsilon is None else int((1 + epsilon) * world.k)
+        wish = Wish(most, one_by_one=method == "unicast")
+        with self._counting():
+            if batch:
+                post = listings.send_net(keyed, self._before(events), wish)
+                self._moved[events.row] = False
+            else:
+                post = listings.send(keyed, wish)
+        world.count["snap"] += int(post.size[1])
+        world.place(events)
+        return self._handed_out(post)
+
+    def _follow(self, events: Events) -> None:
+        """Follow the labels of objects, and make room for new ones."""
+        super()._follow(events)
+        if len(self._moved) < len(self._index.value):
+            self._moved = np.zeros(len(self._index.value), np.bool_)
+
+    def _before(self, events: Events) -> Former:
+        """The objects before a batch, with those that change marked."""
+        held, last = self._world.objects, events.coalesced()
+        y = held["y"][last.row]
+        same = (y == last.y) & (held["x"][last.row] == last.x).all(axis=1)
+        self._moved[last.row] = ~same
+        return Former(held["x"], self._world.key(held["y"]), self._moved)
+
+    @contextmanager
+    def _counting(self) -> Iterator[None]:
+        """Add what the listings count to the counters of the engine."""
+        listings = self._listings
+        before = listings.affected, listings.tried, listings.searches
+        yield
+        now = listings.affected, listings.tried, listings.searches
+        for name, first, last in zip(("affected", "candidates", "miny"), before, now, strict=True):
+            self._world.count[name] += last - first
+
+    def _keyed(self, events: Events) -> corner_events.Events:
+        """The same events as kernels take them: keys, and +inf for an object that goes."""
+        key = self._world.key(events.y)
+        return corner_events.Events(
+            events.row, np.ascontiguousarray(events.x), np.where(np.isnan(key), np.inf, key)
+        )
+
+    def _handed_out(self, post: Post) -> Tiles:
+        """Tiles as the contract has them, in arrays of their own."""
+        size = int(post.size[0])
+        low, high = post.low[:size], post.high[:size]
+        top = -low[:, 1::2]
+        return Tiles(
+            np.where(np.isneginf(low[:, ::2]), np.nan, np.nextafter(low[:, ::2], -np.inf)),
+            high[:, ::2].copy(),
+            -high[:, 1::2],
+            np.where(np.isposinf(top), np.nan, np.nextafter(top, np.inf)),
+            post.item[:size].copy(),
+            post.x[:size].copy(),
+            np.where(np.isposinf(post.value[:size]), np.nan, self._world.key(post.value[:size])),
+        )

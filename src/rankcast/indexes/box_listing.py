@@ -1,0 +1,290 @@
+"""The lists of subscriptions over several attributes, kept current: events in, net deltas out."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast import buffers
+from rankcast.indexes.corners import CornerIndex
+from rankcast.indexes.dominance import SHARED, SlotMap
+from rankcast.indexes.listing import classes
+from rankcast.indexes.objects import Floats, Rows, grown
+from rankcast.kernels import corner_events, corner_post, corner_search, relist, spread
+from rankcast.kernels.changes import Changes, empty_changes
+from rankcast.kernels.corner_cover import Post, empty_post
+from rankcast.kernels.corner_events import Events
+from rankcast.kernels.corner_post import (
+    AFFECTED,
+    BETTER,
+    EVENT,
+    GONE,
+    NOW,
+    SEARCHES,
+    SINCE,
+    TOUCHED,
+    TRIED,
+    Former,
+    Log,
+    Mail,
+    Pairs,
+    Values,
+)
+from rankcast.kernels.relist import Held
+from rankcast.kernels.spread import Deltas
+
+SUBSCRIPTIONS, OBJECTS = 64, 16  # slots a bucket
+FEW = 256
+
+
+class Wish(NamedTuple):
+    """What messages are wanted: how far an item may rank (-1: within k), one for each distinct box, any."""
+
+    most: int = -1
+    one_by_one: bool = False
+    wanted: bool = True
+
+
+SILENCE = Wish(wanted=False)
+
+
+class Played(NamedTuple):
+    """What a batch has touched on the shelf of one k."""
+
+    k: int
+    log: Log
+
+
+class BoxObjects:
+    """Objects in dense rows by their place in `width` attributes; an absent row has the value +inf."""
+
+    def __init__(self, width: int) -> None:
+        self.slots = SlotMap()
+        self.index = CornerIndex(width, 1, OBJECTS, self.slots)
+        self.value: Floats = np.empty(0)
+        self.label: NDArray[np.int64] = np.empty(0, np.int64)
+
+    def set_labels(self, rows: Rows, labels: NDArray[np.int64]) -> None:
+        """Set the tie labels of new rows, or relabel rows without changing the order of present ones."""
+        self.reserve(int(rows.max(initial=-1)) + 1)
+        self.label[rows] = labels
+
+    def reserve(self, rows: int) -> None:
+        """Make room for row numbers below `rows`. Amortised O(1) a row."""
+        self.slots.reserve(rows)
+        if rows > len(self.value):
+            length = max(rows, 2 * len(self.value), 16)
+            self.value, self.label = grown(self.value, length, np.inf), grown(self.label, length, 0)
+
+    def settle(self, rows: Rows, x: Floats, y: Floats) -> None:
+        """Bring distinct objects to places and values, whatever they were; +inf: not there."""
+        self.index.delete(rows[self.slots.slot_of[rows] >= 0])
+        self.value[rows] = y
+        here = y < np.inf
+        self.index.insert(rows[here], np.ascontiguousarray(x[here]), -y[here])
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The whole state as named arrays."""
+        return {SHARED: self.slots.slot_of, "value": self.value, "label": self.label, **self.index.arrays()}
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take over the state that `arrays` gave."""
+        self.slots.slot_of, self.value, self.label = arrays[SHARED], arrays["value"], arrays["label"]
+        self.index.restore(arrays)
+
+
+class BoxListings:
+    """Boards of all subscriptions in shelves, one a k, and the objects they list.
+
+    - `add`, `move`, `remove`: subscriptions come, with their lists found at once, change, and go.
+    - `held`, `since`: lists as they are, and what has become of them.
+    - `play`: events change objects and boards; `changes` tells the net change, `deltas` as rows.
+    - `send`, `send_net`: the same, and the messages that tell it, event by event or of the net change.
+
+    `affected` counts subscriptions reached, each once an event, `tried` those looked at, `searches` how often
+    the objects were asked what comes next.
+    """
+
+    def __init__(self, width: int) -> None:
+        self.objects = BoxObjects(width)
+        self.slots = SlotMap()
+        self.shelves: dict[int, CornerIndex] = {}
+        self.affected = self.tried = self.searches = 0
+        self._width = width
+        self._now = 0  # the last moment, and the last message
+        self._letters = 0
+        self._heard: NDArray[np.int64] = np.empty(0, np.int64)
+        self._mark: NDArray[np.int64] = np.empty(0, np.int64)
+
+    def add(self, rows: Rows, lo: Floats, hi: Floats, k: NDArray[np.int64]) -> None:
+        """Register subscriptions and fill their boards."""
+        corners = corners_of(lo, hi)
+        for each, mine in classes(k):
+            if each not in self.shelves:
+                self.shelves[each] = CornerIndex(2 * self._width, each, SUBSCRIPTIONS, self.slots)
+            shelf = self.shelves[each]
+            shelf.insert(rows[mine], corners[mine], np.full(len(rows[mine]), np.inf))
+            corner_search.fill(shelf.tree, rows[mine], self.objects.index.tree, self.objects.label)
+
+    def remove(self, rows: Rows, k: NDArray[np.int64]) -> None:
+        """Forget subscriptions; a shelf that becomes empty is dropped."""
+        for each, mine in classes(k):
+            self.shelves[each].delete(rows[mine])
+            if len(self.shelves[each]) == 0:
+                del self.shelves[each]
+
+    def move(self, rows: Rows, lo: Floats, hi: Floats, k: NDArray[np.int64]) -> None:
+        """Give subscriptions, which keep their k, other boxes and fill their boards."""
+        self.remove(rows, k)
+        self.add(rows, lo, hi, k)
+
+    def held(self, rows: Rows, k: NDArray[np.int64]) -> Held:
+        """Copies of the boards of subscriptions, one after the other."""
+        start = np.zeros(len(rows) + 1, np.uint64)
+        np.cumsum(k, out=start[1:], dtype=np.uint64)
+        item = buffers.empty(int(start[-1]), np.int32)
+        for each, mine in classes(k):
+            board = self.shelves[each].tree.board
+            relist.copy_boards(board, self.slots.slot_of, rows[mine], start[:-1][mine], item)
+        return Held(start, item)
+
+    def since(self, held: Held, rows: Rows, k: NDArray[np.int64], y: Floats) -> Deltas:
+        """Delta rows from boards that were held, of subscriptions in the given order, to those of now."""
+        now = self.held(rows, k)
+        told = _columns(len(held.item) + len(now.item) + 1)
+        size = int(relist.write_exchange(rows, held, now, y, np.zeros(len(y), np.int32), told))
+        return Deltas._make(column[:size] for column in told)
+
+    # Events
+
+    def play(self, events: Events) -> list[Played]:
+        """Apply events to the objects and all boards; what each shelf has touched."""
+        objects, rows = self.objects, np.unique(events.row)
+        objects.reserve(int(rows.max(initial=-1)) + 1)
+        x, y = self._places(rows), objects.value[rows].copy()
+        played = []
+        for number, k in enumerate(self.shelves):
+            if number:
+                objects.settle(rows, x, y)
+            played.append(self._play_on(k, events, SILENCE)[0])
+        if not self.shelves:
+            last = len(events.row) - 1 - np.unique(events.row[::-1], return_index=True)[1]
+            objects.settle(rows, events.x[last], events.y[last])
+        return played
+
+    def send(self, events: Events, wish: Wish) -> Post:
+        """Apply events one by one; the messages that tell those affected. One shelf at most."""
+        self.objects.reserve(int(events.row.max(initial=-1)) + 1)
+        for k in self.shelves:
+            return self._play_on(k, events, wish)[1]
+        self.play(events)
+        return empty_post(0, self._width)
+
+    def send_net(self, events: Events, former: Former, wish: Wish) -> Post:
+        """Apply events; the messages of their net change. One shelf at most."""
+        affected, post = self.affected, empty_post(FEW, self._width)
+        for k, log in self.play(events):
+            tree, values = self.shelves[k].tree, Values(self.objects.value, self.objects.label)
+            most = 2 * k * int(log.tally[TOUCHED])
+            pairs = Pairs(*(np.empty(most, np.int32) for _ in Pairs._fields))
+            size = int(corner_post.pair(tree, self.objects.index.tree, values, log, former, pairs))
+            self.affected = affected + int(log.tally[AFFECTED])
+            pairs = _in_sending_order(Pairs._make(column[:size] for column in pairs), values)
+            mail = self._mail(wish)
+            post.size[2] = self._letters
+            post = corner_post.send_pairs(tree, self.objects.index.tree, values, former, pairs, post, mail)
+            self._letters = int(post.size[2])
+        return post
+
+    def _places(self, rows: Rows) -> Floats:
+        """Where objects are; any place for those that are not there."""
+        x, slots = np.zeros((len(rows), self._width)), self.objects.slots.slot_of[rows]
+        x[slots >= 0] = self.objects.index.tree.point[slots[slots >= 0]]
+        return x
+
+    def _play_on(self, k: int, events: Events, wish: Wish) -> tuple[Played, Post]:
+        """Apply events to the objects and one shelf."""
+        shelf, objects = self.shelves[k], self.objects
+        tree, values, post = shelf.tree, Values(objects.value, objects.label), empty_post(FEW, self._width)
+        if len(tree.row) > len(self._heard):
+            self._heard, self._mark = (
+                grown(self._heard, len(tree.row), -1),
+                grown(self._mark, len(tree.row), -1),
+            )
+        log = Log(
+            np.empty(len(shelf), np.int32),
+            np.empty((len(shelf), k), np.int32),
+            self._heard,
+            np.empty(len(tree.parent), np.int32),
+            np.zeros(7, np.int64),
+        )
+        log.tally[SINCE] = log.tally[EVENT] = self._now + 1
+        log.tally[NOW], post.size[2] = self._now, self._letters
+        done, mail = 0, self._mail(wish)
+        while done < len(events.row):
+            done, post = corner_events.play(tree, objects.index.tree, events, values, log, post, mail, done)
+            if done < len(events.row):
+                objects.index.reserve()
+        self._now, self._letters = int(log.tally[NOW]), int(post.size[2])
+        self.affected += int(log.tally[AFFECTED])
+        self.tried += int(log.tally[TRIED])
+        self.searches += int(log.tally[SEARCHES])
+        return Played(k, log), post
+
+    def _mail(self, wish: Wish) -> Mail:
+        return Mail(self._mark, wish.most, wish.one_by_one, wish.wanted)
+
+    def changes(self, played: list[Played], moved: NDArray[np.bool_]) -> Changes:
+        """The net changes of boards; `moved` marks the objects whose value is another than before."""
+        touched = sum(int(log.tally[TOUCHED]) for _, log in played)
+        most = sum(2 * k * int(log.tally[TOUCHED]) for k, log in played)
+        changes = empty_changes(touched, most)
+        for k, log in played:
+            corner_events.write_changes(self.shelves[k].tree, log, moved, changes)
+        return changes
+
+    def deltas(self, changes: Changes, place: NDArray[np.int64], span: int) -> Deltas:
+        """Delta rows of the changes by `place`, a row's position in registration order, below `span`."""
+        columns = _columns(int(spread.count_rows(changes)))
+        spread.spread(changes, spread.in_order(changes, place, span), self.objects.value, columns)
+        return columns
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The whole state as named arrays: the objects, the slot map, and one set a shelf."""
+        shelves = {
+            f"{k}.{name}": a for k, shelf in self.shelves.items() for name, a in shelf.arrays().items()
+        }
+        objects = {f"objects.{name}": array for name, array in self.objects.arrays().items()}
+        return {SHARED: self.slots.slot_of, **objects, **shelves}
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take over the state that `arrays` gave."""
+        self.slots.slot_of = arrays[SHARED]
+        parts = {name.partition(".")[0] for name in arrays if name != SHARED}
+        for part in sorted(parts):
+            mine = {n.partition(".")[2]: a for n, a in arrays.items() if n.startswith(f"{part}.")}
+            if part == "objects":
+                self.objects.restore(mine)
+            else:
+                shelf = CornerIndex(2 * self._width, int(part), SUBSCRIPTIONS, self.slots)
+                shelf.restore(mine)
+                self.shelves[int(part)] = shelf
+
+
+def corners_of(lo: Floats, hi: Floats) -> Floats:
+    """Boxes as corners: lower ends, and upper ends with the sign turned, by attribute."""
+    return np.stack([lo, -hi], axis=2).reshape(len(lo), 2 * lo.shape[1])
+
+
+def _in_sending_order(pairs: Pairs, values: Values) -> Pairs:
+    """What got worse or left first, then by value; an item that is gone from its place before all others."""
+    value = np.where(pairs.kind == GONE, -np.inf, values.value[pairs.item])
+    order = np.lexsort((pairs.kind, values.label[pairs.item], value, pairs.kind == BETTER))
+    return Pairs._make(column[order] for column in pairs)
+
+
+def _columns(size: int) -> Deltas:
+    """Columns for so many delta rows."""
+    return Deltas(*(buffers.empty(size, kind) for kind in ("i4", "i1", "i4", "f8", "i8")))

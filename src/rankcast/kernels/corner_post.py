@@ -1,0 +1,219 @@
+"""What boards have heard, as messages: which items a subscriber must be told of, and in what order.
+
+After one moment everybody touched hears of the object itself, then those who lost it hear of what took its
+place, the best first, or it would find none in the list. For the net change of a batch, going from a list A
+to a list B, a subscriber hears of every item that is new or changed in B, and of every item of A that is not
+in B but whose old value would keep it there; what got worse or left comes first. [Range §III, §IV-A]
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels.board import ahead
+from rankcast.kernels.corner_cover import Message, Post, cover
+from rankcast.kernels.corner_tree import CornerTree, Floats, Rows
+from rankcast.kernels.options import EXACT
+
+AFFECTED, TRIED, SEARCHES, TOUCHED, SINCE, EVENT, NOW = range(7)
+WORSE, BETTER, GONE = range(3)
+
+
+class Log(NamedTuple):
+    """What has been touched since a moment: slots in order, and their boards as they were then.
+
+    Every event has two moments, as a move is a deletion and an insertion; their numbers never fall.
+    `heard[slot]` is the last moment that touched a slot. `tally` counts, and holds the moments SINCE which
+    the log is kept, at which the EVENT began, and NOW. `node` is room for the nodes on the way of an event.
+    """
+
+    slot: Rows
+    board: Rows
+    heard: NDArray[np.int64]
+    node: Rows
+    tally: NDArray[np.int64]
+
+
+class Values(NamedTuple):
+    """Values and tie labels of objects by row."""
+
+    value: Floats
+    label: NDArray[np.int64]
+
+
+class Mail(NamedTuple):
+    """How messages are made: marks by slot, and what `Message` takes; `wanted` false: not at all."""
+
+    mark: NDArray[np.int64]
+    most: int
+    one_by_one: bool
+    wanted: bool
+
+
+class Former(NamedTuple):
+    """Objects before a batch, by row: places, values (NaN: not there) and whether they have changed."""
+
+    x: Floats
+    y: Floats
+    changed: NDArray[np.bool_]
+
+
+class Pairs(NamedTuple):
+    """Who hears of what, in no order: an item, WORSE, BETTER or GONE, and a slot."""
+
+    item: Rows
+    kind: Rows
+    slot: Rows
+
+
+@njit(**EXACT)
+def _lists(boards: Rows, at: int, item: int) -> bool:
+    """Whether a board lists an item."""
+    for place in range(boards.shape[1]):
+        if boards[at, place] == item:
+            return True
+    return False
+
+
+@njit(**EXACT)
+def _place_tiles(post: Post, first: int, x: Floats) -> None:
+    """Write the place that the tiles from `first` on tell."""
+    for at in range(first, post.size[0]):
+        post.x[at] = x
+
+
+@njit(**EXACT)
+def _gains(board: Rows, log: Log, row: int, items: Rows, slots: Rows) -> int:
+    """Write who has got another item in the last place, and which; return how many."""
+    count, last = 0, board.shape[1] - 1
+    for i in range(log.tally[TOUCHED]):
+        item = board[log.slot[i], last]
+        if item >= 0 and item != row and not _lists(log.board, i, item):
+            items[count], slots[count] = item, log.slot[i]
+            count += 1
+    return count
+
+
+@njit(**EXACT)
+def _take_best(
+    items: Rows, slots: Rows, start: int, count: int, value: Floats, label: NDArray[np.int64]
+) -> int:
+    """Move the pairs of the best item behind `start` to the front; return where the others begin."""
+    best = items[start]
+    for i in range(start + 1, count):
+        if ahead(value, label, items[i], best):
+            best = items[i]
+    left = start
+    for i in range(start, count):
+        if items[i] == best:
+            items[left], items[i] = items[i], items[left]
+            slots[left], slots[i] = slots[i], slots[left]
+            left += 1
+    return left
+
+
+@njit(**EXACT)
+def send(
+    tree: CornerTree,
+    objects: CornerTree,
+    row: int,
+    old: float,
+    values: Values,
+    log: Log,
+    post: Post,
+    mail: Mail,
+) -> Post:
+    """Append the messages of one moment, in which an object came from an old value to the one it has."""
+    value, label, touched, first = values.value, values.label, log.tally[TOUCHED], post.size[0]
+    if touched == 0:
+        return post
+    told = Message(row, value[row], min(old, value[row]), mail.most, mail.one_by_one)
+    post = cover(tree, objects, label, log.slot[:touched].copy(), mail.mark, told, post)
+    _place_tiles(post, first, objects.point[objects.slot_of[row]])
+    if value[row] < old:
+        return post
+    items, slots, start = np.empty(touched, np.int32), np.empty(touched, np.int32), 0
+    count = _gains(tree.board, log, row, items, slots)
+    while start < count:
+        end, first, item = _take_best(items, slots, start, count, value, label), post.size[0], items[start]
+        told = Message(item, value[item], value[item], mail.most, mail.one_by_one)
+        post = cover(tree, objects, label, slots[start:end], mail.mark, told, post)
+        _place_tiles(post, first, objects.point[objects.slot_of[item]])
+        start = end
+    return post
+
+
+@njit(**EXACT)
+def _stays(former: Former, objects: CornerTree, item: int) -> bool:
+    """Whether an object is where it was."""
+    slot = objects.slot_of[item]
+    if slot < 0:
+        return False
+    for axis in range(former.x.shape[1]):
+        if objects.point[slot, axis] != former.x[item, axis]:
+            return False
+    return True
+
+
+@njit(**EXACT)
+def pair(
+    tree: CornerTree, objects: CornerTree, values: Values, log: Log, former: Former, pairs: Pairs
+) -> int:
+    """Write who must hear of what after a batch; return how many pairs. Counts the affected anew."""
+    value, label, board, last = values.value, values.label, tree.board, tree.board.shape[1] - 1
+    size, affected = 0, 0
+    for i in range(log.tally[TOUCHED]):
+        slot, before, end = log.slot[i], size, board[log.slot[i], last]
+        for place in range(last + 1):
+            item = board[slot, place]
+            if item < 0:
+                break
+            was = _lists(log.board, i, item)
+            if not was or former.changed[item]:
+                worse = was and value[item] > former.y[item]
+                pairs.item[size], pairs.slot[size], pairs.kind[size] = item, slot, WORSE if worse else BETTER
+                size += 1
+        for place in range(last + 1):
+            item = log.board[i, place]
+            if item < 0:
+                break
+            if _lists(board, slot, item):
+                continue
+            y = former.y[item]
+            kept = end < 0 or y < value[end] or (y == value[end] and label[item] < label[end])
+            if kept:
+                stays = _stays(former, objects, item)
+                pairs.item[size], pairs.slot[size], pairs.kind[size] = item, slot, WORSE if stays else GONE
+                size += 1
+        affected += size > before
+    log.tally[AFFECTED] = affected
+    return size
+
+
+@njit(**EXACT)
+def send_pairs(
+    tree: CornerTree,
+    objects: CornerTree,
+    values: Values,
+    former: Former,
+    pairs: Pairs,
+    post: Post,
+    mail: Mail,
+) -> Post:
+    """Append the messages of pairs that are in sending order."""
+    start, total, value, label = 0, pairs.item.shape[0], values.value, values.label
+    while start < total:
+        item, kind, end, first = pairs.item[start], pairs.kind[start], start + 1, post.size[0]
+        while end < total and pairs.item[end] == item and pairs.kind[end] == kind:
+            end += 1
+        worth = np.inf if kind == GONE else value[item]
+        told = Message(item, worth, worth, mail.most, mail.one_by_one)
+        post = cover(tree, objects, label, pairs.slot[start:end], mail.mark, told, post)
+        x = former.x[item] if kind == GONE else objects.point[objects.slot_of[item]]
+        _place_tiles(post, first, x)
+        start = end
+    return post
