@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from rankcast import scoring
-from rankcast.columns import Bools, Floats, Rows
+from rankcast.columns import Floats, Rows
 from rankcast.engines.brute_force.moving import Objects, ranked
 from rankcast.engines.moving_zoned import ZonedEngine
 from rankcast.engines.moving_zones import ZoneMethod
-from rankcast.indexes.slots import Slots
-
-
-class Queries(Slots):
-    """Subscriptions with a place, a k, and a filter on attributes."""
-
-    def __init__(self, attributes: int) -> None:
-        filter_ = (np.float64, attributes)
-        super().__init__(
-            {"x": np.float64, "y": np.float64, "k": np.int64, "lower": filter_, "upper": filter_}
-        )
-        self._attributes = attributes
-
-    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave; one from before there were filters has none."""
-        shape = (arrays["x"].shape[0], self._attributes)
-        open_ends = {"lower": np.full(shape, -np.inf), "upper": np.full(shape, np.inf)}
-        return super().restore(header, {**open_ends, **arrays})
 
 
 class TopKAnswers(ZonedEngine):
@@ -40,9 +20,6 @@ class TopKAnswers(ZonedEngine):
     _score: scoring.Score
     _m: int
     _zoned: ZoneMethod | None
-
-    def _new_slots(self) -> Slots:
-        return Queries(len(self._over))
 
     # Scores
 
@@ -59,12 +36,6 @@ class TopKAnswers(ZonedEngine):
         best = ranked(scores)
         best = best[self._passes(row, objects.attributes[best])][:size]
         return best, scores[best]
-
-    def _passes(self, row: int, attributes: Floats) -> Bools:
-        """Which attributes (n, d) pass the filter of a subscription."""
-        lower, upper = self._slots["lower"][row], self._slots["upper"][row]
-        passes: Bools = ((lower <= attributes) & (attributes <= upper)).all(axis=1)
-        return passes
 
     # What is asked
 

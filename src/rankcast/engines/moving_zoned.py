@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from rankcast.deltas import Changes, Lists
 from rankcast.engines.base import Part
 from rankcast.engines.brute_force.moving import Objects
 from rankcast.engines.moving import MovingEngine
-from rankcast.indexes.slots import select
+from rankcast.indexes.slots import Slots, select
 
 
 class Zoned(Protocol):
@@ -51,10 +52,35 @@ class Zoned(Protocol):
         """Find results and zones anew of subscriptions that list objects, or whose zones these break."""
 
 
+class Queries(Slots):
+    """Subscriptions with a place, a filter on attributes, and a k where there is one."""
+
+    def __init__(self, attributes: int, *, takes_k: bool) -> None:
+        place, filter_ = {"x": np.float64, "y": np.float64}, (np.float64, attributes)
+        own = {"k": np.int64} if takes_k else {}
+        super().__init__({**place, **own, "lower": filter_, "upper": filter_})
+        self._attributes = attributes
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a state that `state` gave; one from before there were filters has none."""
+        shape = (arrays["x"].shape[0], self._attributes)
+        open_ends = {"lower": np.full(shape, -np.inf), "upper": np.full(shape, np.inf)}
+        return super().restore(header, {**open_ends, **arrays})
+
+
 class ZonedEngine(MovingEngine):
     """Moving queries with filters; `_zoned` keeps zones, or is None where every object is looked at."""
 
     _zoned: Zoned | None
+
+    def _new_slots(self) -> Slots:
+        return Queries(len(self._over), takes_k=self.takes_k)
+
+    def _passes(self, row: int, attributes: Floats) -> Bools:
+        """Which attributes (n, d) pass the filter of a subscription."""
+        lower, upper = self._slots["lower"][row], self._slots["upper"][row]
+        passes: Bools = ((lower <= attributes) & (attributes <= upper)).all(axis=1)
+        return passes
 
     def _parts(self) -> dict[str, Part]:
         return {**super()._parts(), **(self._zoned.parts() if self._zoned else {})}
