@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rankcast import buffers
 from rankcast.indexes.objects import Floats, Rows, grown, lengthened
-from rankcast.kernels import gather, point_edit, point_search, point_tree
+from rankcast.kernels import gather, point_edit, point_search, point_tree, relist
 from rankcast.kernels.point_tree import BUCKET, BUCKET_USED, BUCKETS, FILL, PointTree
 
 SPARE_BUCKETS = 8
@@ -31,9 +31,12 @@ class SlotMap:
 class SubscriptionIndex:
     """The subscriptions of one k, as a k-d tree of points whose buckets also hold their boards.
 
-    - Changing: `insert`, `delete`, `move`; a tree that grows by more than a quarter is planted anew.
-    - Asking: `snap`, `rows_in`, `count`, `ranges`, `boards`.
+    - Changing: `load`, `insert`, `delete`, `move`; one that grows by more than a quarter is planted anew.
+    - Asking: `snap`, `rows_in`, `count`, `boards`, `listed`.
     - Keeping: `arrays`, `restore`, `check`. The slot map is shared and kept by its owner.
+
+    Points that are moved get their new boards at once, but stay where they are until somebody asks for the
+    tree: then all of them change their places together, whatever the number of calls.
 
     Memory: 20 + 4 k bytes a slot, 64 slots a bucket, buckets 7/8 full after a bulk load.
     """
@@ -42,54 +45,86 @@ class SubscriptionIndex:
         self.k = k
         self._slots = slots
         self._tree = _empty_tree(k, SPARE_BUCKETS)
+        self._moved: list[tuple[Rows, Floats, Floats]] = []
         point_tree.clear(self._tree)
 
     @property
     def tree(self) -> PointTree:
-        """The tree as kernels take it; fetch it anew after a change."""
+        """The tree as kernels take it, every point in its place; fetch it anew after a change."""
+        self.settle()
+        return self._as_it_is()
+
+    def _as_it_is(self) -> PointTree:
         return self._tree._replace(slot_of=self._slots.slot_of)
+
+    @property
+    def board(self) -> Rows:
+        """The boards by slot; they are right wherever the points are."""
+        return self._tree.board
 
     def __len__(self) -> int:
         return int(self._tree.size[0])
 
-    def insert(self, rows: Rows, lo: Floats, hi: Floats) -> None:
-        """Add subscriptions with boards yet to be filled. O(log m) each, neighbours sharing the way."""
+    def load(self, rows: Rows, lo: Floats, hi: Floats) -> None:
+        """Plant an empty index with subscriptions; their boards are yet to be filled."""
+        self._slots.reserve(int(rows.max(initial=-1)) + 1)
+        self._plant(rows, lo, hi, np.empty((0, self.k), np.int32))
+
+    def insert(self, rows: Rows, lo: Floats, hi: Floats, boards: Rows) -> None:
+        """Add subscriptions with their boards. O(log m) each, neighbours sharing the way."""
+        self.settle()
         self._slots.reserve(int(rows.max(initial=-1)) + 1)
         if len(rows) > max(BUCKET, len(self) // 4):
-            self._plant(rows, lo, hi)
+            self._plant(rows, lo, hi, boards)
         else:
-            self._put_in(_records(rows, lo, hi), self._untouched())
+            self._put_in(_records(rows, lo, hi), boards, self._untouched())
 
     def delete(self, rows: Rows) -> None:
         """Remove subscriptions. O(log m) each, neighbours sharing the way."""
-        touched = self._untouched()
-        point_edit.take_out(self.tree, rows, touched)
-        self._put_in(np.empty((0, 4)), touched)
+        tree, touched = self.tree, self._untouched()
+        point_edit.take_out(tree, rows, touched)
+        self._put_in(np.empty((0, 4)), np.empty((0, self.k), np.int32), touched)
 
-    def move(self, rows: Rows, lo: Floats, hi: Floats) -> None:
-        """Give subscriptions other ranges, boards yet to be filled. O(1) each that stays in its bucket."""
+    def move(self, rows: Rows, lo: Floats, hi: Floats, boards: Rows) -> None:
+        """Give subscriptions other ranges and boards. O(k) each, and what `settle` takes later."""
+        relist.write_boards(self.board, self._slots.slot_of, rows, boards)
+        self._moved.append((rows, lo.copy(), hi.copy()))
+        if sum(len(moved) for moved, _, _ in self._moved) > len(self):
+            self.settle()
+
+    def settle(self) -> None:
+        """Bring moved points to their places. O(1) each that stays in its bucket, O(log m) otherwise."""
+        if not self._moved:
+            return
+        rows, lo, hi = (np.concatenate(parts) for parts in zip(*self._moved, strict=True))
+        if len(self._moved) > 1:
+            _, back = np.unique(rows[::-1], return_index=True)
+            last = len(rows) - 1 - back
+            rows, lo, hi = rows[last], lo[last], hi[last]
+        self._moved.clear()
         points, touched = _records(rows, lo, hi), self._untouched()
-        left = int(point_edit.move_out(self.tree, points, touched))
-        self._put_in(points[:left], touched)
+        boards = np.empty((len(rows), self.k), np.int32)
+        left = int(point_edit.move_out(self._as_it_is(), points, boards, touched))
+        self._put_in(points[:left], boards, touched)
 
     def _untouched(self) -> NDArray[np.bool_]:
         return np.zeros(len(self._tree.parent), np.bool_)
 
-    def _put_in(self, points: Floats, touched: NDArray[np.bool_]) -> None:
+    def _put_in(self, points: Floats, boards: Rows, touched: NDArray[np.bool_]) -> None:
         """Add points, and set the tree right where it was touched; make room until all are in."""
         left = len(points)
         while True:
             self._reserve(left + BUCKET)
             touched = lengthened(touched, len(self._tree.parent))
-            left = int(point_edit.put_in(self.tree, points[:left], touched))
-            while not point_edit.rebalance(self.tree, touched):
+            left = int(point_edit.put_in(self._as_it_is(), points[:left], boards, touched))
+            while not point_edit.rebalance(self._as_it_is(), touched):
                 self._reserve(0)
                 touched = lengthened(touched, len(self._tree.parent))
             if not left:
                 break
             touched = self._untouched()
         if self._tree.leaf_of.shape[0] > 4 * SPARE_BUCKETS + 4 * len(self) // FILL:
-            self._plant(np.empty(0, np.int32), np.empty(0), np.empty(0))
+            self._plant(np.empty(0, np.int32), np.empty(0), np.empty(0), np.empty((0, self.k), np.int32))
 
     def snap(self, box: Floats) -> Floats | None:
         """The smallest box around the points in a closed box, or None."""
@@ -106,11 +141,6 @@ class SubscriptionIndex:
         """How many points lie in a closed box."""
         return int(point_search.list_rows(self.tree, box, np.empty(0, np.int32)))
 
-    def ranges(self, rows: Rows) -> tuple[Floats, Floats]:
-        """The ends (lo, hi) of subscriptions."""
-        slots = self._slots.slot_of[rows]
-        return self._tree.lo[slots], self._tree.hi[slots]
-
     def boards(self, rows: Rows) -> Rows:
         """The boards of subscriptions, one a line: item rows best first, then -1."""
         return np.asarray(self._tree.board[self._slots.slot_of[rows]], np.int32)
@@ -126,6 +156,7 @@ class SubscriptionIndex:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The whole state as named arrays, without the slot map, which its owner keeps."""
+        self.settle()
         return {name: array for name, array in self._tree._asdict().items() if name != SHARED}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
@@ -135,6 +166,7 @@ class SubscriptionIndex:
 
     def check(self) -> None:
         """Assert the invariants of the tree."""
+        self.settle()
         slots = self._live_slots()
         assert len(slots) == len(self)
         assert np.array_equal(self._slots.slot_of[self._tree.row[slots]], slots)
@@ -148,13 +180,8 @@ class SubscriptionIndex:
             assert parent < 0 or tree.size[node] > 0
             slots = slice(tree.bucket[node] * BUCKET, tree.bucket[node] * BUCKET + tree.size[node])
             lo, hi = tree.lo[slots], tree.hi[slots]
-            ends = (
-                lo.min(initial=np.inf),
-                lo.max(initial=-np.inf),
-                hi.min(initial=np.inf),
-                hi.max(initial=-np.inf),
-            )
-            assert tuple(tree.box[node]) == ends
+            ends = [(end.min(initial=np.inf), end.max(initial=-np.inf)) for end in (lo, hi)]
+            assert tree.box[node].reshape(2, 2).tolist() == [list(end) for end in ends]
             return 1
         one, two = (int(child) for child in tree.child[node])
         leaves = self._check_node(one, node) + self._check_node(two, node)
@@ -164,8 +191,9 @@ class SubscriptionIndex:
         return leaves
 
     def _live_slots(self) -> Rows:
-        tree = self._tree
-        leaves = np.flatnonzero(_live_buckets(tree))
+        tree, buckets = self._tree, np.arange(self._tree.leaf_of.shape[0])
+        used = (buckets < tree.meta[BUCKET_USED]) & (tree.leaf_of >= 0)
+        leaves = np.flatnonzero(used & (tree.bucket[np.where(used, tree.leaf_of, 0)] == buckets))
         sizes = tree.size[tree.leaf_of[leaves]]
         within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return np.asarray(np.repeat(leaves * BUCKET, sizes) + within, np.int32)
@@ -184,16 +212,17 @@ class SubscriptionIndex:
                 arrays[name] = lengthened(arrays.pop(name), size)
             self._tree = PointTree(**arrays)
 
-    def _plant(self, rows: Rows, lo: Floats, hi: Floats) -> None:
-        """Build the whole tree anew from its points that still have a row, and new ones."""
-        points, boards = np.empty((len(self) + len(rows), 4)), np.empty((len(self), self.k), np.int32)
-        size = int(point_tree.collect(self.tree, 0, points, boards))
+    def _plant(self, rows: Rows, lo: Floats, hi: Floats, boards: Rows) -> None:
+        """Build the whole tree anew from its points and new ones."""
+        size, total = len(self), len(self) + len(rows)
+        points, own = np.empty((total, 4)), np.empty((size + len(boards), self.k), np.int32)
+        point_tree.collect(self._as_it_is(), 0, points, own)
         point_tree.write_records(points, size, rows, lo, hi)
-        points, boards = points[: size + len(rows)], boards[:size]
+        own[size:] = boards
         self._tree = _empty_tree(self.k, int(point_tree.most_buckets(len(points))) + 2 * SPARE_BUCKETS)
         point_tree.clear(self._tree)
         point_tree.release(self._tree, 0, True)
-        point_tree.plant(self.tree, 0, points, np.empty_like(points), boards)
+        point_tree.plant(self._as_it_is(), 0, points, np.empty_like(points), own)
 
 
 def _records(rows: Rows, lo: Floats, hi: Floats) -> Floats:
@@ -205,13 +234,6 @@ def _records(rows: Rows, lo: Floats, hi: Floats) -> Floats:
 
 SLOT_ARRAYS = ("lo", "hi", "row", "board")
 NODE_ARRAYS = ("box", "child", "parent", "size", "bucket", "axis", "pivot", "pivot_row")
-
-
-def _live_buckets(tree: PointTree) -> NDArray[np.bool_]:
-    """Which buckets belong to a leaf: one whose bucket they are."""
-    used = np.arange(tree.leaf_of.shape[0]) < tree.meta[BUCKET_USED]
-    leaf = np.where(used & (tree.leaf_of >= 0), tree.leaf_of, 0)
-    return np.asarray(used & (tree.bucket[leaf] == np.arange(tree.leaf_of.shape[0])))
 
 
 def _empty_tree(k: int, buckets: int) -> PointTree:

@@ -13,12 +13,11 @@ from rankcast.indexes.dominance import SHARED, SlotMap, SubscriptionIndex
 from rankcast.indexes.objects import Floats, ObjectIndex, Rows, grown
 from rankcast.kernels import fill, join, relist, spread
 from rankcast.kernels.changes import AFFECTED, GROUPS, TRIED, Changes, Values, empty_changes
-from rankcast.kernels.point_tree import UNFILLED
 from rankcast.kernels.relist import Held
 from rankcast.kernels.spread import Deltas
 from rankcast.kernels.tiles import Tiles
 
-FEW = 64
+MANY = 4096  # subscriptions from which an empty shelf is filled as a whole
 
 
 class Listings:
@@ -54,8 +53,11 @@ class Listings:
         """Register subscriptions and fill their boards."""
         for each, mine in classes(k):
             shelf = self.shelves.setdefault(each, SubscriptionIndex(each, self.slots))
-            shelf.insert(rows[mine], lo[mine], hi[mine])
-            self._fill(shelf, rows[mine])
+            if len(shelf) == 0 and len(rows[mine]) >= MANY:
+                shelf.load(rows[mine], lo[mine], hi[mine])
+                fill.fill(shelf.tree, self.objects.by_value(), self.objects.tree.x)
+            else:
+                shelf.insert(rows[mine], lo[mine], hi[mine], self._found(lo[mine], hi[mine], each))
 
     def remove(self, rows: Rows, k: NDArray[np.int64]) -> None:
         """Forget subscriptions; a shelf that becomes empty is dropped."""
@@ -67,8 +69,8 @@ class Listings:
     def move(self, rows: Rows, lo: Floats, hi: Floats, k: NDArray[np.int64]) -> None:
         """Give subscriptions, which keep their k, other ranges and fill their boards."""
         for each, mine in classes(k):
-            self.shelves[each].move(rows[mine], lo[mine], hi[mine])
-            self._fill(self.shelves[each], rows[mine])
+            boards = self._found(lo[mine], hi[mine], each)
+            self.shelves[each].move(rows[mine], lo[mine], hi[mine], boards)
 
     def boards(self, rows: Rows, k: int) -> Rows:
         """The boards of subscriptions of one k: item rows best first, then -1."""
@@ -80,9 +82,8 @@ class Listings:
         np.cumsum(k, out=start[1:], dtype=np.uint64)
         item = buffers.empty(int(start[-1]), np.int32)
         for each, mine in classes(k):
-            relist.copy_boards(
-                self.shelves[each].tree.board, self.slots.slot_of, rows[mine], start[:-1][mine], item
-            )
+            board = self.shelves[each].board
+            relist.copy_boards(board, self.slots.slot_of, rows[mine], start[:-1][mine], item)
         return Held(start, item)
 
     def since(self, held: Held, rows: Rows, k: NDArray[np.int64], y: Floats) -> Deltas:
@@ -139,17 +140,13 @@ class Listings:
         self._sync_length()
         self._know(np.arange(len(self._known), dtype=np.int32))
         for shelf in self.shelves.values():
-            tree = shelf.tree
-            tree.board[:, 0] = UNFILLED
-            everywhere = np.ones(len(tree.parent), np.bool_)
-            fill.fill(tree, everywhere, self.objects.by_value(), self.objects.tree.x)
+            fill.fill(shelf.tree, self.objects.by_value(), self.objects.tree.x)
 
-    def _fill(self, shelf: SubscriptionIndex, rows: Rows) -> None:
-        if len(rows) > FEW and FEW * len(rows) > len(self.objects):
-            wanted = fill.wanted_by(shelf.tree, rows)
-            fill.fill(shelf.tree, wanted, self.objects.by_value(), self.objects.tree.x)
-        else:
-            fill.fill_rows(shelf.tree, rows, self.objects.tree)
+    def _found(self, lo: Floats, hi: Floats, k: int) -> Rows:
+        """The lists of ranges as boards."""
+        boards = buffers.empty(len(lo) * k, np.int32).reshape(-1, k)
+        self.objects.best(lo, hi, boards)
+        return boards
 
     def _sync_length(self) -> None:
         length = len(self.objects.tree.y)

@@ -7,7 +7,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.kernels import object_search, object_tree
+from rankcast.kernels import blocks, object_search, object_tree
+from rankcast.kernels.blocks import Blocks
 from rankcast.kernels.object_tree import FILL, ORDER, SIZE, ObjectTree
 
 Rows = NDArray[np.int32]
@@ -15,6 +16,8 @@ Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 SPARE_NODES = 64
+FEW = 64  # ranges up to which a search each is better than a table
+SMALLEST, MOST = 16, 4096  # objects a block, blocks
 
 
 def grown(array: NDArray[Any], length: int, fill: float) -> NDArray[Any]:
@@ -119,20 +122,39 @@ class ObjectIndex:
         """The row of the best object with after < x < before that is worse than (y, label), or -1."""
         return int(object_search.miny(self.tree, after, before, y, label, np.inf, 0))
 
-    def best(self, lo: float, hi: float, k: int) -> Rows:
-        """The rows of the best k objects with lo <= x <= hi, best first."""
-        board = np.empty(k, np.int32)
-        object_search.range_best(self.tree, lo, hi, board)
-        return board[board >= 0]
+    def best(self, lo: Floats, hi: Floats, boards: Rows) -> None:
+        """Write the rows of the best objects with lo <= x <= hi to the boards, best first, then -1."""
+        if len(lo) <= FEW or FEW * len(lo) <= len(self):
+            object_search.search_lists(self.tree, lo, hi, boards)
+        elif len(self) == 0:
+            boards[:] = -1
+        else:
+            blocks.find_lists(self._blocks(boards.shape[1]), lo, hi, boards)
 
     def by_value(self) -> Rows:
         """The rows of all objects, best first. O(n log n); several times faster if no two have the same y."""
+        rows, order = self._ranked()
+        return np.asarray(rows[order], np.int32)
+
+    def _ranked(self) -> tuple[Rows, NDArray[np.intp]]:
+        """The rows by ascending x, and their places, best first."""
         rows = object_tree.rows_in_order(self.tree)
         y = self.tree.y[rows]
         order = np.argsort(y)
         if (y[order[1:]] == y[order[:-1]]).any():
             order = np.lexsort((self.tree.label[rows], y))
-        return np.asarray(rows[order], np.int32)
+        return rows, order
+
+    def _blocks(self, k: int) -> Blocks:
+        """The best k of blocks. O(n log n), mostly to rank the objects."""
+        rows, order = self._ranked()
+        rank, size = np.empty(len(rows), np.int32), len(rows)
+        rank[order] = np.arange(size, dtype=np.int32)
+        shift = (max(SMALLEST, k, size // MOST) - 1).bit_length()
+        count = ((size - 1) >> shift) + 1
+        table = np.empty(count.bit_length() * count * k, np.int32)
+        blocks.tabulate(rank, shift, k, table)
+        return Blocks(self.tree.x[rows], rank, np.append(rows[order], np.int32(-1)), table, shift)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The whole state as named arrays (the index's own, not copies)."""

@@ -1,11 +1,10 @@
-"""First results in bulk: the lists of all unfilled boards, found together on the way down the point tree.
+"""The lists of all subscriptions at once: all boards, found together on the way down the point tree.
 
 Let a node's ranges begin between lo_from and lo_to and end between hi_from and hi_to. All of them hold the
 core [lo_to, hi_from]; none reaches outside [lo_from, hi_to]. Go through the objects by value, best first:
 once k of the core have come, no later object is in anybody's list. What came before, and lies inside the
 hull, are the node's candidates; a child's are among its parent's. At a leaf every range takes its first k
-candidates. Only nodes above an unfilled board are visited. Few subscriptions are better served one by one
-(`fill_rows`).
+candidates. Some subscriptions among many are better served one by one (`blocks`).
 
 Cost: O(n) for each level while ranges are short against the spread of a node, then O(k) a node; and about k
 comparisons a subscription, instead of a search each.
@@ -17,10 +16,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.object_search import range_best
-from rankcast.kernels.object_tree import ObjectTree
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.point_tree import BUCKET, UNFILLED, PointTree
+from rankcast.kernels.point_tree import BUCKET, PointTree
 
 DEPTH = 256
 
@@ -48,11 +45,9 @@ def _sift(
 def _fill_leaf(
     points: PointTree, node: int, rows: NDArray[np.int32], x: NDArray[np.float64], start: int, end: int
 ) -> None:
-    """Let every unfilled board of a bucket take its first k candidates."""
+    """Let every board of a bucket take its first k candidates."""
     boards, k, first = points.board, points.board.shape[1], points.bucket[node] * BUCKET
     for slot in range(first, first + points.size[node]):
-        if boards[slot, 0] != UNFILLED:
-            continue
         lo, hi, size, i = points.lo[slot], points.hi[slot], 0, start
         while i < end and size < k:
             if lo <= x[i] <= hi:
@@ -63,22 +58,8 @@ def _fill_leaf(
 
 
 @njit(**EXACT)
-def wanted_by(points: PointTree, rows: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """The nodes on the way to the boards of some subscriptions."""
-    wanted, parent, leaf_of = np.zeros(points.parent.shape[0], np.bool_), points.parent, points.leaf_of
-    for i in range(rows.shape[0]):
-        node = leaf_of[points.slot_of[rows[i]] // BUCKET]
-        while node >= 0 and not wanted[node]:
-            wanted[node] = True
-            node = parent[node]
-    return wanted
-
-
-@njit(**EXACT)
-def fill(
-    points: PointTree, wanted: NDArray[np.bool_], by_value: NDArray[np.int32], x: NDArray[np.float64]
-) -> None:
-    """Fill every unfilled board below the wanted nodes; `by_value` are all objects, best first."""
+def fill(points: PointTree, by_value: NDArray[np.int32], x: NDArray[np.float64]) -> None:
+    """Fill every board; `by_value` are all objects, best first."""
     k, total, child = points.board.shape[1], by_value.shape[0], points.child
     rows, places = np.empty(2 * total, np.int32), np.empty(2 * total)
     rows[:total], places[:total] = by_value, x[by_value]
@@ -87,8 +68,6 @@ def fill(
     while depth > 0:
         depth -= 1
         node, start, end = stack[depth, 0], stack[depth, 1], stack[depth, 2]
-        if not wanted[node]:
-            continue
         if 2 * end - start > rows.shape[0]:
             rows, places = np.append(rows, rows), np.append(places, places)
         size = _sift(points.box[node], rows, places, start, end, k)
@@ -98,12 +77,3 @@ def fill(
         for side in range(2):
             stack[depth, 0], stack[depth, 1], stack[depth, 2] = child[node, side], end, size
             depth += 1
-
-
-@njit(**EXACT)
-def fill_rows(points: PointTree, rows: NDArray[np.int32], tree: ObjectTree) -> None:
-    """Fill the boards of a few subscriptions by a search each."""
-    slot_of, lo, hi = points.slot_of, points.lo, points.hi
-    for i in range(rows.shape[0]):
-        slot = slot_of[rows[i]]
-        range_best(tree, lo[slot], hi[slot], points.board[slot])

@@ -174,3 +174,12 @@ def range_best(tree: ObjectTree, lo: float, hi: float, board: NDArray[np.int32])
         if size == board.shape[0]:
             limit_y, limit_label = tree.y[board[size - 1]], labels[board[size - 1]]
         j += 1
+
+
+@njit(**EXACT)
+def search_lists(
+    tree: ObjectTree, lo: NDArray[np.float64], hi: NDArray[np.float64], boards: NDArray[np.int32]
+) -> None:
+    """Write the best objects of a few ranges, by a search each; `blocks` is better for many."""
+    for i in range(lo.shape[0]):
+        range_best(tree, lo[i], hi[i], boards[i])

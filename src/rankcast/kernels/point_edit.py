@@ -28,7 +28,6 @@ from rankcast.kernels.point_tree import (
     LO_FROM,
     LO_TO,
     SKEW,
-    UNFILLED,
     PointTree,
     append_records,
     collect,
@@ -74,7 +73,7 @@ def _shift(tree: PointTree, points: Records, start: int, end: int, others: Rows)
     A point stays if it lies strictly inside the box of its leaf, before and after: then it is on the same
     side of every pivot, however ties are broken, and no end of the box was its own.
     """
-    slot_of, leaf_of, box, lo, hi, board = tree.slot_of, tree.leaf_of, tree.box, tree.lo, tree.hi, tree.board
+    slot_of, leaf_of, box, lo, hi = tree.slot_of, tree.leaf_of, tree.box, tree.lo, tree.hi
     size = 0
     for i in range(start, end):
         slot = np.uint32(slot_of[np.uint32(points[i, 2])])
@@ -83,25 +82,27 @@ def _shift(tree: PointTree, points: Records, start: int, end: int, others: Rows)
         bottom, top = min(points[i, 1], hi[slot]), max(points[i, 1], hi[slot])
         inside = (box[leaf, LO_FROM] < west) & (east < box[leaf, LO_TO])
         inside &= (box[leaf, HI_FROM] < bottom) & (top < box[leaf, HI_TO])
-        lo[slot], hi[slot], board[slot, 0] = points[i, 0], points[i, 1], UNFILLED
+        lo[slot], hi[slot] = points[i, 0], points[i, 1]
         others[size] = i
         size += not inside
     return size
 
 
 @njit(**EXACT)
-def move_out(tree: PointTree, points: Records, touched: Marks) -> int:
+def move_out(tree: PointTree, points: Records, lists: Rows, touched: Marks) -> int:
     """Move points that stay in their buckets, take the others out; return how many, then the first ones.
 
-    Buckets lie anywhere: a block of points is looked at together, so that their cache misses overlap.
+    The boards of those go to `lists`. Buckets lie anywhere: a block of points is looked at together, so that
+    their cache misses overlap.
     """
-    left, others = 0, np.empty(BLOCK, np.int32)
+    left, others, board, slot_of = 0, np.empty(BLOCK, np.int32), tree.board, tree.slot_of
     for start in range(0, points.shape[0], BLOCK):
         size = _shift(tree, points, start, min(start + BLOCK, points.shape[0]), others)
         for at in range(size):
             lo, hi, row = points[others[at], 0], points[others[at], 1], points[others[at], 2]
-            points[left, 0], points[left, 1], points[left, 2] = lo, hi, row
+            points[left, 0], points[left, 1], points[left, 2], points[left, 3] = lo, hi, row, left
             others[at] = np.int32(row)
+            lists[left] = board[slot_of[others[at]]]
             left += 1
         take_out(tree, others[:size], touched)
     return left
@@ -109,25 +110,25 @@ def move_out(tree: PointTree, points: Records, touched: Marks) -> int:
 
 @njit(**EXACT)
 def _append(
-    lo: Floats, hi: Floats, row: Rows, slot_of: Rows, board: Rows, slot: int, points: Records
+    lo: Floats, hi: Floats, row: Rows, slot_of: Rows, board: Rows, slot: int, points: Records, lists: Rows
 ) -> None:
-    """Write points to free slots, with boards to be filled."""
+    """Write points to free slots, with the lists at their origins for boards."""
     for i in range(points.shape[0]):
         lo[slot], hi[slot], row[slot] = points[i, 0], points[i, 1], np.int32(points[i, 2])
-        slot_of[row[slot]], board[slot, 0] = slot, UNFILLED
+        slot_of[row[slot]], board[slot] = slot, lists[np.int64(points[i, 3])]
         slot += 1
 
 
 @njit(**EXACT)
-def _grow(tree: PointTree, node: int, points: Records) -> bool:
+def _grow(tree: PointTree, node: int, points: Records, lists: Rows) -> bool:
     """Make a subtree of a leaf that is too small for new points; False if there is no room for that."""
     size = tree.size[node]
     total = size + points.shape[0]
     if most_buckets(total) > spare_buckets(tree):
         return False
-    everybody, boards = np.empty((total, 4)), np.empty((size, tree.board.shape[1]), np.int32)
+    everybody, boards = np.empty((total, 4)), np.empty((total, tree.board.shape[1]), np.int32)
     collect(tree, node, everybody, boards)
-    append_records(everybody, size, points)
+    append_records(everybody, boards, size, points, lists)
     plant(tree, node, everybody, np.empty_like(everybody), boards)
     return True
 
@@ -150,8 +151,8 @@ def _absorb(tree: PointTree, parent: int, empty: int) -> None:
 
 
 @njit(**EXACT)
-def put_in(tree: PointTree, points: Records, touched: Marks) -> int:
-    """Put points in, with boards to be filled, and set right what is above them and what was touched.
+def put_in(tree: PointTree, points: Records, lists: Rows, touched: Marks) -> int:
+    """Put points in, with the lists at their origins, and set right what is above and what was touched.
 
     Marks the nodes that change. Returns how many points found no room; they are then the first ones.
     """
@@ -176,10 +177,11 @@ def put_in(tree: PointTree, points: Records, touched: Marks) -> int:
             touched[node] = True
             first, size = bucket[node] * BUCKET, sizes[node] + end - start
             if size <= BUCKET:
-                _append(lo, hi, tree.row, tree.slot_of, tree.board, first + sizes[node], points[start:end])
+                free = first + sizes[node]
+                _append(lo, hi, tree.row, tree.slot_of, tree.board, free, points[start:end], lists)
                 sizes[node] = size
                 surround(box, node, lo, hi, first, first + size)
-            elif not _grow(tree, node, points[start:end]):
+            elif not _grow(tree, node, points[start:end], lists):
                 surround(box, node, lo, hi, first, first + sizes[node])
                 points[left : left + end - start] = points[start:end].copy()
                 left += end - start

@@ -34,7 +34,6 @@ FILL = 56
 SKEW = 0.7
 NODE_USED, NODE_FREE, BUCKET_USED, BUCKET_FREE, BUCKETS = range(5)
 LO_FROM, LO_TO, HI_FROM, HI_TO = range(4)
-UNFILLED = -2
 
 
 class PointTree(NamedTuple):
@@ -195,9 +194,12 @@ def write_records(
 
 
 @njit(**EXACT)
-def append_records(points: Records, size: int, others: Records) -> None:
-    """Copy other records behind the first `size`."""
+def append_records(
+    points: Records, boards: NDArray[np.int32], size: int, others: Records, lists: NDArray[np.int32]
+) -> None:
+    """Copy other records, and the lists at their origins, behind the first `size`."""
     for i in range(others.shape[0]):
+        boards[size + i] = lists[np.int64(others[i, 3])]
         points[size + i], points[size + i, 3] = others[i], size + i
 
 
@@ -213,8 +215,6 @@ def _fill_leaf(
         lo[at], hi[at], row[at], slot_of[which] = points[i, 0], points[i, 1], which, first + at
         if origin < boards.shape[0]:
             board[first + at] = boards[origin]
-        else:
-            board[first + at, 0] = UNFILLED
     enclose(tree, node)
 
 
@@ -256,8 +256,8 @@ def plant(tree: PointTree, node: int, points: Records, spare: Records, boards: N
     """Build a balanced subtree of the given points in a node that has no bucket or children.
 
     Many points are split by several levels at once, near the middle; few, or where that fails, exactly, so
-    that buckets are filled evenly. `spare` is as large as `points`. `boards` holds the boards of the points
-    with the first origins; later points get UNFILLED ones.
+    that buckets are filled evenly. `spare` is as large as `points`. `boards` has their boards by origin; for
+    origins beyond its end they are left as they are.
     """
     stack, depth = np.empty((1024, 4), np.int64), 1
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = node, 0, points.shape[0], 0

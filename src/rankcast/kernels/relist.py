@@ -50,6 +50,15 @@ def copy_boards(board: Rows, slots: Rows, rows: Rows, start: Starts, item: Rows)
 
 
 @njit(**EXACT)
+def write_boards(board: Rows, slots: Rows, rows: Rows, lists: Rows) -> None:
+    """Write a list to the board at the slot of each row."""
+    for i in range(rows.shape[0]):
+        slot = np.uint32(slots[np.uint32(rows[i])])
+        for place in range(np.uint64(lists.shape[1])):
+            board[slot, place] = lists[i, place]
+
+
+@njit(**EXACT)
 def _end(item: Rows, first: np.uint64, last: np.uint64) -> np.uint64:
     """Where a list ends."""
     while last > first and item[last - np.uint64(1)] < 0:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from rankcast.indexes.dominance import SlotMap, SubscriptionIndex
 from rankcast.kernels import point_edit
-from rankcast.kernels.point_tree import UNFILLED
 
 INF = np.inf
 ENDS = st.sampled_from([-INF, 0.0, 1.0, 1.0, 2.0, 3.0, 4.0, INF])
@@ -22,6 +21,16 @@ Floats = NDArray[np.float64]
 
 def inside(box: Floats, lo: Floats, hi: Floats) -> NDArray[np.bool_]:
     return np.asarray((box[0] <= lo) & (lo <= box[1]) & (box[2] <= hi) & (hi <= box[3]), bool)
+
+
+def lists(rows: NDArray[np.int32], k: int, since: int = 0) -> NDArray[np.int32]:
+    """Boards that tell whose they are, and since when."""
+    return np.asarray(1000 * since + rows[:, None] + np.arange(k) * 10**6, np.int32)
+
+
+def both(ends: Floats) -> tuple[Floats, Floats]:
+    """Lower and upper ends."""
+    return ends[:, 0].copy(), ends[:, 1].copy()
 
 
 def assert_same(index: SubscriptionIndex, live: dict[int, tuple[float, float]], box: Floats) -> None:
@@ -51,7 +60,8 @@ def test_points_come_and_go(
     for row, one, two in points:
         if row not in live:
             live[row] = (min(one, two), max(one, two))
-            index.insert(np.array([row], np.int32), np.array([live[row][0]]), np.array([live[row][1]]))
+            one_row = np.array([row], np.int32)
+            index.insert(one_row, np.array([live[row][0]]), np.array([live[row][1]]), lists(one_row, 2))
     index.check()
     for row in gone:
         if row in live:
@@ -72,6 +82,7 @@ def test_many_come_go_and_move_at_once(
 ) -> None:
     rng = np.random.default_rng(seed)
     index, live = SubscriptionIndex(2, SlotMap()), dict[int, tuple[float, float]]()
+    boards = np.zeros((900, 2), np.int32)
 
     def ranges(count: int) -> tuple[Floats, Floats]:
         ends = np.sort(
@@ -79,23 +90,28 @@ def test_many_come_go_and_move_at_once(
         )
         return ends[:, 0].copy(), ends[:, 1].copy()
 
-    for kind, corners in steps:
+    for step, (kind, corners) in enumerate(steps):
         known = np.array(sorted(live), np.int32)
         free = np.setdiff1d(np.arange(900, dtype=np.int32), known)
         come = rng.permutation(free)[: rng.integers(0, 300)] if kind in (0, 2) else free[:0]
         gone = rng.permutation(known)[: rng.integers(0, len(known) + 1)] if kind in (1, 2) else known[:0]
-        index.delete(gone)
-        index.check()
+        if gone.size:
+            index.delete(gone)
         live = {row: ends for row, ends in live.items() if row not in gone}
         rows = rng.permutation(known)[: rng.integers(0, len(known) + 1)] if kind > 2 else come
         lo, hi = ranges(len(rows))
         if kind == 4:
             lo, hi = (np.array([live[row][end] for row in rows.tolist()]) for end in range(2))
             lo, hi = lo + rng.uniform(-0.05, 0.05, len(rows)), hi + 0.05 + rng.uniform(-0.05, 0.05, len(rows))
-        index.move(rows, lo, hi) if kind > 2 else index.insert(rows, lo, hi)
-        index.check()
+        boards[rows] = lists(rows, 2, step)
+        (index.move if kind > 2 else index.insert)(rows, lo, hi, boards[rows])
         live |= {int(row): (lo[i], hi[i]) for i, row in enumerate(rows)}
-        assert (index.boards(rows)[:, 0] == UNFILLED).all()
+        assert (index.boards(rows) == boards[rows]).all()
+        if kind > 2 and step % 3:
+            continue  # moves may pile up
+        index.check()
+        known = np.array(sorted(live), np.int32)
+        assert (index.boards(known) == boards[known]).all()
         box = np.array([min(corners[:2]), max(corners[:2]), min(corners[2:]), max(corners[2:])])
         assert_same(index, live, box)
 
@@ -104,17 +120,33 @@ def test_boards_stay_with_their_subscriptions() -> None:
     rng = np.random.default_rng(8)
     index = SubscriptionIndex(2, SlotMap())
     ends, rows = np.sort(rng.random((8000, 2))), np.arange(8000, dtype=np.int32)
-    index.insert(rows[:5000], ends[:5000, 0].copy(), ends[:5000, 1].copy())
-    index.tree.board[index.tree.slot_of[:5000]] = rows[:5000, None]
+    index.insert(rows[:5000], *both(ends[:5000]), lists(rows[:5000], 2))
     moved = rows[3000:4000]
     index.delete(rows[4000:5000])
-    index.move(moved[:500], *ends[:500].T.copy())
-    index.move(moved[500:], *(ends[3500:4000] + 1e-5).T.copy())
-    index.insert(rows[5000:], *ends[5000:].T.copy())
+    index.move(moved[:500], *both(ends[:500]), lists(moved[:500], 2, 7))
+    index.move(moved[500:], *both(ends[3500:4000] + 1e-5), lists(moved[500:], 2, 7))
+    index.insert(rows[5000:], *both(ends[5000:]), lists(rows[5000:], 2))
     index.check()
-    assert (index.boards(rows[:3000]) == rows[:3000, None]).all()
-    new = np.concatenate([moved, rows[5000:]])
-    assert (index.boards(new)[:, 0] == UNFILLED).all()
+    others = np.concatenate([rows[:3000], rows[5000:]])
+    assert (index.boards(others) == lists(others, 2)).all()
+    assert (index.boards(moved) == lists(moved, 2, 7)).all()
+
+
+def test_moves_wait_until_the_tree_is_asked_for_but_not_for_ever() -> None:
+    rng = np.random.default_rng(8)
+    index = SubscriptionIndex(1, SlotMap())
+    ends, rows = np.sort(rng.random((3000, 2))), np.arange(3000, dtype=np.int32)
+    index.insert(rows, *both(ends), lists(rows, 1))
+    before = index.tree.slot_of.copy()
+    for turn in range(1, 4):
+        some, there = rows[:1200], np.sort(rng.random((1200, 2)))
+        index.move(some, *both(there), lists(some, 1, turn))
+        ends[:1200] = there
+        waits = (index._slots.slot_of == before).all()
+        assert waits == (turn < 3)
+    index.move(rows[:10], *both(ends[10:20]), lists(rows[:10], 1))
+    ends[:10] = ends[10:20]
+    assert_same(index, {int(row): (ends[row, 0], ends[row, 1]) for row in rows}, np.array([0, 0.5, 0.3, 0.9]))
 
 
 @pytest.mark.parametrize(("shift", "stay"), [(1e-6, True), (0.5, False)])
@@ -122,9 +154,9 @@ def test_a_point_that_stays_in_its_bucket_keeps_its_slot(shift: float, stay: boo
     rng = np.random.default_rng(4)
     ends, rows = np.sort(rng.random((3000, 2))), np.arange(3000, dtype=np.int32)
     index = SubscriptionIndex(1, SlotMap())
-    index.insert(rows, *ends.T.copy())
+    index.insert(rows, *both(ends), lists(rows, 1))
     before = index.tree.slot_of.copy()
-    index.move(rows, *(ends + shift).T.copy())
+    index.move(rows, *both(ends + shift), lists(rows, 1))
     index.check()
     kept = np.mean(index.tree.slot_of == before)
     assert kept > 0.8 if stay else kept < 0.2
@@ -134,11 +166,11 @@ def test_a_point_at_the_border_takes_the_box_along() -> None:
     rng = np.random.default_rng(4)
     ends, rows = np.sort(rng.random((200, 2))), np.arange(200, dtype=np.int32)
     index = SubscriptionIndex(1, SlotMap())
-    index.insert(rows, *ends.T.copy())
+    index.insert(rows, *both(ends), lists(rows, 1))
     for row in rows:
         for shift in (0.001, -0.002):
             ends[row] += shift
-            index.move(rows[row : row + 1], ends[row : row + 1, 0].copy(), ends[row : row + 1, 1].copy())
+            index.move(rows[row : row + 1], *both(ends[row : row + 1]), lists(rows[row : row + 1], 1))
             index.check()
 
 
@@ -155,10 +187,12 @@ def test_any_order_and_any_duplicates_stay_balanced(kind: str) -> None:
     lo, hi = np.minimum(one, two), np.maximum(one, two)
     rows = np.arange(m, dtype=np.int32)
     index = SubscriptionIndex(3, SlotMap())
-    index.insert(rows[:3000], lo[:3000], hi[:3000])
+    boards = lists(rows, 3)
+    index.insert(rows[:3000], lo[:3000], hi[:3000], boards[:3000])
     index.check()
     for start in range(3000, m, 50):
-        index.insert(rows[start : start + 50], lo[start : start + 50], hi[start : start + 50])
+        some = slice(start, start + 50)
+        index.insert(rows[some], lo[some], hi[some], boards[some])
     index.check()
     live = {int(row): (lo[row], hi[row]) for row in rows}
     boxes = [np.array([-INF, 0.5, 0.5, INF]), np.array([0.2, 0.3, 0.3, 0.4]), np.array([1.0, 1.0, 1.0, 2.0])]
@@ -180,14 +214,15 @@ def test_a_restored_index_goes_on_as_before() -> None:
     lo = rng.random(500)
     slots, others = SlotMap(), SlotMap()
     index = SubscriptionIndex(2, slots)
-    index.insert(np.arange(500, dtype=np.int32), lo, lo + 0.5)
+    rows = np.arange(500, dtype=np.int32)
+    index.insert(rows, lo, lo + 0.5, lists(rows, 2))
     index.delete(np.arange(0, 100, dtype=np.int32))
     other = SubscriptionIndex(2, others)
     others.slot_of = slots.slot_of.copy()
     other.restore({name: array.copy() for name, array in index.arrays().items()})
     other.check()
     for each in (index, other):
-        each.insert(np.array([7], np.int32), np.array([0.5]), np.array([0.75]))
+        each.insert(rows[7:8], np.array([0.5]), np.array([0.75]), lists(rows[7:8], 2))
         each.check()
     everything = np.array([-INF, INF, -INF, INF])
     assert other.rows_in(everything).tolist() == index.rows_in(everything).tolist()
@@ -205,8 +240,8 @@ def test_room_may_run_out_in_the_middle(monkeypatch: pytest.MonkeyPatch) -> None
     rng = np.random.default_rng(9)
     ends, rows = np.sort(rng.random((6000, 2))), np.arange(6000, dtype=np.int32)
     index = SubscriptionIndex(1, SlotMap())
-    index.insert(rows[:4900], *ends[:4900].T.copy())
-    index.insert(rows[4900:], *ends[4900:].T.copy())
+    index.insert(rows[:4900], *both(ends[:4900]), lists(rows[:4900], 1))
+    index.insert(rows[4900:], *both(ends[4900:]), lists(rows[4900:], 1))
     assert max(left) > 0
     index.check()
     live = {int(row): (ends[row, 0], ends[row, 1]) for row in rows}

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.indexes.objects import ObjectIndex
+from rankcast.indexes.objects import FEW, ObjectIndex
 
 SMALL = st.integers(0, 12).map(float)
 STEPS = st.lists(
@@ -36,6 +36,13 @@ def apply(
 
 def label_of(row: int) -> int:
     return (row * 37) % 101
+
+
+def best(index: ObjectIndex, lo: float, hi: float, k: int) -> list[int]:
+    """The best k objects of one range."""
+    board = np.empty((1, k), np.int32)
+    index.best(np.array([lo]), np.array([hi]), board)
+    return [row for row in board[0].tolist() if row >= 0]
 
 
 def better_than(
@@ -69,7 +76,7 @@ def test_questions_match_sorted_lists(
     )
     assert index.miny(lo, hi, y, label) == (worse[0][2] if worse else -1)
     inside = sorted((oy, label_of(r), r) for r, (ox, oy) in objects.items() if lo <= ox <= hi)
-    assert index.best(lo, hi, k).tolist() == [row for _, _, row in inside[:k]]
+    assert best(index, lo, hi, k) == [row for _, _, row in inside[:k]]
 
 
 def test_many_objects_come_and_go_in_bounded_memory() -> None:
@@ -92,7 +99,7 @@ def test_many_objects_come_and_go_in_bounded_memory() -> None:
         index.delete(int(row))
     index.check()
     assert len(index) == 0
-    assert index.best(-np.inf, np.inf, 3).tolist() == []
+    assert best(index, -np.inf, np.inf, 3) == []
 
 
 def test_a_restored_index_goes_on_as_before() -> None:
@@ -106,5 +113,20 @@ def test_a_restored_index_goes_on_as_before() -> None:
         each.delete(7)
         each.move(9, 3.5)
         each.check()
-    assert other.best(0.0, 20.0, 50).tolist() == index.best(0.0, 20.0, 50).tolist()
-    assert other.by_value().tolist() == index.by_value().tolist()
+    assert best(other, 0.0, 20.0, 50) == best(index, 0.0, 20.0, 50)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 150), st.sampled_from([2, 9, 40, 10**6]), st.integers(1, 40))
+def test_many_ranges_at_once_have_the_lists_of_each(seed: int, size: int, spread: int, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    index, rows = ObjectIndex(), rng.permutation(size).astype(np.int32)
+    index.set_labels(rows, rng.permutation(1000)[:size])
+    index.load(rows, *rng.integers(0, spread, (2, size)).astype(np.float64))
+    lo, hi = np.sort(rng.integers(-1, spread + 1, (FEW + 40, 2))).T.astype(np.float64, order="C")
+    lo[rng.random(len(lo)) < 0.1], hi[rng.random(len(hi)) < 0.1] = -np.inf, np.inf
+    boards = np.empty((len(lo), k), np.int32)
+    index.best(lo, hi, boards)
+    for board, low, high in zip(boards, lo.tolist(), hi.tolist(), strict=True):
+        assert [row for row in board.tolist() if row >= 0] == best(index, low, high, k)
+        assert (board[len(best(index, low, high, k)) :] == -1).all()

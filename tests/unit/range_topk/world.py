@@ -66,7 +66,8 @@ class World:
     def subscription_index(self) -> SubscriptionIndex:
         index = SubscriptionIndex(self.k, SlotMap())
         lo, hi = np.array(self.ranges).reshape(-1, 2).T
-        index.insert(np.arange(len(self.ranges), dtype=np.int32), lo.copy(), hi.copy())
+        rows = np.arange(len(self.ranges), dtype=np.int32)
+        index.insert(rows, lo.copy(), hi.copy(), np.full((len(rows), self.k), -1, np.int32))
         return index
 
 

@@ -175,8 +175,8 @@ def object_index(objects: Columns) -> ObjectIndex:
 
 def point_index(subscriptions: Columns) -> SubscriptionIndex:
     """Index subscriptions whose id is their row; their boards are narrow and stay empty."""
-    index = SubscriptionIndex(1, SlotMap())
-    index.insert(subscriptions["id"].astype(np.int32), subscriptions["x_lo"], subscriptions["x_hi"])
+    index, rows = SubscriptionIndex(1, SlotMap()), subscriptions["id"].astype(np.int32)
+    index.insert(rows, subscriptions["x_lo"], subscriptions["x_hi"], np.full((len(rows), 1), -1, np.int32))
     return index
 
 

@@ -105,12 +105,14 @@ def unsubscribe(parameters: Parameters, rng: np.random.Generator) -> Trial:
 def amend(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Give subscriptions among many another range, another upper end, or one near by; beside it subscribing.
 
-    Another range replaces nearly the whole list, so there are twice as many deltas as first results.
+    Another range replaces nearly the whole list, so there are half as many deltas again as first results. The
+    index brings its points to their places when events come; one contender publishes one, with no effect.
     """
     work, added = others(parameters, rng)
     k, ids = parameters["k"], added["id"]
     adding = loaded("sparse", k, work.objects, work.subscriptions)
     ways: dict[str, Drawn] = {"another range": _another, "another end": _another_end, "near by": _near_by}
+    ways["another range, and an event"] = _another
     engines = {name: loaded("sparse", k, work.objects, work.subscriptions) for name in ways}
     asked = dict.fromkeys(ways, added)
     for engine in engines.values():
@@ -124,10 +126,16 @@ def amend(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
         return prepare
 
+    def with_event(turn: tuple[RangeTopK, Columns]) -> None:
+        _amend(turn)
+        turn[0].publish(no_change)
+
+    no_change = first_rows({name: work.objects[name] for name in ("id", "y")}, 1)
+    runs = {name: with_event if name.endswith("event") else _amend for name in ways}
     return Trial(
         work=parameters["rows"],
         contenders=[
-            *(Contender(f"amend, {name}", _amend, next_of(name)) for name in ways),
+            *(Contender(f"amend, {name}", run, next_of(name)) for name, run in runs.items()),
             Contender("subscribe", lambda engine: engine.subscribe(added), without(adding, ids)),
         ],
         baseline="subscribe",

@@ -1,0 +1,129 @@
+"""The lists of many ranges at once: the best objects of every block, of every 2, 4, 8 ... blocks in a row.
+
+Objects stand in the order of x and are known by rank, their place in the order of (y, label): one integer
+decides. They are cut into blocks of 2^shift. `table` holds, for each power 2^j and each block b, the k
+smallest ranks of the 2^j blocks from b on, ascending, then n. A range is two such stretches, which may
+overlap, and a part of a block at either end; so two lists are merged, and the objects of the parts compared
+with the last.
+
+Cost: O(k m log m) for the table of m blocks; O(log n + k + 2^shift) a list, nothing allocated. Indexes are
+unsigned, or Numba would ask each whether it counts from the end.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels.gather import BLOCK
+from rankcast.kernels.options import EXACT
+
+Rows = NDArray[np.int32]
+Floats = NDArray[np.float64]
+Places = NDArray[np.uint64]
+
+
+class Blocks(NamedTuple):
+    """Objects in the order of x, their ranks, the rows by rank (and -1 for rank n), the best of blocks."""
+
+    x: Floats
+    rank: Rows
+    row: Rows
+    table: Rows
+    shift: int
+
+
+@njit(**EXACT)
+def _settle_in(ranks: Rows, first: np.uint64, last: np.uint64, rank: np.int32) -> None:
+    """Put a rank into the list at first..last, whose last one drops out."""
+    while last > first and ranks[last - np.uint64(1)] > rank:
+        ranks[last] = ranks[last - np.uint64(1)]
+        last -= np.uint64(1)
+    ranks[last] = rank
+
+
+@njit(**EXACT)
+def _merge(table: Rows, one: np.uint64, two: np.uint64, ranks: Rows, start: np.uint64, k: np.uint64) -> None:
+    """Write the k smallest of two lists of the table, each once, behind `start`."""
+    for place in range(start, start + k):
+        smaller = min(table[one], table[two])
+        one, two = one + np.uint64(table[one] == smaller), two + np.uint64(table[two] == smaller)
+        ranks[place] = smaller
+
+
+@njit(**EXACT)
+def tabulate(rank: Rows, shift: int, k: int, table: Rows) -> None:
+    """Fill the table, whose length is a multiple of k times the number of blocks."""
+    total, width = np.uint64(((rank.shape[0] - 1) >> shift) + 1), np.uint64(k)
+    table[:] = rank.shape[0]
+    for i in range(rank.shape[0]):
+        first = np.uint64(i >> shift) * width
+        if rank[i] < table[first + width - np.uint64(1)]:
+            _settle_in(table, first, first + width - np.uint64(1), rank[i])
+    step, below = np.uint64(1), np.uint64(0)
+    while np.uint64(2) * step <= total:
+        here = below + total * width
+        for b in range(total - np.uint64(2) * step + np.uint64(1)):
+            at = below + np.uint64(b) * width
+            _merge(table, at, at + step * width, table, here + np.uint64(b) * width, width)
+        step, below = np.uint64(2) * step, here
+
+
+@njit(**EXACT)
+def _between(x: Floats, lo: Floats, hi: Floats, first: Places, end: Places) -> None:
+    """Where the objects of some ranges begin and end; all searches go step by step, so that none waits."""
+    length = np.uint64(x.shape[0])
+    first[:], end[:] = 0, 0
+    while length > np.uint64(1):
+        half = length >> np.uint64(1)
+        for i in range(np.uint64(lo.shape[0])):
+            first[i] += half * np.uint64(x[first[i] + half - np.uint64(1)] < lo[i])
+            end[i] += half * np.uint64(x[end[i] + half - np.uint64(1)] <= hi[i])
+        length -= half
+    for i in range(np.uint64(lo.shape[0])):
+        first[i] += np.uint64(x[first[i]] < lo[i])
+        end[i] += np.uint64(x[end[i]] <= hi[i])
+
+
+@njit(**EXACT)
+def _look_through(rank: Rows, first: np.uint64, end: np.uint64, ranks: Rows) -> None:
+    """Let the objects at first..end-1 into a list if they are good enough."""
+    last = np.uint64(ranks.shape[0] - 1)
+    for i in range(first, end):
+        if rank[i] < ranks[last]:
+            _settle_in(ranks, np.uint64(0), last, rank[i])
+
+
+@njit(**EXACT)
+def _best(blocks: Blocks, first: np.uint64, end: np.uint64, ranks: Rows) -> None:
+    """Write the smallest ranks of the objects at first..end-1."""
+    rank, table, shift = blocks.rank, blocks.table, np.uint64(blocks.shift)
+    k, total = np.uint64(ranks.shape[0]), np.uint64(((rank.shape[0] - 1) >> blocks.shift) + 1)
+    one, two = (first + (np.uint64(1) << shift) - np.uint64(1)) >> shift, end >> shift
+    if one < two:
+        step, line = np.uint64(1), np.uint64(0)
+        while np.uint64(2) * step <= two - one:
+            step, line = np.uint64(2) * step, line + total
+        _merge(table, (line + one) * k, (line + two - step) * k, ranks, np.uint64(0), k)
+        _look_through(rank, first, one << shift, ranks)
+        _look_through(rank, two << shift, end, ranks)
+    else:
+        ranks[:] = rank.shape[0]
+        _look_through(rank, first, end, ranks)
+
+
+@njit(**EXACT)
+def find_lists(blocks: Blocks, lo: Floats, hi: Floats, boards: Rows) -> None:
+    """Write the best objects of every range, best first, then -1. There is an object."""
+    row, ranks = blocks.row, np.empty(boards.shape[1], np.int32)
+    first, end = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.uint64)
+    for start in range(0, lo.shape[0], BLOCK):
+        size = min(BLOCK, lo.shape[0] - start)
+        _between(blocks.x, lo[start : start + size], hi[start : start + size], first, end)
+        for i in range(size):
+            _best(blocks, first[i], end[i], ranks)
+            for place in range(np.uint64(ranks.shape[0])):
+                boards[start + i, place] = row[np.uint32(ranks[place])]
