@@ -96,10 +96,8 @@ def _bars(rows: list[Row], figures: tuple[str, ...]) -> Any:
         _dress(panel, figure)
         panel.set_ylabel("")
         panel.set_xlabel(_label(figure, rows))
-        if _scale(panel.xaxis, [value for value in values if value > 0]):
-            panel.set_xlim(right=panel.get_xlim()[1] * 4)
-        else:
-            panel.margins(x=0.2)
+        far = _scale(panel.xaxis, [value for value in values if value > 0])
+        panel.set_xlim(right=max(1.0, *values) * (8 if far else 1.2))
         for line, value in enumerate(values):
             if not value:
                 panel.text(panel.get_xlim()[0], line, " 0", va="center", fontsize=8)
@@ -115,7 +113,7 @@ def _scale(axis: Any, values: list[float]) -> bool:
     limit = getattr(axis.axes, f"set_{axis.axis_name}lim")
     if far:
         getattr(axis.axes, f"set_{axis.axis_name}scale")("log")
-        few = max(values) < 300 * min(values)
+        few = axis.axis_name == "y" and max(values) < 300 * min(values)
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
         limit(**{low: min(values) / 1.6})
     else:

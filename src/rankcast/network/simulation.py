@@ -39,6 +39,18 @@ class Audience(NamedTuple):
     witness: Witness
 
 
+class Stage(NamedTuple):
+    """What all methods share at one k: the engine, where events go, who listens."""
+
+    engine: RangeTopK
+    server: Rows  # zones, an event each
+    enters: Rows
+    ways: Ints  # hops and links of each event to its server
+    walks: tuple[int, int]  # bytes between servers, over hops and over links
+    hearing: Audience
+    keeping: Audience  # those who keep all they hear of
+
+
 class Simulation:
     """A workload on a content-driven network; `run` plays it for one k.
 
@@ -73,21 +85,19 @@ class Simulation:
     def run(self, k: int, methods: Sequence[Method], watch: Watcher = lambda step: None) -> list[Outcome]:
         """Let every method tell the subscribers of the same updates; what each cost, and whether all knew."""
         watch(f"k = {k}: subscribing")
-        engine = self.engine(k)
-        server, walks = self._servers(k)
-        enters, ways = self.network.arrivals(self.origin, server)
-        audiences = {
-            keeps: self._audience(k, keeps) for keeps in {each.method == "relax" for each in methods}
-        }
+        stage = self.stage(k)
         outcomes = []
         for each in methods:
             watch(f"k = {k}: {each.name}")
-            relaxed = each.method == "relax"
-            outcome = self._play(engine, each, enters if relaxed else server, audiences[relaxed])
-            if not relaxed:
-                outcome.event_ways, outcome.walk_bytes = ways.astype(np.int64), walks
-            outcomes.append(outcome)
+            outcomes.append(self.play(stage, each))
         return with_needed(outcomes)
+
+    def stage(self, k: int) -> Stage:
+        """Everything that methods share at one k."""
+        server, walks = self._servers(k)
+        enters, ways = self.network.arrivals(self.origin, server)
+        hearing, keeping = self._audience(k, keeps=False), self._audience(k, keeps=True)
+        return Stage(self.engine(k), server, enters, ways.astype(np.int64), walks, hearing, keeping)
 
     def engine(self, k: int) -> RangeTopK:
         """The server's engine: all subscriptions, and the objects as they are before the updates."""
@@ -97,22 +107,23 @@ class Simulation:
         engine.disseminate(self.workload.objects, method="relax")
         return engine
 
-    def _play(self, engine: RangeTopK, each: Method, source: Rows, audience: Audience) -> Outcome:
+    def play(self, stage: Stage, each: Method) -> Outcome:
         """Let one method tell of all updates, each from its zone, then put the objects back."""
-        network, events = self.network, self.workload.events
-        count, witness = len(events["id"]), audience.witness
-        listeners = network.listeners(audience.lines, *audience.known)
+        network, events, relaxed = self.network, self.workload.events, each.method == "relax"
+        source, audience = (stage.enters, stage.keeping) if relaxed else (stage.server, stage.hearing)
+        count, listeners = len(events["id"]), network.listeners(audience.lines, *audience.known)
         sums = np.zeros((count, delivery.SUMS), np.int64)
-        for tiles in tiles_of(engine, self.over, events, each):
+        for tiles in tiles_of(stage.engine, self.over, events, each):
             if each.asks == "unicast":
                 direct = each.method == "unicast-direct"
                 sums += network.unicast(tiles, listeners, source, count, direct=direct)
             else:
                 sent = network.shrunk(tiles) if each.method == "sparse-unmerged" else tiles
                 sums += network.multicast(sent, listeners, source, count)
-        self._put_back(engine)
-        exact = witness.agrees(Boards(listeners.item, listeners.score))
-        return Outcome(each, count, sums, no_ways(count), exact, len(listeners.item))
+        self._put_back(stage.engine)
+        exact = audience.witness.agrees(Boards(listeners.item, listeners.score))
+        ways, walks = (no_ways(count), (0, 0)) if relaxed else (stage.ways, stage.walks)
+        return Outcome(each, count, sums, ways, exact, len(listeners.item), walk_bytes=walks)
 
     def _servers(self, k: int) -> tuple[Rows, tuple[int, int]]:
         """The zone that each event is sent to, and the bytes of the walks between servers."""
@@ -127,7 +138,7 @@ class Simulation:
         both = WALK_BYTES * (walks.crossed.sum(axis=0) @ ways)
         return homes[diagonal.server_of(events["id"])], (int(both[0]), int(both[1]))
 
-    def _audience(self, k: int, keeps: bool) -> Audience:
+    def _audience(self, k: int, *, keeps: bool) -> Audience:
         """Those who listen; if they must keep all objects in their range (CN-Relax), only some of them."""
         objects, ranges, events = self.workload
         most = len(self.network.listening)

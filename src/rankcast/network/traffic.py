@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -93,7 +93,6 @@ class Outcome:
     listeners: int
     needed: float | None = None
     walk_bytes: tuple[int, int] = (0, 0)
-    seconds: float = field(default=0.0, compare=False)
 
     def _total(self, column: int) -> int:
         return int(self.sums[:, column].sum())
@@ -131,6 +130,23 @@ def with_needed(outcomes: list[Outcome]) -> list[Outcome]:
     for outcome in outcomes:
         outcome.needed = next(iter(found), None)
     return outcomes
+
+
+def pooled(outcomes: list[Outcome]) -> Outcome:
+    """Several outcomes of one method as one."""
+    first = outcomes[0]
+    return Outcome(
+        first.method,
+        sum(each.events for each in outcomes),
+        np.concatenate([each.sums for each in outcomes]),
+        np.concatenate([each.event_ways for each in outcomes]),
+        all(each.exact_lists for each in outcomes),
+        min(each.listeners for each in outcomes),
+        walk_bytes=(
+            sum(each.walk_bytes[0] for each in outcomes),
+            sum(each.walk_bytes[1] for each in outcomes),
+        ),
+    )
 
 
 def no_ways(events: int) -> Ints:

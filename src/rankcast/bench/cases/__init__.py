@@ -29,8 +29,10 @@ FAMILIES: tuple[str, ...] = (
     "moving_topk_figures",
     "moving_skyline",
     "moving_skyline_figures",
+    "network",
     "spark",
     "spark_state",
+    "pipeline",
 )
 
 

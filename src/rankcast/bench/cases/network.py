@@ -1,0 +1,248 @@
+"""Broker networks of the range top-k paper: what methods cost on the way to subscribers, and at the end.
+
+The networks are those of `rankcast.network`; every run ends with a comparison of the listeners' lists, which
+they kept by the messages that reached them, with an engine of their own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rankcast import RangeTopK
+from rankcast.bench.case import Answers, Contender, Figure, Grid, Parameters, Trial, case
+from rankcast.bench.cases.network_playing import LISTENERS, ranges_of, trial, uniform
+from rankcast.bench.cases.range_topk_tables import (
+    KS,
+    REDUNDANCY,
+    RELAX,
+    TRACE,
+    TRACE_REDUNDANCY,
+    TRACE_RELAX,
+    trace,
+)
+from rankcast.bench.workloads import Columns, range_topk
+from rankcast.network import topology
+from rankcast.network.diagonal import Diagonal, Walks
+from rankcast.network.routing import Routed, Routing
+from rankcast.network.simulation import Simulation
+from rankcast.network.traffic import Outcome, method
+from rankcast.network.workload import Workload
+
+SMALL: Grid = {
+    "nodes": [400],
+    "brokers": [50],
+    "objects": [1_000],
+    "subscriptions": [20_000],
+    "events": [200],
+}
+FULL: Grid = {
+    "nodes": [20_000],
+    "brokers": [1_000],
+    "objects": [10_000],
+    "subscriptions": [2_000_000],
+    "events": [1_000],
+}
+GROUND: Grid = {"nodes": [20_000], "brokers": [1_000]}
+METHODS = ("unicast", "unicast-direct", "relax", "dense", "sparse", "sparse(0.5)", "sparse(1)")
+TRAFFIC = [
+    Figure(title, "k", y, log_y=True)
+    for title, y in (
+        ("(a): bytes between brokers an event", "overlay_bytes"),
+        ("(b): bytes over IP links an event", "ip_bytes"),
+    )
+]
+
+
+@case(
+    "network.figure-14",
+    small={**SMALL, "k": [1, 10]},
+    full={**FULL, "k": KS},
+    seed=81,
+    unit="event",
+    runs=1,
+    reproduces="[Range Fig. 14]",
+    figures=TRAFFIC,
+)
+def figure_14(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Count bytes between brokers and over IP links an event, by method, over k."""
+    return trial(parameters, lambda: uniform(parameters, rng), METHODS, rng)
+
+
+@case(
+    "network.figure-17",
+    small={"nodes": [400], "brokers": [50], **TRACE, "events": [200], "k": [10]},
+    full={**GROUND, **TRACE, "events": [2_000], "k": KS},
+    seed=82,
+    unit="event",
+    runs=1,
+    reproduces="[Range Fig. 17; Table V]",
+    figures=TRAFFIC,
+)
+def figure_17(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Count traffic and redundancy on real P/E changes (../shared/data, nothing to run without it)."""
+    count, k = parameters["events"], parameters["k"]
+
+    def draw() -> Workload:
+        drawn = trace(parameters, rng)
+        events = {name: column[:count] for name, column in drawn.events.items()}
+        return Workload(drawn.objects, ranges_of(drawn.subscriptions), events)
+
+    names = ("unicast", "unicast-direct", "relax", "dense", "sparse", "sparse(1)")
+    paper = {"sparse(1)": {"redundancy": TRACE_REDUNDANCY[k]}, "relax": {"redundancy": TRACE_RELAX[k]}}
+    return trial(parameters, draw, names, rng, paper=paper)
+
+
+@case(
+    "network.table-2",
+    small={**SMALL, "k": [5]},
+    full={**FULL, "events": [2_500], "k": KS},
+    seed=83,
+    unit="event",
+    runs=3,
+    reproduces="[Range Table II]",
+)
+def table_2(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Count what subscribers receive for nothing, as a share of what they must: four draws on a network."""
+    k, paper = parameters["k"], {}
+    if parameters["subscriptions"] == FULL["subscriptions"][0]:
+        paper = {f"sparse({epsilon:g})": {"redundancy": row[k]} for epsilon, row in REDUNDANCY.items()}
+        paper["relax"] = {"redundancy": RELAX[k]}
+    names = ("sparse", *(f"sparse({epsilon:g})" for epsilon in REDUNDANCY), "relax")
+    return trial(parameters, lambda: uniform(parameters, rng), names, rng, ground="power-law", paper=paper)
+
+
+@case(
+    "network.simulator",
+    small={**SMALL, "k": [10]},
+    full={**FULL, "k": [10]},
+    seed=84,
+    unit="event",
+    runs=1,
+)
+def simulator(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Time the simulator itself: zones, subscribing, all methods and the check, one after the other."""
+    work = uniform(parameters, rng)
+    graph = topology.make("internet", parameters["nodes"], parameters["brokers"], rng)
+    chosen = [method(name) for name in (*METHODS, "sparse-unmerged", "sparse*50")]
+
+    def run(_: None) -> list[Outcome]:
+        simulation = Simulation(work, graph, listeners=LISTENERS, rng=np.random.default_rng(1))
+        return simulation.run(parameters["k"], chosen)
+
+    return Trial(
+        work=parameters["events"],
+        contenders=[Contender("all methods", run, counters=lambda _, told: {"methods": len(told)})],
+        agrees=lambda answers: all(each.exact_lists for each in answers["all methods"]),
+    )
+
+
+@case(
+    "network.merging",
+    small={**SMALL, "brokers": [20, 200], "k": [10]},
+    full={**FULL, "brokers": [100, 1_000, 4_000], "k": [10]},
+    seed=85,
+    unit="event",
+    runs=1,
+    figures=[
+        Figure(title, "brokers", y, log_x=True)
+        for title, y in (
+            ("bytes between brokers an event, merged and not", "overlay_bytes"),
+            ("zones touched a message", "zones_a_message"),
+            ("messages sent an event", "messages"),
+        )
+    ],
+)
+def merging(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Weigh fewer, larger tiles against more, smaller ones, over the number of zones."""
+    names = ("dense", "sparse-unmerged", "sparse", "sparse(0.5)", "sparse(1)")
+    return trial(parameters, lambda: uniform(parameters, rng), names, rng, ground="power-law")
+
+
+@case(
+    "network.covering",
+    small={"nodes": [200], "brokers": [20], "objects": [300], "subscriptions": [2_000], "events": [200]},
+    full={
+        "nodes": [2_000],
+        "brokers": [100],
+        "objects": [1_000],
+        "subscriptions": [2_000, 10_000, 50_000],
+        "events": [500],
+    },
+    seed=86,
+    unit="subscription",
+    runs=1,
+    reproduces="[Covering §I]",
+    figures=[Figure("entries a routing table", "subscriptions", "table_entries", log_y=True)],
+)
+def covering(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Count what covering saves in a tree of routers: messages, table entries; event traffic is the same."""
+    work = uniform(parameters, rng)
+    graph = topology.make("power-law", parameters["nodes"], parameters["brokers"], rng)
+    routing = Routing(work, graph, listeners=100, rng=rng)
+
+    def contender(name: str, *, covers: bool) -> Contender:
+        return Contender(
+            name, lambda _: routing.run(10, covering=covers), counters=lambda _, told: told.figures
+        )
+
+    def agrees(answers: Answers) -> bool:
+        told: list[Routed] = list(answers.values())
+        return all(each.exact_lists and not each.missed for each in told)
+
+    return Trial(
+        work=parameters["subscriptions"],
+        contenders=[contender("covering", covers=True), contender("no covering", covers=False)],
+        agrees=agrees,
+    )
+
+
+@case(
+    "network.figure-20",
+    small={"objects": [2_000], "servers": [20], "events": [500], "k": [1, 10]},
+    full={"objects": [100_000], "servers": [100], "events": [20_000], "k": [1, 2, 5, 10, 20, 50, 100]},
+    seed=87,
+    unit="event",
+    runs=1,
+    reproduces="[Range Fig. 20]",
+    figures=[
+        Figure("20: servers traversed a firstk", "k", "firstk_steps"),
+        Figure("20: servers traversed a miny", "k", "miny_steps"),
+    ],
+)
+def figure_20(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Count the neighbours that a question along the diagonal walks to."""
+    objects = range_topk.objects(parameters["objects"], rng)
+    events = range_topk.uniform_events(objects, parameters["events"], rng)
+    k, servers = parameters["k"], parameters["servers"]
+
+    def counters(_: Diagonal, walks: Walks) -> dict[str, float]:
+        asked = {"firstk": int(walks.firstk.sum()), "miny": int(walks.miny.sum())}
+        return {
+            **{name: count / parameters["events"] for name, count in asked.items()},
+            "firstk_steps": int(walks.firstk_steps.sum()) / asked["firstk"],
+            "miny_steps": int(walks.miny_steps.sum()) / max(1, asked["miny"]),
+            "expected_if_even": 2 * k * servers / parameters["objects"],
+        }
+
+    return Trial(
+        work=parameters["events"],
+        contenders=[
+            Contender(
+                "servers",
+                lambda diagonal: diagonal.follow(events["id"], events["y"], k),
+                lambda: Diagonal(objects["x"], objects["y"], servers),
+                counters=counters,
+            )
+        ],
+        agrees=lambda answers: same_questions(objects, events, k, answers["servers"]),
+    )
+
+
+def same_questions(objects: Columns, events: Columns, k: int, walks: Walks) -> bool:
+    """Whether servers together asked as often as one server that holds everything."""
+    one = RangeTopK(k=k)
+    one.publish(objects)
+    before = one.stats()
+    one.disseminate(events, method="dense")
+    asked = {name: one.stats()[name] - before[name] for name in ("firstk", "miny")}
+    return asked == {"firstk": int(walks.firstk.sum()), "miny": int(walks.miny.sum())}
