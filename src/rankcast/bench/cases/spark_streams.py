@@ -26,7 +26,8 @@ from rankcast.bench.case import Parameters
 from rankcast.bench.workloads import Columns
 from rankcast.engines.base import Engine
 
-OVER = ["x", "y", "z", "w"]
+NAMES = ["x", "y", "z", "w", "s", "t", "u", "v"]
+OVER = NAMES[:4]
 WIDTH = 0.1
 WARM = 2
 FILES = 2  # a micro-batch, so that both cores read
@@ -135,36 +136,37 @@ def _told(progress: list[Any]) -> dict[str, float]:
 # Relaxed matching, in which the engine has work to do
 
 
-def matcher(threads: int = 1) -> RankedMatcher:
+def matcher(threads: int = 1, over: list[str] = OVER) -> RankedMatcher:
     """An empty engine."""
-    return RankedMatcher(over=OVER, k=3, mode="relaxed", tuning={"threads": threads})
+    return RankedMatcher(over=over, k=3, mode="relaxed", tuning={"threads": threads})
 
 
-def boxes(count: int, rng: np.random.Generator) -> Columns:
+def boxes(count: int, rng: np.random.Generator, over: list[str] = OVER) -> Columns:
     """Weighted boxes."""
-    low = rng.random((count, len(OVER))) * (1 - WIDTH)
+    low = rng.random((count, len(over))) * (1 - WIDTH)
     made: Columns = {"id": np.arange(count)}
-    for place, name in enumerate(OVER):
+    for place, name in enumerate(over):
         made |= {f"{name}_lo": low[:, place], f"{name}_hi": low[:, place] + WIDTH}
         made[f"{name}_weight"] = rng.random(count)
     return made
 
 
-def points(count: int, rng: np.random.Generator) -> Columns:
+def points(count: int, rng: np.random.Generator, over: list[str] = OVER) -> Columns:
     """Events."""
-    return {"seq": np.arange(count), "id": np.arange(count), **{name: rng.random(count) for name in OVER}}
+    return {"seq": np.arange(count), "id": np.arange(count), **{name: rng.random(count) for name in over}}
 
 
 def matching(parameters: Parameters, rng: np.random.Generator, shards: int) -> tuple[Stream, Columns]:
     """A stream of matches, and its subscriptions."""
-    given = boxes(parameters["subscriptions"], rng)
-    slices = [points(parameters["rows"], rng) for _ in range(parameters["batches"])]
+    over = NAMES[: parameters.get("attributes", len(OVER))]
+    given = boxes(parameters["subscriptions"], rng, over)
+    slices = [points(parameters["rows"], rng, over) for _ in range(parameters["batches"])]
     state = folder()
     pq.write_table(pa.table(given), state / "subscriptions.parquet")
 
     def build(events: Any) -> Any:
         subscriptions = session().read.parquet(str(state / "subscriptions.parquet"))
-        return continuous(matcher(), events, subscriptions, state / "state", shards)
+        return continuous(matcher(over=over), events, subscriptions, state / "state", shards)
 
     return Stream(slices, build, files=FILES), given
 
