@@ -33,6 +33,7 @@ SMALL: Grid = {
     "brokers": [50],
     "objects": [1_000],
     "subscriptions": [20_000],
+    "run": [5_000],
     "events": [200],
 }
 FULL: Grid = {
@@ -40,6 +41,7 @@ FULL: Grid = {
     "brokers": [1_000],
     "objects": [10_000],
     "subscriptions": [2_000_000],
+    "run": [50_000],
     "events": [1_000],
 }
 GROUND: Grid = {"nodes": [20_000], "brokers": [1_000]}
@@ -56,7 +58,7 @@ TRAFFIC = [
 @case(
     "network.figure-14",
     small={**SMALL, "k": [1, 10]},
-    full={**FULL, "k": KS},
+    full={**FULL, "events": [500], "k": KS},
     seed=81,
     unit="event",
     runs=1,
@@ -64,7 +66,7 @@ TRAFFIC = [
     figures=TRAFFIC,
 )
 def figure_14(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Count bytes between brokers and over IP links an event, by method, over k."""
+    """Count bytes between brokers and over IP links an event, by method, over k: two draws."""
     return trial(parameters, lambda: uniform(parameters, rng), METHODS, rng)
 
 
@@ -160,12 +162,20 @@ def merging(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
 @case(
     "network.covering",
-    small={"nodes": [200], "brokers": [20], "objects": [300], "subscriptions": [2_000], "events": [200]},
+    small={
+        "nodes": [200],
+        "brokers": [20],
+        "objects": [300],
+        "subscriptions": [2_000],
+        "run": [1_500],
+        "events": [200],
+    },
     full={
         "nodes": [2_000],
         "brokers": [100],
         "objects": [1_000],
         "subscriptions": [2_000, 10_000, 50_000],
+        "run": [5_000],
         "events": [500],
     },
     seed=86,

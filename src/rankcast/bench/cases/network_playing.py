@@ -24,11 +24,18 @@ Draw = Callable[[], Workload]
 
 
 def uniform(parameters: Parameters, rng: np.random.Generator) -> Workload:
-    """Draw uniform objects and subscriptions, and uniform steps of y."""
+    """Draw uniform objects and subscriptions, and uniform steps of y: those in the middle of a longer run.
+
+    Steps drive values apart, so fewer are affected as a run goes on; the paper's figures are means over one.
+    """
+    run, played = parameters["run"], parameters["events"]
     objects = range_topk.objects(parameters["objects"], rng)
     subscriptions = range_topk.subscriptions(parameters["subscriptions"], rng)
-    events = range_topk.uniform_events(objects, parameters["events"], rng)
-    return Workload(objects, ranges_of(subscriptions), events)
+    events = range_topk.uniform_events(objects, run, rng)
+    begin = (run - played) // 2
+    objects["y"][events["id"][:begin]] = events["y"][:begin]
+    middle = {name: column[begin : begin + played] for name, column in events.items()}
+    return Workload(objects, ranges_of(subscriptions), middle)
 
 
 def ranges_of(subscriptions: Columns) -> Columns:
