@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from rankcast import InputError, MovingSkyline
 from rankcast.engines.moving_skyline_zones import SkylineMethod
+from rankcast.kernels.distance import CODES, distance
 from tests.engines.test_moving_zones import METRICS, TRACKS, crowd, walk
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -266,6 +267,31 @@ def test_several_threads_find_the_same_zones() -> None:
         engine.subscribe({"id": np.arange(100), "x": places[:, 0], "y": places[:, 1]})
         found.append((engine.zones(), engine.results(), engine.stats()))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("metric", ["manhattan", "haversine"])
+@settings(max_examples=10)
+@given(st.integers(0, 10**6), st.booleans(), st.sampled_from([1, 3, 8]))
+def test_members_of_a_circle_hold_the_skyline_all_over_it(metric: str, seed: int, ties: bool, m: int) -> None:
+    rng = np.random.default_rng(seed)
+    zone = MovingSkyline(over=["a", "b"], metric=metric, tuning={"m": m})
+    scan = MovingSkyline(over=["a", "b"], metric=metric, method="scan")
+    places = walk(seed, 4, metric=metric)
+    for engine in (zone, scan):
+        engine.upsert(crowd(60, seed, metric=metric, ties=ties))
+        engine.subscribe({"id": np.arange(4), "x": places[:, 0], "y": places[:, 1]})
+    steps = rng.normal(0, 1, (40, 2)) * np.geomspace(1e-6, 3, 40)[:, None]
+    for each in zone.zones().to_pylist():
+        spots = steps + np.array([each["x"], each["y"]])
+        if metric == "haversine":
+            spots[:, 0] = (spots[:, 0] + 180) % 360 - 180
+        away = [distance(CODES[metric], each["x"], each["y"], *spot) for spot in spots]
+        near = spots[np.array(away) <= each["radius"]][-6:]
+        assert len(near) or each["radius"] < min(away)
+        for x, y in near:
+            scan.publish({"id": [each["subscription"]], "x": [x], "y": [y]})
+            found = scan.results([each["subscription"]])["item"].to_pylist()
+            assert set(found) <= set(each["members"])
 
 
 def test_more_members_make_larger_circles() -> None:

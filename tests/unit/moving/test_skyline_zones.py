@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rankcast import MovingSkyline
+from rankcast.bench.workloads import moving
 from rankcast.columns import Bools, Floats
 from rankcast.engines.brute_force.moving import skyline
 
@@ -135,6 +136,52 @@ def test_a_zone_is_where_the_skyline_is_the_same(seed: int, size: int, attribute
             assert not all(skyline_at(objects, point) == skyline_at(objects, place) for point in around)
         else:
             check_zone(objects, place, rings, rng)
+
+
+@pytest.mark.parametrize("kind", ["unif", "norm", "corr", "anti"])
+@settings(max_examples=8)
+@given(st.integers(0, 10**6), st.integers(1, 4), st.booleans())
+def test_zones_along_a_walk_in_every_distribution(kind: Any, seed: int, attributes: int, twins: bool) -> None:
+    rng = np.random.default_rng(seed)
+    drawn = moving.objects(60, attributes, rng, kind, universe=6.0)
+    objects = np.column_stack([drawn[name] for name in drawn if name != "id"])
+    if twins:
+        objects[40:] = objects[:20]
+    engine = engine_of(objects)
+    places = 3 + np.cumsum(rng.normal(0, 0.2, (6, 2)), axis=0)
+    engine.subscribe({"id": [1], "x": places[:1, 0], "y": places[:1, 1]})
+    for place in places:
+        engine.publish({"id": [1], "x": place[:1], "y": place[1:]})
+        assert sorted(engine.results()["item"].to_pylist()) == skyline_at(objects, place)
+        check_zone(objects, place, rings_of(engine.zones()["geometry"][0].as_py()), rng)
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10**6), st.integers(1, 2), st.sampled_from([0, 0, 3]))
+def test_explain_tells_the_nearest_place_from_which_an_object_is_seen(
+    seed: int, attributes: int, grid: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    objects = crowd(seed, 12, attributes, grid)
+    engine = engine_of(objects)
+    here = rng.random(2) * 6
+    engine.subscribe({"id": [1], "x": here[:1], "y": here[1:]})
+    for item in range(len(objects)):
+        told = engine.explain(1, item)
+        assert told["in_result"] == (item in skyline_at(objects, here))
+        if told["appears_at"] is None:
+            assert item not in skyline_at(objects, objects[item, :2])
+            continue
+        at = np.array(told["appears_at"])
+        assert item in skyline_at(objects, at + NEAR * (objects[item, :2] - at))
+        angle, share = rng.random(6) * 2 * np.pi, rng.random(6) * (1 - NEAR)
+        nearer = here + np.hypot(*(at - here)) * (share * np.array([np.cos(angle), np.sin(angle)])).T
+        assert told["in_result"] or not any(item in skyline_at(objects, point) for point in nearer)
+        if not told["in_result"]:
+            above = objects[told["dominated_by"]]
+            distances = [np.hypot(*(each[:2] - here)) for each in (above, objects[item])]
+            assert (above[2:] <= objects[item, 2:]).all()
+            assert distances[0] <= distances[1]
 
 
 # Objects of which none is better than another are everywhere in the skyline; one that is worse than all of
