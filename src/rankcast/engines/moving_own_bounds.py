@@ -156,7 +156,7 @@ class OwnScore:
     def _behind(self, best: Found, query: Ints, boxes: Floats, rivals: Rows, at: Ints) -> Bools:
         """Whether rivals are behind all the best everywhere in their rectangles (Lemma 12)."""
         asked, which = np.unique(at, return_inverse=True)
-        near: Floats = zone_boxes.nearest(self.metric, self.places.record, rivals, at, boxes)
+        near: Floats = zone_boxes.away(self.metric, self.places.record, rivals, at, boxes, False)
         most = self._most(best, query[asked], boxes[asked])[which]
         behind: Bools = self.of(rivals, near * (1 - self.fuzz)) > most
         return behind
@@ -168,7 +168,7 @@ class OwnScore:
         ends = np.cumsum(size)
         which = np.repeat(np.arange(query.size), size)
         rows = best.row[np.arange(which.size) + np.repeat(start - (ends - size), size)]
-        far = zone_boxes.farthest(self.metric, self.places.record, rows, which, boxes) * (1 + self.fuzz)
+        far = zone_boxes.away(self.metric, self.places.record, rows, which, boxes, True) * (1 + self.fuzz)
         return _set_apart(np.maximum.reduceat(self.of(rows, far), ends - size))
 
 

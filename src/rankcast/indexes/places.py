@@ -21,37 +21,40 @@ from rankcast.kernels.zone_search import Zones
 PER_THREAD = 64
 
 
-class PlaceIndex:
-    """Objects with a record (x, y, s, p; see `rankcast.kernels.zone_scores`) and attributes.
+class Places:
+    """Objects by row and in an R-tree: x, y, and whatever else there is.
 
     - Changing: `put`, `remove`.
-    - Asking: `zones`, `bounds`; kernels read `record` by row, and `tree`.
+    - Asking: `bounds`; kernels read `record`, the first columns by row, and `tree`.
     - Keeping: `state`, `restore`, `check`.
 
-    Memory: 32 bytes an object, and the tree with 4 columns more than there are attributes.
+    Memory: 8 bytes a column of the record of an object, and the tree.
+
+    Args:
+        weights: by column, how much it counts when objects are split into blocks; see `PointIndex`.
+        record: how many of the columns are kept by row as well.
     """
 
-    def __init__(self, weights: list[float | None]) -> None:
-        self.record = np.zeros((0, STATIC))
+    def __init__(self, weights: list[float | None], record: int) -> None:
+        self.record = np.zeros((0, record))
         self._index = PointIndex(weights)
-        self._held_rooms: list[Space] = []
 
     def __len__(self) -> int:
         return len(self._index)
 
     @property
     def tree(self) -> rtree.Rtree:
-        """The R-tree: x, y, s, p, attributes."""
+        """The R-tree of all columns."""
         return self._index.tree
 
     def put(self, rows: Rows, points: Floats) -> None:
-        """Set objects, new or not: x, y, s, p and attributes (n, 4 + d)."""
+        """Set objects, new or not: all their columns (n, C)."""
         if not rows.size:
             return
         top = int(rows.max()) + 1
         if top > self.record.shape[0]:
             self.record = grown(self.record, max(top, 2 * self.record.shape[0], 16), 0)
-        self.record[rows] = points[:, :STATIC]
+        self.record[rows] = points[:, : self.record.shape[1]]
         place = self.tree.place
         known = rows[rows < place.size]
         self._index.remove(known[place[known] >= 0])
@@ -62,9 +65,40 @@ class PlaceIndex:
         self._index.remove(rows)
 
     def bounds(self) -> Floats:
-        """A box (2, 4 + d) that holds everything; inverted if there is nothing."""
+        """A box (2, C) that holds everything; inverted if there is nothing."""
         found: Floats = rtree.bounds(self.tree)
         return found
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The small state (none) and the arrays."""
+        tree = {f"tree_{name}": array for name, array in self._index.state()[1].items()}
+        return {}, {"record": self.record, **tree}
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a state that `state` gave."""
+        record = arrays["record"]
+        if record.dtype != np.float64 or record.shape[1:] != self.record.shape[1:]:
+            raise SnapshotError("the records of objects do not fit the settings")
+        self.record = record
+        self._index.restore({}, {name[5:]: a for name, a in arrays.items() if name.startswith("tree_")})
+        return self
+
+    def check(self, points: Floats) -> None:
+        """Assert the invariants; `points` (n, C) are the objects by row."""
+        live = np.flatnonzero(self.tree.place >= 0)
+        assert np.array_equal(self.record[live], points[live, : self.record.shape[1]])
+        self._index.check(points)
+
+
+class PlaceIndex(Places):
+    """Objects with a record (x, y, s, p; see `rankcast.kernels.zone_scores`), then attributes in the tree.
+
+    Beside what `Places` has, `zones` finds the safe zones of queries.
+    """
+
+    def __init__(self, weights: list[float | None]) -> None:
+        super().__init__(weights, STATIC)
+        self._held_rooms: list[Space] = []
 
     def zones(self, form: Form, label: Ints, queries: Queries, m: int, threads: int) -> tuple[Zones, Ints]:
         """The zones of queries, on several cores; and blocks opened, objects tried."""
@@ -96,23 +130,3 @@ class PlaceIndex:
         held = [*self._held_rooms, *[None] * parts][: max(parts, len(self._held_rooms))]
         self._held_rooms = [space_for(self.tree, board, room) for room in held]
         return self._held_rooms[:parts]
-
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The small state (none) and the arrays."""
-        tree = {f"tree_{name}": array for name, array in self._index.state()[1].items()}
-        return {}, {"record": self.record, **tree}
-
-    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
-        record = arrays["record"]
-        if record.dtype != np.float64 or record.shape[1:] != (STATIC,):
-            raise SnapshotError("the records of objects do not fit the settings")
-        self.record = record
-        self._index.restore({}, {name[5:]: a for name, a in arrays.items() if name.startswith("tree_")})
-        return self
-
-    def check(self, points: Floats) -> None:
-        """Assert the invariants; `points` (n, 4 + d) are the objects by row."""
-        live = np.flatnonzero(self.tree.place >= 0)
-        assert np.array_equal(self.record[live], points[live, :STATIC])
-        self._index.check(points)

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.errors import SnapshotError
 from rankcast.indexes.objects import grown
-from rankcast.indexes.rtree import PointIndex
+from rankcast.indexes.places import Places
 from rankcast.indexes.runs import Runs
-from rankcast.kernels import rtree
 from rankcast.kernels.skyline_follow import UNKNOWN, Kept
 from rankcast.kernels.skyline_gather import Zones, find_zones
 from rankcast.kernels.skyline_search import PLACE, Seekers
@@ -24,49 +23,12 @@ BY_ROW = {"x": np.float64, "y": np.float64, "radius": np.float64, "result": np.i
 DISC = 3  # x, y, square of the radius
 
 
-class SkylinePlaces:
-    """Objects with x, y and attributes, of which small ones are good.
-
-    - Changing: `put`, `remove`.
-    - Asking: `zones`, `bounds`; kernels read `record` by row, and `tree`.
-    - Keeping: `state`, `restore`, `check`.
-
-    Memory: 8 bytes a column of an object, and the tree.
-    """
+class SkylinePlaces(Places):
+    """Objects with x, y and attributes, of which small ones are good; `zones` finds those of skylines."""
 
     def __init__(self, attributes: int) -> None:
-        self.record = np.zeros((0, PLACE + attributes))
-        self._index = PointIndex([None] * (PLACE + attributes))
-
-    def __len__(self) -> int:
-        return len(self._index)
-
-    @property
-    def tree(self) -> rtree.Rtree:
-        """The R-tree: x, y, attributes."""
-        return self._index.tree
-
-    def put(self, rows: Rows, points: Floats) -> None:
-        """Set objects, new or not: x, y and attributes (n, 2 + d)."""
-        if not rows.size:
-            return
-        top = int(rows.max()) + 1
-        if top > self.record.shape[0]:
-            self.record = grown(self.record, max(top, 2 * self.record.shape[0], 16), 0)
-        self.record[rows] = points
-        place = self.tree.place
-        known = rows[rows < place.size]
-        self._index.remove(known[place[known] >= 0])
-        self._index.insert(rows, points)
-
-    def remove(self, rows: Rows) -> None:
-        """Take objects out."""
-        self._index.remove(rows)
-
-    def bounds(self) -> Floats:
-        """A box (2, 2 + d) that holds everything; inverted if there is nothing."""
-        found: Floats = rtree.bounds(self.tree)
-        return found
+        columns = PLACE + attributes
+        super().__init__([None] * columns, columns)
 
     def zones(
         self, metric: int, seekers: Seekers, universe: Floats, m: int, threads: int
@@ -85,26 +47,6 @@ class SkylinePlaces:
             found = list(pool.map(search, parts))
         joined = Zones._make(np.concatenate(columns) for columns in zip(*(z for z, _ in found), strict=True))
         return joined, np.sum([work for _, work in found], axis=0)
-
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The small state (none) and the arrays."""
-        tree = {f"tree_{name}": array for name, array in self._index.state()[1].items()}
-        return {}, {"record": self.record, **tree}
-
-    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
-        record = arrays["record"]
-        if record.dtype != np.float64 or record.shape[1:] != self.record.shape[1:]:
-            raise SnapshotError("the records of objects do not fit the settings")
-        self.record = record
-        self._index.restore({}, {name[5:]: a for name, a in arrays.items() if name.startswith("tree_")})
-        return self
-
-    def check(self, points: Floats) -> None:
-        """Assert the invariants; `points` (n, 2 + d) are the objects by row."""
-        live = np.flatnonzero(self.tree.place >= 0)
-        assert np.array_equal(self.record[live], points[live])
-        self._index.check(points)
 
 
 class SkylineZones:

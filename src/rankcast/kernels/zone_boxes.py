@@ -13,38 +13,27 @@ from rankcast.kernels.zone_scores import Floats, Ints, Rows, box_distance, far_d
 
 
 @njit(**EXACT)
-def nearest(metric: int, record: Floats, rows: Rows, which: Ints, boxes: Floats) -> Floats:
-    """How far each object is from its rectangle."""
+def away(metric: int, record: Floats, rows: Rows, which: Ints, boxes: Floats, most: bool) -> Floats:
+    """How far each object is from its rectangle, or, at most, from a point of it."""
     found = np.empty(rows.size)
     for i in range(rows.size):
-        o, b = rows[i], which[i]
-        found[i] = box_distance(
-            metric, record[o, 0], record[o, 1], boxes[b, 0], boxes[b, 1], boxes[b, 2], boxes[b, 3]
-        )
-    return found
-
-
-@njit(**EXACT)
-def farthest(metric: int, record: Floats, rows: Rows, which: Ints, boxes: Floats) -> Floats:
-    """How far each object is from the farthest point of its rectangle."""
-    found = np.empty(rows.size)
-    for i in range(rows.size):
-        o, b = rows[i], which[i]
-        found[i] = far_distance(
-            metric, record[o, 0], record[o, 1], boxes[b, 0], boxes[b, 1], boxes[b, 2], boxes[b, 3]
-        )
+        x, y, box = record[rows[i], 0], record[rows[i], 1], boxes[which[i]]
+        if most:
+            found[i] = far_distance(metric, x, y, box[0], box[1], box[2], box[3])
+        else:
+            found[i] = box_distance(metric, x, y, box[0], box[1], box[2], box[3])
     return found
 
 
 @njit(**EXACT)
 def touched(metric: int, x: Floats, y: Floats, boxes: Floats) -> tuple[Floats, Floats]:
     """The point of each rectangle nearest to the place beside it, as a rectangle; and how far it is."""
-    spots, away = np.empty(boxes.shape), np.empty(x.size)
+    spots, near = np.empty(boxes.shape), np.empty(x.size)
     for i in range(x.size):
         spots[i, 0] = spots[i, 1] = min(max(x[i], boxes[i, 0]), boxes[i, 1])
         spots[i, 2] = spots[i, 3] = min(max(y[i], boxes[i, 2]), boxes[i, 3])
-        away[i] = box_distance(metric, x[i], y[i], boxes[i, 0], boxes[i, 1], boxes[i, 2], boxes[i, 3])
-    return spots, away
+        near[i] = box_distance(metric, x[i], y[i], boxes[i, 0], boxes[i, 1], boxes[i, 2], boxes[i, 3])
+    return spots, near
 
 
 @njit(**EXACT)
