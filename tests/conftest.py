@@ -15,7 +15,7 @@ settings.register_profile("fast", UNHURRIED, max_examples=100, derandomize=True)
 settings.register_profile("thorough", UNHURRIED, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
-SPARK = re.compile(r"tests/spark/test_(batch|connect|guide|helpers|kills|pipeline\w*|streams)\.py::")
+SPARK = re.compile(r"tests/spark/test_(batch|connect|demo|guide|helpers|kills|pipeline\w*|streams)\.py::")
 
 
 def pytest_collection_finish() -> None:

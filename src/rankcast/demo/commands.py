@@ -36,11 +36,16 @@ def run(arguments: argparse.Namespace) -> int:
         target = arguments.report or Path("out/city.html")
         show(console, seconds=arguments.seconds, seed=arguments.seed, target=target)
         return 0
+    if arguments.name is None:
+        from rankcast.demo.pipelines import show as pipelines  # noqa: PLC0415
+
+        target = arguments.report or Path("out/demo.html")
+        files, seed = arguments.batches or 20, arguments.seed
+        return pipelines.show(console, files=files, seed=seed, target=target, verbose=arguments.verbose)
     from rankcast.demo.stage import play  # noqa: PLC0415
 
     batches = arguments.batches or 60
-    for name in [arguments.name] if arguments.name else scenes.NAMES:
-        play(scenes.build(name, batches=batches, seed=arguments.seed), batches, console)
+    play(scenes.build(arguments.name, batches=batches, seed=arguments.seed), batches, console)
     return 0
 
 

@@ -1,0 +1,1 @@
+"""Two real pipelines on local Spark, fed as they run: messages with places, and quotes."""

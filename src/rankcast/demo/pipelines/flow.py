@@ -1,0 +1,100 @@
+"""One pipeline that runs while its files come: what it has told, and how long that took."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rankcast import pipeline
+from rankcast.demo.pipelines.feeds import Feed
+from rankcast.pipeline.progress import Batch, Progress
+
+SHOWN = 40
+
+
+class Flow:
+    """A feed, and the pipeline that its files go through.
+
+    Args:
+        feed: what flows.
+        folder: where its files are written.
+    """
+
+    def __init__(self, feed: Feed, folder: Path) -> None:
+        self.feed = feed
+        self._folder = folder
+        self._turn = threading.Lock()
+        self._written: deque[tuple[int, float]] = deque()
+        (folder / feed.name).mkdir()
+        pq.write_table(feed.subscriptions, folder / f"{feed.name}-subscriptions.parquet")
+        (folder / f"{feed.name}.toml").write_text(feed.file)
+        self.config = pipeline.read(folder / f"{feed.name}.toml")
+        self.running: Any = None
+        self.offered = self.deltas = 0
+        self.owners: set[str] = set()
+        self.latencies: list[float] = []
+        self.lines: deque[dict[str, Any]] = deque(maxlen=SHOWN)
+        self.progress = Progress()
+        self.batches: dict[int, Batch] = {}
+
+    def start(self, spark: Any) -> None:
+        """Let it run in a session."""
+        self.running = pipeline.start(self.config, spark, tell=self._told)
+
+    def offer(self) -> None:
+        """Let the next file come, if there is one, and whole: it gets its name when it is written."""
+        if self.offered == len(self.feed.events):
+            return
+        table = self.feed.events[self.offered]
+        path = self._folder / self.feed.name / f"{self.offered:06d}.parquet"
+        hidden = path.with_name(f"_{path.name}")
+        pq.write_table(table, hidden)
+        with self._turn:
+            self._written.append((table["seq"][-1].as_py(), time.monotonic()))
+        hidden.replace(path)
+        self.offered += 1
+
+    def _told(self, number: int, told: pa.Table) -> None:
+        """Note what a micro-batch told: once its deltas are in the results, everybody could be shown them."""
+        now = time.monotonic()
+        if not told.num_rows:
+            return
+        top = pc.max(told["seq"]).as_py()
+        mine = told.filter(pc.is_in(told["subscription"], pa.array(list(self.feed.shown))))
+        with self._turn:
+            while self._written and self._written[0][0] <= top:
+                self.latencies.append(now - self._written.popleft()[1])
+            self.deltas += told.num_rows
+            self.owners.update(pc.unique(told["subscription"]).to_pylist())
+            self.lines.extend(mine.to_pylist())
+
+    def look(self) -> None:
+        """Ask the pipeline how it gets on.
+
+        Raises:
+            PipelineError: it has failed.
+        """
+        self.running.wait(0.05)
+        self.progress = self.running.progress
+        self.batches |= {batch.number: batch for batch in self.progress.recent}
+
+    @property
+    def done(self) -> bool:
+        """Whether all files have come and all of their rows are worked on."""
+        return self.offered == len(self.feed.events) and self.progress.rows >= self.feed.rows
+
+    def last(self, count: int) -> list[dict[str, Any]]:
+        """The last changes of those who are shown."""
+        with self._turn:
+            return list(self.lines)[-count:]
+
+    def results(self) -> pa.Table:
+        """The current results, as anybody may read them while the pipeline runs."""
+        return pq.read_table(str(self.config.sink.path))
