@@ -20,7 +20,7 @@ $(READY): requirements/dev.txt pyproject.toml
 warm: $(READY)  ## compile the kernels once, into Numba's cache
 	@$(BIN)/python -m rankcast.warm
 
-demo: warm  ## run the product's main job on a seeded stream; ends by itself
+demo: warm  ## two pipelines on local Spark over seeded streams, with a report; ends by itself
 	@$(BIN)/rankcast demo
 
 warm-every: $(READY)
