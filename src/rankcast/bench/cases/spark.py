@@ -88,7 +88,7 @@ def throughput(parameters: Parameters, rng: np.random.Generator) -> Trial:
 @case(
     "spark.executors",
     small={"rows": [10_000], "batches": [2], "subscriptions": [2_000], "attributes": [8]},
-    full={"rows": [200_000], "batches": [3], "subscriptions": [5_000], "attributes": [8]},
+    full={"rows": [100_000], "batches": [3], "subscriptions": [20_000], "attributes": [8]},
     seed=SEED_APART,
     unit="event",
     runs=1,
