@@ -12,7 +12,7 @@ Cost: O(corners) a clip. [Moving §3.4]
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numba import njit
@@ -25,6 +25,9 @@ Ints = NDArray[np.int64]
 Cut: TypeAlias = tuple[float, float, float, int]
 
 ROUNDING = 2.0**-50
+
+# No literals, for each of which a kernel would be compiled anew.
+FIRST, ONE, SOME, MANY = (cast(int, np.int64(number)) for number in (0, 1, 16, 64))
 
 
 class Region(NamedTuple):
@@ -66,7 +69,7 @@ def box(region: Region, low_x: float, low_y: float, high_x: float, high_y: float
     for i in range(4):
         region.line[i] = i
     region.end[0] = 4
-    return 4
+    return region.end[0]
 
 
 @njit(**EXACT)
@@ -112,7 +115,7 @@ def clip(region: Region, begin: int, end: int, cut: Cut, out: Region, at: int) -
 def clip_all(region: Region, pieces: int, cut: Cut, out: Region) -> tuple[Region, int]:
     """What a cut leaves of all pieces, in `out`, and how many pieces that is."""
     out = roomy(out, region.end[pieces - 1] + pieces, pieces)
-    begin, at, left = 0, 0, 0
+    begin, at, left = FIRST, FIRST, FIRST
     for piece in range(pieces):
         after = clip(region, begin, region.end[piece], cut, out, at)
         begin = region.end[piece]
@@ -139,11 +142,11 @@ def common(
 
     The edge along cut k is on the line -1 - k. Uses room in both others.
     """
-    size = copied(region, begin, end, one, 0)
+    size = copied(region, begin, end, one, FIRST)
     for k in range(lines):
         if size == 0:
             break
-        size = clip(one, 0, size, (cuts[k, 0], cuts[k, 1], cuts[k, 2], -1 - k), two, 0)
+        size = clip(one, FIRST, size, (cuts[k, 0], cuts[k, 1], cuts[k, 2], -1 - k), two, FIRST)
         one, two = two, one
     return one, size
 
@@ -159,22 +162,22 @@ def subtract(
     """
     corners = region.end[pieces - 1]
     out = roomy(out, corners + 4 * lines * pieces, pieces * (lines + 1))
-    one, two = region_for(corners + lines, 1), region_for(corners + lines, 1)
-    begin, at, left = 0, 0, 0
+    one, two = region_for(corners + lines, ONE), region_for(corners + lines, ONE)
+    begin, at, left = FIRST, FIRST, FIRST
     for piece in range(pieces):
         end = region.end[piece]
         met = common(region, begin, end, cuts, lines, one, two)[1] > 0
-        size = copied(region, begin, end, one, 0)
+        size = copied(region, begin, end, one, FIRST)
         for k in range(lines if met else 0):
             nx, ny, c, line = cuts[k, 0], cuts[k, 1], cuts[k, 2], first + k
-            after = clip(one, 0, size, (-nx, -ny, -c, line), out, at)
+            after = clip(one, FIRST, size, (-nx, -ny, -c, line), out, at)
             if after > at:
                 out.end[left] = at = after
                 left += 1
-            size = clip(one, 0, size, (nx, ny, c, line), two, 0)
+            size = clip(one, FIRST, size, (nx, ny, c, line), two, FIRST)
             one, two = two, one
         if not met:
-            out.end[left] = at = copied(one, 0, size, out, at)
+            out.end[left] = at = copied(one, FIRST, size, out, at)
             left += 1
         begin = end
     return out, left

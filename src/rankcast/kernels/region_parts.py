@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.convex import Region
+from rankcast.kernels.convex import FIRST, Region
 from rankcast.kernels.options import EXACT
 
 DOOR = 1e-10  # of the size of the region: narrower doors are closed
@@ -92,7 +92,7 @@ def _reached(region: Region, pieces: int, first: int, door: float) -> NDArray[np
 @njit(**EXACT)
 def _home(region: Region, pieces: int, tolerance: float) -> int:
     """The piece that holds the origin, or almost does; -1 if none."""
-    best, most, begin = -1, -tolerance, 0
+    best, most, begin = -1, -tolerance, FIRST
     for piece in range(pieces):
         inside = clearance(region, begin, region.end[piece])
         if inside >= most:

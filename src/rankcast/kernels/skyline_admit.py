@@ -24,7 +24,19 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.convex import Floats, Ints, Region, box, clip_all, region_for, subtract
+from rankcast.kernels.convex import (
+    FIRST,
+    MANY,
+    ONE,
+    SOME,
+    Floats,
+    Ints,
+    Region,
+    box,
+    clip_all,
+    region_for,
+    subtract,
+)
 from rankcast.kernels.distance import EUCLIDEAN, distance
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.region_parts import keep_part, radius_of
@@ -73,7 +85,7 @@ def _standing(seen: Seen, one: Floats, away: float) -> tuple[bool, Bools]:
     _, far, attribute = seen
     out, beaten = np.zeros(far.size, np.bool_), False
     for j in range(far.size):
-        theirs, mine = compare(attribute, j, one, 0), compare(one, 0, attribute, j)
+        theirs, mine = compare(attribute, j, one, FIRST), compare(one, FIRST, attribute, j)
         beaten |= far[j] <= away and (theirs == 2 or (theirs == 1 and far[j] < away))
         out[j] = away <= far[j] and (mine == 2 or (mine == 1 and away < far[j]))
     return beaten, out
@@ -92,7 +104,7 @@ def _without_cell(
     """The part of a zone that is left without the cell of an object, how many pieces, and owners of lines."""
     corners, line = region.end[pieces - 1], owner.size
     x, y = region.x[:corners], region.y[:corners]
-    hull = region_for(4, 1)
+    hull = region_for(SOME, ONE)
     box(hull, x.min(), y.min(), x.max(), y.max())
     lines, cuts, shift = cell_cuts(here, one, seen, hull, radius_of(region, corners), np.empty((16, 3)))
     if lines > 0:
@@ -101,7 +113,7 @@ def _without_cell(
         return region, pieces, owner
     if lines == EVERYWHERE:
         return region, 0, owner
-    left, pieces = subtract(region, pieces, cuts, lines, line, region_for(64, 16))
+    left, pieces = subtract(region, pieces, cuts, lines, line, region_for(MANY, SOME))
     pieces = keep_part(left, pieces, 4 * shift) if pieces > 0 else 0
     return left, pieces, owned(owner, line, lines, o)
 
@@ -120,10 +132,10 @@ def _as_here(
     """The part of a zone where an object and a skyline, some of which is `out` now, stand as they do here."""
     x, y, away = here
     spot, far, attribute, out = seen
-    spare, shift, line = region_for(64, 16), 0.0, owner.size
+    spare, shift, line = region_for(MANY, SOME), 0.0, owner.size
     radius = radius_of(region, region.end[pieces - 1])
     for j in range(far.size):
-        theirs, mine = compare(attribute, j, one, 0), compare(one, 0, attribute, j)
+        theirs, mine = compare(attribute, j, one, FIRST), compare(one, FIRST, attribute, j)
         apart = lead_of(min(away, far[j]), max(away, far[j]), PLANE_FUZZ)
         if theirs + mine == 0 or (spot[j, 0] == x and spot[j, 1] == y) or apart >= 2 * radius:
             continue
@@ -139,7 +151,7 @@ def _as_here(
         if pieces == 0:
             return region, 0, owner
         region, spare, shift = after, region, max(shift, margin)
-        owner, line = owned(owner, line, 1, o if mine == 0 else np.int64(rows[j])), line + 1
+        owner, line = owned(owner, line, ONE, o if mine == 0 else np.int64(rows[j])), line + 1
         radius = radius_of(region, region.end[pieces - 1])
     return region, keep_part(region, pieces, 4 * shift), owner
 
@@ -213,7 +225,7 @@ def admit(kept: Kept, record: Floats, rows: Rows, x: Floats, y: Floats, o: int) 
     many = rows.size
     result, count, corners = np.zeros(many, np.int64), np.zeros(many, np.int64), np.zeros(many, np.int64)
     radius, cut, done = np.zeros(many), np.zeros(many, np.bool_), np.zeros(many, np.bool_)
-    onto, members, used, k = pile(), 0, 0, 0
+    onto, members, used, k = pile(), FIRST, FIRST, 0
     for i in range(many):
         results, region, pieces, owner = _mended(kept, record, rows[i], (x[i], y[i]), o)
         if pieces == 0:

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.convex import Floats, Region, copied, region_for
+from rankcast.kernels.convex import FIRST, ONE, Floats, Region, copied, region_for
 from rankcast.kernels.distance import EUCLIDEAN, distance
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.rtree import Rtree
@@ -62,8 +62,8 @@ def _meets(record: Floats, kept: Kept, row: int, o: int, away: float) -> bool:
     for end in range(begin + 1, all_ends + 1):
         if kept.line[end - 1] >= 0:
             continue
-        piece = region_for(end - begin, 1)
-        piece.end[0] = copied(held, begin, end, piece, 0)
+        piece = region_for(end - begin, ONE)
+        piece.end[0] = copied(held, begin, end, piece, FIRST)
         lines, cuts, _ = cell_cuts(here, one, (spot, far, attribute), piece, kept.radius[row], cuts)
         if lines > 0:
             lines = needed_cuts(piece, cuts, lines)

@@ -27,7 +27,7 @@ import math
 import numpy as np
 from numba import njit
 
-from rankcast.kernels.convex import Floats, Ints, Region, clip, common, reach, region_for, roomy
+from rankcast.kernels.convex import FIRST, ONE, Floats, Ints, Region, clip, common, reach, region_for, roomy
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.region_parts import radius_of
 from rankcast.kernels.rtree import Rows
@@ -87,8 +87,8 @@ def shared_cell(
     is one of the box), and how far margins may have shifted the region.
     """
     spot, away, attribute = found
-    corners, line, shift = region.end[0], UNIVERSE_LINES, 0.0
-    owner = owned(np.empty(0, np.int64), 0, line, -1)
+    corners, line, shift = region.end[0], UNIVERSE_LINES + FIRST, 0.0
+    owner = owned(np.empty(0, np.int64), FIRST, line, -ONE)
     radius = radius_of(region, corners)
     many = spot.shape[0]
     for i in range(many):
@@ -101,11 +101,11 @@ def shared_cell(
             nx, ny, c, margin = bisector(spot[i, 0], spot[i, 1], spot[j, 0], spot[j, 1], radius)
             if c - margin >= radius:
                 continue
-            spare = roomy(spare, corners + 1, 1)
-            corners = clip(region, 0, corners, (nx, ny, c - margin, line), spare, 0)
+            spare = roomy(spare, corners + 1, ONE)
+            corners = clip(region, FIRST, corners, (nx, ny, c - margin, line), spare, FIRST)
             if compared == 1 or corners == 0:
                 return region, 0, line, owner, shift
-            region, spare, owner = spare, region, owned(owner, line, 1, np.int64(rows[i]))
+            region, spare, owner = spare, region, owned(owner, line, ONE, np.int64(rows[i]))
             radius, line, shift = radius_of(region, corners), line + 1, max(shift, margin)
     region.end[0] = corners
     return region, corners, line, owner, shift
@@ -142,12 +142,12 @@ def cell_cuts(
     for j in range(spot.shape[0]):
         if lead_of(d, away[j], PLANE_FUZZ) >= 2 * radius:
             break
-        if compare(attribute, j, one, 0) == 0:
+        if compare(attribute, j, one, FIRST) == 0:
             continue
         if (spot[j, 0] == x and spot[j, 1] == y) or lead_of(away[j], d, PLANE_FUZZ) >= 2 * radius:
             return NEVER, cuts, shift
         nx, ny, c, margin = bisector(x, y, spot[j, 0], spot[j, 1], radius)
-        least, most = reach(hull, 0, corners, (nx, ny, c + margin, 0))
+        least, most = reach(hull, FIRST, corners, (nx, ny, c + margin, FIRST))
         if least > 0.0:
             return NEVER, cuts, shift
         if most > 0.0:
@@ -163,7 +163,7 @@ def needed_cuts(hull: Region, cuts: Floats, lines: int) -> int:
     """Move those cuts to the front that bound the cell within the hull; returns how many, NEVER if none."""
     corners = hull.end[0]
     left, size = common(
-        hull, 0, corners, cuts, lines, region_for(corners + lines, 1), region_for(corners + lines, 1)
+        hull, FIRST, corners, cuts, lines, region_for(corners + lines, ONE), region_for(corners + lines, ONE)
     )
     if size == 0:
         return NEVER

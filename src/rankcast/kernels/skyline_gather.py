@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.convex import Floats, Ints, Region, copied, region_for, roomy
+from rankcast.kernels.convex import FIRST, MANY, ONE, Floats, Ints, Region, copied, region_for, roomy
 from rankcast.kernels.distance import EUCLIDEAN
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.rtree import Rows, Rtree
@@ -48,7 +48,7 @@ class Pile(NamedTuple):
 @njit(**EXACT)
 def pile() -> Pile:
     """Nothing yet."""
-    return Pile(np.empty(64, np.int32), region_for(64, 1), np.empty(64, np.int32))
+    return Pile(np.empty(64, np.int32), region_for(MANY, ONE), np.empty(64, np.int32))
 
 
 @njit(**EXACT)
@@ -93,8 +93,8 @@ def _others(owners: Rows, results: Rows, many: int) -> tuple[Rows, int]:
 def _outlined(all_: Region, used: int, region: Region, pieces: int) -> Region:
     """Write the corners of a region behind what is used of another, with complements where pieces end."""
     corners = region.end[pieces - 1]
-    all_ = roomy(all_, used + corners, 1)
-    copied(region, 0, corners, all_, used)
+    all_ = roomy(all_, used + corners, ONE)
+    copied(region, FIRST, corners, all_, used)
     for piece in range(pieces):
         last = region.end[piece] - 1
         all_.line[used + last] = ~region.line[last]
@@ -148,7 +148,7 @@ def find_zones(
     room, many = room_for(tree), part.size
     result, count, corners = np.zeros(many, np.int64), np.zeros(many, np.int64), np.zeros(many, np.int64)
     radius, cut = np.zeros(many), np.zeros(many, np.bool_)
-    onto, extra, members, used = pile(), np.empty(m, np.int32), 0, 0
+    onto, extra, members, used = pile(), np.empty(m, np.int32), FIRST, FIRST
     for k in range(many):
         i = part[k]
         find_skyline(metric, tree, room, seekers, i)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from rankcast.kernels.convex import Floats, Region, box, clip, region_for, roomy
+from rankcast.kernels.convex import FIRST, MANY, ONE, Floats, Region, box, clip, region_for, roomy
 from rankcast.kernels.distance import EUCLIDEAN, distance
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.region_parts import radius_of
@@ -28,7 +28,7 @@ GIVE = 1e-9  # of its size: what a box around a cell is larger
 def _push_children(tree: Rtree, room: Room, record: Floats, o: int, block: int) -> None:
     """Put the children of a block on the heap that may hold something as good as an object."""
     low, x, y = tree.low, record[o, 0], record[o, 1]
-    for slot in range(tree.width[block]):
+    for slot in range(np.int64(tree.width[block])):
         worse = False
         for a in range(PLACE, record.shape[1]):
             worse |= low[block, a, slot] > record[o, a]
@@ -64,7 +64,7 @@ def _better(record: Floats, one: int, other: int) -> bool:
 def _cell(tree: Rtree, room: Room, record: Floats, o: int, universe: Floats) -> tuple[Region, int]:
     """The impact region of an object relative to its place, and how many corners it has."""
     x, y, size = record[o, 0], record[o, 1], room.size
-    one, two = region_for(64, 1), region_for(64, 1)
+    one, two = region_for(MANY, ONE), region_for(MANY, ONE)
     corners = box(one, universe[0] - x, universe[1] - y, universe[2] - x, universe[3] - y)
     radius = radius_of(one, corners)
     size[HEAP] = 0
@@ -85,8 +85,8 @@ def _cell(tree: Rtree, room: Room, record: Floats, o: int, universe: Floats) -> 
             corners = 0 if _better(record, ~entry, o) else corners
             continue
         nx, ny, c, margin = bisector(0.0, 0.0, sx, sy, radius)
-        two = roomy(two, corners + 1, 1)
-        corners = clip(one, 0, corners, (nx, ny, c + margin, 0), two, 0)
+        two = roomy(two, corners + 1, ONE)
+        corners = clip(one, FIRST, corners, (nx, ny, c + margin, FIRST), two, FIRST)
         one, two = two, one
         radius = radius_of(one, corners)
     return one, corners

@@ -156,7 +156,7 @@ def _open_block(
     keys, entries, leads, aside, _, away, attribute, size = room
     fuzz, found, filtered = fuzz_of(metric), size[FOUND], seekers.filtered
     size[NODES] += 1
-    for slot in range(tree.width[block]):
+    for slot in range(np.int64(tree.width[block])):
         if filtered and not may_pass(tree, seekers, i, block, slot):
             continue
         for a in range(one.shape[1]):

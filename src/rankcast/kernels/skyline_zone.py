@@ -22,7 +22,19 @@ import math
 import numpy as np
 from numba import njit
 
-from rankcast.kernels.convex import Floats, Ints, Region, box, copied, region_for, subtract
+from rankcast.kernels.convex import (
+    FIRST,
+    MANY,
+    ONE,
+    SOME,
+    Floats,
+    Ints,
+    Region,
+    box,
+    copied,
+    region_for,
+    subtract,
+)
 from rankcast.kernels.distance import EUCLIDEAN, distance
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.region_parts import keep_part, radius_of
@@ -164,12 +176,12 @@ def carve(
     """
     size, x, y, one = room.size, seekers.x[i], seekers.y[i], np.empty((1, room.attribute.shape[1]))
     found = (_spots(tree, room, x, y), room.away, room.attribute)
-    region, spare = region_for(64, 16), region_for(64, 16)
+    region, spare = region_for(MANY, SOME), region_for(MANY, SOME)
     box(region, universe[0] - x, universe[1] - y, universe[2] - x, universe[3] - y)
     region, corners, line, owner, shift = shared_cell(room.row, found, region, spare)
-    spare, hull = region_for(64, 16), region_for(corners, 1)
-    hull.end[0] = copied(region, 0, corners, hull, 0)
-    pieces = keep_part(region, 1, 4 * shift) if corners > 0 else 0
+    spare, hull = region_for(MANY, SOME), region_for(corners, ONE)
+    hull.end[0] = copied(region, FIRST, corners, hull, FIRST)
+    pieces = keep_part(region, ONE, 4 * shift) if corners > 0 else 0
     radius = radius_of(region, corners) if pieces > 0 else 0.0
     table, here = np.empty((16, 3)), np.array([x, y, 0.0, radius])
     _take_up(room, 2 * radius)
@@ -179,7 +191,7 @@ def carve(
             child_corner(tree, entry // BRANCH, entry % BRANCH, one)
             here[2] = child_distance(tree.low, tree.high, EUCLIDEAN, x, y, entry // BRANCH, entry % BRANCH)
             if not _hidden(tree, entry, found, one, here, region, region.end[pieces - 1]):
-                _sort_leads(EUCLIDEAN, tree, room, seekers, i, entry, 2 * radius)
+                _sort_leads(np.int64(EUCLIDEAN), tree, room, seekers, i, entry, 2 * radius)
             continue
         lines, table, moved = _cell(tree, ~entry, here, found, hull, table)
         if lines == NEVER:

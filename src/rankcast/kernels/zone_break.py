@@ -32,7 +32,7 @@ def within_reach(form: Form, tree: Rtree, one: Floats, stack: Ints, found: Rows)
         depth -= 1
         block = stack[depth]
         first = np.int64(tree.first[block])
-        for slot in range(tree.width[block]):
+        for slot in range(np.int64(tree.width[block])):
             d = child_distance(tree.low, tree.high, form.metric, one[0], one[1], block, slot)
             radius, reach = tree.high[block, 2, slot], tree.high[block, 3, slot]
             if lowest(form, one[2], one[3], d, radius) > reach:

@@ -39,7 +39,9 @@ def irrelevant(
             scale = abs(score) + abs(scores[j]) + 2 * weight * (d_p + aways[j]) + 2 * way
             if score - scores[j] > 2 * way + rounding * scale:
                 continue
-        radius = preferred(form, record, label, (rows[j], p, aways[j], d_p), place, radius)
+        radius = preferred(
+            form, record, label, (np.int64(rows[j]), np.int64(p), aways[j], d_p), place, radius
+        )
         if radius <= 0.0:
             return 0.0
     return radius
