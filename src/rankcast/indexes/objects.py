@@ -89,21 +89,21 @@ class ObjectIndex:
     def insert(self, row: int, x: float, y: float) -> None:
         """Add an absent object. O(log n)."""
         self.reserve(row + 1)
-        object_tree.insert(self.tree, row, x, y)
+        object_tree.insert(self.tree, np.int32(row), x, y)
 
     def delete(self, row: int) -> None:
         """Take a present object out. O(log n)."""
-        object_tree.remove(self.tree, row)
+        object_tree.remove(self.tree, np.int32(row))
 
     def move(self, row: int, x: float) -> None:
         """Give a present object another x. O(log n)."""
         y = float(self.tree.y[row])
-        object_tree.remove(self.tree, row)
+        object_tree.remove(self.tree, np.int32(row))
         self.insert(row, x, y)
 
     def set_value(self, row: int, y: float) -> None:
         """Give a present object another y. O(log n)."""
-        object_tree.set_value(self.tree, row, y)
+        object_tree.set_value(self.tree, np.int32(row), y)
 
     def tidy(self) -> None:
         """Rebuild the tree if it holds many more nodes than its objects need. Amortised O(1) a deletion."""

@@ -129,18 +129,18 @@ def _summarise(tree: ObjectTree, node: int, parent: int, j: int) -> bool:
 
 
 @njit(**EXACT)
-def _refresh(tree: ObjectTree, node: int) -> None:
+def _refresh(tree: ObjectTree, node: int | np.int64) -> None:
     """Carry a change of `node` up as far as it changes the best object of a subtree."""
     parents, child = tree.parent, tree.child
-    parent = parents[node]
+    parent = np.int64(parents[node])
     while parent >= 0 and _summarise(tree, node, parent, place_of(child, parent, node)):
-        node, parent = parent, parents[parent]
+        node, parent = parent, np.int64(parents[parent])
 
 
 @njit(**EXACT)
 def _split(tree: ObjectTree, parent: int, j: int, leaf: bool) -> None:
     """Split the full child in slot j of a parent that is not full; the upper half becomes slot j + 1."""
-    node = tree.child[parent, j]
+    node = np.int64(tree.child[parent, j])
     other = _take_node(tree)
     half = ORDER // 2
     tree.key[other, :half], tree.low[other, :half] = tree.key[node, half:], tree.low[node, half:]
@@ -161,7 +161,7 @@ def _grow(tree: ObjectTree, leaf: bool) -> None:
     tree.parent[old] = new
     tree.meta[ROOT] = new
     tree.meta[HEIGHT] += 1
-    _split(tree, new, 0, leaf)
+    _split(tree, new, np.int64(0), leaf)
 
 
 @njit(**EXACT)
@@ -200,12 +200,12 @@ def insert(tree: ObjectTree, row: int, x: float, y: float) -> None:
 @njit(**EXACT)
 def remove(tree: ObjectTree, row: int) -> None:
     """Take a present object out; its x stays readable, its y becomes +inf."""
-    node = tree.leaf_of[row]
+    node = np.int64(tree.leaf_of[row])
     _close_slot(tree, node, place_of(tree.child, node, row))
     tree.y[row], tree.leaf_of[row] = np.inf, -1
     tree.meta[SIZE] -= 1
     while tree.filled[node] == 0 and tree.parent[node] >= 0:
-        parent = tree.parent[node]
+        parent = np.int64(tree.parent[node])
         _close_slot(tree, parent, place_of(tree.child, parent, node))
         tree.parent[node], tree.meta[FREE] = tree.meta[FREE], node
         tree.meta[NODES] -= 1
@@ -233,7 +233,7 @@ def _drop_root(tree: ObjectTree, root: int) -> None:
 @njit(**EXACT)
 def set_value(tree: ObjectTree, row: int, y: float) -> None:
     """Change the y of a present object."""
-    node = tree.leaf_of[row]
+    node = np.int64(tree.leaf_of[row])
     tree.low[node, place_of(tree.child, node, row)] = y
     tree.y[row] = y
     _refresh(tree, node)
@@ -269,7 +269,7 @@ def build(tree: ObjectTree, rows: NDArray[np.int32]) -> None:
     if rows.shape[0] == 0:
         return
     tree.meta[SIZE], tree.meta[USED], tree.meta[NODES] = rows.shape[0], 0, 0
-    start, end = 0, 0
+    start, end = np.int64(0), np.int64(0)
     for i in range(rows.shape[0]):
         if i % FILL == 0:
             node = _take_node(tree)
@@ -291,7 +291,7 @@ def _build_level(tree: ObjectTree, start: int, end: int) -> None:
     for lower in range(start, end):
         if (lower - start) % FILL == 0:
             node = _take_node(tree)
-        j = tree.filled[node]
+        j = np.int64(tree.filled[node])
         tree.key[node, j], tree.child[node, j], tree.parent[lower] = tree.key[lower, 0], lower, node
         tree.filled[node] += 1
         _summarise(tree, lower, node, j)

@@ -189,7 +189,7 @@ def put_in(tree: PointTree, points: Records, lists: Rows, touched: Marks) -> int
             middle = start
             if start < end:
                 at = (pivot[node, 0], pivot[node, 1], np.float64(pivot_row[node]))
-                middle = partition(points, spare, axis[node], start, end, at)
+                middle = partition(points, spare, np.int64(axis[node]), start, end, at)
             touched[node] = True
             stack[depth, 1] = -1
             for side in range(1, -1, -1):
@@ -204,7 +204,7 @@ def put_in(tree: PointTree, points: Records, lists: Rows, touched: Marks) -> int
 def rebalance(tree: PointTree, touched: Marks) -> bool:
     """Build anew the topmost of the touched nodes that need it; False if there was no room for one."""
     child, sizes, bucket = tree.child, tree.size, tree.bucket
-    stack, depth = np.empty(DEPTH, np.int32), 1
+    stack, depth = np.empty(DEPTH, np.int64), 1
     stack[0] = 0
     while depth > 0:
         depth -= 1

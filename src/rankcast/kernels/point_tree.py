@@ -84,7 +84,8 @@ def margin(tree: PointTree) -> int:
 
     There are always twice as many nodes as buckets.
     """
-    return 4 + most_buckets(tree.size[0]) - tree.size[0] // BUCKET
+    size = np.int64(tree.size[0])
+    return 4 + most_buckets(size) - size // BUCKET
 
 
 @njit(**EXACT)
@@ -164,7 +165,7 @@ def collect(tree: PointTree, node: int, points: Records, boards: NDArray[np.int3
     Returns how many there are; `points` and `boards` must have space for them.
     """
     lo, hi, row, board = tree.lo, tree.hi, tree.row, tree.board
-    stack, depth, size = np.empty(256, np.int32), 1, 0
+    stack, depth, size = np.empty(256, np.int64), 1, 0
     stack[0] = node
     while depth > 0:
         depth -= 1
@@ -240,7 +241,8 @@ def _branch_out(tree: PointTree, node: int, division: Division, stack: NDArray[n
         start, end = division.start[c], division.end[c]
         if c < division.axis.shape[0] and balanced(division, c):
             middle = division.end[2 * c]
-            _branch(tree, here, (middle - start, end - middle), division.axis[c], division.pivot[c])
+            axis = np.int64(division.axis[c])
+            _branch(tree, here, (middle - start, end - middle), axis, division.pivot[c])
             for side in range(2):
                 walk[height, 0], walk[height, 1] = tree.child[here, side], 2 * c + side
                 height += 1
