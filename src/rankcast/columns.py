@@ -8,7 +8,8 @@
 | TERMS  | `Terms`, a ragged list of `Ids` | refused   | null, a null inside, anything but strings         |
 | TIME   | int64, nanoseconds since 1970   | refused   | null, anything but a timestamp or a date          |
 
-Nothing is copied that Arrow can hand over as it is, so the arrays may be read-only.
+Numbers are not copied where Arrow can hand them over as they are, so those arrays may be read-only. Ids are:
+kernels that look them up are compiled for arrays that can be written, and for those alone.
 Cost: linear in the size of the column, no Python loop over rows.
 """
 
@@ -239,7 +240,7 @@ def _is_string(kind: pa.DataType) -> bool:
 def integer_ids(values: Any) -> Ids:
     """Integers as `Ids`."""
     whole: Ints = np.ascontiguousarray(values, dtype=np.int64)
-    return Ids("int", whole, _NO_OFFSETS, _NO_TEXT)
+    return Ids("int", whole if whole.flags.writeable else whole.copy(), _NO_OFFSETS, _NO_TEXT)
 
 
 def arrow(ids: Ids, known: Bools | None = None) -> pa.Array:
@@ -264,9 +265,10 @@ def _strings(array: pa.Array) -> Ids:
     if starts is None or len(array) == 0:
         return Ids("str", _NO_VALUES, _NO_OFFSETS, _NO_TEXT)
     width = np.int32 if array.type == _STRING else np.int64
-    offsets = np.frombuffer(starts, width)[array.offset : array.offset + len(array) + 1]
-    text = np.frombuffer(data, np.uint8) if data is not None else _NO_TEXT
-    return Ids("str", _NO_VALUES, offsets.astype(np.int64, copy=False), text)
+    offsets = np.frombuffer(starts, width)[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    first, last = offsets[[0, -1]].tolist()
+    text = np.frombuffer(data, np.uint8)[first:last].copy() if data is not None else _NO_TEXT
+    return Ids("str", _NO_VALUES, offsets - first, text)
 
 
 def _read_terms(data: Any, column: Column, where: str) -> Terms:

@@ -1,14 +1,14 @@
 """Open-addressing hash tables from external ids to dense rows, over plain arrays.
 
-A table is an int32 array whose length is a power of two; a cell holds a row or FREE. Keys live by row in a
-`Keys` tuple, so the table itself is 4 bytes a cell. Linear probing; deletion shifts the following run back,
-so there are no tombstones and the cost of a probe depends on live keys only.
-Invariant: from the home cell of every live row to its own cell no cell is FREE; at most five in eight are
+A table is an int32 array of any length; a cell holds a row or FREE. Keys live by row in a `Keys` tuple, so
+the table itself is 4 bytes a cell. A key's home is its hash scaled to the length; linear probing; deletion
+shifts the following run back, so there are no tombstones and the cost of a probe depends on live keys only.
+Invariant: from the home cell of every live row to its own cell no cell is FREE; at most seven in ten are
 taken (see `crowded`).
 Cost: O(1) expected per key. Integer keys compare by value, strings by hash, length and bytes.
 
-Keys come in as plain tuples as well as named ones: Numba recognises the type of a plain tuple some ten times
-faster, and for a few keys that is what a call costs.
+Keys come from Python as plain tuples: Numba recognises the type of a plain tuple some ten times faster than
+that of a named one, and for a few keys that is what a call costs.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 from rankcast.kernels.options import EXACT
 
 FREE = -1
+LEAST = 16
 KeyArrays = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]]
 
 
 class Keys(NamedTuple):
-    """Keys by row. Integers: `code` is the key, `length` is -1. Strings: `code` is their hash."""
+    """Keys by row. Integers: `code` is the key, the others are empty. Strings: `code` is their hash."""
 
     code: NDArray[np.int64]
     start: NDArray[np.int64]
@@ -35,13 +36,19 @@ class Keys(NamedTuple):
 
 
 @njit(**EXACT)
-def _named(keys: KeyArrays) -> Keys:
+def named(keys: KeyArrays) -> Keys:
+    """Keys as kernels call them."""
     return Keys(keys[0], keys[1], keys[2], keys[3])
 
 
-def crowded(table: NDArray[np.int32], keys: int) -> bool:
-    """Whether so many keys are too many for a table."""
-    return 8 * keys > 5 * table.size
+def crowded(cells: int, keys: int) -> bool:
+    """Whether so many keys are too many for a table of so many cells."""
+    return 10 * keys > 7 * cells
+
+
+def cells_for(keys: int) -> int:
+    """A good length for so many keys: three in five taken."""
+    return max(LEAST, keys * 5 // 3)
 
 
 @njit(**EXACT)
@@ -51,6 +58,12 @@ def mix(code: int) -> int:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return int((z ^ (z >> np.uint64(31))) & np.uint64(0x7FFFFFFFFFFFFFFF))
+
+
+@njit(**EXACT)
+def home(code: int, cells: int) -> int:
+    """The cell of a table where a key belongs: its hash as a fraction of the length."""
+    return ((mix(code) >> 31) * cells) >> 32
 
 
 @njit(**EXACT)
@@ -68,7 +81,11 @@ def hash_strings(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray
 @njit(**EXACT)
 def same(a: Keys, i: int, b: Keys, j: int) -> bool:
     """Whether key i of `a` is key j of `b`."""
-    if a.code[i] != b.code[j] or a.length[i] != b.length[j]:
+    if a.code[i] != b.code[j]:
+        return False
+    if a.length.size == 0:
+        return True
+    if a.length[i] != b.length[j]:
         return False
     p, q = a.start[i], b.start[j]
     for step in range(a.length[i]):
@@ -80,17 +97,16 @@ def same(a: Keys, i: int, b: Keys, j: int) -> bool:
 @njit(**EXACT)
 def probe(table: NDArray[np.int32], stored: Keys, keys: Keys, i: int) -> int:
     """The cell that holds key i of `keys`, or the free cell where it would go."""
-    mask = table.size - 1
-    cell = mix(keys.code[i]) & mask
-    while table[cell] != FREE and not same(stored, table[cell], keys, i):
-        cell = (cell + 1) & mask
+    cell = home(keys.code[i], table.size)
+    while table[cell] != FREE and not same(stored, np.int64(table[cell]), keys, i):
+        cell = cell + 1 if cell + 1 < table.size else 0
     return cell
 
 
 @njit(**EXACT)
 def find(table: NDArray[np.int32], stored: KeyArrays, keys: KeyArrays) -> NDArray[np.int32]:
     """The row of each key, or -1."""
-    held, wanted = _named(stored), _named(keys)
+    held, wanted = named(stored), named(keys)
     rows = np.empty(wanted.code.size, np.int32)
     for i in range(rows.size):
         rows[i] = table[probe(table, held, wanted, i)]
@@ -103,10 +119,8 @@ def distinct(plain: KeyArrays) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
 
     Returns the number of each key, and for each number where it appeared first.
     """
-    keys, size = _named(plain), 16
-    while size < 2 * keys.code.size:
-        size *= 2
-    table = np.full(size, FREE, np.int32)
+    keys = named(plain)
+    table = np.full(2 * keys.code.size + LEAST, FREE, np.int32)
     number = np.empty(keys.code.size, np.int32)
     first = np.empty(keys.code.size, np.int32)
     count = 0
@@ -125,43 +139,23 @@ def distinct(plain: KeyArrays) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
 @njit(**EXACT)
 def insert(table: NDArray[np.int32], stored: KeyArrays, rows: NDArray[np.int32]) -> None:
     """Enter rows whose keys are stored already and are not in the table."""
-    held = _named(stored)
+    held = named(stored)
     for i in range(rows.size):
-        table[probe(table, held, held, rows[i])] = rows[i]
+        table[probe(table, held, held, np.int64(rows[i]))] = rows[i]
 
 
 @njit(**EXACT)
-def enter(
-    table: NDArray[np.int32],
-    stored: KeyArrays,
-    rows: NDArray[np.int32],
-    codes: NDArray[np.int64],
-    sequence: NDArray[np.int64],
-    first: int,
-) -> None:
-    """Give rows their codes and enter them, as `insert` does, registered from number `first` on."""
-    for i in range(rows.size):
-        stored[0][rows[i]] = codes[i]
-        sequence[rows[i]] = first + i
-    insert(table, stored, rows)
-
-
-@njit(**EXACT)
-def remove(
-    table: NDArray[np.int32], stored: KeyArrays, rows: NDArray[np.int32], sequence: NDArray[np.int64]
-) -> None:
-    """Take rows out of the table, closing the gaps; their numbers of registration turn over, to below 0."""
-    held, mask = _named(stored), table.size - 1
-    for i in range(rows.size):
-        hole = probe(table, held, held, rows[i])
-        cell = hole
-        while True:
-            cell = (cell + 1) & mask
-            if table[cell] == FREE:
-                break
-            home = mix(held.code[table[cell]]) & mask
-            if ((cell - home) & mask) >= ((cell - hole) & mask):
-                table[hole] = table[cell]
-                hole = cell
-        table[hole] = FREE
-        sequence[rows[i]] = ~sequence[rows[i]]
+def remove(table: NDArray[np.int32], stored: Keys, row: int) -> None:
+    """Take a row out of the table, closing the gap."""
+    hole = probe(table, stored, stored, np.int64(row))
+    cell = hole
+    while True:
+        cell = cell + 1 if cell + 1 < table.size else 0
+        if table[cell] == FREE:
+            break
+        away = cell - home(stored.code[table[cell]], table.size)
+        gap = cell - hole
+        if away + (table.size if away < 0 else 0) >= gap + (table.size if gap < 0 else 0):
+            table[hole] = table[cell]
+            hole = cell
+    table[hole] = FREE

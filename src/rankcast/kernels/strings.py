@@ -10,15 +10,16 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.hashing import Keys
+from rankcast.kernels.hashing import KeyArrays, Keys, named
 from rankcast.kernels.options import EXACT
 
 SPAN = 1 << 62
 
 
 @njit(**EXACT)
-def gather(keys: Keys, rows: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+def gather(plain: KeyArrays, rows: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     """The strings of `rows` one behind the other: offsets and bytes; a row below 0 has none."""
+    keys = named(plain)
     offsets = np.zeros(rows.size + 1, np.int64)
     for i in range(rows.size):
         offsets[i + 1] = offsets[i] + (keys.length[rows[i]] if rows[i] >= 0 else 0)
@@ -41,9 +42,9 @@ def before(keys: Keys, a: int, b: int) -> bool:
 
 
 @njit(**EXACT)
-def merge(keys: Keys, order: NDArray[np.int32], fresh: NDArray[np.int32]) -> NDArray[np.int32]:
+def merge(plain: KeyArrays, order: NDArray[np.int32], fresh: NDArray[np.int32]) -> NDArray[np.int32]:
     """Merge sorted `fresh` rows into the sorted rows `order`. Cost: O(m log n) comparisons, O(n) moves."""
-    merged = np.empty(order.size + fresh.size, np.int32)
+    keys, merged = named(plain), np.empty(order.size + fresh.size, np.int32)
     done = 0
     for i in range(fresh.size):
         low, high = done, order.size

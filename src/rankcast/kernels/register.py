@@ -1,0 +1,135 @@
+"""Ids that come and go: rows given out and taken back, over the arrays of `rankcast.indexes.slots.Slots`.
+
+A row that was given out has its key by row, a number of registration, and a cell in the hash table; one that
+is gone has a number below 0, the former one turned over. Rows of ids that are gone stand in `free`, the last
+first to be used again. `meta` holds the counts.
+Cost: O(1) expected an id, and its text.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels.hashing import FREE, KeyArrays, Keys, named, probe, remove
+from rankcast.kernels.options import EXACT
+
+Rows = NDArray[np.int32]
+META = 6
+USED, COUNT, NEXT, TEXT_USED, TEXT_LIVE, FREE_COUNT = range(META)
+ADMITTED, FULL = -1, -2
+
+
+class Register(NamedTuple):
+    """The hash table, keys by row (see `Keys`), rows that are free, numbers of registration, and counts."""
+
+    table: Rows
+    code: NDArray[np.int64]
+    start: NDArray[np.int64]
+    length: NDArray[np.int32]
+    text: NDArray[np.uint8]
+    free: Rows
+    sequence: NDArray[np.int64]
+    meta: NDArray[np.int64]
+
+
+@njit(**EXACT)
+def register_of(plain: tuple[Any, ...]) -> Register:
+    """The register whose fields came as a plain tuple."""
+    return Register(plain[0], plain[1], plain[2], plain[3], plain[4], plain[5], plain[6], plain[7])
+
+
+@njit(**EXACT)
+def keys_in(register: Register) -> Keys:
+    """The keys by row."""
+    return Keys(register.code, register.start, register.length, register.text)
+
+
+@njit(**EXACT)
+def _is_full(register: Register, keys: Keys) -> bool:
+    """Whether room must be made before so many further keys."""
+    meta, size, text = register.meta, keys.code.size, 0
+    for i in range(keys.length.size):
+        text += keys.length[i]
+    fresh = size - meta[FREE_COUNT]
+    full = meta[USED] + fresh > register.sequence.size or meta[TEXT_USED] + text > register.text.size
+    return full or 10 * (meta[COUNT] + size) > 7 * register.table.size
+
+
+@njit(**EXACT)
+def _next_row(register: Register) -> int:
+    """A free row, or else a fresh one."""
+    meta = register.meta
+    if meta[FREE_COUNT] > 0:
+        meta[FREE_COUNT] -= 1
+        return int(register.free[meta[FREE_COUNT]])
+    meta[USED] += 1
+    return int(meta[USED] - 1)
+
+
+@njit(**EXACT)
+def _store_text(register: Register, row: int, keys: Keys, i: int) -> None:
+    """Copy the text of a key behind that of the others."""
+    text, meta, length = register.text, register.meta, keys.length[i]
+    register.start[row], register.length[row] = meta[TEXT_USED], length
+    for step in range(length):
+        text[meta[TEXT_USED] + step] = keys.data[keys.start[i] + step]
+    meta[TEXT_USED] += length
+    meta[TEXT_LIVE] += length
+
+
+@njit(**EXACT)
+def admit(register: Register, keys: Keys, rows: Rows) -> int:
+    """Give a row to each key, told in `rows`; returns ADMITTED.
+
+    If nothing has changed: FULL, that is, the owner must make room first, or the place of the first key that
+    is there already or a second time.
+    """
+    if _is_full(register, keys):
+        return FULL
+    table, meta, held = register.table, register.meta, keys_in(register)
+    before = meta.copy()
+    for i in range(rows.size):
+        cell = probe(table, held, keys, i)
+        if table[cell] != FREE:
+            for back in range(i - 1, -1, -1):
+                remove(table, held, np.int64(rows[back]))
+                register.sequence[rows[back]] = FREE
+            meta[:] = before
+            return i
+        row = _next_row(register)
+        rows[i], table[cell], register.code[row] = row, row, keys.code[i]
+        register.sequence[row] = meta[NEXT] + i
+        if keys.length.size > 0:
+            _store_text(register, row, keys, i)
+    meta[NEXT] += rows.size
+    meta[COUNT] += rows.size
+    return ADMITTED
+
+
+@njit(**EXACT)
+def dismiss(register: Register, rows: Rows) -> None:
+    """Forget live rows; they are not free yet."""
+    held, meta, sequence = keys_in(register), register.meta, register.sequence
+    for i in range(rows.size):
+        row = np.int64(rows[i])
+        remove(register.table, held, row)
+        sequence[row] = ~sequence[row]
+        if held.length.size > 0:
+            meta[TEXT_LIVE] -= held.length[row]
+    meta[COUNT] -= rows.size
+
+
+@njit(**EXACT)
+def admit_all(register: tuple[Any, ...], keys: KeyArrays, rows: Rows) -> int:
+    """See `admit`; for Python."""
+    return admit(register_of(register), named(keys), rows)
+
+
+@njit(**EXACT)
+def dismiss_all(register: tuple[Any, ...], rows: Rows) -> None:
+    """See `dismiss`; for Python."""
+    dismiss(register_of(register), rows)
