@@ -13,6 +13,7 @@ import numpy as np
 
 from rankcast.columns import Bools, Column, Floats, Rows
 from rankcast.errors import InputError
+from rankcast.kernels import lines
 from rankcast.tables import Batch
 
 
@@ -40,10 +41,9 @@ def _ends(over: tuple[str, ...]) -> tuple[str, ...]:
 def read(batch: Batch, over: Sequence[str], held: Boxes | None = None, *, where: str) -> Boxes:
     """The boxes of a batch; `held` are the boxes so far, which an absent column keeps."""
     names = _ends(tuple(over))
-    if batch.numbers is not None and batch.names[: len(names)] == names:
-        lo, hi = batch.numbers[0 : len(names) : 2].T, batch.numbers[1 : len(names) : 2].T
-        if np.count_nonzero(lo <= hi) == lo.size:
-            return Boxes(lo, hi)
+    found = _lines(batch, names)
+    if found is not None:
+        return Boxes(found[0::2].T, found[1::2].T)
     shape = (batch.size, len(over))
     lo = np.full(shape, -np.inf) if held is None else held.lo.copy()
     hi = np.full(shape, np.inf) if held is None else held.hi.copy()
@@ -63,6 +63,25 @@ def read(batch: Batch, over: Sequence[str], held: Boxes | None = None, *, where:
             expected="lo <= hi",
         )
     return Boxes(lo, hi)
+
+
+def read_ends(batch: Batch, over: Sequence[str], *, where: str) -> Floats:
+    """The ends of the boxes of a batch as lines (2 d, n): lower and upper, attribute by attribute.
+
+    They may be the batch's own, and a box may be crossed there: that is left to whoever takes them.
+    """
+    if batch.numbers is not None and len(batch.names) == 2 * len(over):
+        return batch.numbers
+    lo, hi = read(batch, over, where=where)
+    return np.stack([lo.T, hi.T], axis=1).reshape(2 * len(over), batch.size)
+
+
+def _lines(batch: Batch, names: tuple[str, ...]) -> Floats | None:
+    """The columns of those names if they stand together in that order and no box is crossed."""
+    if batch.numbers is None or batch.names[: len(names)] != names:
+        return None
+    found = batch.numbers[: len(names)]
+    return found if lines.are_ordered(found) else None
 
 
 def inside(boxes: Boxes, point: Floats) -> Bools:

@@ -16,12 +16,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rankcast.columns import Column, Floats, Ids, Kind, all_numbers, is_plain, plain, read_column
+from rankcast.columns import (
+    Column,
+    Floats,
+    Ids,
+    Kind,
+    all_numbers,
+    integer_ids,
+    is_plain,
+    plain,
+    read_column,
+)
 from rankcast.errors import InputError
+from rankcast.kernels import lines
 
 _ID = Column("id", Kind.ID)
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
-_FLOAT64 = pa.float64()
+_FLOAT64, _INT64 = pa.float64(), pa.int64()
 _FEW = 1024  # rows up to which numbers are read together: beyond, a copy costs more than the calls
 
 
@@ -59,11 +70,15 @@ class Batch:
 
 
 class Layout(NamedTuple):
-    """Where the columns that are read stand in a table: numbers, as declared, and all others."""
+    """Where the columns that are read stand in a table: numbers, as declared, and all others.
+
+    `whole`: the table has nothing else, and is of float64 and int64 alone, the latter being the ids.
+    """
 
     names: tuple[str, ...]
     numbers: tuple[tuple[int, Column], ...]
     others: tuple[tuple[int, Column], ...]
+    whole: bool = False
 
 
 class Form:
@@ -94,7 +109,12 @@ class Form:
             found, types = self._layout(schema.names, where, extra), schema.types
             plain_ones = tuple(each for each in found.numbers if types[each[0]] == _FLOAT64)
             odd = tuple(each for each in found.numbers if each not in plain_ones)
-            layout = Layout(tuple(column.name for _, column in plain_ones), plain_ones, found.others + odd)
+            whole = [types[place] for place, _ in found.others] == [_INT64] and self.known[
+                "id"
+            ].kind is Kind.ID
+            whole = whole and len(plain_ones) == len(types) - 1 > 0
+            names = tuple(column.name for _, column in plain_ones)
+            layout = Layout(names, plain_ones, found.others + odd, whole)
             seen = self._by_schema = ((schema, extra), layout)
         return seen[1]
 
@@ -123,10 +143,13 @@ def read(rows: Any, columns: Iterable[Column], *, where: str, extra: str = "forb
     `where` names the table in errors. Unknown columns are refused by name, or dropped with `extra="ignore"`.
     Columns that come as a `Form` need not be looked at again.
     """
-    form = columns if isinstance(columns, Form) else Form(columns)
-    if isinstance(rows, Mapping):
-        arrays = _arrays(rows, where)
+    form = columns if type(columns) is Form else Form(columns)
+    if type(rows) is not pa.Table and isinstance(rows, Mapping):
         layout = form.of_names(tuple(rows), where, extra)
+        found = _plain(list(rows.values()), layout)
+        if found is not None:
+            return found
+        arrays = _arrays(rows, where)
         size = len(arrays[0]) if arrays else 0
         numbers = _stacked([arrays[place] for place, _ in layout.numbers]) if size <= _FEW else None
         return _batch(size, layout, numbers, arrays.__getitem__, where)
@@ -137,17 +160,54 @@ def read(rows: Any, columns: Iterable[Column], *, where: str, extra: str = "forb
     parts = table.to_batches() if isinstance(table, pa.Table) else [table]
     if len(parts) > 1:
         return _batch(size, layout, None, table.column, where)
-    return _batch(size, layout, _tensor(parts[0], layout), parts[0].column, where)
+    found = _whole(parts[0], size, layout) if layout.whole else None
+    return found or _batch(size, layout, _tensor(parts[0], layout), parts[0].column, where)
 
 
 def _batch(size: int, layout: Layout, numbers: Floats | None, column_at: Any, where: str) -> Batch:
     """The checked columns: numbers together if they are there and fine, all others one by one."""
     values = {column.name: read_column(column_at(place), column, where) for place, column in layout.others}
-    if numbers is not None and all_numbers(numbers):
+    if numbers is not None and lines.are_finite(numbers):
         return Batch(size, values, layout.names, numbers)
     for place, column in layout.numbers:
         values[column.name] = read_column(column_at(place), column, where)
     return Batch(size, values)
+
+
+def _whole(part: pa.RecordBatch, size: int, layout: Layout) -> Batch | None:
+    """All columns from one message of Arrow's, four times faster than one by one; None if that cannot be.
+
+    Without nulls the message ends with the columns one behind the other; its first word holds, in the upper
+    half, how many bytes stand between that word and them.
+    """
+    words = np.frombuffer(part.serialize(), np.int64)
+    count = size * (len(layout.numbers) + 1)
+    if words.size - 1 - (words.item(0) >> 35) != count:
+        return None
+    columns = words[-count:].reshape(-1, size)
+    numbers = columns[[place for place, _ in layout.numbers]].view(np.float64)
+    if not lines.are_finite(numbers):
+        return None
+    place, column = layout.others[0]
+    return Batch(size, {column.name: integer_ids(columns[place])}, layout.names, numbers)
+
+
+def _plain(arrays: list[Any], layout: Layout) -> Batch | None:
+    """Columns of a dict of a few rows that are ids and numbers as NumPy holds them; None for any other."""
+    if len(layout.others) != 1 or len(arrays) != len(layout.numbers) + 1 or not layout.numbers:
+        return None
+    place, column = layout.others[0]
+    ids = arrays[place]
+    if column.kind is not Kind.ID or not is_plain(ids) or ids.dtype.char != "l" or not 0 < ids.size <= _FEW:
+        return None
+    taken = [arrays[place] for place, _ in layout.numbers]
+    for each in taken:
+        if type(each) is not np.ndarray or each.dtype.char != "d" or each.shape != ids.shape:
+            return None
+    numbers = np.array(taken)
+    if not lines.are_finite(numbers):
+        return None
+    return Batch(ids.size, {column.name: integer_ids(ids)}, layout.names, numbers)
 
 
 def _stacked(arrays: list[Any]) -> Floats | None:
@@ -198,6 +258,10 @@ def as_table(rows: Any, *, where: str) -> pa.Table:
 
 def read_ids(ids: Any, *, where: str) -> Ids:
     """A sequence of ids, an Arrow or pandas column of them, or a table with a column `id`."""
+    if type(ids) is list and 0 < len(ids) <= _FEW:
+        whole = plain(ids)
+        if whole is not None and whole.dtype.char == "l":
+            return integer_ids(whole)
     if isinstance(ids, str | bytes | int) or ids is None:
         raise InputError(f"got {ids!r}", where=where, expected="a sequence of ids", hint="Wrap it in a list.")
     if isinstance(ids, Mapping | pa.Table | pa.RecordBatch) or hasattr(ids, "columns"):
