@@ -11,21 +11,24 @@ import pyarrow as pa
 from rankcast import boxes, settings, tables
 from rankcast.columns import Ids, Rows, arrow
 from rankcast.engines import covering_answers
-from rankcast.engines.answering import AnsweringEngine
 from rankcast.engines.base import ID, Part
-from rankcast.engines.covering_commands import OP, WHERE, Commands
-from rankcast.engines.covering_commands import read as read_commands
+from rankcast.engines.covering_commands import OP
+from rankcast.engines.covering_direct import DirectCalls
+from rankcast.engines.covering_following import FollowingTable
+from rankcast.engines.covering_maxima import maxima
 from rankcast.engines.covering_settings import INDEXES, known_graph, relations_for
 from rankcast.errors import InputError
 from rankcast.indexes.departures import NOBODY, Departure
-from rankcast.indexes.maxima import maximal
-from rankcast.indexes.slots import Slots, select, show
-from rankcast.kernels.covering_buckets import FORWARDED, LEAVING, Box, World
-from rankcast.kernels.relation_follow import ACTION, BY, FORWARD, ROW
+from rankcast.indexes.relation import RelationGraph
+from rankcast.indexes.slots import select, show
+from rankcast.kernels.covering_buckets import FORWARDED, LEAVING, Box
+from rankcast.kernels.relation_follow import FORWARD
 from rankcast.tables import Form
 
+__all__ = ["CoveringTable", "maxima"]
 
-class CoveringTable(AnsweringEngine):
+
+class CoveringTable(FollowingTable):
     """The subscriptions of a router and which of them its neighbours must know.
 
     A subscription is a box. It is forwarded unless a live one contains it; then it is covered. One that is
@@ -79,18 +82,6 @@ class CoveringTable(AnsweringEngine):
             ("scan", 1),
         ]
     )
-    counters = (
-        "queries_subscribe",
-        "queries_unsubscribe",
-        "nodes_visited",
-        "nodes_visited_subscribe",
-        "nodes_visited_unsubscribe",
-        "point_comparisons",
-        "point_comparisons_subscribe",
-        "point_comparisons_unsubscribe",
-        "freed",
-        "freed_most",
-    )
 
     def __init__(
         self,
@@ -113,6 +104,9 @@ class CoveringTable(AnsweringEngine):
         )
         self._form, self._commands = (Form([*more, ID, *boxes.columns(names)]) for more in ([], [OP]))
         self._relations: Any = relations_for(by, kind, len(names))
+        self._direct = None
+        if isinstance(self._relations, RelationGraph):
+            self._direct = DirectCalls(self._slots, self._relations, names)
 
     def _parts(self) -> dict[str, Part]:
         return {**super()._parts(), "relation": self._relations}
@@ -125,6 +119,8 @@ class CoveringTable(AnsweringEngine):
         `action` is `forward` or `covered`. Of two equal boxes the earlier covers.
         """
         batch = self._read(rows, self._form, "subscriptions")
+        if self._direct is not None and batch.size:
+            return self._direct.subscribe(batch)
         self._slots.require_new(batch.ids, where="subscriptions")
         given = self._read_boxes(batch)
         fresh = self._slots.add(batch.ids)
@@ -133,24 +129,6 @@ class CoveringTable(AnsweringEngine):
         self._count["queries_subscribe"] += batch.size
         self._tally("subscribe")
         return self._answer(fresh, covering_answers.of_subscribes(covered_by), covered_by)
-
-    def follow(self, commands: Any) -> pa.Table:
-        """Follow a sequence of commands, each by itself; the columns of `subscribe`, in turn.
-
-        `commands` has `op` (`subscribe` or `unsubscribe`), `id` and the columns of boxes, which say nothing
-        of an unsubscribe. The same as a call for every row, but without the price of one, which is that of
-        reading a table. An id may come, go and come again. All are refused if one does not fit.
-
-        >>> table = CoveringTable(over=["x"])
-        >>> ops = ["subscribe", "subscribe", "unsubscribe"]
-        >>> commands = {"op": ops, "id": [1, 2, 1], "x_lo": [0, 1, None], "x_hi": [9, 2, None]}
-        >>> table.follow(commands).select(["subscription", "action"]).to_pydict()
-        {'subscription': [1, 2, 1, 2], 'action': ['forward', 'covered', 'withdraw', 'forward']}
-        """
-        batch = self._read(commands, self._commands, WHERE)
-        parts = list(read_commands(batch, self._over, self._slots).stretches())
-        answers = [self._follow_part(part) for part in parts]
-        return pa.concat_tables(answers) if answers else self._answer(NOBODY, NOBODY.astype(np.int8))
 
     def amend(self, rows: Any) -> pa.Table:
         """Change boxes in place; the columns of `subscribe`, net over the batch.
@@ -203,7 +181,10 @@ class CoveringTable(AnsweringEngine):
         """
         if limit is not None:
             settings.whole("limit", limit)
-        rows = self._slots.require(tables.read_ids(ids, where="ids"), where="ids")
+        given = tables.read_ids(ids, where="ids")
+        if self._direct is not None and limit is None and given.size:
+            return self._direct.unsubscribe(given)
+        rows = self._slots.require(given, where="ids")
         was = self._slots["standing"][rows]
         if limit is None:
             told = self._relations.unsubscribe(self._world(), rows)
@@ -264,26 +245,6 @@ class CoveringTable(AnsweringEngine):
 
     # Helpers
 
-    def _follow_part(self, part: Commands) -> pa.Table:
-        """Follow commands in which an id comes, goes, or comes and then goes."""
-        come = ~part.leaves
-        fresh = self._slots.add(select(part.ids, np.flatnonzero(come)))
-        self._write_boxes(fresh, part.boxes.at(come))
-        rows = self._slots.find(part.ids, where=WHERE)
-        story = self._relations.follow(self._world(), part.leaves, rows)
-        self._slots.release(rows[part.leaves])
-        self._count["queries_subscribe"] += fresh.size
-        self._free(story.freed, story.freed_most)
-        self._search("subscribe", story.subscribing)
-        self._search("unsubscribe", story.unsubscribing)
-        rows, action, by = (np.ascontiguousarray(story.told[:, field]) for field in (ROW, ACTION, BY))
-        return self._answer(rows, action.astype(np.int8), by)
-
-    def _world(self) -> World:
-        """What the relations know of each row."""
-        slots = self._slots
-        return World(slots["lo"], slots["hi"], slots["standing"], slots["sequence"])
-
     def _release(self, rows: Rows, limit: int) -> Departure:
         """Remove rows in turn as long as the limit lasts; the last one may be only on its way out."""
         gone, forwarded, left = [rows[:0]], [rows[:0]], limit
@@ -299,25 +260,6 @@ class CoveringTable(AnsweringEngine):
         freed = freed[np.argsort(self._slots["sequence"][freed])]
         return Departure(np.concatenate(gone), freed, limit - left)
 
-    def _free(self, freed: int, most: int | None = None) -> None:
-        """Count covered ones that had to look for another cover, and the most that did so at once."""
-        self._count["queries_unsubscribe"] += freed
-        self._count["freed"] += freed
-        self._count["freed_most"] = max(self._count["freed_most"], freed if most is None else most)
-
-    def _tally(self, call: str | None) -> int:
-        """Count what the relations have searched, also for a call; returns the boxes compared."""
-        searched = self._relations.tally()
-        self._search(call, searched)
-        return int(searched[1])
-
-    def _search(self, call: str | None, searched: tuple[int, int]) -> None:
-        """Count nodes visited and boxes compared, also for a call."""
-        for name, value in zip(("nodes_visited", "point_comparisons"), searched, strict=True):
-            self._count[name] += value
-            if call is not None:
-                self._count[f"{name}_{call}"] += value
-
     def _refuse_leaving(self, ids: Ids, standing: Any) -> None:
         leaving = standing == LEAVING
         if np.count_nonzero(leaving):
@@ -329,33 +271,3 @@ class CoveringTable(AnsweringEngine):
                 row=row,
                 expected="one that stays",
             )
-
-    def _write_boxes(self, rows: Rows, given: boxes.Boxes) -> None:
-        self._slots["lo"][rows], self._slots["hi"][rows] = given
-
-    def _answer(self, rows: Rows, action: Any, covered_by: Rows | None = None) -> pa.Table:
-        """The table of actions, by default with nobody who covers; ends the batch."""
-        self._count["deltas"] += rows.size
-        names = self._slots.take(rows)
-        if covered_by is None or (rows.size == 1 and covered_by[0] < 0):
-            above = covering_answers.nobody(rows.size, names.type)
-        else:
-            above = self._slots.take_known(covered_by)
-        self._slots.settle()
-        return covering_answers.table(names, action, above)
-
-
-def maxima(rows: Any, *, over: str | Sequence[str]) -> pa.Table:
-    """The boxes that no other box contains, as a table with the column `id`, in the order given.
-
-    `rows` has `id` and, for each attribute of `over`, `<attribute>_lo` and `<attribute>_hi` (null or absent:
-    unbounded). Of equal boxes the first stays. Cost: a sort, and for each box a search among those that stay.
-
-    >>> maxima({"id": [1, 2, 3], "x_lo": [0, 1, 4], "x_hi": [3, 2, 5]}, over="x")["id"].to_pylist()
-    [1, 3]
-    """
-    names = settings.attributes("over", over)
-    batch = tables.read(rows, [ID, *boxes.columns(names)], where="boxes")
-    Slots.refuse_duplicates(batch.ids, where="boxes")
-    given = boxes.read(batch, names, where="boxes")
-    return pa.table({"id": arrow(select(batch.ids, maximal(given)))})

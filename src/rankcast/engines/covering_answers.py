@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast.columns import Rows
+from rankcast.columns import Bools, Rows
 from rankcast.kernels.covering_buckets import FORWARDED, LEAVING, World
 from rankcast.kernels.relation_follow import COVER, DROP, FORWARD, WITHDRAW
 
@@ -17,6 +17,7 @@ Actions = NDArray[np.int8]
 COLUMNS = ["subscription", "action", "covered_by"]
 WORDS = ["forward", "covered", "withdraw", "drop"]  # in the order of `relation_follow`
 ARROW_WORDS = pa.array(WORDS)
+SEVEN = np.frombuffer(b"forwardcovered", np.uint8).reshape(2, 7)
 AMENDED = np.full((LEAVING + 1, LEAVING + 1), COVER, np.int8)
 AMENDED[FORWARDED], AMENDED[:, FORWARDED] = WITHDRAW, FORWARD
 LEFT = np.array([DROP, DROP, WITHDRAW, WITHDRAW], np.int8)  # by the standing of one that goes
@@ -36,13 +37,36 @@ def of_amendments(was: NDArray[np.int8], now: NDArray[np.int8]) -> Actions:
 def of_unsubscribes(standing: NDArray[np.int8], forwarded: int) -> Actions:
     """The actions for rows that go, by their standing so far, and then for so many that are forwarded."""
     left = LEFT[standing]
-    return np.concatenate([left, np.full(forwarded, FORWARD, np.int8)]) if forwarded else left
+    return np.concatenate([left, of_forwarded(forwarded)]) if forwarded else left
+
+
+def of_forwarded(count: int) -> Actions:
+    """The actions for so many rows that are forwarded."""
+    return np.full(count, FORWARD, np.int8)
 
 
 def table(subscription: pa.Array, action: Actions, covered_by: pa.Array) -> pa.Table:
     """The answer to a call."""
     words = _few_words(action.tobytes()) if action.size <= FEW else ARROW_WORDS.take(pa.array(action))
+    return joined(subscription, words, covered_by)
+
+
+def joined(subscription: pa.Array, words: pa.Array, covered_by: pa.Array) -> pa.Table:
+    """The columns of an answer as a table."""
     return pa.Table.from_arrays([subscription, words, covered_by], names=COLUMNS)
+
+
+def comings(covered: Bools) -> pa.Array:
+    """The actions for rows that come, by name: both words have seven letters."""
+    offsets = np.arange(0, 7 * covered.size + 1, 7, dtype=np.int32)
+    letters = SEVEN[covered.view(np.int8)]
+    return pa.StringArray.from_buffers(covered.size, pa.py_buffer(offsets), pa.py_buffer(letters))
+
+
+@lru_cache(maxsize=4096)
+def few_comings(count: int, covered: int) -> pa.Array:
+    """The actions for a few rows that come, a bit each for whether it is covered."""
+    return comings(np.array([covered >> place & 1 for place in range(count)], np.bool_))
 
 
 @lru_cache(maxsize=1024)

@@ -29,7 +29,7 @@ from rankcast.kernels.covering_buckets import (
     World,
     close_corner,
 )
-from rankcast.kernels.covering_codes import LEVELS, encode, words_for
+from rankcast.kernels.covering_codes import encode, levels_for, words_for
 from rankcast.kernels.covering_kdtree import HOLDS, LEFT, PARENT, RIGHT
 
 KINDS = {"kdtree": KDTREE, "zcurve": ZCURVE}
@@ -44,7 +44,7 @@ class BoxIndex:
       the index must be `ready`.
     - Keeping: `state`, `restore`, `check`.
 
-    Memory: 8 bytes for each four attributes and 4 bytes a slot, 64 slots a bucket, buckets about two thirds
+    Memory: 8 bytes for each eight attributes and 4 bytes a slot, 64 slots a bucket, buckets about two thirds
     full.
     """
 
@@ -116,7 +116,7 @@ class BoxIndex:
             row=np.zeros((buckets, BUCKET + 2), np.int32),
             node=np.zeros((2 * buckets, FIELDS[self._kind]), np.int32),
             corner=np.zeros((2 * buckets, words), np.uint64),
-            cuts=np.full((2 * self._attributes, LEVELS - 1), np.inf),
+            cuts=np.full((2 * self._attributes, levels_for(2 * self._attributes) - 1), np.inf),
             meta=meta,
         )
 

@@ -45,16 +45,9 @@ class RelationGraph(IndexPair):
         self._first = self._block = np.full(0, NONE, np.int32)
         self._meta = np.array([0, NONE, 0])
 
-    def subscribe(self, world: World, rows: Rows) -> Rows:
-        """Register rows one after the other; returns for each one that covers it, or -1."""
-        self.reserve(world.standing.size)
-        covered_by = np.empty(rows.size, np.int32)
-        self._run_plain(relation_calls.subscribe, world, rows, covered_by)
-        return covered_by
-
     def unsubscribe(self, world: World, rows: Rows) -> Departure:
         """Remove rows, net: whoever is left without a cover is forwarded."""
-        return self._resettle(world, rows, relation_calls.depart(self._plain(), tuple(world), rows, GONE))
+        return self.resettle(world, rows, relation_calls.depart(self.plain(), tuple(world), rows, GONE))
 
     def follow(self, world: World, leaves: Bools, rows: Rows) -> Story:
         """Follow commands in turn, in one call of a kernel as long as nobody must make room."""
@@ -67,7 +60,7 @@ class RelationGraph(IndexPair):
             )
             if settled < alone.size:
                 before = self._searched()
-                forwarded = self._resettle(world, NOBODY, alone, settled).forwarded
+                forwarded = self.resettle(world, NOBODY, alone, settled).forwarded
                 totals[NODES:] += self._searched() - before
                 told = np.concatenate([told[:count], lines(forwarded, FORWARD, NONE), told[count:]])
                 count += forwarded.size
@@ -87,7 +80,7 @@ class RelationGraph(IndexPair):
             return self.unsubscribe(world, rows)
         world.standing[row] = LEAVING
         relation.arrange(self.graph(), world, row, limit)
-        told = self._resettle(world, NOBODY, relation.orphans(self.graph(), rows, limit))
+        told = self.resettle(world, NOBODY, relation.orphans(self.graph(), rows, limit))
         if self._first[row] != NONE:
             return told
         relation.take_out(self.graph(), world, rows, GONE)
@@ -95,16 +88,16 @@ class RelationGraph(IndexPair):
 
     def amend(self, world: World, rows: Rows, write: Callable[[], None]) -> Departure:
         """Give rows other boxes, which `write` writes; all of them may find a cover or be forwarded."""
-        alone = relation_calls.depart(self._plain(), tuple(world), rows, COVERED)
+        alone = relation_calls.depart(self.plain(), tuple(world), rows, COVERED)
         write()
         if self._k > 1:
             self.run(relation_full.enter, world, rows)
         both = relation_calls.in_order(tuple(world), np.concatenate([alone, rows]))
-        return self._resettle(world, NOBODY, both)._replace(freed=alone.size)
+        return self.resettle(world, NOBODY, both)._replace(freed=alone.size)
 
     def coverers(self, world: World, rows: Rows) -> Rows:
         """For each row one that covers it, -1 for a forwarded one."""
-        found: Rows = relation_calls.coverers(self._plain(), tuple(world), rows)
+        found: Rows = relation_calls.coverers(self.plain(), tuple(world), rows)
         return found
 
     def covers(self, world: World, boxes: Box, k: int) -> Rows:
@@ -167,18 +160,9 @@ class RelationGraph(IndexPair):
         """The edges as the fields of a `Graph`."""
         return self._edge, self._first, self._block, self._meta, self._k
 
-    def _plain(self) -> tuple[Any, ...]:
+    def plain(self) -> tuple[Any, ...]:
         """The graph as `relation_calls` takes it."""
         return tuple(self.front.index), tuple(self.back.index), *self._own()
-
-    def _run_plain(
-        self, kernel: Callable[..., int], world: World, rows: Rows, *told: Rows, start: int = 0
-    ) -> None:
-        """Run a kernel of `relation_calls` over rows, making room whenever it stops for that."""
-        done = kernel(self._plain(), tuple(world), rows, *told, start)
-        while done < rows.size:
-            self.make_room(world)
-            done = kernel(self._plain(), tuple(world), rows, *told, done)
 
     def _searched(self) -> NDArray[np.int64]:
         """Nodes visited and points compared since the last tally."""
@@ -187,10 +171,13 @@ class RelationGraph(IndexPair):
         ]
         return total
 
-    def _resettle(self, world: World, gone: Rows, alone: Rows, settled: int = 0) -> Departure:
+    def resettle(self, world: World, gone: Rows, alone: Rows, settled: int = 0) -> Departure:
         """Let rows that are alone, containers first, find a cover or be forwarded, if they have not yet."""
         if not alone.size:
             return Departure(gone, NOBODY, 0)
-        self._run_plain(relation_calls.resettle, world, alone, start=settled)
+        while settled < alone.size:
+            settled = relation_calls.resettle(self.plain(), tuple(world), alone, settled)
+            if settled < alone.size:
+                self.make_room(world)
         forwarded = alone[world.standing[alone] == FORWARDED]
         return Departure(gone, forwarded[np.argsort(world.sequence[forwarded])], alone.size)

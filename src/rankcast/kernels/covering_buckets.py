@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.covering_codes import HIGH, Words, larger
+from rankcast.kernels.covering_codes import Words, lanes_for, larger
 from rankcast.kernels.options import EXACT
 
 BUCKET = 64
@@ -150,11 +150,11 @@ def erase(index: Index, bucket: int, slot: int) -> None:
 @njit(**EXACT)
 def close_corner(index: Index, bucket: int, node: int) -> bool:
     """Set the corner of a node from the points of its bucket; return whether it changed."""
-    changed = False
+    changed, lanes = False, lanes_for(index.cuts.shape[0])
     for word in range(index.words.shape[1]):
         corner = np.uint64(0)
         for slot in range(index.row[bucket, SIZE]):
-            corner = larger(corner, index.words[bucket, word, slot])
+            corner = larger(corner, index.words[bucket, word, slot], lanes)
         changed = changed or corner != index.corner[node, word]
         index.corner[node, word] = corner
     return changed
@@ -199,16 +199,16 @@ def _ranks(world: World, row: int, own: int) -> bool:
 
 
 @njit(**EXACT)
-def sift(words: Words, bucket: int, key: Words, passed: Words) -> bool:
-    """Set passed[slot] to HIGH where the codes of a bucket's point dominate; return whether any does."""
+def sift(words: Words, bucket: int, key: Words, passed: Words, high: np.uint64) -> bool:
+    """Set passed[slot] to `high` where the codes of a bucket's point dominate; return whether any does."""
     for slot in range(BUCKET):
-        passed[slot] = ((words[bucket, 0, slot] | HIGH) - key[0]) & HIGH
+        passed[slot] = ((words[bucket, 0, slot] | high) - key[0]) & high
     for word in range(1, key.shape[0]):
         for slot in range(BUCKET):
-            passed[slot] &= ((words[bucket, word, slot] | HIGH) - key[word]) & HIGH
+            passed[slot] &= ((words[bucket, word, slot] | high) - key[word]) & high
     some = False
     for slot in range(BUCKET):
-        some |= passed[slot] == HIGH
+        some |= passed[slot] == high
     return some
 
 
@@ -221,13 +221,14 @@ def collect(
     query: Query,
     rows: NDArray[np.int32],
     count: int,
+    high: np.uint64,
 ) -> int:
     """Add the rows of a bucket that have passed and cover the box of a query to a list, until it is full."""
     for slot in range(held[bucket, SIZE]):
         if count == rows.shape[0]:
             break
         row = held[bucket, slot]
-        if passed[slot] == HIGH and covers(world, row, query.box, query.place, query.own):
+        if passed[slot] == high and covers(world, row, query.box, query.place, query.own):
             rows[count] = row
             count += 1
     return count

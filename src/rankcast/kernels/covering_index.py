@@ -63,9 +63,9 @@ def insert(index: Index, world: World, row: int) -> None:
     encode(index.cuts, world.lo, world.hi, row, key)
     index.meta[DUE] -= 1
     if index.meta[KIND] == KDTREE:
-        kd_insert(index, row, key)
+        kd_insert(index, np.int64(row), key)
     else:
-        z_insert(index, row, key)
+        z_insert(index, np.int64(row), key)
 
 
 @njit(**EXACT)
@@ -74,9 +74,9 @@ def remove(index: Index, world: World, row: int) -> None:
     key = np.empty(index.words.shape[1], np.uint64)
     encode(index.cuts, world.lo, world.hi, row, key)
     if index.meta[KIND] == KDTREE:
-        kd_remove(index, row, key)
+        kd_remove(index, np.int64(row), key)
     else:
-        z_remove(index, row, key)
+        z_remove(index, np.int64(row), key)
 
 
 @njit(**EXACT)

@@ -41,7 +41,7 @@ from rankcast.kernels.covering_buckets import (
     slot_in,
     take_bucket,
 )
-from rankcast.kernels.covering_codes import LEVELS, Words, code_at, larger, raise_corner, reaches
+from rankcast.kernels.covering_codes import Lanes, Words, code_at, lanes_for, larger, raise_corner, reaches
 from rankcast.kernels.options import EXACT
 
 UNDERFLOW = 16
@@ -93,21 +93,22 @@ def _hash(row: int) -> int:
 
 
 @njit(**EXACT)
-def _side(index: Index, node: int, row: int, key: Words) -> int:
-    if index.node[node, AXIS] == HASHED:
-        return 1 if _hash(row) >= index.node[node, PIVOT] else 0
-    return 1 if code_at(key, index.node[node, AXIS]) >= index.node[node, PIVOT] else 0
+def _side(index: Index, node: int, row: int, key: Words, lanes: Lanes) -> int:
+    axis = np.int64(index.node[node, AXIS])
+    value = _hash(row) if axis == HASHED else code_at(key, axis, lanes)
+    return 1 if value >= index.node[node, PIVOT] else 0
 
 
 @njit(**EXACT)
 def _widest_axis(index: Index, bucket: int, key: Words) -> int:
     """The dimension along which the codes of a bucket spread most, HASHED if they are all equal."""
     dimensions = index.cuts.shape[0]
-    smallest, largest = np.full(dimensions, LEVELS), np.full(dimensions, -1)
+    lanes = lanes_for(dimensions)
+    smallest, largest = np.full(dimensions, index.cuts.shape[1] + 1), np.full(dimensions, -1)
     for at in range(index.row[bucket, SIZE]):
         pick_up(index, bucket, at, key)
         for dimension in range(dimensions):
-            code = code_at(key, dimension)
+            code = code_at(key, dimension, lanes)
             smallest[dimension] = min(smallest[dimension], code)
             largest[dimension] = max(largest[dimension], code)
     spread = largest - smallest
@@ -118,12 +119,12 @@ def _widest_axis(index: Index, bucket: int, key: Words) -> int:
 @njit(**EXACT)
 def _choose_split(index: Index, node: int, bucket: int, key: Words) -> None:
     """Set axis and pivot so that both sides get points, as evenly as codes allow."""
-    size = index.row[bucket, SIZE]
+    size, lanes = index.row[bucket, SIZE], lanes_for(index.cuts.shape[0])
     values = np.empty(size, np.int64)
     axis = _widest_axis(index, bucket, key)
     for at in range(size):
         row = pick_up(index, bucket, at, key)
-        values[at] = _hash(row) if axis == HASHED else code_at(key, axis)
+        values[at] = _hash(row) if axis == HASHED else code_at(key, axis, lanes)
     values.sort()
     up, down = size // 2, size // 2
     while up < size and values[up] == values[up - 1]:
@@ -138,6 +139,7 @@ def _choose_split(index: Index, node: int, bucket: int, key: Words) -> None:
 def _split(index: Index, node: int) -> None:
     """Turn a leaf with a full bucket into an inner node with two leaves."""
     bucket, key = index.node[node, HOLDS], np.empty(index.words.shape[1], np.uint64)
+    lanes = lanes_for(index.cuts.shape[0])
     _choose_split(index, node, bucket, key)
     index.node[node, HOLDS] = -1
     for side in range(2):
@@ -146,34 +148,35 @@ def _split(index: Index, node: int) -> None:
         _make_leaf(index, child)
     for at in range(index.row[bucket, SIZE]):
         row = pick_up(index, bucket, at, key)
-        child = index.node[node, _side(index, node, row, key)]
+        child = index.node[node, _side(index, node, np.int64(row), key, lanes)]
         place(index, index.node[child, HOLDS], row, key)
-        raise_corner(index.corner, child, key)
+        raise_corner(index.corner, child, key, lanes)
     release_bucket(index, bucket)
 
 
 @njit(**EXACT)
 def insert(index: Index, row: int, key: Words) -> None:
     """Add a point. Requires an index that is not `lacking`."""
-    node = 0
+    node, lanes = 0, lanes_for(index.cuts.shape[0])
     index.meta[POINTS] += 1
     while True:
-        raise_corner(index.corner, node, key)
+        raise_corner(index.corner, node, key, lanes)
         bucket = index.node[node, HOLDS]
         if bucket >= 0:
             if index.row[bucket, SIZE] < BUCKET:
                 place(index, bucket, row, key)
                 return
             _split(index, node)
-        node = index.node[node, _side(index, node, row, key)]
+        node = index.node[node, _side(index, node, row, key, lanes)]
 
 
 @njit(**EXACT)
 def lower_corner(index: Index, node: int) -> bool:
     """Set the corner of an inner node from its children; return whether it changed."""
     changed, left, right = False, index.node[node, LEFT], index.node[node, RIGHT]
+    lanes = lanes_for(index.cuts.shape[0])
     for word in range(index.corner.shape[1]):
-        corner = larger(index.corner[left, word], index.corner[right, word])
+        corner = larger(index.corner[left, word], index.corner[right, word], lanes)
         changed = changed or corner != index.corner[node, word]
         index.corner[node, word] = corner
     return changed
@@ -209,7 +212,7 @@ def _merge(index: Index, parent: int, leaf: int) -> bool:
         for at in range(index.row[source, SIZE]):
             row = pick_up(index, source, at, key)
             place(index, target, row, key)
-            raise_corner(index.corner, other, key)
+            raise_corner(index.corner, other, key, lanes_for(index.cuts.shape[0]))
         index.row[source, SIZE] = 0
     if index.row[source, SIZE] > 0:
         return False
@@ -221,9 +224,9 @@ def _merge(index: Index, parent: int, leaf: int) -> bool:
 def remove(index: Index, row: int, key: Words) -> None:
     """Take a point out."""
     index.meta[POINTS] -= 1
-    node = 0
+    node, lanes = 0, lanes_for(index.cuts.shape[0])
     while index.node[node, HOLDS] < 0:
-        node = index.node[node, _side(index, node, row, key)]
+        node = index.node[node, _side(index, node, row, key, lanes)]
     bucket = index.node[node, HOLDS]
     erase(index, bucket, slot_in(index, bucket, row))
     changed = close_corner(index, bucket, node)
@@ -250,8 +253,8 @@ def find(
     `key` are the codes of the box, `passed` is scratch for a bucket.
     """
     node, corner, words, held = index.node, index.corner, index.words, index.row
-    visited, compared = 0, 0
-    depth = 1 if reaches(corner, 0, key) else 0
+    visited, compared, high = 0, 0, lanes_for(index.cuts.shape[0]).high
+    depth = 1 if reaches(corner, 0, key, high) else 0
     node[0, STACK] = 0
     while depth > 0 and count < rows.shape[0]:
         depth -= 1
@@ -260,11 +263,11 @@ def find(
         bucket = node[here, HOLDS]
         if bucket >= 0:
             compared += held[bucket, SIZE]
-            if sift(words, bucket, key, passed):
-                count = collect(held, bucket, passed, world, query, rows, count)
+            if sift(words, bucket, key, passed, high):
+                count = collect(held, bucket, passed, world, query, rows, count, high)
             continue
         for side in range(2):
-            if reaches(corner, node[here, side], key):
+            if reaches(corner, node[here, side], key, high):
                 node[depth, STACK] = node[here, side]
                 depth += 1
     index.meta[NODES_VISITED] += visited

@@ -40,13 +40,11 @@ from rankcast.kernels.covering_buckets import (
     slot_in,
     take_bucket,
 )
-from rankcast.kernels.covering_codes import BYTES, Words, code_at, raise_corner, reaches
+from rankcast.kernels.covering_codes import Lanes, Words, code_at, lanes_for, raise_corner, reaches
 from rankcast.kernels.options import EXACT
 
 FIELDS = 1
 ORDER = 0
-BITS = 7
-EVERY_BYTE = np.uint64(0x0101010101010101)
 MERGED = 48
 UNDERFLOW = 16
 
@@ -61,11 +59,11 @@ def clear(index: Index) -> None:
 
 
 @njit(**EXACT)
-def precedes(one: Words, other: Words) -> bool:
+def precedes(one: Words, other: Words, lanes: Lanes) -> bool:
     """Whether a point comes strictly before another on the curve."""
-    for level in range(BITS - 1, -1, -1):
+    for level in range(lanes.bits - 2, -1, -1):
         for word in range(one.shape[0]):
-            differ = (one[word] ^ other[word]) & (EVERY_BYTE << np.uint64(level))
+            differ = (one[word] ^ other[word]) & (lanes.unit << np.uint64(level))
             if differ != np.uint64(0):
                 first = differ & (~differ + np.uint64(1))
                 return one[word] & first == np.uint64(0)
@@ -73,12 +71,12 @@ def precedes(one: Words, other: Words) -> bool:
 
 
 @njit(**EXACT)
-def _position(index: Index, key: Words) -> int:
+def _position(index: Index, key: Words, lanes: Lanes) -> int:
     """The last place in the order whose floor does not come after the key."""
     below, above = 0, index.meta[BUCKETS]
     while above - below > 1:
         middle = (below + above) // 2
-        if precedes(key, index.corner[2 * index.node[middle, ORDER] + 1]):
+        if precedes(key, index.corner[2 * index.node[middle, ORDER] + 1], lanes):
             above = middle
         else:
             below = middle
@@ -88,10 +86,10 @@ def _position(index: Index, key: Words) -> int:
 @njit(**EXACT)
 def _sorted_slots(index: Index, bucket: int) -> NDArray[np.int64]:
     """The slots of a bucket in the order of the curve."""
-    slots = np.arange(index.row[bucket, SIZE])
+    slots, lanes = np.arange(index.row[bucket, SIZE]), lanes_for(index.cuts.shape[0])
     for i in range(1, slots.shape[0]):
         slot, j = slots[i], i
-        while j > 0 and precedes(index.words[bucket, :, slot], index.words[bucket, :, slots[j - 1]]):
+        while j > 0 and precedes(index.words[bucket, :, slot], index.words[bucket, :, slots[j - 1]], lanes):
             slots[j] = slots[j - 1]
             j -= 1
         slots[j] = slot
@@ -101,11 +99,11 @@ def _sorted_slots(index: Index, bucket: int) -> NDArray[np.int64]:
 @njit(**EXACT)
 def _cut_place(index: Index, bucket: int, slots: NDArray[np.int64]) -> int:
     """The place nearest the middle where the curve moves on; the middle if it never does."""
-    half = slots.shape[0] // 2
+    half, lanes = slots.shape[0] // 2, lanes_for(index.cuts.shape[0])
     for away in range(half):
         for middle in (half - away, half + away):
             if 0 < middle < slots.shape[0] and precedes(
-                index.words[bucket, :, slots[middle - 1]], index.words[bucket, :, slots[middle]]
+                index.words[bucket, :, slots[middle - 1]], index.words[bucket, :, slots[middle]], lanes
             ):
                 return middle
     return half
@@ -115,7 +113,7 @@ def _cut_place(index: Index, bucket: int, slots: NDArray[np.int64]) -> int:
 def _split(index: Index, position: int) -> None:
     """Move the upper half of a full bucket into a new one behind it."""
     old, key = index.node[position, ORDER], np.empty(index.words.shape[1], np.uint64)
-    slots = _sorted_slots(index, old)
+    slots, lanes = _sorted_slots(index, old), lanes_for(index.cuts.shape[0])
     middle, count = _cut_place(index, old, slots), index.meta[BUCKETS]
     new = take_bucket(index)
     for i in range(count, position + 1, -1):
@@ -126,7 +124,7 @@ def _split(index: Index, position: int) -> None:
     rows = np.empty(slots.shape[0] - middle, np.int32)
     for i in range(middle, slots.shape[0]):
         rows[i - middle] = pick_up(index, old, slots[i], key)
-        raise_corner(index.corner, 2 * new, key)
+        raise_corner(index.corner, 2 * new, key, lanes)
     _move(index, old, rows, new, key)
     close_corner(index, old, 2 * old)
 
@@ -145,19 +143,20 @@ def _move(index: Index, source: int, rows: NDArray[np.int32], target: int, key: 
 def insert(index: Index, row: int, key: Words) -> None:
     """Add a point. Requires an index that is not `lacking`."""
     index.meta[POINTS] += 1
-    position = _position(index, key)
+    lanes = lanes_for(index.cuts.shape[0])
+    position = _position(index, key, lanes)
     if index.row[index.node[position, ORDER], SIZE] == BUCKET:
         _split(index, position)
-        position = _position(index, key)
+        position = _position(index, key, lanes)
     bucket = index.node[position, ORDER]
     place(index, bucket, row, key)
-    raise_corner(index.corner, 2 * bucket, key)
+    raise_corner(index.corner, 2 * bucket, key, lanes)
 
 
 @njit(**EXACT)
 def _position_of(index: Index, row: int, key: Words) -> int:
     """Where the bucket with a row's point stands in the order: the key's, or below it if places are equal."""
-    position = _position(index, key)
+    position = _position(index, key, lanes_for(index.cuts.shape[0]))
     while slot_in(index, index.node[position, ORDER], row) < 0:
         position -= 1
     return position
@@ -202,7 +201,7 @@ def _with_bit(codes: NDArray[np.int64], dimension: int, level: int, high: bool) 
 
 
 @njit(**EXACT)
-def leap(floor: Words, key: Words, codes: NDArray[np.int64]) -> bool:
+def leap(floor: Words, key: Words, codes: NDArray[np.int64], lanes: Lanes) -> bool:
     """The last place before `floor` whose codes all reach the key's, into codes[0]; False if there is none.
 
     Walks the bits of the curve from the top, keeping the part of the region that is still open; the codes are
@@ -210,10 +209,10 @@ def leap(floor: Words, key: Words, codes: NDArray[np.int64]) -> bool:
     """
     best, most, least, known = codes[0], codes[1], codes[2], False
     for dimension in range(codes.shape[1]):
-        most[dimension], least[dimension] = (1 << BITS) - 1, code_at(key, dimension)
-    for level in range(BITS - 1, -1, -1):
+        most[dimension], least[dimension] = (1 << (lanes.bits - 1)) - 1, code_at(key, dimension, lanes)
+    for level in range(lanes.bits - 2, -1, -1):
         for dimension in range(codes.shape[1]):
-            bit = (code_at(floor, dimension) >> level) & 1
+            bit = (code_at(floor, dimension, lanes) >> level) & 1
             lower, upper = (least[dimension] >> level) & 1, (most[dimension] >> level) & 1
             if bit == 0 and lower == 1:
                 return known
@@ -231,11 +230,11 @@ def leap(floor: Words, key: Words, codes: NDArray[np.int64]) -> bool:
 
 
 @njit(**EXACT)
-def _pack(codes: NDArray[np.int64], key: Words) -> None:
+def _pack(codes: NDArray[np.int64], key: Words, lanes: Lanes) -> None:
     key[:] = np.uint64(0)
     for dimension in range(codes.shape[0]):
-        shift = np.uint64(BYTES * (dimension % BYTES))
-        key[dimension // BYTES] |= np.uint64(codes[dimension]) << shift
+        shift = np.uint64(lanes.bits * (dimension % lanes.number))
+        key[dimension // lanes.number] |= np.uint64(codes[dimension]) << shift
 
 
 @njit(**EXACT)
@@ -254,22 +253,24 @@ def find(
     """
     codes, target = np.empty((3, index.cuts.shape[0]), np.int64), np.empty(key.shape[0], np.uint64)
     order, corner, words, held = index.node, index.corner, index.words, index.row
-    visited, compared = 0, 0
+    visited, compared, lanes = 0, 0, lanes_for(index.cuts.shape[0])
+    high = lanes.high
     position = index.meta[BUCKETS] - 1
     while position >= 0 and count < rows.shape[0]:
         bucket = order[position, ORDER]
         visited += 1
-        if reaches(corner, 2 * bucket, key):
+        if reaches(corner, 2 * bucket, key, high):
             compared += held[bucket, SIZE]
-            if sift(words, bucket, key, passed):
-                count = collect(held, bucket, passed, world, query, rows, count)
+            if sift(words, bucket, key, passed, high):
+                count = collect(held, bucket, passed, world, query, rows, count, high)
         position -= 1
-        if position < 0 or not precedes(corner[2 * order[position, ORDER] + 1], corner[2 * bucket + 1]):
+        floor = corner[2 * bucket + 1]
+        if position < 0 or not precedes(corner[2 * order[position, ORDER] + 1], floor, lanes):
             continue
-        if not leap(corner[2 * bucket + 1], key, codes):
+        if not leap(floor, key, codes, lanes):
             break
-        _pack(codes[0], target)
-        position = _position(index, target)
+        _pack(codes[0], target, lanes)
+        position = _position(index, target, lanes)
     index.meta[NODES_VISITED] += visited
     index.meta[COMPARISONS] += compared
     return count

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.covering_buckets import NOBODY, Box, Index, Query, World
+from rankcast.kernels.covering_buckets import NOBODY, Box, Index, World, ask
 from rankcast.kernels.covering_index import insert, scratch_for, search, unready
 from rankcast.kernels.options import EXACT
 
@@ -19,7 +19,7 @@ def keep_maximal(index: Index, world: World, rows: NDArray[np.int32], start: int
     for i in range(start, rows.shape[0]):
         if unready(index):
             return i
-        if search(index, world, Query(box, rows[i], NOBODY), found, 0, scratch) == 0:
+        if search(index, world, ask(box, rows[i], NOBODY), found, np.int64(0), scratch) == 0:
             insert(index, world, rows[i])
     return rows.shape[0]
 
@@ -30,7 +30,7 @@ def uncovered(index: Index, world: World, rows: NDArray[np.int32]) -> NDArray[np
     found, left, count = np.empty(1, np.int32), np.empty_like(rows), 0
     box, scratch = Box(world.lo, world.hi), scratch_for(index)
     for row in rows:
-        if search(index, world, Query(box, row, row), found, 0, scratch) == 0:
+        if search(index, world, ask(box, row, row), found, np.int64(0), scratch) == 0:
             left[count] = row
             count += 1
     return left[:count].copy()

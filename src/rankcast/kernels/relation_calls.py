@@ -1,27 +1,46 @@
 """The calls of G_k that Python makes for every command, over plain tuples of arrays.
 
 Numba recognises the type of a plain tuple some ten times faster than that of a named one, and with a search
-of a microsecond that is what a call costs. Fields stand in the order of `Graph`, `Index` and `World`.
+of a microsecond that is what a call costs. For the same reason `subscribe` and `unsubscribe` do all of a call
+at once: ids to rows, boxes to their place, the search, the edges, the ids of the answer and the counts.
+
+A state is (register, graph, world without the numbers of registration, totals); fields stand in the order of
+`Register`, `Graph`, `Index` and `World`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from rankcast.kernels import relation
-from rankcast.kernels.covering_buckets import Index, World
+from rankcast.kernels.covering_buckets import COMPARISONS, COVERED, GONE, NODES_VISITED, Ends, Index, World
+from rankcast.kernels.covering_index import scratch_for
 from rankcast.kernels.covering_order import containers_first
+from rankcast.kernels.hashing import FREE, KeyArrays, named, probe
+from rankcast.kernels.lines import are_ordered
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.relation import Graph, Rows
-
-_subscribe, _depart, _resettle, _coverers = (
-    relation.subscribe,
-    relation.depart,
-    relation.resettle,
-    relation.coverers,
+from rankcast.kernels.register import (
+    ADMITTED,
+    FREE_COUNT,
+    FULL,
+    Register,
+    admit,
+    dismiss,
+    keys_in,
+    register_of,
 )
+from rankcast.kernels.relation import Graph, Rows, enter, waiting
+from rankcast.kernels.relation_follow import DROP, WITHDRAW
+
+NEW, REFUSED = -1, -3  # a call from its beginning; an id or a box that does not fit
+TOTALS = 8
+QUERIES, NODES_COMING, POINTS_COMING, NODES_GOING, POINTS_GOING, FREED, FREED_MOST, TOLD = range(TOTALS)
+WORD = 64
+_depart, _resettle, _coverers = relation.depart, relation.resettle, relation.coverers
 
 
 @njit(**EXACT)
@@ -35,37 +54,138 @@ def _graph(plain: tuple[Any, ...]) -> Graph:
 
 
 @njit(**EXACT)
-def _world(plain: tuple[Any, ...]) -> World:
-    return World(plain[0], plain[1], plain[2], plain[3])
+def _world(plain: tuple[Any, ...], sequence: NDArray[np.int64]) -> World:
+    return World(plain[0], plain[1], plain[2], sequence)
+
+
+@njit(**EXACT)
+def _write(world: World, rows: Rows, ends: Ends) -> None:
+    """Give rows their boxes; ends[2 j] and ends[2 j + 1] are the lower and upper ends in attribute j."""
+    for i in range(rows.size):
+        for attribute in range(world.lo.shape[1]):
+            world.lo[rows[i], attribute] = ends[2 * attribute, i]
+            world.hi[rows[i], attribute] = ends[2 * attribute + 1, i]
+
+
+@njit(**EXACT)
+def _tell(code: NDArray[np.int64], rows: Rows, by: Rows, answer: NDArray[np.int64]) -> None:
+    """Write integer ids: of the rows, of those that cover them, then a bit for each place, set if known."""
+    size = rows.size
+    answer[2 * size :] = 0
+    for i in range(size):
+        answer[i], answer[size + i] = code[rows[i]], 0
+        if by[i] >= 0:
+            answer[size + i] = code[by[i]]
+            answer[2 * size + (size + i) // WORD] |= np.int64(1) << np.int64((size + i) % WORD)
+
+
+@njit(**EXACT)
+def _tally(graph: Graph, totals: NDArray[np.int64], nodes: int) -> None:
+    """Move what the indexes have counted to totals[nodes] and the next."""
+    for meta in (graph.front.meta, graph.back.meta):
+        totals[nodes] += meta[NODES_VISITED]
+        totals[nodes + 1] += meta[COMPARISONS]
+        meta[NODES_VISITED], meta[COMPARISONS] = 0, 0
 
 
 @njit(**EXACT)
 def subscribe(
-    graph: tuple[Any, ...], world: tuple[Any, ...], rows: Rows, covered_by: Rows, start: int
+    state: tuple[Any, ...],
+    keys: KeyArrays,
+    ends: Ends,
+    told: Rows,
+    answer: NDArray[np.int64],
+    start: int,
 ) -> int:
-    """See `relation.subscribe`."""
-    return _subscribe(_graph(graph), _world(world), rows, covered_by, start)
+    """Register new ids with their boxes, one after the other; from the beginning if `start` is NEW.
+
+    told[0] takes their rows and told[1] who covers each, or -1; `answer` see `_tell`, if ids are integers.
+    Returns how many are done. Less than all: the owner makes room and calls again from there. If nothing has
+    changed: FULL, also for want of room, or REFUSED.
+    """
+    register, graph, totals = register_of(state[0]), _graph(state[1]), state[3]
+    world, rows, by = _world(state[2], register.sequence), told[0], told[1]
+    if start == NEW:
+        if not are_ordered(ends):
+            return REFUSED
+        if graph.first.shape[0] < world.standing.shape[0]:
+            return FULL
+        admitted = admit(register, named(keys), rows)
+        if admitted != ADMITTED:
+            return FULL if admitted == FULL else REFUSED
+        _write(world, rows, ends)
+        start = 0
+    found, scratch = np.empty(graph.k, np.int32), scratch_for(graph.front)
+    for i in range(start, rows.size):
+        if waiting(graph):
+            return i
+        by[i] = enter(graph, world, rows[i], found, scratch)
+    _tally(graph, totals, NODES_COMING)
+    totals[QUERIES] += rows.size
+    totals[TOLD] += rows.size
+    if register.start.size == 0:
+        _tell(register.code, rows, by, answer)
+    return rows.size
+
+
+@njit(**EXACT)
+def _find(register: Register, keys: KeyArrays, rows: Rows) -> bool:
+    """Look ids up; return whether all are known."""
+    held, wanted = keys_in(register), named(keys)
+    for i in range(rows.size):
+        rows[i] = register.table[probe(register.table, held, wanted, i)]
+        if rows[i] == FREE:
+            return False
+    return True
+
+
+@njit(**EXACT)
+def unsubscribe(state: tuple[Any, ...], keys: KeyArrays, told: Rows, action: NDArray[np.int8]) -> Rows:
+    """Remove distinct ids, net; `action` takes what that is for each.
+
+    Returns the rows that are left without a cover, containers first; the last place of `told` takes how many
+    of them have settled, or, if nothing has changed, FULL or REFUSED.
+    """
+    register, graph, totals = register_of(state[0]), _graph(state[1]), state[3]
+    world, size, meta = _world(state[2], register.sequence), action.size, register.meta
+    rows, none = told[:size], told[:0]
+    told[size] = FULL if register.free.size - meta[FREE_COUNT] < size else REFUSED
+    if told[size] == FULL or not _find(register, keys, rows):
+        return none
+    for i in range(size):
+        action[i] = DROP if world.standing[rows[i]] == COVERED else WITHDRAW
+    alone = _depart(graph, world, rows, GONE)
+    dismiss(register, rows)
+    for i in range(size):
+        register.free[meta[FREE_COUNT]] = rows[i]
+        meta[FREE_COUNT] += 1
+    told[size] = _resettle(graph, world, alone, np.int64(0))
+    _tally(graph, totals, NODES_GOING)
+    totals[TOLD] += size
+    totals[FREED] += alone.size
+    totals[FREED_MOST] = max(totals[FREED_MOST], alone.size)
+    return alone
 
 
 @njit(**EXACT)
 def depart(graph: tuple[Any, ...], world: tuple[Any, ...], rows: Rows, standing: int) -> Rows:
     """See `relation.depart`."""
-    return _depart(_graph(graph), _world(world), rows, standing)
+    return _depart(_graph(graph), _world(world, world[3]), rows, standing)
 
 
 @njit(**EXACT)
 def resettle(graph: tuple[Any, ...], world: tuple[Any, ...], rows: Rows, start: int) -> int:
     """See `relation.resettle`."""
-    return _resettle(_graph(graph), _world(world), rows, start)
+    return _resettle(_graph(graph), _world(world, world[3]), rows, start)
 
 
 @njit(**EXACT)
 def coverers(graph: tuple[Any, ...], world: tuple[Any, ...], rows: Rows) -> Rows:
     """See `relation.coverers`."""
-    return _coverers(_graph(graph), _world(world), rows)
+    return _coverers(_graph(graph), _world(world, world[3]), rows)
 
 
 @njit(**EXACT)
 def in_order(world: tuple[Any, ...], rows: Rows) -> Rows:
     """See `covering_order.containers_first`."""
-    return containers_first(_world(world), rows)
+    return containers_first(_world(world, world[3]), rows)

@@ -17,7 +17,16 @@ from rankcast.indexes import maxima
 from rankcast.indexes.covering_boxes import BoxIndex
 from rankcast.kernels import covering_index, covering_zcurve
 from rankcast.kernels.covering_buckets import FORWARDED, NOBODY, Box, Query, World
-from rankcast.kernels.covering_codes import LEVELS, encode, larger, quantile_cuts, reaches, words_for
+from rankcast.kernels.covering_codes import (
+    code_at,
+    encode,
+    lanes_for,
+    larger,
+    levels_for,
+    quantile_cuts,
+    reaches,
+    words_for,
+)
 from rankcast.kernels.covering_order import containers_first, first_containers
 
 GRAPHS = [
@@ -29,7 +38,10 @@ GRAPHS = [
     ("kdtree", "poset"),
     ("zcurve", "full"),
 ]
-SHAPES = [(1, 50), (2, 6), (3, 30), (5, 1000), (16, 4)]
+SHAPES = [(1, 50), (3, 30), (5, 1000), (8, 6), (16, 4)]
+DIMENSIONS = [2, 6, 8, 10, 12, 16, 18, 32]
+LEVELS = levels_for(8)
+lanes_of = lanes_for.py_func  # whose words stay words of 64 bits
 CODES = st.lists(st.integers(0, LEVELS - 1), min_size=8, max_size=8)
 
 
@@ -45,16 +57,23 @@ def some_boxes(rng: np.random.Generator, count: int, attributes: int, top: int) 
     return Boxes(lo, hi)
 
 
-def packed(codes: list[int]) -> np.uint64:
-    return np.uint64(sum(code << (8 * place) for place, code in enumerate(codes)))
+def packed(codes: list[int], bits: int = 8) -> np.uint64:
+    return np.uint64(sum(code << (bits * place) for place, code in enumerate(codes)))
 
 
-@given(CODES, CODES)
-def test_eight_codes_are_compared_at_once(one: list[int], other: list[int]) -> None:
-    a, b = packed(one), packed(other)
-    assert larger(a, b) == packed([max(pair) for pair in zip(one, other, strict=True)])
+@given(st.sampled_from(DIMENSIONS), st.data())
+def test_the_codes_of_a_word_are_compared_at_once(dimensions: int, data: st.DataObject) -> None:
+    lanes, top = lanes_of(dimensions), levels_for(dimensions) - 1
+    codes = st.lists(
+        st.integers(0, top) | st.sampled_from([0, top]), min_size=lanes.number, max_size=lanes.number
+    )
+    one, other = data.draw(codes), data.draw(codes)
+    a, b = packed(one, lanes.bits), packed(other, lanes.bits)
+    assert lanes.number * words_for(dimensions) >= dimensions
+    assert larger(a, b, lanes) == packed([max(pair) for pair in zip(one, other, strict=True)], lanes.bits)
     expected = all(x >= y for x, y in zip(one, other, strict=True))
-    assert reaches(np.array([[a]]), 0, np.array([b])) == expected
+    assert reaches(np.array([[a]]), 0, np.array([b]), lanes.high) == expected
+    assert [code_at(np.array([a]), place, lanes) for place in range(lanes.number)] == one
 
 
 @given(st.integers(0, 99), st.sampled_from(SHAPES), st.integers(1, 300))
@@ -62,14 +81,14 @@ def test_eight_codes_are_compared_at_once(one: list[int], other: list[int]) -> N
 def test_codes_never_fall_when_a_box_grows(seed: int, shape: tuple[int, int], count: int) -> None:
     boxes = some_boxes(np.random.default_rng(seed), count, *shape)
     values = np.stack([-boxes.lo, boxes.hi], axis=2).reshape(count, -1)
-    cuts = np.empty((values.shape[1], LEVELS - 1))
+    cuts = np.empty((values.shape[1], levels_for(values.shape[1]) - 1))
     quantile_cuts(values, cuts)
-    keys = np.empty((count, words_for(values.shape[1])), np.uint64)
+    keys, high = np.empty((count, words_for(values.shape[1])), np.uint64), lanes_of(values.shape[1]).high
     for row in range(count):
         encode(cuts, boxes.lo, boxes.hi, row, keys[row])
     inside = (values[:, None, :] >= values[None, :20, :]).all(axis=2)
     for outer, inner in np.argwhere(inside):
-        assert reaches(keys, outer, keys[inner])
+        assert reaches(keys, outer, keys[inner], high)
 
 
 @given(CODES, CODES)
@@ -77,7 +96,7 @@ def test_a_leap_finds_the_last_place_in_the_region(floor: list[int], least: list
     small = [code % 4 for code in floor[:2]], [code % 4 for code in least[:2]]
     floor_key, least_key = (np.array([packed([*codes, 0, 0, 0, 0, 0, 0])]) for codes in small)
     codes = np.empty((3, 2), np.int64)
-    found = covering_zcurve.leap(floor_key, least_key, codes)
+    found = covering_zcurve.leap(floor_key, least_key, codes, lanes_of(2))
     places = [
         (place, (one, other))
         for one in range(LEVELS)
