@@ -16,6 +16,7 @@ from rankcast.bench.baselines.rtree_covering import RtreeCovering
 from rankcast.bench.case import Answers, Contender, Parameters, Trial, case
 from rankcast.bench.cases.covering_playing import (
     Steps,
+    as_tables,
     following,
     loaded,
     one_by_one,
@@ -27,7 +28,14 @@ from rankcast.bench.workloads import covering
 from rankcast.boxes import Boxes
 from rankcast.engines.brute_force.covering import maximal
 
-PREFIXES = {"calls": 4_000, "single calls": 1_000, "numpy": 1_000, "early-exit scan": 4_000, "rtree": 300}
+PREFIXES = {
+    "calls": 4_000,
+    "calls of tables": 4_000,
+    "single calls": 1_000,
+    "numpy": 1_000,
+    "early-exit scan": 4_000,
+    "rtree": 300,
+}
 
 
 @case(
@@ -112,6 +120,7 @@ def stream(parameters: Parameters, rng: np.random.Generator) -> Trial:
     contenders = [
         *(following(index, over, later, first=first, index=index) for index in ("kdtree", "zcurve")),
         calling("calls", lambda part: part),
+        calling("calls of tables", as_tables),
         calling("single calls", one_by_one),
         other("numpy", lambda: NumpyCovering(over, len(commands.boxes["id"]))),
         other("early-exit scan", lambda: EarlyExitScan(over, commands.boxes)),

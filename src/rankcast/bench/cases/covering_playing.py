@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+
 from rankcast import CoveringTable
 from rankcast.bench.case import Answers, Contender
 from rankcast.bench.workloads import Columns, covering
@@ -66,6 +68,11 @@ def one_by_one(steps: Steps) -> Steps:
             parts = (slice(at, at + 1) for at in range(len(rows["id"])))
             single += [(call, {name: column[part] for name, column in rows.items()}) for part in parts]
     return single
+
+
+def as_tables(steps: Steps) -> Steps:
+    """The same calls with Arrow tables."""
+    return [(call, pa.table(rows if call == "subscribe" else {"id": rows})) for call, rows in steps]
 
 
 def prefix(steps: Steps, commands: int) -> tuple[Steps, int]:
