@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -76,6 +77,48 @@ def test_one_of_the_same_batch_is_named_wherever_it_stands() -> None:
 def test_of_two_equal_boxes_the_earlier_covers() -> None:
     engine = CoveringTable(over=["x"])
     assert told(engine.subscribe(rows(b=(1, 2), a=(1, 2))))[1] == ("a", "covered", "b")
+
+
+@pytest.mark.parametrize("size", [1, 16, 17, 31, 32, 33, 64, 65, 200])
+@pytest.mark.parametrize("named", [False, True], ids=["integers", "strings"])
+def test_a_call_of_any_size_and_form_has_the_same_answer(size: int, named: bool) -> None:
+    rng = np.random.default_rng(size)
+    lo = rng.integers(0, 40, size).astype(np.float64)
+    ids: Any = [f"é{number}" for number in range(size)] if named else np.arange(size) + 2**40
+    boxes = {"id": ids, "x_lo": lo, "x_hi": lo + rng.integers(0, 9, size)}
+    listed: dict[str, Any] = {"id": list(ids) if named else ids.tolist()}
+    listed |= {name: boxes[name].tolist() for name in ("x_lo", "x_hi")}
+    forms = [boxes, listed, pa.table(boxes), pa.table(boxes).select(["x_hi", "id", "x_lo"])]
+    engines = [CoveringTable(over=["x"], index=index) for index in ("kdtree", "kdtree", "kdtree", "scan")]
+    answers = [told(engine.subscribe(form)) for engine, form in zip(engines, forms, strict=True)]
+    assert answers[0] == answers[1] == answers[2]
+    assert [row[:2] for row in answers[0]] == [row[:2] for row in answers[3]]
+    wide = {row[0]: place for place, row in enumerate(answers[0])}
+    for place, (_, action, by) in enumerate(answers[0]):
+        assert (by is None) == (action == "forward")
+        assert by is None or wide[by] < place
+        assert by is None or (lo[wide[by]] <= lo[place] and boxes["x_hi"][wide[by]] >= boxes["x_hi"][place])
+    gone = listed["id"][::2]
+    goings = [told(engine.unsubscribe(gone)) for engine in engines]
+    assert goings[0] == goings[1] == goings[2] == goings[3]
+
+
+def test_an_answer_does_not_change_with_what_was_given() -> None:
+    ids, ends = np.array([7, 8]), np.array([1.0, 2.0])
+    engine = CoveringTable(over=["x"])
+    answer = engine.subscribe({"id": ids, "x_lo": ends, "x_hi": ends})
+    gone = engine.unsubscribe(ids)
+    ids[:], ends[:] = 0, 0
+    assert (answer["subscription"].to_pylist(), gone["subscription"].to_pylist()) == ([7, 8], [7, 8])
+
+
+def test_the_kind_of_ids_is_not_settled_by_a_call_that_is_refused() -> None:
+    engine = CoveringTable(over=["x"])
+    with pytest.raises(InputError, match="a second time"):
+        engine.subscribe({"id": [1, 1]})
+    with pytest.raises(InputError, match="expected lo <= hi"):
+        engine.subscribe({"id": np.array([1]), "x_lo": np.array([2.0]), "x_hi": np.array([1.0])})
+    assert told(engine.subscribe(rows(a=(0, 1)))) == [("a", "forward", None)]
 
 
 def test_ranges_are_closed_so_a_shared_border_is_contained() -> None:

@@ -56,6 +56,30 @@ def test_every_form_of_table_reads_alike(form: Any) -> None:
     assert "k" not in batch
 
 
+NUMPY = {"dict of NumPy arrays": lambda d: {name: np.array(values) for name, values in d.items()}}
+PLAIN = {
+    **FORMS,
+    **NUMPY,
+    "in another order": lambda d: pa.table(d).select(["y", "id", "x"]),
+    "with a null elsewhere": lambda d: pa.table({n: [*v, None] for n, v in d.items()}).slice(0, 3),
+}
+
+
+@pytest.mark.parametrize("form", PLAIN.values(), ids=PLAIN)
+def test_whole_ids_and_numbers_alone_read_alike(form: Any) -> None:
+    given = {"id": [2**62 + 1, -5, 0], "x": [1.5, -2.0, 0.0], "y": [1e300, 3.0, -4.0]}
+    batch = read(form(given), COLUMNS[:3], where="events")
+    assert (texts(batch.ids), batch["x"].tolist(), batch["y"].tolist()) == tuple(given.values())
+    assert batch.ids.values.flags.writeable
+
+
+@pytest.mark.parametrize("form", [pa.table, *NUMPY.values()], ids=["Arrow", "NumPy"])
+@pytest.mark.parametrize(("bad", "text"), [(np.nan, "is NaN"), (np.inf, "is infinite")])
+def test_one_bad_number_among_plain_columns_is_named(form: Any, bad: float, text: str) -> None:
+    with pytest.raises(InputError, match=rf'"y".*{text}.*\n(.*\n)*.*row: 1'):
+        read(form({"id": [1, 2], "x": [0.5, 1.5], "y": [0.5, bad]}), COLUMNS[:3], where="events")
+
+
 @pytest.mark.parametrize("kind", [pa.int8(), pa.int32(), pa.uint16(), pa.uint64(), pa.int64()], ids=str)
 def test_any_integer_type_is_an_id(kind: pa.DataType) -> None:
     batch = read({"id": pa.array([3, 1], kind), "x": [0, 0]}, COLUMNS, where="events")
