@@ -22,11 +22,13 @@ SETTINGS = {"shards": 2, "snapshot_batches": 3}
 PATIENCE = 600.0
 
 
-def story(count: int) -> Story:
+def story(count: int, method: str = "zone") -> Story:
     """Queries that move slowly: a shard works for a good part of each micro-batch."""
-    return stories.moving(
-        SEED, lambda: MovingTopK(over=["price"], k=2, score=slowly.nearest), count=count, size=SIZE
-    )
+
+    def make() -> MovingTopK:
+        return MovingTopK(over=["price"], k=2, score=slowly.nearest, method=method)
+
+    return stories.moving(SEED, make, count=count, size=SIZE)
 
 
 class App:
@@ -87,10 +89,10 @@ def begin(master: str, *, connect: bool) -> Any:
     return made
 
 
-def main(folder: str, count: str, master: str, connect: str = "") -> None:
+def main(folder: str, count: str, master: str, method: str = "zone", connect: str = "") -> None:
     """Run the stream under a folder until all that was offered is done."""
     spark = begin(master, connect=bool(connect))
-    Stream(spark, story(int(count)), Path(folder), **SETTINGS).run()
+    Stream(spark, story(int(count), method), Path(folder), **SETTINGS).run()
     spark.stop()
 
 

