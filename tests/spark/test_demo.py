@@ -66,7 +66,7 @@ def test_pipelines_tell_what_engines_do_and_leave_a_report(
         results, flow = found[name]
         feed = make(5, FILES)
         assert plain(results) == plain(expected(feed))
-        assert flow.progress.rows == feed.rows
+        assert flow.rows == feed.rows
         assert len(flow.latencies) == FILES
         assert flow.deltas >= results.num_rows
         assert f"{name}: micro-batch 0: " in screen.getvalue()

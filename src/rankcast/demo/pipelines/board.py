@@ -46,9 +46,9 @@ class Board:
 
     def _panel(self, flow: Flow, room: int) -> Panel:
         done, feed = flow.progress, flow.feed
-        bar = ProgressBar(total=feed.rows, completed=min(done.rows, feed.rows), width=24)
+        bar = ProgressBar(total=feed.rows, completed=min(flow.rows, feed.rows), width=24)
         late = f", {median(flow.latencies):.1f} s from file to lists" if flow.latencies else ""
-        told = f"{done.rows:,} rows, {done.rate:,.0f} rows/s, {done.batch_seconds:.1f} s a micro-batch{late}"
+        told = f"{flow.rows:,} rows, {done.rate:,.0f} rows/s, {done.batch_seconds:.1f} s a micro-batch{late}"
         head = Table.grid(padding=(0, 1))
         head.add_row(bar, Text(told, "dim", no_wrap=True, overflow="ellipsis"))
         lines = [tell(flow, row) for row in flow.last(room)]
@@ -86,11 +86,10 @@ def summary(flows: Sequence[Flow]) -> Table:
 def figures(flow: Flow) -> tuple[str, ...]:
     """The figures of a flow, as the summary and the report have them."""
     seconds = [batch.seconds for batch in flow.batches.values()]
-    rows = sum(batch.rows for batch in flow.batches.values())
     late = sorted(flow.latencies)
     return (
-        f"{rows:,}",
-        f"{rows / sum(seconds):,.0f}" if seconds else "",
+        f"{flow.rows:,}",
+        f"{flow.rows / sum(seconds):,.0f}" if seconds else "",
         f"{len(seconds)}",
         f"{median(seconds):.2f}" if seconds else "",
         f"{median(late):.2f}" if late else "",

@@ -14,9 +14,11 @@ import pyarrow.parquet as pq
 
 from rankcast import pipeline
 from rankcast.demo.pipelines.feeds import Feed
+from rankcast.pipeline.mistakes import PipelineError
 from rankcast.pipeline.progress import Batch, Progress
 
 SHOWN = 40
+MOST_STARTS = 4  # on a busy machine Spark may wait in vain for a Python worker
 
 
 class Flow:
@@ -37,6 +39,8 @@ class Flow:
         (folder / f"{feed.name}.toml").write_text(feed.file)
         self.config = pipeline.read(folder / f"{feed.name}.toml")
         self.running: Any = None
+        self._spark: Any = None
+        self._starts = 0
         self.offered = self.deltas = 0
         self.owners: set[str] = set()
         self.latencies: list[float] = []
@@ -45,7 +49,8 @@ class Flow:
         self.batches: dict[int, Batch] = {}
 
     def start(self, spark: Any) -> None:
-        """Let it run in a session."""
+        """Let it run in a session, or run on."""
+        self._spark, self._starts = spark, self._starts + 1
         self.running = pipeline.start(self.config, spark, tell=self._told)
 
     def offer(self) -> None:
@@ -76,19 +81,30 @@ class Flow:
             self.lines.extend(mine.to_pylist())
 
     def look(self) -> None:
-        """Ask the pipeline how it gets on.
+        """Ask the pipeline how it gets on; one that Spark gives up goes on from its checkpoint.
 
         Raises:
-            PipelineError: it has failed.
+            PipelineError: it has failed too often.
         """
-        self.running.wait(0.05)
+        try:
+            self.running.wait(0.05)
+        except PipelineError:
+            if self._starts == MOST_STARTS:
+                raise
+            self.running.stop()
+            self.start(self._spark)
         self.progress = self.running.progress
         self.batches |= {batch.number: batch for batch in self.progress.recent}
 
     @property
     def done(self) -> bool:
         """Whether all files have come and all of their rows are worked on."""
-        return self.offered == len(self.feed.events) and self.progress.rows >= self.feed.rows
+        return self.offered == len(self.feed.events) and self.rows >= self.feed.rows
+
+    @property
+    def rows(self) -> int:
+        """How many rows have been worked on."""
+        return sum(batch.rows for batch in self.batches.values())
 
     def last(self, count: int) -> list[dict[str, Any]]:
         """The last changes of those who are shown."""

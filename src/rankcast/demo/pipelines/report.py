@@ -33,7 +33,7 @@ HEADS = (
 def page(flows: Sequence[Flow], seed: int) -> str:
     """The whole report."""
     told = sum(flow.deltas for flow in flows)
-    rows = sum(flow.progress.rows for flow in flows)
+    rows = sum(flow.rows for flow in flows)
     late = np.concatenate([flow.latencies for flow in flows] or [[]])
     parts = [
         pages.cards(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from rankcast.demo import pages
 from rankcast.demo.pipelines import feeds, report
 from rankcast.demo.pipelines.board import Board, summary
 from rankcast.demo.pipelines.flow import Flow
-from rankcast.pipeline import running
+from rankcast.pipeline import failing, running
 from rankcast.pipeline.run_command import INTERRUPTED, Signals
 
 PAUSE = 1.0  # seconds between two files
@@ -47,10 +47,11 @@ def show(
         if verbose:
             spark.sparkContext.setLogLevel("INFO")
         signals.listen()
-        try:
-            _run(flows, spark, console, signals)
-        finally:
-            _end(flows, spark, quiet=not verbose and session is None)
+        with _undisturbed(signals):
+            try:
+                _run(flows, spark, console, signals)
+            finally:
+                _end(flows, spark, quiet=not verbose and session is None)
         if signals.came():
             console.print("stopped")
             return INTERRUPTED if signals.came() == signal.SIGINT else 0
@@ -58,6 +59,16 @@ def show(
         written = pages.write(target, report.page(flows, seed))
         console.print(f"\nThe report with its plots: {written.as_uri()}", soft_wrap=True)
     return 0
+
+
+@contextmanager
+def _undisturbed(signals: Signals) -> Iterator[None]:
+    """What Spark says on the way out, when a signal has reached it, too, is of no use to anybody."""
+    try:
+        yield
+    except Exception as error:
+        if not signals.came() or not (isinstance(error, OSError) or failing.is_sparks(error)):
+            raise
 
 
 def _introduce(console: Console, flow: Flow) -> None:
@@ -79,7 +90,7 @@ def _run(flows: Sequence[Flow], spark: Any, console: Console, signals: Signals) 
         following = time.monotonic()
         while not signals.came() and not all(flow.done for flow in flows):
             begun = [flow for flow in flows if flow not in waiting]
-            if waiting and all(flow.progress.batches for flow in begun):
+            if waiting and all(flow.batches for flow in begun):
                 waiting.pop(0).start(spark)
                 continue
             if time.monotonic() >= following:
