@@ -168,7 +168,7 @@ def test_a_board_hears_as_a_subscriber_list_does(k: int, told: list[tuple[int, i
     items, scores = np.full(k, -1, np.int32), np.full(k, np.inf)
     for item, score in told:
         mine.receive(item, None if score is None else float(score))
-        delivery.receive(items, scores, item, np.nan if score is None else float(score))
+        delivery.receive(items, scores, np.int32(item), np.nan if score is None else float(score))
         kept = np.count_nonzero(items >= 0)
         assert list(zip(items[:kept].tolist(), scores[:kept].tolist(), strict=True)) == mine.items()
 

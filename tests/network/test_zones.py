@@ -68,7 +68,7 @@ def test_greedy_forwarding_always_arrives(space: tuple[Zones, int], data: Any) -
     cell, aim, goal = zones.cells(point)[0], zones.scaled(point)[0], zones.owners(point)[0]
     path = np.full(len(zones), -1, np.int32)
     for source in range(len(zones)):
-        steps = kernels.forward(zones.space, source, aim, cell, cell, cell, path)
+        steps = kernels.forward(zones.space, np.int32(source), aim, cell, cell, cell, path)
         way = path[: steps + 1].tolist()
         assert way[0] == source
         assert way[-1] == goal
@@ -93,16 +93,19 @@ def test_multicast_by_the_local_rule_reaches_each_touched_zone_once(
     assert sorted(listed[:count].tolist()) == touched
     root = data.draw(st.sampled_from(touched))
     cell, near = np.empty(axes, np.int32), np.empty(axes, np.int32)
-    kernels.root_cell(zones.space, root, zones.cells(one[None])[0], bottom, top, cell)
+    kernels.root_cell(zones.space, np.int32(root), zones.cells(one[None])[0], bottom, top, cell)
     heard, speaking = [root], [root]
     while speaking:
         here = speaking.pop()
         for there in zones.space.neighbour[zones.space.start[here] : zones.space.start[here + 1]].tolist():
-            if there in touched and kernels.teller(zones.space, there, cell, bottom, top, near) == here:
+            if (
+                there in touched
+                and kernels.teller(zones.space, np.int32(there), cell, bottom, top, near) == here
+            ):
                 heard.append(there)
                 speaking.append(there)
     assert sorted(heard) == touched
-    assert kernels.teller(zones.space, root, cell, bottom, top, near) == -1
+    assert kernels.teller(zones.space, np.int32(root), cell, bottom, top, near) == -1
 
 
 def test_balanced_zones_hold_about_as_many_each() -> None:

@@ -30,6 +30,19 @@ def _better(y: Floats, label: Ints, one: int, value: float, than: int) -> bool:
 
 
 @njit(**EXACT)
+def _server_of(start: Ints, place: int) -> int:
+    """The server that holds a place. O(log servers)."""
+    first, last = 0, start.shape[0] - 2
+    while first < last:
+        middle = (first + last + 1) // 2
+        if start[middle] <= place:
+            first = middle
+        else:
+            last = middle - 1
+    return first
+
+
+@njit(**EXACT)
 def firstk(
     start: Ints, y: Floats, label: Ints, place: int, value: float, step: int, found: Places, crossed: Ints
 ) -> tuple[int, int]:
@@ -38,7 +51,7 @@ def firstk(
     Walks from the object's server by `step` (-1 or +1) until `found` is full or the servers are at an end.
     Returns how many were found, and how many neighbours were asked; `crossed` adds up the borders.
     """
-    server = np.searchsorted(start, place, side="right") - 1
+    server = _server_of(start, place)
     size, asked, at = 0, 0, place + step
     while True:
         while start[server] <= at < start[server + 1] and size < found.shape[0]:
@@ -72,7 +85,7 @@ def miny(
     Begins at the server of `place`; a neighbour is asked if the stretch goes on beyond the last object of a
     server. Returns -1 if there is none, and how many neighbours were asked; `crossed` adds up the borders.
     """
-    server = np.searchsorted(start, place, side="right") - 1
+    server = _server_of(start, place)
     value, than = y[above], label[above]
     best = _local_miny(
         y, label, max(start[server], after + 1), min(start[server + 1], before), value, than, -1

@@ -36,7 +36,7 @@ def boards(results: pa.Table, lines: int, width: int) -> Boards:
 class Witness:
     """What listeners must know; `begin` before the events, `end` after all of them.
 
-    `begin[k]` are their lists, `everything` all objects in their ranges, which CN-Relax makes them keep.
+    Both are lists of the k best; `everything` are all objects in a range, which CN-Relax makes one keep.
     """
 
     def __init__(self, over: list[str], k: int, objects: Columns, ranges: Columns) -> None:

@@ -24,12 +24,12 @@ def trace(network: ContentNetwork, tiles: Tiles, at: int, source: int) -> tuple[
     bottom, top = zones.cells(tiles.low[[at]])[0], zones.cells(tiles.high[[at]])[0]
     aim = np.clip(np.clip(zones.centres()[[source]], tiles.low[at], tiles.high[at]), *zones.frame)
     cell, path = zones.cells(aim)[0], np.empty(len(zones), np.int32)
-    steps = kernels.forward(space, source, zones.scaled(aim)[0], cell, bottom, top, path)
+    steps = kernels.forward(space, np.int32(source), zones.scaled(aim)[0], cell, bottom, top, path)
     root, near = np.empty_like(cell), np.empty_like(cell)
     kernels.root_cell(space, path[steps], cell, bottom, top, root)
     touched = np.empty(len(zones), np.int32)
     count = kernels.list_touched(space, bottom, top, touched)
-    told = [(kernels.teller(space, zone, root, bottom, top, near), zone) for zone in touched[:count].tolist()]
+    told = [(kernels.teller(space, zone, root, bottom, top, near), zone) for zone in touched[:count]]
     return path[: steps + 1].copy(), np.array([pair for pair in told if pair[0] >= 0], np.int64).reshape(
         -1, 2
     )

@@ -122,4 +122,4 @@ class Routing:
 def _listen(boards: Boards, heard: Bools, items: Ints, scores: Floats) -> None:
     """Let listeners hear of updates in turn."""
     for event, line in zip(*np.nonzero(heard), strict=True):
-        receive(boards.item[line], boards.score[line], int(items[event]), float(scores[event]))
+        receive(boards.item[line], boards.score[line], np.int32(items[event]), float(scores[event]))

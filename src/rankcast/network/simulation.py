@@ -47,8 +47,8 @@ class Stage(NamedTuple):
     enters: Rows
     ways: Ints  # hops and links of each event to its server
     walks: tuple[int, int]  # bytes between servers, over hops and over links
-    hearing: Audience
-    keeping: Audience  # those who keep all they hear of
+    k: int
+    audiences: dict[bool, Audience]  # by whether they keep all they hear of, as soon as they are needed
 
 
 class Simulation:
@@ -96,8 +96,7 @@ class Simulation:
         """Everything that methods share at one k."""
         server, walks = self._servers(k)
         enters, ways = self.network.arrivals(self.origin, server)
-        hearing, keeping = self._audience(k, keeps=False), self._audience(k, keeps=True)
-        return Stage(self.engine(k), server, enters, ways.astype(np.int64), walks, hearing, keeping)
+        return Stage(self.engine(k), server, enters, ways.astype(np.int64), walks, k, {})
 
     def engine(self, k: int) -> RangeTopK:
         """The server's engine: all subscriptions, and the objects as they are before the updates."""
@@ -110,7 +109,7 @@ class Simulation:
     def play(self, stage: Stage, each: Method) -> Outcome:
         """Let one method tell of all updates, each from its zone, then put the objects back."""
         network, events, relaxed = self.network, self.workload.events, each.method == "relax"
-        source, audience = (stage.enters, stage.keeping) if relaxed else (stage.server, stage.hearing)
+        source, audience = stage.enters if relaxed else stage.server, self._audience(stage, keeps=relaxed)
         count, listeners = len(events["id"]), network.listeners(audience.lines, *audience.known)
         sums = np.zeros((count, delivery.SUMS), np.int64)
         for tiles in tiles_of(stage.engine, self.over, events, each):
@@ -138,8 +137,13 @@ class Simulation:
         both = WALK_BYTES * (walks.crossed.sum(axis=0) @ ways)
         return homes[diagonal.server_of(events["id"])], (int(both[0]), int(both[1]))
 
-    def _audience(self, k: int, *, keeps: bool) -> Audience:
+    def _audience(self, stage: Stage, *, keeps: bool) -> Audience:
         """Those who listen; if they must keep all objects in their range (CN-Relax), only some of them."""
+        if keeps not in stage.audiences:
+            stage.audiences[keeps] = self._seated(stage.k, keeps)
+        return stage.audiences[keeps]
+
+    def _seated(self, k: int, keeps: bool) -> Audience:
         objects, ranges, events = self.workload
         most = len(self.network.listening)
         if keeps:
@@ -165,22 +169,24 @@ def points_of(ranges: Columns, over: list[str]) -> Floats:
 def tiles_of(engine: RangeTopK, over: list[str], events: Columns, each: Method) -> Iterator[Tiles]:
     """Apply updates by one method, in its batches; the messages in portions (a batch: its first event's)."""
     tables: list[pa.Table] = []
-    lines: list[int] = []
+    lines: list[Rows] = []
     own: list[Bools] = []
+    size = 0
     for at in range(0, len(events["id"]), each.batch):
         part = {name: column[at : at + each.batch] for name, column in events.items()}
         told = engine.disseminate(part, method=each.asks, epsilon=each.epsilon, batch=each.batch > 1)
         tables.append(told)
-        lines += [at] * told.num_rows
+        lines.append(np.full(told.num_rows, at, np.int32))
+        size += told.num_rows
         own.append(np.isin(told["item"].to_numpy(), part["id"]))
-        if len(lines) > PORTION:
+        if size > PORTION:
             yield _arrays(pa.concat_tables(tables), over, lines, own)
-            tables, lines, own = [], [], []
+            tables, lines, own, size = [], [], [], 0
     if tables:
         yield _arrays(pa.concat_tables(tables), over, lines, own)
 
 
-def _arrays(told: pa.Table, over: list[str], lines: list[int], own: list[Bools]) -> Tiles:
+def _arrays(told: pa.Table, over: list[str], lines: list[Rows], own: list[Bools]) -> Tiles:
     """A table of tiles as arrays of closed boxes."""
     low, high = [], []
     for name in over:
@@ -194,6 +200,6 @@ def _arrays(told: pa.Table, over: list[str], lines: list[int], own: list[Bools])
         np.column_stack(high),
         told["item"].to_numpy().astype(np.int32),
         told["y"].to_numpy().astype(np.float64),
-        np.array(lines, np.int32),
+        np.concatenate(lines),
         np.concatenate(own),
     )
