@@ -21,8 +21,7 @@ from rankcast.indexes.relation import RelationGraph
 from rankcast.indexes.slots import Slots
 from rankcast.kernels import relation_calls
 from rankcast.kernels.covering_buckets import World
-from rankcast.kernels.register import FULL
-from rankcast.kernels.relation_calls import NEW, REFUSED, TOTALS
+from rankcast.kernels.relation_calls import FULL, NEW, REFUSED, TOTALS
 from rankcast.tables import Batch
 
 COUNTERS = (

@@ -24,7 +24,7 @@ from rankcast.errors import InputError
 from rankcast.indexes.id_store import FEW, IdStore
 from rankcast.indexes.keys import NO_VALUES, keys_of, select, show
 from rankcast.kernels import gather, hashing, register, strings
-from rankcast.kernels.register import FREE_COUNT, FULL, TEXT_LIVE, TEXT_USED
+from rankcast.kernels.register import FREE_COUNT, TEXT_LIVE, TEXT_USED
 
 __all__ = ["Slots", "keys_of", "select", "show"]
 
@@ -123,7 +123,7 @@ class Slots(IdStore):
         if not ids.size:
             return rows
         self._settle_kind(ids.kind)
-        while register.admit_all(self.register(), keys, rows) == FULL:
+        while not register.admit_all(self.register(), keys, rows):
             self.make_room(ids)
         if self.ordered and ids.kind == "str":
             self._label(ids, rows)

@@ -14,13 +14,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.hashing import FREE, KeyArrays, Keys, named, probe, remove
+from rankcast.kernels.hashing import FREE, LEAST, KeyArrays, Keys, named, probe, remove
 from rankcast.kernels.options import EXACT
 
 Rows = NDArray[np.int32]
 META = 6
 USED, COUNT, NEXT, TEXT_USED, TEXT_LIVE, FREE_COUNT = range(META)
-ADMITTED, FULL = -1, -2
+FITS = -1
 
 
 class Register(NamedTuple):
@@ -82,32 +82,35 @@ def _store_text(register: Register, row: int, keys: Keys, i: int) -> None:
 
 
 @njit(**EXACT)
-def admit(register: Register, keys: Keys, rows: Rows) -> int:
-    """Give a row to each key, told in `rows`; returns ADMITTED.
+def first_unfit(register: Register, keys: Keys) -> int:
+    """The place of the first key that is there already or comes a second time, or FITS; changes nothing."""
+    held, seen = keys_in(register), np.full(2 * keys.code.size + LEAST, FREE, np.int32)
+    for i in range(keys.code.size):
+        cell = probe(seen, keys, keys, i)
+        if seen[cell] != FREE or register.table[probe(register.table, held, keys, i)] != FREE:
+            return i
+        seen[cell] = i
+    return FITS
 
-    If nothing has changed: FULL, that is, the owner must make room first, or the place of the first key that
-    is there already or a second time.
+
+@njit(**EXACT)
+def admit(register: Register, keys: Keys, rows: Rows) -> bool:
+    """Give a row to each key, told in `rows`; all must be new and distinct.
+
+    False, and nothing has changed, if the owner must make room first.
     """
     if _is_full(register, keys):
-        return FULL
+        return False
     table, meta, held = register.table, register.meta, keys_in(register)
-    before = meta.copy()
     for i in range(rows.size):
-        cell = probe(table, held, keys, i)
-        if table[cell] != FREE:
-            for back in range(i - 1, -1, -1):
-                remove(table, held, np.int64(rows[back]))
-                register.sequence[rows[back]] = FREE
-            meta[:] = before
-            return i
         row = _next_row(register)
-        rows[i], table[cell], register.code[row] = row, row, keys.code[i]
-        register.sequence[row] = meta[NEXT] + i
+        table[probe(table, held, keys, i)] = row
+        rows[i], register.code[row], register.sequence[row] = row, keys.code[i], meta[NEXT] + i
         if keys.length.size > 0:
             _store_text(register, row, keys, i)
     meta[NEXT] += rows.size
     meta[COUNT] += rows.size
-    return ADMITTED
+    return True
 
 
 @njit(**EXACT)
@@ -124,7 +127,7 @@ def dismiss(register: Register, rows: Rows) -> None:
 
 
 @njit(**EXACT)
-def admit_all(register: tuple[Any, ...], keys: KeyArrays, rows: Rows) -> int:
+def admit_all(register: tuple[Any, ...], keys: KeyArrays, rows: Rows) -> bool:
     """See `admit`; for Python."""
     return admit(register_of(register), named(keys), rows)
 

@@ -24,19 +24,19 @@ from rankcast.kernels.hashing import FREE, KeyArrays, named, probe
 from rankcast.kernels.lines import are_ordered
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.register import (
-    ADMITTED,
+    FITS,
     FREE_COUNT,
-    FULL,
     Register,
     admit,
     dismiss,
+    first_unfit,
     keys_in,
     register_of,
 )
 from rankcast.kernels.relation import Graph, Rows, enter, waiting
 from rankcast.kernels.relation_follow import DROP, WITHDRAW
 
-NEW, REFUSED = -1, -3  # a call from its beginning; an id or a box that does not fit
+NEW, FULL, REFUSED = -1, -2, -3  # from the beginning; room must be made; an id or a box does not fit
 TOTALS = 8
 QUERIES, NODES_COMING, POINTS_COMING, NODES_GOING, POINTS_GOING, FREED, FREED_MOST, TOLD = range(TOTALS)
 WORD = 64
@@ -106,13 +106,10 @@ def subscribe(
     register, graph, totals = register_of(state[0]), _graph(state[1]), state[3]
     world, rows, by = _world(state[2], register.sequence), told[0], told[1]
     if start == NEW:
-        if not are_ordered(ends):
+        if not are_ordered(ends) or first_unfit(register, named(keys)) != FITS:
             return REFUSED
-        if graph.first.shape[0] < world.standing.shape[0]:
+        if graph.first.shape[0] < world.standing.shape[0] or not admit(register, named(keys), rows):
             return FULL
-        admitted = admit(register, named(keys), rows)
-        if admitted != ADMITTED:
-            return FULL if admitted == FULL else REFUSED
         _write(world, rows, ends)
         start = 0
     found, scratch = np.empty(graph.k, np.int32), scratch_for(graph.front)
@@ -149,8 +146,8 @@ def unsubscribe(state: tuple[Any, ...], keys: KeyArrays, told: Rows, action: NDA
     register, graph, totals = register_of(state[0]), _graph(state[1]), state[3]
     world, size, meta = _world(state[2], register.sequence), action.size, register.meta
     rows, none = told[:size], told[:0]
-    told[size] = FULL if register.free.size - meta[FREE_COUNT] < size else REFUSED
-    if told[size] == FULL or not _find(register, keys, rows):
+    told[size] = FULL if _find(register, keys, rows) else REFUSED
+    if told[size] == REFUSED or register.free.size - meta[FREE_COUNT] < size:
         return none
     for i in range(size):
         action[i] = DROP if world.standing[rows[i]] == COVERED else WITHDRAW
