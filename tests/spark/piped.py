@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankcast.pipeline import Config, Running, read, start
+from rankcast.pipeline.mistakes import PipelineError
 from tests.spark import hosts
 from tests.spark.runs import Stream
 from tests.spark.stories import Story
@@ -28,6 +29,7 @@ ENGINES = {
     "moving_skyline": 'name = "MovingSkyline"\nover = ["price"]',
 }
 PATIENCE = 600.0
+ATTEMPTS = 3
 CODE = "import sys; from rankcast.cli import main; sys.exit(main())"
 
 
@@ -60,12 +62,18 @@ class Piped(Stream):
         return start(self.config(), self.spark, once=True, **given)
 
     def run(self, **given: Any) -> Running:
-        running = self.start(**given)
-        try:
-            assert running.wait(PATIENCE)
-            return running
-        finally:
-            running.stop()
+        """Run to the end, again if a Python worker comes too late for Spark."""
+        for attempt in range(ATTEMPTS):
+            running = self.start(**given)
+            try:
+                assert running.wait(PATIENCE)
+                break
+            except PipelineError as error:
+                if attempt + 1 == ATTEMPTS or "failed to connect back" not in str(error):
+                    raise
+            finally:
+                running.stop()
+        return running
 
     def results(self) -> list[dict[str, Any]]:
         """The table of current results."""
@@ -104,8 +112,3 @@ class Command:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-
-    def end(self, number: int) -> int:
-        """Send it a signal; its exit code."""
-        self._process.send_signal(number)
-        return self._process.wait(PATIENCE)

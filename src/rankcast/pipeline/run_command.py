@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import signal
 import sys
@@ -91,7 +92,7 @@ def _run(config: Config, arguments: argparse.Namespace, signals: Signals) -> Non
         try:
             _watch(query, view, signals)
         finally:
-            _end(query, spark, quiet=not arguments.verbose)
+            _end(query, quiet=not arguments.verbose)
             view.show(query.progress)
 
 
@@ -108,9 +109,9 @@ def _watch(query: Running, view: View, signals: Signals) -> None:
         view.show(query.progress)
 
 
-def _end(query: Running, spark: Any, *, quiet: bool) -> None:
-    if quiet and query.query.isActive:
-        spark.sparkContext.setLogLevel("OFF")  # of tasks that are cut off
+def _end(query: Running, *, quiet: bool) -> None:
+    if quiet:  # nobody wants to read of a micro-batch that is cut off
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
     query.stop()
 
 

@@ -33,11 +33,12 @@ class Running:
         self.query = query
         self._following = Following()
         self._cleanup = cleanup
+        self._ended: Progress | None = None
 
     @property
     def progress(self) -> Progress:
         """What has been done since the start: rates, times of micro-batches, counters of every shard."""
-        return self._following.take(self.query)
+        return self._ended or self._following.take(self.query)
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for the end, at most so long; whether it has come.
@@ -60,8 +61,8 @@ class Running:
             limit = time.monotonic() + GRACE
             while self.query.isActive and self.query.status["isTriggerActive"] and time.monotonic() < limit:
                 time.sleep(0.02)
-            self._following.take(self.query)
             self.query.stop()
+            self._ended = self._following.take(self.query)
 
 
 def start(config: Config, session: Any = None, *, once: bool = False, tell: Tell | None = None) -> Running:
