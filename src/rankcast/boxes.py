@@ -73,7 +73,9 @@ def read_ends(batch: Batch, over: Sequence[str], *, where: str) -> Floats:
     if batch.numbers is not None and len(batch.names) == 2 * len(over):
         return batch.numbers
     lo, hi = read(batch, over, where=where)
-    return np.stack([lo.T, hi.T], axis=1).reshape(2 * len(over), batch.size)
+    found = np.empty((2 * len(over), batch.size))
+    found[0::2], found[1::2] = lo.T, hi.T
+    return found
 
 
 def _lines(batch: Batch, names: tuple[str, ...]) -> Floats | None:
