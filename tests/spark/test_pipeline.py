@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import threading
 import time
 from pathlib import Path
@@ -239,3 +240,24 @@ def test_a_rate_is_a_source(spark: Any, tmp_path: Path) -> None:
     running.stop()
     found = {(row.event % 4, row.subscription) for row in spark.read.json(str(tmp_path / "out")).collect()}
     assert found == {(0, 1), (1, 2), (2, 2)}
+
+
+@pytest.mark.faults
+def test_a_socket_is_a_source(spark: Any, tmp_path: Path) -> None:
+    """Lines of JSON become rows, in the order in which they come."""
+    (tmp_path / "boxes.csv").write_text("1,0,1,1\n2,1,2,2\n")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        begin, end = RATE.index("format"), RATE.index("[subscriptions]")
+        options = f'options = {{ host = "127.0.0.1", port = {port} }}'
+        source = f'format = "socket"\n{options}\nschema = "id long, x double"\n'
+        (tmp_path / "pipeline.toml").write_text(RATE[:begin] + source + RATE[end:])
+        running = start(read(tmp_path / "pipeline.toml", {}), spark)
+        connection, _ = server.accept()
+        with connection:
+            connection.sendall(b"".join(b'{"id": %d, "x": %d}\n' % (n, n % 4) for n in range(8)))
+            while running.progress.totals["deltas"] < 6:
+                assert not running.wait(0.2)
+            running.stop()
+    found = {(row.event, row.subscription) for row in spark.read.json(str(tmp_path / "out")).collect()}
+    assert found == {(0, 1), (1, 2), (2, 2), (4, 1), (5, 2), (6, 2)}

@@ -94,6 +94,7 @@ class Following:
     def __init__(self) -> None:
         self._turn = threading.Lock()
         self._last = -1
+        self._seen: tuple[int, str] | None = None
         self._batches = self._rows = 0
         self._shards: dict[int, Counter[str]] = {}
         self._recent: deque[Batch] = deque(maxlen=RECENT)
@@ -103,7 +104,10 @@ class Following:
         """Add what is new in a query's reports."""
         with self._turn:
             last = query.lastProgress
-            if last is not None and int(last["batchId"]) >= self._last:
+            seen = None if last is None else (int(last["batchId"]), str(last["timestamp"]))
+            if last is not None and seen != self._seen:  # all reports cost more than the last
+                self._seen = seen
+                self._waiting = _waiting(last)
                 for report in query.recentProgress:
                     self._add(report)
             active = query.isActive and query.status["isTriggerActive"] and query.status["isDataAvailable"]
@@ -111,7 +115,6 @@ class Following:
 
     def _add(self, report: Any) -> None:
         number = int(report["batchId"])
-        self._waiting = _waiting(report)
         spent = report["durationMs"]
         if number <= self._last or "addBatch" not in spent:
             return
