@@ -54,8 +54,11 @@ path = "messages-subscriptions.parquet"
 format = "results"
 path = "messages-results.parquet"
 
-[spark]
+[spark]  # few rows in a short life are not worth compiling code for
 master = "local[2]"
+driver.defaultJavaOptions = "-XX:TieredStopAtLevel=1"
+sql.codegen.factoryMode = "NO_CODEGEN"
+sql.codegen.wholeStage = false
 sql.shuffle.partitions = 2
 """
 QUOTES_FILE = """\
@@ -84,8 +87,11 @@ path = "quotes-subscriptions.parquet"
 format = "results"
 path = "quotes-results.parquet"
 
-[spark]
+[spark]  # few rows in a short life are not worth compiling code for
 master = "local[2]"
+driver.defaultJavaOptions = "-XX:TieredStopAtLevel=1"
+sql.codegen.factoryMode = "NO_CODEGEN"
+sql.codegen.wholeStage = false
 sql.shuffle.partitions = 2
 """
 
