@@ -18,8 +18,9 @@ from rankcast.spark import boundaries, score_distribution, thresholds
 from rankcast.spark.generating import Block, Making
 
 
-def frame_of(spark: Any, rows: pa.Table, partitions: int = 3) -> Any:
-    return spark.createDataFrame(rows).repartition(partitions)
+def frame_of(spark: Any, rows: pa.Table) -> Any:
+    """The rows, in one partition a core."""
+    return spark.createDataFrame(rows)
 
 
 def test_a_vocabulary_is_that_of_one_process(spark: Any) -> None:
@@ -111,7 +112,7 @@ def _inside(row: dict[str, Any], places: Any) -> Any:
 
 
 def test_one_shard_has_no_boundaries_and_some_engines_have_none(spark: Any) -> None:
-    rows = frame_of(spark, pa.table({"id": [1, 2], "x_lo": [0.0, 1.0], "x_hi": [1.0, 2.0]}), 1)
+    rows = frame_of(spark, pa.table({"id": [1, 2], "x_lo": [0.0, 1.0], "x_hi": [1.0, 2.0]}))
     assert boundaries(RangeTopK(), rows, shards=1).to_pylist() == [
         {
             "zone": 0,
