@@ -29,12 +29,12 @@ def better(y: float, than_y: float, labels: NDArray[np.int64], row: int, than_la
 def locate(tree: ObjectTree, x: float, beyond: bool) -> tuple[int, int]:
     """Leaf and slot of the first object with x_object >= x (`beyond`: > x)."""
     key, child, filled = tree.key, tree.child, tree.filled
-    node = tree.meta[ROOT]
+    node = np.int64(tree.meta[ROOT])
     for _ in range(tree.meta[HEIGHT] - 1):
         j, end = 0, filled[node]
         while j + 1 < end and (key[node, j + 1] < x or (beyond and key[node, j + 1] == x)):
             j += 1
-        node = child[node, j]
+        node = np.int64(child[node, j])
     j, end = 0, filled[node]
     while j < end and (key[node, j] < x or (beyond and key[node, j] == x)):
         j += 1
@@ -67,16 +67,16 @@ def firstk(
                 break
             j += step
         if j < 0 or j >= end:
-            parent = parents[node]
+            parent = np.int64(parents[node])
             if parent < 0:
                 return size, same
             j = place_of(child, parent, node) + step
             node = parent
             level += 1
         elif level > 0:
-            node = child[node, j]
+            node = np.int64(child[node, j])
             level -= 1
-            j = 0 if step > 0 else filled[node] - 1
+            j = np.int64(0) if step > 0 else np.int64(filled[node]) - 1
         else:
             if key[node, j] == x:
                 same += 1
@@ -107,7 +107,7 @@ def miny(
                 break
             j += 1
         if j >= end:
-            parent = parents[node]
+            parent = np.int64(parents[node])
             if parent < 0:
                 return found
             j = place_of(child, parent, node) + 1
@@ -124,7 +124,7 @@ def miny(
         elif level == 0:
             j += 1
         else:
-            node = child[node, j]
+            node = np.int64(child[node, j])
             level -= 1
             j = 0
 
@@ -155,7 +155,7 @@ def range_best(tree: ObjectTree, lo: float, hi: float, board: NDArray[np.int32])
                 break
             j += 1
         if j >= end:
-            parent = parents[node]
+            parent = np.int64(parents[node])
             if parent < 0:
                 return
             j = place_of(child, parent, node) + 1
@@ -165,7 +165,7 @@ def range_best(tree: ObjectTree, lo: float, hi: float, board: NDArray[np.int32])
         if key[node, j] > hi:
             return
         if level > 0:
-            node = child[node, j]
+            node = np.int64(child[node, j])
             level -= 1
             j = 0
             continue

@@ -35,8 +35,9 @@ def empty_outlines(count: int, k: int) -> NDArray[np.float64]:
 def climb_at(tree: ObjectTree, x: float, y: float, label: int, stairs: Stairs) -> None:
     """Find the neighbours that are better than (y, label) would be at x, whoever is there. Two firstk."""
     leaf, slot = locate(tree, x, False)
-    stairs.size[LEFT], _ = firstk(tree, leaf, slot - 1, -1, x, y, label, stairs.left)
-    stairs.size[RIGHT], stairs.size[SAME] = firstk(tree, leaf, slot, 1, x, y, label, stairs.right)
+    one = np.int64(1)
+    stairs.size[LEFT], _ = firstk(tree, leaf, slot - 1, -one, x, y, label, stairs.left)
+    stairs.size[RIGHT], stairs.size[SAME] = firstk(tree, leaf, slot, one, x, y, label, stairs.right)
 
 
 @njit(**EXACT)

@@ -45,11 +45,11 @@ def empty_stairs(k: int) -> Stairs:
 @njit(**EXACT)
 def climb(tree: ObjectTree, row: int, y: float, stairs: Stairs) -> None:
     """Find the neighbours of a present object that are better than it would be with value y. Two firstk."""
-    leaf, x, label = tree.leaf_of[row], tree.x[row], tree.label[row]
+    leaf, x, label, one = np.int64(tree.leaf_of[row]), tree.x[row], tree.label[row], np.int64(1)
     slot = place_of(tree.child, leaf, row)
-    size, same = firstk(tree, leaf, slot - 1, -1, x, y, label, stairs.left)
+    size, same = firstk(tree, leaf, slot - 1, -one, x, y, label, stairs.left)
     stairs.size[LEFT], stairs.size[SAME] = size, same
-    size, same = firstk(tree, leaf, slot + 1, 1, x, y, label, stairs.right)
+    size, same = firstk(tree, leaf, slot + 1, one, x, y, label, stairs.right)
     stairs.size[RIGHT] = size
     stairs.size[SAME] += same
 
