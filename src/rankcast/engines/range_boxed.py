@@ -21,10 +21,12 @@ from rankcast.engines.range_painted import Painted
 from rankcast.engines.range_scan import Scan
 from rankcast.engines.range_world import Events, Tiles, World
 from rankcast.errors import SettingError
-from rankcast.indexes.box_listing import BoxListings, BoxObjects, Wish
+from rankcast.indexes.box_listing import BoxListings, Wish
+from rankcast.indexes.box_objects import BoxObjects
 from rankcast.kernels import corner_events
 from rankcast.kernels.corner_cover import Post
 from rankcast.kernels.corner_post import Former
+from rankcast.kernels.slab_paint import AFFECTED, FIRSTK, MIN, SNAP
 
 
 class Boxed(Painted):
@@ -45,7 +47,8 @@ class Boxed(Painted):
         self._moved: NDArray[np.bool_] = np.zeros(0, np.bool_)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The trees and boards."""
+        """The trees and boards, brought up to date."""
+        self._refresh()
         return {}, self._listings.arrays()
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -59,6 +62,7 @@ class Boxed(Painted):
         """Let the events change the boards, and tell the net change."""
         if not events.row.size:
             return no_changes()
+        self._refresh()
         world, listings = self._world, self._listings
         touched = np.unique(events.row)
         old = world.objects["y"][touched].copy()
@@ -76,32 +80,45 @@ class Boxed(Painted):
 
     def refuse(self, method: str) -> None:
         """Refuse a method that boxes do not have."""
-        if method == "dense":
+        if method == "dense" and not self._listings.one_sided():
             raise SettingError(
-                'method="dense" is not for boxes over several attributes: '
-                "its tiles would run into the hundreds of thousands an event",
-                expected="sparse, unicast, relax or scan",
+                'method="dense" is not for boxes: their tiles run into the hundreds of thousands an event',
+                expected="sparse, unicast, relax or scan, or two attributes, the second bounded on one side",
             )
 
     def disseminate(self, events: Events, method: str, epsilon: float | None, *, batch: bool) -> Tiles:
-        """Apply the batch; the messages that tell those affected."""
+        """Apply the batch; the messages that tell those affected.
+
+        The 1.5-d case is painted, and its boards are stale afterwards; otherwise, and for the net change of a
+        batch, the boards tell who is affected.
+        """
         self._follow(events)
-        world, listings, keyed = self._world, self._listings, self._keyed(events)
         if method in ("scan", "relax"):
-            told = Scan(world).disseminate(events, method, None, batch=batch)
-            listings.play(keyed)
+            self._refresh()
+            told = Scan(self._world).disseminate(events, method, None, batch=batch)
+            self._listings.play(self._keyed(events))
             return told
-        most = -1 if epsilon is None else int((1 + epsilon) * world.k)
-        wish = Wish(most, one_by_one=method == "unicast")
+        painted = method in ("sparse", "dense") and not batch and self._listings.one_sided()
         with self._counting():
-            if batch:
-                post = listings.send_net(keyed, self._before(events), wish)
-                self._moved[events.row] = False
+            if painted:
+                post = self._listings.paint(
+                    self._keyed(events), self._world.k, aware=method == "sparse", epsilon=epsilon
+                )
+                self._stale = True
             else:
-                post = listings.send(keyed, wish)
-        world.count["snap"] += int(post.size[1])
-        world.place(events)
+                post = self._send(events, epsilon, one_by_one=method == "unicast", batch=batch)
+        self._world.place(events)
         return self._handed_out(post)
+
+    def _send(self, events: Events, epsilon: float | None, *, one_by_one: bool, batch: bool) -> Post:
+        """Let the events change the boards; the messages that cover whom they reach."""
+        self._refresh()
+        wish = Wish(-1 if epsilon is None else int((1 + epsilon) * self._world.k), one_by_one=one_by_one)
+        if not batch:
+            return self._listings.send(self._keyed(events), wish)
+        post = self._listings.send_net(self._keyed(events), self._before(events), wish)
+        self._moved[events.row] = False
+        return post
 
     def _follow(self, events: Events) -> None:
         """Follow the labels of objects, and make room for new ones."""
@@ -120,12 +137,20 @@ class Boxed(Painted):
     @contextmanager
     def _counting(self) -> Iterator[None]:
         """Add what the listings count to the counters of the engine."""
-        listings = self._listings
-        before = listings.affected, listings.tried, listings.searches
+        before = self._counts()
         yield
-        now = listings.affected, listings.tried, listings.searches
-        for name, first, last in zip(("affected", "candidates", "miny"), before, now, strict=True):
-            self._world.count[name] += last - first
+        for name, count in self._counts().items():
+            self._world.count[name] += count - before[name]
+
+    def _counts(self) -> dict[str, int]:
+        listings, painted = self._listings, self._listings.painted
+        return {
+            "affected": listings.affected + int(painted[AFFECTED]),
+            "candidates": listings.tried,
+            "firstk": int(painted[FIRSTK]),
+            "miny": listings.searches + int(painted[MIN]),
+            "snap": int(painted[SNAP]),
+        }
 
     def _keyed(self, events: Events) -> corner_events.Events:
         """The same events as kernels take them: keys, and +inf for an object that goes."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankcast import buffers
+from rankcast.indexes.box_objects import BoxObjects
 from rankcast.indexes.corners import CornerIndex
 from rankcast.indexes.dominance import SHARED, SlotMap
 from rankcast.indexes.listing import classes
 from rankcast.indexes.objects import Floats, Rows, grown
-from rankcast.kernels import corner_events, corner_post, corner_search, relist, spread
+from rankcast.kernels import corner_events, corner_post, corner_search, relist, slab_events, spread
 from rankcast.kernels.changes import Changes, empty_changes
 from rankcast.kernels.corner_cover import Post, empty_post
 from rankcast.kernels.corner_events import Events
@@ -33,9 +35,11 @@ from rankcast.kernels.corner_post import (
     Values,
 )
 from rankcast.kernels.relist import Held
+from rankcast.kernels.slab_paint import Easel
 from rankcast.kernels.spread import Deltas
+from rankcast.kernels.tiles import empty_tiles
 
-SUBSCRIPTIONS, OBJECTS = 64, 16  # slots a bucket
+SUBSCRIPTIONS = 64  # slots a bucket
 FEW = 256
 
 
@@ -57,44 +61,6 @@ class Played(NamedTuple):
     log: Log
 
 
-class BoxObjects:
-    """Objects in dense rows by their place in `width` attributes; an absent row has the value +inf."""
-
-    def __init__(self, width: int) -> None:
-        self.slots = SlotMap()
-        self.index = CornerIndex(width, 1, OBJECTS, self.slots)
-        self.value: Floats = np.empty(0)
-        self.label: NDArray[np.int64] = np.empty(0, np.int64)
-
-    def set_labels(self, rows: Rows, labels: NDArray[np.int64]) -> None:
-        """Set the tie labels of new rows, or relabel rows without changing the order of present ones."""
-        self.reserve(int(rows.max(initial=-1)) + 1)
-        self.label[rows] = labels
-
-    def reserve(self, rows: int) -> None:
-        """Make room for row numbers below `rows`. Amortised O(1) a row."""
-        self.slots.reserve(rows)
-        if rows > len(self.value):
-            length = max(rows, 2 * len(self.value), 16)
-            self.value, self.label = grown(self.value, length, np.inf), grown(self.label, length, 0)
-
-    def settle(self, rows: Rows, x: Floats, y: Floats) -> None:
-        """Bring distinct objects to places and values, whatever they were; +inf: not there."""
-        self.index.delete(rows[self.slots.slot_of[rows] >= 0])
-        self.value[rows] = y
-        here = y < np.inf
-        self.index.insert(rows[here], np.ascontiguousarray(x[here]), -y[here])
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The whole state as named arrays."""
-        return {SHARED: self.slots.slot_of, "value": self.value, "label": self.label, **self.index.arrays()}
-
-    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take over the state that `arrays` gave."""
-        self.slots.slot_of, self.value, self.label = arrays[SHARED], arrays["value"], arrays["label"]
-        self.index.restore(arrays)
-
-
 class BoxListings:
     """Boards of all subscriptions in shelves, one a k, and the objects they list.
 
@@ -112,6 +78,7 @@ class BoxListings:
         self.slots = SlotMap()
         self.shelves: dict[int, CornerIndex] = {}
         self.affected = self.tried = self.searches = 0
+        self.painted: NDArray[np.int64] = np.zeros(4, np.int64)
         self._width = width
         self._now = 0  # the last moment, and the last message
         self._letters = 0
@@ -197,6 +164,49 @@ class BoxListings:
             post = corner_post.send_pairs(tree, self.objects.index.tree, values, former, pairs, post, mail)
             self._letters = int(post.size[2])
         return post
+
+    def one_sided(self) -> int:
+        """On which side all subscriptions bound the second of two attributes: 1 above, -1 below, 0 neither.
+
+        This is the 1.5-d case. Known from the box around all corners, without looking at any.
+        """
+        if self._width != 2 or len(self.shelves) > 1:
+            return 0
+        ends = [shelf.tree.high[0, 2:] for shelf in self.shelves.values()]
+        unbounded = np.isneginf(ends[0]) if ends else np.array([True, True])
+        return 1 if unbounded[0] else -1 if unbounded[1] else 0
+
+    def paint(self, events: Events, k: int, *, aware: bool, epsilon: float | None) -> Post:
+        """Apply events to the objects in the 1.5-d case; the tiles that tell those affected. Boards stay.
+
+        Unless `aware`, no subscription is read. `painted` counts questions, as `slab_paint` names them.
+        """
+        objects, nobody = self.objects, CornerIndex(4, k, 1, SlotMap())
+        objects.reserve(int(events.row.max(initial=-1)) + 1)
+        done, post = 0, empty_post(FEW, self._width)
+        while done < len(events.row):
+            easel = Easel(
+                objects=objects.index.tree,
+                label=objects.label,
+                corners=self.shelves.get(k, nobody).tree if aware else nobody.tree,
+                tiles=empty_tiles(k + 2),
+                open=np.zeros((2, k + 3), np.int32),
+                k=k,
+                sign=float(self.one_sided()),
+                aware=aware,
+                lists=0 if epsilon is None else math.ceil(1 / epsilon),
+                tally=self.painted,
+            )
+            done, post = slab_events.play(easel, events, objects.value, post, done)
+            if done < len(events.row):
+                objects.index.reserve()
+        return post
+
+    def refill(self) -> None:
+        """Find all lists anew from the objects as they are."""
+        for shelf in self.shelves.values():
+            rows = shelf.rows()
+            corner_search.fill(shelf.tree, rows, self.objects.index.tree, self.objects.label)
 
     def _places(self, rows: Rows) -> Floats:
         """Where objects are; any place for those that are not there."""

@@ -22,7 +22,7 @@ class CornerIndex:
     """Rows with a point, a weight and a board of `k` items each.
 
     - Changing: `insert`, `delete`; an insert of many plants the tree anew.
-    - Asking: `boards`, `listed`.
+    - Asking: `rows`, `boards`, `listed`.
     - Keeping: `arrays`, `restore`, `check`. The slot map may be shared and is kept by its owner.
 
     Kernels work on `tree`, whose arrays are replaced when they grow: fetch it anew after a change.
@@ -59,6 +59,16 @@ class CornerIndex:
         corner_edit.take_out(self.tree, rows)
         if self._tree.leaf_of.shape[0] > 4 * SPARE_BUCKETS + 16 * len(self) // self._tree.meta[CAPACITY]:
             self._plant(rows[:0], np.empty((0, self._tree.point.shape[1])), np.empty(0))
+
+    def rows(self) -> Rows:
+        """All rows, those of a bucket side by side."""
+        tree, capacity = self._tree, int(self._tree.meta[CAPACITY])
+        slots = np.arange(len(tree.row)).reshape(-1, capacity)
+        leaf = tree.leaf_of
+        live = (np.arange(len(leaf)) < tree.meta[BUCKET_USED]) & (leaf >= 0)
+        live &= tree.bucket[np.where(live, leaf, 0)] == np.arange(len(leaf))
+        size = np.where(live, tree.size[np.where(live, leaf, 0)], 0)
+        return np.asarray(tree.row[slots[np.arange(capacity) < size[:, None]]], np.int32)
 
     def boards(self, rows: Rows) -> Rows:
         """The boards of rows, one a line: item rows best first, then -1."""

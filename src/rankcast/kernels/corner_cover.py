@@ -24,8 +24,8 @@ from rankcast.kernels.corner_search import count_better
 from rankcast.kernels.corner_tree import CAPACITY, DEPTH, CornerTree, Floats, Rows
 from rankcast.kernels.options import EXACT
 
-NEAR = 32  # how many tiles back a merge is tried
-WITNESSES = 64
+NEAR = 16  # how many tiles back a merge is tried
+WITNESSES = 8
 Marks = NDArray[np.int64]
 
 
@@ -70,7 +70,7 @@ def empty_post(capacity: int, width: int) -> Post:
 
 
 @njit(**EXACT)
-def _longer(post: Post) -> Post:
+def longer(post: Post) -> Post:
     """The same tiles in a buffer twice as long."""
     extra = post.item.shape[0]
     return Post(
@@ -103,7 +103,10 @@ def _apart(tree_low: Floats, tree_high: Floats, node: int, low: Floats, high: Fl
 
 @njit(**EXACT)
 def _intruder(tree: CornerTree, low: Floats, high: Floats, box: int, mark: Marks, mine: int) -> int:
-    """The slot of somebody in a box whose mark is not `mine`, or -1."""
+    """The slot of somebody in a box whose mark is not `mine`, or -1.
+
+    The lower corners are looked at first: those are the larger boxes, which hold more that is better.
+    """
     point, bucket, child, sizes, capacity = (
         tree.point,
         tree.bucket,
@@ -119,7 +122,7 @@ def _intruder(tree: CornerTree, low: Floats, high: Floats, box: int, mark: Marks
         if _apart(tree_low, tree_high, node, low, high, box):
             continue
         if bucket[node] < 0:
-            stack[depth], stack[depth + 1] = child[node, 0], child[node, 1]
+            stack[depth], stack[depth + 1] = child[node, 1], child[node, 0]
             depth += 2
             continue
         first = bucket[node] * capacity
@@ -221,6 +224,13 @@ def _stray(tree: CornerTree, low: Floats, high: Floats, box: int, one: int, two:
 
 
 @njit(**EXACT)
+def _move(low: Floats, high: Floats, source: int, target: int) -> None:
+    """Copy one box over another."""
+    for axis in range(low.shape[1]):
+        low[target, axis], high[target, axis] = low[source, axis], high[source, axis]
+
+
+@njit(**EXACT)
 def _unite(low: Floats, high: Floats, one: int, two: int, box: int) -> None:
     """Write the box around two others."""
     for axis in range(low.shape[1]):
@@ -229,43 +239,47 @@ def _unite(low: Floats, high: Floats, one: int, two: int, box: int) -> None:
 
 
 @njit(**EXACT)
-def _known_stray(
-    point: Floats, witness: Rows, seen: int, low: Floats, high: Floats, box: int, one: int, two: int
-) -> bool:
-    """Whether one of the last witnesses is in a box and in neither of two others."""
-    for i in range(min(seen, WITNESSES)):
-        slot = witness[i]
-        if _inside(low, high, box, point, slot) and not (
-            _inside(low, high, one, point, slot) or _inside(low, high, two, point, slot)
-        ):
-            return True
-    return False
+def _between(point: Floats, slot: int, low: Floats, high: Floats, box: int, one: int, two: int) -> bool:
+    """Whether somebody is in a box and in neither of two others."""
+    if slot < 0 or not _inside(low, high, box, point, slot):
+        return False
+    return not (_inside(low, high, one, point, slot) or _inside(low, high, two, point, slot))
 
 
 @njit(**EXACT)
-def _merge(tree: CornerTree, post: Post, first: int) -> None:
-    """Let tiles from `first` on become one where nobody else is between; there is space for one more."""
-    low, high, point = post.low, post.high, tree.point
-    witness, seen, kept = np.empty(WITNESSES, np.int32), 0, first
-    for at in range(first, post.size[0]):
-        low[kept], high[kept] = low[at], high[at]
-        kept += 1
-        other = kept - 2
-        while other >= max(first, kept - 1 - NEAR):
-            last, box = kept - 1, post.size[0]
-            _unite(low, high, other, last, box)
-            if not _known_stray(point, witness, seen, low, high, box, other, last):
-                stray = _stray(tree, low, high, box, other, last)
-                if stray < 0:
-                    low[other], high[other] = low[last - 1], high[last - 1]
-                    low[last - 1], high[last - 1] = low[box], high[box]
-                    kept -= 1
-                    other = kept - 1
-                else:
-                    witness[seen % WITNESSES] = stray
-                    seen += 1
-            other -= 1
+def merge(tree: CornerTree, post: Post, first: int, cut: Rows, depth: Rows, near: int) -> bool:
+    """Let tiles from `first` on, up to `near` apart, become one where nobody else is between.
+
+    Tiles are in the order in which the set was cut: before tile t there was a cut because of `cut[t]`, so
+    many levels down. Of all cuts between two tiles the highest has parted them, and who was in the way there
+    mostly still is; then those are tried who were found in the way last. There must be space for one more
+    tile. Returns whether any were merged.
+    """
+    low, high, point, kept = post.low, post.high, tree.point, first
+    witness, seen, end, box = np.full(WITNESSES, -1, np.int32), 0, post.size[0], post.size[0]
+    for at in range(first, end):
+        _move(low, high, at, kept)
+        cut[kept - first], depth[kept - first] = cut[at - first], depth[at - first]
+        parted, level, alone = -1, 1 << 30, True
+        for other in range(kept - 1, max(first, kept - near) - 1, -1):
+            if depth[other + 1 - first] < level:
+                parted, level = cut[other + 1 - first], depth[other + 1 - first]
+            _unite(low, high, other, kept, box)
+            known = _between(point, parted, low, high, box, other, kept)
+            for i in range(WITNESSES):
+                known = known or _between(point, witness[i], low, high, box, other, kept)
+            if known:
+                continue
+            stray = _stray(tree, low, high, box, other, kept)
+            if stray < 0:
+                _move(low, high, box, other)
+                alone = False
+                break
+            witness[seen % WITNESSES] = stray
+            seen += 1
+        kept += alone
     post.size[0] = kept
+    return kept < end
 
 
 @njit(**EXACT)
@@ -279,26 +293,24 @@ def cover(
     post: Post,
 ) -> Post:
     """Append tiles that hold the subscriptions at some slots and nobody else; the slots are reordered."""
-    point, first, mine = tree.point, post.size[0], post.size[2] + 2
+    point, first, mine, total = tree.point, post.size[0], post.size[2] + 2, slots.shape[0]
     post.size[2] = mine
-    for i in range(slots.shape[0]):
+    for i in range(total):
         mark[slots[i]] = mine
-    stack, depth = np.empty((slots.shape[0] + 1, 2), np.int64), 1
-    stack[0, 0], stack[0, 1] = 0, slots.shape[0]
+    cut, level, parted, above = np.empty(total, np.int32), np.empty(total, np.int32), -1, 1 << 30
+    stack, depth = np.zeros((total + 1, 4), np.int64), 1
+    stack[0, 1], stack[0, 2] = total, -1
     while depth > 0:
         depth -= 1
-        start, end = stack[depth, 0], stack[depth, 1]
-        left = start
-        for i in range(start, end):
-            if mark[slots[i]] == mine:
-                slots[left], slots[i] = slots[i], slots[left]
-                left += 1
-        end = left
+        start, end, here = stack[depth, 0], stack[depth, 1], stack[depth, 3]
+        if stack[depth, 2] >= 0 and here <= above:
+            parted, above = stack[depth, 2], here
+        end = _keep_marked(slots, start, end, mark, mine)
         if start == end:
             continue
         box = post.size[0]
         if box + 2 > post.item.shape[0]:
-            post = _longer(post)
+            post = longer(post)
         part = slots[start : start + 1] if message.one_by_one else slots[start:end]
         _surround(point, part, post.low, post.high, box)
         intruder = _intruder(tree, post.low, post.high, box, mark, mine)
@@ -307,18 +319,31 @@ def cover(
             intruder = -1 if better < message.most else intruder
         if intruder >= 0:
             middle = start + _cut(point, slots[start:end], intruder)
-            stack[depth, 0], stack[depth, 1] = middle, end
-            stack[depth + 1, 0], stack[depth + 1, 1] = start, middle
+            stack[depth, 0], stack[depth, 1], stack[depth, 2] = middle, end, intruder
+            stack[depth + 1, 0], stack[depth + 1, 1], stack[depth + 1, 2] = start, middle, -1
+            stack[depth, 3] = stack[depth + 1, 3] = here + 1
             depth += 2
             continue
         _set_marks(tree, post.low, post.high, box, mark, mine + 1)
+        cut[box - first], level[box - first], parted, above = parted, above, -1, 1 << 30
         post.size[0] += 1
         if message.one_by_one:
-            stack[depth, 0], stack[depth, 1] = start + 1, end
+            stack[depth, 0], stack[depth, 1], stack[depth, 2] = start + 1, end, -1
             depth += 1
     post.size[1] += post.size[0] - first
-    if not message.one_by_one and message.most < 0:
-        _merge(tree, post, first)
+    again = not message.one_by_one and message.most < 0
+    while again:
+        again = merge(tree, post, first, cut, level, NEAR)
     for at in range(first, post.size[0]):
         post.item[at], post.value[at] = message.item, message.value
     return post
+
+
+@njit(**EXACT)
+def _keep_marked(slots: Rows, start: int, end: int, mark: Marks, mine: int) -> int:
+    """Move those of start..end-1 who are still to be told to the front; return where they end."""
+    for i in range(start, end):
+        if mark[slots[i]] == mine:
+            slots[start], slots[i] = slots[i], slots[start]
+            start += 1
+    return start

@@ -207,7 +207,7 @@ def _set_tops(tree: CornerTree, visited: Rows, opened: int) -> None:
 
 
 @njit(**EXACT)
-def _moved(objects: CornerTree, row: int, x: Floats) -> bool:
+def moved(objects: CornerTree, row: int, x: Floats) -> bool:
     """Whether an object that is there gets another place."""
     for axis in range(x.shape[0]):
         if objects.point[objects.slot_of[row], axis] != x[axis]:
@@ -247,7 +247,7 @@ def play(
         present, old = objects.slot_of[row] >= 0, value[row]
         if not present and spare_buckets(objects) < 8:
             return event, post
-        if present and (y == np.inf or _moved(objects, row, events.x[event])):
+        if present and (y == np.inf or moved(objects, row, events.x[event])):
             value[row] = np.inf
             post = _pass_on(tree, objects, row, old, values, log, post, mail)
             remove(objects, rows)

@@ -84,8 +84,8 @@ def fill(subscriptions: CornerTree, rows: Rows, objects: CornerTree, label: Labe
     for i in range(rows.shape[0]):
         slot = slot_of[rows[i]]
         best(objects, label, subscriptions.point[slot], boards[slot])
-        if boards[slot, last] >= 0:
-            set_weight(subscriptions, rows[i], -objects.weight[objects.slot_of[boards[slot, last]]])
+        end = boards[slot, last]
+        set_weight(subscriptions, rows[i], np.inf if end < 0 else -objects.weight[objects.slot_of[end]])
 
 
 @njit(**EXACT)
@@ -158,4 +158,4 @@ def count_better(
             ahead = mine < value or (mine == value and label[which] < label[item])
             if ahead and which != item and holds(corner, point, slot):
                 count += 1
-    return count
+    return min(count, most)

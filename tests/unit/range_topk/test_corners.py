@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.indexes.box_listing import BoxObjects, corners_of
+from rankcast.indexes.box_listing import corners_of
+from rankcast.indexes.box_objects import BoxObjects
 from rankcast.indexes.corners import CornerIndex
 from rankcast.indexes.dominance import SlotMap
 from rankcast.kernels import corner_search

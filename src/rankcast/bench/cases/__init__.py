@@ -17,6 +17,8 @@ FAMILIES: tuple[str, ...] = (
     "range_topk_speed",
     "range_topk_batches",
     "range_topk_subscribing",
+    "range_topk_15d",
+    "range_topk_15d_speed",
     "covering",
     "covering_figures",
     "matching",

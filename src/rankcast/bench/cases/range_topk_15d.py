@@ -1,0 +1,163 @@
+"""Tables VII and VIII and figure 26 of the range top-k paper: what 1.5-d subscriptions cost a server.
+
+Two attributes, the second bounded from above. Counts come from the painting kernels and do not depend on the
+machine; all repetitions of a run together apply it once, in sequence. A 1.5-d tile has one nested pair more
+than one in one attribute: 32 bytes instead of 24.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from rankcast import RangeTopK
+from rankcast.bench.case import Contender, Figure, Grid, Parameters, Trial
+from rankcast.bench.cases.range_counts import Workload
+from rankcast.bench.cases.range_topk_tables import PARTS, counted
+from rankcast.bench.workloads import Columns, batches, range_topk
+from rankcast.indexes.box_listing import SUBSCRIPTIONS, BoxListings, corners_of
+from rankcast.indexes.corners import CornerIndex
+from rankcast.kernels.corner_events import Events
+from rankcast.kernels.slab_paint import FIRSTK, MIN, SNAP
+
+TILE_BYTES = 32
+KS = [1, 2, 5, 10, 15]
+SAMPLE, FEW = 200, 20
+SMALL: Grid = {"objects": [1_000], "subscriptions": [20_000], "events": [500], "data": [1, 3], "k": [1, 10]}
+FULL: Grid = {"objects": [10_000], "subscriptions": [400_000], "events": [4_000], "data": [1, 2, 3], "k": KS}
+COVERED = {2: 1_000, 3: 100}  # objects under a range of the data sets
+
+
+def by_k(*values: float) -> dict[int, float]:
+    """A row of one of the paper's tables."""
+    return dict(zip(KS, values, strict=True))
+
+
+DENSE_MIN = by_k(6.35, 11.31, 26.13, 50.48, 74.40)
+SPARSE_MIN = {
+    1: by_k(5.68, 9.88, 23.07, 45.85, 68.826),
+    2: by_k(5.40, 8.97, 19.45, 36.97, 54.67),
+    3: by_k(5.51, 9.36, 21.12, 41.13, 61.07),
+}
+SPARSE_SNAP = {
+    1: by_k(4.55, 13.86, 88.43, 473.43, 1361.90),
+    2: by_k(4.08, 10.92, 51.44, 213.40, 561.45),
+    3: by_k(4.29, 12.28, 70.69, 360.45, 1022.86),
+}
+
+
+class SlabServer:
+    """Applies updates of y to objects and adds up what telling the affected takes, one message a tile."""
+
+    def __init__(self, work: Workload, k: int, *, aware: bool) -> None:
+        self.k, self.aware = k, aware
+        self.events = self.messages = self.most_bytes = 0
+        self.listings = BoxListings(2)
+        objects, rows = self.listings.objects, work.objects["id"].astype(np.int32)
+        objects.set_labels(rows, work.objects["id"].astype(np.int64))
+        self.x = np.column_stack([work.objects["x"], work.objects["z"]])
+        objects.settle(rows, self.x, work.objects["y"].copy())
+        if aware:  # the boards stay empty: painting does not read them
+            shelf = CornerIndex(4, k, SUBSCRIPTIONS, self.listings.slots)
+            ids = work.subscriptions["id"].astype(np.int32)
+            shelf.insert(ids, corners_of(*ends(work.subscriptions)), np.full(len(ids), np.inf))
+            self.listings.shelves[k] = shelf
+
+    def send(self, rows: Columns) -> None:
+        """Apply updates in order, one a call, so that bytes are known by event."""
+        ids = rows["id"].astype(np.int32)
+        for at in range(len(ids)):
+            event = Events(ids[at : at + 1], self.x[ids[at : at + 1]], rows["y"][at : at + 1])
+            sent = int(self.listings.paint(event, self.k, aware=self.aware, epsilon=None).size[0])
+            self.messages += sent
+            self.most_bytes = max(self.most_bytes, TILE_BYTES * sent)
+        self.events += len(ids)
+
+    def counts(self) -> dict[str, float]:
+        """What an event took on average, and the bytes of the largest."""
+        asked = self.listings.painted / self.events
+        return {
+            "firstk": asked[FIRSTK],
+            "min": asked[MIN],
+            "snap": asked[SNAP],
+            "messages": self.messages / self.events,
+            "bytes_out": TILE_BYTES * self.messages / self.events,
+            "most_bytes": self.most_bytes,
+        }
+
+
+@counted(
+    "range-topk-15d.tables-7-8",
+    small=SMALL,
+    full=FULL,
+    seed=61,
+    reproduces="[Range Table VII; Table VIII; Fig. 26]",
+    figures=[
+        Figure("26 (a): bytes from the server an event", "k", "bytes_out", ("data",), log_y=True),
+        Figure(
+            "26 (b): bytes from the server for the largest event", "k", "most_bytes", ("data",), log_y=True
+        ),
+    ],
+)
+def tables(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Count questions and bytes an event over k: dense, and sparse on three sets of subscriptions."""
+    k, data = parameters["k"], parameters["data"]
+    work = half_boxes(parameters, rng)
+    paper: dict[str, dict[str, float]] = {"dense": {}, "sparse": {}}
+    if (parameters["objects"], parameters["subscriptions"]) == (10_000, 400_000):
+        sparse = {"min": SPARSE_MIN[data][k], "snap": SPARSE_SNAP[data][k]}
+        paper = {"dense": {"min": DENSE_MIN[k]}, "sparse": sparse}
+    contenders = [
+        _counting(name, SlabServer(work, k, aware=name == "sparse"), work.events, paper[name])
+        for name in paper
+    ]
+    return Trial(work=len(work.events["id"]) // PARTS, contenders=contenders, agrees=lambda _: agree(work, k))
+
+
+def _counting(name: str, server: SlabServer, events: Columns, paper: dict[str, float]) -> Contender:
+    """Make a contender that sends the next part of a run at each repetition and counts over all of it."""
+    parts: Iterator[Columns] = iter(batches(events, -(-len(events["id"]) // PARTS)))
+    return Contender(
+        name,
+        prepare=lambda: next(parts),
+        run=server.send,
+        counters=lambda _, __: server.counts(),
+        paper=paper,
+    )
+
+
+def half_boxes(parameters: Parameters, rng: np.random.Generator) -> Workload:
+    """Draw objects, subscriptions of one of the three data sets, and uniform steps of y."""
+    objects = range_topk.objects(parameters["objects"], rng)
+    objects["z"] = rng.random(len(objects["id"]))
+    count, data = parameters["subscriptions"], parameters["data"]
+    if data == 1:
+        drawn = range_topk.subscriptions(count, rng)
+    else:
+        covered = min(COVERED[data], parameters["objects"])
+        drawn = range_topk.narrow_subscriptions(count, objects["x"], covered, rng)
+    events = range_topk.uniform_events(objects, parameters["events"], rng)
+    return Workload(objects, range_topk.half_bounded(drawn, rng), events)
+
+
+def ends(subscriptions: Columns) -> tuple[np.ndarray, np.ndarray]:
+    """The lower and upper ends over x and z; a table without `z_lo` has no lower end there."""
+    below = subscriptions.get("z_lo", np.full(len(subscriptions["id"]), -np.inf))
+    lo = np.column_stack([subscriptions["x_lo"], below])
+    return lo, np.column_stack([subscriptions["x_hi"], subscriptions["z_hi"]])
+
+
+def agree(work: Workload, k: int) -> bool:
+    """Whether sparse tiles reach exactly the affected: a few events, a few subscriptions, by brute force."""
+    some = {name: column[:SAMPLE] for name, column in work.subscriptions.items()}
+    few = {name: column[:FEW] for name, column in work.events.items()}
+    affected: list[int] = []
+    for method in ("sparse", "scan"):
+        engine = RangeTopK(over=["x", "z"], k=k, method=method)
+        engine.publish(work.objects)
+        engine.subscribe(some)
+        before = engine.stats()["affected"]
+        engine.disseminate(few)
+        affected.append(engine.stats()["affected"] - before)
+    return affected[0] == affected[1]

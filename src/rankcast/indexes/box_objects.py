@@ -1,0 +1,52 @@
+"""The objects of a range engine over several attributes: where they are, and what they are worth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.indexes.corners import CornerIndex
+from rankcast.indexes.dominance import SHARED, SlotMap
+from rankcast.indexes.objects import Floats, Rows, grown
+
+OBJECTS = 16  # slots a bucket
+
+
+class BoxObjects:
+    """Objects in dense rows by their place in `width` attributes; an absent row has the value +inf."""
+
+    def __init__(self, width: int) -> None:
+        self.slots = SlotMap()
+        self.index = CornerIndex(width, 1, OBJECTS, self.slots)
+        self.value: Floats = np.empty(0)
+        self.label: NDArray[np.int64] = np.empty(0, np.int64)
+
+    def set_labels(self, rows: Rows, labels: NDArray[np.int64]) -> None:
+        """Set the tie labels of new rows, or relabel rows without changing the order of present ones."""
+        self.reserve(int(rows.max(initial=-1)) + 1)
+        self.label[rows] = labels
+
+    def reserve(self, rows: int) -> None:
+        """Make room for row numbers below `rows`. Amortised O(1) a row."""
+        self.slots.reserve(rows)
+        if rows > len(self.value):
+            length = max(rows, 2 * len(self.value), 16)
+            self.value, self.label = grown(self.value, length, np.inf), grown(self.label, length, 0)
+
+    def settle(self, rows: Rows, x: Floats, y: Floats) -> None:
+        """Bring distinct objects to places and values, whatever they were; +inf: not there."""
+        self.index.delete(rows[self.slots.slot_of[rows] >= 0])
+        self.value[rows] = y
+        here = y < np.inf
+        self.index.insert(rows[here], np.ascontiguousarray(x[here]), -y[here])
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The whole state as named arrays."""
+        return {SHARED: self.slots.slot_of, "value": self.value, "label": self.label, **self.index.arrays()}
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take over the state that `arrays` gave."""
+        self.slots.slot_of, self.value, self.label = arrays[SHARED], arrays["value"], arrays["label"]
+        self.index.restore(arrays)

@@ -1,0 +1,47 @@
+"""Events in 1.5 dimensions, one after the other: painted and applied to the objects; no board is touched."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from rankcast.kernels.corner_cover import Post
+from rankcast.kernels.corner_edit import put_in, set_weight, take_out
+from rankcast.kernels.corner_events import Events, moved
+from rankcast.kernels.corner_tree import Floats, spare_buckets
+from rankcast.kernels.options import EXACT
+from rankcast.kernels.slab_paint import AFFECTED, Easel, paint
+from rankcast.kernels.slab_thin import count_reached
+
+
+@njit(**EXACT)
+def _count(easel: Easel, post: Post, first: int, row: int) -> None:
+    """Count whom the tiles of the event's own object reach, each once."""
+    if easel.aware and easel.lists == 0:
+        own = np.flatnonzero(post.item[first : post.size[0]] == row) + first
+        easel.tally[AFFECTED] += count_reached(easel.corners, post, own.astype(np.int32))
+
+
+@njit(**EXACT)
+def play(easel: Easel, events: Events, value: Floats, post: Post, start: int) -> tuple[int, Post]:
+    """Paint and apply events from `start` on; return the first that needs more room, and the tiles."""
+    objects = easel.objects
+    for event in range(start, events.row.shape[0]):
+        row, y, rows = events.row[event], events.y[event], events.row[event : event + 1]
+        present, old, first = objects.slot_of[row] >= 0, value[row], post.size[0]
+        if spare_buckets(objects) < 8:
+            return event, post
+        if present and (y == np.inf or moved(objects, row, events.x[event])):
+            value[row] = np.inf
+            post = paint(easel, row, old, value, post)
+            take_out(objects, rows)
+            present, old = False, np.inf
+        if y != old:
+            if present:
+                set_weight(objects, row, -y)
+            elif put_in(objects, rows, events.x[event : event + 1], np.array([-y]), 0) == 0:
+                return event, post
+            value[row] = y
+            post = paint(easel, row, old, value, post)
+        _count(easel, post, first, row)
+    return events.row.shape[0], post

@@ -1,0 +1,109 @@
+"""Questions of the sweep over a second attribute to the tree of objects: the nearest, the next above.
+
+The second attribute is bounded on one side: `sign` 1 if from above, -1 if from below, which turns it around.
+`height` is the attribute so turned. An object counts if it is better than a pair of value and label.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels.corner_tree import CAPACITY, DEPTH, CornerTree, Floats, Rows
+from rankcast.kernels.options import EXACT
+
+Labels = NDArray[np.int64]
+
+
+@njit(**EXACT)
+def lowest(objects: CornerTree, node: int, sign: float) -> float:
+    """The smallest height below a node."""
+    return objects.low[node, 1] if sign > 0 else -objects.high[node, 1]
+
+
+@njit(**EXACT)
+def _push(objects: CornerTree, node: int, stack: Rows, depth: int, first: bool) -> int:
+    """Push the children of a node, the chosen one last; return the new depth."""
+    one, two = objects.child[node, 0], objects.child[node, 1]
+    stack[depth], stack[depth + 1] = (two, one) if first else (one, two)
+    return depth + 2
+
+
+@njit(**EXACT)
+def firstk(
+    objects: CornerTree, label: Labels, x: float, height: float, value: float, mine: int, sign: float,
+    side: float, found: Floats,
+) -> int:  # fmt: skip
+    """Write the x of the nearest better objects not above a height, left (`side` -1) or right (1) of x."""
+    point, weight, row, capacity = objects.point, objects.weight, objects.row, objects.meta[CAPACITY]
+    top, low, high, bucket = objects.top, objects.low, objects.high, objects.bucket
+    k, size, stack, depth = found.shape[0], 0, np.empty(DEPTH, np.int32), 1
+    stack[0] = 0
+    while depth > 0:
+        depth -= 1
+        node = stack[depth]
+        near, far = (low[node, 0], high[node, 0]) if side > 0 else (-high[node, 0], -low[node, 0])
+        if -top[node] > value or far <= side * x or lowest(objects, node, sign) > height:
+            continue
+        if size == k and near >= side * found[k - 1]:
+            continue
+        if bucket[node] < 0:
+            one, two = objects.child[node, 0], objects.child[node, 1]
+            first = low[one, 0] < low[two, 0] if side > 0 else high[one, 0] > high[two, 0]
+            depth = _push(objects, node, stack, depth, first)
+            continue
+        start = bucket[node] * capacity
+        for slot in range(start, start + objects.size[node]):
+            worth, at = -weight[slot], side * point[slot, 0]
+            if at <= side * x or sign * point[slot, 1] > height or worth > value:
+                continue
+            if worth == value and label[row[slot]] >= mine:
+                continue
+            place = size
+            while place > 0 and side * found[place - 1] > at:
+                if place < k:
+                    found[place] = found[place - 1]
+                place -= 1
+            if place < k:
+                found[place] = point[slot, 0]
+                size = min(size + 1, k)
+    return size
+
+
+@njit(**EXACT)
+def next_above(
+    objects: CornerTree, label: Labels, after: float, before: float, height: float, last: int, value: float,
+    mine: int, sign: float,
+) -> int:  # fmt: skip
+    """The row of the lowest better object with after < x < before behind (height, last), or -1.
+
+    Objects of one height come by row.
+    """
+    point, weight, row, capacity = objects.point, objects.weight, objects.row, objects.meta[CAPACITY]
+    top, low, high, bucket = objects.top, objects.low, objects.high, objects.bucket
+    found, best, stack, depth = -1, np.inf, np.empty(DEPTH, np.int32), 1
+    stack[0] = 0
+    while depth > 0:
+        depth -= 1
+        node = stack[depth]
+        most = high[node, 1] if sign > 0 else -low[node, 1]
+        if -top[node] > value or most < height or lowest(objects, node, sign) > best:
+            continue
+        if high[node, 0] <= after or low[node, 0] >= before:
+            continue
+        if bucket[node] < 0:
+            one, two = objects.child[node, 0], objects.child[node, 1]
+            first = lowest(objects, one, sign) < lowest(objects, two, sign)
+            depth = _push(objects, node, stack, depth, first)
+            continue
+        start = bucket[node] * capacity
+        for slot in range(start, start + objects.size[node]):
+            worth, at, which = -weight[slot], sign * point[slot, 1], row[slot]
+            if worth > value or (worth == value and label[which] >= mine):
+                continue
+            if at < height or (at == height and which <= last) or not after < point[slot, 0] < before:
+                continue
+            if at < best or (at == best and which < found):
+                found, best = which, at
+    return found
