@@ -104,8 +104,22 @@ def test_a_micro_batch_is_applied_once_and_survives(tmp_path: Path) -> None:
 
 def test_another_file_is_not_overwritten(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "mine.parquet")
-    with pytest.raises(ShardError, match="no table of results"):
-        Results(str(tmp_path / "mine.parquet"), ranked=True)
+    (tmp_path / "my notes.txt").write_text("mine")
+    for name in ("mine.parquet", "my notes.txt"):
+        with pytest.raises(ShardError, match="no table of results"):
+            Results(str(tmp_path / name), ranked=True)
+
+
+def test_a_replay_takes_its_own_file_anew_and_no_other(tmp_path: Path) -> None:
+    engine = RangeTopK(k=2)
+    engine.subscribe(RANGES)
+    told = formed(engine.publish({"id": [1], "x": [1.0], "y": [1.0]}))
+    for _ in range(2):
+        Results(str(tmp_path / "all of it"), ranked=True).put("replay", told)
+    assert pq.read_table(tmp_path / "all of it").to_pylist() == engine.results().to_pylist()
+    Results(str(tmp_path / "live"), ranked=True).apply("q", 0, told)
+    with pytest.raises(ShardError, match="another checkpoint"):
+        Results(str(tmp_path / "live"), ranked=True).put("replay", told)
 
 
 def test_what_was_half_written_is_not_seen(tmp_path: Path) -> None:

@@ -41,16 +41,28 @@ class Results:
     def __init__(self, place: str, *, ranked: bool) -> None:
         folder, _, self._name = place.rpartition("/")
         self._place = place
-        self._local = local(folder)
+        self._local = local(folder or "/")
         self._depot = Depot.open(folder or "/")
         self._ranked = ranked
         self._query: str | None = None
         self._batch = -1
         self.table: pa.Table | None = None
-        if self._depot.exists(self._name):
-            self._take_up(pq.read_table(pa.BufferReader(self._depot.get(self._name))))
+        there = self._read()
+        if there is not None:
+            self._take_up(there)
 
-    def _take_up(self, table: pa.Table) -> None:
+    def _read(self) -> bytes | None:
+        """The file as it is now, None if it is not there."""
+        if self._local is None:
+            return self._depot.get(self._name) if self._depot.exists(self._name) else None
+        path = self._local / self._name
+        return path.read_bytes() if path.is_file() else None
+
+    def _take_up(self, data: bytes) -> None:
+        try:
+            table = pq.read_table(pa.BufferReader(data))
+        except pa.ArrowException:
+            table = pa.table({})
         mark = json.loads((table.schema.metadata or {}).get(_MARK, b"{}"))
         if "query" not in mark:
             raise ShardError(
