@@ -19,7 +19,8 @@ def show(console: Console, *, seconds: int, seed: int, target: Path) -> Town:
 
     What happens, and all counts, depend on the seed and the seconds alone.
     """
-    town, tracks = Town(City(seed)), Tracks()
+    with console.status("the city wakes up ..."):
+        town, tracks = Town(City(seed)), Tracks()
     minutes = PACE * seconds
     Screen(town, minutes, console, tracks.note).play()
     console.print(summary(town, minutes))

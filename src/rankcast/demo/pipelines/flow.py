@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -18,6 +19,7 @@ from rankcast.pipeline.mistakes import PipelineError
 from rankcast.pipeline.progress import Batch, Progress
 
 SHOWN = 40
+MOST_WAITING = 2  # files
 MOST_STARTS = 4  # on a busy machine Spark may wait in vain for a Python worker
 
 
@@ -40,6 +42,7 @@ class Flow:
         self.config = pipeline.read(folder / f"{feed.name}.toml")
         self.running: Any = None
         self._spark: Any = None
+        self._last = -math.inf
         self._starts = 0
         self.offered = self.deltas = 0
         self.owners: set[str] = set()
@@ -52,6 +55,13 @@ class Flow:
         """Let it run in a session, or run on."""
         self._spark, self._starts = spark, self._starts + 1
         self.running = pipeline.start(self.config, spark, tell=self._told)
+
+    def offer_in_time(self, least: float, most: float) -> None:
+        """Let the next file come, not too soon after the last, and sooner if none is waiting."""
+        gone = time.monotonic() - self._last
+        if gone >= (least if len(self._written) < MOST_WAITING else most):
+            self._last = time.monotonic()
+            self.offer()
 
     def offer(self) -> None:
         """Let the next file come, if there is one, and whole: it gets its name when it is written."""

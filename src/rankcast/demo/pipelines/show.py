@@ -22,7 +22,8 @@ from rankcast.demo.pipelines.flow import Flow
 from rankcast.pipeline import failing, running
 from rankcast.pipeline.run_command import INTERRUPTED, Signals
 
-PAUSE = 1.0  # seconds between two files
+PAUSE = 1.0  # seconds between two files at least ...
+PATIENCE = 4.0  # ... and at most, where a machine takes longer to work on them
 
 
 def show(
@@ -87,17 +88,13 @@ def _run(flows: Sequence[Flow], spark: Any, console: Console, signals: Signals) 
     board, waiting = Board(flows, console), list(flows)
     with ExitStack() as stack:
         live = stack.enter_context(Live(console=console, auto_refresh=False)) if console.is_terminal else None
-        following = time.monotonic()
         while not signals.came() and not all(flow.done for flow in flows):
             begun = [flow for flow in flows if flow not in waiting]
             if waiting and all(flow.batches for flow in begun):
                 waiting.pop(0).start(spark)
                 continue
-            if time.monotonic() >= following:
-                following = time.monotonic() + PAUSE
-                for flow in begun:
-                    flow.offer()
             for flow in begun:
+                flow.offer_in_time(PAUSE, PATIENCE)
                 flow.look()
             if live is None:
                 board.print_lines()
