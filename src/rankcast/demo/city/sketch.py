@@ -43,8 +43,8 @@ def draw(town: Town, minute: Minute, deals: Sequence[tuple[float, float]], colum
 
     found = town.city.restaurants
     listed = set(town.couriers.results([FOLLOWED])["item"].to_pylist())
-    for name, at_x, at_y in zip(found.name, found.x, found.y, strict=True):
-        put(MARKS["listed" if name in listed else "restaurant"], at_x, at_y)
+    for at_x, at_y in zip(found.x, found.y, strict=True):
+        put(MARKS["restaurant"], at_x, at_y)
     _names(cells, tint, columns, rows)
     for mark, people in (
         ("walker", minute.walkers),
@@ -55,6 +55,9 @@ def draw(town: Town, minute: Minute, deals: Sequence[tuple[float, float]], colum
             put(MARKS[mark], at_x, at_y)
     for at_x, at_y in deals:
         put(MARKS["deal"], at_x, at_y)
+    for name, at_x, at_y in zip(found.name, found.x, found.y, strict=True):
+        if name in listed:
+            put(MARKS["listed"], at_x, at_y)
     put(MARKS["followed"], minute.couriers["x"][0], minute.couriers["y"][0])
     text = Text(no_wrap=True)
     for row in cells:
