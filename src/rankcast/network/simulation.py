@@ -158,7 +158,7 @@ class Simulation:
     def _put_back(self, engine: RangeTopK) -> None:
         changed = np.unique(self.workload.events["id"])
         y = self.workload.objects["y"][changed]
-        engine.disseminate({"id": changed, "y": y}, method="dense", batch=True)
+        engine.disseminate({"id": changed, "y": y}, method="relax", batch=True)
 
 
 def points_of(ranges: Columns, over: list[str]) -> Floats:
