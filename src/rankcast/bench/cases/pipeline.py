@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def ranked_matching(parameters: Parameters, rng: np.random.Generator) -> Trial:
     count, size = parameters["events"], parameters["events"] // parameters["batches"]
     boxes, points = matching.heavy_boxes("sparse", len(OVER), parameters["subscriptions"], count, rng)
     events = pa.table(points)
-    first, batches = events.slice(0, 100), [events.slice(start, size) for start in range(0, count, size)]
+    first, batches = [events.slice(0, 100)], [events.slice(start, size) for start in range(0, count, size)]
 
     def made() -> Engine:
         engine = RankedMatcher(over=OVER, k=1, tuning={"threads": 1})
@@ -70,8 +71,22 @@ def ranked_matching(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
 @case(
     "pipeline.geotext",
-    small={"subscriptions": [2_000], "window": [2_000], "batch": [500], "batches": [2], "shards": [2]},
-    full={"subscriptions": [1_000_000], "window": [100_000], "batch": [5_000], "batches": [4], "shards": [8]},
+    small={
+        "subscriptions": [2_000],
+        "window": [2_000],
+        "batch": [500],
+        "batches": [2],
+        "shards": [2],
+        "k": [10],
+    },
+    full={
+        "subscriptions": [1_000_000],
+        "window": [50_000],
+        "batch": [5_000],
+        "batches": [4],
+        "shards": [8],
+        "k": [10],
+    },
     seed=72,
     unit="message",
     runs=1,
@@ -81,17 +96,27 @@ def messages(parameters: Parameters, rng: np.random.Generator) -> Trial:
     window, size = parameters["window"], parameters["batch"]
     rows = geotext.messages(window + size * parameters["batches"], rng)
     wishes = geotext.subscriptions(rows.slice(0, window), parameters["subscriptions"], rng)
-    held = rows.slice(0, window)
+    first = [rows.slice(start, stop - start) for start, stop in pairwise(_growing(window, size))]
     batches = [rows.slice(start, size) for start in range(window, rows.num_rows, size)]
 
     def made() -> Engine:
-        engine = GeoTextTopK(bounds=geotext.BOUNDS, window=window)
+        engine = GeoTextTopK(bounds=geotext.BOUNDS, window=window, k=parameters["k"])
         engine.subscribe(wishes)
         return engine
 
-    settings = f'name = "GeoTextTopK"\nbounds = {list(geotext.BOUNDS)}\nwindow = {window}'
-    piped = Piped(settings, wishes, Feed(held, batches), parameters["shards"])
-    return _trial(piped, Alone(made, Feed(held, batches)), size * parameters["batches"])
+    settings = (
+        f'name = "GeoTextTopK"\nbounds = {list(geotext.BOUNDS)}\nwindow = {window}\nk = {parameters["k"]}'
+    )
+    piped = Piped(settings, wishes, Feed(first, batches), parameters["shards"])
+    return _trial(piped, Alone(made, Feed(first, batches)), size * parameters["batches"])
+
+
+def _growing(until: int, most: int) -> list[int]:
+    """Where to cut messages into micro-batches that grow: the first ones fill empty lists, all of them."""
+    cuts = [0]
+    while cuts[-1] < until:
+        cuts.append(min(until, cuts[-1] + most, 2 * cuts[-1] + 50))
+    return cuts
 
 
 @case("pipeline.check", small=ENGINE, full=ENGINE, seed=73, unit="check")

@@ -23,9 +23,14 @@ WARM = 2
 
 
 class Feed:
-    """Micro-batches that come around again, each time with new ids, which are their numbers too."""
+    """Micro-batches that come around again, each time with new ids, which are their numbers too.
 
-    def __init__(self, first: pa.Table, batches: list[pa.Table]) -> None:
+    Args:
+        first: micro-batches that come once, before all others.
+        batches: the others.
+    """
+
+    def __init__(self, first: list[pa.Table], batches: list[pa.Table]) -> None:
         self.first = first
         self.batches = batches
         self._next = 0
@@ -50,7 +55,8 @@ class Alone:
         """Take what is not measured, and lay the rest ready."""
         if self._engine is None:
             self._engine = self._made()
-            self._engine.publish(self._feed.fresh(self._feed.first))
+            for rows in self._feed.first:
+                self._engine.publish(self._feed.fresh(rows))
         for rows in self._feed.batches[:WARM]:
             self._engine.publish(self._feed.fresh(rows))
         self._waiting = [self._feed.fresh(rows) for rows in self._feed.batches]
@@ -84,10 +90,11 @@ class Piped:
         self._file = self._folder / "pipeline.toml"
         self._file.write_text(
             f'checkpoint = "checkpoint"\nshards = {shards}\n[engine]\n{engine}\n'
-            f'[events]\nformat = "parquet"\npath = "events/*"\nschema = "{_ddl(feed.first)}"\n'
+            f'[events]\nformat = "parquet"\npath = "events/*"\nschema = "{_ddl(feed.batches[0])}"\n'
             f"options = {{ maxFilesPerTrigger = {FILES} }}\n"
             '[subscriptions]\nformat = "parquet"\npath = "subscriptions.parquet"\n'
             '[sink]\nformat = "parquet"\npath = "out"\n'
+            '[spark]\nmaster = "local[2]"\nsql.shuffle.partitions = 2\ndriver.memory = "4g"\n'
         )
 
     def ready(self) -> Piped:
@@ -97,8 +104,8 @@ class Piped:
         if self._running is None:
             if Piped.running is not None:
                 Piped.running.stop()
-            self._lay([self._feed.first])
-            Piped.running = self._running = start(read(self._file), spark_streams.session())
+            self._lay(self._feed.first)
+            Piped.running = self._running = start(read(self._file))
         self._lay(self._feed.batches[:WARM])
         self._take()
         self._lay(self._feed.batches)
