@@ -26,7 +26,7 @@ from rankcast.network.zones import cut_space
 
 PORTION = 200_000  # messages that travel at once
 WALK_BYTES = 2 * TILE_BYTES  # a question to the next server, and its answer
-MOST_KEPT = 2_000_000  # objects that all listeners of CN-Relax together keep
+MOST_KEPT = 500_000  # objects that all listeners of CN-Relax together keep
 
 Watcher = Callable[[str], None]
 

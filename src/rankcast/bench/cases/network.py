@@ -97,7 +97,7 @@ def figure_17(parameters: Parameters, rng: np.random.Generator) -> Trial:
 @case(
     "network.table-2",
     small={**SMALL, "k": [5]},
-    full={**FULL, "events": [2_500], "k": KS},
+    full={**FULL, "events": [12_500], "k": KS},
     seed=83,
     unit="event",
     runs=3,
@@ -107,9 +107,9 @@ def table_2(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Count what subscribers receive for nothing, as a share of what they must: four draws on a network."""
     k, paper = parameters["k"], {}
     if parameters["subscriptions"] == FULL["subscriptions"][0]:
-        paper = {f"sparse({epsilon:g})": {"redundancy": row[k]} for epsilon, row in REDUNDANCY.items()}
-        paper["relax"] = {"redundancy": RELAX[k]}
-    names = ("sparse", *(f"sparse({epsilon:g})" for epsilon in REDUNDANCY), "relax")
+        rows = {"sparse(0.5)": REDUNDANCY[0.5], "sparse(1)": REDUNDANCY[1.0], "relax": RELAX}
+        paper = {name: {"redundancy": row[k]} for name, row in rows.items()}
+    names = ("sparse", "sparse(0.5)", "sparse(1)", "relax")
     return trial(parameters, lambda: uniform(parameters, rng), names, rng, ground="power-law", paper=paper)
 
 
