@@ -225,7 +225,7 @@ def slot_of(tree: BoxTree, block: int) -> int:
 
 
 @njit(**EXACT)
-def refresh(tree: BoxTree, block: int, entry: Entry) -> None:
+def refresh(tree: BoxTree, block: int | np.int64, entry: Entry) -> None:
     """Carry the box, the weights and the score of a block up as far as they change anything."""
     while tree.parent[block] >= 0:
         parent, i = np.int64(tree.parent[block]), slot_of(tree, block)
@@ -242,7 +242,7 @@ def refresh(tree: BoxTree, block: int, entry: Entry) -> None:
 
 
 @njit(**EXACT)
-def layer_of(tree: BoxTree, block: int) -> int:
+def layer_of(tree: BoxTree, block: int | np.int64) -> int:
     """The layer that a block belongs to: a root's parent is the complement of its layer."""
     while tree.parent[block] >= 0:
         block = np.int64(tree.parent[block])

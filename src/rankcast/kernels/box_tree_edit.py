@@ -99,7 +99,7 @@ def _growth(entry: Entry, box: Entry) -> int:
 
 
 @njit(**EXACT)
-def _add(tree: BoxTree, block: int, entry: Entry, top: float, link: int, spare: Entry) -> None:
+def _add(tree: BoxTree, block: int | np.int64, entry: Entry, top: float, link: int, spare: Entry) -> None:
     """Put an entry into a block whose ancestors contain it already; split what is full."""
     while tree.size[block] == WIDTH:
         sibling = _split(tree, block, spare)

@@ -26,7 +26,7 @@ def better(y: float, than_y: float, labels: NDArray[np.int64], row: int, than_la
 
 
 @njit(**EXACT)
-def locate(tree: ObjectTree, x: float, beyond: bool) -> tuple[int, int]:
+def locate(tree: ObjectTree, x: float, beyond: bool) -> tuple[np.int64, int]:
     """Leaf and slot of the first object with x_object >= x (`beyond`: > x)."""
     key, child, filled = tree.key, tree.child, tree.filled
     node = np.int64(tree.meta[ROOT])
@@ -44,8 +44,8 @@ def locate(tree: ObjectTree, x: float, beyond: bool) -> tuple[int, int]:
 @njit(**EXACT)
 def firstk(
     tree: ObjectTree,
-    leaf: int,
-    slot: int,
+    leaf: int | np.int64,
+    slot: int | np.int64,
     step: int,
     x: float,
     y: float,
