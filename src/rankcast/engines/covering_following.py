@@ -28,6 +28,7 @@ class FollowingTable(TableFrame):
         of an unsubscribe. The same as a call for every row, but without the price of one, which is that of
         reading a table. An id may come, go and come again. All are refused if one does not fit.
 
+        >>> from rankcast import CoveringTable
         >>> table = CoveringTable(over=["x"])
         >>> ops = ["subscribe", "subscribe", "unsubscribe"]
         >>> commands = {"op": ops, "id": [1, 2, 1], "x_lo": [0, 1, None], "x_hi": [9, 2, None]}

@@ -34,7 +34,7 @@ class Diagonal:
     >>> servers = Diagonal(np.array([0.1, 0.2, 0.3, 0.4]), np.array([4.0, 1.0, 2.0, 3.0]), 2)
     >>> walks = servers.follow(np.array([1]), np.array([5.0]), k=1)
     >>> walks.exposed.tolist(), walks.firstk_steps.tolist(), walks.miny_steps.tolist()
-    ([3], [1], [2])
+    ([2], [1], [1])
     """
 
     def __init__(self, x: Floats, y: Floats, servers: int) -> None:
