@@ -89,13 +89,14 @@ class Hosting:
         query, batch = _query_and_batch()
         live = Live(scratch.of_shard(query, shard))
         courier = Courier(live.root / "snapshot", depot, f"queries/{query}/{shard}")
+        named = memory.standing.snapshot  # by what was committed; this attempt may be given up
         taken = self._adopt(memory, courier, batch)
         kind = engine_type(self._plan.kind)
 
         def after(engine: Any, mark: Mark, size: int) -> None:
             wait = self._due(memory, mark.number, size, shard)
             if wait is not None:
-                keep = [memory.standing.snapshot, *(name for name, _ in memory.retired)]
+                keep = [named, *(name for name, _ in memory.retired)]
                 courier.start(self._plan.kind, mark, engine.state(), keep=keep, wait=wait)
 
         hosted: Hosted[Any] = Hosted(live, depot, kind, given_of(self._plan.score), stepping.answer_of)
