@@ -172,7 +172,7 @@ class IdStore:
     def _rehash(self, count: int) -> None:
         """Make a table for so many ids; those that are live already are in it."""
         table = np.full(hashing.cells_for(count), hashing.FREE, np.int32)
-        hashing.insert(table, self._keys(), self._live())
+        hashing.insert(table, self._arrays["code"], self._live())
         self._arrays["table"] = table
 
     def _label(self, ids: Ids, rows: Rows) -> None:

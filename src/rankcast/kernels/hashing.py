@@ -79,10 +79,8 @@ def hash_strings(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray
 
 
 @njit(**EXACT)
-def same(a: Keys, i: int, b: Keys, j: int) -> bool:
-    """Whether key i of `a` is key j of `b`."""
-    if a.code[i] != b.code[j]:
-        return False
+def _same_text(a: Keys, i: int, b: Keys, j: int) -> bool:
+    """Whether key i of `a` is key j of `b`, given that their codes are equal."""
     if a.length.size == 0:
         return True
     if a.length[i] != b.length[j]:
@@ -95,11 +93,41 @@ def same(a: Keys, i: int, b: Keys, j: int) -> bool:
 
 
 @njit(**EXACT)
-def probe(table: NDArray[np.int32], stored: Keys, keys: Keys, i: int) -> int:
-    """The cell that holds key i of `keys`, or the free cell where it would go."""
-    cell = home(keys.code[i], table.size)
-    while table[cell] != FREE and not same(stored, np.int64(table[cell]), keys, i):
-        cell = cell + 1 if cell + 1 < table.size else 0
+def _next(table: NDArray[np.int32], cell: np.uint64) -> np.uint64:
+    """The cell behind another."""
+    cell += np.uint64(1)
+    return np.uint64(0) if cell == np.uint64(table.size) else cell
+
+
+@njit(**EXACT)
+def seek(
+    table: NDArray[np.int32], codes: NDArray[np.int64], code: int, stored: Keys, keys: Keys, i: int
+) -> np.uint64:
+    """The cell that holds key i of `keys`, whose code is given, or the free cell where it would go.
+
+    `codes` are those of `stored`: whoever looks for many keys fetches them once, or references to them would
+    be counted for every key, which takes longer than the search.
+    """
+    cell = np.uint64(home(code, table.size))
+    row = table[cell]
+    while row != FREE and not (codes[np.uint32(row)] == code and _same_text(stored, np.int64(row), keys, i)):
+        cell = _next(table, cell)
+        row = table[cell]
+    return cell
+
+
+@njit(**EXACT)
+def probe(table: NDArray[np.int32], stored: Keys, keys: Keys, i: int) -> np.uint64:
+    """The cell that holds key i of `keys`, or the free cell where it would go; see `seek`."""
+    return seek(table, stored.code, keys.code[i], stored, keys, i)
+
+
+@njit(**EXACT)
+def vacancy(table: NDArray[np.int32], code: int) -> np.uint64:
+    """The free cell where a key with such a code goes that is not in the table: no other key is read."""
+    cell = np.uint64(home(code, table.size))
+    while table[cell] != FREE:
+        cell = _next(table, cell)
     return cell
 
 
@@ -107,9 +135,9 @@ def probe(table: NDArray[np.int32], stored: Keys, keys: Keys, i: int) -> int:
 def find(table: NDArray[np.int32], stored: KeyArrays, keys: KeyArrays) -> NDArray[np.int32]:
     """The row of each key, or -1."""
     held, wanted = named(stored), named(keys)
-    rows = np.empty(wanted.code.size, np.int32)
+    rows, codes, code = np.empty(wanted.code.size, np.int32), held.code, wanted.code
     for i in range(rows.size):
-        rows[i] = table[probe(table, held, wanted, i)]
+        rows[i] = table[seek(table, codes, code[i], held, wanted, i)]
     return rows
 
 
@@ -120,12 +148,11 @@ def distinct(plain: KeyArrays) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     Returns the number of each key, and for each number where it appeared first.
     """
     keys = named(plain)
-    table = np.full(2 * keys.code.size + LEAST, FREE, np.int32)
-    number = np.empty(keys.code.size, np.int32)
-    first = np.empty(keys.code.size, np.int32)
-    count = 0
+    code, count = keys.code, 0
+    table = np.full(2 * code.size + LEAST, FREE, np.int32)
+    number, first = np.empty(code.size, np.int32), np.empty(code.size, np.int32)
     for i in range(number.size):
-        cell = probe(table, keys, keys, i)
+        cell = seek(table, code, code[i], keys, keys, i)
         if table[cell] == FREE:
             table[cell] = i
             number[i] = count
@@ -137,24 +164,25 @@ def distinct(plain: KeyArrays) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
 
 
 @njit(**EXACT)
-def insert(table: NDArray[np.int32], stored: KeyArrays, rows: NDArray[np.int32]) -> None:
-    """Enter rows whose keys are stored already and are not in the table."""
-    held = named(stored)
+def insert(table: NDArray[np.int32], codes: NDArray[np.int64], rows: NDArray[np.int32]) -> None:
+    """Enter rows whose keys are not in the table."""
     for i in range(rows.size):
-        table[probe(table, held, held, np.int64(rows[i]))] = rows[i]
+        table[vacancy(table, codes[rows[i]])] = rows[i]
 
 
 @njit(**EXACT)
-def remove(table: NDArray[np.int32], stored: Keys, row: int) -> None:
+def remove(table: NDArray[np.int32], codes: NDArray[np.int64], row: int) -> None:
     """Take a row out of the table, closing the gap."""
-    hole = probe(table, stored, stored, np.int64(row))
+    hole = np.uint64(home(codes[row], table.size))
+    while table[hole] != row:
+        hole = _next(table, hole)
     cell = hole
     while True:
-        cell = cell + 1 if cell + 1 < table.size else 0
+        cell = _next(table, cell)
         if table[cell] == FREE:
             break
-        away = cell - home(stored.code[table[cell]], table.size)
-        gap = cell - hole
+        away = np.int64(cell) - home(codes[np.uint32(table[cell])], table.size)
+        gap = np.int64(cell) - np.int64(hole)
         if away + (table.size if away < 0 else 0) >= gap + (table.size if gap < 0 else 0):
             table[hole] = table[cell]
             hole = cell

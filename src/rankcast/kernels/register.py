@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.hashing import FREE, LEAST, KeyArrays, Keys, named, probe, remove
+from rankcast.kernels.hashing import FREE, LEAST, KeyArrays, Keys, named, remove, seek, vacancy
 from rankcast.kernels.options import EXACT
 
 Rows = NDArray[np.int32]
@@ -60,12 +60,11 @@ def _is_full(register: Register, keys: Keys) -> bool:
 
 
 @njit(**EXACT)
-def _next_row(register: Register) -> int:
+def _next_row(free: Rows, meta: NDArray[np.int64]) -> int:
     """A free row, or else a fresh one."""
-    meta = register.meta
     if meta[FREE_COUNT] > 0:
         meta[FREE_COUNT] -= 1
-        return int(register.free[meta[FREE_COUNT]])
+        return int(free[meta[FREE_COUNT]])
     meta[USED] += 1
     return int(meta[USED] - 1)
 
@@ -85,9 +84,10 @@ def _store_text(register: Register, row: int, keys: Keys, i: int) -> None:
 def first_unfit(register: Register, keys: Keys) -> int:
     """The place of the first key that is there already or comes a second time, or FITS; changes nothing."""
     held, seen = keys_in(register), np.full(2 * keys.code.size + LEAST, FREE, np.int32)
-    for i in range(keys.code.size):
-        cell = probe(seen, keys, keys, i)
-        if seen[cell] != FREE or register.table[probe(register.table, held, keys, i)] != FREE:
+    table, codes, code = register.table, held.code, keys.code
+    for i in range(code.size):
+        cell = seek(seen, code, code[i], keys, keys, i)
+        if seen[cell] != FREE or table[seek(table, codes, code[i], held, keys, i)] != FREE:
             return i
         seen[cell] = i
     return FITS
@@ -101,12 +101,19 @@ def admit(register: Register, keys: Keys, rows: Rows) -> bool:
     """
     if _is_full(register, keys):
         return False
-    table, meta, held = register.table, register.meta, keys_in(register)
+    table, codes, free, sequence, meta = (
+        register.table,
+        register.code,
+        register.free,
+        register.sequence,
+        register.meta,
+    )
+    code, is_text = keys.code, keys.length.size > 0
     for i in range(rows.size):
-        row = _next_row(register)
-        table[probe(table, held, keys, i)] = row
-        rows[i], register.code[row], register.sequence[row] = row, keys.code[i], meta[NEXT] + i
-        if keys.length.size > 0:
+        row = _next_row(free, meta)
+        table[vacancy(table, code[i])] = row
+        rows[i], codes[row], sequence[row] = row, code[i], meta[NEXT] + i
+        if is_text:
             _store_text(register, row, keys, i)
     meta[NEXT] += rows.size
     meta[COUNT] += rows.size
@@ -116,13 +123,19 @@ def admit(register: Register, keys: Keys, rows: Rows) -> bool:
 @njit(**EXACT)
 def dismiss(register: Register, rows: Rows) -> None:
     """Forget live rows; they are not free yet."""
-    held, meta, sequence = keys_in(register), register.meta, register.sequence
+    table, codes, length, meta, sequence = (
+        register.table,
+        register.code,
+        register.length,
+        register.meta,
+        register.sequence,
+    )
     for i in range(rows.size):
         row = np.int64(rows[i])
-        remove(register.table, held, row)
+        remove(table, codes, row)
         sequence[row] = ~sequence[row]
-        if held.length.size > 0:
-            meta[TEXT_LIVE] -= held.length[row]
+        if length.size > 0:
+            meta[TEXT_LIVE] -= length[row]
     meta[COUNT] -= rows.size
 
 
