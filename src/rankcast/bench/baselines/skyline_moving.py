@@ -22,7 +22,7 @@ from rankcast.kernels.convex import Region, box, clip, reach, region_for, subtra
 from rankcast.kernels.distance import EUCLIDEAN
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.region_parts import keep_part
-from rankcast.kernels.rtree import Rtree
+from rankcast.kernels.rtree import BRANCH, Rtree
 from rankcast.kernels.skyline_cells import bisector
 from rankcast.kernels.skyline_search import FOUND, NODES, Room, Seekers, find_skyline, room_for
 
@@ -106,13 +106,28 @@ class Pareto:
 
 
 @njit(**EXACT)  # type: ignore[untyped-decorator]
+def _farthest(region: Region, corners: int, point: Floats) -> float:
+    """The square of twice the distance of a point's farthest corner, and a little more."""
+    most = 0.0
+    for i in range(corners):
+        most = max(most, (region.x[i] - point[0]) ** 2 + (region.y[i] - point[1]) ** 2)
+    return 4.000001 * most
+
+
+@njit(**EXACT)  # type: ignore[untyped-decorator]
 def _cell(
     points: Floats, o: int, rivals: Integers, many: int, one: Region, two: Region
 ) -> tuple[Region, int, Floats]:
-    """The cell of an object among rivals in a region of one piece: its corners, how many, and its cuts."""
+    """The cell of an object among rivals in a region of one piece: its corners, how many, and its cuts.
+
+    A rival twice as far away as the farthest corner cuts nothing off.
+    """
     cuts, lines, corners = np.empty((64, 3)), 0, one.end[0]
+    limit = _farthest(one, corners, points[o])
     for k in range(many):
         j = rivals[k]
+        if (points[j, 0] - points[o, 0]) ** 2 + (points[j, 1] - points[o, 1]) ** 2 > limit:
+            continue
         same = points[j, 0] == points[o, 0] and points[j, 1] == points[o, 1]
         as_good = j != o
         for a in range(2, points.shape[1]):
@@ -127,6 +142,7 @@ def _cell(
             continue
         corners = clip(one, 0, corners, (nx, ny, c, 4 + lines), two, 0)
         one, two = two, one
+        limit = _farthest(one, corners, points[o])
         if lines == cuts.shape[0]:
             larger = np.empty((2 * lines, 3))
             larger[:lines] = cuts
@@ -199,6 +215,15 @@ def exact_zone(points: Floats, universe: Floats, wanted: Integers) -> tuple[Regi
     """No-Pseudo: the cells of the objects that pruning leaves among all objects."""
     found: tuple[Region, int, Integers] = zone_from(points, wanted, np.arange(len(points)), universe)
     return found
+
+
+def blocks_of(objects: int) -> int:
+    """How many blocks a packed R-tree of so many objects has: what one pass over all of them reads."""
+    total, level = 0, objects
+    while level > 1:
+        level = -(-level // BRANCH)
+        total += level
+    return total
 
 
 def area_of(region: Region, pieces: int) -> float:

@@ -17,6 +17,7 @@ from rankcast.bench.case import Answers, Contender, Parameters, Trial, case
 from rankcast.bench.cases.covering_playing import (
     Steps,
     as_tables,
+    batched,
     following,
     loaded,
     one_by_one,
@@ -36,6 +37,7 @@ PREFIXES = {
     "early-exit scan": 4_000,
     "rtree": 300,
 }
+BATCH = 1_000
 
 
 @case(
@@ -90,14 +92,14 @@ def scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
     runs=3,
 )
 def stream(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """15% unsubscribes over a full table, followed in one call; calls, and the others, do a prefix."""
+    """15% unsubscribes over a full table: followed in one call, or in batches; the others do a prefix."""
     over, size = covering.attributes(parameters["attributes"]), parameters["first"]
     commands = covering.commands(
         parameters["commands"], over, rng, p=0.15, kind=parameters["boxes"], first=size
     )
     first = {name: column[:size] for name, column in commands.boxes.items()}
     later = covering.later(commands, size)
-    steps = list(covering.steps(later))
+    steps, batches = list(covering.steps(later)), batched(later, BATCH)
     names = CoveringTable(over=over).subscribe(first)["covered_by"].to_numpy(zero_copy_only=False)
     above = np.nan_to_num(names, nan=-1).astype(np.int64)
 
@@ -119,6 +121,7 @@ def stream(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
     contenders = [
         *(following(index, over, later, first=first, index=index) for index in ("kdtree", "zcurve")),
+        Contender("batches", prepare=lambda: loaded(over, first), run=lambda table: play(table, batches)),
         calling("calls", lambda part: part),
         calling("calls of tables", as_tables),
         calling("single calls", one_by_one),
@@ -133,6 +136,9 @@ def stream(parameters: Parameters, rng: np.random.Generator) -> Trial:
             twin = play(loaded(over, first), prefix(steps, PREFIXES[name])[0])
             if sorted(twin.forwarded()) != sorted(answers[name].forwarded()):
                 return False
+        twin = play(loaded(over, first, index="zcurve"), batches)
+        if not same_forwarded({"batches": answers["batches"], "zcurve": twin}):
+            return False
         whole = play(loaded(over, first), steps)
         return same_forwarded({"calls": whole, **{name: answers[name] for name in ("kdtree", "zcurve")}})
 

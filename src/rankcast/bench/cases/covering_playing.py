@@ -75,6 +75,17 @@ def as_tables(steps: Steps) -> Steps:
     return [(call, pa.table(rows if call == "subscribe" else {"id": rows})) for call, rows in steps]
 
 
+def batched(commands: Commands, size: int) -> Steps:
+    """The same commands in batches: a call for the subscribes of each, and a call for its unsubscribes."""
+    calls: Steps = []
+    for start in range(0, commands.leaves.size, size):
+        part = slice(start, start + size)
+        leaves, rows = commands.leaves[part], commands.target[part]
+        calls.append(("subscribe", {name: column[rows[~leaves]] for name, column in commands.boxes.items()}))
+        calls.append(("unsubscribe", commands.boxes["id"][rows[leaves]]))
+    return calls
+
+
 def prefix(steps: Steps, commands: int) -> tuple[Steps, int]:
     """The first steps that make up so many commands, and how many they are."""
     taken, done = 0, 0
