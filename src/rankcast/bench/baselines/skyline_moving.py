@@ -115,26 +115,34 @@ def _farthest(region: Region, corners: int, point: Floats) -> float:
 
 
 @njit(**EXACT)  # type: ignore[untyped-decorator]
-def _cell(
-    points: Floats, o: int, rivals: Integers, many: int, one: Region, two: Region
-) -> tuple[Region, int, Floats]:
+def _next_rival(points: Floats, o: int, rivals: Integers, k: int, limit: float) -> int:
+    """The place of the next rival within the limit that is as good as an object in everything, or the end."""
+    while k < rivals.size:
+        j = rivals[k]
+        near = (points[j, 0] - points[o, 0]) ** 2 + (points[j, 1] - points[o, 1]) ** 2 <= limit
+        if near and j != o:
+            as_good = True
+            for a in range(2, points.shape[1]):
+                as_good &= points[j, a] <= points[o, a]
+            if as_good:
+                return k
+        k += 1
+    return k
+
+
+@njit(**EXACT)  # type: ignore[untyped-decorator]
+def _cell(points: Floats, o: int, rivals: Integers, one: Region, two: Region) -> tuple[Region, int, Floats]:
     """The cell of an object among rivals in a region of one piece: its corners, how many, and its cuts.
 
     A rival twice as far away as the farthest corner cuts nothing off.
     """
     cuts, lines, corners = np.empty((64, 3)), 0, one.end[0]
     limit = _farthest(one, corners, points[o])
-    for k in range(many):
+    k = _next_rival(points, o, rivals, 0, limit)
+    while k < rivals.size and corners > 0:
         j = rivals[k]
-        if (points[j, 0] - points[o, 0]) ** 2 + (points[j, 1] - points[o, 1]) ** 2 > limit:
-            continue
-        same = points[j, 0] == points[o, 0] and points[j, 1] == points[o, 1]
-        as_good = j != o
-        for a in range(2, points.shape[1]):
-            as_good &= points[j, a] <= points[o, a]
-        if not as_good or corners == 0:
-            continue
-        if same:
+        k = _next_rival(points, o, rivals, k + 1, limit)
+        if points[j, 0] == points[o, 0] and points[j, 1] == points[o, 1]:
             corners = 0
             continue
         nx, ny, c, _ = bisector(points[o, 0], points[o, 1], points[j, 0], points[j, 1], 0.0)
@@ -171,7 +179,7 @@ def zone_from(
     for w in range(wanted.size):
         one, two = region_for(512, 1), region_for(512, 1)
         one.end[0] = box(one, universe[0], universe[1], universe[2], universe[3])
-        _, corners, cuts = _cell(points, wanted[w], rivals, rivals.size, one, two)
+        _, corners, cuts = _cell(points, wanted[w], rivals, one, two)
         inside = corners > 0
         for k in range(cuts.shape[0]):
             inside &= cuts[k, 2] >= 0.0
