@@ -215,14 +215,15 @@ class SubscriptionIndex:
     def _plant(self, rows: Rows, lo: Floats, hi: Floats, boards: Rows) -> None:
         """Build the whole tree anew from its points and new ones."""
         size, total = len(self), len(self) + len(rows)
-        points, own = np.empty((total, 4)), np.empty((size + len(boards), self.k), np.int32)
+        points, spare = (buffers.empty(4 * total, np.float64).reshape(-1, 4) for _ in range(2))
+        own = buffers.empty((size + len(boards)) * self.k, np.int32).reshape(-1, self.k)
         point_tree.collect(self._as_it_is(), 0, points, own)
         point_tree.write_records(points, size, rows, lo, hi)
         own[size:] = boards
         self._tree = _empty_tree(self.k, int(point_tree.most_buckets(len(points))) + 2 * SPARE_BUCKETS)
         point_tree.clear(self._tree)
         point_tree.release(self._tree, 0, True)
-        point_tree.plant(self._as_it_is(), 0, points, np.empty_like(points), own)
+        point_tree.plant(self._as_it_is(), 0, points, spare, own)
 
 
 def _records(rows: Rows, lo: Floats, hi: Floats) -> Floats:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.division import LEAST, Division, balanced, divide, levels_for
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.selection import Records, split
+from rankcast.kernels.selection import Places, Records, split
 
 BUCKET = 64
 FILL = 56
@@ -206,13 +206,14 @@ def append_records(
 
 @njit(**EXACT)
 def _fill_leaf(
-    tree: PointTree, node: int, points: Records, boards: NDArray[np.int32], start: int, end: int
+    tree: PointTree, node: int, points: Records, places: Places, boards: NDArray[np.int32]
 ) -> None:
     _make_leaf(tree, node)
     first, board, slot_of = tree.bucket[node] * BUCKET, tree.board, tree.slot_of
     lo, hi, row = tree.lo[first:], tree.hi[first:], tree.row[first:]
-    for i in range(start, end):
-        at, which, origin = i - start, np.int32(points[i, 2]), np.int64(points[i, 3])
+    for at in range(places.shape[0]):
+        i = places[at]
+        which, origin = np.int32(points[i, 2]), np.int64(points[i, 3])
         lo[at], hi[at], row[at], slot_of[which] = points[i, 0], points[i, 1], which, first + at
         if origin < boards.shape[0]:
             board[first + at] = boards[origin]
@@ -261,6 +262,7 @@ def plant(tree: PointTree, node: int, points: Records, spare: Records, boards: N
     that buckets are filled evenly. `spare` is as large as `points`. `boards` has their boards by origin; for
     origins beyond its end they are left as they are.
     """
+    order, aside = np.arange(points.shape[0]).astype(np.int32), np.empty(points.shape[0], np.int32)
     stack, depth = np.empty((1024, 4), np.int64), 1
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = node, 0, points.shape[0], 0
     while depth > 0:
@@ -269,15 +271,15 @@ def plant(tree: PointTree, node: int, points: Records, spare: Records, boards: N
         tree.size[here] = end - start
         buckets, levels = buckets_for(end - start), levels_for(end - start)
         if buckets == 1:
-            _fill_leaf(tree, here, points, boards, start, end)
+            _fill_leaf(tree, here, points, order[start:end], boards)
             _tighten(tree, here, node)
         elif levels > 0 and stack[depth, 3] == 0:
-            division = divide(points, spare, start, end, levels)
+            division = divide(points, order, spare, start, end, levels)
             depth = _branch_out(tree, here, division, stack, depth)
         else:
             middle = start + (end - start) * ((buckets + 1) // 2) // buckets
-            axis = split(points, spare, start, end, middle)
-            _branch(tree, here, (middle - start, end - middle), axis, points[middle])
+            axis = split(points, order, aside, start, end, middle)
+            _branch(tree, here, (middle - start, end - middle), axis, points[order[middle]])
             for side in range(1, -1, -1):
                 bounds = (start, middle) if side == 0 else (middle, end)
                 stack[depth, 0], stack[depth, 1], stack[depth, 2] = (

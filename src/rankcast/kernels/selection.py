@@ -2,8 +2,9 @@
 
 A point is one record (lo, hi, row, origin) of float64; origin says where it stood before. The axis is the
 one along which the points spread more. The compound order has no ties because rows are distinct, so any
-data can be split evenly. Pivots come from a sample. Partitioning copies without branching on the comparison,
-which costs a few nanoseconds a point where a swapping partition would mispredict every other one.
+data can be split evenly. `split` moves no record, only their places in `order`: an eighth of the bytes, and
+it takes several passes. Pivots come from a sample. Whatever parts points does so without branching on the
+comparison, which costs a few nanoseconds a point where a swapping partition would mispredict every other one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from rankcast.kernels.options import EXACT
 
 Records = NDArray[np.float64]
+Places = NDArray[np.int32]
 
 LARGE = 2048  # from here on a pivot is worth a larger sample
 SAMPLE = 65
@@ -41,43 +43,43 @@ def _before(points: Records, axis: int, i: int, j: int) -> bool:
 
 
 @njit(**EXACT)
-def _spread(points: Records, axis: int, start: int, end: int) -> float:
-    """How far the finite values of an axis lie apart; one that is mostly infinite counts as narrow."""
-    smallest, largest, infinite = np.inf, -np.inf, 0
-    for i in range(start, end):
-        value = points[i, axis]
-        if np.isinf(value):
-            infinite += 1
+def _wider_axis(points: Records, order: Places, start: int, end: int) -> int:
+    """The axis whose finite values lie farther apart; one that is mostly infinite counts as narrow."""
+    west, east, bottom, top, beyond, above = np.inf, -np.inf, np.inf, -np.inf, 0, 0
+    for i in range(np.uint64(start), np.uint64(end)):
+        lo, hi = points[np.uint32(order[i]), 0], points[np.uint32(order[i]), 1]
+        if np.isinf(lo):
+            beyond += 1
         else:
-            smallest, largest = min(smallest, value), max(largest, value)
-    return 0.0 if 2 * infinite > end - start else max(largest - smallest, 0.0)
+            west, east = min(west, lo), max(east, lo)
+        if np.isinf(hi):
+            above += 1
+        else:
+            bottom, top = min(bottom, hi), max(top, hi)
+    width = 0.0 if 2 * beyond > end - start else max(east - west, 0.0)
+    height = 0.0 if 2 * above > end - start else max(top - bottom, 0.0)
+    return 0 if width >= height else 1
 
 
 @njit(**EXACT)
-def _wider_axis(points: Records, start: int, end: int) -> int:
-    """The axis with the larger spread."""
-    return 0 if _spread(points, 0, start, end) >= _spread(points, 1, start, end) else 1
-
-
-@njit(**EXACT)
-def _sort_short(points: Records, axis: int, start: int, end: int) -> None:
+def _sort_short(points: Records, order: Places, axis: int, start: int, end: int) -> None:
     """Insertion sort of a few points."""
     for i in range(start + 1, end):
-        j = i
-        while j > start and _before(points, axis, j, j - 1):
-            for c in range(4):
-                points[j, c], points[j - 1, c] = points[j - 1, c], points[j, c]
+        point, j = order[i], i
+        while j > start and _before(points, axis, point, order[j - 1]):
+            order[j] = order[j - 1]
             j -= 1
+        order[j] = point
 
 
 @njit(**EXACT)
-def _pivot(points: Records, axis: int, start: int, end: int, middle: int) -> int:
+def _pivot(points: Records, order: Places, axis: int, start: int, end: int, middle: int) -> int:
     """A point whose rank is near `middle`: neither the first nor the last of an evenly spaced sample."""
     size = SAMPLE if end - start > LARGE else 9
     sample = np.empty(size, np.int64)
     for s in range(size):
         at = s
-        point = start + (2 * s + 1) * (end - start) // (2 * size)
+        point = order[start + (2 * s + 1) * (end - start) // (2 * size)]
         while at > 0 and _before(points, axis, point, sample[at - 1]):
             sample[at] = sample[at - 1]
             at -= 1
@@ -86,10 +88,48 @@ def _pivot(points: Records, axis: int, start: int, end: int, middle: int) -> int
 
 
 @njit(**EXACT)
+def _part(
+    points: Records, order: Places, spare: Places, axis: int, start: int, end: int, pivot: int
+) -> np.int64:
+    """Move the points before the pivot to the front of start..end-1; return where the others begin."""
+    lo, hi, row = points[pivot, 0], points[pivot, 1], points[pivot, 2]
+    left, right = np.uint64(start), np.uint64(0)
+    for i in range(np.uint64(start), np.uint64(end)):
+        point = order[i]
+        at = np.uint32(point)
+        before = precedes(axis, points[at, 0], points[at, 1], points[at, 2], lo, hi, row)
+        order[left], spare[right] = point, point
+        left += np.uint64(before)
+        right += np.uint64(not before)
+    for i in range(right):
+        order[left + i] = spare[i]
+    return np.int64(left)
+
+
+@njit(**EXACT)
+def split(points: Records, order: Places, spare: Places, start: int, end: int, middle: int) -> int:
+    """Reorder the places start..end-1 so that no point before the middle comes after it; return the axis.
+
+    The point at the middle is the first of the upper half. `spare` is as long as `order`.
+    """
+    axis = _wider_axis(points, order, start, end)
+    low, high = start, end
+    while high - low > SHORT:
+        pivot = _pivot(points, order, axis, low, high, middle)
+        place = _part(points, order, spare, axis, low, high, pivot)
+        if middle < place:
+            high = place
+        else:
+            low = place
+    _sort_short(points, order, axis, low, high)
+    return axis
+
+
+@njit(**EXACT)
 def partition(
     points: Records, spare: Records, axis: int, start: int, end: int, pivot: tuple[float, float, float]
 ) -> int:
-    """Move the points before the pivot (lo, hi, row) to the front; return where the others begin."""
+    """Move the records before the pivot (lo, hi, row) to the front; return where the others begin."""
     lo, hi, row = pivot
     left, right = start, end - 1
     for i in range(start, end):
@@ -101,22 +141,3 @@ def partition(
         right -= not before
     points[start:end] = spare[start:end]
     return left
-
-
-@njit(**EXACT)
-def split(points: Records, spare: Records, start: int, end: int, middle: int) -> int:
-    """Reorder start..end-1 so that no point before the middle comes after it; return the axis.
-
-    The point at the middle is the first of the upper half. `spare` is as large as `points`.
-    """
-    axis = _wider_axis(points, start, end)
-    low, high = start, end
-    while high - low > SHORT:
-        at = _pivot(points, axis, low, high, middle)
-        place = partition(points, spare, axis, low, high, (points[at, 0], points[at, 1], points[at, 2]))
-        if middle < place:
-            high = place
-        else:
-            low = place
-    _sort_short(points, axis, low, high)
-    return axis
