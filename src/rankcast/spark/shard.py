@@ -100,7 +100,7 @@ class Hosting:
                 courier.start(self._plan.kind, mark, engine.state(), keep=keep, wait=wait)
 
         hosted: Hosted[Any] = Hosted(live, depot, kind, given_of(self._plan.score), stepping.answer_of)
-        step = hosted.step(memory.standing, data, self._store.records, after=after)
+        step = hosted.step(memory.standing, data, self._store.records, whole=stepping.whole, after=after)
         at = memory.standing
         memory.standing = Standing(step.record.number, step.record.token, at.snapshot, at.covered)
         memory.sizes.append(len(data))
