@@ -7,6 +7,7 @@ Everything is flat and vectorised; cost is O(n) in the entries given, O(n log n)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from rankcast.kernels.board import ENTER, LEAVE, UPDATE
 
 OPS = ("leave", "enter", "update")  # by the codes of the kernels
 LENGTHS = np.array([len(op) for op in OPS])
+CHUNK = 1 << 16  # rows that columns of one value have in common
 LETTERS = np.array([list(op.ljust(words.WIDTH).encode()) for op in OPS], np.uint8)
 
 
@@ -35,6 +37,15 @@ class Lists(NamedTuple):
     def at(self, index: Any) -> Lists:
         """The entries at the given places."""
         return Lists._make(column[index] for column in self)
+
+
+class External(NamedTuple):
+    """Results of some subscriptions as they are shown outside, flat; empty scores if only ids are shown."""
+
+    subscription: pa.Array
+    item: pa.Array
+    score: Floats
+    rank: Ints
 
 
 class Changes(NamedTuple):
@@ -166,6 +177,37 @@ def to_table(changes: Changes, subscription: pa.Array, item: pa.Array) -> pa.Tab
             "rank": _with_nulls(changes.rank, there),
         }
     )
+
+
+def whole(results: External, op: int) -> pa.Table:
+    """The table of deltas for results that come (ENTER) or go (LEAVE) as a whole.
+
+    A column that is the same throughout is one chunk, again and again: it costs neither time nor memory.
+    """
+    size, comes = len(results.item), op == ENTER
+    return pa.table(
+        {
+            "subscription": results.subscription,
+            "op": _repeated(OPS[op], pa.string(), size),
+            "item": results.item,
+            "score": pa.array(results.score) if comes else _repeated(None, pa.float64(), size),
+            "rank": pa.array(results.rank) if comes else _repeated(None, pa.int64(), size),
+        }
+    )
+
+
+def _repeated(value: str | None, kind: pa.DataType, size: int) -> pa.Array | pa.ChunkedArray:
+    """A column of one value."""
+    chunk = _chunk(value, kind)
+    if size <= CHUNK:
+        return chunk[:size]
+    times, rest = divmod(size, CHUNK)
+    return pa.chunked_array([chunk] * times + [chunk[:rest]])
+
+
+@lru_cache
+def _chunk(value: str | None, kind: pa.DataType) -> pa.Array:
+    return pa.repeat(pa.scalar(value, kind), CHUNK)
 
 
 def _words(op: NDArray[np.int8]) -> pa.Array:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast import deltas
-from rankcast.deltas import Changes, Lists
+from rankcast.deltas import Changes, External, Lists
 from rankcast.kernels.board import ENTER, LEAVE, UPDATE
 
 Result = list[tuple[int, float]]
@@ -68,3 +69,15 @@ def test_all_of_a_result_comes_or_goes(kind: str) -> None:
     nothing = flat({0: [], 1: []}, [0, 1])
     pair = (lists, nothing) if kind == "left" else (nothing, lists)
     assert told(found) == told(deltas.difference(*pair, sequence))
+
+
+@pytest.mark.parametrize("op", [ENTER, LEAVE])
+@pytest.mark.parametrize("size", [0, 1, deltas.CHUNK, deltas.CHUNK + 1, 2 * deltas.CHUNK])
+def test_whole_results_are_told_as_their_changes_are(op: int, size: int) -> None:
+    rows = np.arange(size, dtype=np.int32)
+    lists = Lists(rows, rows[::-1].copy(), rows * 0.5, np.ones(size, np.int64))
+    changes = deltas.entered(lists) if op == ENTER else deltas.left(lists, rows.astype(np.int64))
+    subscription, item = pa.array(lists.subscription), pa.array(lists.item)
+    table = deltas.whole(External(subscription, item, lists.score, lists.rank), op)
+    assert table.equals(deltas.to_table(changes, subscription, item))
+    assert table.column("op").type == pa.string()

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from rankcast import deltas, tables
 from rankcast.columns import Column, Ids, Ints, Kind, Rows
-from rankcast.deltas import Changes, Lists
+from rankcast.deltas import Changes, External, Lists
 from rankcast.engines.base import ID, Command, Engine, Refused
 from rankcast.indexes.slots import Slots
-from rankcast.kernels.board import LEAVE, UPDATE
+from rankcast.kernels.board import ENTER, LEAVE, UPDATE
 
 K = Column("k", Kind.COUNT, required=False, nullable=True)
 
@@ -83,7 +83,8 @@ class ListEngine(Engine):
 
     def subscribe(self, rows: Any) -> pa.Table:
         """Register subscriptions; returns their first results as `enter` rows."""
-        return self._answer(self._subscribe(rows))
+        fresh = self._register(rows)
+        return self._told(deltas.whole(self._external(fresh, scored=True), ENTER))
 
     def amend(self, rows: Any) -> pa.Table:
         """Change live subscriptions in place: an absent column keeps its value, a null sets the default."""
@@ -91,7 +92,10 @@ class ListEngine(Engine):
 
     def unsubscribe(self, ids: Any) -> pa.Table:
         """Remove subscriptions; their items come as `leave` rows."""
-        return self._answer(self._unsubscribe(ids))
+        gone = self._in_order(self._subscriptions.require(self._ids(ids), where="ids"))
+        table = deltas.whole(self._external(gone, scored=False), LEAVE)
+        self._dismiss(gone)
+        return self._told(table)
 
     def publish(self, rows: Any) -> pa.Table:
         """Apply a batch of events; returns the net change of every result over the batch."""
@@ -112,26 +116,35 @@ class ListEngine(Engine):
         """The current results: `subscription, rank, item, score`, by order of registration, then rank."""
         slots = self._subscriptions
         rows = slots.live() if ids is None else self._in_order(slots.require(self._ids(ids), where="ids"))
-        lists = self._lists(rows)
-        return pa.table(
-            {
-                "subscription": slots.take(lists.subscription),
-                "rank": pa.array(lists.rank),
-                "item": self._items.take(lists.item),
-                "score": pa.array(lists.score),
-            }
-        )
+        subscription, item, score, rank = self._external(rows, scored=True)
+        columns = {
+            "subscription": subscription,
+            "rank": pa.array(rank),
+            "item": item,
+            "score": pa.array(score),
+        }
+        return pa.table(columns)
 
     # Their parts
 
+    def _external(self, rows: Rows, *, scored: bool) -> External:
+        """The same results with the ids of outside; scores and ranks may be left out unless `scored`."""
+        lists = self._lists(rows)
+        subscription, item = self._subscriptions.take(lists.subscription), self._items.take(lists.item)
+        return External(subscription, item, lists.score, lists.rank)
+
     def _subscribe(self, rows: Any) -> Changes:
+        return deltas.entered(self._lists(self._register(rows)))
+
+    def _register(self, rows: Any) -> Rows:
+        """Give rows to new subscriptions and let them in."""
         batch = self._read(rows, self._known_columns(), "subscriptions")
         self._subscriptions.require_new(batch.ids, where="subscriptions")
         fields = {**self._own_k(batch, None), **self._fields(batch, None)}
         fresh = self._subscriptions.add(batch.ids)
         self._write(fresh, fields)
         self._entered(fresh)
-        return deltas.entered(self._lists(fresh))
+        return fresh
 
     def _amend(self, rows: Any) -> Changes:
         _, *others = self._known_columns()
@@ -150,9 +163,13 @@ class ListEngine(Engine):
     def _unsubscribe(self, ids: Any) -> Changes:
         gone = self._subscriptions.require(self._ids(ids), where="ids")
         changes = deltas.left(self._lists(gone), self._subscriptions.place)
-        self._leaving(gone)
-        self._subscriptions.release(gone)
+        self._dismiss(gone)
         return changes
+
+    def _dismiss(self, rows: Rows) -> None:
+        """Let subscriptions go."""
+        self._leaving(rows)
+        self._subscriptions.release(rows)
 
     @property
     def _updates(self) -> bool:
@@ -187,7 +204,8 @@ class ListEngine(Engine):
         return tables.read_ids(ids, where="ids")
 
     def _in_order(self, rows: Rows) -> Rows:
-        return rows[np.argsort(self._subscriptions["sequence"][rows], kind="stable")]
+        sequence = self._subscriptions["sequence"][rows]
+        return rows if (sequence[1:] > sequence[:-1]).all() else rows[np.argsort(sequence, kind="stable")]
 
     def _net(self, steps: list[Changes]) -> Changes:
         """The net change of several steps of one batch."""
@@ -211,7 +229,10 @@ class ListEngine(Engine):
     def _answer(self, changes: Changes) -> pa.Table:
         """The table of deltas; ends the batch."""
         subscription = self._subscriptions.take(changes.subscription)
-        table = deltas.to_table(changes, subscription, self._items.take(changes.item))
+        return self._told(deltas.to_table(changes, subscription, self._items.take(changes.item)))
+
+    def _told(self, table: pa.Table) -> pa.Table:
+        """Count deltas that are about to be told; ends the batch."""
         self._count["deltas"] += table.num_rows
         self._settle()
         return table

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Floats, Ints, Rows
-from rankcast.deltas import Changes, Lists, empty_lists, no_changes
+from rankcast.columns import Floats, Ints, Rows, arrow, integer_ids
+from rankcast.deltas import Changes, External, Lists, empty_lists, no_changes
 from rankcast.engines.base import Part
 from rankcast.engines.range_dissemination import BLIND, Sender, keyed
 from rankcast.engines.range_world import Events, Tiles, World
@@ -23,6 +23,7 @@ from rankcast.indexes.listing import Listings, classes
 from rankcast.indexes.objects import ObjectIndex
 from rankcast.indexes.painting import NOBODY, Painter
 from rankcast.kernels.board import ENTER
+from rankcast.kernels.gather import Names
 from rankcast.kernels.paint import FIRSTK, MINY, SNAP
 from rankcast.kernels.relist import Held
 
@@ -98,6 +99,17 @@ class Painted:
         place = np.empty(int(rows.max()) + 1, np.int64)
         place[rows] = np.arange(rows.size)
         return joined.at(np.lexsort((joined.rank, place[joined.subscription])))
+
+    def external(self, rows: Rows, *, scored: bool) -> External | None:
+        """The same with the ids of outside, in one pass; None unless there is one k and ids are integers."""
+        listings, objects, subscriptions = self._listings, self._world.objects, self._world.subscriptions
+        if len(listings.shelves) != 1 or objects.kind != "int" or subscriptions.kind != "int":
+            return None
+        self._refresh()
+        names = Names(subscriptions["code"], objects["code"], objects["y"])
+        (shelf,) = listings.shelves.values()
+        subscription, item, score, rank = shelf.external(rows, names, scored=scored)
+        return External(arrow(integer_ids(subscription)), arrow(integer_ids(item)), score, rank)
 
     def held(self, rows: Rows) -> Held:
         """Copies of the boards of some subscriptions."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rankcast import boxes, settings, tables
 from rankcast.columns import Column, Rows
-from rankcast.deltas import Changes, Lists
+from rankcast.deltas import Changes, External, Lists
 from rankcast.engines import range_events, range_explanation
 from rankcast.engines.base import ID, Part
 from rankcast.engines.lists import ListEngine
@@ -118,6 +118,12 @@ class RangeTopK(ListEngine):
 
     def _lists(self, rows: Rows) -> Lists:
         return self._way.lists(rows)
+
+    def _external(self, rows: Rows, *, scored: bool) -> External:
+        found = None
+        if isinstance(self._way, Painted) and not isinstance(self._way, Boxed):
+            found = self._way.external(rows, scored=scored)
+        return found or super()._external(rows, scored=scored)
 
     def _entered(self, rows: Rows) -> None:
         self._no_own_k = False

@@ -154,6 +154,16 @@ class SubscriptionIndex:
         gather.read_boards(board, slots, rows, values, lists)
         return lists
 
+    def external(self, rows: Rows, names: gather.Names, *, scored: bool) -> gather.External:
+        """The same with the ids of outside; without scores and ranks if they are not asked for."""
+        board, slots = self._tree.board, self._slots.slot_of
+        size = int(gather.count_items(board, slots, rows))
+        sizes = (size, size, size, size) if scored else (size, size, 0, 0)
+        kinds = (np.int64, np.int64, np.float64, np.int64)
+        out = gather.External(*map(buffers.empty, sizes, kinds))
+        gather.write_external(board, slots, rows, names, out)
+        return out
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The whole state as named arrays, without the slot map, which its owner keeps."""
         self.settle()

@@ -22,6 +22,23 @@ class Lists(NamedTuple):
     rank: NDArray[np.int64]
 
 
+class External(NamedTuple):
+    """Columns for results of subscriptions with the ids of outside; nothing is scored if `score` is empty."""
+
+    subscription: NDArray[np.int64]
+    item: NDArray[np.int64]
+    score: NDArray[np.float64]
+    rank: NDArray[np.int64]
+
+
+class Names(NamedTuple):
+    """Ids by row of subscriptions and of items, and the values of items."""
+
+    subscription: NDArray[np.int64]
+    item: NDArray[np.int64]
+    value: NDArray[np.float64]
+
+
 @njit(**EXACT)
 def pick(values: NDArray[np.int64], rows: NDArray[np.int32], out: NDArray[np.int64]) -> None:
     """Write `values[rows]` to `out`; the rows must be valid."""
@@ -39,6 +56,37 @@ def count_items(board: NDArray[np.int32], slots: NDArray[np.int32], rows: NDArra
             size -= 1
         total += size
     return total
+
+
+@njit(**EXACT)
+def write_external(
+    board: NDArray[np.int32], slots: NDArray[np.int32], rows: NDArray[np.int32], names: Names, out: External
+) -> None:
+    """Write the boards at the slots of some rows one after the other as they are shown outside.
+
+    Each byte of an answer is written once; blocks and indexes as in `read_boards`.
+    """
+    ids, items, values = names
+    owner, item, score, rank = out
+    size, k, scored = np.uint64(0), np.uint64(board.shape[1]), score.size > 0
+    block = np.empty((BLOCK, k), np.int32)
+    for first in range(0, rows.size, BLOCK):
+        end = min(first + BLOCK, rows.size)
+        for i in range(first, end):
+            slot = np.uint32(slots[np.uint32(rows[i])])
+            for place in range(k):
+                block[i - first, place] = board[slot, place]
+        for i in range(first, end):
+            line, mine, count = block[i - first], ids[np.uint32(rows[i])], k
+            while count > np.uint64(0) and line[count - np.uint64(1)] < 0:
+                count -= np.uint64(1)
+            for place in range(count):
+                owner[size + place], item[size + place] = mine, items[np.uint32(line[place])]
+            if scored:
+                for place in range(count):
+                    score[size + place] = values[np.uint32(line[place])]
+                    rank[size + place] = np.int64(place) + 1
+            size += count
 
 
 @njit(**EXACT)
