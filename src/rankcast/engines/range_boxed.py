@@ -23,9 +23,9 @@ from rankcast.engines.range_world import Events, Tiles, World
 from rankcast.errors import SettingError
 from rankcast.indexes.box_listing import BoxListings, Wish
 from rankcast.indexes.box_objects import BoxObjects
-from rankcast.kernels import corner_events
 from rankcast.kernels.corner_cover import Post
 from rankcast.kernels.corner_post import Former
+from rankcast.kernels.corner_steps import Events as Keyed
 from rankcast.kernels.slab_paint import AFFECTED, FIRSTK, MIN, SNAP
 
 
@@ -152,12 +152,10 @@ class Boxed(Painted):
             "snap": int(painted[SNAP]),
         }
 
-    def _keyed(self, events: Events) -> corner_events.Events:
+    def _keyed(self, events: Events) -> Keyed:
         """The same events as kernels take them: keys, and +inf for an object that goes."""
         key = self._world.key(events.y)
-        return corner_events.Events(
-            events.row, np.ascontiguousarray(events.x), np.where(np.isnan(key), np.inf, key)
-        )
+        return Keyed(events.row, np.ascontiguousarray(events.x), np.where(np.isnan(key), np.inf, key))
 
     def _handed_out(self, post: Post) -> Tiles:
         """Tiles as the contract has them, in arrays of their own."""

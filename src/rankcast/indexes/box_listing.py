@@ -17,23 +17,10 @@ from rankcast.indexes.objects import Floats, Rows, grown
 from rankcast.kernels import corner_events, corner_post, corner_search, relist, slab_events, spread
 from rankcast.kernels.changes import Changes, empty_changes
 from rankcast.kernels.corner_cover import Post, empty_post
-from rankcast.kernels.corner_events import Events
-from rankcast.kernels.corner_post import (
-    AFFECTED,
-    BETTER,
-    EVENT,
-    GONE,
-    NOW,
-    SEARCHES,
-    SINCE,
-    TOUCHED,
-    TRIED,
-    Former,
-    Log,
-    Mail,
-    Pairs,
-    Values,
-)
+from rankcast.kernels.corner_events import AFFECTED, EVENT, SEARCHES, SINCE, TOUCHED, TRIED, Log, Values
+from rankcast.kernels.corner_post import BETTER, GONE, Former, Mail, Pairs
+from rankcast.kernels.corner_steps import Events, Spells, Steps, steps_of
+from rankcast.kernels.corner_tree import CornerTree
 from rankcast.kernels.relist import Held
 from rankcast.kernels.slab_paint import Easel
 from rankcast.kernels.spread import Deltas
@@ -44,14 +31,10 @@ FEW = 256
 
 
 class Wish(NamedTuple):
-    """What messages are wanted: how far an item may rank (-1: within k), one for each distinct box, any."""
+    """What messages are wanted: how far an item may rank (-1: within k), one for each distinct box."""
 
     most: int = -1
     one_by_one: bool = False
-    wanted: bool = True
-
-
-SILENCE = Wish(wanted=False)
 
 
 class Played(NamedTuple):
@@ -128,26 +111,44 @@ class BoxListings:
 
     def play(self, events: Events) -> list[Played]:
         """Apply events to the objects and all boards; what each shelf has touched."""
-        objects, rows = self.objects, np.unique(events.row)
+        objects, (rows, back) = self.objects, np.unique(events.row[::-1], return_index=True)
+        last = len(events.row) - 1 - back
         objects.reserve(int(rows.max(initial=-1)) + 1)
-        x, y = self._places(rows), objects.value[rows].copy()
         played = []
-        for number, k in enumerate(self.shelves):
-            if number:
-                objects.settle(rows, x, y)
-            played.append(self._play_on(k, events, SILENCE)[0])
-        if not self.shelves:
-            last = len(events.row) - 1 - np.unique(events.row[::-1], return_index=True)[1]
-            objects.settle(rows, events.x[last], events.y[last])
+        if self.shelves:
+            steps, spells = steps_of(events, objects.index.tree, objects.value)
+            objects.hide(rows)
+            played = [self._tell(k, steps, spells, len(events.row)) for k in self.shelves]
+        objects.settle(rows, events.x[last], events.y[last])
         return played
+
+    def _tell(self, k: int, steps: Steps, spells: Spells, events: int) -> Played:
+        """Bring the boards of one shelf through the steps of so many events."""
+        shelf, objects = self.shelves[k], self.objects
+        log = self._log(shelf, k, len(spells.row))
+        values = Values(objects.value, objects.label)
+        corner_events.tell(shelf.tree, objects.index.tree, steps, spells, values, log)
+        log.tally[EVENT] += 2 * events
+        self._count(log)
+        return Played(k, log)
 
     def send(self, events: Events, wish: Wish) -> Post:
         """Apply events one by one; the messages that tell those affected. One shelf at most."""
-        self.objects.reserve(int(events.row.max(initial=-1)) + 1)
-        for k in self.shelves:
-            return self._play_on(k, events, wish)[1]
-        self.play(events)
-        return empty_post(0, self._width)
+        objects, done, post = self.objects, 0, empty_post(FEW, self._width)
+        objects.reserve(int(events.row.max(initial=-1)) + 1)
+        if not self.shelves:
+            self.play(events)
+            return post
+        (k, shelf), post.size[2] = next(iter(self.shelves.items())), self._letters
+        log, values, tree = self._log(shelf, k, 1), Values(objects.value, objects.label), shelf.tree
+        mail = self._mail(wish, tree)
+        while done < len(events.row):
+            done, post = corner_post.play(tree, objects.index.tree, events, values, log, post, mail, done)
+            if done < len(events.row):
+                objects.index.reserve()
+        self._letters = int(post.size[2])
+        self._count(log)
+        return post
 
     def send_net(self, events: Events, former: Former, wish: Wish) -> Post:
         """Apply events; the messages of their net change. One shelf at most."""
@@ -159,7 +160,7 @@ class BoxListings:
             size = int(corner_post.pair(tree, self.objects.index.tree, values, log, former, pairs))
             self.affected = affected + int(log.tally[AFFECTED])
             pairs = _in_sending_order(Pairs._make(column[:size] for column in pairs), values)
-            mail = self._mail(wish)
+            mail = self._mail(wish, tree)
             post.size[2] = self._letters
             post = corner_post.send_pairs(tree, self.objects.index.tree, values, former, pairs, post, mail)
             self._letters = int(post.size[2])
@@ -208,43 +209,33 @@ class BoxListings:
             rows = shelf.rows()
             corner_search.fill(shelf.tree, rows, self.objects.index.tree, self.objects.label)
 
-    def _places(self, rows: Rows) -> Floats:
-        """Where objects are; any place for those that are not there."""
-        x, slots = np.zeros((len(rows), self._width)), self.objects.slots.slot_of[rows]
-        x[slots >= 0] = self.objects.index.tree.point[slots[slots >= 0]]
-        return x
-
-    def _play_on(self, k: int, events: Events, wish: Wish) -> tuple[Played, Post]:
-        """Apply events to the objects and one shelf."""
-        shelf, objects = self.shelves[k], self.objects
-        tree, values, post = shelf.tree, Values(objects.value, objects.label), empty_post(FEW, self._width)
+    def _log(self, shelf: CornerIndex, k: int, spells: int) -> Log:
+        """An empty log for one shelf."""
+        tree = shelf.tree
         if len(tree.row) > len(self._heard):
-            self._heard, self._mark = (
-                grown(self._heard, len(tree.row), -1),
-                grown(self._mark, len(tree.row), -1),
-            )
+            self._heard = grown(self._heard, len(tree.row), -1)
         log = Log(
             np.empty(len(shelf), np.int32),
             np.empty((len(shelf), k), np.int32),
             self._heard,
             np.empty(len(tree.parent), np.int32),
-            np.zeros(7, np.int64),
+            np.zeros(spells + 1, np.int32),
+            np.zeros(6, np.int64),
         )
-        log.tally[SINCE] = log.tally[EVENT] = self._now + 1
-        log.tally[NOW], post.size[2] = self._now, self._letters
-        done, mail = 0, self._mail(wish)
-        while done < len(events.row):
-            done, post = corner_events.play(tree, objects.index.tree, events, values, log, post, mail, done)
-            if done < len(events.row):
-                objects.index.reserve()
-        self._now, self._letters = int(log.tally[NOW]), int(post.size[2])
+        log.tally[SINCE] = log.tally[EVENT] = self._now
+        return log
+
+    def _count(self, log: Log) -> None:
+        """Add up what a log has counted."""
+        self._now = int(log.tally[EVENT])
         self.affected += int(log.tally[AFFECTED])
         self.tried += int(log.tally[TRIED])
         self.searches += int(log.tally[SEARCHES])
-        return Played(k, log), post
 
-    def _mail(self, wish: Wish) -> Mail:
-        return Mail(self._mark, wish.most, wish.one_by_one, wish.wanted)
+    def _mail(self, wish: Wish, tree: CornerTree) -> Mail:
+        if len(tree.row) > len(self._mark):
+            self._mark = grown(self._mark, len(tree.row), -1)
+        return Mail(self._mark, wish.most, wish.one_by_one)
 
     def changes(self, played: list[Played], moved: NDArray[np.bool_]) -> Changes:
         """The net changes of boards; `moved` marks the objects whose value is another than before."""

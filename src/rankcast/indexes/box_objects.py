@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rankcast.indexes.corners import CornerIndex
 from rankcast.indexes.dominance import SHARED, SlotMap
 from rankcast.indexes.objects import Floats, Rows, grown
+from rankcast.kernels import corner_edit
 
 OBJECTS = 16  # slots a bucket
 
@@ -35,12 +36,21 @@ class BoxObjects:
             length = max(rows, 2 * len(self.value), 16)
             self.value, self.label = grown(self.value, length, np.inf), grown(self.label, length, 0)
 
+    def hide(self, rows: Rows) -> None:
+        """Take the weight of distinct objects, so that no search finds them, until they are settled."""
+        here = rows[self.slots.slot_of[rows] >= 0]
+        corner_edit.set_weights(self.index.tree, here, np.full(len(here), -np.inf))
+
     def settle(self, rows: Rows, x: Floats, y: Floats) -> None:
         """Bring distinct objects to places and values, whatever they were; +inf: not there."""
-        self.index.delete(rows[self.slots.slot_of[rows] >= 0])
+        slots, here = self.slots.slot_of[rows], y < np.inf
+        stays = here & (slots >= 0)
+        stays[stays] = (self.index.tree.point[slots[stays]] == x[stays]).all(axis=1)
+        self.index.delete(rows[(slots >= 0) & ~stays])
+        corner_edit.set_weights(self.index.tree, rows[stays], -y[stays])
         self.value[rows] = y
-        here = y < np.inf
-        self.index.insert(rows[here], np.ascontiguousarray(x[here]), -y[here])
+        new = here & ~stays
+        self.index.insert(rows[new], np.ascontiguousarray(x[new]), -y[new])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The whole state as named arrays."""

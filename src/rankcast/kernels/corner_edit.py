@@ -135,3 +135,10 @@ def set_weight(tree: CornerTree, row: int, weight: float) -> None:
         if node < 0:
             break
         top = max(tree.top[tree.child[node, 0]], tree.top[tree.child[node, 1]])
+
+
+@njit(**EXACT)
+def set_weights(tree: CornerTree, rows: Rows, weights: Floats) -> None:
+    """Give points other weights."""
+    for i in range(rows.shape[0]):
+        set_weight(tree, rows[i], weights[i])

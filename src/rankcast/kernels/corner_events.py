@@ -1,15 +1,18 @@
-"""Events change the boards of boxes, one after the other.
+"""Steps of a batch change the boards of boxes: all steps meet one bucket after the other.
 
-An event concerns a subscription if its box holds the object and the better of the old and the new value is
-not behind the last item of its board: an improved object enters or rises, a worsened one falls, or leaves
-when another of the box has become better. Whom it concerns is found on the way down the tree of corners: a
-node is opened if its lowest corner holds the object and its `top` is not better than the value. A list that
-needs another item asks for it together with its neighbours of the same bucket.
+A step concerns a subscription if its box holds the object and the better of the old and the new value is not
+behind the last item of its board: an improved object enters or rises, a worsened one falls, or leaves when
+another of the box has become better. The steps go down the tree of corners together: a node keeps, in order,
+those whose place its lowest corner holds and whose value its `top` is not better than; behind a step that may
+let lists sink, values are no longer compared. At a leaf the steps that got there are applied one by one, on
+data in the first cache. Lists of a bucket that need another item ask for it together.
 
-Boards are in step with the objects after every event, so `value`, one array by object row, orders them all.
-What a board was at the start of a batch is kept in a log when it is first touched.
+What a leaf compares values with: `known` holds every object's value before the batch; a step sets its
+object's entry while the leaf is worked on, and afterwards it is set back. What a board was at the start is
+kept in a log when it is first touched.
 
-Cost: the buckets that may be concerned, O(k) a board that is, one search a bucket whose lists lose an item.
+Cost: O(steps) a level at most; O(k) a board that is concerned; one search a step and bucket whose lists lose
+an item.
 """
 
 from __future__ import annotations
@@ -20,62 +23,63 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.board import ahead, receive, take_out, write_entries, write_leaves
+from rankcast.kernels.board import ahead, receive, take_out
 from rankcast.kernels.changes import DELTAS, GROUPS, Changes
-from rankcast.kernels.corner_cover import Post
-from rankcast.kernels.corner_edit import put_in, set_weight
-from rankcast.kernels.corner_edit import take_out as remove
-from rankcast.kernels.corner_post import (
-    AFFECTED,
-    EVENT,
-    NOW,
-    SEARCHES,
-    SINCE,
-    TOUCHED,
-    TRIED,
-    Log,
-    Mail,
-    Values,
-    send,
-)
-from rankcast.kernels.corner_search import find_next
-from rankcast.kernels.corner_tree import CAPACITY, DEPTH, CornerTree, Floats, Rows, spare_buckets
+from rankcast.kernels.corner_search import find_next, holds
+from rankcast.kernels.corner_steps import Spells, Steps
+from rankcast.kernels.corner_tree import CAPACITY, DEPTH, CornerTree, Floats, Rows
 from rankcast.kernels.options import EXACT
 
+AFFECTED, TRIED, SEARCHES, TOUCHED, SINCE, EVENT = range(6)
+FIRST_LABEL = np.iinfo(np.int64).min
+MOVED, LISTED = 1, 2
+NEAR, FAR = 4.0, 32.0  # gaps between the values of a list
 
-class Events(NamedTuple):
-    """Updates in order: places (n, d) and values after the event; +inf: the object goes."""
 
-    row: Rows
-    x: Floats
-    y: Floats
+class Log(NamedTuple):
+    """What has been touched since a moment: slots in order, and their boards as they were then.
+
+    Moments are numbered on over all batches. `heard[slot]` is the last one that touched a slot. `tally`
+    counts, and holds the moments SINCE which the log is kept and of the steps' time 0, EVENT. `node` is room
+    for nodes, `lent` for one spell more than there are.
+    """
+
+    slot: Rows
+    board: Rows
+    heard: NDArray[np.int64]
+    node: Rows
+    lent: Rows
+    tally: NDArray[np.int64]
+
+
+class Values(NamedTuple):
+    """Values and tie labels of objects by row."""
+
+    value: Floats
+    label: NDArray[np.int64]
 
 
 @njit(**EXACT)
 def _touch(
-    slots: Rows, kept: Rows, heard: NDArray[np.int64], tally: NDArray[np.int64], boards: Rows, slot: int
-) -> None:
-    """Note that the moment at hand changes a board; keep it as it was if it is the first to do so."""
+    slots: Rows, kept: Rows, heard: NDArray[np.int64], tally: NDArray[np.int64], boards: Rows, slot: int,
+    time: int,
+) -> None:  # fmt: skip
+    """Note that a step changes a board; keep it as it was if it is the first to do so."""
     if heard[slot] < tally[SINCE]:
         at = tally[TOUCHED]
         slots[at] = slot
         for place in range(boards.shape[1]):
             kept[at, place] = boards[slot, place]
         tally[TOUCHED] += 1
-    tally[AFFECTED] += heard[slot] < tally[EVENT]
-    heard[slot] = tally[NOW]
+    tally[AFFECTED] += heard[slot] < tally[EVENT] + (time & ~1)
+    heard[slot] = tally[EVENT] + time
 
 
 @njit(**EXACT)
 def _concerned(
-    tree: CornerTree,
-    node: int,
-    corner: Floats,
-    value: float,
-    mine: int,
-    label: NDArray[np.int64],
+    tree: CornerTree, node: int, corner: Floats, value: float, mine: int, label: NDArray[np.int64],
     lanes: Rows,
-) -> int:
+) -> int:  # fmt: skip
     """Write the slots of a leaf whose box holds the object and whose last item is not ahead of its pair."""
     point, weight, board, last = tree.point, tree.weight, tree.board, tree.board.shape[1] - 1
     first, width, count = tree.bucket[node] * tree.meta[CAPACITY], tree.point.shape[1], 0
@@ -107,67 +111,107 @@ def _falls_inside(board: Rows, slot: int, row: int, value: Floats, label: NDArra
 
 
 @njit(**EXACT)
+def _ask_spells(
+    spells: Spells, time: int, corners: Floats, after: Floats, after_label: NDArray[np.int64],
+    values: Values, found: Rows, lent: Rows,
+) -> None:  # fmt: skip
+    """Let objects of the batch, as they are at a moment, answer where they come before what was found.
+
+    What they are worth becomes known, and is noted to be forgotten again.
+    """
+    value, row, point, begin, end = spells.value, spells.row, spells.point, spells.begin, spells.end
+    known, label = values.value, values.label
+    for j in range(np.searchsorted(value, after.min()), value.shape[0]):
+        mine, which, open_ = value[j], row[j], False
+        if time < begin[j] or time >= end[j]:
+            continue
+        for i in range(found.shape[0]):
+            best = known[found[i]] if found[i] >= 0 else np.inf
+            open_ |= mine <= best
+            if mine < after[i] or mine > best or (mine == after[i] and label[which] <= after_label[i]):
+                continue
+            if mine == best and found[i] >= 0 and label[which] > label[found[i]]:
+                continue
+            if holds(corners[i], point, j):
+                found[i] = which
+                if known[which] != mine:
+                    lent[0] += 1
+                    known[which], lent[lent[0]] = mine, j
+        if not open_:
+            break
+
+
+@njit(**EXACT)
+def _ask_near(
+    objects: CornerTree, label: NDArray[np.int64], corners: Floats, after: Floats,
+    after_label: NDArray[np.int64], found: Rows, gap: float,
+) -> None:  # fmt: skip
+    """Find what comes next in boxes, first among values a few gaps beyond, where it mostly is."""
+    todo, most = np.arange(found.shape[0]), after.max()
+    for limit in (most + NEAR * gap, most + FAR * gap, np.inf):
+        part = np.empty(todo.shape[0], np.int32)
+        find_next(objects, label, corners[todo], after[todo], after_label[todo], part, limit, FIRST_LABEL)
+        found[todo] = part
+        todo = todo[part < 0]
+        if todo.shape[0] == 0:
+            break
+
+
+@njit(**EXACT)
 def _replace(
-    tree: CornerTree, lanes: Rows, count: int, row: int, old: float, objects: CornerTree, values: Values
-) -> None:
+    tree: CornerTree, lanes: Rows, steps: Steps, s: int, spells: Spells, objects: CornerTree, values: Values,
+    lent: Rows,
+) -> None:  # fmt: skip
     """Let a worsened object leave full boards of one bucket; another one or itself takes the last place."""
-    board, value, label, last = tree.board, values.value, values.label, tree.board.shape[1] - 1
+    board, known, label, last = tree.board, values.value, values.label, tree.board.shape[1] - 1
+    row, count, gap = steps.row[s], lanes.shape[0], 0.0
     corners, after = np.empty((count, tree.point.shape[1])), np.empty(count)
     after_label, found = np.empty(count, np.int64), np.empty(count, np.int32)
     for i in range(count):
-        end = board[lanes[i], last]
+        end, best = board[lanes[i], last], board[lanes[i], 0]
         corners[i], after_label[i] = tree.point[lanes[i]], label[end]
-        after[i] = old if end == row else value[end]
-    find_next(objects, label, corners, after, after_label, found, value[row], label[row])
+        after[i] = steps.old[s] if end == row else known[end]
+        gap = max(gap, (after[i] - (steps.old[s] if best == row else known[best])) / (last + 1))
+    _ask_near(objects, label, corners, after, after_label, found, gap)
+    _ask_spells(spells, steps.time[s], corners, after, after_label, values, found, lent)
     for i in range(count):
         slot, other = lanes[i], found[i]
-        if other < 0 and value[row] < np.inf:
-            other = row
         take_out(board, slot, row)
         board[slot, last] = other
-        tree.weight[slot] = value[other] if other >= 0 else np.inf
+        tree.weight[slot] = known[other] if other >= 0 else np.inf
 
 
 @njit(**EXACT)
-def _open(top: Floats, low: Floats, node: int, corner: Floats, value: float) -> bool:
-    """Whether somebody below a node may be concerned."""
-    if top[node] < value:
-        return False
-    for axis in range(corner.shape[0]):
-        if low[node, axis] > corner[axis]:
-            return False
-    return True
+def _top_of(tree: CornerTree, node: int) -> float:
+    """The largest weight in a leaf."""
+    weight, most, first = tree.weight, -np.inf, tree.bucket[node] * tree.meta[CAPACITY]
+    for slot in range(first, first + tree.size[node]):
+        most = max(most, weight[slot])
+    return most
 
 
 @njit(**EXACT)
-def tell(tree: CornerTree, objects: CornerTree, row: int, old: float, values: Values, log: Log) -> None:
-    """Bring all boards from an object's old value to the one it has now; +inf: it is not there.
-
-    The object tree still has its place.
-    """
+def _replay(
+    tree: CornerTree, node: int, queue: Rows, steps: Steps, spells: Spells, objects: CornerTree,
+    values: Values, log: Log,
+) -> None:  # fmt: skip
+    """Apply the queued steps to the boards of a leaf."""
     known, label, board, weight, tally = values.value, values.label, tree.board, tree.weight, log.tally
-    top, low, bucket, child, last = tree.top, tree.low, tree.bucket, tree.child, tree.board.shape[1] - 1
-    slots, kept, heard, visited, opened = log.slot, log.board, log.heard, log.node, 0
-    now, corner = known[row], _corner_at(objects, row)
-    value, lanes = min(old, now), np.empty(tree.meta[CAPACITY], np.int32)
-    stack, depth = np.empty(DEPTH, np.int32), 1
-    stack[0] = 0
-    while depth > 0:
-        depth -= 1
-        node = stack[depth]
-        if not _open(top, low, node, corner, value):
-            continue
-        visited[opened] = node
-        opened += 1
-        if bucket[node] < 0:
-            stack[depth], stack[depth + 1] = child[node, 0], child[node, 1]
-            depth += 2
+    slots, kept, heard, last, top = log.slot, log.board, log.heard, board.shape[1] - 1, tree.top[node]
+    lanes, lent = np.empty(tree.size[node], np.int32), log.lent
+    for i in range(queue.shape[0]):
+        s = queue[i]
+        row, old, now = steps.row[s], steps.old[s], steps.new[s]
+        if min(old, now) > top:
             continue
         tally[TRIED] += tree.size[node]
-        count, left = _concerned(tree, node, corner, value, label[row], label, lanes), 0
-        for i in range(count):
-            slot = lanes[i]
-            _touch(slots, kept, heard, tally, board, slot)
+        count, left = _concerned(tree, node, steps.corner[s], min(old, now), label[row], label, lanes), 0
+        if count == 0:
+            continue
+        known[row] = now
+        for lane in range(count):
+            slot = lanes[lane]
+            _touch(slots, kept, heard, tally, board, slot, steps.time[s])
             if now < old:
                 receive(board, slot, row, known, label)
                 weight[slot] = known[board[slot, last]] if board[slot, last] >= 0 else np.inf
@@ -176,102 +220,117 @@ def tell(tree: CornerTree, objects: CornerTree, row: int, old: float, values: Va
                 left += 1
         if left > 0:
             tally[SEARCHES] += 1
-            _replace(tree, lanes, left, row, old, objects, values)
-    _set_tops(tree, visited, opened)
+            _replace(tree, lanes[:left], steps, s, spells, objects, values, lent)
+        top = _top_of(tree, node)
+    for i in range(queue.shape[0]):
+        known[steps.row[queue[i]]] = steps.start[queue[i]]
+    for i in range(1, lent[0] + 1):
+        known[spells.row[lent[i]]] = spells.start[lent[i]]
+    lent[0], tree.top[node] = 0, top
 
 
 @njit(**EXACT)
-def _corner_at(objects: CornerTree, row: int) -> Floats:
-    """The highest corner whose box holds an object."""
-    slot, width = objects.slot_of[row], objects.point.shape[1]
-    corner = np.empty(2 * width)
-    for axis in range(width):
-        corner[2 * axis], corner[2 * axis + 1] = objects.point[slot, axis], -objects.point[slot, axis]
-    return corner
+def _sift(tree: CornerTree, node: int, steps: Steps, queue: Rows, start: int, end: int) -> int:
+    """Append to the queue those of its steps start..end-1 that may concern somebody below a node."""
+    low, corner, old, new, top, size, sunk = (
+        tree.low,
+        steps.corner,
+        steps.old,
+        steps.new,
+        tree.top[node],
+        end,
+        False,
+    )
+    for i in range(start, end):
+        s = queue[i]
+        if not sunk and min(old[s], new[s]) > top:
+            continue
+        inside = True
+        for axis in range(low.shape[1]):
+            inside &= low[node, axis] <= corner[s, axis]
+        if inside:
+            queue[size] = s
+            size += 1
+            sunk |= new[s] > old[s]
+    return size
 
 
 @njit(**EXACT)
-def _set_tops(tree: CornerTree, visited: Rows, opened: int) -> None:
-    """Set the tops of nodes anew, children before parents."""
-    weight, top, child, capacity = tree.weight, tree.top, tree.child, tree.meta[CAPACITY]
-    bucket, sizes = tree.bucket, tree.size
+def tell(
+    tree: CornerTree, objects: CornerTree, steps: Steps, spells: Spells, values: Values, log: Log
+) -> None:
+    """Bring all boards through the steps; `values` are those of before the batch, and stay so."""
+    bucket, child, visited, opened, total = tree.bucket, tree.child, log.node, 0, steps.row.shape[0]
+    queue, stack = np.empty(64 + 32 * total, np.int32), np.empty((DEPTH, 3), np.int64)
+    queue[:total] = np.arange(total)
+    stack[0, 0], stack[0, 1], stack[0, 2], depth = 0, 0, total, 1
+    while depth > 0:
+        depth -= 1
+        node, start, end = stack[depth, 0], stack[depth, 1], stack[depth, 2]
+        if 2 * end - start > queue.shape[0]:
+            queue = np.append(queue, queue)
+        size = _sift(tree, node, steps, queue, start, end)
+        if size == end:
+            continue
+        if bucket[node] >= 0:
+            _replay(tree, node, queue[end:size], steps, spells, objects, values, log)
+            continue
+        visited[opened] = node
+        opened += 1
+        for side in range(2):
+            stack[depth, 0], stack[depth, 1], stack[depth, 2] = child[node, side], end, size
+            depth += 1
     for i in range(opened - 1, -1, -1):
         node = visited[i]
-        if bucket[node] < 0:
-            top[node] = max(top[child[node, 0]], top[child[node, 1]])
-        else:
-            most, first = -np.inf, bucket[node] * capacity
-            for slot in range(first, first + sizes[node]):
-                most = max(most, weight[slot])
-            top[node] = most
+        tree.top[node] = max(tree.top[child[node, 0]], tree.top[child[node, 1]])
 
 
 @njit(**EXACT)
-def moved(objects: CornerTree, row: int, x: Floats) -> bool:
-    """Whether an object that is there gets another place."""
-    for axis in range(x.shape[0]):
-        if objects.point[objects.slot_of[row], axis] != x[axis]:
-            return True
-    return False
+def _write_change(
+    old: Rows,
+    i: int,
+    new: Rows,
+    slot: int,
+    mark: NDArray[np.int8],
+    changes: Changes,
+    entered: Rows,
+    size: int,
+) -> int:
+    """Append what a board has become: leaves, then entries and updates by rank; return the new size.
 
-
-@njit(**EXACT)
-def _pass_on(
-    tree: CornerTree,
-    objects: CornerTree,
-    row: int,
-    old: float,
-    values: Values,
-    log: Log,
-    post: Post,
-    mail: Mail,
-) -> Post:
-    """Tell the boards of one moment; where messages are wanted, append them and begin the log anew."""
-    log.tally[NOW] += 1
-    tell(tree, objects, row, old, values, log)
-    if mail.wanted:
-        post = send(tree, objects, row, old, values, log, post, mail)
-        log.tally[TOUCHED], log.tally[SINCE] = 0, log.tally[NOW] + 1
-    return post
-
-
-@njit(**EXACT)
-def play(
-    tree: CornerTree, objects: CornerTree, events: Events, values: Values, log: Log, post: Post, mail: Mail,
-    start: int,
-) -> tuple[int, Post]:  # fmt: skip
-    """Apply events from `start` on; return the first that needs more room for objects, and the messages."""
-    value, tally = values.value, log.tally
-    for event in range(start, events.row.shape[0]):
-        row, y, rows = events.row[event], events.y[event], events.row[event : event + 1]
-        present, old = objects.slot_of[row] >= 0, value[row]
-        if not present and spare_buckets(objects) < 8:
-            return event, post
-        if present and (y == np.inf or moved(objects, row, events.x[event])):
-            value[row] = np.inf
-            post = _pass_on(tree, objects, row, old, values, log, post, mail)
-            remove(objects, rows)
-            present, old = False, np.inf
-        if y != old:
-            if present:
-                set_weight(objects, row, -y)
-            elif put_in(objects, rows, events.x[event : event + 1], np.array([-y]), 0) == 0:
-                return event, post
-            value[row] = y
-            post = _pass_on(tree, objects, row, old, values, log, post, mail)
-        tally[EVENT] = tally[NOW] + 1
-    return events.row.shape[0], post
+    `mark` is 0 for every item, 1 for one that has another value than before. It is left so.
+    """
+    items, marks, k, count = changes.item, changes.mark, old.shape[1], 0
+    for place in range(k):
+        if old[i, place] >= 0:
+            mark[old[i, place]] |= LISTED
+    for place in range(k):
+        item = new[slot, place]
+        if item >= 0:
+            was = mark[item]
+            mark[item] = was & MOVED
+            entered[count] = place + 1 if was < LISTED else -(place + 1)
+            count += was != LISTED
+    for place in range(k):
+        item = old[i, place]
+        if item >= 0 and mark[item] >= LISTED:
+            mark[item] &= MOVED
+            items[size], marks[size] = item, 0
+            size += 1
+    for at in range(count):
+        items[size], marks[size] = new[slot, abs(entered[at]) - 1], entered[at]
+        size += 1
+    return size
 
 
 @njit(**EXACT)
 def write_changes(tree: CornerTree, log: Log, moved: NDArray[np.bool_], changes: Changes) -> None:
     """Append the net changes of all boards that a batch has touched."""
     size, groups, board = changes.tally[DELTAS], changes.tally[GROUPS], tree.board
+    mark, entered = moved.astype(np.int8), np.empty(board.shape[1], np.int32)
     for i in range(log.tally[TOUCHED]):
         slot, start = log.slot[i], size
-        size = write_leaves(log.board, i, board, slot, changes.item, size)
-        changes.mark[start:size] = 0
-        size = write_entries(log.board, i, board, slot, moved, changes.item, changes.mark, size)
+        size = _write_change(log.board, i, board, slot, mark, changes, entered, size)
         if size > start:
             changes.group[groups, 0], changes.group[groups, 1] = tree.row[slot], start
             changes.group[groups, 2] = size

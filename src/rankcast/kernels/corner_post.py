@@ -16,42 +16,22 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.board import ahead
 from rankcast.kernels.corner_cover import Message, Post, cover
-from rankcast.kernels.corner_tree import CornerTree, Floats, Rows
+from rankcast.kernels.corner_edit import put_in, set_weight
+from rankcast.kernels.corner_edit import take_out as remove
+from rankcast.kernels.corner_events import AFFECTED, EVENT, SINCE, TOUCHED, Log, Values, tell
+from rankcast.kernels.corner_steps import Events, differs, single
+from rankcast.kernels.corner_tree import CornerTree, Floats, Rows, spare_buckets
 from rankcast.kernels.options import EXACT
 
-AFFECTED, TRIED, SEARCHES, TOUCHED, SINCE, EVENT, NOW = range(7)
 WORSE, BETTER, GONE = range(3)
 
 
-class Log(NamedTuple):
-    """What has been touched since a moment: slots in order, and their boards as they were then.
-
-    Every event has two moments, as a move is a deletion and an insertion; their numbers never fall.
-    `heard[slot]` is the last moment that touched a slot. `tally` counts, and holds the moments SINCE which
-    the log is kept, at which the EVENT began, and NOW. `node` is room for the nodes on the way of an event.
-    """
-
-    slot: Rows
-    board: Rows
-    heard: NDArray[np.int64]
-    node: Rows
-    tally: NDArray[np.int64]
-
-
-class Values(NamedTuple):
-    """Values and tie labels of objects by row."""
-
-    value: Floats
-    label: NDArray[np.int64]
-
-
 class Mail(NamedTuple):
-    """How messages are made: marks by slot, and what `Message` takes; `wanted` false: not at all."""
+    """How messages are made: marks by slot, and what `Message` takes."""
 
     mark: NDArray[np.int64]
     most: int
     one_by_one: bool
-    wanted: bool
 
 
 class Former(NamedTuple):
@@ -217,3 +197,48 @@ def send_pairs(
         _place_tiles(post, first, x)
         start = end
     return post
+
+
+@njit(**EXACT)
+def _pass_on(
+    tree: CornerTree, objects: CornerTree, event: Events, old: float, values: Values, log: Log, post: Post,
+    mail: Mail,
+) -> Post:  # fmt: skip
+    """Bring the boards through a step of an object that has no weight at the moment; append the messages."""
+    row, new = event.row[0], event.y[0]
+    steps, spells = single(row, event.x[0], old, new, np.int64(new < np.inf))
+    log.tally[TOUCHED], log.tally[SINCE] = 0, log.tally[EVENT] + steps.time[0]
+    tell(tree, objects, steps, spells, values, log)
+    values.value[row] = new
+    return send(tree, objects, row, old, values, log, post, mail)
+
+
+@njit(**EXACT)
+def play(
+    tree: CornerTree, objects: CornerTree, events: Events, values: Values, log: Log, post: Post, mail: Mail,
+    start: int,
+) -> tuple[int, Post]:  # fmt: skip
+    """Apply events one by one from `start` on; return the first that needs more room, and the messages."""
+    value, tally = values.value, log.tally
+    for at in range(start, events.row.shape[0]):
+        event = Events(events.row[at : at + 1], events.x[at : at + 1], events.y[at : at + 1])
+        row, y = event.row[0], event.y[0]
+        present, old = objects.slot_of[row] >= 0, value[row]
+        if not present and spare_buckets(objects) < 8:
+            return at, post
+        if present and (y == np.inf or differs(objects.point[objects.slot_of[row]], event.x[0])):
+            place = objects.point[objects.slot_of[row]].reshape((1, -1)).copy()
+            set_weight(objects, row, -np.inf)
+            gone = Events(event.row, place, np.full(1, np.inf))
+            post = _pass_on(tree, objects, gone, old, values, log, post, mail)
+            remove(objects, event.row)
+            present, old = False, np.inf
+        if y != old:
+            if present:
+                set_weight(objects, row, -np.inf)
+            elif put_in(objects, event.row, event.x, np.full(1, -np.inf), 0) == 0:
+                return at, post
+            post = _pass_on(tree, objects, event, old, values, log, post, mail)
+            set_weight(objects, row, -y)
+        tally[EVENT] += 2
+    return events.row.shape[0], post

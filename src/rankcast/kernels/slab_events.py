@@ -7,7 +7,7 @@ from numba import njit
 
 from rankcast.kernels.corner_cover import Post
 from rankcast.kernels.corner_edit import put_in, set_weight, take_out
-from rankcast.kernels.corner_events import Events, moved
+from rankcast.kernels.corner_steps import Events, differs
 from rankcast.kernels.corner_tree import Floats, spare_buckets
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.slab_paint import AFFECTED, Easel, paint
@@ -31,7 +31,7 @@ def play(easel: Easel, events: Events, value: Floats, post: Post, start: int) ->
         present, old, first = objects.slot_of[row] >= 0, value[row], post.size[0]
         if spare_buckets(objects) < 8:
             return event, post
-        if present and (y == np.inf or moved(objects, row, events.x[event])):
+        if present and (y == np.inf or differs(objects.point[objects.slot_of[row]], events.x[event])):
             value[row] = np.inf
             post = paint(easel, row, old, value, post)
             take_out(objects, rows)

@@ -18,7 +18,7 @@ from rankcast.bench.cases.range_topk_tables import PARTS, counted
 from rankcast.bench.workloads import Columns, batches, range_topk
 from rankcast.indexes.box_listing import SUBSCRIPTIONS, BoxListings, corners_of
 from rankcast.indexes.corners import CornerIndex
-from rankcast.kernels.corner_events import Events
+from rankcast.kernels.corner_steps import Events
 from rankcast.kernels.slab_paint import FIRSTK, MIN, SNAP
 
 TILE_BYTES = 32
