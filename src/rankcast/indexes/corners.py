@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rankcast import buffers
 from rankcast.indexes.dominance import SHARED, SlotMap
-from rankcast.indexes.objects import Floats, Rows, lengthened
+from rankcast.indexes.objects import Floats, Rows
 from rankcast.kernels import corner_edit, corner_tree, gather
 from rankcast.kernels.corner_tree import BUCKET_USED, BUCKETS, CAPACITY, UNFILLED, CornerTree, Records
 
@@ -96,9 +96,10 @@ class CornerIndex:
         lengths = dict.fromkeys(SLOT_ARRAYS, buckets * capacity) | dict.fromkeys(NODE_ARRAYS, 2 * buckets)
         lengths["leaf_of"] = buckets
         arrays = self._tree._asdict()
-        self._tree = _empty_tree(1, 1, 1, 0)  # so that nobody else holds the arrays
         for name, size in lengths.items():
-            arrays[name] = lengthened(arrays.pop(name), size)
+            former = arrays[name]
+            arrays[name] = np.zeros((size, *former.shape[1:]), former.dtype)
+            arrays[name][: len(former)] = former[:size]
         self._tree = CornerTree(**arrays)
 
     def _plant(self, rows: Rows, points: Floats, weights: Floats) -> None:
