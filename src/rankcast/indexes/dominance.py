@@ -102,27 +102,33 @@ class SubscriptionIndex:
             last = len(rows) - 1 - back
             rows, lo, hi = rows[last], lo[last], hi[last]
         self._moved.clear()
-        points, touched = _records(rows, lo, hi), self._untouched()
-        boards = np.empty((len(rows), self.k), np.int32)
+        along = np.argsort(self._slots.slot_of[rows])  # neighbours in the tree one after the other
+        points, touched = _records(rows[along], lo[along], hi[along]), self._untouched()
+        boards = buffers.empty(len(rows) * self.k, np.int32).reshape(-1, self.k)
         left = int(point_edit.move_out(self._as_it_is(), points, boards, touched))
         self._put_in(points[:left], boards, touched)
 
     def _untouched(self) -> NDArray[np.bool_]:
         return np.zeros(len(self._tree.parent), np.bool_)
 
+    def _as_long(self, touched: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Marks of nodes for as many as there are now."""
+        nodes = len(self._tree.parent)
+        return touched if len(touched) == nodes else lengthened(touched, nodes)
+
     def _put_in(self, points: Floats, boards: Rows, touched: NDArray[np.bool_]) -> None:
         """Add points, and set the tree right where it was touched; make room until all are in."""
-        left = len(points)
+        left, room = len(points), BUCKET
         while True:
-            self._reserve(left + BUCKET)
-            touched = lengthened(touched, len(self._tree.parent))
+            self._reserve(room)
+            touched = self._as_long(touched)
             left = int(point_edit.put_in(self._as_it_is(), points[:left], boards, touched))
             while not point_edit.rebalance(self._as_it_is(), touched):
                 self._reserve(0)
-                touched = lengthened(touched, len(self._tree.parent))
+                touched = self._as_long(touched)
             if not left:
                 break
-            touched = self._untouched()
+            touched, room = self._untouched(), left + BUCKET
         if self._tree.leaf_of.shape[0] > 4 * SPARE_BUCKETS + 4 * len(self) // FILL:
             self._plant(np.empty(0, np.int32), np.empty(0), np.empty(0), np.empty((0, self.k), np.int32))
 
@@ -217,7 +223,7 @@ class SubscriptionIndex:
             lengths = dict.fromkeys(SLOT_ARRAYS, length * BUCKET) | dict.fromkeys(NODE_ARRAYS, 2 * length)
             lengths["leaf_of"] = length
             arrays = self._tree._asdict()
-            self._tree = _empty_tree(self.k, 0)  # so that nobody else holds the arrays
+            self._tree = _empty_tree(self.k, 0)  # so that each array goes as soon as it was copied
             for name, size in lengths.items():
                 arrays[name] = lengthened(arrays.pop(name), size)
             self._tree = PointTree(**arrays)
@@ -238,7 +244,7 @@ class SubscriptionIndex:
 
 def _records(rows: Rows, lo: Floats, hi: Floats) -> Floats:
     """Subscriptions as kernels take new points."""
-    points = np.empty((len(rows), 4))
+    points = buffers.empty(4 * len(rows), np.float64).reshape(-1, 4)
     point_tree.write_records(points, 0, rows, lo, hi)
     return points
 

@@ -28,15 +28,14 @@ def grown(array: NDArray[Any], length: int, fill: float) -> NDArray[Any]:
 
 
 def lengthened(array: NDArray[Any], length: int) -> NDArray[Any]:
-    """The array with `length` entries along its first axis, the new ones 0; the given one is used up.
+    """A copy of `array` with `length` entries along its first axis, the new ones 0.
 
-    One that nobody else holds grows in place: for a large one the pages are only mapped anew.
+    Pages of zeros are not there before they are used, and a large array has large ones: both are far cheaper
+    than letting the array grow in place.
     """
-    try:
-        array.resize((length, *array.shape[1:]))
-    except ValueError:
-        array = grown(array, length, 0)
-    return array
+    longer = np.zeros((length, *array.shape[1:]), array.dtype)
+    longer[: array.shape[0]] = array
+    return longer
 
 
 class ObjectIndex:
