@@ -212,6 +212,46 @@ def test_a_snapshot_of_a_batch_that_was_given_up_is_never_taken_up(
     assert cluster.metrics[-1]["how"] == "restore"
 
 
+def test_an_attempt_that_is_given_up_sweeps_nothing_that_another_may_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = stories.range_topk(8, count=12, size=3)
+    cluster = Cluster(story, tmp_path, monkeypatch, shards=1, limits=Limits(batches=1, retain=2))
+    (each,) = cluster.plan.shards
+    for host, batch in zip(("one", "two"), story.batches, strict=False):
+        cluster.move(host)
+        cluster.run(batch)  # each host has a snapshot of its batch, and the store names neither
+        settle()
+    packed = cluster.packed(story.batches[2])
+    cluster.attempt(each, packed)  # takes up the newer one, and is given up
+    settle()
+    cluster.move("one")
+    cluster.commit(each, packed)  # takes up the older one
+    settle()
+    assert cluster.standing(each).covered == 1
+    cluster.move("three")
+    cluster.run(story.batches[3])
+    assert cluster.metrics[-1]["how"] == "restore"
+
+
+def test_of_events_that_are_matched_only_a_checksum_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = stories.matching(3)
+    cluster = Cluster(story, tmp_path, monkeypatch, shards=1, limits=Limits(batches=50))
+    for batch in story.batches[:-1]:
+        cluster.run(batch)
+    events = [event for batch in story.batches for event in batch["events"]] * 20
+    before = cluster.metrics[-1]["log_bytes"]
+    cluster.run({"subscriptions": [], "events": [{**event, "seq": None} for event in events]})
+    assert cluster.metrics[-1]["refused"] == len(events)
+    assert cluster.metrics[-1]["log_bytes"] - before < 2_000 < len(events) * 16
+    cluster.move("elsewhere")
+    cluster.run(story.batches[-1])
+    assert cluster.metrics[-1]["how"] == "restore"
+    assert cluster.told() == story.expected()[0]
+
+
 def test_a_log_that_grows_too_long_makes_a_batch_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
