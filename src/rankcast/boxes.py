@@ -14,7 +14,7 @@ import numpy as np
 from rankcast.columns import Bools, Column, Floats, Rows
 from rankcast.errors import InputError
 from rankcast.kernels import lines
-from rankcast.tables import Batch
+from rankcast.layouts import Batch
 
 
 class Boxes(NamedTuple):

@@ -1,4 +1,4 @@
-"""One Arrow column from outside as a checked, contiguous NumPy array, by kind.
+"""What columns hold, and the NumPy form of each kind; `rankcast.readers` makes it from Arrow.
 
 | kind   | NumPy form                      | a null is | refused                                           |
 | ------ | ------------------------------- | --------- | ------------------------------------------------- |
@@ -7,25 +7,17 @@
 | COUNT  | int64                           | 0         | below 1, not whole                                |
 | TERMS  | `Terms`, a ragged list of `Ids` | refused   | null, a null inside, anything but strings         |
 | TIME   | int64, nanoseconds since 1970   | refused   | null, anything but a timestamp or a date          |
-
-Numbers are not copied where Arrow can hand them over as they are, so those arrays may be read-only. Ids are:
-kernels that look them up are compiled for arrays that can be written, and for those alone.
-Cost: linear in the size of the column, no Python loop over rows.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
-
-from rankcast.errors import InputError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -33,11 +25,8 @@ Rows = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 IdKind = Literal["int", "str"]
 
-_FLOAT64, _INT64 = pa.float64(), pa.int64()
-_EXACT = 2**53
-_PLAIN = (np.dtype(np.float64), np.dtype(np.int64))
-_STRING, _LARGE_STRING = pa.string(), pa.large_string()
-_NO_VALUES, _NO_OFFSETS, _NO_TEXT = np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.uint8)
+NO_VALUES, NO_OFFSETS, NO_TEXT = np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.uint8)
+_INT64 = pa.int64()
 
 
 class Kind(Enum):
@@ -81,166 +70,10 @@ class Terms(NamedTuple):
     words: Ids
 
 
-def read_column(data: Any, column: Column, where: str) -> Any:
-    """Check one column, Arrow or plain NumPy; return its NumPy form. `where` names the table in errors."""
-    return _READERS[column.kind](data, column, where)
-
-
-def is_plain(values: Any) -> bool:
-    """Whether values are a NumPy array that needs no Arrow: a list of float64 or int64."""
-    return type(values) is np.ndarray and values.ndim == 1 and values.dtype in _PLAIN
-
-
-def plain(values: list[Any]) -> NDArray[Any] | None:
-    """A list of nothing but floats or 64-bit integers as a NumPy array, ten times faster than by Arrow."""
-    if set(map(type, values)) not in ({float}, {int}):
-        return None
-    found = np.array(values)
-    return found if found.dtype in _PLAIN else None
-
-
-def all_numbers(values: NDArray[Any]) -> bool:
-    """Whether all values are finite and, if they are integers, such that a float64 holds each of them."""
-    if values.dtype.char == "d":
-        return int(np.count_nonzero(np.isfinite(values))) == values.size
-    return int(np.count_nonzero((values < _EXACT) & (values > -_EXACT))) == values.size
-
-
-def _as_plain(data: Any) -> NDArray[Any] | None:
-    """A column of float64 or int64 without nulls as it stands, in a few microseconds; None for any other."""
-    if type(data) is np.ndarray:
-        return np.ascontiguousarray(data)
-    if isinstance(data, pa.ChunkedArray):
-        if data.num_chunks != 1:
-            return None
-        data = data.chunk(0)
-    if data.type not in (_FLOAT64, _INT64) or data.null_count:
-        return None
-    values: NDArray[Any] = data.to_numpy()
-    return values
-
-
-def _one_chunk(data: Any) -> pa.Array:
-    """The column as one Arrow array, dictionaries decoded."""
-    if isinstance(data, np.ndarray):
-        return pa.array(data)
-    if pa.types.is_dictionary(data.type):
-        data = data.cast(data.type.value_type)
-    if isinstance(data, pa.Array):
-        return data
-    combined = data.combine_chunks()
-    if isinstance(combined, pa.ChunkedArray):
-        return combined.chunk(0) if combined.num_chunks else pa.array([], type=combined.type)
-    return combined
-
-
-def _first(mask: Any) -> int:
-    """The first true place of a mask."""
-    return int(np.argmax(np.asarray(mask)))
-
-
-def _wrong_type(found: pa.DataType, column: Column, where: str) -> InputError:
-    return InputError(
-        f"has the type {found}", where=where, column=column.name, row=0, expected=column.kind.value
-    )
-
-
-def _refuse_nulls(array: pa.Array, column: Column, where: str) -> None:
-    if array.null_count and not column.nullable:
-        row = _first(array.is_null().to_numpy(zero_copy_only=False))
-        raise InputError("is null", where=where, column=column.name, row=row, expected=column.kind.value)
-
-
-def _read_number(data: Any, column: Column, where: str) -> Floats:
-    taken = _as_plain(data)
-    if taken is not None and all_numbers(taken):
-        return taken.astype(np.float64, copy=False)
-    array = _one_chunk(data)
-    kind = array.type
-    if not (
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_null(kind)
-    ):
-        raise _wrong_type(kind, column, where)
-    _refuse_nulls(array, column, where)
-    values: Floats = np.ascontiguousarray(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
-    odd = ~np.isfinite(values)
-    if array.null_count:
-        odd &= array.is_valid().to_numpy(zero_copy_only=False)
-    if odd.any():
-        row = _first(odd)
-        what = "is NaN" if np.isnan(values[row]) else "is infinite"
-        hint = "Use null for no value or no bound." if column.nullable else None
-        raise InputError(
-            what, where=where, column=column.name, row=row, expected=column.kind.value, hint=hint
-        )
-    if pa.types.is_integer(kind) and np.abs(values).max(initial=0.0) >= 2.0**53:
-        _refuse_bent(array, values, column, where)
-    return values
-
-
-def _refuse_bent(array: pa.Array, values: Floats, column: Column, where: str) -> None:
-    """Refuse integers that float64 cannot hold: two of them could fall together."""
-    whole = array.fill_null(0).to_numpy(zero_copy_only=False)
-    back = np.nan_to_num(values)
-    edge = (back >= 2.0**64) if whole.dtype == np.uint64 else (back >= 2.0**63)
-    bent = edge | (np.where(edge, 0.0, back).astype(whole.dtype) != whole)
-    if bent.any():
-        row = _first(bent)
-        raise InputError(
-            f"is {whole[row]}, which no float64 can hold",
-            where=where,
-            column=column.name,
-            row=row,
-            expected=column.kind.value,
-        )
-
-
-def _read_count(data: Any, column: Column, where: str) -> Ints:
-    values = _read_number(data, column, where)
-    given = ~np.isnan(values)
-    bad = given & ((values < 1) | (values != np.floor(values)) | (values >= 2.0**31))
-    if bad.any():
-        row = _first(bad)
-        raise InputError(
-            f"is {values[row]:g}", where=where, column=column.name, row=row, expected=column.kind.value
-        )
-    return np.where(given, values, 0).astype(np.int64)
-
-
-def _read_id(data: Any, column: Column, where: str) -> Ids:
-    taken = _as_plain(data)
-    if taken is not None and taken.dtype.char == "l":
-        return integer_ids(taken)
-    array = _one_chunk(data)
-    kind = array.type
-    if pa.types.is_null(kind) and len(array) == 0:
-        array = array.cast(pa.int64())
-    elif pa.types.is_null(kind):
-        _refuse_nulls(array, Column(column.name, column.kind), where)
-    elif not (pa.types.is_integer(kind) or _is_string(kind)):
-        raise _wrong_type(kind, column, where)
-    _refuse_nulls(array, Column(column.name, column.kind), where)
-    if _is_string(array.type):
-        return _strings(array)
-    if pa.types.is_uint64(kind) and len(array) and pc.max(array).as_py() >= 2**63:
-        row = _first(pc.greater_equal(array, pa.scalar(2**63, pa.uint64())).to_numpy(zero_copy_only=False))
-        raise InputError(
-            "is too large", where=where, column=column.name, row=row, expected="a 64-bit integer"
-        )
-    return integer_ids(array.cast(pa.int64()).to_numpy(zero_copy_only=False))
-
-
-def _is_string(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
 def integer_ids(values: Any) -> Ids:
     """Integers as `Ids`."""
     whole: Ints = np.ascontiguousarray(values, dtype=np.int64)
-    return Ids("int", whole if whole.flags.writeable else whole.copy(), _NO_OFFSETS, _NO_TEXT)
+    return Ids("int", whole if whole.flags.writeable else whole.copy(), NO_OFFSETS, NO_TEXT)
 
 
 def arrow(ids: Ids, known: Bools | None = None) -> pa.Array:
@@ -255,81 +88,3 @@ def arrow(ids: Ids, known: Bools | None = None) -> pa.Array:
     offsets = np.ascontiguousarray(ids.offsets, np.int32 if small else np.int64)
     strings_type = pa.StringArray if small else pa.LargeStringArray
     return strings_type.from_buffers(ids.size, pa.py_buffer(offsets), pa.py_buffer(ids.data), valid)
-
-
-def _strings(array: pa.Array) -> Ids:
-    """An Arrow string array without nulls as bytes and offsets."""
-    if array.type != _STRING:
-        array = array.cast(_LARGE_STRING)
-    _, starts, data = array.buffers()
-    if starts is None or len(array) == 0:
-        return Ids("str", _NO_VALUES, _NO_OFFSETS, _NO_TEXT)
-    width = np.int32 if array.type == _STRING else np.int64
-    offsets = np.frombuffer(starts, width)[array.offset : array.offset + len(array) + 1].astype(np.int64)
-    first, last = offsets[[0, -1]].tolist()
-    text = np.frombuffer(data, np.uint8)[first:last].copy() if data is not None else _NO_TEXT
-    return Ids("str", _NO_VALUES, offsets - first, text)
-
-
-def _read_terms(data: Any, column: Column, where: str) -> Terms:
-    array = _one_chunk(data)
-    if pa.types.is_null(array.type):
-        array = array.cast(pa.list_(pa.string()))
-    if not (_is_list(array.type) and _is_text(array.type.value_type)):
-        raise _wrong_type(array.type, column, where)
-    _refuse_nulls(array, column, where)
-    words = array.flatten()
-    lengths = pc.list_value_length(array).to_numpy(zero_copy_only=False)
-    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
-    if words.null_count:
-        place = _first(words.is_null().to_numpy(zero_copy_only=False))
-        row = int(np.searchsorted(starts, place, side="right")) - 1
-        raise InputError("holds a null", where=where, column=column.name, row=row, expected=column.kind.value)
-    return Terms(starts, _strings(words))
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    views = (pa.types.is_list_view, pa.types.is_large_list_view)
-    return any(test(kind) for test in (*tests, *views))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return _is_string(plain) or bool(pa.types.is_null(plain))
-
-
-def _read_time(data: Any, column: Column, where: str) -> Ints:
-    array = _one_chunk(data)
-    if pa.types.is_null(array.type):
-        array = array.cast(pa.timestamp("ns"))
-    if not (pa.types.is_timestamp(array.type) or pa.types.is_date(array.type)):
-        raise _wrong_type(array.type, column, where)
-    _refuse_nulls(array, column, where)
-    exact = _nanoseconds(array)
-    if exact is None:
-        row = bisect_left(range(len(array)), True, key=lambda last: _nanoseconds(array[: last + 1]) is None)
-        raise InputError(
-            "is too far away", where=where, column=column.name, row=row, expected="the years 1678 to 2261"
-        )
-    return exact
-
-
-def _nanoseconds(array: pa.Array) -> Ints | None:
-    """Timestamps or dates as nanoseconds since 1970, None if one of them is too far away."""
-    zone = array.type.tz if pa.types.is_timestamp(array.type) else None
-    try:
-        exact = array.cast(pa.timestamp("ns", tz=zone))
-    except pa.ArrowInvalid:
-        return None
-    nanoseconds: Ints = exact.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    return nanoseconds
-
-
-_READERS = {
-    Kind.ID: _read_id,
-    Kind.NUMBER: _read_number,
-    Kind.COUNT: _read_count,
-    Kind.TERMS: _read_terms,
-    Kind.TIME: _read_time,
-}

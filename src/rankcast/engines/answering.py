@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
-from rankcast import boxes, tables
+from rankcast import boxes
 from rankcast.boxes import Boxes
 from rankcast.columns import Column, Floats, Ids, Rows, arrow
 from rankcast.engines.base import ID, Command, Engine, Part, Refused
 from rankcast.indexes.slots import Slots, select
-from rankcast.tables import Form
+from rankcast.layouts import Batch, Form
 
 
 class AnsweringEngine(Engine):
@@ -73,7 +73,7 @@ class AnsweringEngine(Engine):
     def _boxes(self, rows: Any) -> Boxes:
         return Boxes(self._slots["lo"][rows], self._slots["hi"][rows])
 
-    def _read_boxes(self, batch: tables.Batch, rows: Rows | None = None) -> Boxes:
+    def _read_boxes(self, batch: Batch, rows: Rows | None = None) -> Boxes:
         """The boxes of new subscriptions, or of live `rows`, which keep what is not given."""
         held = None if rows is None else self._boxes(rows)
         return boxes.read(batch, self._over, held, where="subscriptions")

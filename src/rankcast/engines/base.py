@@ -19,6 +19,7 @@ from rankcast import settings, snapshot, tables
 from rankcast.columns import Column, Kind
 from rankcast.errors import InputError, SnapshotError
 from rankcast.indexes.slots import Slots
+from rankcast.layouts import Batch
 
 ID = Column("id", Kind.ID)
 
@@ -170,7 +171,7 @@ class Engine(ABC):
                 refused(Command(name, rows), error)
         return found
 
-    def _read(self, rows: Any, columns: Iterable[Column], where: str) -> tables.Batch:
+    def _read(self, rows: Any, columns: Iterable[Column], where: str) -> Batch:
         return tables.read(rows, columns, where=where, extra=self._extra)
 
     def _find_one(self, slots: Slots, value: Any, where: str) -> int:

@@ -23,7 +23,7 @@ from rankcast.indexes.relation import RelationGraph
 from rankcast.indexes.slots import select, show
 from rankcast.kernels.covering_buckets import FORWARDED, LEAVING, Box
 from rankcast.kernels.relation_follow import FORWARD
-from rankcast.tables import Form
+from rankcast.layouts import Form
 
 __all__ = ["CoveringTable", "maxima"]
 

@@ -15,7 +15,7 @@ from rankcast.columns import Bools, Column, Ids, Ints, Kind, arrow
 from rankcast.errors import InputError
 from rankcast.indexes.slots import Slots, keys_of, select, show
 from rankcast.kernels import hashing, sequence
-from rankcast.tables import Batch
+from rankcast.layouts import Batch
 
 OP = Column("op", Kind.ID)
 WHERE = "commands"

@@ -22,7 +22,7 @@ from rankcast.indexes.slots import Slots
 from rankcast.kernels import relation_calls
 from rankcast.kernels.covering_buckets import World
 from rankcast.kernels.relation_calls import FULL, NEW, REFUSED, TOTALS
-from rankcast.tables import Batch
+from rankcast.layouts import Batch
 
 COUNTERS = (
     "queries_subscribe",

@@ -13,7 +13,7 @@ from rankcast.engines.covering_frame import TableFrame
 from rankcast.indexes.departures import NOBODY
 from rankcast.indexes.slots import select
 from rankcast.kernels.relation_follow import ACTION, BY, ROW
-from rankcast.tables import Form
+from rankcast.layouts import Form
 
 
 class FollowingTable(TableFrame):

@@ -11,7 +11,7 @@ import numpy as np
 from rankcast.columns import Column, Floats
 from rankcast.errors import InputError, SettingError
 from rankcast.kernels import distance
-from rankcast.tables import Batch
+from rankcast.layouts import Batch
 
 COLUMNS = (Column("x"), Column("y"))
 METRICS = ("euclidean", "haversine")

@@ -16,6 +16,7 @@ from rankcast.deltas import Changes, External, Lists
 from rankcast.engines.base import ID, Command, Engine, Refused
 from rankcast.indexes.slots import Slots
 from rankcast.kernels.board import ENTER, LEAVE, UPDATE
+from rankcast.layouts import Batch
 
 K = Column("k", Kind.COUNT, required=False, nullable=True)
 
@@ -39,7 +40,7 @@ class ListEngine(Engine):
         """The columns of subscriptions beside `id` and `k`."""
 
     @abstractmethod
-    def _fields(self, batch: tables.Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
+    def _fields(self, batch: Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
         """Checked values by slot column; `rows` of live subscriptions if they are amended, else None.
 
         A column of an amendment that is absent keeps what the slots hold.
@@ -180,7 +181,7 @@ class ListEngine(Engine):
         """All columns of subscriptions, `id` first."""
         return [ID, *([K] if self.takes_k else []), *self._columns()]
 
-    def _own_k(self, batch: tables.Batch, rows: Rows | None) -> dict[str, Ints]:
+    def _own_k(self, batch: Batch, rows: Rows | None) -> dict[str, Ints]:
         """The k of each subscription by slot column, 0 for the engine's."""
         if not self.takes_k:
             return {}

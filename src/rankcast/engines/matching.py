@@ -30,7 +30,7 @@ from rankcast.indexes.static_intervals import KINDS as STATIC_KINDS
 from rankcast.indexes.static_intervals import StaticIntervalIndex
 from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.matches import ranks_of
-from rankcast.tables import Form
+from rankcast.layouts import Batch, Form
 
 INDEXES = ("auto", "scan", "box-tree", "inverted", *KINDS, *STATIC_KINDS)
 
@@ -283,14 +283,14 @@ class RankedMatcher(AnsweringEngine):
             return [Column("score", required=required)]
         return [Column(f"{name}_weight", required=False, nullable=True) for name in self._over]
 
-    def _read_fields(self, batch: tables.Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
+    def _read_fields(self, batch: Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
         """Boxes and what ranks them, of new subscriptions or of live `rows`."""
         box = self._read_boxes(batch, rows)
         if self._tightest:
             return {**box._asdict(), "score": tightness(box)}
         return {**box._asdict(), **self._read_ranking(batch, rows)}
 
-    def _read_ranking(self, batch: tables.Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
+    def _read_ranking(self, batch: Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
         """The score or the weights of new subscriptions, or of live `rows`, which keep what is not given."""
         if self._mode == "exact":
             return {"score": batch["score"]} if "score" in batch else {}

@@ -10,6 +10,7 @@ from rankcast import tables
 from rankcast.columns import Column, Floats
 from rankcast.engines.base import ID
 from rankcast.errors import InputError
+from rankcast.layouts import Batch
 
 
 class Spans(NamedTuple):
@@ -39,7 +40,7 @@ def _ends(name: str, over: frozenset[str]) -> list[str]:
     return [] if over.intersection(ends) else ends
 
 
-def read(batch: tables.Batch, over: list[str], *, where: str) -> Spans:
+def read(batch: Batch, over: list[str], *, where: str) -> Spans:
     """The spans of a batch of events."""
     shape = (batch.size, len(over))
     spans, known = Spans(np.empty(shape), np.empty(shape)), frozenset(over)

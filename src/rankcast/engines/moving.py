@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast import deltas, settings, tables
+from rankcast import deltas, settings
 from rankcast.columns import Column, Floats, Ids, Rows
 from rankcast.deltas import Changes, Lists
 from rankcast.engines.base import ID, Engine, Part
@@ -26,6 +26,7 @@ from rankcast.engines.moving_places import PLACE
 from rankcast.indexes.slots import Slots, keys_of, select
 from rankcast.kernels import hashing
 from rankcast.kernels.zone_follow import last_of_each
+from rankcast.layouts import Batch
 
 METRICS = ("euclidean", "manhattan", "haversine")
 METRICS_LATER = ("network",)
@@ -94,7 +95,7 @@ class MovingEngine(MovingChecks):
     def _columns(self) -> list[Column]:
         return PLACE
 
-    def _fields(self, batch: tables.Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
+    def _fields(self, batch: Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
         place = {name: batch[name] if name in batch else self._slots[name][rows] for name in ("x", "y")}
         self._check_places(place["x"], place["y"], "subscriptions")
         return place

@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import boxes, deltas, tables
+from rankcast import boxes, deltas
 from rankcast.boxes import Boxes
 from rankcast.columns import Bools, Column, Floats, Ids, Rows
 from rankcast.deltas import Changes, Lists
@@ -16,6 +16,7 @@ from rankcast.engines.base import Part
 from rankcast.engines.brute_force.moving import Objects
 from rankcast.engines.moving import MovingEngine
 from rankcast.indexes.slots import Slots, select
+from rankcast.layouts import Batch
 
 
 class Zoned(Protocol):
@@ -90,7 +91,7 @@ class ZonedEngine(MovingEngine):
     def _columns(self) -> list[Column]:
         return [*super()._columns(), *boxes.columns(self._over)]
 
-    def _fields(self, batch: tables.Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
+    def _fields(self, batch: Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
         held = None if rows is None else Boxes(self._slots["lower"][rows], self._slots["upper"][rows])
         filters = boxes.read(batch, self._over, held, where="subscriptions")
         return {**super()._fields(batch, rows), "lower": filters.lo, "upper": filters.hi}

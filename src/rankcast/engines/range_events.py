@@ -16,7 +16,7 @@ from rankcast.columns import Bools, Floats, Ids, Rows
 from rankcast.errors import InputError
 from rankcast.indexes.slots import Slots, keys_of, select, show
 from rankcast.kernels import hashing
-from rankcast.tables import Batch
+from rankcast.layouts import Batch
 
 
 class Steps(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast import boxes, settings, tables
+from rankcast import boxes, settings
 from rankcast.columns import Column, Rows
 from rankcast.deltas import Changes, External, Lists
 from rankcast.engines import range_events, range_explanation
@@ -21,6 +21,7 @@ from rankcast.engines.range_scan import Scan
 from rankcast.engines.range_world import Events, Method, Tiles, World
 from rankcast.errors import InputError, SettingError
 from rankcast.indexes.slots import Slots
+from rankcast.layouts import Batch
 
 METHODS = ("sparse", "dense", "unicast", "relax", "scan")
 APPROXIMATE = ("sparse", "dense")
@@ -112,7 +113,7 @@ class RangeTopK(ListEngine):
     def _columns(self) -> list[Column]:
         return boxes.columns(self._over)
 
-    def _fields(self, batch: tables.Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
+    def _fields(self, batch: Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
         held = None if rows is None else self._world.boxes(rows)
         return boxes.read(batch, self._over, held, where="subscriptions")._asdict()
 

@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rankcast.columns import Column, Ints, Kind, read_column
+from rankcast.columns import Column, Ints, Kind
 from rankcast.engines.base import Command, Engine
 from rankcast.engines.lists import ListEngine
 from rankcast.engines.moving import MovingEngine
 from rankcast.errors import InputError
+from rankcast.readers import read_column
 from rankcast.spark.keeping import Aside, Refusal, Run, mended, passed, runs
 from rankcast.spark.reach import reach_of
 from rankcast.spark.roles import SEQ, Role
