@@ -75,7 +75,7 @@ def test_all_of_a_result_comes_or_goes(kind: str) -> None:
 @pytest.mark.parametrize("size", [0, 1, deltas.CHUNK, deltas.CHUNK + 1, 2 * deltas.CHUNK])
 def test_whole_results_are_told_as_their_changes_are(op: int, size: int) -> None:
     rows = np.arange(size, dtype=np.int32)
-    lists = Lists(rows, rows[::-1].copy(), rows * 0.5, np.ones(size, np.int64))
+    lists = Lists(rows, rows[::-1].copy(), rows.astype(np.float64) * 0.5, np.ones(size, np.int64))
     changes = deltas.entered(lists) if op == ENTER else deltas.left(lists, rows.astype(np.int64))
     subscription, item = pa.array(lists.subscription), pa.array(lists.item)
     table = deltas.whole(External(subscription, item, lists.score, lists.rank), op)
