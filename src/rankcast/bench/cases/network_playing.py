@@ -13,7 +13,7 @@ import numpy as np
 from rankcast.bench.case import Answers, Contender, Parameters, Trial
 from rankcast.bench.workloads import Columns, range_topk
 from rankcast.network import topology
-from rankcast.network.simulation import Simulation, Stage
+from rankcast.network.simulation import MOST_RELAXED, Simulation, Stage
 from rankcast.network.topology import Topology
 from rankcast.network.traffic import Outcome, method, pooled, with_needed
 from rankcast.network.workload import Workload
@@ -94,6 +94,7 @@ def trial(
             run=lambda drawn: playing.play(name, drawn),
             prepare=lambda: playing.turn(name),
             counters=lambda _, __: playing.figures(name),
+            work=min(parameters["events"], MOST_RELAXED) if name == "relax" else None,
             paper=told.get(name, {}),
         )
 
