@@ -17,6 +17,7 @@ from rankcast.kernels.distance import CODES, distance
 from tests.engines.test_moving_zones import METRICS, TRACKS, crowd, walk
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
+STEPS = 25
 
 
 def zones_of(engine: MovingSkyline) -> SkylineMethod:
@@ -119,18 +120,18 @@ def test_newcomers_mend_zones(seed: int, ties: bool, attributes: int, filters: b
     rng = np.random.default_rng(seed)
     over = ["a", "b", "c"][:attributes]
     zone, scan = pair(over=over)
-    pool = crowd(60, seed, metric="euclidean", ties=ties) | {"c": rng.integers(0, 3, 60).astype(float)}
+    pool = crowd(45, seed, metric="euclidean", ties=ties) | {"c": rng.integers(0, 3, 45).astype(float)}
     pool = {name: pool[name] for name in ("id", "x", "y", *over)}
     places = walk(seed, 16, metric="euclidean")
     wanted = {"a_hi": [None, 1.0] * 4} if filters and over else {}
     for engine in (zone, scan):
         engine.upsert({name: column[:30] for name, column in pool.items()})
         engine.subscribe({"id": np.arange(8), "x": places[:8, 0], "y": places[:8, 1], **wanted})
-    for step in range(30, 60):
+    for step in range(30, 45):
         one = {name: column[step : step + 1] for name, column in pool.items()}
         assert zone.upsert(one).equals(scan.upsert(one))
         assert zone.results().equals(scan.results())
-        if step == 45:
+        if step == 37:
             moved = {"id": np.arange(8), "x": places[8:, 0], "y": places[8:, 1]}
             assert zone.publish(moved).equals(scan.publish(moved))
     _same_zones(zone, MovingSkyline(over=over, tuning={"universe": _universe(zone)}))
@@ -315,10 +316,10 @@ def test_real_tracks_over_real_places(name: str) -> None:
     spots = pq.read_table(DATA / places).select([id_, "lon", "lat"]).to_pandas()
     spots = spots[spots.lat.between(south, north)]
     grade = np.random.default_rng(0).integers(1, 6, (len(spots), 2))
-    walks = [group.iloc[:60] for _, group in track.groupby(key) if len(group) >= 60][:3]
+    walks = [group.iloc[:STEPS] for _, group in track.groupby(key) if len(group) >= STEPS][:3]
     for metric in ("euclidean", "haversine"):
         zone, scan = pair(over=["a", "b"], metric=metric)
-        for step in range(60):
+        for step in range(STEPS):
             now = {
                 "id": np.arange(len(walks)),
                 "x": [walk.lon.iloc[step] for walk in walks],
