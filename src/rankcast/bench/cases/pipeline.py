@@ -47,7 +47,7 @@ def _alike(answers: Answers) -> bool:
 @case(
     "pipeline.matching",
     small={"events": [40_000], "batches": [2], "subscriptions": [2_000]},
-    full={"events": [1_000_000], "batches": [4], "subscriptions": [100_000]},
+    full={"events": [1_000_000], "batches": [2], "subscriptions": [100_000]},
     seed=71,
     unit="event",
     runs=1,
@@ -65,8 +65,8 @@ def ranked_matching(parameters: Parameters, rng: np.random.Generator) -> Trial:
         return engine
 
     settings = f'name = "RankedMatcher"\nover = {json.dumps(OVER)}\nk = 1\ntuning = {{ threads = 1 }}'
-    piped = Piped(settings, pa.table(boxes), Feed(first, batches), CORES)
-    return _trial(piped, Alone(made, Feed(first, batches)), count)
+    piped = Piped(settings, pa.table(boxes), Feed(first, batches, warm=6), CORES)
+    return _trial(piped, Alone(made, Feed(first, batches, warm=6)), count)
 
 
 @case(
@@ -83,7 +83,7 @@ def ranked_matching(parameters: Parameters, rng: np.random.Generator) -> Trial:
         "subscriptions": [1_000_000],
         "window": [50_000],
         "batch": [5_000],
-        "batches": [4],
+        "batches": [2],
         "shards": [8],
         "k": [10],
     },
@@ -107,8 +107,8 @@ def messages(parameters: Parameters, rng: np.random.Generator) -> Trial:
     settings = (
         f'name = "GeoTextTopK"\nbounds = {list(geotext.BOUNDS)}\nwindow = {window}\nk = {parameters["k"]}'
     )
-    piped = Piped(settings, wishes, Feed(first, batches), parameters["shards"])
-    return _trial(piped, Alone(made, Feed(first, batches)), size * parameters["batches"])
+    piped = Piped(settings, wishes, Feed(first, batches, warm=1), parameters["shards"])
+    return _trial(piped, Alone(made, Feed(first, batches, warm=1)), size * parameters["batches"])
 
 
 def _growing(until: int, most: int) -> list[int]:

@@ -7,6 +7,7 @@ runs from the moment it sees them until it has committed what came of them.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from rankcast.bench.cases import spark_streams
 from rankcast.engines.base import Engine
 
 FILES = 2  # a micro-batch, so that both cores read
-WARM = 2
+SECONDS = 3.0  # from one look at memory to the next
 
 
 class Feed:
@@ -28,11 +29,13 @@ class Feed:
     Args:
         first: micro-batches that come once, before all others.
         batches: the others.
+        warm: how many of the others come before the clock runs: Java compiles for that long.
     """
 
-    def __init__(self, first: list[pa.Table], batches: list[pa.Table]) -> None:
+    def __init__(self, first: list[pa.Table], batches: list[pa.Table], *, warm: int) -> None:
         self.first = first
         self.batches = batches
+        self.warm = [batches[place % len(batches)] for place in range(warm)]
         self._next = 0
 
     def fresh(self, rows: pa.Table) -> pa.Table:
@@ -57,7 +60,7 @@ class Alone:
             self._engine = self._made()
             for rows in self._feed.first:
                 self._engine.publish(self._feed.fresh(rows))
-        for rows in self._feed.batches[:WARM]:
+        for rows in self._feed.warm:
             self._engine.publish(self._feed.fresh(rows))
         self._waiting = [self._feed.fresh(rows) for rows in self._feed.batches]
         return self
@@ -105,14 +108,15 @@ class Piped:
             if Piped.running is not None:
                 Piped.running.stop()
             self._lay(self._feed.first)
+            self._memory = Watched()
             Piped.running = self._running = start(read(self._file))
-        self._lay(self._feed.batches[:WARM])
+        self._lay(self._feed.warm)
         self._take()
         self._lay(self._feed.batches)
         return self
 
     def take(self) -> dict[str, float]:
-        """Take what lies ready; how many answers, how long a micro-batch and its shards took, memory."""
+        """Take what lies ready; how many answers, how long a micro-batch and its shards took, most memory."""
         before = self._running.progress.totals["deltas"]
         self._take()
         after = self._running.progress
@@ -121,7 +125,7 @@ class Piped:
             "answers": after.totals["deltas"] - before,
             "batch_seconds": float(np.median([batch.seconds for batch in recent])),
             "shard_seconds": float(np.median([batch.total("seconds") for batch in recent])),
-            "memory": float(memory()),
+            "memory": float(self._memory.most()),
         }
 
     def _lay(self, batches: list[pa.Table]) -> None:
@@ -148,6 +152,26 @@ def _ddl(rows: pa.Table) -> str:
     kinds = {pa.int64(): "long", pa.float64(): "double"}
     columns = [f"{field.name} {kinds.get(field.type, 'array<string>')}" for field in rows.schema]
     return ", ".join([*columns, "seq long"])
+
+
+class Watched:
+    """Looks at the memory of a pipeline from time to time, from its start on."""
+
+    def __init__(self) -> None:
+        self._most = 0
+        self._turn = threading.Lock()
+        threading.Thread(target=self._watch, name="rankcast-memory", daemon=True).start()
+
+    def most(self) -> int:
+        """The most bytes that were seen."""
+        with self._turn:
+            self._most = max(self._most, memory())
+            return self._most
+
+    def _watch(self) -> None:
+        pause = threading.Event()
+        while not pause.wait(SECONDS):
+            self.most()
 
 
 def memory() -> int:

@@ -35,7 +35,7 @@ def micro_batch(parameters: Parameters, rng: np.random.Generator) -> Trial:
         made = Stream(slices, build)
         return Contender(
             kind,
-            prepare=lambda: made.ready(parameters["batches"]),
+            prepare=lambda: made.ready(parameters["batches"], warm=parameters["batches"]),
             run=Stream.take,
             counters=lambda _, told: {"batch_seconds": told["batch_seconds"]},
         )

@@ -68,12 +68,12 @@ class Stream:
         for name in ("events", "waiting"):
             (self._folder / name).mkdir()
 
-    def ready(self, count: int) -> Stream:
-        """Begin, or go on, take the first micro-batches, and lay `count` more ready."""
+    def ready(self, count: int, *, warm: int = WARM) -> Stream:
+        """Begin, or go on, take the first micro-batches, `warm` of them, and lay `count` more ready."""
         if Stream.running is not None:
             Stream.running.stop()
         Stream.running = self._query = self._start()
-        self._lay(WARM)
+        self._lay(warm)
         self._take()
         self._lay(count)
         return self
