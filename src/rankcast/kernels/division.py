@@ -16,7 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.selection import Places, Records, precedes, split
+from rankcast.kernels.selection import Records, precedes, split
 
 LEVELS = 6
 CELL = 1024  # a cell has about as many points, or up to twice as many
@@ -50,12 +50,12 @@ def balanced(division: Division, node: int) -> bool:
 
 
 @njit(**EXACT)
-def _choose(points: Records, order: Places, start: int, end: int, levels: int, division: Division) -> None:
+def _choose(points: Records, start: int, end: int, levels: int, division: Division) -> None:
     """Find the pivots from an evenly spaced sample."""
     size = SHARE << levels
     sample, spare = np.empty(size, np.int32), np.empty(size, np.int32)
     for s in range(size):
-        sample[s] = order[start + (2 * s + 1) * (end - start) // (2 * size)]
+        sample[s] = start + (2 * s + 1) * (end - start) // (2 * size)
     for level in range(levels):
         span = size >> level
         for at in range(1 << level):
@@ -67,30 +67,27 @@ def _choose(points: Records, order: Places, start: int, end: int, levels: int, d
 
 @njit(**EXACT)
 def _walk(
-    points: Records, order: Places, start: int, levels: int, division: Division, cell: NDArray[np.uint8]
+    points: Records, start: int, end: int, levels: int, division: Division, cell: NDArray[np.uint8]
 ) -> None:
     """Note the cell of every point, and count the points of every cell in `end`."""
     axis, pivot, count, cells = division.axis, division.pivot, division.end, 1 << levels
     count[:] = 0
-    for i in range(cell.shape[0]):
-        node, at = 1, order[start + i]
+    for i in range(start, end):
+        node = 1
         for _ in range(levels):
-            value, limit = points[at, axis[node]], pivot[node, axis[node]]
+            value, limit = points[i, axis[node]], pivot[node, axis[node]]
             after = value > limit
             if value == limit:
                 lo, hi, row = pivot[node, 0], pivot[node, 1], pivot[node, 2]
-                after = not precedes(axis[node], points[at, 0], points[at, 1], points[at, 2], lo, hi, row)
+                after = not precedes(axis[node], points[i, 0], points[i, 1], points[i, 2], lo, hi, row)
             node = 2 * node + after
-        cell[i] = node - cells
+        cell[i - start] = node - cells
         count[node] += 1
 
 
 @njit(**EXACT)
-def divide(points: Records, order: Places, spare: Records, start: int, end: int, levels: int) -> Division:
-    """Bring the records at start..end-1 together by the cells of so many levels, each in its own place.
-
-    `order` says where they are before, and is set right; `spare` is as large as `points`.
-    """
+def divide(points: Records, spare: Records, start: int, end: int, levels: int) -> Division:
+    """Reorder start..end-1 by the cells of so many levels. `spare` is as large as `points`."""
     cells = 1 << levels
     division = Division(
         np.empty(cells, np.int8),
@@ -99,18 +96,17 @@ def divide(points: Records, order: Places, spare: Records, start: int, end: int,
         np.empty(2 * cells, np.int64),
     )
     cell, first, last = np.empty(end - start, np.uint8), division.start, division.end
-    _choose(points, order, start, end, levels, division)
-    _walk(points, order, start, levels, division, cell)
+    _choose(points, start, end, levels, division)
+    _walk(points, start, end, levels, division, cell)
     place = start
     for c in range(cells, 2 * cells):
         first[c], place = place, place + last[c]
         last[c] = first[c]
     for i in range(start, end):
-        c, at = cells + cell[i - start], order[i]
+        c = cells + cell[i - start]
         for part in range(4):
-            spare[last[c], part] = points[at, part]
+            spare[last[c], part] = points[i, part]
         last[c] += 1
-        order[i] = i
     points[start:end] = spare[start:end]
     for c in range(cells - 1, 0, -1):
         first[c], last[c] = first[2 * c], last[2 * c + 1]

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.division import LEAST, Division, balanced, divide, levels_for
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.selection import Places, Records, split
+from rankcast.kernels.selection import Places, Records, bring, split
 
 BUCKET = 64
 FILL = 56
@@ -259,7 +259,8 @@ def plant(tree: PointTree, node: int, points: Records, spare: Records, boards: N
     """Build a balanced subtree of the given points in a node that has no bucket or children.
 
     Many points are split by several levels at once, near the middle; few, or where that fails, exactly, so
-    that buckets are filled evenly. `spare` is as large as `points`. `boards` has their boards by origin; for
+    that buckets are filled evenly. The records of a range that may be divided stand in their places, those of
+    smaller ones only by `order`. `spare` is as large as `points`. `boards` has their boards by origin; for
     origins beyond its end they are left as they are.
     """
     order, aside = np.arange(points.shape[0]).astype(np.int32), np.empty(points.shape[0], np.int32)
@@ -274,12 +275,14 @@ def plant(tree: PointTree, node: int, points: Records, spare: Records, boards: N
             _fill_leaf(tree, here, points, order[start:end], boards)
             _tighten(tree, here, node)
         elif levels > 0 and stack[depth, 3] == 0:
-            division = divide(points, order, spare, start, end, levels)
+            division = divide(points, spare, start, end, levels)
             depth = _branch_out(tree, here, division, stack, depth)
         else:
             middle = start + (end - start) * ((buckets + 1) // 2) // buckets
             axis = split(points, order, aside, start, end, middle)
             _branch(tree, here, (middle - start, end - middle), axis, points[order[middle]])
+            if levels > 0:
+                bring(points, order, spare, start, end)
             for side in range(1, -1, -1):
                 bounds = (start, middle) if side == 0 else (middle, end)
                 stack[depth, 0], stack[depth, 1], stack[depth, 2] = (

@@ -126,6 +126,16 @@ def split(points: Records, order: Places, spare: Places, start: int, end: int, m
 
 
 @njit(**EXACT)
+def bring(points: Records, order: Places, spare: Records, start: int, end: int) -> None:
+    """Bring the records to their places start..end-1, which `order` has among themselves."""
+    for i in range(start, end):
+        for c in range(4):
+            spare[i, c] = points[order[i], c]
+        order[i] = i
+    points[start:end] = spare[start:end]
+
+
+@njit(**EXACT)
 def partition(
     points: Records, spare: Records, axis: int, start: int, end: int, pivot: tuple[float, float, float]
 ) -> int:

@@ -246,3 +246,15 @@ def test_room_may_run_out_in_the_middle(monkeypatch: pytest.MonkeyPatch) -> None
     index.check()
     live = {int(row): (ends[row, 0], ends[row, 1]) for row in rows}
     assert_same(index, live, np.array([0.1, 0.6, 0.4, 0.9]))
+
+
+@pytest.mark.parametrize("count", [4096, 8192])
+def test_a_sample_that_misleads_loses_nobody(count: int) -> None:
+    rng = np.random.default_rng(count)
+    lo = 1 + rng.random(count)
+    lo[8::16] = rng.random(len(lo[8::16])) * 1e-3  # among them all points that a division looks at first
+    hi, rows = lo + rng.random(count), np.arange(count, dtype=np.int32)
+    index = SubscriptionIndex(2, SlotMap())
+    index.load(rng.permutation(rows) if count > 4096 else rows, lo, hi)
+    index.check()
+    assert sorted(index.rows_in(np.array([-INF, INF, -INF, INF])).tolist()) == rows.tolist()
