@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from rankcast import deltas, settings, tables
+from rankcast import deltas, settings
 from rankcast.columns import Column, Floats, Ints, Kind, Rows
 from rankcast.deltas import Changes, Lists
 from rankcast.engines import geotext_batches, geotext_places
@@ -16,13 +16,14 @@ from rankcast.engines.base import ID, Part
 from rankcast.engines.brute_force import geotext as brute_force
 from rankcast.engines.brute_force.geotext import Interests, Messages
 from rankcast.engines.geotext_batches import Plan
-from rankcast.engines.geotext_live import ALPHA_GROUPS, PRUNINGS, Live, Way, World
+from rankcast.engines.geotext_live import NEED_GROUPS, PRUNINGS, Live, Way, World
 from rankcast.engines.lists import ListEngine
 from rankcast.errors import SettingError
 from rankcast.indexes.result_buffers import REFILLS
 from rankcast.indexes.slots import Slots, select
 from rankcast.indexes.vectors import LiveTerms, Vectors
 from rankcast.kernels.igpt import Switches
+from rankcast.layouts import Batch
 from rankcast.vocabulary import TERMS, Vocabulary
 from rankcast.windows import TimeWindow, window_of
 
@@ -52,8 +53,8 @@ class GeoTextTopK(ListEngine):
         method: how subscriptions are found that a message may concern.
         refill: what is kept beyond the k best, for when one of them expires.
         extra: "forbid" or "ignore" columns that are not known.
-        tuning: "groups" of alphas a cell of the lists by word (default: 10); "prune": which prunings are on
-            (default: all), for those who want to know what each is worth.
+        tuning: "groups" a cell of the lists by word, by what is needed of words (default: 30); "prune": which
+            prunings are on (default: all), for those who want to know what each is worth.
 
     >>> engine = GeoTextTopK(bounds=(0, 0, 4, 3), k=1, window=2)
     >>> engine.subscribe({"id": ["ann"], "x": [0], "y": [0], "terms": [["pizza"]]}).num_rows
@@ -70,7 +71,7 @@ class GeoTextTopK(ListEngine):
         {"method": "ciq", "refill": "kmax"},
         {"method": "scan", "refill": "none"},
     )
-    known_tuning: ClassVar[dict[str, Any]] = {"prune": PRUNINGS, "groups": ALPHA_GROUPS}
+    known_tuning: ClassVar[dict[str, Any]] = {"prune": PRUNINGS, "groups": NEED_GROUPS}
     counters = ("expired", "late", "buffered", "cells_pruned", "groups_pruned", "verified", "reevaluations")
 
     def __init__(
@@ -163,7 +164,7 @@ class GeoTextTopK(ListEngine):
     def _columns(self) -> list[Column]:
         return [*geotext_places.COLUMNS, TERMS, ALPHA]
 
-    def _fields(self, batch: tables.Batch, rows: Rows | None) -> dict[str, Any]:
+    def _fields(self, batch: Batch, rows: Rows | None) -> dict[str, Any]:
         fields: dict[str, Any] = self._space.read(batch, "subscriptions")
         if "terms" in batch:
             fields["terms"] = batch["terms"]
@@ -227,7 +228,7 @@ class GeoTextTopK(ListEngine):
         return deltas.difference(before, self._lists(live), self._slots.place)
 
     def _move(
-        self, batch: tables.Batch, places: Mapping[str, Floats], time: Ints, plan: Plan, leaving: Rows
+        self, batch: Batch, places: Mapping[str, Floats], time: Ints, plan: Plan, leaving: Rows
     ) -> Rows:
         """Let messages come and go. References to terms are taken before any is given back."""
         counts, entries = self._terms.acquire(batch["terms"], plan.staying)

@@ -25,20 +25,21 @@ from rankcast.indexes.slots import Slots
 from rankcast.indexes.vectors import LiveTerms, Vectors
 from rankcast.indexes.word_lists import WordIndex
 from rankcast.kernels.board import ENTER, LEAVE
-from rankcast.kernels.buffer_changes import group, write_changes
+from rankcast.kernels.buffer_changes import write_changes
 from rankcast.kernels.difference import Told
 from rankcast.kernels.distance import distance
 from rankcast.kernels.geo_bounds import Bits, alikeness, best_score, frame_of
-from rankcast.kernels.igpt import CANDIDATES, CELLS, GROUPS, VERIFIED, Hits, Posts, Readers, Switches
+from rankcast.kernels.igpt import CANDIDATES, CELLS, GROUPS, VERIFIED, Posts, Readers, Switches
 from rankcast.kernels.message_search import Ages, Found, best_messages
 from rankcast.kernels.skyband import Log
 from rankcast.kernels.term_order import Scratch, rarest_first
 from rankcast.kernels.word_lists import Owners, Shape
+from rankcast.vocabulary import positions
 from rankcast.windows import Window
 
-CELL, ALPHA_GROUPS = 960, 10  # [Geo §7.1], in whole blocks
+CELL, NEED_GROUPS = 960, 30  # [Geo §7.1], in whole blocks
 MESSAGE_CELL = 256
-CHUNK = 256  # messages disseminated at a time
+CHUNK = 1024  # messages disseminated at a time, if not too many subscriptions may want them
 MANY = 4096  # subscriptions searched for at a time
 RISE = 0.02  # a threshold that has risen by more is told to the lists
 MOST_K = 2**28
@@ -87,7 +88,6 @@ class Live:
         self._arrivals = 0
         # Not part of the state: what follows from it, and marks that are all off between calls.
         self._doubtful = np.zeros(0, np.bool_)
-        self._number = np.zeros(0, np.int32)
         self._scratch = Scratch(np.zeros(0), np.zeros(0, np.int32))
 
     # Subscriptions
@@ -159,9 +159,7 @@ class Live:
         late = clock[newest.size :] > times
         self._take_in(rows, times)
         unsure = [log[0].owner]
-        for start in range(0, rows.size, CHUNK):
-            part = slice(start, start + CHUNK)
-            self._disseminate(rows[part], late[part], log, unsure)
+        self._disseminate(rows, late, log, unsure)
         self._refill(np.unique(np.concatenate(unsure)), log)
         return self._changes(Log(*(np.concatenate(lines) for lines in zip(*log, strict=True))))
 
@@ -185,9 +183,19 @@ class Live:
 
     def _changes(self, log: Log) -> Changes:
         """The net change of results that a log tells of."""
-        owners = np.unique(log.owner)
-        owners = owners[np.argsort(self._world.subscriptions["sequence"][owners])]
-        lines, ends = group(log.owner, owners, self._number)
+        lines = np.argsort(log.owner, kind="stable").astype(np.int32)
+        ends = (
+            np.append(np.flatnonzero(np.diff(log.owner[lines])) + 1, lines.size)
+            if lines.size
+            else np.zeros(0, np.int64)
+        )
+        owners = log.owner[lines[ends - 1]]
+        sequence = self._world.subscriptions["sequence"][owners]
+        if (sequence[1:] < sequence[:-1]).any():
+            order = np.argsort(sequence)
+            sizes = np.diff(ends, prepend=0)[order]
+            lines = lines[positions(ends[order] - sizes, sizes)]
+            owners, ends = owners[order], np.cumsum(sizes)
         told = Told(*(np.empty(lines.size, kind) for kind in ("i4", "i1", "i4", "f8", "i8", "f8")))
         now = self._buffers.now(owners, self._k)
         size = write_changes(log, lines, ends, owners, now, self._ages, told)
@@ -202,27 +210,24 @@ class Live:
         self._posts.add(rows, self._world.texts.texts(), self._idf(), self._post_owners())
 
     def _disseminate(self, rows: Rows, late: Bools, log: list[Log], unsure: list[Rows]) -> None:
-        """Offer arrivals to the subscriptions that they may concern."""
-        readers, posts, idf = self._as_readers(), self._as_posts(rows), self._idf()
-        start, room = 0, 4096
+        """Offer arrivals to the subscriptions that they may concern, as many at a time as can be had."""
+        idf, start, step, counters = self._idf(), 0, CHUNK, np.zeros(4, np.int64)
         while start < rows.size:
-            hits = Hits(
-                np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room), np.zeros(4, np.int64)
-            )
-            used, after = self._readers.disseminate(
-                readers, posts, idf, self._scratch, self._prune, hits, start, self._listed
-            )
-            room = room if after > start else 2 * room
-            if after == start:
+            part, lag = rows[start : start + step], late[start : start + step]
+            hits = self._readers.disseminate(
+                self._as_readers(), self._as_posts(part), idf, self._scratch, self._prune, counters,
+                self._listed,
+            )  # fmt: skip
+            if hits is None:
+                step = (part.size + 1) // 2
                 continue
-            self._tally(hits.counters)
-            start = after
-            owner, arrival = hits.subscription[:used], hits.arrival[:used]
-            touched = np.unique(owner)
-            offers = Offers(owner, rows[arrival], hits.score[:used], late[arrival])
+            start += part.size
+            offers = Offers(hits.subscription, part[hits.arrival], hits.score, lag[hits.arrival])
             log.append(self._buffers.offer(offers, self._k, self._ages, self._doubtful))
+            touched = hits.subscription[np.diff(hits.subscription, prepend=-1) > 0]
             unsure.append(touched[self._doubtful[touched]])
             self._list_moved(touched)
+        self._tally(counters)
 
     def _tally(self, counters: Ints) -> None:
         names = {
@@ -313,7 +318,6 @@ class Live:
             self._ages = Ages(*(grown(array, length, 0) for array in self._ages))
         if self._doubtful.size < self._stamp.size:
             self._doubtful = np.zeros(self._stamp.size, np.bool_)
-            self._number = np.zeros(self._stamp.size, np.int32)
 
     # State
 

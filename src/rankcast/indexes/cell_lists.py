@@ -8,14 +8,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Bools, Floats, Rows
+from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.indexes.objects import grown
 from rankcast.kernels import ciq
 from rankcast.kernels.ciq import LEVELS, CellLists
 from rankcast.kernels.geo_bounds import Bits, Frame
-from rankcast.kernels.igpt import Hits, Posts, Readers, Switches
+from rankcast.kernels.igpt import Posts, Readers, Switches
 from rankcast.kernels.term_order import Scratch, Texts
+from rankcast.kernels.verify import Hits
 from rankcast.kernels.word_lists import Owners
+
+PAIRS = 1 << 16  # hits of several messages at a time
 
 
 class CellIndex:
@@ -53,19 +56,26 @@ class CellIndex:
             self._stale = np.union1d(self._stale, rows)
 
     def disseminate(
-        self, readers: Readers, posts: Posts, idf: Floats, scratch: Scratch, on: Switches, hits: Hits,
-        start: int, listed: Floats,
-    ) -> tuple[int, int]:  # fmt: skip
-        """Write hits of messages; see the kernel."""
+        self, readers: Readers, posts: Posts, idf: Floats, scratch: Scratch, on: Switches, counters: Ints,
+        listed: Floats,
+    ) -> Hits | None:  # fmt: skip
+        """The hits of messages; None if they are too many to be taken together."""
         if self._stale is None:
             self._make(readers)
             self._stale = np.flatnonzero(self._member).astype(np.int32)
         ciq.set_needs(self._stale, readers, listed, self._frame, self.lists.need)
         self._stale = np.zeros(0, np.int32)
-        found: tuple[int, int] = ciq.disseminate(
-            self.lists, readers, posts, idf, scratch, self._frame, hits, start
+        room = PAIRS if posts.rows.size > 1 else self._member.size
+        found, counted = (
+            Hits(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room)),
+            np.zeros_like(counters),
         )
-        return found
+        used = ciq.disseminate(self.lists, readers, posts, idf, scratch, self._frame, found, counted)
+        if used < 0:
+            return None
+        counters += counted
+        order = np.argsort(found.subscription[:used], kind="stable")
+        return Hits._make(column[:used][order] for column in found)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Which subscriptions there are."""

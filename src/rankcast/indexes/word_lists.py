@@ -11,15 +11,17 @@ from numpy.typing import NDArray
 from rankcast.columns import Floats, Ints, Rows
 from rankcast.errors import SnapshotError
 from rankcast.indexes.objects import grown
-from rankcast.kernels import igpt
+from rankcast.kernels import igpt, verify
 from rankcast.kernels import word_lists as kernel
 from rankcast.kernels.geo_bounds import Bits, Frame
-from rankcast.kernels.igpt import Hits, Posts, Readers, Switches
+from rankcast.kernels.igpt import Posts, Readers, Switches
 from rankcast.kernels.term_order import Scratch, Texts
-from rankcast.kernels.word_lists import NODE, STEP, Lists, Owners, Shape
+from rankcast.kernels.verify import Hits
+from rankcast.kernels.word_lists import BLOCK, NODE, STEP, Lists, Owners, Shape
 
 BY_WORD = ("begin", "main", "joint", "size", "room", "dead")
 SPARE = 64
+PAIRS = 1 << 18  # candidates of several messages at a time
 LAST_STAMP = 65535
 
 
@@ -73,14 +75,19 @@ class WordIndex:
         self.add(rows, texts, idf, owners)
 
     def disseminate(
-        self, readers: Readers, posts: Posts, idf: Floats, scratch: Scratch, on: Switches, hits: Hits,
-        start: int, listed: Floats,
-    ) -> tuple[int, int]:  # fmt: skip
-        """Write hits of messages; see the kernel."""
-        found: tuple[int, int] = igpt.disseminate(
-            self.lists, readers, posts, idf, scratch, self._frame, on, hits, start
-        )
-        return found
+        self, readers: Readers, posts: Posts, idf: Floats, scratch: Scratch, on: Switches, counters: Ints,
+        listed: Floats,
+    ) -> Hits | None:  # fmt: skip
+        """The hits of messages; None if they are too many to be taken together."""
+        room = PAIRS if posts.rows.size > 1 else self._used + BLOCK
+        keys, counted = np.empty(room, np.int64), np.zeros_like(counters)
+        pairs = igpt.find_pairs(self.lists, posts, idf, scratch.place, self._frame, on, keys, counted)
+        if pairs < 0:
+            return None
+        ordered = verify.sort_pairs(keys[:pairs], posts.rows.size, readers.x.size)
+        hits: Hits = verify.score_pairs(ordered, readers, posts, self._frame, on.current, counted)
+        counters += counted
+        return hits
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """How much is used, and the arrays."""
@@ -160,15 +167,14 @@ def _empty(words: int) -> Lists:
     """No entries for so many words."""
     main, joint, size, room, dead = (np.zeros(words, np.int32) for _ in BY_WORD[1:])
     fact, node = np.zeros((0, 8, STEP), np.uint16), np.zeros((0, NODE), np.float32)
-    pull = np.zeros((0, 2), np.float32)
     begin, row = np.zeros(words, np.int64), np.zeros(0, np.int32)
-    return Lists(begin, main, joint, size, room, dead, row, fact, node, pull)
+    return Lists(begin, main, joint, size, room, dead, row, fact, node)
 
 
 def _shape(name: str, entries: int) -> tuple[int, ...]:
     """The shape of an array for so many entries."""
     tiles = entries // STEP
-    shapes = {"row": (entries,), "fact": (tiles, 8, STEP), "node": (tiles, NODE), "pull": (tiles, 2)}
+    shapes = {"row": (entries,), "fact": (tiles, 8, STEP), "node": (tiles, NODE)}
     return shapes[name]
 
 

@@ -19,7 +19,7 @@ from rankcast.kernels.board import ENTER, LEAVE, UPDATE
 from rankcast.kernels.difference import Told
 from rankcast.kernels.message_search import Ages
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.skyband import KEPT, Log
+from rankcast.kernels.skyband import AHEAD, KEPT, Log, touch
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
@@ -33,24 +33,6 @@ class Now(NamedTuple):
     length: Ints
     item: Rows
     score: Floats
-
-
-@njit(**EXACT)
-def group(owner: Rows, owners: Rows, number: Rows) -> tuple[Rows, Ints]:
-    """Lines grouped by list in the order of `owners`, and where each group ends; `number` is room by list."""
-    for i in range(owners.size):
-        number[owners[i]] = i
-    ends = np.zeros(owners.size + 1, np.int64)
-    for line in range(owner.size):
-        ends[number[owner[line]] + 1] += 1
-    for i in range(owners.size):
-        ends[i + 1] += ends[i]
-    lines = np.empty(owner.size, np.int32)
-    for line in range(owner.size):
-        which = number[owner[line]]
-        lines[ends[which]] = line
-        ends[which] += 1
-    return lines, ends[:-1]
 
 
 @njit(**EXACT)
@@ -70,9 +52,10 @@ def _ranks_before(log: Log, one: int, two: int, ages: Ages) -> bool:
 
 
 @njit(**EXACT)
-def _outcomes(log: Log, lines: Rows, start: int, end: int, last: NDArray[np.int8]) -> None:
+def _outcomes(
+    items: Rows, ops: NDArray[np.int8], lines: Rows, start: int, end: int, last: NDArray[np.int8]
+) -> None:
     """Note at the first line of each item of a group what its last line says, at others nothing."""
-    items, ops = log.item, log.op
     for i in range(start, end):
         first = start
         while items[lines[first]] != items[lines[i]]:
@@ -83,63 +66,73 @@ def _outcomes(log: Log, lines: Rows, start: int, end: int, last: NDArray[np.int8
 
 @njit(**EXACT)
 def _leaves(
-    log: Log, lines: Rows, start: int, end: int, last: NDArray[np.int8], ages: Ages, told: Told, size: int
+    log: Log, lines: Rows, start: int, end: int, last: NDArray[np.int8], ages: Ages, gone: Rows
 ) -> int:
-    """Write what was in a list and is not, in order of rank; returns how many changes there are then."""
-    gone, count = np.empty(end - start, np.int32), 0
+    """Find the first lines of what was in a list and is not, in order of rank; returns how many."""
+    count, ops = 0, log.op
     for i in range(start, end):
         line = lines[i]
-        if last[i] == LEAVE and log.op[line] == LEAVE:
+        if last[i] == LEAVE and ops[line] == LEAVE:
             at = count
             while at > 0 and _ranks_before(log, line, gone[at - 1], ages):
                 gone[at] = gone[at - 1]
                 at -= 1
             gone[at] = line
             count += 1
-    for line in gone[:count]:
-        told.subscription[size], told.op[size], told.item[size] = log.owner[line], LEAVE, log.item[line]
-        told.score[size], told.rank[size], told.former[size] = np.nan, 0, log.score[line]
-        size += 1
-    return size
+    return count
 
 
 @njit(**EXACT)
 def _comers(
-    log: Log, lines: Rows, start: int, end: int, last: NDArray[np.int8], held: Rows
-) -> tuple[Rows, Rows]:
-    """The first lines of what is in a list of items now, and their places in it, in order of rank."""
-    found, places, count = np.empty(end - start, np.int32), np.empty(end - start, np.int32), 0
+    items: Rows, lines: Rows, start: int, end: int, last: NDArray[np.int8], held: Rows, begin: int,
+    found: Rows, places: Rows,
+) -> int:  # fmt: skip
+    """Find the first lines of what is in a list now, and their places in it, in order of rank.
+
+    The list holds items from `begin` on. Returns how many.
+    """
+    count = 0
     for i in range(start, end):
         if last[i] == ENTER:
             place, at = 0, count
-            while held[place] != log.item[lines[i]]:
+            while held[begin + place] != items[lines[i]]:
                 place += 1
             while at > 0 and places[at - 1] > place:
                 found[at], places[at] = found[at - 1], places[at - 1]
                 at -= 1
             found[at], places[at] = lines[i], place
             count += 1
-    return found[:count], places[:count]
+    return count
 
 
 @njit(**EXACT)
 def write_changes(log: Log, lines: Rows, ends: Ints, owners: Rows, now: Now, ages: Ages, told: Told) -> int:
-    """Write the changes of all lists in the order of the contract; returns how many. At most one a line."""
+    """Write the changes of all lists in the order of the contract; returns how many. At most one a line.
+
+    Lines are grouped by list in the order of `owners`; group i ends at `ends[i]`.
+    """
     subscription, op, item, score, rank, former = told
-    begins, lengths, held, held_score = now
-    last, size, start = np.empty(lines.size, np.int8), 0, 0
+    _, log_op, log_item, log_score, _, _ = log
+    begins, _, held, held_score = now
+    last, size, start, touched = np.empty(lines.size, np.int8), 0, 0, 0.0
+    found, places = np.empty(lines.size, np.int32), np.empty(lines.size, np.int32)
     for i in range(owners.size):
         end, begin = ends[i], begins[i]
-        _outcomes(log, lines, start, end, last)
-        size = _leaves(log, lines, start, end, last, ages, told, size)
-        comers, places = _comers(log, lines, start, end, last, held[begin : begin + lengths[i]])
-        for j in range(comers.size):
-            line, its_score = comers[j], held_score[begin + places[j]]
-            was = log.op[line] == LEAVE
-            before = log.score[line] if was else np.nan
+        if i % AHEAD == 0:
+            touched += touch(begins[i : i + AHEAD], held, held_score)
+        _outcomes(log_item, log_op, lines, start, end, last)
+        for line in found[: _leaves(log, lines, start, end, last, ages, found)]:
+            subscription[size], op[size], item[size] = owners[i], LEAVE, log_item[line]
+            score[size], rank[size], former[size] = np.nan, 0, log_score[line]
+            size += 1
+        for j in range(_comers(log_item, lines, start, end, last, held, begin, found, places)):
+            line, its_score = found[j], held_score[begin + places[j]]
+            was = log_op[line] == LEAVE
+            before = log_score[line] if was else np.nan
             if before != its_score:
-                subscription[size], op[size], item[size] = owners[i], UPDATE if was else ENTER, log.item[line]
+                subscription[size], op[size], item[size] = owners[i], UPDATE if was else ENTER, log_item[line]
                 score[size], rank[size], former[size] = its_score, places[j] + 1, before
                 size += 1
         start = end
+    former[size:] = touched  # never told, but written: else nothing would be read
     return size

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.distance import EUCLIDEAN, distance
 from rankcast.kernels.geo_bounds import Floats32, Frame
-from rankcast.kernels.igpt import CANDIDATES, VERIFIED, Hits, Posts, Readers
+from rankcast.kernels.igpt import CANDIDATES, VERIFIED, Posts, Readers
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.term_order import Scratch, clear, cosine_from, note, rarest_first
+from rankcast.kernels.verify import Hits
 
 LEVELS = 3
 COVER = 3 * LEVELS + 1
@@ -151,7 +152,7 @@ def _next(rows: Rows, weights: Floats32, mine: Floats, at: Ints, end: Ints) -> t
 @njit(**EXACT)
 def _walk(
     lists: CellLists, readers: Readers, spot: tuple[float, float], term: Rows, weight: Floats, cell: int,
-    slot: int, scratch: Scratch, frame: Frame, hits: Hits, arrival: int, used: int,
+    slot: int, scratch: Scratch, frame: Frame, hits: Hits, arrival: int, used: int, counters: Ints,
 ) -> int:  # fmt: skip
     """Write the hits in one cell; returns how many there are then, -1 if they do not fit."""
     _, _, rows, weights, need = lists
@@ -162,13 +163,13 @@ def _walk(
     row, alike = _next(rows, weights, weight, at, end)
     while row >= 0:
         if alike + SLACK >= need[row, slot]:
-            hits.counters[CANDIDATES] += 1
+            counters[CANDIDATES] += 1
             alpha, begin = readers.alpha[row], begins[row]
             near = (
                 1.0 - distance(frame.metric, readers.x[row], readers.y[row], spot[0], spot[1]) / frame.scale
             )
             cosine = cosine_from(terms, shares, begin, begin + sizes[row], noted, places, 0)
-            hits.counters[VERIFIED] += 1
+            counters[VERIFIED] += 1
             score = alpha * near + (1.0 - alpha) * cosine
             if score >= readers.threshold[row]:
                 if used == hits.score.size:
@@ -182,14 +183,14 @@ def _walk(
 @njit(**EXACT)
 def disseminate(
     lists: CellLists, readers: Readers, posts: Posts, idf: Floats, scratch: Scratch, frame: Frame, hits: Hits,
-    start: int,
-) -> tuple[int, int]:  # fmt: skip
-    """Write the hits of the messages from `start` on; returns how many, and the first message left over.
+    counters: Ints,
+) -> int:  # fmt: skip
+    """Write the hits of messages, message by message; returns how many, -1 if they do not fit.
 
-    A message whose hits do not fit is left over with those after it. `scratch` is clear before and after.
+    `scratch` is clear before and after.
     """
     used = 0
-    for arrival in range(start, posts.rows.size):
+    for arrival in range(posts.rows.size):
         row = posts.rows[arrival]
         term, weight, _ = rarest_first(posts.texts, row, idf)
         note(scratch, term, weight)
@@ -201,10 +202,11 @@ def disseminate(
             if found >= 0:
                 cell = _number(level, mine[0], mine[1])
                 found = _walk(
-                    lists, readers, spot, term, weight, cell, slot, scratch, frame, hits, arrival, found
+                    lists, readers, spot, term, weight, cell, slot, scratch, frame, hits, arrival, found,
+                    counters,
                 )  # fmt: skip
         clear(scratch, term)
         if found < 0:
-            return used, arrival
+            return -1
         used = found
-    return used, posts.rows.size
+    return used

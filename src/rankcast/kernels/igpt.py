@@ -1,18 +1,19 @@
-"""Message dissemination: which subscriptions a message may concern [Geo §5.4].
+"""Message dissemination: which subscriptions some messages may concern [Geo §5.4].
 
-Term at a time over the lists of the message's words, the rarest first. Each pair is met at its rarest common
-term: there the bound on what is alike covers everything (Theorem 2 with nothing seen so far), and at later
-terms the pair is recognised and left alone, so no map of candidates is kept. In this order:
+A few hundred messages are taken together, word by word: the list of a word is walked once, and each of its
+blocks meets all messages with that word while it is in the cache. In this order:
 
-- a block by its words alone, then by its place alone (Lemma 6), then by both (Theorem 3);
+- a block by its place alone (Lemma 6), then by its words and its place (Theorem 3), all messages at once;
 - the second half of a block in order when its thresholds are beyond the block's bound (Theorem 4);
 - an entry by its own weights and the block's place (Theorem 1 with the outer spatial bound), and by its own
-  weights and its own place (the distance itself, where the paper adds an inner bound), a tile at once;
-- a subscription by the threshold that it has now, which may be above the one in the list;
-- the score.
+  weights and its own place (the distance itself, where the paper adds an inner bound), a tile at once.
 
-Each can be switched off. Thresholds are those at the beginning of the batch; they only move up in it. What
-passes the lists waits in a queue, so that looking up one subscription does not wait for the one before it.
+A pair may be met at each of its common terms. The bound holds at the rarest of them (Theorem 2 with nothing
+seen so far), so a pair that belongs in a result passes there; at the others it may pass or not. What passed
+is sorted by subscription, so that each pair is verified once, and subscriptions are read in the order in
+which they lie: see `rankcast.kernels.verify`.
+
+Each pruning can be switched off. Thresholds are those at the beginning; they only move up meanwhile.
 """
 
 from __future__ import annotations
@@ -23,35 +24,35 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.distance import distance
 from rankcast.kernels.geo_bounds import (
+    SHARE,
+    SKIN,
+    SLACK,
     Bits,
     Floats32,
     Frame,
-    Spot,
     alikeness,
     best_of_group,
-    best_score,
     embed,
     nearness,
     part,
 )
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.term_order import Scratch, Texts, clear, cosine_from, note, rarest_first
+from rankcast.kernels.term_order import Texts, rarest_first
 from rankcast.kernels.word_lists import (
     ALPHA,
+    AWAY,
     BAR,
     BLOCK,
+    BOX,
     HIGH_ALPHA,
     LOW_ALPHA,
     MOST,
     MOST_REST,
     NEAR,
-    NEED,
     PULL,
     PULL_REST,
     REST,
-    SLOPE,
     STAMP,
     STEP,
     WEIGHT,
@@ -59,13 +60,16 @@ from rankcast.kernels.word_lists import (
     X,
     Y,
     Z,
-    gap,
 )
 
 CELLS, GROUPS, CANDIDATES, VERIFIED = range(4)
-QUEUE = 2048
+UNIT = np.float32(65535.0)  # a share of 1 as facts have it
+MARGIN = np.float32(float(SLACK) * 65535.0)
+NONE = np.float32(0.0)
+ARRIVAL, ROW = 16, 32  # where these begin in a key
 
 Rows = NDArray[np.int32]
+Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
@@ -101,189 +105,218 @@ class Posts(NamedTuple):
     texts: Texts
 
 
-class Hits(NamedTuple):
-    """Subscriptions that a message may enter, by the place of the message in the batch; and counters."""
+class Asked(NamedTuple):
+    """Words of some messages, each with its messages.
 
-    subscription: Rows
+    By word: which, and where its messages begin. By message of a word: its place in the batch, the weight of
+    the word in it, the length of what follows, its spot.
+    """
+
+    word: Rows
+    first: Ints
     arrival: Rows
-    score: Floats
-    counters: NDArray[np.int64]
-
-
-class Queue(NamedTuple):
-    """Entries that passed the lists: subscriptions, what each may have in common, at which term; room."""
-
-    row: Rows
-    alike: Floats32
-    term: Rows
-    known: Floats
-    begin: NDArray[np.int64]
-    end: NDArray[np.int64]
-
-
-class Term(NamedTuple):
-    """One term of the text at hand: place in the order, weight, the length of what follows; and the spot."""
-
-    place: int
-    weight: np.float32
-    rest: np.float32
-    spot: Spot
+    weight: Floats32
+    rest: Floats32
+    spot: Floats32
 
 
 @njit(**EXACT)
-def _test(
-    fact: Bits, tile: int, term: Term, reach: np.float32, near: np.float32, on: Switches,
-    passed: NDArray[np.bool_], alike: Floats32,
-) -> bool:  # fmt: skip
-    """Say for each entry of a tile whether the message may pass its threshold, and what they may share.
+def _count_words(posts: Posts, place: Rows) -> tuple[Rows, Ints]:
+    """The distinct words of messages and where the messages of each begin; `place` says so by word, too."""
+    rows, _, _, texts = posts
+    begins, sizes, terms, _ = texts
+    total, count = 0, 0
+    for row in rows:
+        total += sizes[row]
+        for i in range(begins[row], begins[row] + sizes[row]):
+            place[terms[i]] = 0
+    word = np.empty(total, np.int32)
+    for row in rows:
+        for i in range(begins[row], begins[row] + sizes[row]):
+            if place[terms[i]] == 0:
+                word[count] = terms[i]
+                count += 1
+            place[terms[i]] += 1
+    first = np.zeros(count + 1, np.int64)
+    for i in range(count):
+        first[i + 1] = first[i] + place[word[i]]
+        place[word[i]] = first[i]
+    return word[:count], first
 
-    Returns whether any is passed.
+
+@njit(**EXACT)
+def _ask(posts: Posts, idf: Floats, frame: Frame, place: Rows) -> Asked:
+    """The words of messages; `place` is room by word."""
+    word, first = _count_words(posts, place)
+    total = first[-1]
+    arrivals, spots = np.empty(total, np.int32), np.empty((3, total), np.float32)
+    weights, rests = np.empty(total, np.float32), np.empty(total, np.float32)
+    rows, xs, ys, texts = posts
+    for arrival in range(rows.size):
+        row = rows[arrival]
+        term, weight, rest = rarest_first(texts, row, idf)
+        spot = embed(frame, xs[row], ys[row])
+        for i in range(term.size):
+            at = place[term[i]]
+            place[term[i]] = at + 1
+            arrivals[at], weights[at], rests[at] = arrival, weight[i], rest[i]
+            for axis in range(3):
+                spots[axis, at] = spot[axis]
+    return Asked(word, first, arrivals, weights, rests, spots)
+
+
+@njit(**EXACT)
+def _meet(
+    node: Floats32, block: int, reach: np.float32, on: Switches, weight: Floats32, rest: Floats32,
+    x: Floats32, y: Floats32, z: Floats32, nears: Floats32, margins: Floats32, counters: Ints,
+) -> bool:  # fmt: skip
+    """Say by how much each message of a word passes the bounds of a block, and how near the block is.
+
+    Returns whether any passes. Nothing but arithmetic on floats of one width, so that eight messages are one
+    instruction.
     """
-    some = False
-    x, y, z = np.float32(term.spot[0]), np.float32(term.spot[1]), np.float32(term.spot[2])
-    mine, others = term.weight, term.rest
-    no_prefix, no_inner = not on.prefix, not on.inner
+    one, none = np.float32(1.0), np.float32(0.0)
+    no_cell = none if on.cell else np.float32(np.inf)
+    no_group = none if on.group else np.float32(np.inf)
+    away_counts = one if on.outer else none
+    pull, pull_rest = node[block, PULL], node[block, PULL_REST]
+    least, away = node[block, NEAR], node[block, AWAY]
+    west, south, bottom = node[block, BOX], node[block, BOX + 1], node[block, BOX + 2]
+    east, north, top = node[block, BOX + 3], node[block, BOX + 4], node[block, BOX + 5]
+    cells, missed = np.int32(0), np.int32(0)
+    for i in range(weight.size):
+        a = max(none, west - x[i], x[i] - east)
+        b = max(none, south - y[i], y[i] - north)
+        c = max(none, bottom - z[i], z[i] - top)
+        short = away_counts * (one - nearness(reach, a * a + b * b + c * c))
+        place = one - short - least + no_cell
+        words = pull * weight[i] + pull_rest * rest[i] - (one + away * short) + no_group
+        nears[i], margins[i] = one - short, min(place, words)
+        cells = np.int32(cells + (np.int32(1) if place < none else np.int32(0)))
+        missed = np.int32(missed + (np.int32(1) if margins[i] < none else np.int32(0)))
+    counters[CELLS] += cells
+    counters[GROUPS] += missed - cells
+    return bool(missed < weight.size)
+
+
+@njit(**EXACT)
+def _stops(
+    fact: Bits, node: Floats32, block: int, near: np.float32, weight: np.float32, rest: np.float32
+) -> bool:
+    """Whether the second half of a block in order is beyond the block's bound (Theorem 4)."""
+    alike = alikeness(node[block, MOST], node[block, MOST_REST], weight, rest)
+    best = best_of_group(node[block, LOW_ALPHA], node[block, HIGH_ALPHA], near, alike)
+    return bool(part(fact[block + 1, BAR, 0]) > best)
+
+
+@njit(**EXACT)
+def _write(keys: Ints, count: int, found: int, first: int, end: int, arrival: int) -> int:
+    """Write the entries of a tile that were found, a bit each, with a message; returns how many then."""
     for lane in range(STEP):
-        own = alikeness(part(fact[tile, WEIGHT, lane]), part(fact[tile, REST, lane]), mine, others)
-        east, north = part(fact[tile, X, lane]) - x, part(fact[tile, Y, lane]) - y
-        up = part(fact[tile, Z, lane]) - z
-        own_near = nearness(reach, east * east + north * north + up * up)
-        alpha, bar = part(fact[tile, ALPHA, lane]), part(fact[tile, BAR, lane])
-        alike[lane] = own
-        may = (no_prefix | (best_score(alpha, near, own) >= bar)) & (
-            no_inner | (best_score(alpha, own_near, own) >= bar)
-        )
-        passed[lane] = may
-        some |= may
-    return some
+        keys[count] = np.int64(first + lane) << ARRIVAL | np.int64(arrival)
+        count += found >> lane & (first + lane < end)
+    return count
+
+
+@njit(**EXACT)
+def _resolve(keys: Ints, rows: Rows, fact: Bits) -> None:
+    """Let keys name subscriptions and stamps instead of entries.
+
+    Nothing but looking up, so that cache misses overlap.
+    """
+    for i in range(keys.size):
+        entry, arrival = keys[i] >> ARRIVAL, keys[i] & 65535
+        stamp = np.int64(fact[entry // STEP, STAMP, entry % STEP])
+        keys[i] = np.int64(rows[entry]) << ROW | arrival << ARRIVAL | stamp
+
+
+@njit(**EXACT)
+def _open(
+    fact: Bits, node: Floats32, at: int, end: int, stop: bool, arrival: Rows, weight: Floats32,
+    rest: Floats32, x: Floats32, y: Floats32, z: Floats32, nears: Floats32, margins: Floats32,
+    reach: np.float32, on: Switches, keys: Ints, count: int,
+) -> int:  # fmt: skip
+    """Write the keys of what passes in a block, for every message that passes its bounds.
+
+    Returns how many there are then, -1 if there is no room.
+
+    Which entries of a tile a message may pass the thresholds of is found a bit each, in units of the facts:
+    `room` is what the score has beyond the threshold without the place, `left` what it has at no distance. No
+    root is taken and nothing is written, so that a tile is a few dozen instructions. (Arrays come one by one:
+    taken from a tuple here, each would be counted as in use, block by block.)
+    """
+    slope, full = reach * SHARE, np.float32(1.0) + reach * SKIN
+    no_prefix = NONE if on.prefix else np.float32(np.inf)
+    no_inner = NONE if on.inner else np.float32(np.inf)
+    for i in range(weight.size):
+        if margins[i] < NONE:
+            continue
+        if count > keys.size - BLOCK:
+            return -1
+        until = at + STEP if stop and _stops(fact, node, at // STEP, nears[i], weight[i], rest[i]) else end
+        mine, others, near = weight[i] * SHARE, rest[i] * SHARE, nears[i]
+        here_x, here_y, here_z = x[i] * UNIT, y[i] * UNIT, z[i] * UNIT
+        for first in range(at, until, STEP):
+            tile, found = first // STEP, np.int32(0)
+            for lane in range(STEP):
+                heavy, light = np.float32(fact[tile, WEIGHT, lane]), np.float32(fact[tile, REST, lane])
+                alpha, bar = np.float32(fact[tile, ALPHA, lane]), np.float32(fact[tile, BAR, lane])
+                east, north = (
+                    np.float32(fact[tile, X, lane]) - here_x,
+                    np.float32(fact[tile, Y, lane]) - here_y,
+                )
+                up = np.float32(fact[tile, Z, lane]) - here_z
+                square = east * east + north * north + up * up
+                room = (UNIT - alpha) * min(np.float32(1.0), heavy * mine + light * others) + MARGIN - bar
+                away, left = alpha * slope, alpha * full + room
+                inner = min(left, left * left - away * away * square) + no_inner
+                margin = min(alpha * near + room + no_prefix, inner)
+                bit = np.int32(np.int32(1) << np.int32(lane))
+                found = np.int32(found | (bit if margin >= NONE else np.int32(0)))
+            if found != 0:
+                count = _write(keys, count, found, first, end, arrival[i])
+    return count
 
 
 @njit(**EXACT)
 def _search_word(
-    lists: Lists, word: int, term: Term, stamps: Bits, reach: np.float32, on: Switches, queue: Queue,
-    queued: int, start: int, counters: NDArray[np.int64],
-) -> tuple[int, int]:  # fmt: skip
-    """Queue what passes in the list of one word, from an entry on, as long as there is room.
-
-    Returns how many are queued then, and the first entry left over.
-    """
-    begins, mains, _, sizes, _, _, rows, fact, node, pull = lists
-    queue_row, queue_alike, queue_term, _, _, _ = queue
-    passed, alikes = np.empty(STEP, np.bool_), np.empty(STEP, np.float32)
-    mine, others, one = term.weight, term.rest, np.float32(1.0)
-    begin, after = begins[word], begins[word] + sizes[word]
-    ordered, room = begin + mains[word], queue_row.size - BLOCK
-    for at in range(begin + start, after, BLOCK):
-        if queued > room:
-            return queued, at - begin
-        block, end = at // STEP, min(at + BLOCK, after)
-        if on.group and pull[block, PULL] * mine + pull[block, PULL_REST] * others < one:
-            counters[GROUPS] += 1
-            continue
-        near = nearness(reach, gap(node, block, term.spot)) if on.outer else one
-        if on.cell and near < node[block, NEAR]:
-            counters[CELLS] += 1
-            continue
-        alike = alikeness(node[block, MOST], node[block, MOST_REST], mine, others)
-        if on.group and alike < node[block, NEED] + node[block, SLOPE] * (one - near):
-            counters[GROUPS] += 1
-            continue
-        if on.stop and end <= ordered:
-            best = best_of_group(node[block, LOW_ALPHA], node[block, HIGH_ALPHA], near, alike)
-            if end > at + STEP and part(fact[block + 1, BAR, 0]) > best:
-                end = at + STEP
-        for first in range(at, end, STEP):
-            tile = first // STEP
-            if not _test(fact, tile, term, reach, near, on, passed, alikes):
-                continue
-            for lane in range(min(STEP, end - first)):
-                if passed[lane]:
-                    row = rows[first + lane]
-                    queue_row[queued], queue_alike[queued], queue_term[queued] = row, alikes[lane], term.place
-                    queued += fact[tile, STAMP, lane] == stamps[row]
-    return queued, sizes[word]
-
-
-@njit(**EXACT)
-def _verify(
-    queue: Queue, queued: int, readers: Readers, spot: tuple[float, float], scratch: Scratch, frame: Frame,
-    current: bool, hits: Hits, arrival: int, used: int,
+    lists: Lists, asked: Asked, which: int, reach: np.float32, on: Switches, keys: Ints, count: int,
+    nears: Floats32, margins: Floats32, counters: Ints,
 ) -> int:  # fmt: skip
-    """Score what is queued; write the hits. Returns how many there are then, -1 if they do not fit."""
-    queue_row, queue_alike, queue_term, known, begins, ends = queue
-    reader_x, reader_y, reader_alpha, threshold, _, texts = readers
-    text_begin, text_size, text_term, text_weight = texts
-    noted, places = scratch
-    found, found_arrival, found_score, counters = hits
-    x, y = spot
-    counters[CANDIDATES] += queued
-    if used + queued > found_score.size:
-        return -1
-    for i in range(queued):  # nothing but looking up, so that the cache misses of all of them overlap
-        row = queue_row[i]
-        known[0, i], known[1, i], begins[i] = reader_alpha[row], threshold[row], text_begin[row]
-        ends[i] = begins[i] + text_size[row]
-        known[2, i] = 1.0 - distance(frame.metric, reader_x[row], reader_y[row], x, y) / frame.scale
-    for i in range(queued):
-        row, alpha, bar, near = queue_row[i], known[0, i], known[1, i], known[2, i]
-        if current and alpha * near + (1.0 - alpha) * queue_alike[i] + 1e-6 < bar:
-            continue
-        cosine = cosine_from(text_term, text_weight, begins[i], ends[i], noted, places, queue_term[i])
-        score = alpha * near + (1.0 - alpha) * cosine
-        counters[VERIFIED] += cosine > 0.0
-        found[used], found_arrival[used], found_score[used] = row, arrival, score
-        used += cosine > 0.0 and score >= bar
-    return used
+    """Write the keys of what passes in the list of one word; returns how many then, -1 if they do not fit."""
+    words, firsts, arrivals, weights, rests, spots = asked
+    begins, mains, _, sizes, _, _, _, fact, node = lists
+    first, last, word = firsts[which], firsts[which + 1], words[which]
+    arrival, weight, rest = arrivals[first:last], weights[first:last], rests[first:last]
+    x, y, z = spots[0, first:last], spots[1, first:last], spots[2, first:last]
+    begin, after, ordered = begins[word], begins[word] + sizes[word], begins[word] + mains[word]
+    for at in range(begin, after, BLOCK):
+        end = min(at + BLOCK, after)
+        if _meet(node, at // STEP, reach, on, weight, rest, x, y, z, nears, margins, counters) and count >= 0:
+            count = _open(
+                fact, node, at, end, on.stop and at + STEP < end <= ordered, arrival, weight, rest, x, y,
+                z, nears, margins, reach, on, keys, count,
+            )  # fmt: skip
+    return count
 
 
 @njit(**EXACT)
-def _disseminate_one(
-    lists: Lists, readers: Readers, posts: Posts, idf: Floats, scratch: Scratch, frame: Frame,
-    on: Switches, queue: Queue, hits: Hits, arrival: int, used: int,
+def find_pairs(
+    lists: Lists, posts: Posts, idf: Floats, place: Rows, frame: Frame, on: Switches, keys: Ints,
+    counters: Ints,
 ) -> int:  # fmt: skip
-    """Write the hits of one message; returns how many there are then, -1 if they do not fit."""
-    row = posts.rows[arrival]
-    term, weight, rest = rarest_first(posts.texts, row, idf)
-    place = (posts.x[row], posts.y[row])
-    spot = embed(frame, place[0], place[1])
-    stamps, sizes, counters = readers.stamp, lists.size, hits.counters
-    note(scratch, term, weight)
-    i, start, queued = 0, 0, 0
-    while used >= 0 and i < term.size:
-        mine = Term(i, np.float32(weight[i]), np.float32(rest[i]), spot)
-        queued, start = _search_word(
-            lists, term[i], mine, stamps, frame.reach, on, queue, queued, start, counters
-        )
-        done = start >= sizes[term[i]]
-        if done:
-            i, start = i + 1, 0
-        if not done or i == term.size:
-            used = _verify(queue, queued, readers, place, scratch, frame, on.current, hits, arrival, used)
-            queued = 0
-    clear(scratch, term)
-    return used
+    """Write keys of the pairs that pass: the subscription, the message's place in the batch, the stamp.
 
-
-@njit(**EXACT)
-def disseminate(
-    lists: Lists, readers: Readers, posts: Posts, idf: Floats, scratch: Scratch, frame: Frame,
-    on: Switches, hits: Hits, start: int,
-) -> tuple[int, int]:  # fmt: skip
-    """Write the hits of the messages from `start` on; returns how many, and the first message left over.
-
-    A message whose hits may not fit is left over with those after it. `scratch` is clear before and after.
+    A pair may come several times. `place` is room by word. Returns how many keys, -1 if there is no room.
     """
-    used, before, counters = 0, np.empty_like(hits.counters), hits.counters
-    rows, terms = np.empty(QUEUE, np.int32), np.empty(QUEUE, np.int32)
-    begins, ends = np.empty(QUEUE, np.int64), np.empty(QUEUE, np.int64)
-    queue = Queue(rows, np.empty(QUEUE, np.float32), terms, np.empty((3, QUEUE)), begins, ends)
-    for arrival in range(start, posts.rows.size):
-        before[:] = counters
-        found = _disseminate_one(
-            lists, readers, posts, idf, scratch, frame, on, queue, hits, arrival, used
-        )  # fmt: skip
-        if found < 0:
-            counters[:] = before
-            return used, arrival
-        used = found
-    return used, posts.rows.size
+    asked, most, count = _ask(posts, idf, frame, place), 0, 0
+    firsts = asked.first
+    for which in range(firsts.size - 1):
+        most = max(most, firsts[which + 1] - firsts[which])
+    nears, margins = np.empty(most, np.float32), np.empty(most, np.float32)
+    for which in range(firsts.size - 1):
+        if count >= 0:
+            count = _search_word(lists, asked, which, frame.reach, on, keys, count, nears, margins, counters)
+    if count > 0:
+        _resolve(keys[:count], lists.row, lists.fact)
+    return count

@@ -20,13 +20,14 @@ from rankcast.kernels.geo_bounds import (
     Bits,
     Floats32,
     Frame,
+    Spot,
     alikeness,
     best_score,
     embed,
     nearness,
     part,
 )
-from rankcast.kernels.igpt import Posts, Readers, Term
+from rankcast.kernels.igpt import Posts, Readers
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.term_order import Scratch, clear, cosine_from, note, rarest_first
 from rankcast.kernels.word_lists import (
@@ -66,6 +67,15 @@ class Found(NamedTuple):
     score: NDArray[np.float64]
     size: Rows
     work: Ints
+
+
+class Term(NamedTuple):
+    """One term of the text at hand: place in the order, weight, the length of what follows; and the spot."""
+
+    place: int
+    weight: np.float32
+    rest: np.float32
+    spot: Spot
 
 
 class Heap(NamedTuple):
@@ -132,7 +142,7 @@ def _push_all(
     size: int,
 ) -> int:  # fmt: skip
     """Push the cells of a word's list, and what comes after them block by block; returns the new size."""
-    begins, mains, _, sizes, _, _, _, _, node, _ = lists
+    begins, mains, _, sizes, _, _, _, _, node = lists
     begin, end = begins[word], begins[word] + sizes[word]
     ordered = begin + (mains[word] if mains[word] == sizes[word] else mains[word] // BLOCK * BLOCK)
     for start in range(begin, ordered, cell):
@@ -200,7 +210,7 @@ def _look_through(
     scratch: Scratch, frame: Frame, items: Rows, scores: Floats, count: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Score the messages of a block that may be among the best; returns how many there are, and the work."""
-    _, _, _, _, _, _, rows, fact, _, _ = lists
+    _, _, _, _, _, _, rows, fact, _ = lists
     _, post_x, post_y, texts = posts
     text_begin, text_size, text_term, text_weight = texts
     time, arrival, current = ages

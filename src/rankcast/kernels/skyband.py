@@ -29,8 +29,8 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 NONE, KMAX, SKYBAND, COST = range(4)
-REFUSED, TAKEN, UNCERTAIN = range(3)
 KEPT = -1
+AHEAD, LINE, LINES = 32, 8, 4  # lists looked up at a time; scores in a cache line; lines looked up of each
 
 
 class Buffers(NamedTuple):
@@ -175,24 +175,25 @@ def expire(links: Links, buffers: Buffers, items: Rows, k: Ints, ages: Ages) -> 
 
 
 @njit(**EXACT)
-def _press(buffers: Buffers, first: int, end: int, item: int, k: int, ages: Ages, late: bool) -> int:
+def _press(
+    items: Rows, scores: Floats, dominators: Rows, first: int, end: int, item: int, k: int, ages: Ages,
+    late: bool,
+) -> int:  # fmt: skip
     """Count a new dominator of the older entries from `first` on; drop those with k; return the new end."""
-    _, _, _, _, _, items, scores, dominators = buffers
-    time, arrival, _ = ages
     kept = first
     for at in range(first, end):
-        older = not late or newer(time, arrival, item, items[at])
+        older = not late or newer(ages.time, ages.arrival, item, items[at])
         count = dominators[at] + (1 if older else 0)
-        if count < k:
-            items[kept], scores[kept], dominators[kept] = items[at], scores[at], count
-            kept += 1
+        items[kept], scores[kept], dominators[kept] = items[at], scores[at], count
+        kept += count < k
     return kept
 
 
 @njit(**EXACT)
-def _rank(buffers: Buffers, begin: int, end: int, item: int, score: float, ages: Ages) -> tuple[int, int]:
+def _rank(
+    items: Rows, scores: Floats, begin: int, end: int, item: int, score: float, ages: Ages
+) -> tuple[int, int]:
     """Where an item belongs in a list, and how many dominate it, if something newer has come before it."""
-    _, _, _, _, _, items, scores, _ = buffers
     time, arrival, _ = ages
     at, dominating = begin, 0
     while at < end:
@@ -205,55 +206,34 @@ def _rank(buffers: Buffers, begin: int, end: int, item: int, score: float, ages:
 
 
 @njit(**EXACT)
-def _descend(scores: Floats, begin: int, end: int, score: float) -> int:
-    """Where the newest item belongs in a list."""
-    while begin < end:
-        middle = (begin + end) // 2
-        if scores[middle] > score:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin
+def _above(scores: Floats, begin: int, end: int, score: float) -> int:
+    """Where the newest item belongs in a list; all of it is looked at, without a branch."""
+    count = 0
+    for at in range(begin, end):
+        count += scores[at] > score
+    return begin + count
 
 
 @njit(**EXACT)
-def offer(
-    buffers: Buffers,
-    owner: int,
-    item: int,
-    score: float,
-    at: int,
-    k: int,
-    refill: int,
-    ages: Ages,
-    late: bool,
-) -> tuple[int, int]:
-    """Offer an item to a list, where it belongs at `at`. Cost: O(size) [Geo §6.2.1].
+def touch(begins: Ints, items: Rows, scores: Floats) -> float:
+    """Read from the cache lines in which lists begin, so that misses overlap; the sum means nothing.
 
-    `late`: something newer has come before it, and where it belongs is still to be found. Returns what became
-    of it, and its rank from 0.
+    There is no branch that waits for what is read, so that one list does not wait for the one before.
     """
-    begins, sizes, rooms, keeps, thresholds, items, scores, dominators = buffers
-    if score <= thresholds[owner] and (late or score < thresholds[owner]):
-        return UNCERTAIN if score == thresholds[owner] else REFUSED, 0
-    begin, end, dominating = begins[owner], begins[owner] + sizes[owner], 0
-    if late:
-        at, dominating = _rank(buffers, begin, end, item, score, ages)
-    if refill >= SKYBAND:
-        if dominating >= k:
-            return REFUSED, 0
-        end = _press(buffers, at, end, item, k, ages, late)
-    if end - begin == rooms[owner]:
-        return UNCERTAIN, 0
-    for i in range(end, at, -1):
-        items[i], scores[i], dominators[i] = items[i - 1], scores[i - 1], dominators[i - 1]
-    items[at], scores[at], dominators[at] = item, score, dominating
-    sizes[owner] = end + 1 - begin
-    keep = keeps[owner]
-    if sizes[owner] > most_of(keep, refill):
-        thresholds[owner] = scores[begin + keep]
-        sizes[owner] = keep
-    return TAKEN, at - begin
+    total, last = 0.0, items.size - 1
+    for begin in begins:
+        for line in range(LINES):
+            at = min(begin + line * LINE, last)
+            total += scores[at] + items[at]
+    return total
+
+
+@njit(**EXACT)
+def _cut(buffers: Buffers, owner: int, refill: int) -> None:
+    """Leave the best of a list that has outgrown what it may have; the frontier moves up."""
+    keep, begin = buffers.keep[owner], buffers.begin[owner]
+    if buffers.size[owner] > most_of(keep, refill):
+        buffers.threshold[owner], buffers.size[owner] = buffers.score[begin + keep], keep
 
 
 @njit(**EXACT)
@@ -261,38 +241,46 @@ def offer_all(
     buffers: Buffers, links: Links, hits: tuple[Rows, Rows, Floats], k: Ints, refill: int, ages: Ages,
     late: NDArray[np.bool_], doubtful: NDArray[np.bool_],
 ) -> Log:  # fmt: skip
-    """Offer hits (lists, items, scores) in order; notes the lists that must be filled anew.
+    """Offer hits (lists, items, scores) in order of lists; notes the lists that must be filled anew.
 
-    Hits of an item are together, a list each: where it belongs in them is found for all of them first, which
-    is nothing but looking up, so that their cache misses overlap.
+    `late`: something newer has come before the item. Cost: O(size) a hit [Geo §6.2.1].
     """
     owners, items, scores = hits
-    begins, sizes, held, held_score = buffers.begin, buffers.size, buffers.item, buffers.score
-    log, told, kept, places, known = (
-        _log_of(2 * owners.size),
-        0,
-        (0, KEPT),
-        np.empty(owners.size, np.int64),
-        0,
-    )
+    begins, sizes, rooms, _, thresholds, held, held_score, dominators = buffers
+    log, told, kept, touched = _log_of(2 * owners.size + 1), 0, (0, KEPT), 0.0
     for i in range(owners.size):
-        owner, item = owners[i], items[i]
-        while known < owners.size and items[known] == item:
-            begin = begins[owners[known]]
-            places[known] = _descend(held_score, begin, begin + sizes[owners[known]], scores[known])
-            known += 1
-        least = begins[owner] + k[owner] - 1
-        full = sizes[owner] >= k[owner]
-        pushed, its_score = (held[least], held_score[least]) if full else (item, scores[i])
-        answer, rank = offer(buffers, owner, item, scores[i], places[i], k[owner], refill, ages, late[i])
-        if answer == TAKEN:
-            link(links, item, owner)
-            if rank < k[owner]:
-                told = _tell(log, told, owner, item, scores[i], ENTER, kept)
-                if full:
-                    told = _tell(log, told, owner, pushed, its_score, LEAVE, kept)
-        elif answer == UNCERTAIN:
+        if i % AHEAD == 0:
+            ahead = begins[owners[i : i + AHEAD]]
+            touched += touch(ahead, held, held_score) + touch(ahead, dominators, held_score)
+        owner, item, score, most = owners[i], items[i], scores[i], k[owners[i]]
+        begin, end, dominating = begins[owner], begins[owner] + sizes[owner], 0
+        if score <= thresholds[owner] and (late[i] or score < thresholds[owner]):
+            doubtful[owner] |= score == thresholds[owner]
+            continue
+        if late[i]:
+            at, dominating = _rank(held, held_score, begin, end, item, score, ages)
+        else:
+            at = _above(held_score, begin, end, score)
+        if refill >= SKYBAND and dominating >= most:
+            continue
+        full, least = end - begin >= most, begin + most - 1
+        pushed, its_score = (held[least], held_score[least]) if full else (item, score)
+        if refill >= SKYBAND:
+            end = _press(held, held_score, dominators, at, end, item, most, ages, late[i])
+        if end - begin == rooms[owner]:
             doubtful[owner] = True
+            continue
+        for j in range(end, at, -1):
+            held[j], held_score[j], dominators[j] = held[j - 1], held_score[j - 1], dominators[j - 1]
+        held[at], held_score[at], dominators[at] = item, score, dominating
+        sizes[owner] = end + 1 - begin
+        _cut(buffers, owner, refill)
+        link(links, item, owner)
+        if at < begin + most:
+            told = _tell(log, told, owner, item, score, ENTER, kept)
+            if full:
+                told = _tell(log, told, owner, pushed, its_score, LEAVE, kept)
+    log.score[2 * owners.size] = touched  # never told, but written: else nothing would be read
     return _first_of(log, told)
 
 

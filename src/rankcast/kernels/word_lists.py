@@ -6,15 +6,18 @@ of the places in it, the largest weights, and what the least demanding subscript
 bounds what is in its block: a new entry goes to the end and widens the last node. An entry counts as long as
 its stamp is that of its owner, so leaving, moving and changing cost nothing in the lists.
 
-`arrange` puts a list in order: cells of neighbours on the Z-curve, in a cell groups by alpha, in a group by
-threshold [Geo §5.1, §5.3]. What is new is put in order at the end by itself, a cell at a time; the whole list
-when half of it is new or a quarter is gone. So an entry is arranged a few times in its life. Stretches begin
-at multiples of `STEP`, and the node of a block stands at its first entry divided by `STEP`; the place after
-it has the node of a whole cell, if the cell has more than one block.
+`arrange` puts a list in order: cells of neighbours on the Z-curve, in a cell groups by how much of its own
+words a subscription must find, in a group by threshold [Geo §5.1, §5.3]. (The paper groups by alpha, on
+which that depends; by the need itself a third fewer blocks are opened.) What is new is put in order at the
+end by itself, a cell at a time; the whole list when half of it is new or a quarter is gone. So an entry is
+arranged a few times in its life. Stretches begin at multiples of `STEP`, and the node of a block stands at
+its first entry divided by `STEP`; the place after it has the node of a whole cell, if the cell has more than
+one block.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -39,12 +42,12 @@ from rankcast.kernels.term_order import Texts, rarest_first
 
 BLOCK, STEP = 32, 16
 WEIGHT, REST, ALPHA, BAR, X, Y, Z, STAMP = range(8)
-# Of a node: largest weight and rest; least need by word and by place, least alpha / (1 - alpha); the range of
-# alphas; the box. What is asked first has an array of its own: the largest weight and rest by what is needed.
-MOST, MOST_REST, NEED, NEAR, SLOPE, LOW_ALPHA, HIGH_ALPHA, BOX = range(8)
-PULL, PULL_REST = range(2)
-NODE = 13
-COARSE = 1023.0
+# Of a node: the largest weight and rest, and the largest by what is needed of words at the same place; the
+# largest alpha; the least needed by place, and more of words for a distance; the least alpha; the box.
+MOST, MOST_REST, PULL, PULL_REST, HIGH_ALPHA, NEAR, AWAY, LOW_ALPHA, BOX = range(9)
+NODE = 14
+LEAST = 1e-6  # of what is needed: below, there is no telling
+CURVE, NEED = -1, -2  # what entries may be sorted by beside a fact
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
@@ -63,7 +66,6 @@ class Lists(NamedTuple):
     row: Rows
     fact: Bits
     node: Floats32
-    pull: Floats32
 
 
 class Owners(NamedTuple):
@@ -84,37 +86,35 @@ class Shape(NamedTuple):
 
 
 @njit(**EXACT)
-def _clear(node: Floats32, pull: Floats32, at: int) -> None:
+def _clear(node: Floats32, at: int) -> None:
     """Let a node bound nothing."""
-    pull[at] = 0.0
-    for i in range(NEED):
+    for i in range(NEAR):
         node[at, i] = 0.0
-    for i in range(NEED, HIGH_ALPHA):
+    for i in range(NEAR, BOX):
         node[at, i] = np.inf
-    node[at, HIGH_ALPHA] = 0.0
     for axis in range(3):
         node[at, BOX + axis], node[at, BOX + 3 + axis] = np.inf, -np.inf
 
 
 @njit(**EXACT)
-def _widen(node: Floats32, pulls: Floats32, at: int, fact: Bits, entry: int) -> None:
-    """Let a node bound one more entry."""
+def _widen(node: Floats32, at: int, fact: Bits, entry: int) -> None:
+    """Let a node bound one more entry.
+
+    An entry wants `weight * own + rest * others >= need + distance * alpha / (1 - alpha)`. Divided by its
+    need, what is on the left and what is on the right are bounded apart [Geo Theorem 3].
+    """
     tile, lane = entry // STEP, entry % STEP
     weight, rest = fact[tile, WEIGHT, lane] * SHARE, fact[tile, REST, lane] * SHARE
     alpha, bar = fact[tile, ALPHA, lane] * SHARE, fact[tile, BAR, lane] * SHARE
-    need, pull = needed_alike(alpha, bar), 1e30
-    if need > 1e-6:
-        pull = 1.000001 / need
+    need, pull, away = needed_alike(alpha, bar), 1e30, 0.0
+    if need > LEAST:
+        pull, away = 1.000001 / need, 0.99999 * alpha / ((1.0 - alpha) * need)
     node[at, MOST], node[at, MOST_REST] = max(node[at, MOST], weight), max(node[at, MOST_REST], rest)
-    pulls[at, PULL] = max(pulls[at, PULL], weight * pull)
-    pulls[at, PULL_REST] = max(pulls[at, PULL_REST], rest * pull)
-    node[at, NEED] = min(node[at, NEED], need)
-    node[at, NEAR] = min(node[at, NEAR], needed_near(alpha, bar))
-    node[at, SLOPE] = min(node[at, SLOPE], alpha / max(1.0 - alpha, 1e-2))
-    node[at, LOW_ALPHA], node[at, HIGH_ALPHA] = (
-        min(node[at, LOW_ALPHA], alpha),
-        max(node[at, HIGH_ALPHA], alpha),
-    )
+    node[at, PULL] = max(node[at, PULL], weight * pull)
+    node[at, PULL_REST] = max(node[at, PULL_REST], rest * pull)
+    node[at, NEAR], node[at, AWAY] = min(node[at, NEAR], needed_near(alpha, bar)), min(node[at, AWAY], away)
+    node[at, LOW_ALPHA] = min(node[at, LOW_ALPHA], alpha)
+    node[at, HIGH_ALPHA] = max(node[at, HIGH_ALPHA], alpha)
     for axis in range(3):
         place = fact[tile, X + axis, lane] * SHARE
         node[at, BOX + axis] = min(node[at, BOX + axis], place)
@@ -127,7 +127,7 @@ def append(lists: Lists, rows: Rows, texts: Texts, idf: Floats, owners: Owners, 
 
     An owner without a threshold (a message) is ordered by its weight, the heaviest first.
     """
-    begins, _, _, sizes, _, _, listed, fact, node, pull = lists
+    begins, _, _, sizes, _, _, listed, fact, node = lists
     x, y, alphas, thresholds, stamps = owners
     for row in rows:
         term, weight, rest = rarest_first(texts, row, idf)
@@ -149,8 +149,8 @@ def append(lists: Lists, rows: Rows, texts: Texts, idf: Floats, owners: Owners, 
                 fact[tile, X + axis, lane] = nearest(spot[axis])
             block = (at - offset % BLOCK) // STEP
             if offset % BLOCK == 0:
-                _clear(node, pull, block)
-            _widen(node, pull, block, fact, at)
+                _clear(node, block)
+            _widen(node, block, fact, at)
 
 
 @njit(**EXACT)
@@ -167,7 +167,7 @@ def discount(lists: Lists, rows: Rows, texts: Texts) -> None:
 def due(lists: Lists, words: Rows, cell: int) -> tuple[Rows, Rows]:
     """Which of some distinct words have lists that should be put in order, and from which entry on."""
     found, first, count = np.empty(words.size, np.int32), np.empty(words.size, np.int32), 0
-    _, mains, joints, sizes, _, deads, _, _, _, _ = lists
+    _, mains, joints, sizes, _, deads, _, _, _ = lists
     for word in words:
         size, main = sizes[word], mains[word]
         all_of_it = deads[word] > STEP + size // 4 or size - joints[word] > BLOCK + size // 2
@@ -193,6 +193,15 @@ def _on_curve(fact: Bits, entry: int) -> int:
     for axis in range(3):
         code |= _spread_bits(int(fact[tile, X + axis, lane]) >> 6) << axis
     return code
+
+
+@njit(**EXACT)
+def _need(fact: Bits, entry: int) -> int:
+    """How much of what an entry's words can give its subscription needs, in 16 bits."""
+    tile, lane = entry // STEP, entry % STEP
+    weight, rest = fact[tile, WEIGHT, lane] * SHARE, fact[tile, REST, lane] * SHARE
+    need = needed_alike(fact[tile, ALPHA, lane] * SHARE, fact[tile, BAR, lane] * SHARE)
+    return int(min(65535.0, 16384.0 * max(need, 0.0) / max(math.sqrt(weight * weight + rest * rest), LEAST)))
 
 
 @njit(**EXACT)
@@ -225,26 +234,31 @@ def _current(lists: Lists, begin: int, end: int, stamps: Bits) -> Rows:
 
 @njit(**EXACT)
 def _keys(fact: Bits, begin: int, size: int, column: int, order: Rows) -> Rows:
-    """What entries are sorted by, by place: a fact, or the place on the curve."""
+    """What entries are sorted by, by place: a fact, the place on the curve, or what is needed."""
     keys = np.empty(size, np.int32)
     for i in order:
         at = begin + i
-        keys[i] = _on_curve(fact, at) if column < 0 else fact[at // STEP, column, at % STEP]
+        if column == CURVE:
+            keys[i] = _on_curve(fact, at)
+        elif column == NEED:
+            keys[i] = _need(fact, at)
+        else:
+            keys[i] = fact[at // STEP, column, at % STEP]
     return keys
 
 
 @njit(**EXACT)
 def _order(lists: Lists, begin: int, end: int, order: Rows, shape: Shape) -> None:
-    """Put entries in order: by cell, by group of alphas, by threshold."""
+    """Put entries in order: by cell, by group of needs, by threshold."""
     fact, spare, size = lists.fact, np.empty(order.size, np.int32), end - begin
     if order.size > shape.cell:
-        _sort(order, _keys(fact, begin, size, -1, order), spare, 30)
-    alpha, bar = _keys(fact, begin, size, ALPHA, order), _keys(fact, begin, size, BAR, order)
+        _sort(order, _keys(fact, begin, size, CURVE, order), spare, 30)
+    need, bar = _keys(fact, begin, size, NEED, order), _keys(fact, begin, size, BAR, order)
     for first in range(0, order.size, shape.cell):
         cell = order[first : first + shape.cell]
         groups = min(shape.groups, (cell.size + BLOCK - 1) // BLOCK)
         if groups > 1:
-            _sort(cell, alpha, spare, 16)
+            _sort(cell, need, spare, 16)
         length = (cell.size + groups - 1) // groups
         length = (length + BLOCK - 1) // BLOCK * BLOCK
         for start in range(0, cell.size, length):
@@ -254,7 +268,7 @@ def _order(lists: Lists, begin: int, end: int, order: Rows, shape: Shape) -> Non
 @njit(**EXACT)
 def arrange(lists: Lists, words: Rows, firsts: Rows, stamps: Bits, shape: Shape) -> None:
     """Put lists in order, each from one of its entries on, without what is gone. Cost: O(n) a list."""
-    begins, mains, joints, sizes, _, deads, row, fact, _, _ = lists
+    begins, mains, joints, sizes, _, deads, row, fact, _ = lists
     for i in range(words.size):
         word, first = words[i], firsts[i]
         begin, end = begins[word] + first, begins[word] + sizes[word]
@@ -280,15 +294,15 @@ def arrange(lists: Lists, words: Rows, firsts: Rows, stamps: Bits, shape: Shape)
 @njit(**EXACT)
 def _bound(lists: Lists, word: int, first: int, cell: int) -> None:
     """Make the nodes of a list from one of its entries on, the first of a cell."""
-    begin, size, fact, node, pull = lists.begin[word], lists.size[word], lists.fact, lists.node, lists.pull
+    begin, size, fact, node = lists.begin[word], lists.size[word], lists.fact, lists.node
     for start in range(first, size, cell):
         after = min(start + cell, size)
         for offset in range(start, after):
             at = begin + offset
             block = (at - offset % BLOCK) // STEP
             if offset % BLOCK == 0:
-                _clear(node, pull, block)
-            _widen(node, pull, block, fact, at)
+                _clear(node, block)
+            _widen(node, block, fact, at)
         if after - start > BLOCK:
             top = (begin + start) // STEP
             node[top + 1] = node[top]
@@ -299,11 +313,10 @@ def _bound(lists: Lists, word: int, first: int, cell: int) -> None:
 @njit(**EXACT)
 def _join(node: Floats32, at: int, other: int) -> None:
     """Let a node bound what another one bounds."""
-    for i in range(NEED):
+    for i in range(NEAR):
         node[at, i] = max(node[at, i], node[other, i])
-    for i in range(NEED, HIGH_ALPHA):
+    for i in range(NEAR, BOX):
         node[at, i] = min(node[at, i], node[other, i])
-    node[at, HIGH_ALPHA] = max(node[at, HIGH_ALPHA], node[other, HIGH_ALPHA])
     for axis in range(3):
         node[at, BOX + axis] = min(node[at, BOX + axis], node[other, BOX + axis])
         node[at, BOX + 3 + axis] = max(node[at, BOX + 3 + axis], node[other, BOX + 3 + axis])
@@ -335,7 +348,6 @@ def move(old: Lists, new: Lists, words: Rows, rooms: Rows, used: int) -> int:
         source, target, tiles = begin // STEP, used // STEP, (size + STEP - 1) // STEP
         new.fact[target : target + tiles] = old.fact[source : source + tiles]
         new.node[target : target + tiles] = old.node[source : source + tiles]
-        new.pull[target : target + tiles] = old.pull[source : source + tiles]
         new.begin[word], new.room[word] = used, rooms[i]
         used += rooms[i]
     return used
