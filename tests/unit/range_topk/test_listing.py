@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 
 from rankcast.indexes.listing import Listings
 from rankcast.indexes.painting import Painter
+from rankcast.kernels import relist
 from rankcast.kernels.board import ENTER, LEAVE, UPDATE
 from rankcast.kernels.spread import Deltas
 
 from .world import World, event_arrays, histories, worlds
 
 Scored = list[tuple[int, float]]
+ITEMS = st.lists(st.integers(0, 5), max_size=3, unique=True)
 
 
 def scored(world: World, span: tuple[float, float], k: int) -> Scored:
@@ -108,3 +110,23 @@ def test_affected_counts_each_subscription_once_an_event() -> None:
     batch = event_arrays([(0, float("nan"), 5.0), (1, 5.5, float("nan"))])
     listings.apply(painter.paint(batch, listings.ks), np.array([0, 1], np.int32))
     assert listings.affected == 2 + 3
+
+
+@given(st.lists(st.tuples(ITEMS, ITEMS), max_size=5))
+def test_other_ranges_tell_what_leaves_and_what_enters(pairs: list[tuple[list[int], list[int]]]) -> None:
+    rows, values = np.arange(len(pairs), dtype=np.int32)[::-1].copy(), np.arange(6) * 0.5
+    start = np.arange(0, 3 * len(pairs) + 1, 3).astype(np.uint64)
+    old, new = (
+        np.array([pair[which] + [-1] * (3 - len(pair[which])) for pair in pairs], np.int32).ravel()
+        for which in range(2)
+    )
+    told = Deltas(*(np.empty(6 * len(pairs) + 1, kind) for kind in ("i4", "i1", "i4", "f8", "i8")))
+    seen = np.zeros(6, np.int32)
+    size = relist.write_exchange(rows, relist.Held(start, old), relist.Held(start, new), values, seen, told)
+    expected: list[tuple[int, int, int, float | None, int]] = []
+    for row, (before, after) in zip(rows.tolist(), pairs, strict=True):
+        expected += [(row, LEAVE, item, None, 0) for item in before if item not in after]
+        ranked = [(item, rank) for rank, item in enumerate(after, 1) if item not in before]
+        expected += [(row, ENTER, item, item * 0.5, rank) for item, rank in ranked]
+    lines = list(zip(*(column[:size].tolist() for column in told), strict=True))
+    assert [(*line[:3], None if np.isnan(line[3]) else line[3], line[4]) for line in lines] == expected
