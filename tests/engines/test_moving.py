@@ -318,13 +318,21 @@ def test_a_zero_for_which_there_is_no_score_is_refused(score: Any, column: str, 
     unchanged_by(engine, "upsert", bad, f'column "{column}" of "objects" is 0(.|\n)*{expected}(.|\n)*row: 1')
 
 
-def test_a_score_that_is_not_finite_is_refused_wherever_it_would_arise() -> None:
+def test_a_place_too_far_for_a_score_is_refused_whatever_else_there_is() -> None:
     engine = cafes()
     engine.subscribe({"id": [1], "x": [0], "y": [0]})
     far = {"id": ["d", "e"], "x": [0, FAR], "y": [0, 0], "price": [0, 0]}
-    unchanged_by(engine, "upsert", far, "object 'e' from subscription 1(.|\n)*row: 1")
+    said = r'"x" of "\w+" is 1e\+200(.|\n)*within 1e\+149 of 0(.|\n)*row: '
+    unchanged_by(engine, "upsert", far, said + "1")
     for call, name in (("publish", 1), ("amend", 1), ("subscribe", 2)):
-        unchanged_by(engine, call, {"id": [name], "x": [FAR], "y": [0]}, "object 'a' from here(.|\n)*row: 0")
+        unchanged_by(engine, call, {"id": [name], "x": [FAR], "y": [0]}, said + "0")
+    unchanged_by(cafes(), "subscribe", {"id": [1], "x": [FAR], "y": [0]}, said + "0")
+
+
+def test_an_object_without_a_finite_score_somewhere_is_refused_whatever_queries_there_are() -> None:
+    engine = cafes(score=scoring.weighted_sum([10, 1]))
+    dear = {"id": ["d", "e"], "x": [0, 0], "y": [0, 0], "price": [1e300, 1e308]}
+    unchanged_by(engine, "upsert", dear, "object 'e' without a finite score(.|\n)*row: 1")
 
 
 def test_a_function_that_fails_later_changes_nothing() -> None:

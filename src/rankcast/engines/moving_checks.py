@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import cached_property
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from rankcast.columns import Floats, Ids, Rows
 from rankcast.engines.brute_force.moving import Objects, distances_to
 from rankcast.engines.lists import ListEngine
 from rankcast.engines.moving_places import check_globe, fixed, unscored
+from rankcast.engines.moving_reach import Reach, reach_of
 from rankcast.errors import InputError
 from rankcast.indexes.slots import Slots, show
 from rankcast.kernels.zone_follow import rows_in_order
@@ -26,6 +28,10 @@ class MovingChecks(ListEngine):
     _slots: Slots
     _objects: Slots
     _metric: str
+
+    @cached_property
+    def _reach(self) -> Reach:
+        return reach_of(self._configuration)
 
     @abstractmethod
     def _scores(self, x: float, y: float, objects: Objects) -> Floats:
@@ -65,10 +71,11 @@ class MovingChecks(ListEngine):
         return row
 
     def _check_places(self, x: Floats, y: Floats, where: str) -> None:
-        """Refuse places of queries from which an object has no finite score."""
+        """Refuse places of queries that are too far, or from which an object has no finite score."""
         if self._metric == "haversine":
             check_globe(x, y, where)
-        if self._all_scored(x, y):
+        self._reach.check_places(x, y, where)
+        if self._reach.certain or self._all_scored(x, y):
             return
         objects = self._all_objects()
         for row, place in enumerate(zip(x, y, strict=True)):
@@ -78,11 +85,13 @@ class MovingChecks(ListEngine):
                 raise unscored(f"object {item!r} from here", where, row)
 
     def _check_objects(self, ids: Ids, x: Floats, y: Floats, attributes: Floats) -> None:
-        """Refuse objects that have no finite score from the place of a query."""
+        """Refuse objects that are too far, or have no finite score from where a query is or may be."""
         if self._metric == "haversine":
             check_globe(x, y, "objects")
+        self._reach.check_places(x, y, "objects")
         self._check_attributes(attributes)
-        if self._scored_from_all(x, y, attributes):
+        self._reach.check_scores(ids, attributes)
+        if self._reach.certain or self._scored_from_all(x, y, attributes):
             return
         objects = Objects(np.arange(x.size, dtype=np.int32), x.copy(), y.copy(), attributes)
         for subscription in self._slots.live():

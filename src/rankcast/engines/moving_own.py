@@ -14,7 +14,7 @@ from rankcast import scoring
 from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.engines.moving_own_bounds import Fine, Found, OwnScore
 from rankcast.engines.moving_own_zones import OwnSearch
-from rankcast.engines.moving_places import farthest, fixed
+from rankcast.engines.moving_places import box_of, farthest, fixed
 from rankcast.engines.moving_zones import ZoneMethod
 from rankcast.indexes.descent import descend
 from rankcast.kernels import zone_follow, zone_scores
@@ -148,6 +148,21 @@ class OwnMethod(ZoneMethod):
         found = Found(np.repeat(np.arange(zones.size), size), items, away, self._scores(items, away))
         found = found.at(np.lexsort((self.objects.label[items], found.score, found.query)))
         return found.at(found.rank() < self.k_of(zones)[found.query])
+
+    # Whether scores are finite
+
+    def finite_from(self, x: Floats, y: Floats) -> bool:
+        """Whether, for certain, all objects have finite scores from places."""
+        return not len(self.places) or not x.size or self._finite(self.places.bounds(), box_of(x, y))
+
+    def finite_to(self, x: Floats, y: Floats, attributes: Floats) -> bool:
+        """Whether, for certain, objects have finite scores from all queries."""
+        held, used = self.subscriptions, self.subscriptions.used
+        if not x.size or not len(held):
+            return True
+        points = np.column_stack([x, y, self._statics(attributes), attributes])
+        box = np.stack([points.min(axis=0), points.max(axis=0)])
+        return self._finite(box, box_of(held["x"][:used], held["y"][:used]))
 
     def _finite(self, box: Floats, queries: Floats) -> bool:
         """Whether the best and the worst corner of a box (2, 4 + d) of objects have finite scores."""

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankcast import settings
-from rankcast.columns import Floats
 from rankcast.engines.moving import names_of
 from rankcast.engines.moving_skyline_answers import SkylineAnswers
 from rankcast.engines.moving_skyline_zones import SkylineMethod, SkylineWish
@@ -83,14 +82,6 @@ class MovingSkyline(SkylineAnswers):
         self._zoned: SkylineMethod | None = None
         if self._method == "zone":
             self._zoned = SkylineMethod(wish, self._slots, self._objects, self._count)
-
-    # Whether there are distances
-
-    def _all_scored(self, x: Floats, y: Floats) -> bool:
-        return self._zoned is not None and self._zoned.finite_from(x, y)
-
-    def _scored_from_all(self, x: Floats, y: Floats, attributes: Floats) -> bool:
-        return self._zoned is not None and self._zoned.finite_to(x, y)
 
 
 def _ways(prefer: Any, over: list[str]) -> dict[str, str]:

@@ -19,7 +19,7 @@ import numpy as np
 from rankcast.columns import Floats, Rows
 from rankcast.deltas import Lists, empty_lists
 from rankcast.engines.base import Part
-from rankcast.engines.moving_places import box_of, farthest, fixed
+from rankcast.engines.moving_places import box_of, fixed
 from rankcast.engines.moving_skyline_shapes import Shapes, Universe
 from rankcast.indexes.skyline_zones import SkylinePlaces, SkylineZones
 from rankcast.indexes.slots import Slots
@@ -188,19 +188,3 @@ class SkylineMethod(Shapes):
         kept = self.zones.kept
         found: Rows = kept.member[kept.start[row] : kept.start[row] + kept.count[row]]
         return found
-
-    # Whether distances are finite
-
-    def finite_from(self, x: Floats, y: Floats) -> bool:
-        """Whether, for certain, all objects have finite distances from places."""
-        return not len(self.places) or not x.size or self._finite(self.places.bounds()[:, :2], box_of(x, y))
-
-    def finite_to(self, x: Floats, y: Floats) -> bool:
-        """Whether, for certain, objects have finite distances from all queries."""
-        held, used = self.subscriptions, self.subscriptions.used
-        if not x.size or not len(held):
-            return True
-        return self._finite(box_of(x, y), box_of(held["x"][:used], held["y"][:used]))
-
-    def _finite(self, box: Floats, queries: Floats) -> bool:
-        return bool(np.isfinite(farthest(self.metric, box, queries)))

@@ -108,10 +108,10 @@ class MovingTopK(TopKAnswers):
     # Whether there are scores
 
     def _all_scored(self, x: Floats, y: Floats) -> bool:
-        return self._zoned is not None and self._zoned.finite_from(x, y)
+        return isinstance(self._zoned, OwnMethod) and self._zoned.finite_from(x, y)
 
     def _scored_from_all(self, x: Floats, y: Floats, attributes: Floats) -> bool:
-        return self._zoned is not None and self._zoned.finite_to(x, y, attributes)
+        return isinstance(self._zoned, OwnMethod) and self._zoned.finite_to(x, y, attributes)
 
     def _check_attributes(self, attributes: Floats) -> None:
         bad, expected = self._score.undefined(attributes)

@@ -17,12 +17,11 @@ from rankcast import deltas
 from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.deltas import Lists
 from rankcast.engines.base import Part
-from rankcast.engines.moving_places import box_of, farthest
 from rankcast.engines.moving_wish import Wish
 from rankcast.indexes.places import PlaceIndex
 from rankcast.indexes.slots import Slots
 from rankcast.indexes.zones import ZoneIndex
-from rankcast.kernels import zone_break, zone_follow, zone_scores
+from rankcast.kernels import zone_break, zone_follow
 from rankcast.kernels.distance import CODES, distance
 from rankcast.kernels.rtree_search import Queries
 from rankcast.kernels.zone_follow import OUTSIDE, SAME
@@ -42,7 +41,6 @@ class ZoneMethod:
     def __post_init__(self) -> None:
         self.places = PlaceIndex(self._split_weights())
         self.zones = ZoneIndex()
-        self._where: Floats | None = None  # the box of all queries, if none has moved since
 
     @cached_property
     def form(self) -> Form:
@@ -105,7 +103,6 @@ class ZoneMethod:
         """Give subscriptions new zones around their places."""
         if not rows.size:
             return
-        self._where = None
         held = self.subscriptions
         lower, upper = held["lower"][rows], held["upper"][rows]
         filtered = bool((lower > -np.inf).any() or (upper < np.inf).any())
@@ -132,7 +129,6 @@ class ZoneMethod:
         told = np.flatnonzero(flags != SAME)
         other = np.ascontiguousarray(rows[told])
         before = self.lists(other)
-        self._where = None
         self.subscriptions["x"][rows], self.subscriptions["y"][rows] = x, y
         outside = flags[told] == OUTSIDE
         turned = np.ascontiguousarray(other[~outside])
@@ -232,29 +228,3 @@ class ZoneMethod:
             "zone_distance": float(distance(CODES[self.wish.metric], *place, *here)),
             "member": bool((members == item).any()),
         }
-
-    # Whether scores are finite
-
-    def finite_from(self, x: Floats, y: Floats) -> bool:
-        """Whether, for certain, all objects have finite scores from places."""
-        box = self.places.bounds()
-        return not len(self.places) or not x.size or self._finite(box, box_of(x, y))
-
-    def finite_to(self, x: Floats, y: Floats, attributes: Floats) -> bool:
-        """Whether, for certain, objects have finite scores from all queries."""
-        held, used = self.subscriptions, self.subscriptions.used
-        if not x.size or not len(held):
-            return True
-        if self._where is None:
-            self._where = box_of(held["x"][:used], held["y"][:used])  # where queries are, or were
-        points = np.column_stack([x, y, self._statics(attributes), attributes])
-        return self._finite(np.stack([points.min(axis=0), points.max(axis=0)]), self._where)
-
-    def _finite(self, box: Floats, queries: Floats) -> bool:
-        """Whether the best and the worst that a box (2, 4 + d) of objects may hold have finite scores."""
-        form, far = self.form, farthest(CODES[self.wish.metric], box, queries)
-        falls = form.kind == zone_scores.DISTANCE
-        with np.errstate(all="ignore"):
-            worst = zone_scores.value(form, box[0 if falls else 1, 2], box[1, 3], far)
-            best = zone_scores.value(form, box[1 if falls else 0, 2], box[0, 3], 0.0)
-        return bool(np.isfinite(worst) and np.isfinite(best))

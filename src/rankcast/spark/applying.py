@@ -18,11 +18,9 @@ import pyarrow.compute as pc
 from rankcast.columns import Column, Ints, Kind
 from rankcast.engines.base import Command, Engine
 from rankcast.engines.lists import ListEngine
-from rankcast.engines.moving import MovingEngine
 from rankcast.errors import InputError
 from rankcast.readers import read_column
 from rankcast.spark.keeping import Aside, Refusal, Run, mended, passed, runs
-from rankcast.spark.reach import reach_of
 from rankcast.spark.roles import SEQ, Role
 from rankcast.windows import TimeWindow
 
@@ -80,7 +78,6 @@ class _Offer:
         self._cut = cut
         self._aside = aside
         self._numbered = not isinstance(engine, ListEngine)
-        self._reach = reach_of(engine) if isinstance(engine, MovingEngine) else None
         self._events: list[pa.Table] = []
         self._taken = 0
         self._error: InputError | None = None
@@ -92,7 +89,7 @@ class _Offer:
             while waiting:
                 run, tries = waiting.popleft()
                 window = _time_window(self._engine) if run.call == "publish" else None
-                self._error = self._amiss(run)
+                self._error = _without_id(run) if self._numbered else None
                 if self._error is None:
                     yield Command(run.call, self._rows(run))
                 if self._error is not None:
@@ -112,12 +109,6 @@ class _Offer:
         seq = events[SEQ].take(at) if SEQ in events.column_names else pa.nulls(len(at), pa.int64())
         seq = seq if clock is None else pc.max_element_wise(seq, clock)
         return answer.set_column(0, "event", events["id"].take(at)).append_column("seq", seq)
-
-    def _amiss(self, run: Run) -> InputError | None:
-        """What is wrong with a call before the engine sees it."""
-        if self._reach is not None:
-            return self._reach.amiss(run.call, run.rows, run.role.name)
-        return _without_id(run) if self._numbered else None
 
     def _rows(self, run: Run) -> pa.Table:
         rows = passed(run.call, run.rows)

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
+from rankcast.columns import Floats
 from rankcast.errors import InputError, SettingError
 from rankcast.scoring import Function, as_score
-from rankcast.spark.reach import Bounded
+
+LARGEST = 1e300
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A function of one's own with `LARGEST` where it gives no finite number.
+
+    An engine refuses an object that has no finite score from the place of one of its queries. Objects go to
+    every shard, queries to one each: shards would not agree on which objects there are.
+    """
+
+    f: Any
+
+    def __call__(self, attributes: Floats, distance: Floats) -> Any:
+        """The scores of objects."""
+        found = np.asarray(self.f(attributes, distance))
+        if found.dtype.kind != "f":
+            return found
+        return np.clip(np.nan_to_num(found, nan=LARGEST), -LARGEST, LARGEST)
 
 
 def resolve(reference: str) -> Any:
@@ -34,7 +56,7 @@ def resolve(reference: str) -> Any:
 
 
 def given_of(reference: str | None) -> dict[str, Any]:
-    """What an engine must be given beside its snapshot; functions as `rankcast.spark.reach` says."""
+    """What an engine must be given beside its snapshot; functions bounded."""
     if reference is None:
         return {}
     score = as_score(resolve(reference))
