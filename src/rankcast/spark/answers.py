@@ -48,7 +48,7 @@ def table(kept: Kept, form: pa.Schema) -> pa.Table:
     """The output of one batch: its answer, then the rows set aside."""
     answer = kept.answer
     if "op" not in answer.column_names:
-        answer = answer.append_column("op", pa.array([MATCH] * answer.num_rows, pa.string()))
+        answer = answer.append_column("op", pa.repeat(MATCH, answer.num_rows))
     answer = answer.append_column("reason", pa.nulls(answer.num_rows, pa.string()))
     rows = [
         {"op": REFUSED, refusal.role.column: refusal.id, "seq": refusal.seq, "reason": refusal.reason}

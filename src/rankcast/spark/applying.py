@@ -57,12 +57,13 @@ def apply(
         return Kept(offer.matches(answer, clock), aside.rows)
     if first:
         answer = _entered(engine.results())
-    return Kept(answer.append_column("seq", pa.array([clock] * answer.num_rows, pa.int64())), aside.rows)
+    seq = pa.repeat(pa.scalar(clock, pa.int64()), answer.num_rows)
+    return Kept(answer.append_column("seq", seq), aside.rows)
 
 
 def _entered(results: pa.Table) -> pa.Table:
     """Results as if all of them had just come about."""
-    entered = pa.array(["enter"] * results.num_rows, pa.string())
+    entered = pa.repeat("enter", results.num_rows)
     return results.append_column("op", entered).select(["subscription", "op", "item", "score", "rank"])
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -127,7 +128,7 @@ def unpack(
     """The rows of each input that one shard was sent, ordered, and the highest sequence number of each."""
     parts: dict[str, list[pa.Table]] = {}
     highest: dict[str, int] = {}
-    for role, top, data in packed:
+    for role, top, data in sorted(packed, key=itemgetter(1)):  # rows read in order stay so
         highest[role] = max(highest.get(role, NO_SEQ), int(top))
         if data is not None:
             parts.setdefault(role, []).append(batches.from_bytes(data))
