@@ -97,7 +97,7 @@ def begin(config: Config, cleanup: ExitStack, *, quiet: bool = True) -> Any:
 
     spark = sys.modules.get("pyspark")
     others = spark is not None and spark.SparkContext._active_spark_context is not None
-    with _silence() if quiet else nullcontext():
+    with silence() if quiet else nullcontext():
         made = session(master=config.master, name=config.name, settings=config.settings)
     if not others:
         cleanup.callback(made.stop)
@@ -105,7 +105,7 @@ def begin(config: Config, cleanup: ExitStack, *, quiet: bool = True) -> Any:
 
 
 @contextmanager
-def _silence() -> Iterator[None]:
+def silence() -> Iterator[None]:
     """Processes that are started meanwhile have nowhere to write their errors."""
     sys.stderr.flush()
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)

@@ -42,10 +42,12 @@ def folder() -> Path:
 
 
 def session(master: str = "local[2]") -> Any:
-    """The session of this process, begun if there is none."""
+    """The session of this process, begun if there is none; what its Java and Python say is dropped."""
+    from rankcast.pipeline.running import silence  # noqa: PLC0415
     from rankcast.spark import session as begin  # noqa: PLC0415
 
-    return begin(master=master, settings={"spark.sql.shuffle.partitions": 2})
+    with silence():
+        return begin(master=master, settings={"spark.sql.shuffle.partitions": 2})
 
 
 class Stream:
