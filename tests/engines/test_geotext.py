@@ -623,3 +623,47 @@ def test_wrong_settings_are_refused_at_once(settings: dict[str, Any]) -> None:
 def test_prunings_are_named() -> None:
     with pytest.raises(SettingError, match="prune"):
         GeoTextTopK(bounds=(0, 0, 1, 1), tuning={"prune": ["everything"]})
+
+
+# Half-life
+
+
+def test_an_older_message_counts_half_as_much_after_a_half_life() -> None:
+    engine = timed(alpha=0, half_life=timedelta(minutes=10))
+    engine.publish(messages("old", "new", terms=[["a"], ["a", "b", "c"]], time=at(0, 10)))
+    assert rows(engine.results()) == [(1, 1, "new", 1 / math.sqrt(3)), (1, 2, "old", 1.0)]
+    told = engine.explain(1, "old")
+    assert (told["score"], told["decayed_score"], told["rank"]) == (1.0, 0.5, 2)
+
+
+def test_equal_decayed_scores_are_a_tie() -> None:
+    engine = timed(alpha=1, half_life=timedelta(minutes=20))
+    engine.publish(messages("half", "whole", x=[2, 0], y=[1.5, 0], time=at(20, 0)))
+    assert items(engine) == ["half", "whole"]
+
+
+def test_time_alone_changes_no_result() -> None:
+    engine = timed(k=2, half_life=timedelta(minutes=1))
+    engine.publish(messages("a", "b", "c", x=[1, 2, 3], time=at(3, 1, 0)))
+    before = engine.results()
+    assert engine.publish(messages("other", terms=[["z"]], time=at(55))).num_rows == 0
+    assert engine.results().equals(before)
+
+
+@pytest.mark.parametrize("method", ["igpt", "ciq", "scan"])
+def test_gains_stay_numbers_over_thousands_of_half_lives(method: str, tmp_path: Path) -> None:
+    engine = timed(k=2, method=method, half_life=timedelta(minutes=1))
+    for step in range(40):
+        minutes = 45 * step if step < 30 else 45 * 1000 * step
+        engine.publish(messages(2 * step, 2 * step + 1, x=[1, 3], time=at(minutes, minutes + 1)))
+        assert items(engine) == [2 * step + 1, 2 * step]
+        engine.save(tmp_path / "saved")
+        engine = GeoTextTopK.load(tmp_path / "saved")
+
+
+@pytest.mark.parametrize(
+    ("half_life", "window"), [(60, HOUR), (timedelta(0), HOUR), (HOUR, 100), (timedelta(seconds=1), HOUR)]
+)
+def test_a_half_life_that_makes_no_sense_is_refused(half_life: Any, window: Any) -> None:
+    with pytest.raises(SettingError, match="half_life"):
+        GeoTextTopK(bounds=(0, 0, 4, 3), window=window, half_life=half_life)

@@ -26,6 +26,13 @@ PLACES: dict[str, Places] = {
     "haversine": [(10, 0), (170, 0), (-170, 0), (10, 30), (170, 30), (-170, 30)],
 }
 SPANS: list[int | timedelta] = [1, 1, 2, 3, 5, timedelta(seconds=1), timedelta(seconds=3)]
+HALF_LIVES = [
+    None,
+    timedelta(seconds=1),
+    timedelta(seconds=0.5),
+    timedelta(seconds=2),
+    timedelta(milliseconds=20),
+]
 WORDS = ["a", "b", "é", "ab", "", "z"]
 TEXTS = [["a"], ["a", "b"], ["b", "a"], ["a", "a", "b"], ["b", "z"], ["é", "ab", "z"], ["", "z"], WORDS, []]
 CORPUS = [["a", "b"], ["a", "a"], ["a", "é"], [], ["far"]]
@@ -47,6 +54,8 @@ def workloads(draw: st.DrawFn) -> Workload:
     }
     if metric == "euclidean":
         settings["bounds"] = PLANE
+    if isinstance(span, timedelta):
+        settings["half_life"] = draw(st.sampled_from(HALF_LIVES))
     subscription = draw(st.sampled_from([lambda i: i - 1, lambda i: f"s{i}"]))
     item = draw(st.sampled_from([lambda i: 3 - i, lambda i: f"m{i}"]))
     window = Window(span)
@@ -160,7 +169,9 @@ class Naive:
         alpha: float = 0.5,
         metric: str = "euclidean",
         vocabulary: Vocabulary | None = None,
+        half_life: timedelta | None = None,
     ) -> None:
+        self.half_life = half_life
         self.k, self.alpha, self.metric = k, alpha, metric
         self.scale = _euclidean(*bounds) if metric == "euclidean" else math.pi * 6_371_008.8
         self.corpus = {None: [], FITTED: CORPUS}[vocabulary]
@@ -193,12 +204,23 @@ class Naive:
     def top(self, subscription: Any) -> list[tuple[Any, float]]:
         wanted = self.subscriptions[subscription]
         fitting = [
-            (self.score(wanted, message), message["time"], arrival, message["id"])
+            (
+                self.weight(wanted, message),
+                message["time"],
+                arrival,
+                message["id"],
+                self.score(wanted, message),
+            )
             for arrival, message in enumerate(self.window.messages)
             if set(wanted["terms"]) & set(message["terms"])
         ]
         best = sorted(fitting, reverse=True)[: wanted.get("k") or self.k]
-        return [(item, score) for score, _, _, item in best]
+        return [(item, score) for _, _, _, item, score in best]
+
+    def weight(self, wanted: dict[str, Any], message: dict[str, Any]) -> float:
+        """What a message ranks by: its score, or what that would have been worth at the start."""
+        halvings = 0.0 if self.half_life is None else (START - message["time"]) / self.half_life
+        return float(self.score(wanted, message) * 0.5**halvings)
 
     def score(self, wanted: dict[str, Any], message: dict[str, Any]) -> float:
         own = wanted.get("alpha")

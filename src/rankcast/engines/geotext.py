@@ -10,11 +10,12 @@ import numpy as np
 
 from rankcast import deltas, settings
 from rankcast.columns import Column, Floats, Ints, Kind, Rows
+from rankcast.decay import decay_of
 from rankcast.deltas import Changes, Lists
 from rankcast.engines import geotext_batches, geotext_places
 from rankcast.engines.base import ID, Part
 from rankcast.engines.brute_force import geotext as brute_force
-from rankcast.engines.brute_force.geotext import Interests, Messages
+from rankcast.engines.brute_force.geotext import Interests, Messages, Similarity
 from rankcast.engines.geotext_batches import Plan
 from rankcast.engines.geotext_live import NEED_GROUPS, PRUNINGS, Live, Way, World
 from rankcast.engines.lists import ListEngine
@@ -52,6 +53,9 @@ class GeoTextTopK(ListEngine):
         vocabulary: document frequencies; None: every idf is 1.
         method: how subscriptions are found that a message may concern.
         refill: what is kept beyond the k best, for when one of them expires.
+        half_life: after what time a score counts half as much (a `timedelta`; the window must be one, too).
+            Messages are ranked by score times 0.5 to the power of age / half_life, an order that does not
+            change as they grow older. The `score` of results and deltas is that at the message's own time.
         extra: "forbid" or "ignore" columns that are not known.
         tuning: "groups" a cell of the lists by word, by what is needed of words (default: 30); "prune": which
             prunings are on (default: all), for those who want to know what each is worth.
@@ -85,6 +89,7 @@ class GeoTextTopK(ListEngine):
         vocabulary: Vocabulary | None = None,
         method: str = "igpt",
         refill: str = "cost-skyband",
+        half_life: timedelta | None = None,
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
@@ -93,6 +98,7 @@ class GeoTextTopK(ListEngine):
         self._k = settings.whole("k", k)
         self._alpha = settings.number("alpha", alpha, low=0, high=1)
         self._window = window_of(window)
+        self._decay = decay_of(half_life, self._window)
         self._method = settings.one_of("method", method, METHODS)
         self._refill = settings.one_of("refill", refill, REFILLS)
         if vocabulary is not None and not isinstance(vocabulary, Vocabulary):
@@ -109,13 +115,14 @@ class GeoTextTopK(ListEngine):
                 "vocabulary": None if vocabulary is None else vocabulary.digest(),
                 "method": method,
                 "refill": refill,
+                **({} if half_life is None else {"half_life": _window_to_json(half_life)}),
             },
             extra=extra,
             tuning=tuning,
         )
         place = {"x": np.float64, "y": np.float64}
         self._slots = Slots({**place, "alpha": np.float64, "k": np.int64})
-        self._messages = Slots(place)
+        self._messages = Slots(place if self._decay is None else {**place, "gain": np.float64})
         self._terms = LiveTerms(vocabulary or Vocabulary.empty())
         self._interests, self._texts = Vectors(), Vectors()
         self._live = None if method == "scan" else self._make_live()
@@ -125,8 +132,9 @@ class GeoTextTopK(ListEngine):
         for name in prune:
             settings.one_of("prune", name, PRUNINGS)
         world = World(
-            self._slots, self._messages, self._interests, self._texts, self._terms, self._window, self._space
-        )
+            self._slots, self._messages, self._interests, self._texts, self._terms, self._window, self._space,
+            self._decay is not None,
+        )  # fmt: skip
         groups = settings.whole("groups", self._tuning["groups"])
         on = Switches(*(name in prune for name in PRUNINGS))
         return Live(world, Way(self._method, self._refill), on, groups, self._count)
@@ -150,13 +158,16 @@ class GeoTextTopK(ListEngine):
             "interest": self._interests,
             "text": self._texts,
         }
+        if self._decay is not None:
+            parts["decay"] = self._decay
         return parts if self._live is None else {**parts, "live": self._live}
 
     @classmethod
     def _configured(cls, configuration: dict[str, Any], **given: Any) -> Self:
-        window, digest = configuration["window"], configuration["vocabulary"]
-        if isinstance(window, dict):
-            configuration["window"] = timedelta(microseconds=window["microseconds"])
+        digest = configuration["vocabulary"]
+        for name in ("window", "half_life"):
+            if isinstance(configuration.get(name), dict):
+                configuration[name] = timedelta(microseconds=configuration[name]["microseconds"])
         engine = cls(**{**configuration, "vocabulary": None}, **given)
         engine._configuration["vocabulary"] = digest
         return engine
@@ -214,6 +225,7 @@ class GeoTextTopK(ListEngine):
         time = batch["time"] if timed else np.zeros(batch.size, np.int64)
         plan = geotext_batches.plan(batch.ids, time, self._window, self._messages)
         leaving = self._window.rows()[: plan.leaving].copy()
+        self._age(time)
 
         def move() -> Rows:
             return self._move(batch, places, time, plan, leaving)
@@ -238,9 +250,20 @@ class GeoTextTopK(ListEngine):
         row[new] = self._messages.add(select(batch.ids, plan.staying[new]))
         for name, values in places.items():
             self._messages[name][row] = values[plan.staying]
+        if self._decay is not None:
+            self._messages["gain"][row] = self._decay.gains(time[plan.staying])
         self._texts.store(row, counts, entries)
         self._window.advance(plan.leaving, row, time[plan.staying])
         return row
+
+    def _age(self, time: Ints) -> None:
+        """Messages of some times come: where scores fade, see that gains stay numbers."""
+        factor = 1.0 if self._decay is None else self._decay.advance(time)
+        if factor != 1.0:
+            if factor:
+                self._messages["gain"][:] *= factor
+            if self._live is not None:
+                self._live.rescale(factor)
 
     def _tally(self, size: int, plan: Plan) -> None:
         """Count the messages of a batch."""
@@ -268,7 +291,7 @@ class GeoTextTopK(ListEngine):
         row = self._find_one(self._messages, item, "item")
         interests, messages = self._interests_of(mine), self._all_messages()
         (similarity,) = brute_force.similarities(interests, messages, self._space)
-        order = brute_force.ranked(similarity)
+        order = brute_force.ranked(similarity, messages.gain)
         at = int(np.flatnonzero(messages.row == row)[0])
         place = np.flatnonzero(order == at)
         k = int(interests.k[0])
@@ -283,12 +306,23 @@ class GeoTextTopK(ListEngine):
             "score": float(similarity.score[at]),
             "rank": rank,
             "score_to_beat": float(similarity.score[order[k - 1]]) if order.size >= k else None,
+            **self._faded(similarity, messages, at, order[k - 1 : k]),
             "distance": float(similarity.distance[at]),
             "cosine": float(similarity.cosine[at]),
             "alpha": float(interests.alpha[0]),
             "common_terms": sorted(self._terms.slots.take(common).to_pylist()),
             "reason": "in the result" if inside else kept_out,
             **({} if self._live is None else self._live.bounds(int(mine[0]), row)),
+        }
+
+    def _faded(self, similarity: Similarity, messages: Messages, at: int, last: Rows) -> dict[str, Any]:
+        """What a score and the one to beat have become by the time of the newest message, if scores fade."""
+        if self._decay is None:
+            return {}
+        faded = similarity.score * (messages.gain / messages.gain[0])
+        return {
+            "decayed_score": float(faded[at]),
+            "decayed_score_to_beat": float(faded[last[0]]) if last.size else None,
         }
 
     # Helpers
@@ -305,7 +339,8 @@ class GeoTextTopK(ListEngine):
     def _all_messages(self) -> Messages:
         rows = np.ascontiguousarray(self._window.rows()[::-1])
         vectors = self._texts.entries(rows)
-        return Messages(rows, self._messages["x"][rows], self._messages["y"][rows], vectors)
+        gain = np.ones(rows.size) if self._decay is None else self._messages["gain"][rows]
+        return Messages(rows, self._messages["x"][rows], self._messages["y"][rows], gain, vectors)
 
 
 def _window_to_json(window: int | timedelta) -> int | dict[str, int]:

@@ -33,6 +33,7 @@ from rankcast.kernels.igpt import CANDIDATES, CELLS, GROUPS, VERIFIED, Posts, Re
 from rankcast.kernels.message_search import Ages, Found, best_messages
 from rankcast.kernels.skyband import Log
 from rankcast.kernels.term_order import Scratch, rarest_first
+from rankcast.kernels.verify import own_scores
 from rankcast.kernels.word_lists import Owners, Shape
 from rankcast.vocabulary import positions
 from rankcast.windows import Window
@@ -41,6 +42,7 @@ CELL, NEED_GROUPS = 960, 30  # [Geo §7.1], in whole blocks
 MESSAGE_CELL = 256
 CHUNK = 1024  # messages disseminated at a time, if not too many subscriptions may want them
 MANY = 4096  # subscriptions searched for at a time
+AHEAD = 1.05  # where scores fade, lists are made for gains up to so much more than there are
 RISE = 0.02  # a threshold that has risen by more is told to the lists
 MOST_K = 2**28
 PRUNINGS = Switches._fields
@@ -48,7 +50,7 @@ OWN = ("alpha", "k", "listed", "stamp")
 
 
 class World(NamedTuple):
-    """What the engine keeps: subscriptions and messages by row, their vectors, terms, the window."""
+    """What the engine keeps: subscriptions and messages by row, their vectors, terms, the window; fading."""
 
     subscriptions: Slots
     messages: Slots
@@ -57,6 +59,7 @@ class World(NamedTuple):
     terms: LiveTerms
     window: Window
     space: Space
+    fading: bool
 
 
 class Way(NamedTuple):
@@ -86,6 +89,8 @@ class Live:
         # By message: time and arrival, which say who is newer, and its stamp in the lists.
         self._ages = Ages(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint16))
         self._arrivals = 0
+        # What lists know of thresholds holds for messages with gains up to this.
+        self._horizon = 1.0
         # Not part of the state: what follows from it, and marks that are all off between calls.
         self._doubtful = np.zeros(0, np.bool_)
         self._scratch = Scratch(np.zeros(0), np.zeros(0, np.int32))
@@ -106,7 +111,13 @@ class Live:
 
     def lists(self, rows: Rows) -> Lists:
         """The current results of subscriptions, in that order."""
-        return self._buffers.lists(rows, self._k)
+        lists = self._buffers.lists(rows, self._k)
+        return lists._replace(score=self._own_scores(lists.subscription, lists.item, lists.score))
+
+    def rescale(self, factor: float) -> None:
+        """Gains are multiplied by a factor; 0: all messages are about to leave."""
+        self._buffers.rescale(factor)
+        self._horizon *= factor
 
     def threshold(self, row: int) -> float:
         """The score that a message must have to be looked at for a subscription."""
@@ -118,7 +129,9 @@ class Live:
 
     def bounds(self, row: int, item: int) -> dict[str, Any]:
         """The threshold of a subscription, and which bound keeps a message from being scored for it."""
-        world, threshold, alpha = self._world, float(self._buffers.threshold[row]), float(self._alpha[row])
+        world, alpha = self._world, float(self._alpha[row])
+        gain = self._gains()
+        threshold = float(self._buffers.threshold[row]) / (float(gain[item]) if gain.size else 1.0)
         one = np.float32(1.0)
         interest = rarest_first(world.interests.texts(), row, self._idf())
         text = rarest_first(world.texts.texts(), item, self._idf())
@@ -151,13 +164,14 @@ class Live:
         Returns the net change of every result.
         """
         self._make_rows()
-        log = [self._buffers.expire(leaving, self._k, self._ages)]
+        log = [self._told(self._buffers.expire(leaving, self._k, self._ages))]
         self._posts.drop(leaving, self._world.texts.texts(), self._ages.stamp)
         newest = self._world.window.times()[-1:].copy()
         rows = move()
         clock = np.maximum.accumulate(np.concatenate([newest, times]))
         late = clock[newest.size :] > times
         self._take_in(rows, times)
+        self._look_ahead()
         unsure = [log[0].owner]
         self._disseminate(rows, late, log, unsure)
         self._refill(np.unique(np.concatenate(unsure)), log)
@@ -169,9 +183,9 @@ class Live:
         if not short.size:
             return
         self._doubtful[short] = False
-        log.append(self._log_of(self.lists(short), LEAVE))
+        log.append(self._told(self._log_of(self._buffers.lists(short, self._k), LEAVE)))
         self._search(short)
-        log.append(self._log_of(self.lists(short), ENTER))
+        log.append(self._told(self._log_of(self._buffers.lists(short, self._k), ENTER)))
         self._counted["reevaluations"] += short.size
         self._list_moved(short)
 
@@ -179,7 +193,29 @@ class Live:
         """Lines for all entries of some lists."""
         item, ages = lists.item, self._ages
         ops = np.full(item.size, op, np.int8)
-        return Log(lists.subscription, ops, item, lists.score, ages.time[item], ages.arrival[item])
+        age = (ages.time[item], ages.arrival[item])
+        return Log(lists.subscription, ops, item, lists.score, *age, lists.score)
+
+    def _told(self, log: Log) -> Log:
+        """A log with the scores that are told, as long as all its messages are there."""
+        return log._replace(own=self._own_scores(log.owner, log.item, log.score))
+
+    def _own_scores(self, rows: Rows, items: Rows, scores: Floats) -> Floats:
+        """The scores of messages at their own times; the ones given, if scores do not fade."""
+        if not self._gains().size:
+            return scores
+        readers, posts = self._as_readers(), self._as_posts(np.zeros(0, np.int32))
+        own: Floats = own_scores(rows, items, readers, posts, self._frame)
+        return own
+
+    def _look_ahead(self) -> None:
+        """Where scores fade, list all subscriptions anew when the newest message has outrun the lists."""
+        top = self._top()
+        if top > self._horizon:
+            self._horizon = AHEAD * top
+            rows = self._world.subscriptions.live()
+            self._listed[rows] = self._buffers.threshold[rows] / self._horizon
+            self._readers.update(rows, self._world.interests.texts(), self._idf(), self._reader_owners())
 
     def _changes(self, log: Log) -> Changes:
         """The net change of results that a log tells of."""
@@ -223,7 +259,7 @@ class Live:
                 continue
             start += part.size
             offers = Offers(hits.subscription, part[hits.arrival], hits.score, lag[hits.arrival])
-            log.append(self._buffers.offer(offers, self._k, self._ages, self._doubtful))
+            log.append(self._told(self._buffers.offer(offers, self._k, self._ages, self._doubtful)))
             touched = hits.subscription[np.diff(hits.subscription, prepend=-1) > 0]
             unsure.append(touched[self._doubtful[touched]])
             self._list_moved(touched)
@@ -264,17 +300,17 @@ class Live:
 
     def _list(self, rows: Rows) -> None:
         """List subscriptions that are not listed, with the thresholds they have now."""
-        self._listed[rows] = self._buffers.threshold[rows]
+        self._listed[rows] = self._buffers.threshold[rows] / self._horizon
         texts = self._world.interests.texts()
         self._readers.add(rows, texts, self._idf(), self._reader_owners())
 
     def _list_moved(self, rows: Rows) -> None:
         """List subscriptions anew whose threshold fell, or rose by enough to make a difference."""
-        now, listed = self._buffers.threshold[rows], self._listed[rows]
+        now, listed = self._buffers.threshold[rows] / self._horizon, self._listed[rows]
         moved = rows[(now < listed) | (now > listed + RISE)]
         if not moved.size:
             return
-        self._listed[moved] = self._buffers.threshold[moved]
+        self._listed[moved] = self._buffers.threshold[moved] / self._horizon
         self._readers.update(moved, self._world.interests.texts(), self._idf(), self._reader_owners())
 
     # Views of the engine's arrays
@@ -295,7 +331,16 @@ class Live:
 
     def _as_posts(self, rows: Rows) -> Posts:
         slots = self._world.messages
-        return Posts(rows, slots["x"], slots["y"], self._world.texts.texts())
+        return Posts(rows, slots["x"], slots["y"], self._world.texts.texts(), self._gains(), self._top())
+
+    def _gains(self) -> Floats:
+        """The gains of messages by row, none if scores do not fade."""
+        return self._world.messages["gain"] if self._world.fading else np.zeros(0)
+
+    def _top(self) -> float:
+        """The largest gain in the window."""
+        gain, newest = self._gains(), self._world.window.rows()[-1:]
+        return float(gain[newest[0]]) if gain.size and newest.size else 1.0
 
     def _reader_owners(self) -> Owners:
         slots = self._world.subscriptions
@@ -323,7 +368,7 @@ class Live:
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The state of the structures, under their names."""
-        header: dict[str, Any] = {"arrivals": self._arrivals}
+        header: dict[str, Any] = {"arrivals": self._arrivals, "horizon": self._horizon}
         arrays: dict[str, NDArray[Any]] = {name: getattr(self, f"_{name}") for name in OWN}
         arrays |= {f"age_{name}": array for name, array in self._ages._asdict().items()}
         for name, part in self._structures().items():
@@ -333,7 +378,7 @@ class Live:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
-        self._arrivals = int(header["arrivals"])
+        self._arrivals, self._horizon = int(header["arrivals"]), float(header["horizon"])
         own = [arrays[name] for name in OWN]
         ages = Ages(**{name: arrays[f"age_{name}"] for name in Ages._fields})
         mine = (*(getattr(self, f"_{name}") for name in OWN), *self._ages)

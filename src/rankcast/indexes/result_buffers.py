@@ -85,6 +85,13 @@ class ResultBuffers:
         )
         return log
 
+    def rescale(self, factor: float) -> None:
+        """Multiply all scores by a factor that is exact; by 0 only thresholds, since all messages leave."""
+        if factor:
+            self._held.score[:] *= factor
+        known = self._held.threshold > -np.inf
+        self._held.threshold[known] *= factor
+
     def short(self, rows: Rows, k: Ints) -> Bools:
         """Which subscriptions hold fewer than k though there may be more [Geo Alg 2]."""
         held = self._held

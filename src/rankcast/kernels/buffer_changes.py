@@ -53,15 +53,15 @@ def _ranks_before(log: Log, one: int, two: int, ages: Ages) -> bool:
 
 @njit(**EXACT)
 def _outcomes(
-    items: Rows, ops: NDArray[np.int8], lines: Rows, start: int, end: int, last: NDArray[np.int8]
+    items: Rows, ops: NDArray[np.int8], lines: Rows, start: int, end: int, last: NDArray[np.int8], final: Rows
 ) -> None:
-    """Note at the first line of each item of a group what its last line says, at others nothing."""
+    """Note at the first line of each item of a group which line is its last and what that says."""
     for i in range(start, end):
         first = start
         while items[lines[first]] != items[lines[i]]:
             first += 1
         last[i] = -1
-        last[first] = ops[lines[i]]
+        last[first], final[first] = ops[lines[i]], lines[i]
 
 
 @njit(**EXACT)
@@ -87,7 +87,7 @@ def _comers(
     items: Rows, lines: Rows, start: int, end: int, last: NDArray[np.int8], held: Rows, begin: int,
     found: Rows, places: Rows,
 ) -> int:  # fmt: skip
-    """Find the first lines of what is in a list now, and their places in it, in order of rank.
+    """Find where the first lines are of what is in a list now, and its places there, in order of rank.
 
     The list holds items from `begin` on. Returns how many.
     """
@@ -100,7 +100,7 @@ def _comers(
             while at > 0 and places[at - 1] > place:
                 found[at], places[at] = found[at - 1], places[at - 1]
                 at -= 1
-            found[at], places[at] = lines[i], place
+            found[at], places[at] = i, place
             count += 1
     return count
 
@@ -112,23 +112,24 @@ def write_changes(log: Log, lines: Rows, ends: Ints, owners: Rows, now: Now, age
     Lines are grouped by list in the order of `owners`; group i ends at `ends[i]`.
     """
     subscription, op, item, score, rank, former = told
-    _, log_op, log_item, log_score, _, _ = log
+    _, log_op, log_item, _, _, _, own = log
     begins, _, held, held_score = now
     last, size, start, touched = np.empty(lines.size, np.int8), 0, 0, 0.0
     found, places = np.empty(lines.size, np.int32), np.empty(lines.size, np.int32)
+    final = np.empty(lines.size, np.int32)
     for i in range(owners.size):
         end, begin = ends[i], begins[i]
         if i % AHEAD == 0:
             touched += touch(begins[i : i + AHEAD], held, held_score)
-        _outcomes(log_item, log_op, lines, start, end, last)
+        _outcomes(log_item, log_op, lines, start, end, last, final)
         for line in found[: _leaves(log, lines, start, end, last, ages, found)]:
             subscription[size], op[size], item[size] = owners[i], LEAVE, log_item[line]
-            score[size], rank[size], former[size] = np.nan, 0, log_score[line]
+            score[size], rank[size], former[size] = np.nan, 0, own[line]
             size += 1
         for j in range(_comers(log_item, lines, start, end, last, held, begin, found, places)):
-            line, its_score = found[j], held_score[begin + places[j]]
+            line, its_score = lines[found[j]], own[final[found[j]]]
             was = log_op[line] == LEAVE
-            before = log_score[line] if was else np.nan
+            before = own[line] if was else np.nan
             if before != its_score:
                 subscription[size], op[size], item[size] = owners[i], UPDATE if was else ENTER, log_item[line]
                 score[size], rank[size], former[size] = its_score, places[j] + 1, before

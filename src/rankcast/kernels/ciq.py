@@ -152,7 +152,8 @@ def _next(rows: Rows, weights: Floats32, mine: Floats, at: Ints, end: Ints) -> t
 @njit(**EXACT)
 def _walk(
     lists: CellLists, readers: Readers, spot: tuple[float, float], term: Rows, weight: Floats, cell: int,
-    slot: int, scratch: Scratch, frame: Frame, hits: Hits, arrival: int, used: int, counters: Ints,
+    slot: int, scratch: Scratch, frame: Frame, hits: Hits, arrival: int, used: int, gain: float,
+    counters: Ints,
 ) -> int:  # fmt: skip
     """Write the hits in one cell; returns how many there are then, -1 if they do not fit."""
     _, _, rows, weights, need = lists
@@ -170,7 +171,7 @@ def _walk(
             )
             cosine = cosine_from(terms, shares, begin, begin + sizes[row], noted, places, 0)
             counters[VERIFIED] += 1
-            score = alpha * near + (1.0 - alpha) * cosine
+            score = (alpha * near + (1.0 - alpha) * cosine) * gain
             if score >= readers.threshold[row]:
                 if used == hits.score.size:
                     return -1
@@ -195,6 +196,7 @@ def disseminate(
         term, weight, _ = rarest_first(posts.texts, row, idf)
         note(scratch, term, weight)
         spot, found = (posts.x[row], posts.y[row]), used
+        gain = posts.gain[row] if posts.gain.size > 0 else 1.0
         column, line = _leaf(frame, spot[0], spot[1])
         for level in range(1, LEVELS + 1):
             mine = (column >> (LEVELS - level), line >> (LEVELS - level))
@@ -203,7 +205,7 @@ def disseminate(
                 cell = _number(level, mine[0], mine[1])
                 found = _walk(
                     lists, readers, spot, term, weight, cell, slot, scratch, frame, hits, arrival, found,
-                    counters,
+                    gain, counters,
                 )  # fmt: skip
         clear(scratch, term)
         if found < 0:

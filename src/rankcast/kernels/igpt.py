@@ -97,12 +97,17 @@ class Readers(NamedTuple):
 
 
 class Posts(NamedTuple):
-    """Messages: the rows that arrive, and by row places and vectors."""
+    """Messages: the rows that arrive, and by row places, vectors, and gains; the largest gain.
+
+    A message ranks by its score times its gain; without gains by its score.
+    """
 
     rows: Rows
     x: Floats
     y: Floats
     texts: Texts
+    gain: Floats
+    top: float
 
 
 class Asked(NamedTuple):
@@ -123,7 +128,7 @@ class Asked(NamedTuple):
 @njit(**EXACT)
 def _count_words(posts: Posts, place: Rows) -> tuple[Rows, Ints]:
     """The distinct words of messages and where the messages of each begin; `place` says so by word, too."""
-    rows, _, _, texts = posts
+    rows, texts = posts.rows, posts.texts
     begins, sizes, terms, _ = texts
     total, count = 0, 0
     for row in rows:
@@ -151,7 +156,7 @@ def _ask(posts: Posts, idf: Floats, frame: Frame, place: Rows) -> Asked:
     total = first[-1]
     arrivals, spots = np.empty(total, np.int32), np.empty((3, total), np.float32)
     weights, rests = np.empty(total, np.float32), np.empty(total, np.float32)
-    rows, xs, ys, texts = posts
+    rows, xs, ys, texts, _, _ = posts
     for arrival in range(rows.size):
         row = rows[arrival]
         term, weight, rest = rarest_first(texts, row, idf)

@@ -2,7 +2,7 @@
 
 Every cell of the lists of the subscription's words gets the best score that its node allows. A heap gives
 them out best first, cells then block by block, until that is below the last score wanted. Equal scores: the
-newer message first.
+newer message first. (Where scores fade, all bounds are for the largest gain in the window.)
 
 Cost: O(c) for the c cells of its words, and what is in the best of them.
 """
@@ -155,12 +155,12 @@ def _push_all(
 @njit(**EXACT)
 def _push_blocks(
     node: Floats32, start: int, end: int, mine: Term, alpha: np.float32, reach: np.float32, heap: Heap,
-    size: int, last: float,
+    size: int, least: float,
 ) -> int:  # fmt: skip
     """Push the blocks from `start` to `end` that may have something better; returns the new size."""
     for at in range(start, end, BLOCK):
         best = _best(node, at // STEP, mine, alpha, reach)
-        if best >= last:
+        if best >= least:
             size = _push(heap, size, best, mine.place, at, min(at + BLOCK, end))
     return size
 
@@ -211,7 +211,7 @@ def _look_through(
 ) -> tuple[int, int]:  # fmt: skip
     """Score the messages of a block that may be among the best; returns how many there are, and the work."""
     _, _, _, _, _, _, rows, fact, _ = lists
-    _, post_x, post_y, texts = posts
+    _, post_x, post_y, texts, gains, top = posts
     text_begin, text_size, text_term, text_weight = texts
     time, arrival, current = ages
     noted, places = scratch
@@ -223,7 +223,7 @@ def _look_through(
         _test(fact, tile, mine, np.float32(alpha), frame.reach, best)
         for lane in range(min(STEP, end - first)):
             item = rows[first + lane]
-            if best[lane] < last or fact[tile, STAMP, lane] != current[item]:
+            if best[lane] * top < last or fact[tile, STAMP, lane] != current[item]:
                 continue
             begin = text_begin[item]
             cosine = cosine_from(
@@ -231,7 +231,8 @@ def _look_through(
             )
             if cosine > 0.0:
                 exact = 1.0 - distance(frame.metric, x, y, post_x[item], post_y[item]) / frame.scale
-                score = alpha * exact + (1.0 - alpha) * cosine
+                gain = gains[item] if gains.size > 0 else 1.0
+                score = (alpha * exact + (1.0 - alpha) * cosine) * gain
                 count = _keep(items, scores, count, item, score, time, arrival)
                 last = scores[count - 1] if count == items.size else last
             work += SCORED
@@ -260,12 +261,12 @@ def _search(
     for i in range(term.size):
         mine = Term(i, np.float32(weight[i]), np.float32(rest[i]), spot)
         size = _push_all(lists, term[i], mine, alpha, frame.reach, cell, heap, size)
-    while size > 0 and bests[0] >= last:
+    while size > 0 and bests[0] * posts.top >= last:
         i, start, end = terms[0], starts[0], ends[0]
         mine = Term(i, np.float32(weight[i]), np.float32(rest[i]), spot)
         size = _pop(heap, size)
         if end - start > BLOCK:
-            size = _push_blocks(node, start, end, mine, alpha, frame.reach, heap, size, last)
+            size = _push_blocks(node, start, end, mine, alpha, frame.reach, heap, size, last / posts.top)
             continue
         count, looked = _look_through(
             lists, start, end, readers, row, mine, posts, ages, scratch, frame, items, scores, count

@@ -66,7 +66,7 @@ class Log(NamedTuple):
     """What comes into the k best of lists and what goes, in order.
 
     `time` and `arrival` are those of an item that is leaving the window; for others, which keep theirs to the
-    end of the batch, `arrival` is `KEPT`.
+    end of the batch, `arrival` is `KEPT`. Items rank by `score`; what is told of them is `own`.
     """
 
     owner: Rows
@@ -75,25 +75,21 @@ class Log(NamedTuple):
     score: Floats
     time: Ints
     arrival: Ints
+    own: Floats
 
 
 @njit(**EXACT)
 def _log_of(room: int) -> Log:
     """A log with room for so many."""
-    return Log(
-        np.empty(room, np.int32),
-        np.empty(room, np.int8),
-        np.empty(room, np.int32),
-        np.empty(room),
-        np.empty(room, np.int64),
-        np.empty(room, np.int64),
-    )
+    owners, ops, items = np.empty(room, np.int32), np.empty(room, np.int8), np.empty(room, np.int32)
+    scores, times, arrivals = np.empty(room), np.empty(room, np.int64), np.empty(room, np.int64)
+    return Log(owners, ops, items, scores, times, arrivals, scores)
 
 
 @njit(**EXACT)
 def _tell(log: Log, told: int, owner: int, item: int, score: float, op: int, age: tuple[int, int]) -> int:
     """Write down that an item comes into the k best of a list or goes; returns how many are told then."""
-    owners, ops, items, scores, times, arrivals = log
+    owners, ops, items, scores, times, arrivals, _ = log
     owners[told], ops[told], items[told], scores[told] = owner, op, item, score
     times[told], arrivals[told] = age
     return told + 1
@@ -102,8 +98,9 @@ def _tell(log: Log, told: int, owner: int, item: int, score: float, op: int, age
 @njit(**EXACT)
 def _first_of(log: Log, told: int) -> Log:
     """The part of a log that was written."""
-    owners, ops, items, scores, times, arrivals = log
-    return Log(owners[:told], ops[:told], items[:told], scores[:told], times[:told], arrivals[:told])
+    owners, ops, items, scores, times, arrivals, own = log
+    first = (owners[:told], ops[:told], items[:told], scores[:told], times[:told], arrivals[:told])
+    return Log(first[0], first[1], first[2], first[3], first[4], first[5], own[:told])
 
 
 @njit(**EXACT)

@@ -2,7 +2,7 @@
 
 Keys of pairs are sorted by subscription, then message, so that subscriptions are read in the order in which
 they lie and hits come out in the order in which buffers take them. The weight of a term in a message is
-looked up in a small table of its own that is nearly empty, so that hardly anything depends on what is found.
+looked up in a small table of its own, in a bucket that is read as a whole, without a branch.
 
 Cost: O(1) a pair and term of its subscription.
 """
@@ -21,6 +21,7 @@ from rankcast.kernels.igpt import ARRIVAL, CANDIDATES, ROW, VERIFIED, Posts, Rea
 from rankcast.kernels.options import EXACT
 
 DIGIT = 10
+SLOTS = 2  # cells of a bucket
 FACTOR = np.uint32(2654435769)
 
 Rows = NDArray[np.int32]
@@ -29,7 +30,7 @@ Floats = NDArray[np.float64]
 
 
 class Hits(NamedTuple):
-    """Subscriptions that a message may enter, with the place of the message in the batch, and the score.
+    """Subscriptions that a message may enter, with its place in the batch, and its score there.
 
     In order of subscriptions, then of messages.
     """
@@ -40,7 +41,7 @@ class Hits(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """A hash table a message: where it begins, its length less 1. By cell: a term or -1, its weight."""
+    """A hash table a message: where it begins, its buckets less 1. By cell: a term or -1, its weight or 0."""
 
     start: Ints
     mask: Rows
@@ -76,35 +77,58 @@ def sort_pairs(keys: Ints, arrivals: int, rows: int) -> Ints:
 
 
 @njit(**EXACT)
-def _cell(terms: Rows, start: np.uint64, mask: np.uint32, term: int) -> np.uint64:
-    """The cell that holds a term, or the free one where it would go."""
-    code = np.uint32(np.uint32(term) * FACTOR) >> np.uint32(12)
-    cell = start + np.uint64(code & mask)
-    while terms[cell] >= 0 and terms[cell] != term:
-        code += np.uint32(1)
-        cell = start + np.uint64(code & mask)
-    return cell
+def _bucket(term: int, mask: int) -> np.uint64:
+    """The first cell of the bucket of a term, from the beginning of a table."""
+    return np.uint64((np.uint32(np.uint32(term) * FACTOR) >> np.uint32(12)) & np.uint32(mask)) * np.uint64(
+        SLOTS
+    )
+
+
+@njit(**EXACT)
+def _fits(terms: Rows, begin: int, end: int, mask: int) -> bool:
+    """Whether no bucket of a table would get too many of some terms."""
+    taken = np.zeros(mask + 1, np.int32)
+    most = 0
+    for at in range(begin, end):
+        bucket = _bucket(terms[at], mask) // np.uint64(SLOTS)
+        taken[bucket] += 1
+        most = max(most, taken[bucket])
+    return most <= SLOTS
 
 
 @njit(**EXACT)
 def _tabulate(posts: Posts) -> Weights:
-    """Tables of the weights of messages; at most one cell in four is taken."""
-    rows, _, _, texts = posts
+    """Tables of the weights of messages; some one cell in four is taken."""
+    rows, texts = posts.rows, posts.texts
     begins, sizes, terms, weights = texts
     starts, masks, total = np.empty(rows.size, np.int64), np.empty(rows.size, np.int32), 0
     for i in range(rows.size):
-        cells = 16
-        while cells < 4 * sizes[rows[i]]:
-            cells *= 2
-        starts[i], masks[i] = total, cells - 1
-        total += cells
+        begin, buckets = begins[rows[i]], 4
+        end = begin + sizes[rows[i]]
+        while buckets < sizes[rows[i]] or not _fits(terms, begin, end, buckets - 1):
+            buckets *= 2
+        starts[i], masks[i] = total, buckets - 1
+        total += SLOTS * buckets
     held, weight = np.full(total, -1, np.int32), np.zeros(total)
     for i in range(rows.size):
         begin = begins[rows[i]]
         for at in range(begin, begin + sizes[rows[i]]):
-            cell = _cell(held, np.uint64(starts[i]), np.uint32(masks[i]), terms[at])
+            cell = np.uint64(starts[i]) + _bucket(terms[at], masks[i])
+            while held[cell] >= 0:
+                cell += np.uint64(1)
             held[cell], weight[cell] = terms[at], weights[at]
     return Weights(starts, masks, held, weight)
+
+
+@njit(**EXACT)
+def _weight(held: Rows, weight: Floats, cell: np.uint64, term: int) -> float:
+    """The weight of a term in a bucket, 0 if it is not there; all of it is looked at, without a branch."""
+    total = 0.0
+    for slot in range(SLOTS):
+        at = cell + np.uint64(slot)
+        its, there = weight[at], held[at] == term
+        total += its if there else 0.0
+    return total
 
 
 @njit(**EXACT)
@@ -117,7 +141,7 @@ def score_pairs(
     that is not common adds 0). Indexes are unsigned, or Numba would ask each whether it counts from the end.
     """
     reader_x, reader_y, reader_alpha, threshold, stamps, texts = readers
-    rows, post_x, post_y, _ = posts
+    rows, post_x, post_y, _, gains, _ = posts
     begins, sizes, terms, weights = texts
     starts, masks, held, weight = _tabulate(posts)
     owners, arrivals, scores = (
@@ -138,15 +162,37 @@ def score_pairs(
         alpha, bar, item = reader_alpha[row], threshold[row], np.uint32(rows[arrival])
         away = distance(frame.metric, reader_x[row], reader_y[row], post_x[item], post_y[item])
         near, cosine = 1.0 - away / frame.scale, 0.0
-        if current and alpha * near + (1.0 - alpha) + 1e-6 < bar:
+        gain = gains[item] if gains.size > 0 else 1.0
+        if current and (alpha * near + (1.0 - alpha) + 1e-6) * gain < bar:
             continue
         tried += 1
-        begin, start, mask = np.uint64(begins[row]), np.uint64(starts[arrival]), np.uint32(masks[arrival])
+        begin, start, mask = np.uint64(begins[row]), np.uint64(starts[arrival]), masks[arrival]
         for at in range(begin, begin + np.uint64(sizes[row])):
-            cosine += weights[at] * weight[_cell(held, start, mask, terms[at])]
-        score = alpha * near + (1.0 - alpha) * cosine
+            cell = start + _bucket(terms[at], mask)
+            cosine += weights[at] * _weight(held, weight, cell, terms[at])
+        score = (alpha * near + (1.0 - alpha) * cosine) * gain
         owners[used], arrivals[used], scores[used] = row, arrival, score
         used += score >= bar
     counters[CANDIDATES] += known
     counters[VERIFIED] += tried
     return Hits(owners[:used], arrivals[:used], scores[:used])
+
+
+@njit(**EXACT)
+def own_scores(owners: Rows, items: Rows, readers: Readers, posts: Posts, frame: Frame) -> Floats:
+    """The scores of messages for subscriptions at the messages' own times: without gains."""
+    reader_x, reader_y, reader_alpha, _, _, texts = readers
+    _, post_x, post_y, others, _, _ = posts
+    begins, sizes, terms, weights = texts
+    their_begins, their_sizes, their_terms, their_weights = others
+    scores = np.empty(owners.size)
+    for i in range(owners.size):
+        row, item, cosine = owners[i], items[i], 0.0
+        start = their_begins[item]
+        for at in range(begins[row], begins[row] + sizes[row]):
+            for other in range(start, start + their_sizes[item]):
+                if their_terms[other] == terms[at]:
+                    cosine += weights[at] * their_weights[other]
+        away = distance(frame.metric, reader_x[row], reader_y[row], post_x[item], post_y[item])
+        scores[i] = reader_alpha[row] * (1.0 - away / frame.scale) + (1.0 - reader_alpha[row]) * cosine
+    return scores

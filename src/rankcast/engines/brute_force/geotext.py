@@ -14,11 +14,12 @@ from rankcast.kernels import distance
 
 
 class Messages(NamedTuple):
-    """Messages of the window, the newest first: rows, places, and their vectors one behind the other."""
+    """Messages of the window, the newest first: rows, places, gains, and their vectors, joined."""
 
     row: Rows
     x: Floats
     y: Floats
+    gain: Floats
     vectors: Entries
 
 
@@ -61,17 +62,17 @@ def similarities(interests: Interests, messages: Messages, space: Space) -> Iter
         yield Similarity(away, cosine, alpha * (1.0 - away / space.scale) + (1.0 - alpha) * cosine)
 
 
-def ranked(similarity: Similarity) -> Rows:
-    """The places of all messages with a common term, best first; of equal scores the newer first."""
+def ranked(similarity: Similarity, gain: Floats) -> Rows:
+    """The places of all messages with a common term by score times gain; of equal ones the newer first."""
     common = np.flatnonzero(similarity.cosine > 0)
-    return common[np.argsort(-similarity.score[common], kind="stable")].astype(np.int32)
+    return common[np.argsort(-(similarity.score[common] * gain[common]), kind="stable")].astype(np.int32)
 
 
 def top_k(interests: Interests, messages: Messages, space: Space) -> tuple[list[Rows], list[Floats]]:
     """For each subscription the rows of its k best messages, and their scores."""
     rows, scores = [], []
     for similarity, k in zip(similarities(interests, messages, space), interests.k, strict=True):
-        best = ranked(similarity)[:k]
+        best = ranked(similarity, messages.gain)[:k]
         rows.append(messages.row[best])
         scores.append(similarity.score[best])
     return rows, scores
