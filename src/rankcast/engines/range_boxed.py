@@ -23,10 +23,10 @@ from rankcast.engines.range_world import Events, Tiles, World
 from rankcast.errors import SettingError
 from rankcast.indexes.box_listing import BoxListings, Wish
 from rankcast.indexes.box_objects import BoxObjects
-from rankcast.kernels.corner_cover import Post
+from rankcast.kernels.corner_merge import Post
 from rankcast.kernels.corner_post import Former
 from rankcast.kernels.corner_steps import Events as Keyed
-from rankcast.kernels.slab_paint import AFFECTED, FIRSTK, MIN, SNAP
+from rankcast.kernels.slabs import FIRSTK, MIN, SNAP
 
 
 class Boxed(Painted):
@@ -145,7 +145,7 @@ class Boxed(Painted):
     def _counts(self) -> dict[str, int]:
         listings, painted = self._listings, self._listings.painted
         return {
-            "affected": listings.affected + int(painted[AFFECTED]),
+            "affected": listings.affected,
             "candidates": listings.tried,
             "firstk": int(painted[FIRSTK]),
             "miny": listings.searches + int(painted[MIN]),

@@ -14,15 +14,26 @@ from rankcast.indexes.corners import CornerIndex
 from rankcast.indexes.dominance import SHARED, SlotMap
 from rankcast.indexes.listing import classes
 from rankcast.indexes.objects import Floats, Rows, grown
-from rankcast.kernels import corner_events, corner_post, corner_search, relist, slab_events, spread
+from rankcast.kernels import (
+    corner_changes,
+    corner_events,
+    corner_post,
+    corner_search,
+    relist,
+    slab_events,
+    spread,
+)
 from rankcast.kernels.changes import Changes, empty_changes
-from rankcast.kernels.corner_cover import Post, empty_post
-from rankcast.kernels.corner_events import AFFECTED, EVENT, SEARCHES, SINCE, TOUCHED, TRIED, Log, Values
+from rankcast.kernels.corner_events import AFFECTED, EVENT, SEARCHES, SINCE, TOUCHED, TRIED, Log
+from rankcast.kernels.corner_merge import Post, empty_post
+from rankcast.kernels.corner_next import Values
 from rankcast.kernels.corner_post import BETTER, GONE, Former, Mail, Pairs
 from rankcast.kernels.corner_steps import Events, Spells, Steps, steps_of
 from rankcast.kernels.corner_tree import CornerTree
 from rankcast.kernels.relist import Held
-from rankcast.kernels.slab_paint import Easel
+from rankcast.kernels.slab_easel import Easel
+from rankcast.kernels.slab_members import AFFECTED as REACHED
+from rankcast.kernels.slab_members import MOMENT, Members
 from rankcast.kernels.spread import Deltas
 from rankcast.kernels.tiles import empty_tiles
 
@@ -53,7 +64,7 @@ class BoxListings:
     - `send`, `send_net`: the same, and the messages that tell it, event by event or of the net change.
 
     `affected` counts subscriptions reached, each once an event, `tried` those looked at, `searches` how often
-    the objects were asked what comes next.
+    the objects were asked what comes next. `asking`: whether `paint` asks whatever the published server asks.
     """
 
     def __init__(self, width: int) -> None:
@@ -61,7 +72,8 @@ class BoxListings:
         self.slots = SlotMap()
         self.shelves: dict[int, CornerIndex] = {}
         self.affected = self.tried = self.searches = 0
-        self.painted: NDArray[np.int64] = np.zeros(4, np.int64)
+        self.painted: NDArray[np.int64] = np.zeros(3, np.int64)
+        self.asking = False
         self._width = width
         self._now = 0  # the last moment, and the last message
         self._letters = 0
@@ -184,24 +196,36 @@ class BoxListings:
         """
         objects, nobody = self.objects, CornerIndex(4, k, 1, SlotMap())
         objects.reserve(int(events.row.max(initial=-1)) + 1)
-        done, post = 0, empty_post(FEW, self._width)
+        shelf, done, post = self.shelves.get(k, nobody) if aware else nobody, 0, empty_post(FEW, self._width)
+        members, side = self._members(shelf), self.one_sided()
         while done < len(events.row):
             easel = Easel(
                 objects=objects.index.tree,
                 label=objects.label,
-                corners=self.shelves.get(k, nobody).tree if aware else nobody.tree,
+                corners=shelf.tree,
+                members=members,
                 tiles=empty_tiles(k + 2),
-                open=np.zeros((2, k + 3), np.int32),
                 k=k,
-                sign=float(self.one_sided()),
+                sign=float(side),
+                bound=3 if side > 0 else 2,
                 aware=aware,
                 lists=0 if epsilon is None else math.ceil(1 / epsilon),
+                asking=self.asking,
                 tally=self.painted,
             )
             done, post = slab_events.play(easel, events, objects.value, post, done)
             if done < len(events.row):
                 objects.index.reserve()
+        self._now = int(members.size[MOMENT])
+        if epsilon is None:
+            self.affected += int(members.size[REACHED])
         return post
+
+    def _members(self, shelf: CornerIndex) -> Members:
+        """Room for members of a region among the subscriptions of a shelf."""
+        self._hear(shelf)
+        size = np.array([0, self._now, 0])
+        return Members(np.empty((len(shelf), 3)), np.empty(len(shelf), np.int32), self._heard, size)
 
     def refill(self) -> None:
         """Find all lists anew from the objects as they are."""
@@ -212,8 +236,7 @@ class BoxListings:
     def _log(self, shelf: CornerIndex, k: int, spells: int) -> Log:
         """An empty log for one shelf."""
         tree = shelf.tree
-        if len(tree.row) > len(self._heard):
-            self._heard = grown(self._heard, len(tree.row), -1)
+        self._hear(shelf)
         log = Log(
             np.empty(len(shelf), np.int32),
             np.empty((len(shelf), k), np.int32),
@@ -224,6 +247,11 @@ class BoxListings:
         )
         log.tally[SINCE] = log.tally[EVENT] = self._now
         return log
+
+    def _hear(self, shelf: CornerIndex) -> None:
+        """Make room to note the last moment that every slot of a shelf has heard of."""
+        if len(shelf.tree.row) > len(self._heard):
+            self._heard = grown(self._heard, len(shelf.tree.row), -1)
 
     def _count(self, log: Log) -> None:
         """Add up what a log has counted."""
@@ -243,7 +271,7 @@ class BoxListings:
         most = sum(2 * k * int(log.tally[TOUCHED]) for k, log in played)
         changes = empty_changes(touched, most)
         for k, log in played:
-            corner_events.write_changes(self.shelves[k].tree, log, moved, changes)
+            corner_changes.write_changes(self.shelves[k].tree, log, moved, changes)
         return changes
 
     def deltas(self, changes: Changes, place: NDArray[np.int64], span: int) -> Deltas:

@@ -20,28 +20,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rankcast.kernels.corner_merge import Post, inside, longer, merge
 from rankcast.kernels.corner_search import count_better
 from rankcast.kernels.corner_tree import CAPACITY, DEPTH, CornerTree, Floats, Rows
 from rankcast.kernels.options import EXACT
 
 NEAR = 16  # how many tiles back a merge is tried
-WITNESSES = 8
 Marks = NDArray[np.int64]
-
-
-class Post(NamedTuple):
-    """Tiles in sending order: closed boxes of corners, and what is told there; +inf: the item is gone.
-
-    `size` holds how many tiles there are, how many boxes were shrunk to the corners in them, and the last
-    number given to a message.
-    """
-
-    low: Floats
-    high: Floats
-    item: Rows
-    x: Floats
-    value: Floats
-    size: NDArray[np.int64]
 
 
 class Message(NamedTuple):
@@ -55,41 +40,6 @@ class Message(NamedTuple):
     better: float
     most: int
     one_by_one: bool
-
-
-def empty_post(capacity: int, width: int) -> Post:
-    """A buffer without tiles."""
-    return Post(
-        low=np.empty((capacity, 2 * width)),
-        high=np.empty((capacity, 2 * width)),
-        item=np.empty(capacity, np.int32),
-        x=np.empty((capacity, width)),
-        value=np.empty(capacity),
-        size=np.zeros(3, np.int64),
-    )
-
-
-@njit(**EXACT)
-def longer(post: Post) -> Post:
-    """The same tiles in a buffer twice as long."""
-    extra = post.item.shape[0]
-    return Post(
-        np.concatenate((post.low, np.empty((extra, post.low.shape[1])))),
-        np.concatenate((post.high, np.empty((extra, post.low.shape[1])))),
-        np.concatenate((post.item, np.empty(extra, np.int32))),
-        np.concatenate((post.x, np.empty((extra, post.x.shape[1])))),
-        np.concatenate((post.value, np.empty(extra))),
-        post.size,
-    )
-
-
-@njit(**EXACT)
-def _inside(low: Floats, high: Floats, box: int, point: Floats, at: int) -> bool:
-    """Whether a box of a list of boxes holds a point."""
-    for axis in range(point.shape[1]):
-        if point[at, axis] < low[box, axis] or point[at, axis] > high[box, axis]:
-            return False
-    return True
 
 
 @njit(**EXACT)
@@ -127,7 +77,7 @@ def _intruder(tree: CornerTree, low: Floats, high: Floats, box: int, mark: Marks
             continue
         first = bucket[node] * capacity
         for slot in range(first, first + sizes[node]):
-            if mark[slot] != mine and _inside(low, high, box, point, slot):
+            if mark[slot] != mine and inside(low, high, box, point, slot):
                 return slot
     return -1
 
@@ -155,7 +105,7 @@ def _set_marks(tree: CornerTree, low: Floats, high: Floats, box: int, mark: Mark
             continue
         first = bucket[node] * capacity
         for slot in range(first, first + sizes[node]):
-            if _inside(low, high, box, point, slot):
+            if inside(low, high, box, point, slot):
                 mark[slot] = mine
 
 
@@ -191,95 +141,6 @@ def _cut(point: Floats, slots: Rows, intruder: int) -> int:
             slots[left], slots[i] = slots[i], slots[left]
             left += 1
     return left
-
-
-@njit(**EXACT)
-def _stray(tree: CornerTree, low: Floats, high: Floats, box: int, one: int, two: int) -> int:
-    """The slot of somebody in a box who is in neither of two others, or -1."""
-    point, bucket, child, sizes, capacity = (
-        tree.point,
-        tree.bucket,
-        tree.child,
-        tree.size,
-        tree.meta[CAPACITY],
-    )
-    tree_low, tree_high, stack, depth = tree.low, tree.high, np.empty(DEPTH, np.int32), 1
-    stack[0] = 0
-    while depth > 0:
-        depth -= 1
-        node = stack[depth]
-        if _apart(tree_low, tree_high, node, low, high, box):
-            continue
-        if bucket[node] < 0:
-            stack[depth], stack[depth + 1] = child[node, 0], child[node, 1]
-            depth += 2
-            continue
-        first = bucket[node] * capacity
-        for slot in range(first, first + sizes[node]):
-            if _inside(low, high, box, point, slot) and not (
-                _inside(low, high, one, point, slot) or _inside(low, high, two, point, slot)
-            ):
-                return slot
-    return -1
-
-
-@njit(**EXACT)
-def _move(low: Floats, high: Floats, source: int, target: int) -> None:
-    """Copy one box over another."""
-    for axis in range(low.shape[1]):
-        low[target, axis], high[target, axis] = low[source, axis], high[source, axis]
-
-
-@njit(**EXACT)
-def _unite(low: Floats, high: Floats, one: int, two: int, box: int) -> None:
-    """Write the box around two others."""
-    for axis in range(low.shape[1]):
-        low[box, axis] = min(low[one, axis], low[two, axis])
-        high[box, axis] = max(high[one, axis], high[two, axis])
-
-
-@njit(**EXACT)
-def _between(point: Floats, slot: int, low: Floats, high: Floats, box: int, one: int, two: int) -> bool:
-    """Whether somebody is in a box and in neither of two others."""
-    if slot < 0 or not _inside(low, high, box, point, slot):
-        return False
-    return not (_inside(low, high, one, point, slot) or _inside(low, high, two, point, slot))
-
-
-@njit(**EXACT)
-def merge(tree: CornerTree, post: Post, first: int, cut: Rows, depth: Rows, near: int) -> bool:
-    """Let tiles from `first` on, up to `near` apart, become one where nobody else is between.
-
-    Tiles are in the order in which the set was cut: before tile t there was a cut because of `cut[t]`, so
-    many levels down. Of all cuts between two tiles the highest has parted them, and who was in the way there
-    mostly still is; then those are tried who were found in the way last. There must be space for one more
-    tile. Returns whether any were merged.
-    """
-    low, high, point, kept = post.low, post.high, tree.point, first
-    witness, seen, end, box = np.full(WITNESSES, -1, np.int32), 0, post.size[0], post.size[0]
-    for at in range(first, end):
-        _move(low, high, at, kept)
-        cut[kept - first], depth[kept - first] = cut[at - first], depth[at - first]
-        parted, level, alone = -1, 1 << 30, True
-        for other in range(kept - 1, max(first, kept - near) - 1, -1):
-            if depth[other + 1 - first] < level:
-                parted, level = cut[other + 1 - first], depth[other + 1 - first]
-            _unite(low, high, other, kept, box)
-            known = _between(point, parted, low, high, box, other, kept)
-            for i in range(WITNESSES):
-                known = known or _between(point, witness[i], low, high, box, other, kept)
-            if known:
-                continue
-            stray = _stray(tree, low, high, box, other, kept)
-            if stray < 0:
-                _move(low, high, box, other)
-                alone = False
-                break
-            witness[seen % WITNESSES] = stray
-            seen += 1
-        kept += alone
-    post.size[0] = kept
-    return kept < end
 
 
 @njit(**EXACT)

@@ -24,16 +24,12 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.board import ahead, receive, take_out
-from rankcast.kernels.changes import DELTAS, GROUPS, Changes
-from rankcast.kernels.corner_search import find_next, holds
+from rankcast.kernels.corner_next import Values, ask_near, ask_spells
 from rankcast.kernels.corner_steps import Spells, Steps
 from rankcast.kernels.corner_tree import CAPACITY, DEPTH, CornerTree, Floats, Rows
 from rankcast.kernels.options import EXACT
 
 AFFECTED, TRIED, SEARCHES, TOUCHED, SINCE, EVENT = range(6)
-FIRST_LABEL = np.iinfo(np.int64).min
-MOVED, LISTED = 1, 2
-NEAR, FAR = 4.0, 32.0  # gaps between the values of a list
 
 
 class Log(NamedTuple):
@@ -50,13 +46,6 @@ class Log(NamedTuple):
     node: Rows
     lent: Rows
     tally: NDArray[np.int64]
-
-
-class Values(NamedTuple):
-    """Values and tie labels of objects by row."""
-
-    value: Floats
-    label: NDArray[np.int64]
 
 
 @njit(**EXACT)
@@ -111,53 +100,6 @@ def _falls_inside(board: Rows, slot: int, row: int, value: Floats, label: NDArra
 
 
 @njit(**EXACT)
-def _ask_spells(
-    spells: Spells, time: int, corners: Floats, after: Floats, after_label: NDArray[np.int64],
-    values: Values, found: Rows, lent: Rows,
-) -> None:  # fmt: skip
-    """Let objects of the batch, as they are at a moment, answer where they come before what was found.
-
-    What they are worth becomes known, and is noted to be forgotten again.
-    """
-    value, row, point, begin, end = spells.value, spells.row, spells.point, spells.begin, spells.end
-    known, label = values.value, values.label
-    for j in range(np.searchsorted(value, after.min()), value.shape[0]):
-        mine, which, open_ = value[j], row[j], False
-        if time < begin[j] or time >= end[j]:
-            continue
-        for i in range(found.shape[0]):
-            best = known[found[i]] if found[i] >= 0 else np.inf
-            open_ |= mine <= best
-            if mine < after[i] or mine > best or (mine == after[i] and label[which] <= after_label[i]):
-                continue
-            if mine == best and found[i] >= 0 and label[which] > label[found[i]]:
-                continue
-            if holds(corners[i], point, j):
-                found[i] = which
-                if known[which] != mine:
-                    lent[0] += 1
-                    known[which], lent[lent[0]] = mine, j
-        if not open_:
-            break
-
-
-@njit(**EXACT)
-def _ask_near(
-    objects: CornerTree, label: NDArray[np.int64], corners: Floats, after: Floats,
-    after_label: NDArray[np.int64], found: Rows, gap: float,
-) -> None:  # fmt: skip
-    """Find what comes next in boxes, first among values a few gaps beyond, where it mostly is."""
-    todo, most = np.arange(found.shape[0]), after.max()
-    for limit in (most + NEAR * gap, most + FAR * gap, np.inf):
-        part = np.empty(todo.shape[0], np.int32)
-        find_next(objects, label, corners[todo], after[todo], after_label[todo], part, limit, FIRST_LABEL)
-        found[todo] = part
-        todo = todo[part < 0]
-        if todo.shape[0] == 0:
-            break
-
-
-@njit(**EXACT)
 def _replace(
     tree: CornerTree, lanes: Rows, steps: Steps, s: int, spells: Spells, objects: CornerTree, values: Values,
     lent: Rows,
@@ -172,8 +114,8 @@ def _replace(
         corners[i], after_label[i] = tree.point[lanes[i]], label[end]
         after[i] = steps.old[s] if end == row else known[end]
         gap = max(gap, (after[i] - (steps.old[s] if best == row else known[best])) / (last + 1))
-    _ask_near(objects, label, corners, after, after_label, found, gap)
-    _ask_spells(spells, steps.time[s], corners, after, after_label, values, found, lent)
+    ask_near(objects, label, corners, after, after_label, found, gap)
+    ask_spells(spells, steps.time[s], corners, after, after_label, values, found, lent)
     for i in range(count):
         slot, other = lanes[i], found[i]
         take_out(board, slot, row)
@@ -283,56 +225,3 @@ def tell(
     for i in range(opened - 1, -1, -1):
         node = visited[i]
         tree.top[node] = max(tree.top[child[node, 0]], tree.top[child[node, 1]])
-
-
-@njit(**EXACT)
-def _write_change(
-    old: Rows,
-    i: int,
-    new: Rows,
-    slot: int,
-    mark: NDArray[np.int8],
-    changes: Changes,
-    entered: Rows,
-    size: int,
-) -> int:
-    """Append what a board has become: leaves, then entries and updates by rank; return the new size.
-
-    `mark` is 0 for every item, 1 for one that has another value than before. It is left so.
-    """
-    items, marks, k, count = changes.item, changes.mark, old.shape[1], 0
-    for place in range(k):
-        if old[i, place] >= 0:
-            mark[old[i, place]] |= LISTED
-    for place in range(k):
-        item = new[slot, place]
-        if item >= 0:
-            was = mark[item]
-            mark[item] = was & MOVED
-            entered[count] = place + 1 if was < LISTED else -(place + 1)
-            count += was != LISTED
-    for place in range(k):
-        item = old[i, place]
-        if item >= 0 and mark[item] >= LISTED:
-            mark[item] &= MOVED
-            items[size], marks[size] = item, 0
-            size += 1
-    for at in range(count):
-        items[size], marks[size] = new[slot, abs(entered[at]) - 1], entered[at]
-        size += 1
-    return size
-
-
-@njit(**EXACT)
-def write_changes(tree: CornerTree, log: Log, moved: NDArray[np.bool_], changes: Changes) -> None:
-    """Append the net changes of all boards that a batch has touched."""
-    size, groups, board = changes.tally[DELTAS], changes.tally[GROUPS], tree.board
-    mark, entered = moved.astype(np.int8), np.empty(board.shape[1], np.int32)
-    for i in range(log.tally[TOUCHED]):
-        slot, start = log.slot[i], size
-        size = _write_change(log.board, i, board, slot, mark, changes, entered, size)
-        if size > start:
-            changes.group[groups, 0], changes.group[groups, 1] = tree.row[slot], start
-            changes.group[groups, 2] = size
-            groups += 1
-    changes.tally[GROUPS], changes.tally[DELTAS] = groups, size

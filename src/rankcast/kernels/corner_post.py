@@ -15,10 +15,12 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.board import ahead
-from rankcast.kernels.corner_cover import Message, Post, cover
+from rankcast.kernels.corner_cover import Message, cover
 from rankcast.kernels.corner_edit import put_in, set_weight
 from rankcast.kernels.corner_edit import take_out as remove
-from rankcast.kernels.corner_events import AFFECTED, EVENT, SINCE, TOUCHED, Log, Values, tell
+from rankcast.kernels.corner_events import AFFECTED, EVENT, SINCE, TOUCHED, Log, tell
+from rankcast.kernels.corner_merge import Post
+from rankcast.kernels.corner_next import Values
 from rankcast.kernels.corner_steps import Events, differs, single
 from rankcast.kernels.corner_tree import CornerTree, Floats, Rows, spare_buckets
 from rankcast.kernels.options import EXACT

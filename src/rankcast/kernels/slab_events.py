@@ -5,21 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from rankcast.kernels.corner_cover import Post
 from rankcast.kernels.corner_edit import put_in, set_weight, take_out
+from rankcast.kernels.corner_merge import Post
 from rankcast.kernels.corner_steps import Events, differs
 from rankcast.kernels.corner_tree import Floats, spare_buckets
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.slab_paint import AFFECTED, Easel, paint
-from rankcast.kernels.slab_thin import count_reached
-
-
-@njit(**EXACT)
-def _count(easel: Easel, post: Post, first: int, row: int) -> None:
-    """Count whom the tiles of the event's own object reach, each once."""
-    if easel.aware and easel.lists == 0:
-        own = np.flatnonzero(post.item[first : post.size[0]] == row) + first
-        easel.tally[AFFECTED] += count_reached(easel.corners, post, own.astype(np.int32))
+from rankcast.kernels.slab_easel import Easel
+from rankcast.kernels.slab_members import MOMENT
+from rankcast.kernels.slab_paint import paint
 
 
 @njit(**EXACT)
@@ -28,7 +21,7 @@ def play(easel: Easel, events: Events, value: Floats, post: Post, start: int) ->
     objects = easel.objects
     for event in range(start, events.row.shape[0]):
         row, y, rows = events.row[event], events.y[event], events.row[event : event + 1]
-        present, old, first = objects.slot_of[row] >= 0, value[row], post.size[0]
+        present, old = objects.slot_of[row] >= 0, value[row]
         if spare_buckets(objects) < 8:
             return event, post
         if present and (y == np.inf or differs(objects.point[objects.slot_of[row]], events.x[event])):
@@ -43,5 +36,5 @@ def play(easel: Easel, events: Events, value: Floats, post: Post, start: int) ->
                 return event, post
             value[row] = y
             post = paint(easel, row, old, value, post)
-        _count(easel, post, first, row)
+        easel.members.size[MOMENT] += 1
     return events.row.shape[0], post

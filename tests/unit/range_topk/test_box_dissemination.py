@@ -193,3 +193,18 @@ def test_dense_tiles_do_not_depend_on_who_subscribes() -> None:
     assert told[0].num_rows > 20
     assert told[0].equals(told[1])
     assert told[0].equals(told[2])
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 10**6))
+def test_asking_what_the_published_server_asks_changes_only_the_counts(seed: int) -> None:
+    plays = [Play(seed, 1.5, "sparse") for _ in range(2)]
+    way: Any = plays[1].engine._way
+    way._listings.asking = True
+    for _ in range(3):
+        told = [[play.engine.disseminate(part) for part in play.parts(batch=False)] for play in plays]
+        assert all(one.equals(two) for one, two in zip(*told, strict=True))
+    fewer, more = (play.engine.stats() for play in plays)
+    assert fewer["affected"] == more["affected"]
+    assert fewer["miny"] <= more["miny"]
+    assert fewer["snap"] <= more["snap"]

@@ -1,0 +1,181 @@
+"""Whom an object matters to in 1.5 dimensions: found once an event, and followed while it falls.
+
+The subscriptions of an influence region are found by going down the tree of corners with the better objects:
+a node is left out if its smallest box already has k of them. Each member then counts the better objects it
+holds. An object that is passed adds one to those that hold it; who has k of them has lost the fallen object
+and gained this one. So a gain is known without a question to the tree, and so is that nobody has one.
+
+Tiles of a message are shrunk to the members in them, or dropped, and merged where nobody else is between.
+[Range §III-B, App. D]
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels.corner_merge import Post, merge
+from rankcast.kernels.corner_tree import CAPACITY, DEPTH, CornerTree, Floats, Rows
+from rankcast.kernels.options import EXACT
+from rankcast.kernels.slabs import Slabs, slab_at
+
+NEAR = 6
+LEVELS = 32
+LO, HI, HEIGHT = range(3)
+FOUND, MOMENT, AFFECTED = range(3)
+
+
+class Members(NamedTuple):
+    """Members of a region: their ranges and bounds, and how many better objects they hold.
+
+    `size` has how many there are, the moment at hand, and how many were reached, each once a moment;
+    `heard[slot]` is the last moment that reached a slot.
+    """
+
+    span: Floats
+    better: Rows
+    heard: NDArray[np.int64]
+    size: NDArray[np.int64]
+
+
+@njit(**EXACT)
+def _list_members(tree: CornerTree, node: int, bound: int, apex: Floats, near: Floats, count: int, k: int,
+                  members: Members) -> None:  # fmt: skip
+    """Append the members in a leaf; all its boxes hold `count` better objects, and some hold those near."""
+    span, counts, heard, point = members.span, members.better, members.heard, tree.point
+    first, moment, affected, total = (
+        tree.bucket[node] * tree.meta[CAPACITY],
+        members.size[MOMENT],
+        0,
+        members.size[FOUND],
+    )
+    for slot in range(first, first + tree.size[node]):
+        lo, hi, height = point[slot, 0], -point[slot, 1], -point[slot, bound]
+        if lo > apex[0] or hi < apex[0] or height < apex[1]:
+            continue
+        held = count
+        for i in range(near.shape[0]):
+            held += (lo <= near[i, 0]) & (near[i, 0] <= hi) & (near[i, 1] <= height)
+        if held < k:
+            span[total, LO], span[total, HI], span[total, HEIGHT], counts[total] = lo, hi, height, held
+            total += 1
+            affected += heard[slot] < moment
+            heard[slot] = moment
+    members.size[FOUND] = total
+    members.size[AFFECTED] += affected
+
+
+@njit(**EXACT)
+def find_members(
+    tree: CornerTree, better: Floats, same: int, apex: Floats, k: int, bound: int, members: Members
+) -> None:
+    """Find the subscriptions that hold an object, at `apex`, and fewer than k better ones.
+
+    Better objects are places and heights, but for `same` that everybody holds. `bound` is the axis of the
+    second attribute. The better objects go down the tree together: a node counts those that all of its boxes
+    hold, and keeps those that some hold.
+    """
+    low, high, bucket, child, total, x = tree.low, tree.high, tree.bucket, tree.child, len(better), apex[0]
+    queue, stack = np.empty((total * LEVELS, 2)), np.zeros((DEPTH, 4), np.int64)
+    queue[:total] = better
+    stack[0, 1], stack[0, 2], depth, members.size[FOUND] = total, same, 1, 0
+    while depth > 0:
+        depth -= 1
+        start, end, count, node = stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3]
+        if low[node, 0] > x or low[node, 1] > -x or low[node, bound] > -apex[1]:
+            continue
+        if 2 * end - start > queue.shape[0]:
+            queue = np.concatenate((queue, queue))
+        lo, hi, height = min(high[node, 0], x), max(-high[node, 1], x), max(-high[node, bound], apex[1])
+        least, most, top, size = low[node, 0], -low[node, 1], -low[node, bound], end
+        for i in range(start, end):
+            there, above = queue[i, 0], queue[i, 1]
+            inside = (lo <= there) & (there <= hi) & (above <= height)
+            queue[size, 0], queue[size, 1] = there, above
+            size += (not inside) & (least <= there) & (there <= most) & (above <= top)
+            count += inside
+        if count >= k:
+            continue
+        if bucket[node] >= 0:
+            _list_members(tree, node, bound, apex, queue[end:size], count, k, members)
+            continue
+        for side in range(2):
+            stack[depth, 0], stack[depth, 1], stack[depth, 2] = end, size, count
+            stack[depth, 3] = child[node, side]
+            depth += 1
+
+
+@njit(**EXACT)
+def pass_object(members: Members, x: float, height: float, k: int) -> int:
+    """Add an object to the counts; those who have k of them now go behind the others. Returns how many do."""
+    span, count, first, end = members.span, members.better, 0, members.size[FOUND]
+    left = end
+    while first < left:
+        if span[first, LO] <= x <= span[first, HI] and height <= span[first, HEIGHT]:
+            count[first] += 1
+            if count[first] == k:
+                left -= 1
+                count[first], count[left] = count[left], count[first]
+                for i in range(3):
+                    span[first, i], span[left, i] = span[left, i], span[first, i]
+                continue
+        first += 1
+    members.size[FOUND] = left
+    return end - left
+
+
+@njit(**EXACT)
+def look_around(members: Members, slabs: Slabs) -> None:
+    """Set the windows of slabs around the members: who reaches higher than a slab holds its objects too."""
+    span, window, top = members.span, slabs.window, slabs.size[0] - 1
+    window[: top + 1, 0], window[: top + 1, 1] = np.inf, -np.inf
+    for i in range(members.size[FOUND]):
+        at = slab_at(slabs, span[i, HEIGHT])
+        window[at, 0] = min(window[at, 0], span[i, LO])
+        window[at, 1] = max(window[at, 1], span[i, HI])
+    for at in range(top - 1, -1, -1):
+        window[at, 0] = min(window[at, 0], window[at + 1, 0])
+        window[at, 1] = max(window[at, 1], window[at + 1, 1])
+
+
+@njit(**EXACT)
+def _fit(members: Members, start: int, end: int, slabs: Slabs, rows: Rows, post: Post, found: Floats) -> None:
+    """Find the box around the members start..end-1 in each tile; `rows` has the tiles of slabs.
+
+    Tiles of a slab are in the order of falling lo, and every member is in one of them.
+    """
+    span, low, first = members.span, post.low, rows[0, 0]
+    for i in range(start, end):
+        at = slab_at(slabs, span[i, HEIGHT]) - rows[0, 1]
+        place = 0
+        while low[rows[at + 1, place + 1], 0] > span[i, LO]:
+            place += 1
+        t = rows[at + 1, place + 1] - first
+        for axis in range(3):
+            found[t, axis] = min(found[t, axis], span[i, axis])
+            found[t, 3 + axis] = max(found[t, 3 + axis], span[i, axis])
+
+
+@njit(**EXACT)
+def thin(
+    tree: CornerTree, members: Members, start: int, end: int, slabs: Slabs, rows: Rows, post: Post, bound: int
+) -> None:
+    """Shrink, drop and merge the tiles of one message to the members start..end-1."""
+    first = np.int64(rows[0, 0])
+    size, kept, low, high = post.size[0], first, post.low, post.high
+    found = np.empty((size - first, 6))
+    found[:, :3], found[:, 3:] = np.inf, -np.inf
+    _fit(members, start, end, slabs, rows, post, found)
+    for t in range(size - first):
+        if found[t, LO] <= found[t, 3 + LO]:
+            low[kept, 0], high[kept, 0] = found[t, LO], found[t, 3 + LO]
+            low[kept, 1], high[kept, 1] = -found[t, 3 + HI], -found[t, HI]
+            low[kept, bound], high[kept, bound] = -found[t, 3 + HEIGHT], -found[t, HEIGHT]
+            kept += 1
+    post.size[0] = kept
+    cut, level, again = np.full(kept - first, -1, np.int32), np.zeros(kept - first, np.int32), kept > first
+    while again:
+        again = merge(tree, post, first, cut, level, NEAR)
