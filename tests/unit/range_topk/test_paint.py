@@ -168,6 +168,15 @@ def maximal_boxes(world: World, told: Told, first: tuple[float, float]) -> list[
     return [box for box in set(boxes) if not any(box < other for other in boxes)]
 
 
+def test_tiles_are_not_merged_over_somebody_who_must_not_hear() -> None:
+    one, two, both = (-0.5, 2.0), (-2.0, 0.5), (-2.0, 2.0)
+    world = World(2, [one, two, both], {0: (0.0, 5.0), 1: (-1.0, 1.0), 2: (1.0, 1.0)})
+    painter, event = Painter(world.object_index()), event_arrays([(0, float("nan"), 3.0)])
+    tiles = painter.paint(event, np.array([2]), points=knowledge(world, "sparse"))
+    told = [[span for span in world.ranges if reached(tiles, at, span)] for at in range(len(tiles.item))]
+    assert told == [[one], [two]]
+
+
 def test_the_worst_case_needs_many_messages() -> None:
     """The construction of figure 18: all objects are exposed, nearly each to k separate corners."""
     n, k = 60, 5

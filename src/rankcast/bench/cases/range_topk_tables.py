@@ -113,6 +113,49 @@ def table_2(parameters: Parameters, rng: np.random.Generator) -> Trial:
     return redundancy(uniform(parameters, rng), parameters["k"], [0.125, 0.25, 0.5, 1.0], paper)
 
 
+@case(
+    "range-topk.redundancy",
+    small={**SMALL, "k": [2, 10], "draws": [3]},
+    full={**FULL, "k": KS, "draws": [6]},
+    seed=38,
+    unit="event",
+    runs=5,
+    reproduces="[Range Table II]",
+)
+def redundancy_of_draws(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Count needless messages received over several draws together, and how far single draws lie apart."""
+    k, told = parameters["k"], []
+
+    def draw() -> tuple[list[Server], Columns]:
+        work = uniform(parameters, rng)
+        points = point_index(work.subscriptions)
+        servers: list[Server] = [Unicast(work.objects, k, Census(work.objects["x"], work.subscriptions))]
+        servers += [Audience(work.objects, k, points=points, epsilon=epsilon) for epsilon in (0.5, 1.0)]
+        return servers, work.events
+
+    def run(drawn: tuple[list[Server], Columns]) -> list[list[float]]:
+        servers, events = drawn
+        for server in servers:
+            server.send(events)
+        told.append([servers[0].total["affected"], *(server.total["received"] for server in servers[1:])])
+        return told
+
+    def pooled(_: object, counts: list[list[float]]) -> dict[str, float]:
+        needed, *received = np.array(counts).T
+        found = {"needed": needed.sum() / len(counts) / parameters["events"], "draws": len(counts)}
+        for epsilon, each in zip(("0.5", "1"), received, strict=True):
+            found[f"redundancy({epsilon})"] = each.sum() / needed.sum() - 1
+            found[f"spread({epsilon})"] = float(np.std(each / needed))
+        return found
+
+    paper = {"redundancy(0.5)": REDUNDANCY[0.5][k], "redundancy(1)": REDUNDANCY[1.0][k]}
+    shown = paper if at_paper_size(parameters) else {}
+    contender = Contender("sparse", run, draw, runs=parameters["draws"] - 1, counters=pooled, paper=shown)
+    return Trial(
+        work=parameters["events"], contenders=[contender], agrees=lambda _: agree(uniform(parameters, rng), k)
+    )
+
+
 @counted(
     "range-topk.table-3",
     small={**SMALL, "k": [1, 10, 20]},
