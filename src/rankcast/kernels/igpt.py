@@ -314,7 +314,7 @@ def find_pairs(
 
     A pair may come several times. `place` is room by word. Returns how many keys, -1 if there is no room.
     """
-    asked, most, count = _ask(posts, idf, frame, place), 0, 0
+    asked, most, count = _ask(posts, idf, frame, place), 0, np.int64(0)
     firsts = asked.first
     for which in range(firsts.size - 1):
         most = max(most, firsts[which + 1] - firsts[which])
