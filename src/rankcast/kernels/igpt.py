@@ -309,7 +309,7 @@ def _search_word(
 def find_pairs(
     lists: Lists, posts: Posts, idf: Floats, place: Rows, frame: Frame, on: Switches, keys: Ints,
     counters: Ints,
-) -> int:  # fmt: skip
+) -> int | np.int64:  # fmt: skip
     """Write keys of the pairs that pass: the subscription, the message's place in the batch, the stamp.
 
     A pair may come several times. `place` is room by word. Returns how many keys, -1 if there is no room.
