@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast.indexes.painting import Painter
+from rankcast.kernels.paint import MINY
 from rankcast.kernels.tiles import Tiles
 
 from .world import INF, Listing, World, event_arrays, histories, knowledge, reached, receive, worlds
@@ -175,6 +176,24 @@ def test_tiles_are_not_merged_over_somebody_who_must_not_hear() -> None:
     tiles = painter.paint(event, np.array([2]), points=knowledge(world, "sparse"))
     told = [[span for span in world.ranges if reached(tiles, at, span)] for at in range(len(tiles.item))]
     assert told == [[one], [two]]
+
+
+def test_objects_at_one_place_leave_no_empty_tile() -> None:
+    world = World(2, [], {0: (0.0, 0.0), 1: (-1.0, -1.0), 2: (-1.0, -2.0), 3: (2.0, 5.0)})
+    painter, event = Painter(world.object_index()), event_arrays([(0, float("nan"), 10.0)])
+    box = painter.paint(event, np.array([2])).box
+    assert len(box) > 0
+    assert (box[:, 0] <= box[:, 1]).all()
+    assert (box[:, 2] <= box[:, 3]).all()
+
+
+def test_sparse_asks_no_further_than_those_who_wait() -> None:
+    objects = {0: (0.0, 0.0), 1: (-1.0, 1.0), 2: (-2.0, 2.0), 3: (0.5, 3.0)}
+    world = World(1, [(-3.0, 0.0), (0.0, 1.0)], objects)  # the first has its replacement before the second
+    painter, event = Painter(world.object_index()), event_arrays([(0, float("nan"), 10.0)])
+    tiles = painter.paint(event, np.array([1]), points=knowledge(world, "sparse"))
+    assert tiles.item.tolist()[-2:] == [1, 3]
+    assert painter.tally[MINY] == 2
 
 
 def test_the_worst_case_needs_many_messages() -> None:
