@@ -107,7 +107,7 @@ class Live:
                 entries[name] = before.arrays[name]
             else:
                 entries[name] = self._write(name, generation, array)
-        _replace(self.here / ANSWER, answer)
+        (self.here / ANSWER).write_bytes(answer)  # counts only with the header
         told = {**place._asdict(), "boot": boot(), "engine": header}
         now = Manifest(type(engine).__name__, generation, told, entries)
         _replace(self.here / snapshot.HEADER, manifest.render(now))
@@ -121,7 +121,7 @@ class Live:
             name: Entry(entry.dtype, entry.shape, entry.bytes, _NO_CHECKSUM, entry.file)
             for name, entry in found.arrays.items()
         }
-        _replace(self.here / ANSWER, b"")
+        (self.here / ANSWER).write_bytes(b"")
         _replace(
             self.here / snapshot.HEADER,
             manifest.render(Manifest(found.header["kind"], found.generation, told, arrays)),
