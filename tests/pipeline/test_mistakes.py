@@ -203,6 +203,11 @@ def test_a_mistake_is_told_by_name_and_place(
         ),
         (GEO.replace("[0, 0, 1, 1]", "[0, 0, 1]"), "bounds"),
         (GEO.replace("[0, 0, 1, 1]", '[0, 0, 1, 1]\nwindow = "1 fortnight"'), "window is .*a span of time"),
+        (GEO.replace("[0, 0, 1, 1]", '[0, 0, 1, 1]\nhalf_life = "soon"'), "half_life is .*a span of time"),
+        (
+            GEO.replace("[0, 0, 1, 1]", '[0, 0, 1, 1]\nwindow = 9\nhalf_life = "1 hour"'),
+            "half_life is set, but the window is a count",
+        ),
         (GEO.replace("[0, 0, 1, 1]", '[0, 0, 1, 1]\nvocabulary = { path = "no" }'), "path has no documents"),
         (
             GEO.replace('"quotes"\ncolumns = { id = "ticker" }', '"notes"').replace(

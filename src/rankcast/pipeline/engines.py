@@ -144,7 +144,7 @@ def fitted(table: Table, names: Iterable[str], error: InputError) -> Exception:
 
 def _given(table: Table, key: str, value: Any) -> Any:
     """A setting as the class takes it."""
-    if key == "window" and isinstance(value, str):
+    if key in ("window", "half_life") and isinstance(value, str):
         return table.duration(key) if duration_of(value) is None else duration_of(value)
     if key == "score" and isinstance(value, str) and table.values["name"] == "MovingTopK":
         try:
