@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rankcast.indexes.painting import Painter
 from rankcast.kernels.paint import MINY
-from rankcast.kernels.tiles import Tiles
+from rankcast.kernels.tiles import Tiles, coarsen, empty_tiles
 
 from .world import INF, Listing, World, event_arrays, histories, knowledge, reached, receive, worlds
 
@@ -226,3 +226,18 @@ def test_dense_reads_no_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
     blind = Painter(world.object_index())
     assert np.array_equal(blind.paint(events, np.array([2])).box, clean.box)
     assert blind.tally[2] == 0
+
+
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=12), st.integers(1, 5))
+def test_boxes_in_place_of_tiles_span_equal_blocks_of_steps(gaps: list[int], lists: int) -> None:
+    """Equal x skip steps: a box of tiles far apart in steps would reach somebody far beyond k."""
+    steps, tiles = np.cumsum(gaps), empty_tiles(len(gaps))
+    tiles.step[:] = steps
+    tiles.box[:] = np.arange(len(gaps))[:, None]
+    tiles.size[0] = len(gaps)
+    coarsen(tiles, 0, lists)
+    boxes = tiles.box[: tiles.size[0]].astype(int)
+    assert len(boxes) <= lists
+    assert [at for first, last, *_ in boxes for at in range(first, last + 1)] == list(range(len(gaps)))
+    for first, last, *_ in boxes:
+        assert (steps[last] - steps[first]) * lists < steps[-1] - steps[0] + 1
