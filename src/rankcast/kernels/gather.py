@@ -59,6 +59,17 @@ def count_items(board: NDArray[np.int32], slots: NDArray[np.int32], rows: NDArra
 
 
 @njit(**EXACT)
+def _copy_boards(
+    board: NDArray[np.int32], slots: NDArray[np.int32], rows: NDArray[np.int32], block: NDArray[np.int32]
+) -> None:
+    """Copy the boards at the slots of some rows together, so that their cache misses overlap."""
+    for i in range(rows.size):
+        slot = np.uint32(slots[np.uint32(rows[i])])
+        for place in range(board.shape[1]):
+            block[i, place] = board[slot, place]
+
+
+@njit(**EXACT)
 def write_external(
     board: NDArray[np.int32], slots: NDArray[np.int32], rows: NDArray[np.int32], names: Names, out: External
 ) -> None:
@@ -72,10 +83,7 @@ def write_external(
     block = np.empty((BLOCK, k), np.int32)
     for first in range(0, rows.size, BLOCK):
         end = min(first + BLOCK, rows.size)
-        for i in range(first, end):
-            slot = np.uint32(slots[np.uint32(rows[i])])
-            for place in range(k):
-                block[i - first, place] = board[slot, place]
+        _copy_boards(board, slots, rows[first:end], block)
         for i in range(first, end):
             line, mine, count = block[i - first], ids[np.uint32(rows[i])], k
             while count > np.uint64(0) and line[count - np.uint64(1)] < 0:
@@ -107,10 +115,7 @@ def read_boards(
     block = np.empty((BLOCK, k), np.int32)
     for first in range(0, rows.size, BLOCK):
         end = min(first + BLOCK, rows.size)
-        for i in range(first, end):
-            slot = np.uint32(slots[np.uint32(rows[i])])
-            for place in range(k):
-                block[i - first, place] = board[slot, place]
+        _copy_boards(board, slots, rows[first:end], block)
         for i in range(first, end):
             for place in range(k):
                 which = block[i - first, place]
