@@ -17,7 +17,7 @@ from rankcast.kernels.point_tree import PointTree
 
 
 @njit(**EXACT)
-def _cut(points: PointTree, cover: PointTree, origin: NDArray[np.int32], boxes: int) -> None:
+def cut(points: PointTree, cover: PointTree, origin: NDArray[np.int32], boxes: int) -> None:
     """Copy the topmost nodes, level by level, until there are so many leaves or no more to split."""
     used, leaves, at = 1, 1, 0
     origin[0] = 0
@@ -41,5 +41,5 @@ def cover(points: PointTree, boxes: int) -> PointTree:
         size=np.zeros(nodes, np.int32),
         bucket=np.full(nodes, -1, np.int32),
     )
-    _cut(points, empty, np.zeros(nodes, np.int32), boxes)
+    cut(points, empty, np.zeros(nodes, np.int32), boxes)
     return empty

@@ -297,7 +297,7 @@ def cost(held: float, k: int, window: float, search: float) -> float:
 
 
 @njit(**EXACT)
-def _cheapest(k: int, most: int, window: float, search: float) -> int:
+def cheapest(k: int, most: int, window: float, search: float) -> int:
     """How many messages, from k to `most`, are cheapest to keep."""
     best, least = k, cost(float(k), k, window, search)
     for held in range(k + 1, most + 1):
@@ -331,7 +331,7 @@ def plan(
             while chosen < count - 1 and score[chosen] >= share * score[mine - 1]:
                 chosen += 1
         elif refill == COST and count > mine and not (all_found and count <= chosen):
-            chosen = _cheapest(mine, count - 1, window, float(found.work[i]))
+            chosen = cheapest(mine, count - 1, window, float(found.work[i]))
         keep[i] = chosen
         held[i] = min(count, chosen)
         threshold[i] = score[chosen] if count > chosen else -np.inf
