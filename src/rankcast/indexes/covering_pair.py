@@ -57,13 +57,13 @@ class IndexPair(ABC):
 
     def coverers(self, world: World, rows: Rows) -> Rows:
         """For each row one that covers it, -1 for a forwarded one."""
-        found: Rows = relation_full.coverers(self.graph(), world, rows)
+        found: Rows = relation_full.coverers(self.front.index, world, rows)
         return found
 
     def covers(self, world: World, boxes: Box, k: int) -> Rows:
         """For each box up to k live rows that contain it, a line each, filled up with -1."""
         found = np.full((boxes.lo.shape[0], k), -1, np.int32)
-        relation_full.containing(self.graph(), world, boxes, found)
+        relation_full.containing(self.front.index, self.back.index, world, boxes, found)
         return found
 
     def stab(self, world: World, boxes: Box) -> tuple[Rows, NDArray[np.int64]]:

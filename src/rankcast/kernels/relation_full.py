@@ -143,22 +143,22 @@ def forward(graph: FullGraph, world: World, rows: Rows, start: int) -> int:
 
 
 @njit(**EXACT)
-def coverers(graph: FullGraph, world: World, rows: Rows) -> Rows:
+def coverers(front: Index, world: World, rows: Rows) -> Rows:
     """For each row one that covers it, or NONE; what only leaving ones contain is covered by one of those."""
     found, one = np.full(rows.shape[0], NONE, np.int32), np.empty(2, np.int32)
     box = Box(world.lo, world.hi)
     for i in range(rows.shape[0]):
         if world.standing[rows[i]] == COVERED:
-            if find(graph.front, world, ask(box, rows[i], rows[i]), one[:1], np.int64(0)) == 0:
-                find(graph.front, world, ask(box, rows[i], NOBODY), one[:1], np.int64(0))
+            if find(front, world, ask(box, rows[i], rows[i]), one[:1], np.int64(0)) == 0:
+                find(front, world, ask(box, rows[i], NOBODY), one[:1], np.int64(0))
             found[i] = one[0]
     return found
 
 
 @njit(**EXACT)
-def containing(graph: FullGraph, world: World, box: Box, found: Rows) -> None:
+def containing(front: Index, back: Index, world: World, box: Box, found: Rows) -> None:
     """For each box up to found.shape[1] live rows that contain it, forwarded ones first."""
     for place in range(found.shape[0]):
         query = ask(box, place, NOBODY)
-        count = find(graph.front, world, query, found[place], np.int64(0))
-        find(graph.back, world, query, found[place], count)
+        count = find(front, world, query, found[place], np.int64(0))
+        find(back, world, query, found[place], count)

@@ -74,7 +74,7 @@ def follow(
         index.remove(c, gone)
         alive[gone] = False
         live = np.flatnonzero(alive).astype(np.int32)
-        again = live[:: int(rng.integers(1, 5))]
+        again = live[:: int(rng.integers(1, 5))].copy()
         if combine is None:
             c.score[again] = np.round(rng.random(again.size) * (1 + step / 8), int(rng.integers(1, 6)))
         else:
