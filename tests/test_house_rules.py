@@ -6,7 +6,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,17 +20,26 @@ LEVELS = {"kernels": 0, "indexes": 2, "engines": 3, "contract": 4, "state": 4, "
 LEVELS |= {"pipeline": 6, "plot": 6, "bench": 7, "service": 7, "demo": 8, "warm": 9, "cli": 9}
 GROUND = 1
 
-by_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
 
 
-def imported(path: Path) -> Iterator[str]:
+@cache
+def imported(path: Path) -> list[str]:
     """Every module that a file imports, wherever in the file."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    names: list[str] = []
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return names
+
+
+def roots(path: Path) -> set[str]:
+    return {name.split(".")[0] for name in imported(path)}
 
 
 def level(module: str) -> int:
@@ -38,65 +47,61 @@ def level(module: str) -> int:
     return LEVELS.get(parts[1], GROUND) if len(parts) > 1 else GROUND
 
 
-@by_module
-def test_imports_point_down_only(path: Path) -> None:
-    own = ".".join(("rankcast", *path.relative_to(SOURCE).with_suffix("").parts))
-    if own == "rankcast.__init__":  # names of all layers, for type checkers and on first use only
-        return
-    for name in imported(path):
-        if name.startswith("rankcast."):
-            same = name.split(".")[1] == own.split(".")[1]
-            assert same or level(name) < level(own) or level(name) == level(own) == GROUND, (
-                f"{own} imports {name}"
-            )
+def points_down(own: str, name: str) -> bool:
+    same = name.split(".")[1] == own.split(".")[1]
+    return same or level(name) < level(own) or level(name) == level(own) == GROUND
 
 
-@by_module
-def test_spark_stays_in_its_room(path: Path) -> None:
-    if "spark" not in path.relative_to(SOURCE).parts:
-        assert not [name for name in imported(path) if name.split(".")[0] in ("pyspark", "py4j")]
+def test_imports_point_down_only() -> None:
+    for path in MODULES:
+        own = ".".join(("rankcast", *path.relative_to(SOURCE).with_suffix("").parts))
+        if own == "rankcast.__init__":  # names of all layers, for type checkers and on first use only
+            continue
+        for name in imported(path):
+            assert not name.startswith("rankcast.") or points_down(own, name), f"{own} imports {name}"
 
 
-@by_module
-def test_nothing_unpickles_evaluates_or_starts_a_shell(path: Path) -> None:
-    assert not [
-        name for name in imported(path) if name.split(".")[0] in ("pickle", "marshal", "shelve", "dill")
-    ]
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Call):
-            called = ast.unparse(node.func)
-            assert called not in ("eval", "exec", "os.system", "os.popen"), f"{path}: {called}"
-            for keyword in node.keywords:
-                value = isinstance(keyword.value, ast.Constant) and keyword.value.value
-                assert (keyword.arg, value) not in (("shell", True), ("allow_pickle", True)), (
-                    f"{path}: {called}"
-                )
+def test_spark_stays_in_its_room() -> None:
+    for path in MODULES:
+        if "spark" not in path.relative_to(SOURCE).parts:
+            assert not roots(path) & {"pyspark", "py4j"}, path
 
 
-@by_module
-def test_a_newcomer_finds_the_way(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= 450
+def test_nothing_unpickles_evaluates_or_starts_a_shell() -> None:
+    for path in MODULES:
+        assert not roots(path) & {"pickle", "marshal", "shelve", "dill"}, path
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                assert called not in ("eval", "exec", "os.system", "os.popen"), f"{path}: {called}"
+                for keyword in node.keywords:
+                    value = isinstance(keyword.value, ast.Constant) and keyword.value.value
+                    assert (keyword.arg, value) not in (("shell", True), ("allow_pickle", True)), (
+                        f"{path}: {called}"
+                    )
 
 
-@pytest.mark.parametrize("path", sorted((SOURCE / "kernels").glob("*.py")), ids=lambda path: path.name)
-def test_kernels_know_only_arrays(path: Path) -> None:
+def test_a_newcomer_finds_the_way() -> None:
+    for path in MODULES:
+        assert len(path.read_text().splitlines()) <= 450, path
+
+
+def test_kernels_know_only_arrays() -> None:
     allowed = ("__future__", "math", "typing", "numpy", "numba", "rankcast.kernels")
-    for name in imported(path):
-        assert name.startswith(allowed), f"{path.name} imports {name}"
+    for path in (SOURCE / "kernels").glob("*.py"):
+        for name in imported(path):
+            assert name.startswith(allowed), f"{path.name} imports {name}"
 
 
-def decorated(path: Path) -> Iterator[tuple[str, ast.expr]]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef):
-            yield from ((node.name, decorator) for decorator in node.decorator_list)
-
-
-@by_module
-def test_numba_flags_have_one_home(path: Path) -> None:
-    for name, decorator in decorated(path):
-        told = ast.unparse(decorator)
-        if "jit" in told or "vectorize" in told:
-            assert told in ("njit(**EXACT)", "njit(**PARALLEL)"), f"{path.name}: {name} has {told}"
+def test_numba_flags_have_one_home() -> None:
+    for path in MODULES:
+        for node in ast.walk(tree(path)):
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            for told in map(ast.unparse, node.decorator_list):
+                if "jit" in told or "vectorize" in told:
+                    good = told in ("njit(**EXACT)", "njit(**PARALLEL)")
+                    assert good, f"{path.name}: {node.name} has {told}"
 
 
 def tracked() -> list[Path]:
@@ -112,11 +117,11 @@ def test_no_path_of_a_machine_and_no_package_index_is_written_down() -> None:
             assert not [word for word in words if word in text], path
 
 
-@by_module
-def test_sources_are_cited_by_a_known_key(path: Path) -> None:
+def test_sources_are_cited_by_a_known_key() -> None:
     known = set(re.findall(r"^## (\w+)$", (ROOT / "docs" / "papers.md").read_text(), re.MULTILINE))
-    cited = set(re.findall(r"\[([A-Z]\w+) (?:§|App|Table|Fig|fig|Alg|Thm|Lemma)", path.read_text()))
-    assert cited <= known, cited - known
+    for path in MODULES:
+        cited = set(re.findall(r"\[([A-Z]\w+) (?:§|App|Table|Fig|fig|Alg|Thm|Lemma)", path.read_text()))
+        assert cited <= known, f"{path}: {cited - known}"
 
 
 def test_importing_is_light() -> None:
