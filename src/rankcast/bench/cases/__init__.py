@@ -13,6 +13,7 @@ FAMILIES: tuple[str, ...] = (
     "tables",
     "range_topk",
     "range_topk_tables",
+    "range_topk_redundancy",
     "range_topk_figures",
     "range_topk_speed",
     "range_topk_batches",

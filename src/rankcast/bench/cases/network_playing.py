@@ -84,7 +84,7 @@ def trial(
     ground: str = "internet",
     paper: Mapping[str, Mapping[str, float]] | None = None,
 ) -> Trial:
-    """Let methods play the same draws on one network and count."""
+    """Let methods play the same draws on one network and count; the first draw warms, and counts too."""
     graph = topology.make(ground, parameters["nodes"], parameters["brokers"], rng)
     playing, told = Playing(graph, draw, parameters["k"], rng), paper or {}
 
@@ -95,6 +95,7 @@ def trial(
             prepare=lambda: playing.turn(name),
             counters=lambda _, __: playing.figures(name),
             work=min(parameters["events"], MOST_RELAXED) if name == "relax" else None,
+            runs=parameters["draws"] - 1 if "draws" in parameters else None,
             paper=told.get(name, {}),
         )
 

@@ -1,4 +1,4 @@
-"""The tables of the range top-k paper: calls, receivers and redundancy an event, the paper's beside ours.
+"""The tables of the range top-k paper: calls and receivers an event, the paper's beside ours.
 
 Counts come from the painting kernels and do not depend on the machine. A run's events are cut into as many
 parts as there are repetitions, so that all repetitions together apply the run once, in sequence.
@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TypeAlias
 
 import numpy as np
 
 from rankcast.bench.case import Contender, Grid, Parameters, Trial, case
 from rankcast.bench.cases.range_counts import (
-    Audience,
     Census,
     Server,
     Unicast,
@@ -23,8 +21,6 @@ from rankcast.bench.cases.range_counts import (
     point_index,
 )
 from rankcast.bench.workloads import Columns, batches, range_topk
-
-ByEpsilon: TypeAlias = Mapping[float | str, Mapping[int, float]]
 
 PARTS = 5
 KS = [1, 2, 5, 10, 15, 20]
@@ -51,15 +47,6 @@ BY_SUBSCRIPTIONS = {
     4_000_000: ({"firstk": 2, "miny": 5.94188, "snap": 42.0509}, {"miny": 10906.4}),
     10_000_000: ({"firstk": 2, "miny": 6.26988, "snap": 42.86982}, {"miny": 27267.5}),
 }
-REDUNDANCY: dict[float | str, dict[int, float]] = {
-    0.125: by_k(0, 0, 0, 0.015, 0.0234, 0.034),
-    0.25: by_k(0, 0, 0.027, 0.061, 0.070, 0.080),
-    0.5: by_k(0, 0, 0.11, 0.14, 0.16, 0.17),
-    1.0: by_k(0, 0.16, 0.29, 0.30, 0.32, 0.34),
-}
-RELAX = by_k(1440.2, 680.14, 288.49, 151.76, 104.23, 79.98)
-TRACE_REDUNDANCY = by_k(0, 0.19, 0.25, 0.35, 0.39, 0.38)
-TRACE_RELAX = by_k(706.51, 361.22, 147.13, 72.67, 48.38, 36.11)
 TRACE_MINY = by_k(0.5, 0.5, 0.51, 0.54, 0.57, 0.61)
 TRACE_SNAP = by_k(1, 2, 5.05, 10.35, 16.02, 22.18)
 TRACE_UNICAST = by_k(176.01, 409.44, 1050.48, 2278.27, 3510.16, 4614.24)
@@ -101,62 +88,6 @@ def table_1(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
 
 @counted(
-    "range-topk.table-2",
-    small={**SMALL, "k": [5, 20]},
-    full={**FULL, "k": KS},
-    seed=32,
-    reproduces="[Range Table II]",
-)
-def table_2(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Count needless messages received, as a share of the needed ones: approximate, and without ranking."""
-    paper: ByEpsilon = {**REDUNDANCY, "relax": RELAX} if at_paper_size(parameters) else {}
-    return redundancy(uniform(parameters, rng), parameters["k"], [0.125, 0.25, 0.5, 1.0], paper)
-
-
-@case(
-    "range-topk.redundancy",
-    small={**SMALL, "k": [2, 10], "draws": [3]},
-    full={**FULL, "k": KS, "draws": [6]},
-    seed=38,
-    unit="event",
-    runs=5,
-    reproduces="[Range Table II]",
-)
-def redundancy_of_draws(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Count needless messages received over several draws together, and how far single draws lie apart."""
-    k, told = parameters["k"], []
-
-    def draw() -> tuple[list[Server], Columns]:
-        work = uniform(parameters, rng)
-        points = point_index(work.subscriptions)
-        servers: list[Server] = [Unicast(work.objects, k, Census(work.objects["x"], work.subscriptions))]
-        servers += [Audience(work.objects, k, points=points, epsilon=epsilon) for epsilon in (0.5, 1.0)]
-        return servers, work.events
-
-    def run(drawn: tuple[list[Server], Columns]) -> list[list[float]]:
-        servers, events = drawn
-        for server in servers:
-            server.send(events)
-        told.append([servers[0].total["affected"], *(server.total["received"] for server in servers[1:])])
-        return told
-
-    def pooled(_: object, counts: list[list[float]]) -> dict[str, float]:
-        needed, *received = np.array(counts).T
-        found = {"needed": needed.sum() / len(counts) / parameters["events"], "draws": len(counts)}
-        for epsilon, each in zip(("0.5", "1"), received, strict=True):
-            found[f"redundancy({epsilon})"] = each.sum() / needed.sum() - 1
-            found[f"spread({epsilon})"] = float(np.std(each / needed))
-        return found
-
-    paper = {"redundancy(0.5)": REDUNDANCY[0.5][k], "redundancy(1)": REDUNDANCY[1.0][k]}
-    shown = paper if at_paper_size(parameters) else {}
-    contender = Contender("sparse", run, draw, runs=parameters["draws"] - 1, counters=pooled, paper=shown)
-    return Trial(
-        work=parameters["events"], contenders=[contender], agrees=lambda _: agree(uniform(parameters, rng), k)
-    )
-
-
-@counted(
     "range-topk.table-3",
     small={**SMALL, "k": [1, 10, 20]},
     full={**FULL, "k": KS},
@@ -192,19 +123,6 @@ def table_4(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
 
 @counted(
-    "range-topk.table-5",
-    small={**TRACE, "k": [10]},
-    full={**TRACE, "k": KS},
-    seed=35,
-    reproduces="[Range Table V]",
-)
-def table_5(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Count needless messages on real P/E changes (../shared/data, nothing to run without it)."""
-    paper: ByEpsilon = {1.0: TRACE_REDUNDANCY, "relax": TRACE_RELAX}
-    return redundancy(trace(parameters, rng), parameters["k"], [1.0], paper)
-
-
-@counted(
     "range-topk.table-6",
     small={**TRACE, "k": [10]},
     full={**TRACE, "k": KS},
@@ -234,31 +152,6 @@ def calls(work: Workload, k: int, names: tuple[str, ...], paper: Mapping[str, Ma
         return Server(work.objects, k, points=known, epsilon=float(epsilon) if epsilon else None)
 
     contenders = [counting(name, server(name), work.events, paper.get(name, {})) for name in names]
-    return Trial(work=len(work.events["id"]) // PARTS, contenders=contenders, agrees=lambda _: agree(work, k))
-
-
-def redundancy(work: Workload, k: int, epsilons: list[float], paper: ByEpsilon) -> Trial:
-    """Compare who hears of updated objects with who must."""
-    points = point_index(work.subscriptions)
-    exact = Unicast(work.objects, k, Census(work.objects["x"], work.subscriptions))
-
-    def needless(name: str) -> Callable[[Server], dict[str, float]]:
-        return lambda server: {"redundancy": server.total[name] / exact.total["affected"] - 1}
-
-    def value(key: float | str) -> dict[str, float]:
-        return {"redundancy": paper[key][k]} if key in paper else {}
-
-    contenders = [
-        counting(
-            f"sparse({epsilon:g})",
-            Audience(work.objects, k, points=points, epsilon=epsilon),
-            work.events,
-            value(epsilon),
-            needless("received"),
-        )
-        for epsilon in epsilons
-    ]
-    contenders.append(counting("relax", exact, work.events, value("relax"), needless("relaxed")))
     return Trial(work=len(work.events["id"]) // PARTS, contenders=contenders, agrees=lambda _: agree(work, k))
 
 
