@@ -22,6 +22,7 @@ SMALL: Grid = {"objects": [1_000], "subscriptions": [20_000], "k": [10]}
 W: Grid = {"objects": [10_000], "subscriptions": [2_000_000], "k": [10]}
 STEP = 0.001  # ten of 10,000 uniform objects
 Drawn: TypeAlias = Callable[[Columns, np.random.Generator], Columns]
+Prepare: TypeAlias = Callable[[], tuple[RangeTopK, Columns]]
 
 
 @case(
@@ -96,8 +97,8 @@ def unsubscribe(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
 @case(
     "range-topk.amend",
-    small={**SMALL, "rows": [100, 5_000]},
-    full={**W, "rows": [1_000, 100_000, 1_000_000]},
+    small={**SMALL, "rows": [100, 5_000], "then": ["nothing", "an event"]},
+    full={**W, "rows": [1_000, 100_000, 1_000_000], "then": ["nothing", "an event"]},
     seed=56,
     unit="subscription",
     runs=5,
@@ -106,42 +107,41 @@ def amend(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Give subscriptions among many another range, another upper end, or one near by; beside it subscribing.
 
     Another range replaces nearly the whole list, so there are half as many deltas again as first results. The
-    index brings its points to their places when events come; one contender publishes one, with no effect.
+    index brings points to their places when an event comes: then that is inside too, one with no effect.
     """
     work, added = others(parameters, rng)
-    k, ids = parameters["k"], added["id"]
-    adding = loaded("sparse", k, work.objects, work.subscriptions)
-    ways: dict[str, Drawn] = {"another range": _another, "another end": _another_end, "near by": _near_by}
-    ways["another range, and an event"] = _another
-    engines = {name: loaded("sparse", k, work.objects, work.subscriptions) for name in ways}
-    asked = dict.fromkeys(ways, added)
-    for engine in engines.values():
-        engine.subscribe(added)
+    k, ids, followed = parameters["k"], added["id"], parameters["then"] == "an event"
+    adding, amending = (loaded("sparse", k, work.objects, work.subscriptions) for _ in range(2))
+    amending.subscribe(added)
+    asked, no_change = dict(added), first_rows({name: work.objects[name] for name in ("id", "y")}, 1)
 
-    def next_of(name: str) -> Callable[[], tuple[RangeTopK, Columns]]:
+    def contender(name: str, call: Callable[[RangeTopK, Columns], pa.Table], prepare: Prepare) -> Contender:
+        def run(turn: tuple[RangeTopK, Columns]) -> None:
+            call(*turn)
+            if followed:
+                turn[0].publish(no_change)
+
+        return Contender(name, run, prepare)
+
+    def turn_of(draw: Drawn) -> Prepare:
         def prepare() -> tuple[RangeTopK, Columns]:
-            given = {"id": ids, **ways[name](asked[name], rng)}
-            asked[name] = {**asked[name], **given}
-            return engines[name], given
+            amending.publish(no_change)  # what the call before has left to do
+            given = draw(asked, rng)
+            asked.update(given)
+            return amending, {"id": ids, **given}
 
         return prepare
 
-    def with_event(turn: tuple[RangeTopK, Columns]) -> None:
-        _amend(turn)
-        turn[0].publish(no_change)
-
-    no_change = first_rows({name: work.objects[name] for name in ("id", "y")}, 1)
-    runs = {name: with_event if name.endswith("event") else _amend for name in ways}
+    bare = without(adding, ids)
+    ways: dict[str, Drawn] = {"another range": _another, "another end": _another_end, "near by": _near_by}
     return Trial(
         work=parameters["rows"],
         contenders=[
-            *(Contender(f"amend, {name}", run, next_of(name)) for name, run in runs.items()),
-            Contender("subscribe", lambda engine: engine.subscribe(added), without(adding, ids)),
+            *(contender(f"amend, {name}", RangeTopK.amend, turn_of(draw)) for name, draw in ways.items()),
+            contender("subscribe", RangeTopK.subscribe, lambda: (bare(), added)),
         ],
         baseline="subscribe",
-        agrees=lambda _: all(
-            same_results(engines[name], work._replace(subscriptions=asked[name]), k) for name in ways
-        ),
+        agrees=lambda _: same_results(amending, work._replace(subscriptions=asked), k),
     )
 
 
@@ -199,11 +199,6 @@ def without(engine: RangeTopK, ids: Integers) -> Callable[[], RangeTopK]:
         return engine
 
     return prepare
-
-
-def _amend(turn: tuple[RangeTopK, Columns]) -> pa.Table:
-    engine, rows = turn
-    return engine.amend(rows)
 
 
 def _another(held: Columns, rng: np.random.Generator) -> Columns:
