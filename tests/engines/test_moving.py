@@ -462,9 +462,10 @@ def own(attributes: Floats, distance: Floats) -> Floats:
 def test_a_function_of_ones_own_keeps_the_laws(tmp_path_factory: Any, workload: Any, falls: bool) -> None:
     score = scoring.function(lambda a, d: d - a.sum(axis=1), falling="all") if falls else own
     workload = contract.Workload({**workload.settings, "score": score}, workload.steps)
-    contract.cut(lambda given: MovingTopK(**given), workload)
+    whole = contract.run(lambda given: MovingTopK(**given), workload)
+    contract.cut(lambda given: MovingTopK(**given), workload, whole)
     folder, middle = tmp_path_factory.mktemp("own") / "e", len(workload.steps) // 2
-    contract.reload(lambda given: MovingTopK(**given), workload, folder, middle, score=score)
+    contract.reload(lambda given: MovingTopK(**given), workload, whole, folder, middle, score=score)
 
 
 def test_loading_needs_the_function_again(tmp_path: Path) -> None:

@@ -51,13 +51,15 @@ def test_the_laws(subject: Subject) -> None:
     def laws(workload: contract.Workload, data: st.DataObject) -> None:
         at = data.draw(st.integers(0, len(workload.steps) - 1), label="the step to save, refuse or join from")
         model, plain = _model(subject, workload.settings), getattr(family, "plain", None)
-        contract.follow(subject.make, model, workload, tolerance=family.SCORE_TOLERANCE, plain=plain)
-        contract.cut(subject.make, workload)
-        contract.apart(subject.make, workload)
+        tolerance = family.SCORE_TOLERANCE
+        contract.follow(subject.make, model, workload, tolerance=tolerance, plain=plain)
+        whole = contract.run(subject.make, workload)
+        contract.cut(subject.make, workload, whole)
+        contract.apart(subject.make, workload, whole)
         contract.refuse(subject.make, workload, contract.SPOILERS, at)
-        contract.net(subject.make, workload, at)
+        contract.net(subject.make, workload, whole, at)
         with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-            contract.reload(subject.make, workload, Path(folder) / "snapshot", at)
+            contract.reload(subject.make, workload, whole, Path(folder) / "snapshot", at)
 
     laws()
 

@@ -3,7 +3,8 @@
 A `Subject` is an engine class with one variant (a `method` or an `index`). An engine gets every law by
 standing in `subjects.ENGINES`, a new variant by standing in its class's `variants`. A check takes a way to
 make the engine and a `Workload`, runs it, and raises `AssertionError` with what differed and where. They
-need no test library, so they run on an engine of one's own as well.
+need no test library, so they run on an engine of one's own as well. `run` makes the `Run` that most of them
+compare theirs with.
 
 | check     | law                                                                                       |
 | --------- | ----------------------------------------------------------------------------------------- |
@@ -16,8 +17,8 @@ need no test library, so they run on an engine of one's own as well.
 | `bounded` | memory does not grow with the number of events that have passed                           |
 """
 
-from rankcast.contract.checks import apart, bounded, cut, follow, net, refuse, reload
-from rankcast.contract.comparing import Reference, results_of, same_rows, same_state
+from rankcast.contract.checks import apart, bounded, cut, follow, net, refuse, reload, run
+from rankcast.contract.comparing import Reference, Run, results_of, same_rows, same_state
 from rankcast.contract.spoilers import SPOILERS, Bad, Spoiler
 from rankcast.contract.subjects import ENGINES, Make, Model, Step, Subject, Workload, subjects
 
@@ -28,6 +29,7 @@ __all__ = [
     "Make",
     "Model",
     "Reference",
+    "Run",
     "Spoiler",
     "Step",
     "Subject",
@@ -40,6 +42,7 @@ __all__ = [
     "refuse",
     "reload",
     "results_of",
+    "run",
     "same_rows",
     "same_state",
     "subjects",

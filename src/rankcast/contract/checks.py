@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from rankcast import deltas
-from rankcast.contract.comparing import results_of, rows_of, same_parts, same_rows, same_state
+from rankcast.contract.comparing import Run, frozen, results_of, rows_of, same_as, same_rows
 from rankcast.contract.spoilers import Spoiler
 from rankcast.contract.subjects import Make, Model, Plain, Workload
 from rankcast.engines.base import Engine
@@ -24,27 +24,28 @@ def follow(
 
     Where several answers are right, `plain` checks the rows of one against the engine and makes all alike.
     """
-    engine = make(workload.settings)
+    engine: Any = make(workload.settings)
+    now = engine.results() if hasattr(engine, "results") else None
     for place, (call, rows) in enumerate(workload.steps):
         where = f"step {place}, {call}({rows})"
         given = copy.deepcopy(rows)
-        before = engine.results() if hasattr(engine, "results") else None
-        answer = getattr(engine, call)(rows)
+        before, answer = now, getattr(engine, call)(rows)
         assert rows == given, f"{where} modified its input"
+        now = None if before is None else engine.results()
         found, expected = rows_of(answer), model.call(call, rows)
         if plain is not None and found is not None and expected is not None:
             found, expected = plain(engine, found), plain(engine, expected)
         same_rows(found, expected, f"answer of {where}", tolerance)
-        same_rows(results_of(engine), model.results(), f"results after {where}", tolerance)
+        same_rows(rows_of(now), model.results(), f"results after {where}", tolerance)
         if before is not None and answer is not None:
-            _replays(engine, before, answer, where)
+            _replays(engine, before, now, answer, where)
 
 
-def _replays(engine: Any, before: pa.Table, answer: pa.Table, where: str) -> None:
+def _replays(engine: Engine, before: pa.Table, after: pa.Table, answer: pa.Table, where: str) -> None:
     """Deltas on the former results give the new ones (of engines whose scores move: the items)."""
     held = deltas.replay(before, answer)
     now: dict[Any, dict[Any, float]] = {}
-    for row in engine.results().to_pylist():
+    for row in after.to_pylist():
         now.setdefault(row["subscription"], {})[row["item"]] = row["score"]
     if engine.scores_move:
         assert {s: set(items) for s, items in held.items()} == {s: set(items) for s, items in now.items()}, (
@@ -54,30 +55,36 @@ def _replays(engine: Any, before: pa.Table, answer: pa.Table, where: str) -> Non
         assert held == now, f"deltas of {where} give {held}, results are {now}"
 
 
-def cut(make: Make, workload: Workload) -> None:
-    """One batch of n rows and n batches of one row end in the same results."""
-    whole, single = make(workload.settings), make(workload.settings)
+def run(make: Make, workload: Workload) -> Run:
+    """Take the steps one after the other, as the checks below take them otherwise."""
+    engine, whole = make(workload.settings), Run()
+    whole.note(engine, None)
     for call, rows in workload.steps:
-        answer = getattr(whole, call)(rows)
+        whole.note(engine, getattr(engine, call)(rows))
+    return whole
+
+
+def cut(make: Make, workload: Workload, whole: Run) -> None:
+    """One batch of n rows and n batches of one row end in the same results."""
+    single = make(workload.settings)
+    for (call, rows), answer, results in zip(workload.steps, *whole.after_steps(), strict=True):
         parts = [getattr(single, call)(one) for one in slices(rows)]
-        if not hasattr(whole, "results") and call == "publish":
+        if results is None and call == "publish":
             joined = [row for part in parts for row in part.to_pylist()]
             assert joined == answer.to_pylist(), f"{call}({rows}) row by row answers otherwise"
-        assert results_of(whole) == results_of(single), f"{call}({rows}) row by row ends otherwise"
+        assert rows_of(results) == results_of(single), f"{call}({rows}) row by row ends otherwise"
 
 
-def reload(make: Make, workload: Workload, folder: Path, at: int, **given: Any) -> None:
-    """Save and load before step `at` and go on with the loaded one; a twin never stops."""
-    engine, twin = make(workload.settings), make(workload.settings)
+def reload(make: Make, workload: Workload, whole: Run, folder: Path, at: int, **given: Any) -> None:
+    """Save and load before step `at` and go on with the loaded one, as one that never stopped."""
+    engine = make(workload.settings)
     for place, (call, rows) in enumerate(workload.steps):
         if place == at:
             engine.save(folder)
             engine = type(engine).load(folder, **given)
-            same_state(engine, twin, f"loaded before {call}")
-        answer, expected = getattr(engine, call)(rows), getattr(twin, call)(rows)
-        assert answer is expected is None or answer.equals(expected), f"{call}({rows}) after loading"
-        same_state(engine, twin, f"after {call}({rows})")
-    assert results_of(engine) == results_of(twin)
+            whole.same_before(place, engine, f"loaded before {call}")
+        whole.same_after(place, engine, getattr(engine, call)(rows), f"{call}({rows}) after loading")
+    assert results_of(engine) == rows_of(whole.results[-1])
 
 
 def refuse(make: Make, workload: Workload, spoilers: Sequence[Spoiler], at: int) -> None:
@@ -90,8 +97,7 @@ def refuse(make: Make, workload: Workload, spoilers: Sequence[Spoiler], at: int)
         bad = spoil(call, rows)
         if bad is None:
             continue
-        header, arrays = engine.state()
-        before = copy.deepcopy(header), {name: array.copy() for name, array in arrays.items()}
+        before = frozen(engine)
         try:
             getattr(engine, call)(bad.rows)
         except InputError as error:
@@ -101,29 +107,26 @@ def refuse(make: Make, workload: Workload, spoilers: Sequence[Spoiler], at: int)
             assert bad.row is None or f"row: {bad.row}" in str(error), f"{error} does not name row {bad.row}"
         else:
             raise AssertionError(f"{call}({bad.rows}) was accepted")
-        same_parts(engine.state(), before, f"after the refused {call}({bad.rows})")
+        same_as(before, engine, f"after the refused {call}({bad.rows})")
 
 
-def net(make: Make, workload: Workload, start: int) -> None:
+def net(make: Make, workload: Workload, whole: Run, start: int) -> None:
     """The steps from `start` on, applied as one batch, answer with the difference of the results."""
-    engine, twin = make(workload.settings), make(workload.settings)
+    engine = make(workload.settings)
     for call, rows in workload.steps[:start]:
         getattr(engine, call)(rows)
-        getattr(twin, call)(rows)
-    before = engine.results() if hasattr(engine, "results") else None
     answer = engine.apply(workload.steps[start:])
-    for call, rows in workload.steps[start:]:
-        getattr(twin, call)(rows)
+    before, after = whole.results[start], whole.results[-1]
     if before is not None:
-        assert results_of(engine) == results_of(twin), "one batch of commands ends otherwise"
-        _replays(engine, before, answer, f"apply({workload.steps[start:]})")
-        _spare(engine, before, answer)
+        assert results_of(engine) == rows_of(after), "one batch of commands ends otherwise"
+        _replays(engine, before, after, answer, f"apply({workload.steps[start:]})")
+        _spare(engine, before, after, answer)
 
 
-def _spare(engine: Any, before: pa.Table, answer: pa.Table) -> None:
+def _spare(engine: Engine, before: pa.Table, after: pa.Table, answer: pa.Table) -> None:
     """A net change names each pair once, tells no update that is none, and has the current ranks."""
     old = {(row["subscription"], row["item"]): row["score"] for row in before.to_pylist()}
-    new = {(row["subscription"], row["item"]): row for row in engine.results().to_pylist()}
+    new = {(row["subscription"], row["item"]): row for row in after.to_pylist()}
     told = answer.to_pylist()
     pairs = [(row["subscription"], row["item"]) for row in told]
     assert len(set(pairs)) == len(pairs), f"a pair comes twice in {told}"
@@ -147,18 +150,16 @@ def bounded(engine: Engine, churn: Callable[[Engine, int], None], rounds: int = 
     assert max(sizes[rounds:]) <= 1.1 * max(sizes[:rounds]), f"state grows: {sizes[:: rounds // 4]}"
 
 
-def apart(make: Make, workload: Workload) -> None:
+def apart(make: Make, workload: Workload, whole: Run) -> None:
     """No call writes into the memory of its input, and nothing kept or answered hangs on it afterwards."""
-    engine, twin = make(workload.settings), make(workload.settings)
-    for call, rows in workload.steps:
+    engine = make(workload.settings)
+    for place, (call, rows) in enumerate(workload.steps):
         memory, given = _in_memory(rows)
         before = bytes(memory)
         answer = getattr(engine, call)(given)
         assert bytes(memory) == before, f"{call}({rows}) wrote into its input"
         memory[:] = bytes(len(memory))
-        expected = getattr(twin, call)(rows)
-        assert answer is expected is None or answer.equals(expected), f"{call}({rows}) answers otherwise"
-        same_state(engine, twin, f"after the input of {call}({rows}) was overwritten")
+        whole.same_after(place, engine, answer, f"{call}({rows}), its input overwritten")
 
 
 def _in_memory(rows: Any) -> tuple[bytearray, Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from rankcast.engines.base import Engine
@@ -63,19 +63,55 @@ def _same_row(one: dict[str, Any], other: dict[str, Any], tolerance: float) -> b
     return True
 
 
+State = tuple[Any, dict[str, tuple[Any, bytes]]]
+
+
+def frozen(engine: Engine) -> State:
+    """The state of an engine as it is now: header, and by name the type and the bytes of each array."""
+    header, arrays = engine.state()
+    return copy.deepcopy(header), {name: (array.dtype, array.tobytes()) for name, array in arrays.items()}
+
+
+def same_as(state: State, engine: Engine, where: str) -> None:
+    """An engine has that state, to the last bit."""
+    header, arrays = engine.state()
+    assert header == state[0], f"{where}: the headers differ: {header}, {state[0]}"
+    assert arrays.keys() == state[1].keys(), f"{where}: the arrays differ in name"
+    for name, array in arrays.items():
+        kind, told = state[1][name]
+        assert array.dtype == kind, f"{where}: {name} differs in type"
+        assert array.tobytes() == told, f"{where}: {name} differs"
+
+
 def same_state(engine: Engine, twin: Engine, where: str) -> None:
     """Two engines have the same state, to the last bit."""
-    same_parts(engine.state(), twin.state(), where)
+    same_as(frozen(twin), engine, where)
 
 
-def same_parts(one: tuple[Any, Any], other: tuple[Any, Any], where: str) -> None:
-    """Two states, header and arrays, are the same to the last bit."""
-    assert one[0] == other[0], f"{where}: the headers differ: {one[0]}, {other[0]}"
-    assert one[1].keys() == other[1].keys(), f"{where}: the arrays differ in name"
-    for name, array in one[1].items():
-        assert array.dtype == other[1][name].dtype, f"{where}: {name} differs in type"
-        assert np.array_equal(_bits(array), _bits(other[1][name])), f"{where}: {name} differs"
+class Run:
+    """What an engine answered and was: at the beginning, and after each step of a workload."""
 
+    def __init__(self) -> None:
+        self.answers: list[Any] = []
+        self.results: list[Any] = []
+        self._states: list[State] = []
 
-def _bits(array: Any) -> Any:
-    return np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+    def note(self, engine: Engine, answer: pa.Table | None) -> None:
+        """Keep what the engine has answered and is now."""
+        self.answers.append(answer)
+        self.results.append(engine.results() if hasattr(engine, "results") else None)
+        self._states.append(frozen(engine))
+
+    def after_steps(self) -> tuple[list[Any], list[Any]]:
+        """Answers and results of the steps."""
+        return self.answers[1:], self.results[1:]
+
+    def same_before(self, place: int, engine: Engine, where: str) -> None:
+        """An engine is as this one was before a step."""
+        same_as(self._states[place], engine, where)
+
+    def same_after(self, place: int, engine: Engine, answer: Any, where: str) -> None:
+        """An engine has answered a step as this one did, and is as this one was after it."""
+        expected = self.answers[place + 1]
+        assert answer is expected is None or answer.equals(expected), f"{where}: answered otherwise"
+        same_as(self._states[place + 1], engine, where)
