@@ -112,7 +112,7 @@ def read(
         if kind is not None and found.kind != kind:
             raise SnapshotError(f"{root} holds a {found.kind}, not a {kind}")
         try:
-            arrays = {name: _map(root / entry.file, entry, mode) for name, entry in found.arrays.items()}
+            arrays = mapped(root, found, mode)
         except FileNotFoundError as error:
             if peek(root) == found:
                 raise SnapshotError(f"{root} is damaged", detail=f"{error}.") from error
@@ -138,6 +138,12 @@ def peek(path: str | os.PathLike[str]) -> Manifest:
     except OSError as error:
         raise SnapshotError(f"{path} cannot be read", detail=f"{error}.") from error
     return manifest.parse(text)
+
+
+def mapped(root: Path, found: Manifest, mode: Mode) -> Arrays:
+    """The arrays under `root` that a checked header names; raises before mapping one if lengths differ."""
+    folder = os.fspath(root)
+    return {name: _map(f"{folder}/{entry.file}", entry, mode) for name, entry in found.arrays.items()}
 
 
 def _names(root: Path) -> list[str]:
@@ -177,8 +183,8 @@ def _write_array(file: Path, array: NDArray[Any]) -> Entry:
     return Entry(dtype.str, array.shape, data.nbytes, manifest.digest(data), file.name)
 
 
-def _map(file: Path, entry: Entry, mode: Mode) -> NDArray[Any]:
-    """One array as its file, mapped into memory; raises before mapping if the lengths differ."""
+def _map(file: str, entry: Entry, mode: Mode) -> NDArray[Any]:
+    """One array as its file, mapped into memory."""
     with durable.opened(file, writable=mode == "in-place") as (descriptor, size):
         if size != entry.bytes:
             raise SnapshotError(f"{file} is damaged", detail=f"It has {size} bytes, not {entry.bytes}.")

@@ -189,4 +189,7 @@ def _frames(answer: pa.Table, shard: int, told: Mapping[str, Any]) -> Iterator[p
     answer = pa.concat_tables([answer, pa.Table.from_pylist([row], schema=answer.schema)])
     for start in range(0, answer.num_rows, _ROWS_A_FRAME):
         part = answer.slice(start, _ROWS_A_FRAME).combine_chunks()  # Spark takes one chunk a column
-        yield part.to_pandas(types_mapper=pd.ArrowDtype)
+        columns = zip(part.column_names, part.columns, strict=True)
+        yield pd.DataFrame(
+            {name: pd.arrays.ArrowExtensionArray(column) for name, column in columns}, copy=False
+        )

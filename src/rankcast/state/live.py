@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -86,10 +87,16 @@ class Live:
         return (self.here / ANSWER).read_bytes()
 
     def open(self, engine: type[E], given: Mapping[str, Any]) -> E:
-        """The engine over the mapped arrays: what it changes, it changes in the files."""
-        saved = snapshot.read(self.here, kind=engine.__name__, verify=False, mode="in-place")
-        self._mapped = dict(saved.arrays)
-        return engine.restore(saved.header["engine"], saved.arrays, **given)
+        """The engine over the mapped arrays, which `place` or `take` has found; it changes the files."""
+        found = self._manifest
+        if found is None or found.kind != engine.__name__:
+            raise SnapshotError(f"{self.root} does not hold a {engine.__name__}")
+        try:
+            arrays = snapshot.mapped(self.here, found, "in-place")
+        except OSError as error:
+            raise SnapshotError(f"{self.root} is damaged", detail=f"{error}.") from error
+        self._mapped = dict(arrays)
+        return engine.restore(found.header["engine"], arrays, **given)
 
     def begin(self) -> None:
         """From here on the arrays do not count, until `commit`."""
@@ -107,11 +114,12 @@ class Live:
                 entries[name] = before.arrays[name]
             else:
                 entries[name] = self._write(name, generation, array)
-        (self.here / ANSWER).write_bytes(answer)  # counts only with the header
+        durable.overwrite_file(self.here / ANSWER, answer)  # counts only with the header
         told = {**place._asdict(), "boot": boot(), "engine": header}
         now = Manifest(type(engine).__name__, generation, told, entries)
         _replace(self.here / snapshot.HEADER, manifest.render(now))
-        self._remove_others({entry.file for entry in entries.values()})
+        if entries != before.arrays:
+            self._remove_others({entry.file for entry in entries.values()})
         self._manifest = now
 
     def take(self, found: Manifest, place: Place) -> None:
@@ -121,7 +129,7 @@ class Live:
             name: Entry(entry.dtype, entry.shape, entry.bytes, _NO_CHECKSUM, entry.file)
             for name, entry in found.arrays.items()
         }
-        (self.here / ANSWER).write_bytes(b"")
+        durable.overwrite_file(self.here / ANSWER, b"")
         _replace(
             self.here / snapshot.HEADER,
             manifest.render(Manifest(found.header["kind"], found.generation, told, arrays)),
@@ -145,6 +153,7 @@ class Live:
                 file.unlink(missing_ok=True)
 
 
+@cache
 def boot() -> str:
     """A name of this run of the host's kernel; the same for all its processes."""
     try:
