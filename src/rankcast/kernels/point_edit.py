@@ -1,15 +1,15 @@
-"""Subscriptions leave and enter a point tree, many at once: whatever happens to a node happens in one visit.
+"""Subscriptions leave and enter the buckets of a point tree, many at once; `point_mend` sets it right after.
 
-1. `take_out` takes points out of their buckets. `move_out` first looks whether a point that is to be moved
-   stays inside its bucket's box, and then only changes it there.
-2. `put_in` goes down the tree with all new points together: at a node they are parted by its pivot, in a
-   bucket they are appended, and one that overflows becomes a subtree. On the way back sizes and boxes are set
-   right, and a node whose one child is empty becomes the other.
-3. `rebalance` builds anew the topmost nodes that have become skewed or nearly empty.
+1. `take_out` leaves a free place where each point stood. `move_out` does so for points that are to be moved,
+   unless a point stays inside its bucket's box: then it only changes there.
+2. `put_in` looks for the buckets of new points, a block of them step by step together, and writes each to a
+   free place of its bucket; what finds none is left over for `point_mend`.
 
-Neither grows an array: what finds no room is left over, the owner makes room and goes on from there.
+What was touched is marked by node: 0 for what was not, a leaf with free places by 1 + the slot of the first,
+where `row` tells of the next as -1 - its mark (or -1), anything else by -1. Until a bucket is mended its size
+counts free places too.
 
-Cost: for each node on the way O(1) and its share of the points; O(1) a point in its bucket.
+Cost: O(log m) a point that enters, the cache misses of a block overlapping; O(1) one that leaves.
 """
 
 from __future__ import annotations
@@ -20,204 +20,114 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.gather import BLOCK
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.point_tree import (
-    BUCKET,
-    FILL,
-    HI_FROM,
-    HI_TO,
-    LO_FROM,
-    LO_TO,
-    SKEW,
-    PointTree,
-    append_records,
-    collect,
-    merge,
-    most_buckets,
-    plant,
-    rebuild,
-    release,
-    spare_buckets,
-    surround,
-)
-from rankcast.kernels.selection import Records, partition
+from rankcast.kernels.point_tree import BUCKET, HI_FROM, HI_TO, LO_FROM, LO_TO, PointTree
+from rankcast.kernels.selection import Records, precedes
 
 Rows = NDArray[np.int32]
-Floats = NDArray[np.float64]
-Marks = NDArray[np.bool_]
-DEPTH = 512
 
 
 @njit(**EXACT)
-def take_out(tree: PointTree, rows: Rows, touched: Marks) -> None:
-    """Take points out of their buckets and mark the nodes above; sizes and boxes follow on the way back."""
-    slot_of, sizes, parent, board = tree.slot_of, tree.size, tree.parent, tree.board
-    lo, hi, row, leaf_of, bucket = tree.lo, tree.hi, tree.row, tree.leaf_of, tree.bucket
+def _touch(marks: Rows, parent: Rows, node: np.int32) -> None:
+    """Mark a node and those above it."""
+    while node >= 0 and marks[node] == 0:
+        marks[node] = -1
+        node = parent[node]
+
+
+@njit(**EXACT)
+def _leave(row: Rows, marks: Rows, leaf: np.int32, slot: np.int32) -> None:
+    """Make a slot of a marked leaf a free place."""
+    row[slot] = -1 - max(marks[leaf], 0)
+    marks[leaf] = slot + 1
+
+
+@njit(**EXACT)
+def take_out(tree: PointTree, rows: Rows, marks: Rows) -> None:
+    """Take points out of their buckets."""
+    slot_of, parent, row, leaf_of = tree.slot_of, tree.parent, tree.row, tree.leaf_of
     for i in range(rows.shape[0]):
         slot = slot_of[rows[i]]
-        node = leaf_of[slot // BUCKET]
-        sizes[node] -= 1
-        last = bucket[node] * BUCKET + sizes[node]
-        if slot != last:
-            lo[slot], hi[slot], row[slot], slot_of[row[last]] = lo[last], hi[last], row[last], slot
-            board[slot] = board[last]
+        leaf = leaf_of[slot // BUCKET]
+        _touch(marks, parent, leaf)
+        _leave(row, marks, leaf, slot)
         slot_of[rows[i]] = -1
-        while node >= 0 and not touched[node]:
-            touched[node] = True
-            node = parent[node]
 
 
 @njit(**EXACT)
-def _shift(tree: PointTree, points: Records, start: int, end: int, others: Rows) -> int:
-    """Change the points start..end-1 in their slots; note those that must leave these and return how many.
+def move_out(tree: PointTree, points: Records, marks: Rows) -> int:
+    """Move points that stay in their buckets, take the others out; return how many, then the first ones.
 
     A point stays if it lies strictly inside the box of its leaf, before and after: then it is on the same
     side of every pivot, however ties are broken, and no end of the box was its own.
     """
-    slot_of, leaf_of, box, lo, hi = tree.slot_of, tree.leaf_of, tree.box, tree.lo, tree.hi
-    size = 0
-    for i in range(start, end):
+    slot_of, parent, row, leaf_of = tree.slot_of, tree.parent, tree.row, tree.leaf_of
+    box, lo, hi, left = tree.box, tree.lo, tree.hi, 0
+    for i in range(points.shape[0]):
         slot = np.uint32(slot_of[np.uint32(points[i, 2])])
         leaf = np.uint32(leaf_of[slot // np.uint32(BUCKET)])
         west, east = min(points[i, 0], lo[slot]), max(points[i, 0], lo[slot])
         bottom, top = min(points[i, 1], hi[slot]), max(points[i, 1], hi[slot])
         inside = (box[leaf, LO_FROM] < west) & (east < box[leaf, LO_TO])
         inside &= (box[leaf, HI_FROM] < bottom) & (top < box[leaf, HI_TO])
-        lo[slot], hi[slot] = points[i, 0], points[i, 1]
-        others[size] = i
-        size += not inside
-    return size
+        if inside:
+            lo[slot], hi[slot] = points[i, 0], points[i, 1]
+            continue
+        _touch(marks, parent, np.int32(leaf))
+        _leave(row, marks, np.int32(leaf), np.int32(slot))
+        for c in range(4):
+            points[left, c] = points[i, c]
+        left += 1
+    return left
 
 
 @njit(**EXACT)
-def move_out(tree: PointTree, points: Records, lists: Rows, touched: Marks) -> int:
-    """Move points that stay in their buckets, take the others out; return how many, then the first ones.
+def _descend(tree: PointTree, points: Records, start: int, leaves: Rows) -> None:
+    """Find the leaves of a block of points; all go down step by step, so that none waits for another."""
+    child, axes, pivot, pivot_row = tree.child, tree.axis, tree.pivot, tree.pivot_row
+    leaves[:], going = 0, leaves.shape[0]
+    while going > 0:
+        going = 0
+        for i in range(leaves.shape[0]):
+            node, at = np.uint32(leaves[i]), start + i
+            if child[node, 0] < 0:
+                continue
+            axis = np.uint8(axes[node])
+            value, limit = points[at, axis], pivot[node, axis]
+            after = value > limit
+            if value == limit:
+                lo, hi, row = pivot[node, 0], pivot[node, 1], np.float64(pivot_row[node])
+                after = not precedes(np.int64(axis), points[at, 0], points[at, 1], points[at, 2], lo, hi, row)
+            leaves[i] = child[node, np.uint8(after)]
+            going += 1
 
-    The boards of those go to `lists`. Buckets lie anywhere: a block of points is looked at together, so that
-    their cache misses overlap.
+
+@njit(**EXACT)
+def put_in(tree: PointTree, points: Records, lists: Rows, marks: Rows) -> int:
+    """Write points to free places of their buckets, with the lists at their origins for boards.
+
+    Returns how many found none; they are then the first ones, and their buckets are full.
     """
-    left, others, board, slot_of = 0, np.empty(BLOCK, np.int32), tree.board, tree.slot_of
+    bucket, sizes, parent, row, slot_of = tree.bucket, tree.size, tree.parent, tree.row, tree.slot_of
+    lo, hi, board, leaves, left = tree.lo, tree.hi, tree.board, np.empty(BLOCK, np.int32), 0
     for start in range(0, points.shape[0], BLOCK):
-        size = _shift(tree, points, start, min(start + BLOCK, points.shape[0]), others)
-        for at in range(size):
-            lo, hi, row = points[others[at], 0], points[others[at], 1], points[others[at], 2]
-            points[left, 0], points[left, 1], points[left, 2], points[left, 3] = lo, hi, row, left
-            others[at] = np.int32(row)
-            lists[left] = board[slot_of[others[at]]]
-            left += 1
-        take_out(tree, others[:size], touched)
-    return left
-
-
-@njit(**EXACT)
-def _append(
-    lo: Floats, hi: Floats, row: Rows, slot_of: Rows, board: Rows, slot: int, points: Records, lists: Rows
-) -> None:
-    """Write points to free slots, with the lists at their origins for boards."""
-    for i in range(points.shape[0]):
-        lo[slot], hi[slot], row[slot] = points[i, 0], points[i, 1], np.int32(points[i, 2])
-        slot_of[row[slot]], board[slot] = slot, lists[np.int64(points[i, 3])]
-        slot += 1
-
-
-@njit(**EXACT)
-def _grow(tree: PointTree, node: int, points: Records, lists: Rows) -> bool:
-    """Make a subtree of a leaf that is too small for new points; False if there is no room for that."""
-    size = tree.size[node]
-    total = size + points.shape[0]
-    if most_buckets(total) > spare_buckets(tree):
-        return False
-    everybody, boards = np.empty((total, 4)), np.empty((total, tree.board.shape[1]), np.int32)
-    collect(tree, node, everybody, boards)
-    append_records(everybody, boards, size, points, lists)
-    plant(tree, node, everybody, np.empty_like(everybody), boards)
-    return True
-
-
-@njit(**EXACT)
-def _absorb(tree: PointTree, parent: int, empty: int) -> None:
-    """Replace a node whose one child has become empty by its other child."""
-    other = tree.child[parent, 0] + tree.child[parent, 1] - empty
-    tree.box[parent], tree.size[parent] = tree.box[other], tree.size[other]
-    tree.pivot[parent], tree.pivot_row[parent] = tree.pivot[other], tree.pivot_row[other]
-    tree.child[parent], tree.axis[parent] = tree.child[other], tree.axis[other]
-    tree.bucket[parent] = tree.bucket[other]
-    if tree.bucket[parent] >= 0:
-        tree.leaf_of[tree.bucket[parent]] = parent
-    else:
-        tree.parent[tree.child[parent, 0]], tree.parent[tree.child[parent, 1]] = parent, parent
-    tree.bucket[other] = -1
-    release(tree, other, False)
-    release(tree, empty, False)
-
-
-@njit(**EXACT)
-def put_in(tree: PointTree, points: Records, lists: Rows, touched: Marks) -> int:
-    """Put points in, with the lists at their origins, and set right what is above and what was touched.
-
-    Marks the nodes that change. Returns how many points found no room; they are then the first ones.
-    """
-    child, axis, pivot, pivot_row = tree.child, tree.axis, tree.pivot, tree.pivot_row
-    bucket, sizes, box, lo, hi = tree.bucket, tree.size, tree.box, tree.lo, tree.hi
-    spare, left = np.empty_like(points), 0
-    stack, depth = np.empty((DEPTH, 3), np.int64), 1
-    stack[0, 0], stack[0, 1], stack[0, 2] = 0, 0, points.shape[0]
-    while depth > 0:
-        depth -= 1
-        node, start, end = stack[depth, 0], stack[depth, 1], stack[depth, 2]
-        if start < 0:
-            one, two = child[node, 0], child[node, 1]
-            if sizes[one] == 0 or sizes[two] == 0:
-                _absorb(tree, node, one if sizes[one] == 0 else two)
+        end = min(start + BLOCK, points.shape[0])
+        _descend(tree, points, start, leaves[: end - start])
+        for i in range(start, end):
+            leaf = leaves[i - start]
+            if marks[leaf] > 0:
+                slot = np.int64(marks[leaf] - 1)
+                marks[leaf] = -1 - row[slot] if row[slot] < -1 else -1
+            elif sizes[leaf] < BUCKET:
+                slot = np.int64(bucket[leaf]) * BUCKET + sizes[leaf]
+                sizes[leaf] += 1
+                _touch(marks, parent, leaf)
             else:
-                sizes[node] = sizes[one] + sizes[two]
-                merge(box, node, one, two)
-        elif start == end and not touched[node]:
-            continue
-        elif bucket[node] >= 0:
-            touched[node] = True
-            first, size = bucket[node] * BUCKET, sizes[node] + end - start
-            if size <= BUCKET:
-                free = first + sizes[node]
-                _append(lo, hi, tree.row, tree.slot_of, tree.board, free, points[start:end], lists)
-                sizes[node] = size
-                surround(box, node, lo, hi, first, first + size)
-            elif not _grow(tree, node, points[start:end], lists):
-                surround(box, node, lo, hi, first, first + sizes[node])
-                points[left : left + end - start] = points[start:end].copy()
-                left += end - start
-        else:
-            middle = start
-            if start < end:
-                at = (pivot[node, 0], pivot[node, 1], np.float64(pivot_row[node]))
-                middle = partition(points, spare, np.int64(axis[node]), start, end, at)
-            touched[node] = True
-            stack[depth, 1] = -1
-            for side in range(1, -1, -1):
-                depth += 1
-                stack[depth, 0] = child[node, side]
-                stack[depth, 1], stack[depth, 2] = (start, middle) if side == 0 else (middle, end)
-            depth += 1
+                for c in range(4):
+                    points[left, c] = points[i, c]
+                left += 1
+                continue
+            which, origin = np.int32(points[i, 2]), np.int64(points[i, 3])
+            lo[slot], hi[slot], row[slot], slot_of[which] = points[i, 0], points[i, 1], which, slot
+            for place in range(board.shape[1]):
+                board[slot, place] = lists[origin, place]
     return left
-
-
-@njit(**EXACT)
-def rebalance(tree: PointTree, touched: Marks) -> bool:
-    """Build anew the topmost of the touched nodes that need it; False if there was no room for one."""
-    child, sizes, bucket = tree.child, tree.size, tree.bucket
-    stack, depth = np.empty(DEPTH, np.int64), 1
-    stack[0] = 0
-    while depth > 0:
-        depth -= 1
-        node = stack[depth]
-        if bucket[node] >= 0 or not touched[node]:
-            continue
-        left, right = child[node, 0], child[node, 1]
-        larger = max(sizes[left], sizes[right])
-        if sizes[node] > BUCKET // 2 and larger <= SKEW * sizes[node] + FILL:
-            stack[depth], stack[depth + 1] = left, right
-            depth += 2
-        elif spare_buckets(tree) < 0:
-            return False
-        else:
-            rebuild(tree, node)
-    return True

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rankcast.indexes.dominance import SlotMap, SubscriptionIndex
-from rankcast.kernels import point_edit
+from rankcast.kernels import point_mend
 
 INF = np.inf
 ENDS = st.sampled_from([-INF, 0.0, 1.0, 1.0, 2.0, 3.0, 4.0, INF])
@@ -230,13 +230,13 @@ def test_a_restored_index_goes_on_as_before() -> None:
 
 def test_room_may_run_out_in_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[int] = []
-    put_in = point_edit.put_in
+    mend = point_mend.mend
 
     def watched(*given: Any) -> int:
-        left.append(int(put_in(*given)))
+        left.append(int(mend(*given)))
         return left[-1]
 
-    monkeypatch.setattr(point_edit, "put_in", watched)
+    monkeypatch.setattr(point_mend, "mend", watched)
     rng = np.random.default_rng(9)
     ends, rows = np.sort(rng.random((6000, 2))), np.arange(6000, dtype=np.int32)
     index = SubscriptionIndex(1, SlotMap())
