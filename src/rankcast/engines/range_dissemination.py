@@ -16,14 +16,18 @@ bounding box of the region that an event gives or takes: those that the publishe
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from rankcast.engines.range_relax import relax
 from rankcast.engines.range_scan import Scan
 from rankcast.engines.range_world import Events, Tiles, World
+from rankcast.errors import InputError
 from rankcast.indexes.painting import NOBODY, Painter
+from rankcast.indexes.slots import Slots
 from rankcast.kernels import paint, reach, sketch, tiles
 from rankcast.kernels.paint_batch import Net
 from rankcast.kernels.point_tree import PointTree
@@ -114,3 +118,29 @@ def keyed(world: World, events: Events) -> paint.Events:
     return paint.Events(
         events.row, np.ascontiguousarray(events.x[:, 0]), np.where(np.isnan(key), np.inf, key)
     )
+
+
+def to_table(tiles: Tiles, over: Sequence[str], by: str, items: Slots) -> pa.Table:
+    """Messages as the contract has them, one a row."""
+    columns: dict[str, Any] = {}
+    for place, name in enumerate(over):
+        for end in ("lo_outer", "lo_inner", "hi_inner", "hi_outer"):
+            values = getattr(tiles, end)[:, place]
+            columns[f"{name}_{end}"] = pa.array(values, mask=np.isnan(values))
+    columns["item"] = items.take(tiles.row)
+    columns |= {name: pa.array(tiles.x[:, place]) for place, name in enumerate(over)}
+    columns[by] = pa.array(tiles.y, mask=np.isnan(tiles.y))
+    return pa.table(columns)
+
+
+def refuse_own_k(subscriptions: Slots) -> None:
+    """Refuse to disseminate while a live subscription has a k of its own."""
+    live = subscriptions.live()
+    own = live[subscriptions["k"][live] > 0]
+    if own.size:
+        raise InputError(
+            f"subscription {subscriptions.take(own[:1])[0].as_py()!r} has a k of its own",
+            where="disseminate",
+            expected="only subscriptions with the engine's k",
+            hint="Amend k to null, or use publish.",
+        )

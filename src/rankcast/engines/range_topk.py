@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from rankcast import boxes, settings
 from rankcast.columns import Column, Rows
 from rankcast.deltas import Changes, External, Lists
-from rankcast.engines import range_events, range_explanation
+from rankcast.engines import range_dissemination, range_events, range_explanation
 from rankcast.engines.base import ID, Part
 from rankcast.engines.lists import ListEngine
 from rankcast.engines.range_boxed import Boxed
 from rankcast.engines.range_painted import Painted
 from rankcast.engines.range_scan import Scan
-from rankcast.engines.range_world import Events, Method, Tiles, World
+from rankcast.engines.range_world import Events, Method, World
 from rankcast.errors import InputError, SettingError
 from rankcast.indexes.slots import Slots
 from rankcast.layouts import Batch
@@ -199,28 +199,19 @@ class RangeTopK(ListEngine):
         approximate = _epsilon(epsilon, chosen)
         if epsilon is None and chosen in APPROXIMATE:
             approximate = self._epsilon
-        self._refuse_own_k()
+        if not self._no_own_k:
+            range_dissemination.refuse_own_k(self._subscriptions)
+            self._no_own_k = True
         if isinstance(self._way, Boxed):
             self._way.refuse(chosen)
         events = self._read_events(rows)
         told = events.coalesced() if plan == "coalesce" else events
         tiles = self._way.disseminate(told, chosen, None if batch else approximate, batch=batch)
         self._count["messages"] += tiles.row.size
-        table = self._tile_table(tiles)
+        table = range_dissemination.to_table(tiles, self._over, self._by, self._items)
         self._world.end(events)
         self._settle()
         return table
-
-    def _tile_table(self, tiles: Tiles) -> pa.Table:
-        columns: dict[str, Any] = {}
-        for place, name in enumerate(self._over):
-            for end in ("lo_outer", "lo_inner", "hi_inner", "hi_outer"):
-                values = getattr(tiles, end)[:, place]
-                columns[f"{name}_{end}"] = pa.array(values, mask=np.isnan(values))
-        columns["item"] = self._items.take(tiles.row)
-        columns |= {name: pa.array(tiles.x[:, place]) for place, name in enumerate(self._over)}
-        columns[self._by] = pa.array(tiles.y, mask=np.isnan(tiles.y))
-        return pa.table(columns)
 
     # Explanation
 
@@ -251,23 +242,6 @@ class RangeTopK(ListEngine):
         live = live[self._subscriptions["k"][live] == 0]
         told = range_explanation.region(self._world, row, live, self._lists(live))
         return {"item": item, "over": self._over[0], "by": self._by, **told}
-
-    # Helpers
-
-    def _refuse_own_k(self) -> None:
-        if self._no_own_k:
-            return
-        live = self._subscriptions.live()
-        own = live[self._subscriptions["k"][live] > 0]
-        if own.size:
-            first = self._subscriptions.take(own[:1])[0].as_py()
-            raise InputError(
-                f"subscription {first!r} has a k of its own",
-                where="disseminate",
-                expected="only subscriptions with the engine's k",
-                hint="Amend k to null, or use publish.",
-            )
-        self._no_own_k = True
 
 
 def _epsilon(epsilon: float | None, method: str) -> float | None:
