@@ -3,7 +3,8 @@
 A subscription is a corner in twice as many dimensions as there are attributes. An event goes down the tree
 of corners to those whose box holds the object and whose last item it passes, and changes their boards; lists
 that lose an item ask the tree of objects for the next one, bucket by bucket. Who was reached is then covered
-by tiles. [Range §IV-C] only sketches boxes.
+by tiles. [Range §IV-C] only sketches boxes. In the 1.5-d case tiles are painted from the objects, and `dense`
+is not even given the subscriptions: what it must know of them, the bounded side, is noted when they come.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Floats, Rows
+from rankcast.columns import Floats, Ints, Rows
 from rankcast.deltas import Changes, no_changes
 from rankcast.engines.range_painted import Painted
 from rankcast.engines.range_scan import Scan
@@ -23,6 +24,7 @@ from rankcast.engines.range_world import Events, Tiles, World
 from rankcast.errors import SettingError
 from rankcast.indexes.box_listing import BoxListings, Wish
 from rankcast.indexes.box_objects import BoxObjects
+from rankcast.indexes.dense_painting import DensePainter
 from rankcast.kernels.corner_merge import Post
 from rankcast.kernels.corner_post import Former
 from rankcast.kernels.corner_steps import Events as Keyed
@@ -42,6 +44,8 @@ class Boxed(Painted):
         self._world = world
         self._listings = BoxListings(world.width)
         self._index = self._listings.objects
+        self._dense = DensePainter(self._index)
+        self._side = self._listings.one_sided()
         self._stale = False
         self._relabelled = 0
         self._moved: NDArray[np.bool_] = np.zeros(0, np.bool_)
@@ -54,6 +58,22 @@ class Boxed(Painted):
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `state` gave."""
         self._listings.restore(dict(arrays))
+        self._side = self._listings.one_sided()
+
+    def entered(self, rows: Rows) -> None:
+        """Index new subscriptions and fill their boards."""
+        super().entered(rows)
+        self._side = self._listings.one_sided()
+
+    def leaving(self, rows: Rows) -> None:
+        """Forget subscriptions."""
+        super().leaving(rows)
+        self._side = self._listings.one_sided()
+
+    def amended(self, rows: Rows, former_k: Ints) -> None:
+        """Index subscriptions anew that have other boxes, or had another k, and fill their boards."""
+        super().amended(rows, former_k)
+        self._side = self._listings.one_sided()
 
     def _ends(self, rows: Rows) -> tuple[Floats, Floats]:
         return self._world.boxes(rows)
@@ -80,7 +100,7 @@ class Boxed(Painted):
 
     def refuse(self, method: str) -> None:
         """Refuse a method that boxes do not have."""
-        if method == "dense" and not self._listings.one_sided():
+        if method == "dense" and not self._side:
             raise SettingError(
                 'method="dense" is not for boxes: their tiles run into the hundreds of thousands an event',
                 expected="sparse, unicast, relax or scan, or two attributes, the second bounded on one side",
@@ -89,26 +109,32 @@ class Boxed(Painted):
     def disseminate(self, events: Events, method: str, epsilon: float | None, *, batch: bool) -> Tiles:
         """Apply the batch; the messages that tell those affected.
 
-        The 1.5-d case is painted, and its boards are stale afterwards; otherwise, and for the net change of a
-        batch, the boards tell who is affected.
+        Unless the boards tell who is affected, for boxes, unicast and the net change of a sparse batch, they
+        are stale afterwards.
         """
         self._follow(events)
         if method in ("scan", "relax"):
-            self._refresh()
             told = Scan(self._world).disseminate(events, method, None, batch=batch)
-            self._listings.play(self._keyed(events))
+            self._index.settle(*self._keyed(events.coalesced()))
+            self._stale = True
             return told
-        painted = method in ("sparse", "dense") and not batch and self._listings.one_sided()
         with self._counting():
-            if painted:
-                post = self._listings.paint(
-                    self._keyed(events), self._world.k, aware=method == "sparse", epsilon=epsilon
-                )
+            if method == "dense" or (method == "sparse" and self._side and not batch):
+                post = self._paint(events, method, epsilon, batch=batch)
                 self._stale = True
             else:
                 post = self._send(events, epsilon, one_by_one=method == "unicast", batch=batch)
         self._world.place(events)
         return self._handed_out(post)
+
+    def _paint(self, events: Events, method: str, epsilon: float | None, *, batch: bool) -> Post:
+        """Apply events to the objects of the 1.5-d case; the tiles that tell those affected. Boards stay."""
+        k, side = self._world.k, self._side
+        if method == "sparse":
+            return self._listings.paint(self._keyed(events), k, aware=True, epsilon=epsilon)
+        if batch:
+            return self._dense.paint_net(self._keyed(events.coalesced()), k, side)
+        return self._dense.paint(self._keyed(events), k, side, epsilon)
 
     def _send(self, events: Events, epsilon: float | None, *, one_by_one: bool, batch: bool) -> Post:
         """Let the events change the boards; the messages that cover whom they reach."""
@@ -143,7 +169,7 @@ class Boxed(Painted):
             self._world.count[name] += count - before[name]
 
     def _counts(self) -> dict[str, int]:
-        listings, painted = self._listings, self._listings.painted
+        listings, painted = self._listings, self._listings.painted + self._dense.asked
         return {
             "affected": listings.affected,
             "candidates": listings.tried,

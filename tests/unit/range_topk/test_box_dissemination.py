@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast import RangeTopK
+from rankcast.engines.range_world import Subscriptions, World
 from rankcast.errors import SettingError
+from rankcast.indexes.slots import Slots
 from tests.engines.test_dissemination import (
     Audience,
     _apply,
@@ -79,7 +84,10 @@ class Play:
         return lists_of(self.engine, {item: dict(place) for item, place in self.places.items()})
 
 
-METHODS = [(1.5, "sparse"), (1.5, "unicast"), (1.5, "dense"), (2, "sparse"), (2, "unicast"), (3, "sparse")]
+METHODS = [
+    *[(1.5, method) for method in ("sparse", "unicast", "dense")],
+    *[(attributes, method) for attributes in (2, 3) for method in ("sparse", "unicast")],
+]
 
 
 @pytest.mark.parametrize("batch", [False, True], ids=["event by event", "net"])
@@ -136,7 +144,9 @@ def _around(one: dict[str, Any], two: dict[str, Any], over: list[str]) -> dict[s
     return both
 
 
-@pytest.mark.parametrize(("attributes", "method"), [(1.5, "sparse"), (1.5, "dense"), (2, "sparse")])
+@pytest.mark.parametrize(
+    ("attributes", "method"), [(1.5, "sparse"), (1.5, "dense"), (2, "sparse"), (3, "sparse")]
+)
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
 def test_epsilon_leaves_lists_exact_and_tells_nothing_far_beyond_k(
     attributes: float, method: str, epsilon: float
@@ -180,19 +190,177 @@ def test_dense_tiles_of_boxes_are_refused_by_name_and_change_nothing() -> None:
     assert engine.publish({"id": [1], "a": [0], "b": [0], "y": [1]}).num_rows == 1
 
 
-def test_dense_tiles_do_not_depend_on_who_subscribes() -> None:
-    told = []
-    for count in (0, 3, 40):
-        rng = np.random.default_rng(4)
-        engine = RangeTopK(over=["a", "b"], k=3, method="dense")
-        place = rng.random((50, 3)).T.tolist()
-        engine.publish({"id": list(range(50)), "a": place[0], "b": place[1], "y": place[2]})
-        ends = np.sort(rng.random((count, 2)), axis=1).T.tolist()
-        engine.subscribe({"id": list(range(count)), "a_lo": ends[0], "a_hi": ends[1], "b_hi": ends[1]})
-        told.append(engine.disseminate({"id": list(range(20)), "y": place[0][:20]}))
+Said = tuple[Any, tuple[Any, ...], Any]
+
+
+def _must_hear(play: Play, name: Any, old: dict[Any, Any], new: dict[Any, Any]) -> Counter[Said]:
+    """What a subscriber must hear of a batch: item, place and value, computed directly.
+
+    Of what is new or changed in its list, and of what left its place in it although its old value would keep
+    it; of a move both parts, each if it is so.
+    """
+    lists: list[set[Said]] = []
+    for objects in (old, new):
+        inside = [
+            (play.sign * at["y"], i)
+            for i, at in objects.items()
+            if _inside(play.audience.ranges[name], at, play.over)
+        ]
+        lists.append({(i, _spot(play, objects, i), objects[i]["y"]) for _, i in sorted(inside)[: play.k]})
+    before, after = lists
+    said = Counter(entry for entry in after if entry not in before)
+    last = max(((play.sign * y, item) for item, _, y in after), default=None)
+    kept = {(item, place) for item, place, _ in after}
+    for item, place, y in before:
+        stale = (play.sign * y, item)
+        if (item, place) not in kept and (len(after) < play.k or last is None or stale <= last):
+            stays = item in new and _spot(play, new, item) == place
+            said[item, place, new[item]["y"] if stays else None] += 1
+    return said
+
+
+def _spot(play: Play, objects: dict[Any, Any], item: Any) -> tuple[Any, ...]:
+    return tuple(objects[item][name] for name in play.over)
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10**6))
+def test_a_dense_batch_tells_what_must_be_told_and_nothing_else(seed: int) -> None:
+    play = Play(seed, 1.5, "dense")
+    for _ in range(3):
+        old = {item: dict(place) for item, place in play.values_at.items()}
+        (part,) = play.parts(batch=True)
+        told = play.engine.disseminate(part, batch=True).to_pylist()
+        _apply(play.values_at, part, play.over)
+        for name, span in play.audience.ranges.items():
+            heard = Counter(
+                (tile["item"], tuple(tile[o] for o in play.over), tile["y"])
+                for tile in told
+                if reaches(tile, span, play.over)
+            )
+            assert heard == _must_hear(play, name, old, play.values_at), f"{name} of {part}"
+    way: Any = play.engine._way
+    way._index.index.check()
+    assert len(way._index.index) == len(play.values_at)
+
+
+by_batch = pytest.mark.parametrize("batch", [False, True], ids=["event by event", "net"])
+
+
+@by_batch
+def test_dense_tiles_that_fit_together_are_one(batch: bool) -> None:
+    """No two tiles of a message are together a box, across slabs neither."""
+
+    @settings(max_examples=25)
+    @given(st.integers(0, 10**6))
+    def law(seed: int) -> None:
+        play = Play(seed, 1.5, "dense")
+        for _ in range(3):
+            for part in play.parts(batch=batch):
+                groups: dict[Any, list[dict[str, Any]]] = {}
+                for tile in play.engine.disseminate(part, batch=batch).to_pylist():
+                    groups.setdefault((tile["item"], tile["y"]), []).append(tile)
+                for group in groups.values():
+                    for i, one in enumerate(group):
+                        assert not any(_fit(one, two, play.over) for two in group[:i]), (one, group)
+
+    law()
+
+
+def _fit(one: dict[str, Any], two: dict[str, Any], over: list[str]) -> bool:
+    """Whether two tiles are together a box: the same but for one stretch, where they meet."""
+    differ = [
+        [(tile[f"{name}_{end}_outer"], tile[f"{name}_{end}_inner"]) for tile in (one, two)]
+        for name in over
+        for end in ("lo", "hi")
+        if any(one[f"{name}_{end}_{side}"] != two[f"{name}_{end}_{side}"] for side in ("outer", "inner"))
+    ]
+    if len(differ) != 1:
+        return False
+    (outer, inner), (other_outer, other_inner) = differ[0]
+    return bool(outer == other_inner or other_outer == inner)
+
+
+def _story(count: int, side: str, batch: bool, *, method: str = "dense", hidden: bool = False) -> pa.Table:
+    """The tiles of some updates, moves and deletions while so many have subscribed."""
+    rng = np.random.default_rng(4)
+    engine = RangeTopK(over=["a", "b"], k=3, method=method)
+    place = rng.random((50, 3)).T.tolist()
+    engine.publish({"id": list(range(50)), "a": place[0], "b": place[1], "y": place[2]})
+    ends = np.sort(rng.random((count, 2)), axis=1).T.tolist()
+    engine.subscribe({"id": list(range(count)), "a_lo": ends[0], "a_hi": ends[1], f"b_{side}": ends[1]})
+    rows = {
+        "id": list(range(24)),
+        "a": [None] * 20 + place[2][:4],
+        "y": [*place[0][:16], *[None] * 4, *place[1][:4]],
+    }
+    if not hidden:
+        return engine.disseminate(rows, batch=batch)
+    way: Any = engine._way
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(way._listings, "shelves", Unreadable())
+        patch.setattr(World, "boxes", lambda world, rows: pytest.fail("it looked"))
+        patch.setattr(Subscriptions, "__getitem__", _without_boxes)
+        told = engine.disseminate(rows, batch=batch)
+    scan = RangeTopK(over=["a", "b"], k=3, method="scan")
+    scan.publish({"id": list(range(50)), "a": place[0], "b": place[1], "y": place[2]})
+    scan.publish(rows)
+    scan.subscribe({"id": list(range(count)), "a_lo": ends[0], "a_hi": ends[1], f"b_{side}": ends[1]})
+    assert engine.results().equals(scan.results())
+    return told
+
+
+class Unreadable:
+    """What fails the test when it is looked at."""
+
+    def __getattribute__(self, name: str) -> Any:
+        pytest.fail("it looked")
+
+
+def _without_boxes(slots: Subscriptions, name: str) -> Any:
+    """Columns of subscriptions but their boxes: who has a k of its own is asked before anything is told."""
+    if name in ("lo", "hi"):
+        pytest.fail("it looked")
+    return Slots.__getitem__(slots, name)
+
+
+@by_batch
+def test_dense_tiles_do_not_depend_on_who_subscribes(batch: bool) -> None:
+    told = [_story(count, "hi", batch) for count in (0, 3, 40)]
     assert told[0].num_rows > 20
     assert told[0].equals(told[1])
     assert told[0].equals(told[2])
+
+
+@by_batch
+@pytest.mark.parametrize(("method", "side"), [("dense", "lo"), ("dense", "hi"), ("relax", "lo")])
+def test_dense_and_relax_never_look_at_a_subscription(method: str, side: str, batch: bool) -> None:
+    told = _story(40, side, batch, method=method, hidden=True)
+    assert told.num_rows > 20
+    assert told.equals(_story(1, side, batch, method=method))
+
+
+@by_batch
+def test_a_k_beyond_all_objects_counts_as_just_that(batch: bool) -> None:
+    told = []
+    for k in (60, 10**6):
+        engine = RangeTopK(over=["a", "b"], k=k, method="dense")
+        rows = {"id": list(range(20)), "a": list(range(20)), "b": [i % 5 for i in range(20)], "y": [1] * 20}
+        engine.publish(rows)
+        told.append(engine.disseminate({"id": [3, 4, 5], "a": [3, 9, 5], "y": [2, 0, None]}, batch=batch))
+    assert told[0].num_rows > 0
+    assert told[0].equals(told[1])
+
+
+def test_a_loaded_engine_paints_on_the_same_side(tmp_path: Path) -> None:
+    engine = RangeTopK(over=["a", "b"], k=1, method="dense")
+    engine.publish({"id": [1, 2], "a": [0, 1], "b": [0, 1], "y": [1, 2]})
+    engine.subscribe({"id": [1], "a_lo": [0], "a_hi": [1], "b_lo": [0]})
+    engine.save(tmp_path / "state")
+    again = RangeTopK.load(tmp_path / "state")
+    told = engine.disseminate({"id": [1], "y": [3]}, batch=True)
+    assert told["b_hi_inner"].to_pylist() == [float("inf")] * told.num_rows
+    assert again.disseminate({"id": [1], "y": [3]}, batch=True).equals(told)
 
 
 @settings(max_examples=15)

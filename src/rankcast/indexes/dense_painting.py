@@ -1,0 +1,136 @@
+"""Dense painting in 1.5 dimensions: tiles from the objects alone, for whoever may subscribe."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.indexes.box_listing import FEW, BoxListings
+from rankcast.indexes.box_objects import BoxObjects
+from rankcast.indexes.objects import Floats, Rows
+from rankcast.kernels import slab_batch
+from rankcast.kernels.corner_merge import Post, empty_post
+from rankcast.kernels.corner_steps import Events
+from rankcast.kernels.corner_tree import CornerTree
+from rankcast.kernels.paint_batch import Net
+from rankcast.kernels.slab_batch import EXPOSED, GAIN, LOSS, Told
+from rankcast.kernels.tiles import empty_tiles
+
+SWEEPS = 64  # losses whose tiles are held at once, before only their items are kept
+
+
+class _Nobody(BoxListings):
+    """Listings over given objects for which nobody has subscribed, and nobody can."""
+
+    def __init__(self, objects: BoxObjects) -> None:
+        super().__init__(2)
+        self.objects = objects
+        self.side = 1
+
+    def one_sided(self) -> int:
+        """The side that was said."""
+        return self.side
+
+
+class DensePainter:
+    """Applies events to objects and tells whose lists change, as tiles in sending order.
+
+    It is given the objects, k, and on which `side` the second attribute is bounded (1 above, -1 below): no
+    subscription can be reached from here.
+    """
+
+    def __init__(self, objects: BoxObjects) -> None:
+        self.objects = objects
+        self._nobody = _Nobody(objects)
+
+    @property
+    def asked(self) -> NDArray[np.int64]:
+        """Counts of questions to the objects, as `slabs` names them."""
+        return self._nobody.painted
+
+    def paint(self, events: Events, k: int, side: int, epsilon: float | None) -> Post:
+        """Paint and apply events one by one."""
+        self._nobody.side = side
+        return self._nobody.paint(events, self._least(k, events), aware=False, epsilon=epsilon)
+
+    def paint_net(self, events: Events, k: int, side: int) -> Post:
+        """Paint and apply events of distinct objects as one batch, exactly: see `kernels.slab_batch`.
+
+        Memory: a copy of the objects, and the tiles.
+        """
+        self._nobody.side = side
+        self.objects.reserve(int(events.row.max(initial=-1)) + 1)
+        k, net = self._least(k, events), self._net(events)
+        moved = (net.x != net.old_x).any(axis=1)
+        gone, come = self._losses(net, moved), (net.y < np.inf) & (moved | (net.y < net.old_y))
+        before = CornerTree._make(array.copy() for array in self.objects.index.tree)
+        here = come & ~moved
+        self.objects.settle(net.row[here], net.x[here], net.y[here])
+        exposed = np.setdiff1d(self._sweep(net, gone, k), net.row).astype(np.int32)
+        stays = (net.y < np.inf) & ~moved
+        told = _joined(
+            _told(LOSS, net.row[gone], net.old_y[gone], np.where(stays, net.y, np.inf)[gone]),
+            _told(EXPOSED, exposed, self.objects.value[exposed], self.objects.value[exposed]),
+            _told(GAIN, net.row[come], net.old_y[come], net.y[come]),
+        )
+        away = np.flatnonzero(~stays[gone])
+        return self._tell(before, told, away, net.old_x[gone[away]], k)
+
+    def _least(self, k: int, events: Events) -> int:
+        """A k beyond all objects counts as just that."""
+        return min(k, len(self.objects.index) + len(events.row) + 1)
+
+    def _net(self, events: Events) -> Net:
+        """What the events come to, for the objects they change at all."""
+        row, x, y = events
+        tree, old_y = self.objects.index.tree, self.objects.value[row]
+        old_x = np.where((old_y < np.inf)[:, None], tree.point[tree.slot_of[row]], x)
+        x = np.where((y < np.inf)[:, None], x, old_x)
+        changed = (x != old_x).any(axis=1) | (y != old_y)
+        return Net(row[changed], old_x[changed], old_y[changed], x[changed], y[changed])
+
+    def _losses(self, net: Net, moved: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """What worsens, goes or moves away, by descending new value; moved ones come first with the gone."""
+        lost = np.flatnonzero((net.old_y < np.inf) & (moved | (net.y > net.old_y)))
+        value = np.where(moved, np.inf, net.y)[lost]
+        return lost[np.lexsort((self.objects.label[net.row[lost]], value))[::-1]]
+
+    def _sweep(self, net: Net, gone: NDArray[np.intp], k: int) -> Rows:
+        """Apply losses one by one; the distinct objects that are told meanwhile."""
+        met: list[Rows] = [net.row[:0]]
+        for start in range(0, len(gone), SWEEPS):
+            some = gone[start : start + SWEEPS]
+            post = self._nobody.paint(
+                Events(net.row[some], net.x[some], net.y[some]), k, aware=False, epsilon=None
+            )
+            met.append(np.unique(post.item[: int(post.size[0])]))
+        return np.unique(np.concatenate(met))
+
+    def _tell(self, before: CornerTree, told: Told, away: NDArray[np.intp], places: Floats, k: int) -> Post:
+        """The tiles of all that is told; the objects `away` have left these places."""
+        objects = self.objects
+        stand = self._stand_in(told.row[away], places)
+        told.stand[away] = stand
+        both = slab_batch.Objects(before, objects.index.tree, objects.label)
+        tiles, sign = empty_tiles(4 * (k + 1) + 2), float(self._nobody.side)
+        post: Post = slab_batch.tell(both, told, k, sign, tiles, self.asked, empty_post(FEW, 2))
+        objects.index.delete(stand)
+        return post
+
+    def _stand_in(self, rows: Rows, places: Floats) -> Rows:
+        """Let rows that nobody has, with the labels of others and no weight, stand at their former places."""
+        objects = self.objects
+        first = int(np.flatnonzero(objects.slots.slot_of >= 0).max(initial=-1)) + 1
+        first = max(first, int(rows.max(initial=-1)) + 1)
+        stand = np.arange(first, first + len(rows), dtype=np.int32)
+        objects.set_labels(stand, objects.label[rows])
+        objects.index.insert(stand, np.ascontiguousarray(places), np.full(len(rows), -np.inf))
+        return stand
+
+
+def _told(kind: int, row: Rows, old: Floats, new: Floats) -> Told:
+    return Told(row, row, np.full(len(row), kind, np.int32), old, new)
+
+
+def _joined(*parts: Told) -> Told:
+    return Told._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
