@@ -19,6 +19,7 @@ from rankcast.deltas import Changes, Lists
 from rankcast.engines.geotext_places import Space
 from rankcast.errors import SnapshotError
 from rankcast.indexes.cell_lists import CellIndex
+from rankcast.indexes.message_lists import MessageIndex
 from rankcast.indexes.objects import grown
 from rankcast.indexes.result_buffers import Offers, ResultBuffers
 from rankcast.indexes.slots import Slots
@@ -30,6 +31,7 @@ from rankcast.kernels.difference import Told
 from rankcast.kernels.distance import distance
 from rankcast.kernels.geo_bounds import Bits, alikeness, best_score, frame_of
 from rankcast.kernels.igpt import CANDIDATES, CELLS, GROUPS, VERIFIED, Posts, Readers, Switches
+from rankcast.kernels.message_lists import Places
 from rankcast.kernels.message_search import Ages, Found, best_messages
 from rankcast.kernels.skyband import Log
 from rankcast.kernels.term_order import Scratch, rarest_first
@@ -39,7 +41,6 @@ from rankcast.vocabulary import positions
 from rankcast.windows import Window
 
 CELL, NEED_GROUPS = 960, 30  # [Geo §7.1], in whole blocks
-MESSAGE_CELL = 256
 CHUNK = 1024  # messages disseminated at a time, if not too many subscriptions may want them
 MANY = 4096  # subscriptions searched for at a time
 AHEAD = 1.05  # where scores fade, lists are made for gains up to so much more than there are
@@ -80,7 +81,7 @@ class Live:
         self._readers: WordIndex | CellIndex = (
             CellIndex(self._frame) if way.method == "ciq" else WordIndex(self._frame, Shape(CELL, groups))
         )
-        self._posts = WordIndex(self._frame, Shape(MESSAGE_CELL, 1))
+        self._messages = MessageIndex(self._frame)
         self._buffers = ResultBuffers(way.refill)
         # By subscription: alpha and k as they count, what the lists know of it, its stamp there.
         self._alpha, self._k = np.zeros(0), np.zeros(0, np.int64)
@@ -165,7 +166,7 @@ class Live:
         """
         self._make_rows()
         log = [self._told(self._buffers.expire(leaving, self._k, self._ages))]
-        self._posts.drop(leaving, self._world.texts.texts(), self._ages.stamp)
+        self._messages.drop(leaving, self._world.texts.texts(), self._places())
         newest = self._world.window.times()[-1:].copy()
         rows = move()
         clock = np.maximum.accumulate(np.concatenate([newest, times]))
@@ -243,7 +244,7 @@ class Live:
         self._ages.time[rows] = times
         self._ages.arrival[rows] = np.arange(self._arrivals, self._arrivals + rows.size)
         self._arrivals += rows.size
-        self._posts.add(rows, self._world.texts.texts(), self._idf(), self._post_owners())
+        self._messages.add(rows, self._world.texts.texts(), self._idf(), self._places())
 
     def _disseminate(self, rows: Rows, late: Bools, log: list[Log], unsure: list[Rows]) -> None:
         """Offer arrivals to the subscriptions that they may concern, as many at a time as can be had."""
@@ -284,18 +285,19 @@ class Live:
         start = 0
         while start < rows.size:
             part = rows[start : start + MANY]
-            wanted = self._buffers.wanted(self._k[part], window)
+            keep = self._buffers.keeps(self._k[part], window)
+            wanted = self._buffers.wanted(keep, self._k[part], window)
             part = part[: max(1, 64 * MANY // int(wanted.max()))]
-            wanted = wanted[: part.size]
+            keep, wanted = keep[: part.size], wanted[: part.size]
             shape = (part.size, int(wanted.max()))
             found = Found(
                 np.empty(shape, np.int32), np.empty(shape), *(np.zeros(part.size, t) for t in ("i4", "i8"))
             )
             best_messages(
-                self._posts.lists, part, wanted, readers, posts, self._ages, idf, self._scratch,
-                self._frame, MESSAGE_CELL, found,
+                self._messages.lists, part, wanted, readers, posts, self._ages, idf, self._scratch,
+                self._frame, found,
             )  # fmt: skip
-            self._buffers.fill(part, found, wanted, self._k[part], window, self._ages)
+            self._buffers.fill(part, found, keep, self._k[part], self._ages)
             start += part.size
 
     def _list(self, rows: Rows) -> None:
@@ -319,7 +321,7 @@ class Live:
         """The idf of every term; afterwards all structures know as many."""
         idf: Floats = self._world.terms.slots["idf"]
         self._readers.know(idf.size)
-        self._posts.know(idf.size)
+        self._messages.know(idf.size)
         if self._scratch.weight.size < idf.size:
             self._scratch = Scratch(np.zeros(idf.size), np.zeros(idf.size, np.int32))
         return idf
@@ -346,9 +348,9 @@ class Live:
         slots = self._world.subscriptions
         return Owners(slots["x"], slots["y"], self._alpha, self._listed, self._stamp)
 
-    def _post_owners(self) -> Owners:
-        slots, none = self._world.messages, np.zeros(0)
-        return Owners(slots["x"], slots["y"], none, none, self._ages.stamp)
+    def _places(self) -> Places:
+        slots = self._world.messages
+        return Places(slots["x"], slots["y"], self._ages.stamp)
 
     def _make_rows(self) -> None:
         """Have a row for every row of the slots."""
@@ -387,10 +389,15 @@ class Live:
         self._alpha, self._k, self._listed, self._stamp = own
         self._ages = ages
         for name, part in self._structures().items():
+            if name not in header:  # messages had other lists once
+                self._messages.add(
+                    self._world.window.rows(), self._world.texts.texts(), self._idf(), self._places()
+                )
+                continue
             prefix = f"{name}_"
             held = {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
             part.restore(header[name], held)
         return self
 
-    def _structures(self) -> dict[str, WordIndex | CellIndex | ResultBuffers]:
-        return {"readers": self._readers, "posts": self._posts, "buffers": self._buffers}
+    def _structures(self) -> dict[str, WordIndex | CellIndex | MessageIndex | ResultBuffers]:
+        return {"readers": self._readers, "messages": self._messages, "buffers": self._buffers}

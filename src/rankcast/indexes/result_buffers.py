@@ -19,7 +19,8 @@ from rankcast.kernels.skyband import COST, KMAX, NONE, SKYBAND, Buffers, Links, 
 
 BY_OWNER = ("begin", "size", "room", "keep", "threshold")
 REFILLS = {"cost-skyband": COST, "skyband": SKYBAND, "kmax": KMAX, "none": NONE}
-REACH = {COST: 3, SKYBAND: 6, KMAX: 3, NONE: 1}  # how many times k a search looks for
+REACH = 6  # how many times k a search looks for, where scores say how many of them a plain skyband holds
+EXPECTED = 4000  # the work of a search, before there was one
 SHARE = 0.95  # of the k-th score, where a plain skyband ends
 SPARE = 64
 
@@ -37,7 +38,7 @@ class ResultBuffers:
     """What each subscription holds: its k best messages and some that may follow them.
 
     - Changing: `expire`, `offer`, `fill`, `clear`.
-    - Asking: `lists`, `now`, `short`, `wanted`, `threshold`.
+    - Asking: `lists`, `now`, `short`, `keeps`, `wanted`, `threshold`.
     - Keeping: `state`, `restore`.
 
     Memory: 28 bytes a subscription and 16 an entry, for a quarter more entries than are kept; 8 bytes a
@@ -50,6 +51,7 @@ class ResultBuffers:
         self._held = Buffers(np.zeros(0, np.int64), none, none, none, nothing, none, nothing, none)
         self._links = Links(none, none, none, none, np.array([-1, 0]))
         self._used = 0
+        self._searches = self._work = 0
 
     @property
     def threshold(self) -> Floats:
@@ -97,18 +99,22 @@ class ResultBuffers:
         held = self._held
         return (held.size[rows] < k[rows]) & (held.threshold[rows] > -np.inf)
 
-    def wanted(self, k: Ints, window: int) -> Rows:
-        """How many messages a search must find to fill buffers from a window of so many."""
-        return np.minimum(REACH[self._refill] * k, window).astype(np.int32) + np.int32(1)
+    def keeps(self, k: Ints, window: int) -> Rows:
+        """How many messages buffers are to keep over a window of so many, by what searches cost so far."""
+        search = (self._work + EXPECTED) / (self._searches + 1)
+        keep: Rows = skyband.keeps(k, self._refill, float(window), search)
+        return keep
 
-    def fill(self, rows: Rows, found: Found, wanted: Rows, k: Ints, window: int, ages: Ages) -> None:
-        """Fill buffers with the `wanted` best messages that a search found for them."""
-        keep, held, threshold = (
-            np.empty(rows.size, np.int32),
-            np.empty(rows.size, np.int32),
-            np.empty(rows.size),
-        )
-        skyband.plan(found, wanted, k, self._refill, float(max(window, 1)), SHARE, keep, held, threshold)
+    def wanted(self, keep: Rows, k: Ints, window: int) -> Rows:
+        """How many messages a search must find to fill buffers that keep so many: one more than is held."""
+        reach = REACH * k if self._refill == SKYBAND else keep
+        return np.minimum(reach, window).astype(np.int32) + np.int32(1)
+
+    def fill(self, rows: Rows, found: Found, keep: Rows, k: Ints, ages: Ages) -> None:
+        """Fill buffers that keep so many with the best messages that a search found for them."""
+        self._searches, self._work = self._searches + rows.size, self._work + int(found.work.sum())
+        held, threshold = np.empty(rows.size, np.int32), np.empty(rows.size)
+        skyband.plan(found, keep, k, self._refill, SHARE, held, threshold)
         self.clear(rows)
         most = keep if self._refill <= KMAX else keep + keep // 4 + 1
         self._reserve(rows, np.minimum(most + 1, 2 * held + SPARE // 2).astype(np.int32))
@@ -143,7 +149,8 @@ class ResultBuffers:
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """How much is used, and the arrays."""
         links = {f"link_{name}": array for name, array in self._links._asdict().items()}
-        return {"used": self._used}, {**self._held._asdict(), **links}
+        header = {"used": self._used, "searches": self._searches, "work": self._work}
+        return header, {**self._held._asdict(), **links}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
@@ -157,6 +164,7 @@ class ResultBuffers:
         if not fits or links.free.shape != (2,) or not 0 <= int(header["used"]) <= held.item.size:
             raise SnapshotError("the arrays of buffers do not fit together")
         self._held, self._links, self._used = held, links, int(header["used"])
+        self._searches, self._work = (int(header.get(name, 0)) for name in ("searches", "work"))
         return self
 
     def _reserve(self, rows: Rows, rooms: Rows) -> None:

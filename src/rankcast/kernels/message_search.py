@@ -1,10 +1,15 @@
-"""The best messages of the window for a subscription: nodes of its words' lists, the most promising first.
+"""The best messages of the window for a subscription: parts of its words' lists, the most promising first.
 
-Every cell of the lists of the subscription's words gets the best score that its node allows. A heap gives
-them out best first, cells then block by block, until that is below the last score wanted. Equal scores: the
-newer message first. (Where scores fade, all bounds are for the largest gain in the window.)
+Every region of the lists of the subscription's words gets the best score that its node allows. A heap gives
+them out best first, regions by cells and cells by blocks, until that is below the last score wanted. The
+entries of a block are tested by what the lists know of them, and those that may be good enough are scored.
+Equal scores: the newer message first. (Where scores fade, all bounds are for the largest gain in the window.)
 
-Cost: O(c) for the c cells of its words, and what is in the best of them.
+A message is met in the list of each word it shares with the subscription; what it may score is bounded, and
+it is scored, where it shares the rarest. There its other words can add as much as the length of the rest
+times that of those of the subscription's other words that its sign allows (Cauchy and Schwarz).
+
+Cost: O(r) for the r regions of its words, and what is in the best of them.
 """
 
 from __future__ import annotations
@@ -16,24 +21,16 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.distance import distance
-from rankcast.kernels.geo_bounds import (
-    Bits,
-    Floats32,
-    Frame,
-    Spot,
-    alikeness,
-    best_score,
-    embed,
-    nearness,
-    part,
-)
+from rankcast.kernels.geo_bounds import Bits, Floats32, Frame, alikeness, best_score, embed, nearness, part
 from rankcast.kernels.igpt import Posts, Readers
-from rankcast.kernels.options import EXACT
-from rankcast.kernels.term_order import Scratch, clear, cosine_from, note, rarest_first
-from rankcast.kernels.word_lists import (
+from rankcast.kernels.message_lists import (
     BLOCK,
+    BOX,
+    CELL,
+    LOW,
     MOST,
     MOST_REST,
+    REGION,
     REST,
     STAMP,
     STEP,
@@ -42,10 +39,15 @@ from rankcast.kernels.word_lists import (
     X,
     Y,
     Z,
-    gap,
+    bit_of,
+    slot_of,
 )
+from rankcast.kernels.options import EXACT
+from rankcast.kernels.term_order import Scratch, Texts, clear, note, rarest_first
 
 ALWAYS, LOOKED, SCORED = 1000, 64, 16  # the work of a search, of a block, of a score
+FINE, NUMBER = 2.0**30, 32
+MASK = (1 << NUMBER) - 1
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
@@ -69,22 +71,45 @@ class Found(NamedTuple):
     work: Ints
 
 
-class Term(NamedTuple):
-    """One term of the text at hand: place in the order, weight, the length of what follows; and the spot."""
+class Wish(NamedTuple):
+    """What a subscription asks of a message by the term at hand: weight, length of the rest; place, alpha."""
 
-    place: int
     weight: np.float32
     rest: np.float32
-    spot: Spot
+    x: np.float32
+    y: np.float32
+    z: np.float32
+    alpha: np.float32
+    reach: np.float32
 
 
-class Heap(NamedTuple):
-    """Nodes as a heap by the best score that each allows: that score, its term, entries from and to."""
+class Parts(NamedTuple):
+    """Parts of lists met in a search: term, entries; and a heap of keys, best first.
 
-    best: Floats32
+    A key is the best score that a part allows, in units of 1 / `FINE` rounded up, before the part's number.
+    """
+
     term: Rows
     start: Ints
     end: Ints
+    key: Ints
+
+
+class Picks(NamedTuple):
+    """Of a block: entries that may be good enough, what they may score, messages, where their terms begin."""
+
+    entry: Ints
+    best: Floats32
+    item: Rows
+    begin: Ints
+    spare: Floats32
+
+
+class Board(NamedTuple):
+    """The best messages so far, best first, and their scores."""
+
+    item: Rows
+    score: Floats
 
 
 @njit(**EXACT)
@@ -96,198 +121,230 @@ def newer(time: Ints, arrival: Ints, one: int, two: int) -> bool:
 
 
 @njit(**EXACT)
-def _push(heap: Heap, size: int, best: np.float32, term: int, start: int, end: int) -> int:
-    """Add a node to a heap of `size` with room for it; returns the new size."""
-    bests, terms, starts, ends = heap
-    at = size
-    while at > 0 and bests[(at - 1) // 2] < best:
-        up = (at - 1) // 2
-        bests[at], terms[at], starts[at], ends[at] = bests[up], terms[up], starts[up], ends[up]
-        at = up
-    bests[at], terms[at], starts[at], ends[at] = best, term, start, end
-    return size + 1
-
-
-@njit(**EXACT)
-def _pop(heap: Heap, size: int) -> int:
-    """Take the best node from a heap; returns the new size."""
-    bests, terms, starts, ends = heap
-    size -= 1
-    best, term, start, end, at = bests[size], terms[size], starts[size], ends[size], 0
-    while 2 * at + 1 < size:
-        child = 2 * at + 1
-        if child + 1 < size and bests[child + 1] > bests[child]:
+def _pop(keys: Ints, size: int) -> None:
+    """Take the first of a heap of `size` keys."""
+    last, at, child = keys[size - 1], 0, 1
+    while child < size - 1:
+        if keys[child + 1] > keys[child] and child + 1 < size - 1:
             child += 1
-        if best >= bests[child]:
+        if last >= keys[child]:
             break
-        bests[at], terms[at], starts[at], ends[at] = bests[child], terms[child], starts[child], ends[child]
-        at = child
-    bests[at], terms[at], starts[at], ends[at] = best, term, start, end
-    return size
+        keys[at] = keys[child]
+        at, child = child, 2 * child + 1
+    keys[at] = last
 
 
 @njit(**EXACT)
-def _room_for(lists: Lists, term: Rows, cell: int) -> int:
-    """How many nodes of some words a heap may ever hold: all cells, and all blocks."""
-    room = 0
-    for word in term:
-        size = lists.size[word]
-        room += (size + BLOCK - 1) // BLOCK + (size + cell - 1) // cell
-    return room
-
-
-@njit(**EXACT)
-def _push_all(
-    lists: Lists, word: int, mine: Term, alpha: np.float32, reach: np.float32, cell: int, heap: Heap,
-    size: int,
-) -> int:  # fmt: skip
-    """Push the cells of a word's list, and what comes after them block by block; returns the new size."""
-    begins, mains, _, sizes, _, _, _, _, node = lists
-    begin, end = begins[word], begins[word] + sizes[word]
-    ordered = begin + (mains[word] if mains[word] == sizes[word] else mains[word] // BLOCK * BLOCK)
-    for start in range(begin, ordered, cell):
-        after = min(start + cell, ordered)
-        best = _best(node, start // STEP + (1 if after - start > BLOCK else 0), mine, alpha, reach)
-        size = _push(heap, size, best, mine.place, start, after)
-    return _push_blocks(node, ordered, end, mine, alpha, reach, heap, size, -np.inf)
-
-
-@njit(**EXACT)
-def _push_blocks(
-    node: Floats32, start: int, end: int, mine: Term, alpha: np.float32, reach: np.float32, heap: Heap,
-    size: int, least: float,
-) -> int:  # fmt: skip
-    """Push the blocks from `start` to `end` that may have something better; returns the new size."""
-    for at in range(start, end, BLOCK):
-        best = _best(node, at // STEP, mine, alpha, reach)
-        if best >= least:
-            size = _push(heap, size, best, mine.place, at, min(at + BLOCK, end))
-    return size
-
-
-@njit(**EXACT)
-def _best(node: Floats32, at: int, mine: Term, alpha: np.float32, reach: np.float32) -> np.float32:
+def _best(node: Floats32, at: int, wish: Wish) -> np.float32:
     """The best score that a node allows."""
-    alike = alikeness(node[at, MOST], node[at, MOST_REST], mine.weight, mine.rest)
-    return best_score(alpha, nearness(reach, gap(node, at, mine.spot)), alike)
+    square, spot = np.float32(0.0), (wish.x, wish.y, wish.z)
+    for axis in range(3):
+        short = max(node[at, BOX + axis] - spot[axis], spot[axis] - node[at, BOX + 3 + axis])
+        short = max(short, np.float32(0.0))
+        square += short * short
+    alike = alikeness(node[at, MOST], node[at, MOST_REST], wish.weight, wish.rest)
+    return best_score(wish.alpha, nearness(wish.reach, square), alike)
 
 
 @njit(**EXACT)
-def _test(fact: Bits, tile: int, mine: Term, alpha: np.float32, reach: np.float32, best: Floats32) -> None:
-    """Say for each entry of a tile what its score may be at best."""
-    x, y, z = np.float32(mine.spot[0]), np.float32(mine.spot[1]), np.float32(mine.spot[2])
-    for lane in range(STEP):
-        alike = alikeness(
-            part(fact[tile, WEIGHT, lane]), part(fact[tile, REST, lane]), mine.weight, mine.rest
-        )
-        east, north = part(fact[tile, X, lane]) - x, part(fact[tile, Y, lane]) - y
-        up = part(fact[tile, Z, lane]) - z
-        best[lane] = best_score(alpha, nearness(reach, east * east + north * north + up * up), alike)
-
-
-@njit(**EXACT)
-def _keep(items: Rows, scores: Floats, count: int, item: int, score: float, time: Ints, arrival: Ints) -> int:
-    """Put a message in its place among the best; the last one may fall out. Returns how many."""
-    at = count
-    if at == items.size:
-        at -= 1
-        if score < scores[at] or (score == scores[at] and newer(time, arrival, items[at], item)):
-            return count
-        count -= 1
-    while at > 0:
-        ahead, its = items[at - 1], scores[at - 1]
-        if its > score or (its == score and newer(time, arrival, ahead, item)):
-            break
-        items[at], scores[at] = ahead, its
-        at -= 1
-    items[at], scores[at] = item, score
-    return count + 1
-
-
-@njit(**EXACT)
-def _look_through(
-    lists: Lists, start: int, end: int, readers: Readers, row: int, mine: Term, posts: Posts, ages: Ages,
-    scratch: Scratch, frame: Frame, items: Rows, scores: Floats, count: int,
+def _push_parts(
+    node: Floats32, start: int, end: int, step: int, place: int, wish: Wish, parts: Parts, size: int,
+    used: int, least: float,
 ) -> tuple[int, int]:  # fmt: skip
-    """Score the messages of a block that may be among the best; returns how many there are, and the work."""
-    _, _, _, _, _, _, rows, fact, _ = lists
-    _, post_x, post_y, texts, gains, top = posts
-    text_begin, text_size, text_term, text_weight = texts
-    time, arrival, current = ages
-    noted, places = scratch
-    x, y, alpha = readers.x[row], readers.y[row], readers.alpha[row]
-    best, work = np.empty(STEP, np.float32), LOOKED
-    last = scores[count - 1] if count == items.size else -np.inf
+    """Push the parts of a stretch, `step` entries each, that may score `least`.
+
+    Returns the size of the heap and how many parts were met.
+    """
+    terms, starts, ends, keys = parts
+    for first in range(start, end, step):
+        after = min(first + step, end)
+        best = _best(node, slot_of(first, after), wish)
+        if best >= least:
+            terms[used], starts[used], ends[used] = place, first, after
+            key, at = ((np.int64(best * FINE) + 1) << NUMBER) | used, size
+            while at > 0 and keys[(at - 1) // 2] < key:
+                keys[at] = keys[(at - 1) // 2]
+                at = (at - 1) // 2
+            keys[at] = key
+            size, used = size + 1, used + 1
+    return size, used
+
+
+@njit(**EXACT)
+def _pick(
+    fact: Bits, start: int, end: int, wish: Wish, bits: Rows, squares: Floats32, place: int, least: float,
+    picks: Picks,
+) -> int:  # fmt: skip
+    """Find the entries of a block that may score `least`; returns how many.
+
+    `bits` and `squares` are of the subscription's terms: where in a sign they are, and their weights.
+    """
+    entries, bests, _, _, spare = picks
+    own, rest, x, y, z, alpha, reach = wish
+    count = 0
     for first in range(start, end, STEP):
         tile = first // STEP
-        _test(fact, tile, mine, np.float32(alpha), frame.reach, best)
+        for lane in range(STEP):
+            spare[lane] = np.float32(0.0)
+        for j in range(place + 1, bits.size):
+            column, shift, square = LOW + bits[j] // 16, np.uint16(bits[j] % 16), squares[j]
+            for lane in range(STEP):
+                spare[lane] += square * np.float32((fact[tile, column, lane] >> shift) & np.uint16(1))
+        for lane in range(STEP):
+            others = min(rest, np.sqrt(spare[lane]))
+            alike = alikeness(part(fact[tile, WEIGHT, lane]), part(fact[tile, REST, lane]), own, others)
+            east, north = part(fact[tile, X, lane]) - x, part(fact[tile, Y, lane]) - y
+            up = part(fact[tile, Z, lane]) - z
+            near = nearness(reach, east * east + north * north + up * up)
+            spare[lane] = best_score(alpha, near, alike)
         for lane in range(min(STEP, end - first)):
-            item = rows[first + lane]
-            if best[lane] * top < last or fact[tile, STAMP, lane] != current[item]:
+            entries[count], bests[count] = first + lane, spare[lane]
+            count += spare[lane] >= least
+    return count
+
+
+@njit(**EXACT)
+def _fetch(rows: Rows, fact: Bits, current: Bits, posts: Posts, picks: Picks, picked: int) -> int:
+    """Leave the picks that count, and read the first of what is known of them; returns how many.
+
+    No branch waits for what is read, so that one message does not wait for the one before.
+    """
+    entries, bests, items, firsts, spare = picks
+    _, x, y, (begins, _, terms, weights), _, _ = posts
+    count, touched, last = 0, 0.0, terms.size - 1
+    for i in range(picked):
+        at = entries[i]
+        item = rows[at]
+        items[count], bests[count], firsts[count] = item, bests[i], begins[item]
+        count += fact[at // STEP, STAMP, at % STEP] == current[item]
+    for i in range(count):
+        touched += terms[firsts[i]] + weights[firsts[i]] + weights[min(firsts[i] + 8, last)]
+        touched += x[items[i]] + y[items[i]]
+    spare[0] = touched  # means nothing, but without it nothing would be read
+    return count
+
+
+@njit(**EXACT)
+def _score_picks(
+    picks: Picks, picked: int, wishing: tuple[float, float, float], place: int, posts: Posts, ages: Ages,
+    scratch: Scratch, frame: Frame, board: Board, count: int,
+) -> int:  # fmt: skip
+    """Score messages and keep the best; returns how many there are.
+
+    Adds the products of common terms in code point order, one after the other, as brute force does. A message
+    that shares a rarer term is met there.
+    """
+    _, bests, fetched, firsts, _ = picks
+    _, post_x, post_y, (_, sizes, terms, weights), gains, top = posts
+    noted, places = scratch
+    items, scores = board
+    time, arrival, _ = ages
+    x, y, alpha = wishing
+    for i in range(picked):
+        item, cosine, met = fetched[i], 0.0, place
+        if count == items.size and bests[i] * top < scores[count - 1]:
+            continue
+        for at in range(firsts[i], firsts[i] + sizes[item]):
+            theirs = noted[terms[at]]
+            if theirs > 0.0:
+                cosine += weights[at] * theirs
+                met = min(met, places[terms[at]])
+        if met < place or cosine <= 0.0:
+            continue
+        near = 1.0 - distance(frame.metric, x, y, post_x[item], post_y[item]) / frame.scale
+        gain = gains[item] if gains.size > 0 else 1.0
+        score = (alpha * near + (1.0 - alpha) * cosine) * gain
+        at = count
+        if at == items.size:
+            at -= 1
+            if score < scores[at] or (score == scores[at] and newer(time, arrival, items[at], item)):
                 continue
-            begin = text_begin[item]
-            cosine = cosine_from(
-                text_term, text_weight, begin, begin + text_size[item], noted, places, mine.place
-            )
-            if cosine > 0.0:
-                exact = 1.0 - distance(frame.metric, x, y, post_x[item], post_y[item]) / frame.scale
-                gain = gains[item] if gains.size > 0 else 1.0
-                score = (alpha * exact + (1.0 - alpha) * cosine) * gain
-                count = _keep(items, scores, count, item, score, time, arrival)
-                last = scores[count - 1] if count == items.size else last
-            work += SCORED
-    return count, work
+            count -= 1
+        while at > 0 and (
+            scores[at - 1] < score or (scores[at - 1] == score and newer(time, arrival, item, items[at - 1]))
+        ):
+            items[at], scores[at] = items[at - 1], scores[at - 1]
+            at -= 1
+        items[at], scores[at] = item, score
+        count += 1
+    return count
 
 
 @njit(**EXACT)
 def _search(
     lists: Lists, row: int, readers: Readers, posts: Posts, ages: Ages, idf: Floats, scratch: Scratch,
-    frame: Frame, cell: int, items: Rows, scores: Floats,
+    frame: Frame, parts: Parts, picks: Picks, board: Board,
 ) -> tuple[int, int]:  # fmt: skip
     """Find as many messages as fit for one subscription; returns how many there are, and the work."""
-    alpha, node = np.float32(readers.alpha[row]), lists.node
+    begins, mains, _, sizes, _, _, rows, fact, node = lists
+    parts_term, parts_start, parts_end, keys = parts
+    top, current = posts.top, ages.stamp
+    wishing = (readers.x[row], readers.y[row], readers.alpha[row])
+    alpha, spot = np.float32(wishing[2]), embed(frame, wishing[0], wishing[1])
+    x, y, z = np.float32(spot[0]), np.float32(spot[1]), np.float32(spot[2])
     term, weight, rest = rarest_first(readers.texts, row, idf)
+    bits, squares = np.empty(term.size, np.int32), np.empty(term.size, np.float32)
     note(scratch, term, weight)
-    spot = embed(frame, readers.x[row], readers.y[row])
-    room = _room_for(lists, term, cell)
-    heap = Heap(
-        np.empty(room, np.float32),
-        np.empty(room, np.int32),
-        np.empty(room, np.int64),
-        np.empty(room, np.int64),
-    )
-    bests, terms, starts, ends = heap
-    size, work, count, last = 0, ALWAYS, 0, -np.inf
+    size, used, work, count, last, full = 0, 0, ALWAYS, 0, -np.inf, board.item.size
     for i in range(term.size):
-        mine = Term(i, np.float32(weight[i]), np.float32(rest[i]), spot)
-        size = _push_all(lists, term[i], mine, alpha, frame.reach, cell, heap, size)
-    while size > 0 and bests[0] * posts.top >= last:
-        i, start, end = terms[0], starts[0], ends[0]
-        mine = Term(i, np.float32(weight[i]), np.float32(rest[i]), spot)
-        size = _pop(heap, size)
+        bits[i], squares[i] = bit_of(term[i]), weight[i] * weight[i]
+        wish = Wish(np.float32(weight[i]), np.float32(rest[i]), x, y, z, alpha, frame.reach)
+        begin, main, end = begins[term[i]], mains[term[i]], begins[term[i]] + sizes[term[i]]
+        ordered = begin + (main if begin + main == end else main // BLOCK * BLOCK)
+        step = REGION if main > REGION else CELL if main > CELL else BLOCK
+        for start, after, length in ((begin, ordered, step), (ordered, end, BLOCK)):
+            size, used = _push_parts(node, start, after, length, i, wish, parts, size, used, last)
+    while size > 0 and (keys[0] >> NUMBER) * top >= last * FINE:
+        number = keys[0] & MASK
+        i, start, end = parts_term[number], parts_start[number], parts_end[number]
+        wish = Wish(np.float32(weight[i]), np.float32(rest[i]), x, y, z, alpha, frame.reach)
+        _pop(keys, size)
+        size -= 1
         if end - start > BLOCK:
-            size = _push_blocks(node, start, end, mine, alpha, frame.reach, heap, size, last / posts.top)
+            step = CELL if end - start > CELL else BLOCK
+            size, used = _push_parts(node, start, end, step, i, wish, parts, size, used, last / top)
             continue
-        count, looked = _look_through(
-            lists, start, end, readers, row, mine, posts, ages, scratch, frame, items, scores, count
-        )
-        last = scores[count - 1] if count == items.size else last
-        work += looked
+        work += LOOKED
+        picked = _pick(fact, start, end, wish, bits, squares, i, last / top, picks)
+        if picked > 0:
+            picked = _fetch(rows, fact, current, posts, picks, picked)
+            count = _score_picks(picks, picked, wishing, i, posts, ages, scratch, frame, board, count)
+            last = board.score[count - 1] if count == full else last
+            work += SCORED * picked
     clear(scratch, term)
     return count, work
 
 
 @njit(**EXACT)
+def _room_for(lists: Lists, texts: Texts, rows: Rows) -> int:
+    """How many parts of lists may be met for one of some subscriptions: less than twice the blocks."""
+    begins, sizes, terms, _ = texts
+    most, lengths = 0, lists.size
+    for row in rows:
+        room = 0
+        for at in range(begins[row], begins[row] + sizes[row]):
+            room += 2 * (lengths[terms[at]] // BLOCK + 1)
+        most = max(most, room)
+    return most
+
+
+@njit(**EXACT)
 def best_messages(
     lists: Lists, rows: Rows, wanted: Rows, readers: Readers, posts: Posts, ages: Ages, idf: Floats,
-    scratch: Scratch, frame: Frame, cell: int, found: Found,
+    scratch: Scratch, frame: Frame, found: Found,
 ) -> None:  # fmt: skip
     """Find the `wanted[i]` best messages of the window for each subscription of `rows`.
 
     `work` is in steps like those of a buffer's upkeep.
     """
+    room = _room_for(lists, readers.texts, rows)
+    starts, ends, keys = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
+    parts = Parts(np.empty(room, np.int32), starts, ends, keys)
+    entries, bests = np.empty(BLOCK + 1, np.int64), np.empty(BLOCK + 1, np.float32)
+    items, begins = np.empty(BLOCK + 1, np.int32), np.empty(BLOCK + 1, np.int64)
+    picks = Picks(entries, bests, items, begins, np.empty(STEP, np.float32))
     for which in range(rows.size):
-        items, scores = found.item[which, : wanted[which]], found.score[which, : wanted[which]]
+        board = Board(found.item[which, : wanted[which]], found.score[which, : wanted[which]])
         found.size[which], found.work[which] = _search(
-            lists, rows[which], readers, posts, ages, idf, scratch, frame, cell, items, scores
+            lists, rows[which], readers, posts, ages, idf, scratch, frame, parts, picks, board
         )

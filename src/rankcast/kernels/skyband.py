@@ -308,33 +308,37 @@ def cheapest(k: int, most: int, window: float, search: float) -> int:
 
 
 @njit(**EXACT)
-def usual(k: int, refill: int) -> int:
-    """How many entries a buffer keeps where nothing is known of scores: k, 3 k (kmax) or 1.5 k."""
-    return k if refill == NONE else 3 * k if refill == KMAX else k + k // 2 + 1
+def keeps(k: Ints, refill: int, window: float, search: float) -> Rows:
+    """How many entries each list keeps: what is cheapest, given what a search costs in the mean.
+
+    Other refills keep k, 3 k (kmax) or, before scores are known, 1.5 k; so do lists over a small window.
+    """
+    keep = np.empty(k.size, np.int32)
+    for i in range(k.size):
+        most = 3 * k[i]
+        if i > 0 and k[i] == k[i - 1]:
+            keep[i] = keep[i - 1]
+        elif refill == COST and window > most:
+            keep[i] = cheapest(k[i], most, window, search)
+        else:
+            keep[i] = k[i] if refill == NONE else most if refill == KMAX else k[i] + k[i] // 2 + 1
+    return keep
 
 
 @njit(**EXACT)
-def plan(
-    found: Found, wanted: Rows, k: Ints, refill: int, window: float, share: float, keep: Rows, held: Rows,
-    threshold: Floats,
-) -> None:  # fmt: skip
-    """Choose for each list how many of the best it holds, how many it keeps at a cut, and its threshold.
+def plan(found: Found, keep: Rows, k: Ints, refill: int, share: float, held: Rows, threshold: Floats) -> None:
+    """Say for each list how many of the best it holds, and its threshold.
 
-    Found are the `wanted` best, or fewer if there are no more.
+    A plain skyband keeps what has at least a share of the k-th score.
     """
-    for i in range(wanted.size):
+    for i in range(keep.size):
         count, mine, score = found.size[i], k[i], found.score[i]
-        all_found = count < wanted[i]
-        chosen = usual(mine, refill)
         if refill == SKYBAND and count > mine:
-            chosen = mine
-            while chosen < count - 1 and score[chosen] >= share * score[mine - 1]:
-                chosen += 1
-        elif refill == COST and count > mine and not (all_found and count <= chosen):
-            chosen = cheapest(mine, count - 1, window, float(found.work[i]))
-        keep[i] = chosen
-        held[i] = min(count, chosen)
-        threshold[i] = score[chosen] if count > chosen else -np.inf
+            keep[i] = mine
+            while keep[i] < count - 1 and score[keep[i]] >= share * score[mine - 1]:
+                keep[i] += 1
+        held[i] = min(count, keep[i])
+        threshold[i] = score[keep[i]] if count > keep[i] else -np.inf
 
 
 @njit(**EXACT)

@@ -59,7 +59,7 @@ PARTS = {
     "buffers": ("live.buffers",),
     "subscriptions": ("subscription.", "interest.", "live.alpha", "live.k", "live.listed", "live.stamp"),
     "postings": ("live.readers",),
-    "window": ("message.", "window.", "text.", "live.posts", "live.age"),
+    "window": ("message.", "window.", "text.", "live.messages", "live.age"),
 }
 
 
@@ -99,9 +99,9 @@ def sizes(engine: GeoTextTopK, _: Any) -> dict[str, float]:
     return told
 
 
-def baseline(of: World, name: str, run: Callable[[TermAtATime], Any]) -> Contender:
+def baseline(of: World, name: str, run: Callable[[TermAtATime], Any], *, work: int = FEW) -> Contender:
     """A contender that walks inverted files without any bound; it does the first few of the work."""
-    return Contender(name, prepare=_plain(of).again, run=run, work=FEW, runs=3)
+    return Contender(name, prepare=_plain(of).again, run=run, work=work, runs=3)
 
 
 def _plain(of: World) -> TermAtATime:
@@ -195,14 +195,13 @@ def subscribe(parameters: Parameters, _: np.random.Generator) -> Trial:
         engine.unsubscribe(ids)
         return engine
 
-    few = np.arange(FEW, dtype=np.int32)
     return Trial(
         work=count,
         contenders=[
             Contender("subscribe", prepare=without, run=lambda engine: engine.subscribe(some)),
             Contender("amend", prepare=made.roomy, run=lambda engine: engine.amend(moved)),
             Contender("unsubscribe", prepare=made.roomy, run=lambda engine: engine.unsubscribe(ids)),
-            baseline(made, "term-at-a-time", lambda it: it.first_results(few)),
+            baseline(made, "term-at-a-time", lambda it: it.first_results(ids.astype(np.int32)), work=count),
         ],
         baseline="term-at-a-time",
         agrees=lambda _: _follows(made, full=False),

@@ -1,0 +1,265 @@
+"""Messages of the window by word, in blocks with bounds: under every word a small tree over places.
+
+The list of a word is a stretch of the entry arrays. What bounds need to know of an entry is in 16 bits each,
+in tiles of `STEP` entries, so that a tile is tested at once: the weight of the word in the message, the
+length of the terms after it, their sign, the place, and the stamp. The sign has a bit for each of these terms
+(several share one), so that a subscription knows which of its other words a message cannot have.
+
+A block of `BLOCK` entries has a node: the largest weight and rest, and the box of its places. So has a cell,
+neighbours on the Z-curve with the heaviest first, and a region of cells. A node always bounds what is in it:
+a new entry goes to the end and widens the node of the last block. An entry counts as long as its stamp is
+that of its message, so leaving costs nothing in the lists. What is new is put in order when it fills a cell,
+again when cells fill a region, and when regions fill a district; the whole list when half of it is new or a
+quarter is gone. So an entry is arranged a few times in its life.
+
+Stretches begin at multiples of `STEP`. The node of a block stands at its first entry divided by `STEP`; the
+free places after it and after the second block have those of a cell and of a region.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels.geo_bounds import SHARE, Bits, Floats32, Frame, embed, nearest, whole
+from rankcast.kernels.options import EXACT
+from rankcast.kernels.term_order import Texts, rarest_first
+
+STEP, BLOCK, CELL, REGION, DISTRICT = 16, 32, 256, 4096, 65536
+WEIGHT, REST, LOW, HIGH, X, Y, Z, STAMP = range(8)
+MOST, MOST_REST, BOX, NODE = 0, 1, 2, 8
+OF_CELL, OF_REGION = 1, 3  # where their nodes stand, from that of their first block
+FACTOR = np.uint32(2654435769)
+
+Rows = NDArray[np.int32]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Lists(NamedTuple):
+    """By word: begin, entries in order, put so together, in all, room, gone. By entry, by tile, by block."""
+
+    begin: Ints
+    main: Rows
+    joint: Rows
+    size: Rows
+    room: Rows
+    dead: Rows
+    row: Rows
+    fact: Bits
+    node: Floats32
+
+
+class Places(NamedTuple):
+    """By message: its place and its stamp."""
+
+    x: Floats
+    y: Floats
+    stamp: Bits
+
+
+@njit(**EXACT)
+def bit_of(term: int) -> int:
+    """Which bit of a sign stands for a term."""
+    return int(np.uint32(np.uint32(term) * FACTOR) >> np.uint32(27))
+
+
+@njit(**EXACT)
+def slot_of(start: int, end: int) -> int:
+    """Where the node of a block, a cell or a region stands, or of the first part of one."""
+    length = end - start
+    return start // STEP + (OF_REGION if length > CELL else OF_CELL if length > BLOCK else 0)
+
+
+@njit(**EXACT)
+def _clear(node: Floats32, at: int) -> None:
+    """Let a node bound nothing."""
+    node[at, MOST], node[at, MOST_REST] = 0.0, 0.0
+    for axis in range(3):
+        node[at, BOX + axis], node[at, BOX + 3 + axis] = np.inf, -np.inf
+
+
+@njit(**EXACT)
+def _widen(node: Floats32, at: int, fact: Bits, entry: int) -> None:
+    """Let a node bound one more entry."""
+    tile, lane = entry // STEP, entry % STEP
+    node[at, MOST] = max(node[at, MOST], fact[tile, WEIGHT, lane] * SHARE)
+    node[at, MOST_REST] = max(node[at, MOST_REST], fact[tile, REST, lane] * SHARE)
+    for axis in range(3):
+        place = fact[tile, X + axis, lane] * SHARE
+        node[at, BOX + axis] = min(node[at, BOX + axis], place)
+        node[at, BOX + 3 + axis] = max(node[at, BOX + 3 + axis], place)
+
+
+@njit(**EXACT)
+def _join(node: Floats32, at: int, other: int) -> None:
+    """Let a node bound what another one bounds."""
+    for i in range(BOX):
+        node[at, i] = max(node[at, i], node[other, i])
+    for axis in range(3):
+        node[at, BOX + axis] = min(node[at, BOX + axis], node[other, BOX + axis])
+        node[at, BOX + 3 + axis] = max(node[at, BOX + 3 + axis], node[other, BOX + 3 + axis])
+
+
+@njit(**EXACT)
+def append(lists: Lists, rows: Rows, texts: Texts, idf: Floats, places: Places, frame: Frame) -> None:
+    """Add messages to the lists of all their words; there is room."""
+    begins, _, _, sizes, _, _, listed, fact, node = lists
+    x, y, stamps = places
+    for row in rows:
+        term, weight, rest = rarest_first(texts, row, idf)
+        spot, sign = embed(frame, x[row], y[row]), 0
+        for i in range(term.size - 1, -1, -1):
+            offset = sizes[term[i]]
+            sizes[term[i]] = offset + 1
+            at = begins[term[i]] + offset
+            tile, lane = at // STEP, at % STEP
+            listed[at] = row
+            fact[tile, WEIGHT, lane], fact[tile, REST, lane] = whole(weight[i]), whole(rest[i])
+            fact[tile, LOW, lane], fact[tile, HIGH, lane] = sign & 65535, sign >> 16
+            fact[tile, STAMP, lane] = stamps[row]
+            for axis in range(3):
+                fact[tile, X + axis, lane] = nearest(spot[axis])
+            sign |= 1 << bit_of(term[i])
+            block = (at - offset % BLOCK) // STEP
+            if offset % BLOCK == 0:
+                _clear(node, block)
+            _widen(node, block, fact, at)
+
+
+@njit(**EXACT)
+def discount(dead: Rows, rows: Rows, texts: Texts) -> None:
+    """Note that the entries of messages no longer count."""
+    begin, size, term, _ = texts
+    for row in rows:
+        for i in range(begin[row], begin[row] + size[row]):
+            dead[term[i]] += 1
+
+
+@njit(**EXACT)
+def due(lists: Lists, words: Rows) -> tuple[Rows, Rows]:
+    """Which of some distinct words have lists that should be put in order, and from which entry on."""
+    found, first, count = np.empty(words.size, np.int32), np.empty(words.size, np.int32), 0
+    _, mains, joints, sizes, _, deads, _, _, _ = lists
+    for word in words:
+        size, main = sizes[word], mains[word]
+        if deads[word] > STEP + size // 4 or size - joints[word] > BLOCK + size // 2:
+            found[count], first[count] = word, 0
+            count += 1
+        elif size - main > min(BLOCK + size // 4, CELL):
+            step = CELL
+            if size // REGION > main // REGION:
+                step = DISTRICT if size // DISTRICT > main // DISTRICT else REGION
+            found[count], first[count] = word, main // step * step
+            count += 1
+    return found[:count], first[:count]
+
+
+@njit(**EXACT)
+def _spread_bits(value: int) -> int:
+    """The lower 10 bits of a number, two zeros before each."""
+    value = (value | (value << 16)) & 0x030000FF
+    value = (value | (value << 8)) & 0x0300F00F
+    value = (value | (value << 4)) & 0x030C30C3
+    return (value | (value << 2)) & 0x09249249
+
+
+@njit(**EXACT)
+def _sort(order: Rows, keys: Rows, spare: Rows, bits: int) -> None:
+    """Sort places by their keys of so many bits, stably, eight bits at a time."""
+    for shift in range(0, bits, 8):
+        ends = np.zeros(257, np.int64)
+        for i in range(order.size):
+            ends[((keys[order[i]] >> shift) & 255) + 1] += 1
+        for i in range(256):
+            ends[i + 1] += ends[i]
+        for i in range(order.size):
+            digit = (keys[order[i]] >> shift) & 255
+            spare[ends[digit]] = order[i]
+            ends[digit] += 1
+        order[:] = spare[: order.size]
+
+
+@njit(**EXACT)
+def _in_order(lists: Lists, begin: int, end: int, stamps: Bits) -> Rows:
+    """The entries of a stretch that count: along the Z-curve, but in a cell the heaviest first."""
+    row, fact = lists.row, lists.fact
+    order, count = np.empty(end - begin, np.int32), 0
+    curve, light = np.empty(end - begin, np.int32), np.empty(end - begin, np.int32)
+    for at in range(begin, end):
+        tile, lane, i = at // STEP, at % STEP, at - begin
+        if fact[tile, STAMP, lane] == stamps[row[at]]:
+            order[count], light[i], curve[i] = i, 65535 - fact[tile, WEIGHT, lane], 0
+            for axis in range(3):
+                curve[i] |= _spread_bits(np.int64(fact[tile, X + axis, lane]) >> 6) << axis
+            count += 1
+    order, spare = order[:count], np.empty(count, np.int32)
+    if count > CELL:
+        _sort(order, curve, spare, 30)
+    for first in range(0, count, CELL):
+        _sort(order[first : first + CELL], light, spare, 16)
+    return order
+
+
+@njit(**EXACT)
+def arrange(lists: Lists, words: Rows, firsts: Rows, stamps: Bits) -> None:
+    """Put lists in order, each from one of its entries on, without what is gone. Cost: O(n) a list."""
+    begins, mains, joints, sizes, _, deads, row, fact, _ = lists
+    for i in range(words.size):
+        word, first = words[i], firsts[i]
+        begin, end = begins[word] + first, begins[word] + sizes[word]
+        order = _in_order(lists, begin, end, stamps)
+        deads[word] -= end - begin - order.size
+        rows, facts = row[begin:end][order], np.empty((order.size, 8), np.uint16)
+        for j in range(order.size):
+            at = begin + order[j]
+            for column in range(8):
+                facts[j, column] = fact[at // STEP, column, at % STEP]
+        row[begin : begin + order.size] = rows
+        for j in range(order.size):
+            at = begin + j
+            for column in range(8):
+                fact[at // STEP, column, at % STEP] = facts[j, column]
+        sizes[word] = mains[word] = first + order.size
+        if first == 0:
+            joints[word] = order.size
+        _bound(fact, lists.node, begins[word], first, first + order.size)
+
+
+@njit(**EXACT)
+def _bound(fact: Bits, node: Floats32, begin: int, first: int, size: int) -> None:
+    """Make the nodes of a list that begins at `begin` from one of its entries on, the first of a cell."""
+    for start in range(begin + first, begin + size, BLOCK):
+        _clear(node, start // STEP)
+        for at in range(start, min(start + BLOCK, begin + size)):
+            _widen(node, start // STEP, fact, at)
+    for span, part in ((CELL, BLOCK), (REGION, CELL)):
+        for start in range(begin + first // span * span, begin + size, span):
+            end = min(start + span, begin + size)
+            if end - start > part:
+                slot = slot_of(start, end)
+                _clear(node, slot)
+                for at in range(start, end, part):
+                    _join(node, slot, slot_of(at, min(at + part, end)))
+
+
+@njit(**EXACT)
+def move(old: Lists, new: Lists, words: Rows, rooms: Rows, used: int) -> int:
+    """Move the lists of words to new stretches, from `used` on; return where they end.
+
+    `old` and `new` have the same arrays by word; by entry they may be the same or not. Rooms and `used` are
+    multiples of `STEP`.
+    """
+    begins, _, _, sizes, room, _, row, fact, node = old
+    for i in range(words.size):
+        begin, size = begins[words[i]], sizes[words[i]]
+        source, target, tiles = begin // STEP, used // STEP, (size + STEP - 1) // STEP
+        new.row[used : used + size] = row[begin : begin + size]
+        new.fact[target : target + tiles] = fact[source : source + tiles]
+        new.node[target : target + tiles] = node[source : source + tiles]
+        begins[words[i]], room[words[i]] = used, rooms[i]
+        used += rooms[i]
+    return used
