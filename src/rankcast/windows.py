@@ -10,7 +10,7 @@ without changing anything, and `advance` then moves the window to the end of the
 
 Cost: O(m log w) to plan m arrivals in a window of w; `advance` moves what leaves, what comes, and the held
 messages that are newer than the oldest arrival (none if messages come in order of time).
-Memory: 12 bytes a message, times at most 2 of what is held at once at the end of a batch.
+Memory: 12 bytes a message, and a quarter more of what is held at once at the end of a batch.
 """
 
 from __future__ import annotations
@@ -94,11 +94,12 @@ class Window(ABC):
         return self
 
     def _make_room(self, size: int) -> None:
-        """Room for `size` more at the end: move the queue to the front of arrays of twice what it needs."""
+        """Room for `size` more at the end: move the queue to the front of arrays a quarter larger than it."""
         if self._end + size <= self._row.size:
             return
         held = len(self)
-        row, time = np.zeros(2 * (held + size), np.int32), np.zeros(2 * (held + size), np.int64)
+        room = (held + size) * 5 // 4 + 8
+        row, time = np.zeros(room, np.int32), np.zeros(room, np.int64)
         row[:held], time[:held] = self.rows(), self.times()
         self._row, self._time, self._first, self._end = row, time, 0, held
 

@@ -5,8 +5,8 @@ subscriptions. A term that nobody refers to any more is forgotten. `Vectors` kee
 messages or subscriptions, flat; the terms of one row are in code point order, so that whoever adds up along a
 vector does it in the same order, whatever came before.
 
-Memory: by what is live. Terms: as `Slots`, 16 bytes more; vectors: 12 bytes a row, times at most 2 to grow,
-and 12 a term of it, times at most 1.25.
+Memory: by what is live. Terms: as `Slots`, 16 bytes more; vectors: 12 bytes a row and 12 a term of it, and up
+to an eighth more for growth.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Vectors:
     def _make_rows(self, rows: int) -> None:
         """Let there be so many rows."""
         if rows > self._begin.size:
-            more = max(rows, 2 * self._begin.size) - self._begin.size
+            more = max(rows, self._begin.size * 9 // 8) - self._begin.size
             self._begin = np.concatenate([self._begin, np.zeros(more, np.int64)])
             self._size = np.concatenate([self._size, np.zeros(more, np.int32)])
 
@@ -152,6 +152,6 @@ class Vectors:
         kept, sizes = self.entries(held), self._size[held].astype(np.int64)
         self._used = kept.term.size
         self._begin[held] = np.cumsum(sizes) - sizes
-        capacity = (self._used + entries) * 5 // 4 + 64
+        capacity = (self._used + entries) * 9 // 8 + 64
         self._term, self._weight = np.zeros(capacity, np.int32), np.zeros(capacity)
         self._term[: self._used], self._weight[: self._used] = kept.term, kept.weight
