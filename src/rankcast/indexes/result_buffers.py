@@ -41,14 +41,15 @@ class ResultBuffers:
     - Asking: `lists`, `now`, `short`, `keeps`, `wanted`, `threshold`.
     - Keeping: `state`, `restore`.
 
-    Memory: 28 bytes a subscription and 16 an entry, for a quarter more entries than are kept; 8 bytes a
+    Memory: 28 bytes a subscription and 14 an entry, for a third more entries than are kept; 8 bytes a
     message and 8 a link, of which there are at most twice as many as entries before they are made anew.
     """
 
     def __init__(self, refill: str) -> None:
         self._refill = REFILLS[refill]
         none, nothing = np.zeros(0, np.int32), np.zeros(0)
-        self._held = Buffers(np.zeros(0, np.int64), none, none, none, nothing, none, nothing, none)
+        counts = np.zeros(0, np.uint16)
+        self._held = Buffers(np.zeros(0, np.int64), none, none, none, nothing, none, nothing, counts)
         self._links = Links(none, none, none, none, np.array([-1, 0]))
         self._used = 0
         self._searches = self._work = 0
@@ -155,6 +156,8 @@ class ResultBuffers:
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
         held = Buffers(**{name: arrays[name] for name in Buffers._fields})
+        if held.dominators.dtype == np.int32:  # as they once were
+            held = held._replace(dominators=np.minimum(held.dominators, skyband.MANY).astype(np.uint16))
         links = Links(**{name: arrays[f"link_{name}"] for name in Links._fields})
         fits = [array.dtype for array in held] == [array.dtype for array in self._held]
         fits &= [array.dtype for array in links] == [array.dtype for array in self._links]
@@ -171,8 +174,8 @@ class ResultBuffers:
         """Give empty buffers of `rows` stretches with so much room."""
         total = int(rooms.sum())
         if self._used + total > self._held.item.size:
-            capacity = (int(self._held.room.sum()) + total) * 9 // 8 + SPARE
-            entries = (np.zeros(capacity, np.int32), np.zeros(capacity), np.zeros(capacity, np.int32))
+            capacity = (int(self._held.room.sum()) + total) * 17 // 16 + SPARE
+            entries = (np.zeros(capacity, np.int32), np.zeros(capacity), np.zeros(capacity, np.uint16))
             packed = self._held._replace(item=entries[0], score=entries[1], dominators=entries[2])
             self._used = int(skyband.pack(self._held, packed))
             self._held = packed

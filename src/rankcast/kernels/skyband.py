@@ -27,16 +27,18 @@ from rankcast.kernels.options import EXACT
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Counts = NDArray[np.uint16]
 
 NONE, KMAX, SKYBAND, COST = range(4)
 KEPT = -1
+MANY = 65535  # dominators are not counted beyond: a list that wants more keeps some in vain
 AHEAD, LINE, LINES = 32, 8, 4  # lists looked up at a time; scores in a cache line; lines looked up of each
 
 
 class Buffers(NamedTuple):
     """By list: where its stretch begins, entries, room, how many to keep at a cut, threshold. By entry.
 
-    Entries of a list are in order of rank; `dominators` counts who dominates each.
+    Entries of a list are in order of rank; `dominators` counts who dominates each, up to `MANY`.
     """
 
     begin: Ints
@@ -46,7 +48,7 @@ class Buffers(NamedTuple):
     threshold: Floats
     item: Rows
     score: Floats
-    dominators: Rows
+    dominators: Counts
 
 
 class Links(NamedTuple):
@@ -173,14 +175,14 @@ def expire(links: Links, buffers: Buffers, items: Rows, k: Ints, ages: Ages) -> 
 
 @njit(**EXACT)
 def _press(
-    items: Rows, scores: Floats, dominators: Rows, first: int, end: int, item: int, k: int, ages: Ages,
+    items: Rows, scores: Floats, dominators: Counts, first: int, end: int, item: int, k: int, ages: Ages,
     late: bool,
 ) -> int:  # fmt: skip
     """Count a new dominator of the older entries from `first` on; drop those with k; return the new end."""
     kept = first
     for at in range(first, end):
         older = not late or newer(ages.time, ages.arrival, item, items[at])
-        count = dominators[at] + (1 if older else 0)
+        count = min(MANY, dominators[at] + (1 if older else 0))
         items[kept], scores[kept], dominators[kept] = items[at], scores[at], count
         kept += count < k
     return kept
@@ -269,7 +271,7 @@ def offer_all(
             continue
         for j in range(end, at, -1):
             held[j], held_score[j], dominators[j] = held[j - 1], held_score[j - 1], dominators[j - 1]
-        held[at], held_score[at], dominators[at] = item, score, dominating
+        held[at], held_score[at], dominators[at] = item, score, min(MANY, dominating)
         sizes[owner] = end + 1 - begin
         _cut(buffers, owner, refill)
         link(links, item, owner)
@@ -356,7 +358,8 @@ def fill(
             for earlier in range(j):
                 dominating += newer(time, arrival, found_item[i, earlier], item)
             if refill < SKYBAND or dominating < k[i]:
-                held_item[end], held_score[end], dominators[end] = item, found_score[i, j], dominating
+                held_item[end], held_score[end] = item, found_score[i, j]
+                dominators[end] = min(MANY, dominating)
                 end += 1
                 link(links, item, owners[i])
         sizes[owners[i]] = end - begins[owners[i]]
