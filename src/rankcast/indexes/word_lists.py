@@ -17,7 +17,7 @@ from rankcast.kernels.geo_bounds import Bits, Frame
 from rankcast.kernels.igpt import Posts, Readers, Switches
 from rankcast.kernels.term_order import Scratch, Texts
 from rankcast.kernels.verify import Hits
-from rankcast.kernels.word_lists import BLOCK, NODE, STEP, Lists, Owners, Shape
+from rankcast.kernels.word_lists import BLOCK, FACTS, NODE, STEP, Lists, Owners, Shape
 
 BY_WORD = ("begin", "main", "joint", "size", "room", "dead")
 SPARE = 64
@@ -32,7 +32,7 @@ class WordIndex:
     - Asking: `disseminate`; `lists`, for kernels.
     - Keeping: `state`, `restore`.
 
-    Memory: 20 bytes an entry and 4 for its node, 28 a word, and up to half as much again for growth.
+    Memory: 24 bytes an entry and 5 for its node, 28 a word, and up to half as much again for growth.
     """
 
     def __init__(self, frame: Frame, shape: Shape) -> None:
@@ -81,7 +81,9 @@ class WordIndex:
         """The hits of messages; None if they are too many to be taken together."""
         room = PAIRS if posts.rows.size > 1 else self._used + BLOCK
         keys, counted = np.empty(room, np.int64), np.zeros_like(counters)
-        pairs = igpt.find_pairs(self.lists, posts, idf, scratch.place, self._frame, on, keys, counted)
+        pairs = igpt.find_pairs(
+            self.lists, posts, readers.stamp, idf, scratch.place, self._frame, on, keys, counted
+        )
         if pairs < 0:
             return None
         ordered = verify.sort_pairs(keys[:pairs], posts.rows.size, readers.x.size)
@@ -166,7 +168,7 @@ def _rooms(sizes: Ints) -> Rows:
 def _empty(words: int) -> Lists:
     """No entries for so many words."""
     main, joint, size, room, dead = (np.zeros(words, np.int32) for _ in BY_WORD[1:])
-    fact, node = np.zeros((0, 8, STEP), np.uint16), np.zeros((0, NODE), np.float32)
+    fact, node = np.zeros((0, FACTS, STEP), np.uint16), np.zeros((0, NODE), np.float32)
     begin, row = np.zeros(words, np.int64), np.zeros(0, np.int32)
     return Lists(begin, main, joint, size, room, dead, row, fact, node)
 
@@ -174,7 +176,7 @@ def _empty(words: int) -> Lists:
 def _shape(name: str, entries: int) -> tuple[int, ...]:
     """The shape of an array for so many entries."""
     tiles = entries // STEP
-    shapes = {"row": (entries,), "fact": (tiles, 8, STEP), "node": (tiles, NODE)}
+    shapes = {"row": (entries,), "fact": (tiles, FACTS, STEP), "node": (tiles, NODE)}
     return shapes[name]
 
 

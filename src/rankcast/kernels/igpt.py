@@ -3,10 +3,12 @@
 A few hundred messages are taken together, word by word: the list of a word is walked once, and each of its
 blocks meets all messages with that word while it is in the cache. In this order:
 
+- a block by its words alone: messages that cannot pass are cut off by halving;
 - a block by its place alone (Lemma 6), then by its words and its place (Theorem 3), all messages at once;
 - the second half of a block in order when its thresholds are beyond the block's bound (Theorem 4);
 - an entry by its own weights and the block's place (Theorem 1 with the outer spatial bound), and by its own
-  weights and its own place (the distance itself, where the paper adds an inner bound), a tile at once.
+  weights and its own place (where the paper adds an inner bound), a tile at once. Terms after the one they
+  are met at count only if the signs of both have a bit in common.
 
 A pair may be met at each of its common terms. The bound holds at the rarest of them (Theorem 2 with nothing
 seen so far), so a pair that belongs in a result passes there; at the others it may pass or not. What passed
@@ -24,29 +26,37 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.geo_bounds import (
-    SHARE,
-    SKIN,
-    SLACK,
-    Bits,
-    Floats32,
-    Frame,
-    alikeness,
-    best_of_group,
-    embed,
-    nearness,
-    part,
+from rankcast.kernels import asked as message
+from rankcast.kernels.asked import (
+    BIT_HIGH,
+    BIT_LOW,
+    BIT_REST,
+    BIT_WEIGHT,
+    BIT_X,
+    BIT_Y,
+    BIT_Z,
+    HALF,
+    SPOT,
+    WIDTH,
+    ask,
 )
+from rankcast.kernels.distance import EUCLIDEAN
+from rankcast.kernels.geo_bounds import Bits, Floats32, Frame, alikeness, best_of_group, nearness, part
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.term_order import Texts, rarest_first
+from rankcast.kernels.term_order import Texts
 from rankcast.kernels.word_lists import (
     ALPHA,
     AWAY,
     BAR,
     BLOCK,
     BOX,
+    FAR,
+    FAR_ALONE,
+    FAR_REST,
     HIGH_ALPHA,
+    HIGH_SIGN,
     LOW_ALPHA,
+    LOW_SIGN,
     MOST,
     MOST_REST,
     NEAR,
@@ -63,10 +73,16 @@ from rankcast.kernels.word_lists import (
 )
 
 CELLS, GROUPS, CANDIDATES, VERIFIED = range(4)
-UNIT = np.float32(65535.0)  # a share of 1 as facts have it
-MARGIN = np.float32(float(SLACK) * 65535.0)
-NONE = np.float32(0.0)
-ARRIVAL, ROW = 16, 32  # where these begin in a key
+ARRIVAL = 16  # the bits of a key below those of an entry or a subscription
+NONE, ONE = np.float32(0.0), np.float32(1.0)
+ALL = np.uint16(65535)
+NEAREST = np.uint16(HALF + 2)  # how near a message is at best, in 15 bits
+ALIKE_SLACK, SLACK = np.uint16(5), np.uint16(5)  # what rounding may have taken
+NOTHING = np.uint16(0)
+# The place of the only bit of a number of 32 bits, by the top of its product with `FACTOR`.
+FACTOR = 0x077CB531
+PLACE = np.empty(32, np.int64)
+PLACE[[(FACTOR << bit & 0xFFFFFFFF) >> 27 for bit in range(32)]] = np.arange(32)
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
@@ -110,98 +126,89 @@ class Posts(NamedTuple):
     top: float
 
 
-class Asked(NamedTuple):
-    """Words of some messages, each with its messages.
+class Aim(NamedTuple):
+    """What entries are tested with, in whole numbers: what counts of a gap, of each of three, of a bar."""
 
-    By word: which, and where its messages begin. By message of a word: its place in the batch, the weight of
-    the word in it, the length of what follows, its spot.
-    """
-
-    word: Rows
-    first: Ints
-    arrival: Rows
-    weight: Floats32
-    rest: Floats32
-    spot: Floats32
+    reach: np.uint16
+    slant: np.uint16
+    bar: np.uint16
 
 
 @njit(**EXACT)
-def _count_words(posts: Posts, place: Rows) -> tuple[Rows, Ints]:
-    """The distinct words of messages and where the messages of each begin; `place` says so by word, too."""
-    rows, texts = posts.rows, posts.texts
-    begins, sizes, terms, _ = texts
-    total, count = 0, 0
-    for row in rows:
-        total += sizes[row]
-        for i in range(begins[row], begins[row] + sizes[row]):
-            place[terms[i]] = 0
-    word = np.empty(total, np.int32)
-    for row in rows:
-        for i in range(begins[row], begins[row] + sizes[row]):
-            if place[terms[i]] == 0:
-                word[count] = terms[i]
-                count += 1
-            place[terms[i]] += 1
-    first = np.zeros(count + 1, np.int64)
-    for i in range(count):
-        first[i + 1] = first[i] + place[word[i]]
-        place[word[i]] = first[i]
-    return word[:count], first
+def _aim(frame: Frame, on: Switches) -> Aim:
+    """A distance is at least the sum of its gaps over the root of how many there are."""
+    slant = 0.7071 if frame.metric == EUCLIDEAN else 0.5773
+    reach = np.uint16(frame.reach * HALF) if on.inner else NOTHING
+    bar = np.uint16(HALF) if on.inner or on.prefix else NOTHING
+    return Aim(reach, np.uint16(slant * 65536.0), bar)
 
 
 @njit(**EXACT)
-def _ask(posts: Posts, idf: Floats, frame: Frame, place: Rows) -> Asked:
-    """The words of messages; `place` is room by word."""
-    word, first = _count_words(posts, place)
-    total = first[-1]
-    arrivals, spots = np.empty(total, np.int32), np.empty((3, total), np.float32)
-    weights, rests = np.empty(total, np.float32), np.empty(total, np.float32)
-    rows, xs, ys, texts, _, _ = posts
-    for arrival in range(rows.size):
-        row = rows[arrival]
-        term, weight, rest = rarest_first(texts, row, idf)
-        spot = embed(frame, xs[row], ys[row])
-        for i in range(term.size):
-            at = place[term[i]]
-            place[term[i]] = at + 1
-            arrivals[at], weights[at], rests[at] = arrival, weight[i], rest[i]
-            for axis in range(3):
-                spots[axis, at] = spot[axis]
-    return Asked(word, first, arrivals, weights, rests, spots)
+def _could(share: Floats32, first: int, last: int, pull: np.float32, pull_rest: np.float32) -> int:
+    """How many messages of a word, from its first on, may have what a block needs of words."""
+    low, high = first, last
+    while low < high:
+        middle = (low + high) // 2
+        at = np.uint64(middle)
+        if pull * share[message.MOST_WEIGHT, at] + pull_rest * share[message.MOST_REST, at] >= ONE:
+            low = middle + 1
+        else:
+            high = middle
+    return low - first
 
 
 @njit(**EXACT)
 def _meet(
-    node: Floats32, block: int, reach: np.float32, on: Switches, weight: Floats32, rest: Floats32,
-    x: Floats32, y: Floats32, z: Floats32, nears: Floats32, margins: Floats32, counters: Ints,
-) -> bool:  # fmt: skip
+    node: Floats32, block: int, reach: np.float32, on: Switches, share: Floats32, first: int, size: int,
+    nears: Floats32, margins: Floats32,
+) -> None:  # fmt: skip
     """Say by how much each message of a word passes the bounds of a block, and how near the block is.
 
-    Returns whether any passes. Nothing but arithmetic on floats of one width, so that eight messages are one
-    instruction.
+    Nothing but arithmetic on floats of one width, so that eight messages are one instruction. The last
+    `WIDTH` are looked at as a whole.
     """
-    one, none = np.float32(1.0), np.float32(0.0)
-    no_cell = none if on.cell else np.float32(np.inf)
-    no_group = none if on.group else np.float32(np.inf)
-    away_counts = one if on.outer else none
-    pull, pull_rest = node[block, PULL], node[block, PULL_REST]
-    least, away = node[block, NEAR], node[block, AWAY]
+    no_cell = NONE if on.cell else np.float32(np.inf)
+    no_group = NONE if on.group else np.float32(np.inf)
+    away_counts = ONE if on.outer else NONE
+    pull, pull_rest, least, away = (
+        node[block, PULL],
+        node[block, PULL_REST],
+        node[block, NEAR],
+        node[block, AWAY],
+    )
+    far, far_rest, alone = node[block, FAR], node[block, FAR_REST], node[block, FAR_ALONE]
     west, south, bottom = node[block, BOX], node[block, BOX + 1], node[block, BOX + 2]
     east, north, top = node[block, BOX + 3], node[block, BOX + 4], node[block, BOX + 5]
-    cells, missed = np.int32(0), np.int32(0)
-    for i in range(weight.size):
-        a = max(none, west - x[i], x[i] - east)
-        b = max(none, south - y[i], y[i] - north)
-        c = max(none, bottom - z[i], z[i] - top)
-        short = away_counts * (one - nearness(reach, a * a + b * b + c * c))
-        place = one - short - least + no_cell
-        words = pull * weight[i] + pull_rest * rest[i] - (one + away * short) + no_group
-        nears[i], margins[i] = one - short, min(place, words)
-        cells = np.int32(cells + (np.int32(1) if place < none else np.int32(0)))
-        missed = np.int32(missed + (np.int32(1) if margins[i] < none else np.int32(0)))
+    for i in range((size + WIDTH - 1) // WIDTH * WIDTH):
+        at = np.uint64(first + i)
+        x, y, z = share[SPOT, at], share[SPOT + 1, at], share[SPOT + 2, at]
+        weight, rest = share[message.WEIGHT, at], share[message.REST, at]
+        a, b, c = (
+            max(NONE, west - x, x - east),
+            max(NONE, south - y, y - north),
+            max(NONE, bottom - z, z - top),
+        )
+        short = away_counts * (ONE - nearness(reach, a * a + b * b + c * c))
+        words = pull * weight + pull_rest * rest - (ONE + away * short)
+        both = min(words, far * weight + far_rest * rest + alone - short)
+        nears[i] = ONE - short
+        margins[i] = min(nears[i] - least + no_cell, both + no_group)
+
+
+@njit(**EXACT)
+def _passed(
+    nears: Floats32, margins: Floats32, least: np.float32, size: int, found: Rows, counters: Ints
+) -> int:
+    """Find which messages pass the bounds of a block, without a branch; returns how many."""
+    count, cells = 0, 0
+    for i in range(size):
+        cells += nears[i] < least
+    for i in range(size):
+        found[count] = i
+        count += margins[i] >= NONE
     counters[CELLS] += cells
-    counters[GROUPS] += missed - cells
-    return bool(missed < weight.size)
+    counters[GROUPS] += size - count - cells
+    return count
 
 
 @njit(**EXACT)
@@ -215,113 +222,129 @@ def _stops(
 
 
 @njit(**EXACT)
-def _write(keys: Ints, count: int, found: int, first: int, end: int, arrival: int) -> int:
-    """Write the entries of a tile that were found, a bit each, with a message; returns how many then."""
-    for lane in range(STEP):
-        keys[count] = np.int64(first + lane) << ARRIVAL | np.int64(arrival)
-        count += found >> lane & (first + lane < end)
-    return count
+def _times(one: np.uint16, other: np.uint16) -> np.uint16:
+    """The upper half of a product: one number as a share of the other."""
+    return np.uint16((np.uint32(one) * np.uint32(other)) >> np.uint32(16))
 
 
 @njit(**EXACT)
-def _resolve(keys: Ints, rows: Rows, fact: Bits) -> None:
-    """Let keys name subscriptions and stamps instead of entries.
+def _apart(one: np.uint16, other: np.uint16) -> np.uint16:
+    """How far apart two numbers are."""
+    return np.uint16(max(one, other) - min(one, other))
 
-    Nothing but looking up, so that cache misses overlap.
+
+@njit(**EXACT)
+def _passing(fact: Bits, tile: np.uint64, bits: Bits, its: np.uint64, near: np.uint16, aim: Aim) -> np.uint16:
+    """Which entries of a tile a message may pass the thresholds of, a bit each.
+
+    Whole numbers of 16 bits throughout, so that a tile is one instruction at a time. A distance is bounded by
+    the largest gap along an axis and by the sum of the gaps. Of `common` and its negative one has the highest
+    bit, unless it is 0; a branch would cost more. Whatever is rounded is so in favour of passing.
     """
-    for i in range(keys.size):
-        entry, arrival = keys[i] >> ARRIVAL, keys[i] & 65535
-        stamp = np.int64(fact[entry // STEP, STAMP, entry % STEP])
-        keys[i] = np.int64(rows[entry]) << ROW | arrival << ARRIVAL | stamp
+    found = NOTHING
+    weight, rest, low, high = (
+        bits[BIT_WEIGHT, its],
+        bits[BIT_REST, its],
+        bits[BIT_LOW, its],
+        bits[BIT_HIGH, its],
+    )
+    x, y, z = bits[BIT_X, its], bits[BIT_Y, its], bits[BIT_Z, its]
+    reach, slant, least = aim
+    for lane in range(STEP):
+        east, north = _apart(fact[tile, X, lane], x), _apart(fact[tile, Y, lane], y)
+        up = _apart(fact[tile, Z, lane], z)
+        aslant = np.uint16(_times(east, slant) + _times(north, slant) + _times(up, slant))
+        far = max(east, north, up, aslant)
+        close = min(np.uint16(NEAREST - _times(far, reach)), near)
+        common = np.uint16((fact[tile, LOW_SIGN, lane] & low) | (fact[tile, HIGH_SIGN, lane] & high))
+        others = min(_times(fact[tile, REST, lane], rest), np.uint16(common | np.uint16(0 - common)))
+        alike = np.uint16(_times(fact[tile, WEIGHT, lane], weight) + others + ALIKE_SLACK)
+        alpha = fact[tile, ALPHA, lane]
+        score = np.uint16(_times(np.uint16(ALL - alpha), alike) + _times(alpha, close) + SLACK)
+        bit = np.uint16(np.uint16(1) << np.uint16(lane))
+        found = np.uint16(found | (bit if score >= _times(fact[tile, BAR, lane], least) else NOTHING))
+    return found
 
 
 @njit(**EXACT)
 def _open(
-    fact: Bits, node: Floats32, at: int, end: int, stop: bool, arrival: Rows, weight: Floats32,
-    rest: Floats32, x: Floats32, y: Floats32, z: Floats32, nears: Floats32, margins: Floats32,
-    reach: np.float32, on: Switches, keys: Ints, count: int,
+    fact: Bits, node: Floats32, at: int, end: int, on: Switches, passed: Rows, size: int, arrival: Rows,
+    share: Floats32, bits: Bits, first: int, nears: Floats32, aim: Aim, stop: bool, keys: Ints, count: int,
 ) -> int:  # fmt: skip
     """Write the keys of what passes in a block, for every message that passes its bounds.
 
-    Returns how many there are then, -1 if there is no room.
-
-    Which entries of a tile a message may pass the thresholds of is found a bit each, in units of the facts:
-    `room` is what the score has beyond the threshold without the place, `left` what it has at no distance. No
-    root is taken and nothing is written, so that a tile is a few dozen instructions. (Arrays come one by one:
-    taken from a tuple here, each would be counted as in use, block by block.)
+    Returns how many there are then, -1 if there is no room. (Arrays come one by one: taken from a tuple here,
+    each would be counted as in use, block by block.)
     """
-    slope, full = reach * SHARE, np.float32(1.0) + reach * SKIN
-    no_prefix = NONE if on.prefix else np.float32(np.inf)
-    no_inner = NONE if on.inner else np.float32(np.inf)
-    for i in range(weight.size):
-        if margins[i] < NONE:
-            continue
+    tile, valid = np.uint64(at // STEP), (np.int64(1) << (end - at)) - 1
+    for j in range(size):
+        i = passed[j]
+        its, near = np.uint64(first + i), nears[i]
         if count > keys.size - BLOCK:
             return -1
-        until = at + STEP if stop and _stops(fact, node, at // STEP, nears[i], weight[i], rest[i]) else end
-        mine, others, near = weight[i] * SHARE, rest[i] * SHARE, nears[i]
-        here_x, here_y, here_z = x[i] * UNIT, y[i] * UNIT, z[i] * UNIT
-        for first in range(at, until, STEP):
-            tile, found = first // STEP, np.int32(0)
-            for lane in range(STEP):
-                heavy, light = np.float32(fact[tile, WEIGHT, lane]), np.float32(fact[tile, REST, lane])
-                alpha, bar = np.float32(fact[tile, ALPHA, lane]), np.float32(fact[tile, BAR, lane])
-                east, north = (
-                    np.float32(fact[tile, X, lane]) - here_x,
-                    np.float32(fact[tile, Y, lane]) - here_y,
-                )
-                up = np.float32(fact[tile, Z, lane]) - here_z
-                square = east * east + north * north + up * up
-                room = (UNIT - alpha) * min(np.float32(1.0), heavy * mine + light * others) + MARGIN - bar
-                away, left = alpha * slope, alpha * full + room
-                inner = min(left, left * left - away * away * square) + no_inner
-                margin = min(alpha * near + room + no_prefix, inner)
-                bit = np.int32(np.int32(1) << np.int32(lane))
-                found = np.int32(found | (bit if margin >= NONE else np.int32(0)))
-            if found != 0:
-                count = _write(keys, count, found, first, end, arrival[i])
+        close = np.uint16(min(near * HALF + 3, float(NEAREST))) if on.prefix else NEAREST
+        found = np.int64(_passing(fact, tile, bits, its, close, aim))
+        if end > at + STEP and not (
+            stop
+            and _stops(fact, node, at // STEP, near, share[message.WEIGHT, its], share[message.REST, its])
+        ):
+            found |= np.int64(_passing(fact, tile + np.uint64(1), bits, its, close, aim)) << STEP
+        found &= valid
+        while found != 0:
+            lane = PLACE[((found & -found) * FACTOR & 0xFFFFFFFF) >> 27]
+            keys[count] = np.int64(at + lane) << ARRIVAL | np.int64(arrival[its])
+            count += 1
+            found &= found - 1
     return count
 
 
 @njit(**EXACT)
-def _search_word(
-    lists: Lists, asked: Asked, which: int, reach: np.float32, on: Switches, keys: Ints, count: int,
-    nears: Floats32, margins: Floats32, counters: Ints,
-) -> int:  # fmt: skip
-    """Write the keys of what passes in the list of one word; returns how many then, -1 if they do not fit."""
-    words, firsts, arrivals, weights, rests, spots = asked
-    begins, mains, _, sizes, _, _, _, fact, node = lists
-    first, last, word = firsts[which], firsts[which + 1], words[which]
-    arrival, weight, rest = arrivals[first:last], weights[first:last], rests[first:last]
-    x, y, z = spots[0, first:last], spots[1, first:last], spots[2, first:last]
-    begin, after, ordered = begins[word], begins[word] + sizes[word], begins[word] + mains[word]
-    for at in range(begin, after, BLOCK):
-        end = min(at + BLOCK, after)
-        if _meet(node, at // STEP, reach, on, weight, rest, x, y, z, nears, margins, counters) and count >= 0:
-            count = _open(
-                fact, node, at, end, on.stop and at + STEP < end <= ordered, arrival, weight, rest, x, y,
-                z, nears, margins, reach, on, keys, count,
-            )  # fmt: skip
+def _resolve(keys: Ints, rows: Rows, fact: Bits, stamps: Bits) -> int:
+    """Let keys name subscriptions instead of entries, but for entries that do not count; returns how many.
+
+    Nothing but looking up, so that cache misses overlap.
+    """
+    count = 0
+    for i in range(keys.size):
+        entry, arrival = keys[i] >> ARRIVAL, keys[i] & 65535
+        row = np.uint64(rows[entry])
+        keys[count] = np.int64(row) << ARRIVAL | arrival
+        count += fact[entry // STEP, STAMP, entry % STEP] == stamps[row]
     return count
 
 
 @njit(**EXACT)
 def find_pairs(
-    lists: Lists, posts: Posts, idf: Floats, place: Rows, frame: Frame, on: Switches, keys: Ints,
-    counters: Ints,
+    lists: Lists, posts: Posts, stamps: Bits, idf: Floats, place: Rows, frame: Frame, on: Switches,
+    keys: Ints, counters: Ints,
 ) -> int | np.int64:  # fmt: skip
-    """Write keys of the pairs that pass: the subscription, the message's place in the batch, the stamp.
+    """Write keys of the pairs that pass: the subscription, then the message's place in the batch.
 
     A pair may come several times. `place` is room by word. Returns how many keys, -1 if there is no room.
     """
-    asked, most, count = _ask(posts, idf, frame, place), 0, np.int64(0)
-    firsts = asked.first
-    for which in range(firsts.size - 1):
-        most = max(most, firsts[which + 1] - firsts[which])
-    nears, margins = np.empty(most, np.float32), np.empty(most, np.float32)
-    for which in range(firsts.size - 1):
-        if count >= 0:
-            count = _search_word(lists, asked, which, frame.reach, on, keys, count, nears, margins, counters)
+    words, firsts, arrivals, share, bits = ask(posts.rows, posts.x, posts.y, posts.texts, idf, frame, place)
+    begins, mains, _, sizes, _, _, rows, fact, node = lists
+    room, reach, aim, count = arrivals.size, frame.reach, _aim(frame, on), np.int64(0)
+    nears, margins, found = np.empty(room, np.float32), np.empty(room, np.float32), np.empty(room, np.int32)
+    for which in range(words.size):
+        first, last, begin = firsts[which], firsts[which + 1], begins[words[which]]
+        after, ordered = begin + sizes[words[which]], begin + mains[words[which]]
+        for at in range(begin, after, BLOCK):
+            block, could, end = at // STEP, last - first, min(at + BLOCK, after)
+            if on.group:
+                could = _could(share, first, last, node[block, PULL], node[block, PULL_REST])
+                counters[GROUPS] += last - first - could
+            if could == 0 or count < 0:
+                continue
+            _meet(node, block, reach, on, share, first, could, nears, margins)
+            least = node[block, NEAR] if on.cell else np.float32(-np.inf)
+            passed = _passed(nears, margins, least, could, found, counters)
+            if passed > 0:
+                stop = on.stop and at + STEP < end <= ordered
+                count = _open(
+                    fact, node, at, end, on, found, passed, arrivals, share, bits, first, nears, aim, stop,
+                    keys, count,
+                )  # fmt: skip
     if count > 0:
-        _resolve(keys[:count], lists.row, lists.fact)
+        count = np.int64(_resolve(keys[:count], rows, fact, stamps))
     return count

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.distance import distance
 from rankcast.kernels.geo_bounds import Frame
-from rankcast.kernels.igpt import ARRIVAL, CANDIDATES, ROW, VERIFIED, Posts, Readers
+from rankcast.kernels.igpt import ARRIVAL, CANDIDATES, VERIFIED, Posts, Readers
 from rankcast.kernels.options import EXACT
 
 DIGIT = 10
@@ -65,15 +65,23 @@ def _sort_by(keys: Ints, sorted_keys: Ints, shift: int) -> None:
 
 @njit(**EXACT)
 def sort_pairs(keys: Ints, arrivals: int, rows: int) -> Ints:
-    """Keys sorted by subscription and message, given how many there are of both. Changes `keys`."""
+    """Keys sorted by subscription and message, each once, given how many there are of both.
+
+    Changes `keys`.
+    """
     spare = np.empty_like(keys)
-    for low, most in ((ARRIVAL, arrivals), (ROW, rows)):
+    for low, most in ((0, arrivals), (ARRIVAL, rows)):
         shift = 0
         while most >> shift > 0:
             _sort_by(keys, spare, low + shift)
             keys, spare = spare, keys
             shift += DIGIT
-    return keys
+    count, former = 0, np.int64(-1)
+    for key in keys:
+        keys[count] = key
+        count += key != former
+        former = key
+    return keys[:count]
 
 
 @njit(**EXACT)
@@ -140,7 +148,7 @@ def score_pairs(
     Adds the products of common terms in code point order, one after the other, as brute force does (a term
     that is not common adds 0). Indexes are unsigned, or Numba would ask each whether it counts from the end.
     """
-    reader_x, reader_y, reader_alpha, threshold, stamps, texts = readers
+    reader_x, reader_y, reader_alpha, threshold, _, texts = readers
     rows, post_x, post_y, _, gains, _ = posts
     begins, sizes, terms, weights = texts
     starts, masks, held, weight = _tabulate(posts)
@@ -149,17 +157,10 @@ def score_pairs(
         np.empty(keys.size, np.int32),
         np.empty(keys.size),
     )
-    used, i, known, tried = 0, 0, 0, 0
-    while i < keys.size:
-        pair = keys[i] >> ARRIVAL
-        row, arrival, live = np.uint32(pair >> (ROW - ARRIVAL)), np.uint32(pair & 65535), False
-        while i < keys.size and keys[i] >> ARRIVAL == pair:
-            live |= keys[i] & 65535 == stamps[row]
-            i += 1
-        if not live:
-            continue
-        known += 1
-        alpha, bar, item = reader_alpha[row], threshold[row], np.uint32(rows[arrival])
+    used, tried = 0, 0
+    for key in keys:
+        row, arrival = np.uint64(key >> ARRIVAL), np.uint64(key & 65535)
+        alpha, bar, item = reader_alpha[row], threshold[row], np.uint64(rows[arrival])
         away = distance(frame.metric, reader_x[row], reader_y[row], post_x[item], post_y[item])
         near, cosine = 1.0 - away / frame.scale, 0.0
         gain = gains[item] if gains.size > 0 else 1.0
@@ -173,7 +174,7 @@ def score_pairs(
         score = (alpha * near + (1.0 - alpha) * cosine) * gain
         owners[used], arrivals[used], scores[used] = row, arrival, score
         used += score >= bar
-    counters[CANDIDATES] += known
+    counters[CANDIDATES] += keys.size
     counters[VERIFIED] += tried
     return Hits(owners[:used], arrivals[:used], scores[:used])
 

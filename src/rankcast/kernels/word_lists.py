@@ -1,18 +1,20 @@
 """Inverted lists by word whose entries lie in blocks with bounds: a linear quadtree under every word.
 
 The list of a word is a stretch of the entry arrays. What bounds need to know of an entry is in 16 bits each,
-in tiles of `STEP` entries, so that a tile is tested at once. A block of `BLOCK` entries has a node: the box
-of the places in it, the largest weights, and what the least demanding subscription in it needs. A node always
-bounds what is in its block: a new entry goes to the end and widens the last node. An entry counts as long as
-its stamp is that of its owner, so leaving, moving and changing cost nothing in the lists.
+in tiles of `STEP` entries, so that a tile is tested at once; the sign of an entry has a bit for each of the
+terms after its own (several terms share one), so that terms that are not common can be told. A block of
+`BLOCK` entries has a node: the box of the places in it, the largest weights, and what the least demanding
+subscription in it needs. A node always bounds what is in its block: a new entry goes to the end and widens
+the last node. An entry counts as long as its stamp is that of its owner, so leaving, moving and changing cost
+nothing in the lists.
 
 `arrange` puts a list in order: cells of neighbours on the Z-curve, in a cell groups by how much of its own
 words a subscription must find, in a group by threshold [Geo §5.1, §5.3]. (The paper groups by alpha, on
 which that depends; by the need itself a third fewer blocks are opened.) What is new is put in order at the
-end by itself, a cell at a time; the whole list when half of it is new or a quarter is gone. So an entry is
-arranged a few times in its life. Stretches begin at multiples of `STEP`, and the node of a block stands at
-its first entry divided by `STEP`; the place after it has the node of a whole cell, if the cell has more than
-one block.
+end by itself, a cell at a time; the whole list when an eighth of it is new or a quarter is gone. So an entry
+is arranged some ten times in its life. Stretches begin at multiples of `STEP`, and the node of a block stands
+at its first entry divided by `STEP`; the place after it has the node of a whole cell, if the cell has more
+than one block.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.geo_bounds import (
     SHARE,
+    SLACK,
+    STEEP,
     Bits,
     Floats32,
     Frame,
@@ -41,12 +45,14 @@ from rankcast.kernels.options import EXACT
 from rankcast.kernels.term_order import Texts, rarest_first
 
 BLOCK, STEP = 32, 16
-WEIGHT, REST, ALPHA, BAR, X, Y, Z, STAMP = range(8)
+WEIGHT, REST, ALPHA, BAR, X, Y, Z, STAMP, LOW_SIGN, HIGH_SIGN, FACTS = range(11)
 # Of a node: the largest weight and rest, and the largest by what is needed of words at the same place; the
-# largest alpha; the least needed by place, and more of words for a distance; the least alpha; the box.
-MOST, MOST_REST, PULL, PULL_REST, HIGH_ALPHA, NEAR, AWAY, LOW_ALPHA, BOX = range(9)
-NODE = 14
+# largest alpha; how far away a message may be for its weight, for its rest, without words; the least needed
+# by place, and more of words for a distance; the least alpha; the box.
+MOST, MOST_REST, PULL, PULL_REST, HIGH_ALPHA, FAR, FAR_REST, FAR_ALONE, NEAR, AWAY, LOW_ALPHA, BOX = range(12)
+NODE = 17
 LEAST = 1e-6  # of what is needed: below, there is no telling
+FACTOR = np.uint32(2654435769)
 CURVE, NEED = -1, -2  # what entries may be sorted by beside a fact
 
 Rows = NDArray[np.int32]
@@ -90,6 +96,7 @@ def _clear(node: Floats32, at: int) -> None:
     """Let a node bound nothing."""
     for i in range(NEAR):
         node[at, i] = 0.0
+    node[at, FAR_ALONE] = -np.inf
     for i in range(NEAR, BOX):
         node[at, i] = np.inf
     for axis in range(3):
@@ -101,7 +108,8 @@ def _widen(node: Floats32, at: int, fact: Bits, entry: int) -> None:
     """Let a node bound one more entry.
 
     An entry wants `weight * own + rest * others >= need + distance * alpha / (1 - alpha)`. Divided by its
-    need, what is on the left and what is on the right are bounded apart [Geo Theorem 3].
+    need, what is on the left and what is on the right are bounded apart [Geo Theorem 3]; solved for the
+    distance, its parts are bounded apart once more, which tells something also where nothing is needed.
     """
     tile, lane = entry // STEP, entry % STEP
     weight, rest = fact[tile, WEIGHT, lane] * SHARE, fact[tile, REST, lane] * SHARE
@@ -112,6 +120,14 @@ def _widen(node: Floats32, at: int, fact: Bits, entry: int) -> None:
     node[at, MOST], node[at, MOST_REST] = max(node[at, MOST], weight), max(node[at, MOST_REST], rest)
     node[at, PULL] = max(node[at, PULL], weight * pull)
     node[at, PULL_REST] = max(node[at, PULL_REST], rest * pull)
+    share, alone = (1.000001 - alpha) / max(alpha, STEEP), np.inf
+    if alpha > STEEP:
+        alone = (alpha - bar + 1.5 * float(SLACK)) / alpha
+    node[at, FAR], node[at, FAR_REST] = (
+        max(node[at, FAR], weight * share),
+        max(node[at, FAR_REST], rest * share),
+    )
+    node[at, FAR_ALONE] = max(node[at, FAR_ALONE], alone)
     node[at, NEAR], node[at, AWAY] = min(node[at, NEAR], needed_near(alpha, bar)), min(node[at, AWAY], away)
     node[at, LOW_ALPHA] = min(node[at, LOW_ALPHA], alpha)
     node[at, HIGH_ALPHA] = max(node[at, HIGH_ALPHA], alpha)
@@ -119,6 +135,16 @@ def _widen(node: Floats32, at: int, fact: Bits, entry: int) -> None:
         place = fact[tile, X + axis, lane] * SHARE
         node[at, BOX + axis] = min(node[at, BOX + axis], place)
         node[at, BOX + 3 + axis] = max(node[at, BOX + 3 + axis], place)
+
+
+@njit(**EXACT)
+def signs(term: Rows) -> NDArray[np.uint32]:
+    """By term: a bit for each of the terms after it."""
+    found, sign = np.empty(term.size, np.uint32), np.uint32(0)
+    for i in range(term.size - 1, -1, -1):
+        found[i] = sign
+        sign = np.uint32(sign | np.uint32(1) << (np.uint32(np.uint32(term[i]) * FACTOR) >> np.uint32(27)))
+    return found
 
 
 @njit(**EXACT)
@@ -131,7 +157,7 @@ def append(lists: Lists, rows: Rows, texts: Texts, idf: Floats, owners: Owners, 
     x, y, alphas, thresholds, stamps = owners
     for row in rows:
         term, weight, rest = rarest_first(texts, row, idf)
-        spot = embed(frame, x[row], y[row])
+        spot, sign = embed(frame, x[row], y[row]), signs(term)
         asking = thresholds.size > 0
         alpha = nearest(alphas[row]) if asking else 0
         bar = floor(thresholds[row]) if asking else 0
@@ -145,6 +171,7 @@ def append(lists: Lists, rows: Rows, texts: Texts, idf: Floats, owners: Owners, 
             fact[tile, WEIGHT, lane], fact[tile, REST, lane] = heavy, whole(rest[i])
             fact[tile, ALPHA, lane], fact[tile, STAMP, lane] = alpha, stamps[row]
             fact[tile, BAR, lane] = bar if asking else 65535 - heavy
+            fact[tile, LOW_SIGN, lane], fact[tile, HIGH_SIGN, lane] = sign[i] & 65535, sign[i] >> 16
             for axis in range(3):
                 fact[tile, X + axis, lane] = nearest(spot[axis])
             block = (at - offset % BLOCK) // STEP
@@ -170,7 +197,7 @@ def due(lists: Lists, words: Rows, cell: int) -> tuple[Rows, Rows]:
     _, mains, joints, sizes, _, deads, _, _, _ = lists
     for word in words:
         size, main = sizes[word], mains[word]
-        all_of_it = deads[word] > STEP + size // 4 or size - joints[word] > BLOCK + size // 2
+        all_of_it = deads[word] > STEP + size // 4 or size - joints[word] > BLOCK + size // 8
         if all_of_it or size - main > min(BLOCK + size // 4, 8 * BLOCK):
             found[count], first[count] = word, 0 if all_of_it else main // cell * cell
             count += 1
@@ -205,7 +232,7 @@ def _need(fact: Bits, entry: int) -> int:
 
 
 @njit(**EXACT)
-def _sort(order: Rows, keys: Rows, spare: Rows, bits: int) -> None:
+def sort_places(order: Rows, keys: Rows, spare: Rows, bits: int) -> None:
     """Sort places by their keys of so many bits, stably, eight bits at a time."""
     for shift in range(0, bits, 8):
         ends = np.zeros(257, np.int64)
@@ -252,17 +279,17 @@ def _order(lists: Lists, begin: int, end: int, order: Rows, shape: Shape) -> Non
     """Put entries in order: by cell, by group of needs, by threshold."""
     fact, spare, size = lists.fact, np.empty(order.size, np.int32), end - begin
     if order.size > shape.cell:
-        _sort(order, _keys(fact, begin, size, CURVE, order), spare, 30)
+        sort_places(order, _keys(fact, begin, size, CURVE, order), spare, 30)
     need, bar = _keys(fact, begin, size, NEED, order), _keys(fact, begin, size, BAR, order)
     for first in range(0, order.size, shape.cell):
         cell = order[first : first + shape.cell]
         groups = min(shape.groups, (cell.size + BLOCK - 1) // BLOCK)
         if groups > 1:
-            _sort(cell, need, spare, 16)
+            sort_places(cell, need, spare, 16)
         length = (cell.size + groups - 1) // groups
         length = (length + BLOCK - 1) // BLOCK * BLOCK
         for start in range(0, cell.size, length):
-            _sort(cell[start : start + length], bar, spare, 16)
+            sort_places(cell[start : start + length], bar, spare, 16)
 
 
 @njit(**EXACT)
@@ -275,15 +302,15 @@ def arrange(lists: Lists, words: Rows, firsts: Rows, stamps: Bits, shape: Shape)
         order = _current(lists, begin, end, stamps)
         deads[word] -= end - begin - order.size
         _order(lists, begin, end, order, shape)
-        rows, facts = row[begin:end][order], np.empty((8, order.size), np.uint16)
+        rows, facts = row[begin:end][order], np.empty((FACTS, order.size), np.uint16)
         for j in range(order.size):
             at = begin + order[j]
-            for column in range(8):
+            for column in range(FACTS):
                 facts[column, j] = fact[at // STEP, column, at % STEP]
         row[begin : begin + order.size] = rows
         for j in range(order.size):
             at = begin + j
-            for column in range(8):
+            for column in range(FACTS):
                 fact[at // STEP, column, at % STEP] = facts[column, j]
         sizes[word] = mains[word] = first + order.size
         if first == 0:
