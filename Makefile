@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-faults check bench bench-compare build requirements warm warm-every clean clean-cache
+.PHONY: help demo test test-all test-faults check bench bench-compare build requirements warm clean clean-cache
 
 help:  ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,13 +23,10 @@ warm: $(READY)  ## compile the kernels once, into Numba's cache
 demo: warm  ## two pipelines on local Spark over seeded streams, with a report; ends by itself
 	@$(BIN)/rankcast demo
 
-warm-every: $(READY)
-	@$(BIN)/python -m rankcast.warm --every
-
-test: warm-every  ## run the tests (fast profile)
+test: warm  ## run the tests (fast profile)
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-test-all: warm-every  ## run the tests, thorough profile
+test-all: warm  ## run the tests, thorough profile
 	@HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-faults: warm  ## kill applications, Python workers and executors of Spark, many times over

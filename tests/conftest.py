@@ -18,6 +18,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 SPARK = re.compile(r"tests/spark/test_(batch|connect|demo|guide|helpers|kills|pipeline\w*|streams)\.py::")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The laws come first: they take long, and they compile the kernels of every method.
+
+    By the time that the process of Spark has done its part and helps, there is little left to compile twice.
+    """
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/laws/"))
+
+
 def pytest_collection_finish() -> None:
     """What was imported and collected stays anyway: the garbage collector need not walk it every time."""
     gc.collect()

@@ -7,6 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
+from rankcast import warm
 from rankcast.cli import main
 from rankcast.demo import scenes
 from rankcast.demo.stage import play
@@ -30,6 +31,12 @@ def test_a_scene_is_the_same_every_time(name: str) -> None:
     for (call, rows), (same_call, same_rows) in zip(one.calls, other.calls, strict=True):
         answer, twin = getattr(one.engine, call)(rows), getattr(other.engine, same_call)(same_rows)
         assert answer is twin is None or answer.equals(twin)
+
+
+@pytest.mark.parametrize("name", scenes.NAMES)
+def test_a_scene_is_played_to_compile_its_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gc.disable", lambda: None)
+    warm.play(name)
 
 
 def test_the_command_plays_one_scene(capsys: pytest.CaptureFixture[str]) -> None:
