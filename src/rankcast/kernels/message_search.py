@@ -96,12 +96,13 @@ class Parts(NamedTuple):
 
 
 class Picks(NamedTuple):
-    """Of a block: entries that may be good enough, what they may score, messages, where their terms begin."""
+    """Of a block: entries that may be good enough, what they may score, messages, where their terms are."""
 
     entry: Ints
     best: Floats32
     item: Rows
     begin: Ints
+    end: Ints
     spare: Floats32
 
 
@@ -179,7 +180,7 @@ def _pick(
 
     `bits` and `squares` are of the subscription's terms: where in a sign they are, and their weights.
     """
-    entries, bests, _, _, spare = picks
+    entries, bests, _, _, _, spare = picks
     own, rest, x, y, z, alpha, reach = wish
     count = 0
     for first in range(start, end, STEP):
@@ -209,13 +210,14 @@ def _fetch(rows: Rows, fact: Bits, current: Bits, posts: Posts, picks: Picks, pi
 
     No branch waits for what is read, so that one message does not wait for the one before.
     """
-    entries, bests, items, firsts, spare = picks
-    _, x, y, (begins, _, terms, weights), _, _ = posts
+    entries, bests, items, firsts, ends, spare = picks
+    _, x, y, (begins, sizes, terms, weights), _, _ = posts
     count, touched, last = 0, 0.0, terms.size - 1
     for i in range(picked):
         at = entries[i]
         item = rows[at]
-        items[count], bests[count], firsts[count] = item, bests[i], begins[item]
+        items[count], bests[count] = item, bests[i]
+        firsts[count], ends[count] = begins[item], begins[item] + sizes[item]
         count += fact[at // STEP, STAMP, at % STEP] == current[item]
     for i in range(count):
         touched += terms[firsts[i]] + weights[firsts[i]] + weights[min(firsts[i] + 8, last)]
@@ -234,8 +236,8 @@ def _score_picks(
     Adds the products of common terms in code point order, one after the other, as brute force does. A message
     that shares a rarer term is met there.
     """
-    _, bests, fetched, firsts, _ = picks
-    _, post_x, post_y, (_, sizes, terms, weights), gains, top = posts
+    _, bests, fetched, firsts, ends, _ = picks
+    _, post_x, post_y, (_, _, terms, weights), gains, top = posts
     noted, places = scratch
     items, scores = board
     time, arrival, _ = ages
@@ -244,7 +246,7 @@ def _score_picks(
         item, cosine, met = fetched[i], 0.0, place
         if count == items.size and bests[i] * top < scores[count - 1]:
             continue
-        for at in range(firsts[i], firsts[i] + sizes[item]):
+        for at in range(firsts[i], ends[i]):
             theirs = noted[terms[at]]
             if theirs > 0.0:
                 cosine += weights[at] * theirs
@@ -342,7 +344,7 @@ def best_messages(
     parts = Parts(np.empty(room, np.int32), starts, ends, keys)
     entries, bests = np.empty(BLOCK + 1, np.int64), np.empty(BLOCK + 1, np.float32)
     items, begins = np.empty(BLOCK + 1, np.int32), np.empty(BLOCK + 1, np.int64)
-    picks = Picks(entries, bests, items, begins, np.empty(STEP, np.float32))
+    picks = Picks(entries, bests, items, begins, np.empty_like(begins), np.empty(STEP, np.float32))
     for which in range(rows.size):
         board = Board(found.item[which, : wanted[which]], found.score[which, : wanted[which]])
         found.size[which], found.work[which] = _search(
