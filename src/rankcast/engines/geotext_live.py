@@ -36,7 +36,7 @@ from rankcast.kernels.message_search import Ages, Found, best_messages
 from rankcast.kernels.skyband import Log
 from rankcast.kernels.term_order import Scratch, rarest_first
 from rankcast.kernels.verify import own_scores
-from rankcast.kernels.word_lists import Owners, Shape
+from rankcast.kernels.word_lists import STEP, Owners, Shape
 from rankcast.vocabulary import positions
 from rankcast.windows import Window
 
@@ -234,7 +234,7 @@ class Live:
             lines = lines[positions(ends[order] - sizes, sizes)]
             owners, ends = owners[order], np.cumsum(sizes)
         told = Told(*(np.empty(lines.size, kind) for kind in ("i4", "i1", "i4", "f8", "i8", "f8")))
-        now = self._buffers.now(owners, self._k)
+        now = self._buffers.now(owners)
         size = write_changes(log, lines, ends, owners, now, self._ages, told)
         return Changes._make(column[:size] for column in told)
 
@@ -388,16 +388,25 @@ class Live:
             raise SnapshotError("the arrays of live results have other types")
         self._alpha, self._k, self._listed, self._stamp = own
         self._ages = ages
+        relist = False  # lists of before are made anew
         for name, part in self._structures().items():
-            if name not in header:  # messages had other lists once
-                self._messages.add(
-                    self._world.window.rows(), self._world.texts.texts(), self._idf(), self._places()
-                )
-                continue
             prefix = f"{name}_"
             held = {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
-            part.restore(header[name], held)
+            if name == "readers" and _without_signs(held):
+                relist = True
+            elif name in header:
+                part.restore(header[name], held)
+        if "messages" not in header:
+            rows, texts = self._world.window.rows(), self._world.texts.texts()
+            self._messages.add(rows, texts, self._idf(), self._places())
+        if relist:
+            self._list(self._world.subscriptions.live())
         return self
 
     def _structures(self) -> dict[str, WordIndex | CellIndex | MessageIndex | ResultBuffers]:
         return {"readers": self._readers, "messages": self._messages, "buffers": self._buffers}
+
+
+def _without_signs(held: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether arrays are lists of subscriptions as they once were."""
+    return "fact" in held and held["fact"].shape[1:] == (8, STEP)

@@ -76,7 +76,8 @@ class ResultBuffers:
 
     def expire(self, items: Rows, k: Ints, ages: Ages) -> Log:
         """Messages leave the window, the oldest first; says what becomes of results."""
-        log: Log = skyband.expire(self._links, self._held, items, k, ages)
+        holding = np.sort(skyband.holders(self._links, items))
+        log: Log = skyband.expire(self._held, holding, items, k, ages)
         return log
 
     def offer(self, offers: Offers, k: Ints, ages: Ages, doubtful: Bools) -> Log:
@@ -132,10 +133,9 @@ class ResultBuffers:
         held = self._held
         return Lists(*skyband.gather(rows, held.begin[rows], self.counts(rows, k), held.item, held.score))
 
-    def now(self, rows: Rows, k: Ints) -> Now:
-        """The same where they are."""
-        held = self._held
-        return Now(held.begin[rows], self.counts(rows, k), held.item, held.score)
+    def now(self, rows: Rows) -> Now:
+        """Where the results of some subscriptions are."""
+        return Now(self._held.begin[rows], self._held.item)
 
     def counts(self, rows: Rows, k: Ints) -> Ints:
         """How long these are."""

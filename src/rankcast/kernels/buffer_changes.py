@@ -27,28 +27,24 @@ Floats = NDArray[np.float64]
 
 
 class Now(NamedTuple):
-    """Lists as they are: where each begins, how many of its entries are its result; items and scores."""
+    """Lists as they are: where each begins; items by entry."""
 
     begin: Ints
-    length: Ints
     item: Rows
-    score: Floats
 
 
 @njit(**EXACT)
-def _age(log: Log, line: int, ages: Ages) -> tuple[int, int]:
-    """What says how new the item of a line is."""
-    if log.arrival[line] != KEPT:
-        return log.time[line], log.arrival[line]
-    return ages.time[log.item[line]], ages.arrival[log.item[line]]
-
-
-@njit(**EXACT)
-def _ranks_before(log: Log, one: int, two: int, ages: Ages) -> bool:
-    """Whether the item of one line ranked before that of another."""
-    if log.score[one] != log.score[two]:
-        return bool(log.score[one] > log.score[two])
-    return _age(log, one, ages) > _age(log, two, ages)
+def _newer(log: Log, one: int, two: int, ages: Ages) -> bool:
+    """Whether the item of one line is newer than that of another."""
+    _, _, items, _, times, arrivals, _ = log
+    time, arrival, _ = ages
+    here = (times[one], arrivals[one])
+    there = (times[two], arrivals[two])
+    if arrivals[one] == KEPT:
+        here = (time[items[one]], arrival[items[one]])
+    if arrivals[two] == KEPT:
+        there = (time[items[two]], arrival[items[two]])
+    return here > there
 
 
 @njit(**EXACT)
@@ -66,15 +62,18 @@ def _outcomes(
 
 @njit(**EXACT)
 def _leaves(
-    log: Log, lines: Rows, start: int, end: int, last: NDArray[np.int8], ages: Ages, gone: Rows
-) -> int:
+    log: Log, ops: NDArray[np.int8], scores: Floats, lines: Rows, start: int, end: int,
+    last: NDArray[np.int8], ages: Ages, gone: Rows,
+) -> int:  # fmt: skip
     """Find the first lines of what was in a list and is not, in order of rank; returns how many."""
-    count, ops = 0, log.op
+    count = 0
     for i in range(start, end):
         line = lines[i]
         if last[i] == LEAVE and ops[line] == LEAVE:
             at = count
-            while at > 0 and _ranks_before(log, line, gone[at - 1], ages):
+            while at > 0 and scores[line] >= scores[gone[at - 1]]:
+                if scores[line] == scores[gone[at - 1]] and not _newer(log, line, gone[at - 1], ages):
+                    break
                 gone[at] = gone[at - 1]
                 at -= 1
             gone[at] = line
@@ -112,17 +111,18 @@ def write_changes(log: Log, lines: Rows, ends: Ints, owners: Rows, now: Now, age
     Lines are grouped by list in the order of `owners`; group i ends at `ends[i]`.
     """
     subscription, op, item, score, rank, former = told
-    _, log_op, log_item, _, _, _, own = log
-    begins, _, held, held_score = now
+    _, log_op, log_item, log_score, _, _, own = log
+    begins, held = now
     last, size, start, touched = np.empty(lines.size, np.int8), 0, 0, 0.0
     found, places = np.empty(lines.size, np.int32), np.empty(lines.size, np.int32)
     final = np.empty(lines.size, np.int32)
     for i in range(owners.size):
         end, begin = ends[i], begins[i]
         if i % AHEAD == 0:
-            touched += touch(begins[i : i + AHEAD], held, held_score)
+            touched += touch(begins[i : i + AHEAD], held)
         _outcomes(log_item, log_op, lines, start, end, last, final)
-        for line in found[: _leaves(log, lines, start, end, last, ages, found)]:
+        for j in range(_leaves(log, log_op, log_score, lines, start, end, last, ages, found)):
+            line = found[j]
             subscription[size], op[size], item[size] = owners[i], LEAVE, log_item[line]
             score[size], rank[size], former[size] = np.nan, 0, own[line]
             size += 1

@@ -14,7 +14,7 @@ same buffer is the kmax method, and with `keep` = k it is no buffer at all.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -31,8 +31,9 @@ Counts = NDArray[np.uint16]
 
 NONE, KMAX, SKYBAND, COST = range(4)
 KEPT = -1
+ROW, LOWER = 32, (1 << 32) - 1  # where the list begins in a key, and what is below it
 MANY = 65535  # dominators are not counted beyond: a list that wants more keeps some in vain
-AHEAD, LINE, LINES = 32, 8, 4  # lists looked up at a time; scores in a cache line; lines looked up of each
+AHEAD, LOOKED_AT, LINE = 32, 32, 64  # lists looked up at a time, entries of each; bytes of a cache line
 
 
 class Buffers(NamedTuple):
@@ -89,15 +90,6 @@ def _log_of(room: int) -> Log:
 
 
 @njit(**EXACT)
-def _tell(log: Log, told: int, owner: int, item: int, score: float, op: int, age: tuple[int, int]) -> int:
-    """Write down that an item comes into the k best of a list or goes; returns how many are told then."""
-    owners, ops, items, scores, times, arrivals, _ = log
-    owners[told], ops[told], items[told], scores[told] = owner, op, item, score
-    times[told], arrivals[told] = age
-    return told + 1
-
-
-@njit(**EXACT)
 def _first_of(log: Log, told: int) -> Log:
     """The part of a log that was written."""
     owners, ops, items, scores, times, arrivals, own = log
@@ -112,27 +104,44 @@ def most_of(keep: int, refill: int) -> int:
 
 
 @njit(**EXACT)
-def link(links: Links, item: int, owner: int) -> None:
+def link(head: Rows, length: Rows, owners: Rows, after: Rows, free: Ints, item: int, owner: int) -> None:
     """Note that a list holds an item; there is a free link."""
-    at = links.free[0]
-    links.free[0] = links.next[at]
-    links.free[1] += 1
-    links.owner[at], links.next[at] = owner, links.head[item]
-    links.head[item] = at
-    links.length[item] += 1
+    at = free[0]
+    free[0] = after[at]
+    free[1] += 1
+    owners[at], after[at] = owner, head[item]
+    head[item] = at
+    length[item] += 1
 
 
 @njit(**EXACT)
-def unlink(links: Links, item: int) -> None:
-    """Forget who holds an item."""
-    at = links.head[item]
-    while at >= 0:
-        after = links.next[at]
-        links.next[at] = links.free[0]
-        links.free[0] = at
-        links.free[1] -= 1
-        at = after
-    links.head[item], links.length[item] = -1, 0
+def holders(links: Links, items: Rows) -> Ints:
+    """Which lists may hold items, each with the place of its item in `items`; and forget it.
+
+    Chains are followed some at a time, so that cache misses overlap.
+    """
+    head, length, owners, after, free = links
+    total, count = 0, 0
+    for item in items:
+        total += length[item]
+    found, cursor = np.empty(total, np.int64), np.empty(AHEAD, np.int32)
+    for first in range(0, items.size, AHEAD):
+        size, before = min(AHEAD, items.size - first), -1
+        for i in range(size):
+            cursor[i] = head[items[first + i]]
+            head[items[first + i]], length[items[first + i]] = -1, 0
+        while count > before:
+            before = count
+            for i in range(size):
+                at = cursor[i]
+                if at >= 0:
+                    found[count] = np.int64(owners[at]) << ROW | (first + i)
+                    count += 1
+                    cursor[i] = after[at]
+                    after[at] = free[0]
+                    free[0] = at
+    free[1] -= count
+    return found
 
 
 @njit(**EXACT)
@@ -145,47 +154,58 @@ def _place(items: Rows, begin: int, end: int, item: int) -> int:
 
 
 @njit(**EXACT)
-def expire(links: Links, buffers: Buffers, items: Rows, k: Ints, ages: Ages) -> Log:
-    """Take items out of all lists. They are the oldest, so they dominate nothing that stays."""
-    head, lengths, owners, after, _ = links
+def expire(buffers: Buffers, holding: Ints, items: Rows, k: Ints, ages: Ages) -> Log:
+    """Take items out of all lists. They are the oldest, so they dominate nothing that stays.
+
+    `holding` says which lists hold which items (see `holders`), in order.
+    """
     begins, sizes, _, _, _, held, score, dominators = buffers
-    total = 0
-    for item in items:
-        total += lengths[item]
-    log, told, kept = _log_of(2 * total), 0, (0, KEPT)
-    for item in items:
-        at, age = head[item], (ages.time[item], ages.arrival[item])
-        while at >= 0:
-            owner = owners[at]
-            begin, end = begins[owner], begins[owner] + sizes[owner]
-            place = _place(held, begin, end, item)
-            if place >= 0:
-                if place < begin + k[owner]:
-                    told = _tell(log, told, owner, item, score[place], LEAVE, age)
-                    if end > begin + k[owner]:
-                        next_best = begin + k[owner]
-                        told = _tell(log, told, owner, held[next_best], score[next_best], ENTER, kept)
-                sizes[owner] -= 1
-                for i in range(place, end - 1):
-                    held[i], score[i], dominators[i] = held[i + 1], score[i + 1], dominators[i + 1]
-            at = after[at]
-        unlink(links, item)
+    time, arrival, _ = ages
+    log, told, touched = _log_of(2 * holding.size + 1), 0, 0.0
+    log_owner, log_op, log_item, log_score, log_time, log_arrival, _ = log
+    for i in range(holding.size):
+        if i % AHEAD == 0:
+            ahead = begins[holding[i : i + AHEAD] >> ROW]
+            touched += touch(ahead, held) + touch(ahead, score) + touch(ahead, dominators)
+        owner, item = holding[i] >> ROW, items[holding[i] & LOWER]
+        begin, end = begins[owner], begins[owner] + sizes[owner]
+        place, next_best = _place(held, begin, end, item), begin + k[owner]
+        if place < 0:
+            continue
+        if place < next_best:
+            log_owner[told], log_op[told], log_item[told], log_score[told] = owner, LEAVE, item, score[place]
+            log_time[told], log_arrival[told] = time[item], arrival[item]
+            told += 1
+            if end > next_best:
+                log_owner[told], log_op[told], log_item[told] = owner, ENTER, held[next_best]
+                log_score[told], log_time[told], log_arrival[told] = score[next_best], 0, KEPT
+                told += 1
+        sizes[owner] -= 1
+        for at in range(place, end - 1):
+            held[at], score[at], dominators[at] = held[at + 1], score[at + 1], dominators[at + 1]
+    log_score[2 * holding.size] = touched  # never told, but written: else nothing would be read
     return _first_of(log, told)
 
 
 @njit(**EXACT)
-def _press(
-    items: Rows, scores: Floats, dominators: Counts, first: int, end: int, item: int, k: int, ages: Ages,
-    late: bool,
+def _insert(
+    items: Rows, scores: Floats, dominators: Counts, at: int, end: int, item: int, score: float,
+    dominating: int | np.int64, k: int, time: Ints, arrival: Ints, late: bool,
 ) -> int:  # fmt: skip
-    """Count a new dominator of the older entries from `first` on; drop those with k; return the new end."""
-    kept = first
-    for at in range(first, end):
-        older = not late or newer(ages.time, ages.arrival, item, items[at])
-        count = min(MANY, dominators[at] + (1 if older else 0))
-        items[kept], scores[kept], dominators[kept] = items[at], scores[at], count
-        kept += count < k
-    return kept
+    """Put an item in its place `at`; count it with the older ones after it, drop those with k dominators.
+
+    Without `k` nothing is counted. There is room for one more. Returns the new end.
+    """
+    for i in range(at, end):
+        its, its_score, count = items[i], scores[i], dominators[i]
+        if k > 0 and (not late or newer(time, arrival, item, its)):
+            count = np.uint16(min(MANY, count + 1))
+        items[at], scores[at], dominators[at] = item, score, dominating
+        stays = count < k or k == 0
+        at += 1 if stays else 0
+        item, score, dominating = (its, its_score, np.int64(count)) if stays else (item, score, dominating)
+    items[at], scores[at], dominators[at] = item, score, dominating
+    return at + 1
 
 
 @njit(**EXACT)
@@ -214,25 +234,16 @@ def _above(scores: Floats, begin: int, end: int, score: float) -> int:
 
 
 @njit(**EXACT)
-def touch(begins: Ints, items: Rows, scores: Floats) -> float:
+def touch(begins: Ints, column: NDArray[Any]) -> float:
     """Read from the cache lines in which lists begin, so that misses overlap; the sum means nothing.
 
     There is no branch that waits for what is read, so that one list does not wait for the one before.
     """
-    total, last = 0.0, items.size - 1
+    total, last, step = 0.0, column.size - 1, LINE // column.itemsize
     for begin in begins:
-        for line in range(LINES):
-            at = min(begin + line * LINE, last)
-            total += scores[at] + items[at]
+        for offset in range(0, LOOKED_AT, step):
+            total += column[min(begin + offset, last)]
     return total
-
-
-@njit(**EXACT)
-def _cut(buffers: Buffers, owner: int, refill: int) -> None:
-    """Leave the best of a list that has outgrown what it may have; the frontier moves up."""
-    keep, begin = buffers.keep[owner], buffers.begin[owner]
-    if buffers.size[owner] > most_of(keep, refill):
-        buffers.threshold[owner], buffers.size[owner] = buffers.score[begin + keep], keep
 
 
 @njit(**EXACT)
@@ -242,15 +253,19 @@ def offer_all(
 ) -> Log:  # fmt: skip
     """Offer hits (lists, items, scores) in order of lists; notes the lists that must be filled anew.
 
-    `late`: something newer has come before the item. Cost: O(size) a hit [Geo §6.2.1].
+    `late`: something newer has come before the item. A list that outgrows what it may have is cut, and its
+    frontier moves up. Cost: O(size) a hit [Geo §6.2.1].
     """
     owners, items, scores = hits
-    begins, sizes, rooms, _, thresholds, held, held_score, dominators = buffers
-    log, told, kept, touched = _log_of(2 * owners.size + 1), 0, (0, KEPT), 0.0
+    begins, sizes, rooms, keeps, thresholds, held, held_score, dominators = buffers
+    head, length, link_owner, after, free = links
+    time, arrival, _ = ages
+    log, told, touched = _log_of(2 * owners.size + 1), 0, 0.0
+    log_owner, log_op, log_item, log_score, log_time, log_arrival, _ = log
     for i in range(owners.size):
         if i % AHEAD == 0:
             ahead = begins[owners[i : i + AHEAD]]
-            touched += touch(ahead, held, held_score) + touch(ahead, dominators, held_score)
+            touched += touch(ahead, held) + touch(ahead, held_score) + touch(ahead, dominators)
         owner, item, score, most = owners[i], items[i], scores[i], k[owners[i]]
         begin, end, dominating = begins[owner], begins[owner] + sizes[owner], 0
         if score <= thresholds[owner] and (late[i] or score < thresholds[owner]):
@@ -262,24 +277,27 @@ def offer_all(
             at = _above(held_score, begin, end, score)
         if refill >= SKYBAND and dominating >= most:
             continue
-        full, least = end - begin >= most, begin + most - 1
-        pushed, its_score = (held[least], held_score[least]) if full else (item, score)
-        if refill >= SKYBAND:
-            end = _press(held, held_score, dominators, at, end, item, most, ages, late[i])
         if end - begin == rooms[owner]:
             doubtful[owner] = True
             continue
-        for j in range(end, at, -1):
-            held[j], held_score[j], dominators[j] = held[j - 1], held_score[j - 1], dominators[j - 1]
-        held[at], held_score[at], dominators[at] = item, score, min(MANY, dominating)
-        sizes[owner] = end + 1 - begin
-        _cut(buffers, owner, refill)
-        link(links, item, owner)
         if at < begin + most:
-            told = _tell(log, told, owner, item, score, ENTER, kept)
-            if full:
-                told = _tell(log, told, owner, pushed, its_score, LEAVE, kept)
-    log.score[2 * owners.size] = touched  # never told, but written: else nothing would be read
+            log_owner[told], log_op[told], log_item[told], log_score[told] = owner, ENTER, item, score
+            log_time[told], log_arrival[told] = 0, KEPT
+            told += 1
+            if end - begin >= most:
+                least = begin + most - 1
+                log_owner[told], log_op[told], log_item[told] = owner, LEAVE, held[least]
+                log_score[told], log_time[told], log_arrival[told] = held_score[least], 0, KEPT
+                told += 1
+        end = _insert(
+            held, held_score, dominators, at, end, item, score, min(MANY, dominating),
+            most if refill >= SKYBAND else 0, time, arrival, late[i],
+        )  # fmt: skip
+        sizes[owner] = end - begin
+        if sizes[owner] > most_of(keeps[owner], refill):
+            thresholds[owner], sizes[owner] = held_score[begin + keeps[owner]], keeps[owner]
+        link(head, length, link_owner, after, free, item, owner)
+    log_score[2 * owners.size] = touched  # never told, but written: else nothing would be read
     return _first_of(log, told)
 
 
@@ -351,6 +369,7 @@ def fill(
     begins, sizes, _, _, _, held_item, held_score, dominators = buffers
     found_item, found_score, _, _ = found
     time, arrival, _ = ages
+    head, length, link_owner, after, free = links
     for i in range(owners.size):
         end = begins[owners[i]]
         for j in range(held[i]):
@@ -361,7 +380,7 @@ def fill(
                 held_item[end], held_score[end] = item, found_score[i, j]
                 dominators[end] = min(MANY, dominating)
                 end += 1
-                link(links, item, owners[i])
+                link(head, length, link_owner, after, free, item, owners[i])
         sizes[owners[i]] = end - begins[owners[i]]
 
 
@@ -398,11 +417,12 @@ def pack(old: Buffers, new: Buffers) -> int:
 @njit(**EXACT)
 def relink(links: Links, buffers: Buffers) -> None:
     """Make all links anew from what the lists hold; there are enough."""
-    links.head[:], links.length[:] = -1, 0
-    for at in range(links.next.size):
-        links.next[at] = at + 1 if at + 1 < links.next.size else -1
-    links.free[0], links.free[1] = 0, 0
-    for owner in range(buffers.begin.size):
-        begin = buffers.begin[owner]
-        for at in range(begin, begin + buffers.size[owner]):
-            link(links, buffers.item[at], owner)
+    head, length, owners, after, free = links
+    begins, sizes, _, _, _, items, _, _ = buffers
+    head[:], length[:] = -1, 0
+    for at in range(after.size):
+        after[at] = at + 1 if at + 1 < after.size else -1
+    free[0], free[1] = 0, 0
+    for owner in range(begins.size):
+        for at in range(begins[owner], begins[owner] + sizes[owner]):
+            link(head, length, owners, after, free, items[at], owner)
