@@ -65,11 +65,9 @@ def move_out(tree: PointTree, points: Records, marks: Rows) -> int:
     for i in range(points.shape[0]):
         slot = np.uint32(slot_of[np.uint32(points[i, 2])])
         leaf = np.uint32(leaf_of[slot // np.uint32(BUCKET)])
-        west, east = min(points[i, 0], lo[slot]), max(points[i, 0], lo[slot])
-        bottom, top = min(points[i, 1], hi[slot]), max(points[i, 1], hi[slot])
-        inside = (box[leaf, LO_FROM] < west) & (east < box[leaf, LO_TO])
-        inside &= (box[leaf, HI_FROM] < bottom) & (top < box[leaf, HI_TO])
-        if inside:
+        west, east, bottom, top = box[leaf, LO_FROM], box[leaf, LO_TO], box[leaf, HI_FROM], box[leaf, HI_TO]
+        inside = west < points[i, 0] < east and bottom < points[i, 1] < top
+        if inside and west < lo[slot] < east and bottom < hi[slot] < top:
             lo[slot], hi[slot] = points[i, 0], points[i, 1]
             continue
         _touch(marks, parent, np.int32(leaf))
