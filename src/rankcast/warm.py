@@ -20,16 +20,20 @@ from rankcast.demo import scenes
 # By scene what its calls leave out; the scene that takes longest to compile comes first.
 ENCORES: dict[str, tuple[tuple[str, Any], ...]] = {
     "ads": (
+        ("subscribe", {"id": ["new"], "age_lo": [20.0], "score": [1.0]}),
         ("amend", {"id": ["tent 6"], "age_lo": [20.0]}),
         ("unsubscribe", ["tent 6"]),
     ),
     "news": (
+        ("subscribe", {"id": ["new"], "x": [5.0], "y": [5.0], "terms": [["coffee"]]}),
         ("amend", {"id": ["Ada"], "terms": [["coffee", "jazz"]]}),
         ("unsubscribe", ["Ada"]),
     ),
     "stocks": (
+        ("subscribe", {"id": ["new"], "risk_hi": [5.0]}),
         ("publish", {"id": ["NEW"], "risk": [5.0], "pe": [1.0]}),
         ("amend", {"id": ["Ada"], "risk_lo": [1.0], "k": [2]}),
+        ("amend", {"id": ["Bela"], "risk_lo": [2.0], "risk_hi": [3.0]}),
         ("publish", {"id": ["NEW"], "pe": [None]}),
         ("unsubscribe", ["Ada"]),
     ),
@@ -42,11 +46,15 @@ ENCORES: dict[str, tuple[tuple[str, Any], ...]] = {
     "hotels": (
         ("upsert", {"id": ["new"], "x": [9.0], "y": [9.0], "price": [1.0], "rating": [5.0]}),
         ("remove", ["new"]),
+        ("subscribe", {"id": ["new"], "x": [5.0], "y": [5.0]}),
+        ("publish", {"id": ["Ada", "new", "Ada"], "x": [5.0, 6.0, 7.0], "y": [5.0, 6.0, 7.0]}),
         ("amend", {"id": ["Ada"], "x": [5.0]}),
         ("unsubscribe", ["Ada"]),
     ),
     "taxi": (
         ("remove", ["charger 6"]),
+        ("subscribe", {"id": ["new"], "x": [5.0], "y": [5.0]}),
+        ("publish", {"id": ["Ada", "new", "Ada"], "x": [5.0, 6.0, 7.0], "y": [5.0, 6.0, 7.0]}),
         ("amend", {"id": ["Ada"], "x": [50.0]}),
         ("unsubscribe", ["Ada"]),
     ),
