@@ -19,6 +19,11 @@ exact = pytest.mark.parametrize("method", EXACT)
 by_batch = pytest.mark.parametrize("batch", [False, True], ids=["event by event", "net"])
 
 
+def examples(method: str, most: int) -> settings:
+    """So many examples for methods that paint, a third for those that look at every subscription."""
+    return settings(max_examples=most if method in APPROXIMATE else most // 3)
+
+
 def reaches(tile: dict[str, Any], subscription: dict[str, Any], over: list[str]) -> bool:
     """Whether a message goes to a subscription, as the contract says it."""
     for name in over:
@@ -91,7 +96,7 @@ def one_by_one(rows: dict[str, list[Any]]) -> list[dict[str, list[Any]]]:
 def test_lists_follow_and_only_the_affected_hear(method: str, batch: bool) -> None:
     epsilons = [None, 0.5] if batch and method in APPROXIMATE else [None]  # in one attribute alone
 
-    @settings(max_examples=60)
+    @examples(method, 60)
     @given(workloads(), st.sampled_from(epsilons))
     def law(workload: Any, epsilon: float | None) -> None:
         over = workload.settings["over"]
@@ -146,16 +151,11 @@ def _check_spare(audience: Audience, heard: list[Any], before: list[Any], after:
         assert heard.count(item) <= (2 if moved else 1), f"{item} is told too often: {heard}"
 
 
-def _narrow(workload: Any) -> bool:
-    """Whether a workload has one attribute: what painting is for."""
-    return isinstance(workload.settings["over"], str)
-
-
 @exact
 @pytest.mark.parametrize("plan", ["online", "coalesce"])
 def test_lists_follow_when_a_call_has_several_events(method: str, plan: str) -> None:
-    @settings(max_examples=60)
-    @given(workloads().filter(_narrow))
+    @examples(method, 60)
+    @given(workloads(narrow=True))
     def law(workload: Any) -> None:
         engine = RangeTopK(**workload.settings, method=method)
         audience = Audience(["x"], workload.settings["k"], workload.settings["order"])
@@ -174,7 +174,7 @@ def test_lists_follow_when_a_call_has_several_events(method: str, plan: str) -> 
 @by_batch
 def test_whoever_counts_the_affected_and_sends_one_by_one_agrees_with_the_scan(batch: bool) -> None:
     @settings(max_examples=100)
-    @given(workloads().filter(_narrow))
+    @given(workloads(narrow=True))
     def law(workload: Any) -> None:
         engines = {m: RangeTopK(**workload.settings, method=m) for m in ("scan", "unicast", "sparse")}
         for call, rows in workload.steps:
@@ -209,7 +209,7 @@ def _messages(tiles: pa.Table) -> list[str]:
 def test_relax_reaches_every_range_that_holds_the_object(method: str, batch: bool) -> None:
     """Whatever the engine's method, and for boxes too: a receiver that keeps all it hears has its list."""
 
-    @settings(max_examples=40)
+    @examples(method, 40)
     @given(workloads())
     def law(workload: Any) -> None:
         over = workload.settings["over"]
@@ -273,7 +273,7 @@ def _apply(places: dict[Any, Any], rows: dict[str, list[Any]], over: list[str]) 
 @pytest.mark.parametrize("epsilon", [0.3, 0.5, 1.0])
 def test_epsilon_leaves_lists_exact_and_tells_nothing_far_beyond_k(method: str, epsilon: float) -> None:
     @settings(max_examples=60)
-    @given(workloads().filter(_narrow))
+    @given(workloads(narrow=True))
     def law(workload: Any) -> None:
         k, sign = workload.settings["k"], 1 if workload.settings["order"] == "asc" else -1
         engine = RangeTopK(**workload.settings, method=method, epsilon=epsilon)

@@ -57,7 +57,7 @@ class Nursery:
         self._process.communicate(timeout=60)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def nursery() -> Iterator[Nursery]:
     made = Nursery()
     yield made
