@@ -115,7 +115,8 @@ class SubscriptionIndex:
         self._put_in(points[:left], boards, marks)
 
     def _unmarked(self) -> Rows:
-        return np.zeros(len(self._tree.parent), np.int32)
+        """Marks as `point_edit` has them, for all nodes."""
+        return np.zeros((len(self._tree.parent), 2), np.int32)
 
     def _put_in(self, points: Floats, boards: Rows, marks: Rows) -> None:
         """Add points, and set the tree right where it was touched; make room until all are in."""
@@ -123,7 +124,7 @@ class SubscriptionIndex:
         while True:
             marks = self._reserve(room, marks)
             left = int(point_mend.mend(self._as_it_is(), points[:left], boards, marks))
-            while not point_mend.rebalance(self._as_it_is(), marks):
+            while marks[0, 1] and not point_mend.rebalance(self._as_it_is(), marks):
                 marks = self._reserve(0, marks)
             if not left:
                 break

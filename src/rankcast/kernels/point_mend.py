@@ -39,20 +39,22 @@ DEPTH = 512
 
 
 @njit(**EXACT)
-def _close(tree: PointTree, leaf: int) -> None:
-    """Bring the last points of a bucket to its free places."""
+def _close(tree: PointTree, leaf: int, mark: int | np.int64) -> None:
+    """Bring the last points of a bucket to its free places, the first of which its mark tells."""
     lo, hi, row, board, slot_of = tree.lo, tree.hi, tree.row, tree.board, tree.slot_of
-    slot = first = np.int64(tree.bucket[leaf]) * BUCKET
-    end = first + tree.size[leaf]
-    while slot < end:
-        if row[slot] >= 0:
-            slot += 1
-            continue
-        end -= 1
-        if row[end] >= 0:
-            lo[slot], hi[slot], row[slot], slot_of[row[end]] = lo[end], hi[end], row[end], slot
-            board[slot] = board[end]
-    tree.size[leaf] = end - first
+    last, free = np.int64(tree.bucket[leaf]) * BUCKET + tree.size[leaf], mark
+    while free > 0:
+        last, free = last - 1, np.int64(-1 - row[free - 1])
+        tree.size[leaf] -= 1
+    end = last
+    while mark > 0:
+        slot, mark = mark - 1, np.int64(-1 - row[mark - 1])
+        if slot < end:
+            while row[last] < 0:
+                last += 1
+            lo[slot], hi[slot], row[slot], slot_of[row[last]] = lo[last], hi[last], row[last], slot
+            board[slot] = board[last]
+            last += 1
 
 
 @njit(**EXACT)
@@ -87,14 +89,22 @@ def _absorb(tree: PointTree, parent: int, empty: int) -> None:
 
 
 @njit(**EXACT)
+def is_skewed(left: np.int32, right: np.int32) -> bool | np.bool_:
+    """Whether a node with children of such sizes must be built anew, or would fit into one bucket."""
+    total = left + right
+    return total <= BUCKET // 2 or max(left, right) > SKEW * total + FILL
+
+
+@njit(**EXACT)
 def mend(tree: PointTree, points: Records, lists: Rows, marks: Rows) -> int:
     """Set right what was touched; make subtrees of full buckets for points that found no place in them.
 
-    Marks the nodes that change. Returns how many points found no room; they are then the first ones.
+    Marks the nodes that change, and the box of the root if there is something to rebalance. Returns how many
+    points found no room; they are then the first ones.
     """
     child, axis, pivot, pivot_row = tree.child, tree.axis, tree.pivot, tree.pivot_row
     bucket, sizes, box, lo, hi = tree.bucket, tree.size, tree.box, tree.lo, tree.hi
-    spare, left = np.empty_like(points), 0
+    spare, left, skewed = np.empty_like(points), 0, False
     stack, depth = np.empty((DEPTH, 3), np.int64), 1
     stack[0, 0], stack[0, 1], stack[0, 2] = 0, 0, points.shape[0]
     while depth > 0:
@@ -104,19 +114,24 @@ def mend(tree: PointTree, points: Records, lists: Rows, marks: Rows) -> int:
             one, two = child[node, 0], child[node, 1]
             if sizes[one] == 0 or sizes[two] == 0:
                 _absorb(tree, node, one if sizes[one] == 0 else two)
+                marks[node, 1] = 1
             else:
                 sizes[node] = sizes[one] + sizes[two]
-                merge(box, node, one, two)
-        elif start == end and marks[node] == 0:
+                skewed |= is_skewed(sizes[one], sizes[two])
+                if marks[one, 1] + marks[two, 1] > 0:
+                    marks[node, 1] = merge(box, node, one, two)
+        elif start == end and marks[node, 0] == 0:
             continue
         elif bucket[node] >= 0:
-            if marks[node] > 0:
-                _close(tree, node)
-            marks[node] = -1
+            if marks[node, 0] > 0:
+                _close(tree, node, np.int64(marks[node, 0]))
+            marks[node, 0] = -1
             if start < end and _grow(tree, node, points[start:end], lists):
+                marks[node, 1] = 1
                 continue
-            first = bucket[node] * BUCKET
-            surround(box, node, lo, hi, first, first + sizes[node])
+            if marks[node, 1] == 2:
+                first = bucket[node] * BUCKET
+                surround(box, node, lo, hi, first, first + sizes[node])
             if start < end:
                 points[left : left + end - start] = points[start:end].copy()
                 left += end - start
@@ -125,12 +140,13 @@ def mend(tree: PointTree, points: Records, lists: Rows, marks: Rows) -> int:
             if start < end:
                 at = (pivot[node, 0], pivot[node, 1], np.float64(pivot_row[node]))
                 middle = partition(points, spare, np.int64(axis[node]), start, end, at)
-            marks[node], stack[depth, 1] = -1, -1
+            marks[node, 0], stack[depth, 1] = -1, -1
             for side in range(1, -1, -1):
                 depth += 1
                 stack[depth, 0] = child[node, side]
                 stack[depth, 1], stack[depth, 2] = (start, middle) if side == 0 else (middle, end)
             depth += 1
+    marks[0, 1] = skewed
     return left
 
 
@@ -143,11 +159,10 @@ def rebalance(tree: PointTree, marks: Rows) -> bool:
     while depth > 0:
         depth -= 1
         node = stack[depth]
-        if bucket[node] >= 0 or marks[node] == 0:
+        if bucket[node] >= 0 or marks[node, 0] == 0:
             continue
         left, right = child[node, 0], child[node, 1]
-        larger = max(sizes[left], sizes[right])
-        if sizes[node] > BUCKET // 2 and larger <= SKEW * sizes[node] + FILL:
+        if not is_skewed(sizes[left], sizes[right]):
             stack[depth], stack[depth + 1] = left, right
             depth += 2
         elif spare_buckets(tree) < 0:

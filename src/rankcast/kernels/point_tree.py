@@ -14,7 +14,7 @@ them: `rebuild` of one subtree in place. A full bucket, a skewed node, a nearly 
 bulk load all end in it.
 
 Cost: insert and delete O(log m) node visits, plus amortised O(log m) moves a level for rebuilding; the edits
-are in `point_edit`.
+are in `point_edit` and `point_mend`.
 """
 
 from __future__ import annotations
