@@ -188,9 +188,9 @@ def _pick(
         for lane in range(STEP):
             spare[lane] = np.float32(0.0)
         for j in range(place + 1, bits.size):
-            column, shift, square = LOW + bits[j] // 16, np.uint16(bits[j] % 16), squares[j]
+            column, bit, square = LOW + bits[j] // 16, np.uint16(1 << bits[j] % 16), squares[j]
             for lane in range(STEP):
-                spare[lane] += square * np.float32((fact[tile, column, lane] >> shift) & np.uint16(1))
+                spare[lane] += square if fact[tile, column, lane] & bit != 0 else np.float32(0.0)
         for lane in range(STEP):
             others = min(rest, np.sqrt(spare[lane]))
             alike = alikeness(part(fact[tile, WEIGHT, lane]), part(fact[tile, REST, lane]), own, others)
