@@ -1,4 +1,4 @@
-"""Owners of texts by word, in blocks with bounds: subscriptions for messages, messages for subscriptions."""
+"""Subscriptions by word, in blocks with bounds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rankcast.columns import Floats, Ints, Rows
 from rankcast.errors import SnapshotError
 from rankcast.indexes.objects import grown
-from rankcast.kernels import igpt, verify
+from rankcast.kernels import igpt, verify, word_order
 from rankcast.kernels import word_lists as kernel
 from rankcast.kernels.geo_bounds import Bits, Frame
 from rankcast.kernels.igpt import Posts, Readers, Switches
@@ -81,12 +81,10 @@ class WordIndex:
         """The hits of messages; None if they are too many to be taken together."""
         room = PAIRS if posts.rows.size > 1 else self._used + BLOCK
         keys, counted = np.empty(room, np.int64), np.zeros_like(counters)
-        pairs = igpt.find_pairs(
-            self.lists, posts, readers.stamp, idf, scratch.place, self._frame, on, keys, counted
-        )
+        pairs = igpt.find_pairs(self.lists, posts, idf, scratch.place, self._frame, on, keys, counted)
         if pairs < 0:
             return None
-        ordered = verify.sort_pairs(keys[:pairs], posts.rows.size, readers.x.size)
+        ordered = verify.sort_pairs(keys[:pairs], posts.rows.size, readers.stamp)
         hits: Hits = verify.score_pairs(ordered, readers, posts, self._frame, on.current, counted)
         counters += counted
         return hits
@@ -110,7 +108,7 @@ class WordIndex:
 
     def _arrange(self, words: Rows, firsts: Rows, stamps: Bits) -> None:
         if words.size:
-            kernel.arrange(self.lists, words, firsts, stamps, self._shape)
+            word_order.arrange(self.lists, words, firsts, stamps, self._shape)
 
     def _arrange_all_of(self, words: Rows, stamps: Bits) -> None:
         self._arrange(words, np.zeros(words.size, np.int32), stamps)

@@ -73,7 +73,7 @@ from rankcast.kernels.word_lists import (
 )
 
 CELLS, GROUPS, CANDIDATES, VERIFIED = range(4)
-ARRIVAL = 16  # the bits of a key below those of an entry or a subscription
+ARRIVAL, ROW = 16, 32  # where these begin in a key, above a stamp
 NONE, ONE = np.float32(0.0), np.float32(1.0)
 ALL = np.uint16(65535)
 NEAREST = np.uint16(HALF + 2)  # how near a message is at best, in 15 bits
@@ -213,12 +213,12 @@ def _passed(
 
 @njit(**EXACT)
 def _stops(
-    fact: Bits, node: Floats32, block: int, near: np.float32, weight: np.float32, rest: np.float32
+    bar: np.float32, node: Floats32, block: int, near: np.float32, weight: np.float32, rest: np.float32
 ) -> bool:
-    """Whether the second half of a block in order is beyond the block's bound (Theorem 4)."""
+    """Whether a threshold, the least in the second half of a block, is beyond its bound (Theorem 4)."""
     alike = alikeness(node[block, MOST], node[block, MOST_REST], weight, rest)
     best = best_of_group(node[block, LOW_ALPHA], node[block, HIGH_ALPHA], near, alike)
-    return bool(part(fact[block + 1, BAR, 0]) > best)
+    return bool(bar > best)
 
 
 @njit(**EXACT)
@@ -268,8 +268,9 @@ def _passing(fact: Bits, tile: np.uint64, bits: Bits, its: np.uint64, near: np.u
 
 @njit(**EXACT)
 def _open(
-    fact: Bits, node: Floats32, at: int, end: int, on: Switches, passed: Rows, size: int, arrival: Rows,
-    share: Floats32, bits: Bits, first: int, nears: Floats32, aim: Aim, stop: bool, keys: Ints, count: int,
+    rows: Rows, fact: Bits, node: Floats32, at: int, end: int, on: Switches, passed: Rows, size: int,
+    arrival: Rows, share: Floats32, bits: Bits, first: int, nears: Floats32, aim: Aim, stop: bool, keys: Ints,
+    count: int,
 ) -> int:  # fmt: skip
     """Write the keys of what passes in a block, for every message that passes its bounds.
 
@@ -277,6 +278,7 @@ def _open(
     each would be counted as in use, block by block.)
     """
     tile, valid = np.uint64(at // STEP), (np.int64(1) << (end - at)) - 1
+    bar, high = part(fact[tile + np.uint64(1), BAR, 0]) if stop else NONE, node[at // STEP, HIGH_ALPHA]
     for j in range(size):
         i = passed[j]
         its, near = np.uint64(first + i), nears[i]
@@ -285,40 +287,27 @@ def _open(
         close = np.uint16(min(near * HALF + 3, float(NEAREST))) if on.prefix else NEAREST
         found = np.int64(_passing(fact, tile, bits, its, close, aim))
         if end > at + STEP and not (
-            stop
-            and _stops(fact, node, at // STEP, near, share[message.WEIGHT, its], share[message.REST, its])
+            bar > high * near
+            and _stops(bar, node, at // STEP, near, share[message.WEIGHT, its], share[message.REST, its])
         ):
             found |= np.int64(_passing(fact, tile + np.uint64(1), bits, its, close, aim)) << STEP
         found &= valid
         while found != 0:
-            lane = PLACE[((found & -found) * FACTOR & 0xFFFFFFFF) >> 27]
-            keys[count] = np.int64(at + lane) << ARRIVAL | np.int64(arrival[its])
+            entry = np.uint64(at + PLACE[((found & -found) * FACTOR & 0xFFFFFFFF) >> 27])
+            stamp = fact[entry // np.uint64(STEP), STAMP, entry % np.uint64(STEP)]
+            pair = np.int64(rows[entry]) << ROW | np.int64(arrival[its]) << ARRIVAL
+            keys[count] = pair | np.int64(stamp)
             count += 1
             found &= found - 1
     return count
 
 
 @njit(**EXACT)
-def _resolve(keys: Ints, rows: Rows, fact: Bits, stamps: Bits) -> int:
-    """Let keys name subscriptions instead of entries, but for entries that do not count; returns how many.
-
-    Nothing but looking up, so that cache misses overlap.
-    """
-    count = 0
-    for i in range(keys.size):
-        entry, arrival = keys[i] >> ARRIVAL, keys[i] & 65535
-        row = np.uint64(rows[entry])
-        keys[count] = np.int64(row) << ARRIVAL | arrival
-        count += fact[entry // STEP, STAMP, entry % STEP] == stamps[row]
-    return count
-
-
-@njit(**EXACT)
 def find_pairs(
-    lists: Lists, posts: Posts, stamps: Bits, idf: Floats, place: Rows, frame: Frame, on: Switches,
-    keys: Ints, counters: Ints,
+    lists: Lists, posts: Posts, idf: Floats, place: Rows, frame: Frame, on: Switches, keys: Ints,
+    counters: Ints,
 ) -> int | np.int64:  # fmt: skip
-    """Write keys of the pairs that pass: the subscription, then the message's place in the batch.
+    """Write keys of the pairs that pass: the subscription, the message's place in the batch, the stamp.
 
     A pair may come several times. `place` is room by word. Returns how many keys, -1 if there is no room.
     """
@@ -342,9 +331,7 @@ def find_pairs(
             if passed > 0:
                 stop = on.stop and at + STEP < end <= ordered
                 count = _open(
-                    fact, node, at, end, on, found, passed, arrivals, share, bits, first, nears, aim, stop,
-                    keys, count,
+                    rows, fact, node, at, end, on, found, passed, arrivals, share, bits, first, nears, aim,
+                    stop, keys, count,
                 )  # fmt: skip
-    if count > 0:
-        count = np.int64(_resolve(keys[:count], rows, fact, stamps))
     return count

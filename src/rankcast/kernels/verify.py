@@ -16,12 +16,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.distance import distance
-from rankcast.kernels.geo_bounds import Frame
-from rankcast.kernels.igpt import ARRIVAL, CANDIDATES, VERIFIED, Posts, Readers
+from rankcast.kernels.geo_bounds import Bits, Frame
+from rankcast.kernels.igpt import ARRIVAL, CANDIDATES, ROW, VERIFIED, Posts, Readers
 from rankcast.kernels.options import EXACT
 
 DIGIT = 10
 SLOTS = 2  # cells of a bucket
+LEAST = 4  # buckets of a table
 FACTOR = np.uint32(2654435769)
 
 Rows = NDArray[np.int32]
@@ -64,13 +65,13 @@ def _sort_by(keys: Ints, sorted_keys: Ints, shift: int) -> None:
 
 
 @njit(**EXACT)
-def sort_pairs(keys: Ints, arrivals: int, rows: int) -> Ints:
-    """Keys sorted by subscription and message, each once, given how many there are of both.
+def sort_pairs(keys: Ints, arrivals: int, stamps: Bits) -> Ints:
+    """The pairs of keys whose stamp is current, by subscription and message, each once. Changes `keys`.
 
-    Changes `keys`.
+    `arrivals` is how many messages there are, `stamps` are those of all subscriptions.
     """
     spare = np.empty_like(keys)
-    for low, most in ((0, arrivals), (ARRIVAL, rows)):
+    for low, most in ((ARRIVAL, arrivals), (ROW, stamps.size)):
         shift = 0
         while most >> shift > 0:
             _sort_by(keys, spare, low + shift)
@@ -78,9 +79,10 @@ def sort_pairs(keys: Ints, arrivals: int, rows: int) -> Ints:
             shift += DIGIT
     count, former = 0, np.int64(-1)
     for key in keys:
-        keys[count] = key
-        count += key != former
-        former = key
+        pair, current = key >> ARRIVAL, np.int64(stamps[np.uint64(key >> ROW)]) == key & 65535
+        keys[count] = pair
+        count += current and pair != former
+        former = pair if current else former
     return keys[:count]
 
 
@@ -93,9 +95,9 @@ def _bucket(term: int, mask: int) -> np.uint64:
 
 
 @njit(**EXACT)
-def _fits(terms: Rows, begin: int, end: int, mask: int) -> bool:
-    """Whether no bucket of a table would get too many of some terms."""
-    taken = np.zeros(mask + 1, np.int32)
+def _fits(terms: Rows, begin: int, end: int, mask: int, taken: Rows) -> bool:
+    """Whether no bucket of a table would get too many of some terms; `taken` is room for so many counts."""
+    taken[: mask + 1] = 0
     most = 0
     for at in range(begin, end):
         bucket = _bucket(terms[at], mask) // np.uint64(SLOTS)
@@ -110,11 +112,14 @@ def _tabulate(posts: Posts) -> Weights:
     rows, texts = posts.rows, posts.texts
     begins, sizes, terms, weights = texts
     starts, masks, total = np.empty(rows.size, np.int64), np.empty(rows.size, np.int32), 0
+    taken = np.empty(LEAST, np.int32)
     for i in range(rows.size):
-        begin, buckets = begins[rows[i]], 4
+        begin, buckets = begins[rows[i]], LEAST
         end = begin + sizes[rows[i]]
-        while buckets < sizes[rows[i]] or not _fits(terms, begin, end, buckets - 1):
+        while buckets < sizes[rows[i]] or not _fits(terms, begin, end, buckets - 1, taken):
             buckets *= 2
+            if buckets > taken.size:
+                taken = np.empty(buckets, np.int32)
         starts[i], masks[i] = total, buckets - 1
         total += SLOTS * buckets
     held, weight = np.full(total, -1, np.int32), np.zeros(total)
@@ -159,7 +164,7 @@ def score_pairs(
     )
     used, tried = 0, 0
     for key in keys:
-        row, arrival = np.uint64(key >> ARRIVAL), np.uint64(key & 65535)
+        row, arrival = np.uint64(key >> (ROW - ARRIVAL)), np.uint64(key & 65535)
         alpha, bar, item = reader_alpha[row], threshold[row], np.uint64(rows[arrival])
         away = distance(frame.metric, reader_x[row], reader_y[row], post_x[item], post_y[item])
         near, cosine = 1.0 - away / frame.scale, 0.0

@@ -1,4 +1,4 @@
-"""Inverted lists by word whose entries lie in blocks with bounds: a linear quadtree under every word.
+"""Subscriptions by word, in lists whose entries lie in blocks with bounds: a quadtree under every word.
 
 The list of a word is a stretch of the entry arrays. What bounds need to know of an entry is in 16 bits each,
 in tiles of `STEP` entries, so that a tile is tested at once; the sign of an entry has a bit for each of the
@@ -8,18 +8,13 @@ subscription in it needs. A node always bounds what is in its block: a new entry
 the last node. An entry counts as long as its stamp is that of its owner, so leaving, moving and changing cost
 nothing in the lists.
 
-`arrange` puts a list in order: cells of neighbours on the Z-curve, in a cell groups by how much of its own
-words a subscription must find, in a group by threshold [Geo §5.1, §5.3]. (The paper groups by alpha, on
-which that depends; by the need itself a third fewer blocks are opened.) What is new is put in order at the
-end by itself, a cell at a time; the whole list when an eighth of it is new or a quarter is gone. So an entry
-is arranged some ten times in its life. Stretches begin at multiples of `STEP`, and the node of a block stands
-at its first entry divided by `STEP`; the place after it has the node of a whole cell, if the cell has more
-than one block.
+What is new is put in order at the end by itself, a cell at a time; the whole list when an eighth of it is
+new or a quarter is gone: see `rankcast.kernels.word_order`. Stretches begin at multiples of `STEP`, and the
+node of a block stands at its first entry divided by `STEP`.
 """
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +28,6 @@ from rankcast.kernels.geo_bounds import (
     Bits,
     Floats32,
     Frame,
-    Spot,
     embed,
     floor,
     nearest,
@@ -41,6 +35,7 @@ from rankcast.kernels.geo_bounds import (
     needed_near,
     whole,
 )
+from rankcast.kernels.list_order import signs
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.term_order import Texts, rarest_first
 
@@ -52,8 +47,6 @@ WEIGHT, REST, ALPHA, BAR, X, Y, Z, STAMP, LOW_SIGN, HIGH_SIGN, FACTS = range(11)
 MOST, MOST_REST, PULL, PULL_REST, HIGH_ALPHA, FAR, FAR_REST, FAR_ALONE, NEAR, AWAY, LOW_ALPHA, BOX = range(12)
 NODE = 17
 LEAST = 1e-6  # of what is needed: below, there is no telling
-FACTOR = np.uint32(2654435769)
-CURVE, NEED = -1, -2  # what entries may be sorted by beside a fact
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
@@ -75,7 +68,7 @@ class Lists(NamedTuple):
 
 
 class Owners(NamedTuple):
-    """By row: place, alpha and threshold (none for messages), and the stamp of what is current."""
+    """By row: place, alpha and threshold, and the stamp of what is current."""
 
     x: Floats
     y: Floats
@@ -85,14 +78,14 @@ class Owners(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """How `arrange` cuts a list: owners a cell, a multiple of `BLOCK`; groups a cell."""
+    """How a list is cut when it is put in order: owners a cell, a multiple of `BLOCK`; groups a cell."""
 
     cell: int
     groups: int
 
 
 @njit(**EXACT)
-def _clear(node: Floats32, at: int) -> None:
+def clear(node: Floats32, at: int) -> None:
     """Let a node bound nothing."""
     for i in range(NEAR):
         node[at, i] = 0.0
@@ -104,7 +97,7 @@ def _clear(node: Floats32, at: int) -> None:
 
 
 @njit(**EXACT)
-def _widen(node: Floats32, at: int, fact: Bits, entry: int) -> None:
+def widen(node: Floats32, at: int, fact: Bits, entry: int) -> None:
     """Let a node bound one more entry.
 
     An entry wants `weight * own + rest * others >= need + distance * alpha / (1 - alpha)`. Divided by its
@@ -138,46 +131,29 @@ def _widen(node: Floats32, at: int, fact: Bits, entry: int) -> None:
 
 
 @njit(**EXACT)
-def signs(term: Rows) -> NDArray[np.uint32]:
-    """By term: a bit for each of the terms after it."""
-    found, sign = np.empty(term.size, np.uint32), np.uint32(0)
-    for i in range(term.size - 1, -1, -1):
-        found[i] = sign
-        sign = np.uint32(sign | np.uint32(1) << (np.uint32(np.uint32(term[i]) * FACTOR) >> np.uint32(27)))
-    return found
-
-
-@njit(**EXACT)
 def append(lists: Lists, rows: Rows, texts: Texts, idf: Floats, owners: Owners, frame: Frame) -> None:
-    """Add owners to the lists of all their words; there is room.
-
-    An owner without a threshold (a message) is ordered by its weight, the heaviest first.
-    """
+    """Add owners to the lists of all their words; there is room."""
     begins, _, _, sizes, _, _, listed, fact, node = lists
     x, y, alphas, thresholds, stamps = owners
     for row in rows:
         term, weight, rest = rarest_first(texts, row, idf)
         spot, sign = embed(frame, x[row], y[row]), signs(term)
-        asking = thresholds.size > 0
-        alpha = nearest(alphas[row]) if asking else 0
-        bar = floor(thresholds[row]) if asking else 0
+        alpha, bar = nearest(alphas[row]), floor(thresholds[row])
         for i in range(term.size):
             offset = sizes[term[i]]
             sizes[term[i]] = offset + 1
             at = begins[term[i]] + offset
             listed[at] = row
             tile, lane = at // STEP, at % STEP
-            heavy = whole(weight[i])
-            fact[tile, WEIGHT, lane], fact[tile, REST, lane] = heavy, whole(rest[i])
-            fact[tile, ALPHA, lane], fact[tile, STAMP, lane] = alpha, stamps[row]
-            fact[tile, BAR, lane] = bar if asking else 65535 - heavy
+            fact[tile, WEIGHT, lane], fact[tile, REST, lane] = whole(weight[i]), whole(rest[i])
+            fact[tile, ALPHA, lane], fact[tile, BAR, lane], fact[tile, STAMP, lane] = alpha, bar, stamps[row]
             fact[tile, LOW_SIGN, lane], fact[tile, HIGH_SIGN, lane] = sign[i] & 65535, sign[i] >> 16
             for axis in range(3):
                 fact[tile, X + axis, lane] = nearest(spot[axis])
             block = (at - offset % BLOCK) // STEP
             if offset % BLOCK == 0:
-                _clear(node, block)
-            _widen(node, block, fact, at)
+                clear(node, block)
+            widen(node, block, fact, at)
 
 
 @njit(**EXACT)
@@ -202,163 +178,6 @@ def due(lists: Lists, words: Rows, cell: int) -> tuple[Rows, Rows]:
             found[count], first[count] = word, 0 if all_of_it else main // cell * cell
             count += 1
     return found[:count], first[:count]
-
-
-@njit(**EXACT)
-def _spread_bits(value: int) -> int:
-    """The lower 10 bits of a number, two zeros before each."""
-    value = (value | (value << 16)) & 0x030000FF
-    value = (value | (value << 8)) & 0x0300F00F
-    value = (value | (value << 4)) & 0x030C30C3
-    return (value | (value << 2)) & 0x09249249
-
-
-@njit(**EXACT)
-def _on_curve(fact: Bits, entry: int) -> int:
-    """The place of an entry on the Z-curve through the cube."""
-    code, tile, lane = 0, entry // STEP, entry % STEP
-    for axis in range(3):
-        code |= _spread_bits(int(fact[tile, X + axis, lane]) >> 6) << axis
-    return code
-
-
-@njit(**EXACT)
-def _need(fact: Bits, entry: int) -> int:
-    """How much of what an entry's words can give its subscription needs, in 16 bits."""
-    tile, lane = entry // STEP, entry % STEP
-    weight, rest = fact[tile, WEIGHT, lane] * SHARE, fact[tile, REST, lane] * SHARE
-    need = needed_alike(fact[tile, ALPHA, lane] * SHARE, fact[tile, BAR, lane] * SHARE)
-    return int(min(65535.0, 16384.0 * max(need, 0.0) / max(math.sqrt(weight * weight + rest * rest), LEAST)))
-
-
-@njit(**EXACT)
-def sort_places(order: Rows, keys: Rows, spare: Rows, bits: int) -> None:
-    """Sort places by their keys of so many bits, stably, eight bits at a time."""
-    for shift in range(0, bits, 8):
-        ends = np.zeros(257, np.int64)
-        for i in range(order.size):
-            ends[((keys[order[i]] >> shift) & 255) + 1] += 1
-        for i in range(256):
-            ends[i + 1] += ends[i]
-        for i in range(order.size):
-            digit = (keys[order[i]] >> shift) & 255
-            spare[ends[digit]] = order[i]
-            ends[digit] += 1
-        order[:] = spare[: order.size]
-
-
-@njit(**EXACT)
-def _current(lists: Lists, begin: int, end: int, stamps: Bits) -> Rows:
-    """The entries of a stretch that count, from its begin on."""
-    found, count = np.empty(end - begin, np.int32), 0
-    fact, row = lists.fact, lists.row
-    for at in range(begin, end):
-        if fact[at // STEP, STAMP, at % STEP] == stamps[row[at]]:
-            found[count] = at - begin
-            count += 1
-    return found[:count]
-
-
-@njit(**EXACT)
-def _keys(fact: Bits, begin: int, size: int, column: int, order: Rows) -> Rows:
-    """What entries are sorted by, by place: a fact, the place on the curve, or what is needed."""
-    keys = np.empty(size, np.int32)
-    for i in order:
-        at = begin + i
-        if column == CURVE:
-            keys[i] = _on_curve(fact, at)
-        elif column == NEED:
-            keys[i] = _need(fact, at)
-        else:
-            keys[i] = fact[at // STEP, column, at % STEP]
-    return keys
-
-
-@njit(**EXACT)
-def _order(lists: Lists, begin: int, end: int, order: Rows, shape: Shape) -> None:
-    """Put entries in order: by cell, by group of needs, by threshold."""
-    fact, spare, size = lists.fact, np.empty(order.size, np.int32), end - begin
-    if order.size > shape.cell:
-        sort_places(order, _keys(fact, begin, size, CURVE, order), spare, 30)
-    need, bar = _keys(fact, begin, size, NEED, order), _keys(fact, begin, size, BAR, order)
-    for first in range(0, order.size, shape.cell):
-        cell = order[first : first + shape.cell]
-        groups = min(shape.groups, (cell.size + BLOCK - 1) // BLOCK)
-        if groups > 1:
-            sort_places(cell, need, spare, 16)
-        length = (cell.size + groups - 1) // groups
-        length = (length + BLOCK - 1) // BLOCK * BLOCK
-        for start in range(0, cell.size, length):
-            sort_places(cell[start : start + length], bar, spare, 16)
-
-
-@njit(**EXACT)
-def arrange(lists: Lists, words: Rows, firsts: Rows, stamps: Bits, shape: Shape) -> None:
-    """Put lists in order, each from one of its entries on, without what is gone. Cost: O(n) a list."""
-    begins, mains, joints, sizes, _, deads, row, fact, _ = lists
-    for i in range(words.size):
-        word, first = words[i], firsts[i]
-        begin, end = begins[word] + first, begins[word] + sizes[word]
-        order = _current(lists, begin, end, stamps)
-        deads[word] -= end - begin - order.size
-        _order(lists, begin, end, order, shape)
-        rows, facts = row[begin:end][order], np.empty((FACTS, order.size), np.uint16)
-        for j in range(order.size):
-            at = begin + order[j]
-            for column in range(FACTS):
-                facts[column, j] = fact[at // STEP, column, at % STEP]
-        row[begin : begin + order.size] = rows
-        for j in range(order.size):
-            at = begin + j
-            for column in range(FACTS):
-                fact[at // STEP, column, at % STEP] = facts[column, j]
-        sizes[word] = mains[word] = first + order.size
-        if first == 0:
-            joints[word] = order.size
-        _bound(lists, word, first, shape.cell)
-
-
-@njit(**EXACT)
-def _bound(lists: Lists, word: int, first: int, cell: int) -> None:
-    """Make the nodes of a list from one of its entries on, the first of a cell."""
-    begin, size, fact, node = lists.begin[word], lists.size[word], lists.fact, lists.node
-    for start in range(first, size, cell):
-        after = min(start + cell, size)
-        for offset in range(start, after):
-            at = begin + offset
-            block = (at - offset % BLOCK) // STEP
-            if offset % BLOCK == 0:
-                _clear(node, block)
-            _widen(node, block, fact, at)
-        if after - start > BLOCK:
-            top = (begin + start) // STEP
-            node[top + 1] = node[top]
-            for block in range(top + BLOCK // STEP, (begin + after + STEP - 1) // STEP, BLOCK // STEP):
-                _join(node, top + 1, block)
-
-
-@njit(**EXACT)
-def _join(node: Floats32, at: int, other: int) -> None:
-    """Let a node bound what another one bounds."""
-    for i in range(NEAR):
-        node[at, i] = max(node[at, i], node[other, i])
-    for i in range(NEAR, BOX):
-        node[at, i] = min(node[at, i], node[other, i])
-    for axis in range(3):
-        node[at, BOX + axis] = min(node[at, BOX + axis], node[other, BOX + axis])
-        node[at, BOX + 3 + axis] = max(node[at, BOX + 3 + axis], node[other, BOX + 3 + axis])
-
-
-@njit(**EXACT)
-def gap(node: Floats32, at: int, spot: Spot) -> np.float32:
-    """The square of the gap between a spot and a node's box, for the outer spatial bound [Geo §5.2.2]."""
-    square = np.float32(0.0)
-    for axis in range(3):
-        here = np.float32(spot[axis])
-        short = max(node[at, BOX + axis] - here, here - node[at, BOX + 3 + axis])
-        short = max(short, np.float32(0.0))
-        square += short * short
-    return square
 
 
 @njit(**EXACT)
