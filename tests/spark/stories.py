@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast import GeoTextTopK, MovingSkyline, MovingTopK, RangeTopK, RankedMatcher
-from rankcast.engines.base import Engine
+from rankcast.engines.base import Command, Engine
+from rankcast.errors import InputError
 
 Row = dict[str, Any]
 Batch = dict[str, list[Row]]
@@ -59,8 +60,11 @@ class Story:
             start += size
         return Story(self.make, self.columns, batches, self.tables)
 
-    def expected(self) -> tuple[list[tuple[Any, ...]], Engine]:
-        """The deltas (or matches) of one process, and the engine at the end."""
+    def expected(self, refused: list[int] | None = None) -> tuple[list[tuple[Any, ...]], Engine]:
+        """The deltas (or matches) of one process, and the engine at the end.
+
+        Rows that it refuses add their numbers to `refused`; without that, it raises.
+        """
         engine = self.make()
         told: list[tuple[Any, ...]] = []
         top = commanded = -1
@@ -72,7 +76,8 @@ class Story:
             for _, seq, name, row in sorted(rows, key=lambda each: each[:2]):
                 top = max(top, seq)
                 commands.append((row.get("op", "publish"), self._passed(name, row), seq))
-            told += _run(engine, _joined(commands), commanded if isinstance(engine, RankedMatcher) else top)
+            reflected = commanded if isinstance(engine, RankedMatcher) else top
+            told += _run(engine, _joined(commands), reflected, refused)
             commanded = max([commanded, *(row["seq"] for row in batch.get("subscriptions", []))])
         return sorted(told, key=str), engine
 
@@ -109,10 +114,18 @@ def _joined(commands: list[tuple[str, Any, Any]]) -> list[tuple[str, Any, Any]]:
     return joined
 
 
-def _run(engine: Engine, commands: list[tuple[str, Any, Any]], top: int) -> list[tuple[Any, ...]]:
+def _run(
+    engine: Engine, commands: list[tuple[str, Any, Any]], top: int, refused: list[int] | None
+) -> list[tuple[Any, ...]]:
     """What a micro-batch is answered with; `top` is the highest number that all its answers reflect."""
+
+    def refuse(command: Command, error: InputError) -> None:
+        if refused is None:
+            raise error
+        refused.extend(seq for _, rows, seq in commands if rows is command.rows)
+
     if not isinstance(engine, RankedMatcher):
-        answer = engine.apply([(call, rows) for call, rows, _ in commands]).to_pylist()
+        answer = engine.apply([(call, rows) for call, rows, _ in commands], refused=refuse).to_pylist()
         return [(*row.values(), top) for row in answer]
     told = []
     for call, rows, seq in commands:
