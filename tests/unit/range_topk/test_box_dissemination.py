@@ -352,6 +352,29 @@ def test_a_k_beyond_all_objects_counts_as_just_that(batch: bool) -> None:
     assert told[0].equals(told[1])
 
 
+def test_large_dense_batches_leave_the_objects_right() -> None:
+    """Hundreds of insertions, moves and deletions at once grow and shrink the tree; nobody is left over."""
+    rng = np.random.default_rng(8)
+    engine, scan = (RangeTopK(over=["a", "b"], k=2, method=method) for method in ("dense", "scan"))
+    ends = np.sort(rng.random((20, 2)), axis=1).T.tolist()
+    there: set[int] = set()
+    for each in (engine, scan):
+        each.subscribe({"id": list(range(20)), "a_lo": ends[0], "a_hi": ends[1], "b_hi": ends[1]})
+    for _ in range(3):
+        ids = rng.permutation(400)[:300].tolist()
+        gone = [item in there and rng.random() < 0.5 for item in ids]
+        place = rng.random((3, 300)).tolist()
+        y = [None if out else value for out, value in zip(gone, place[2], strict=True)]
+        rows = {"id": ids, "a": place[0], "b": place[1], "y": y}
+        there = (there | set(ids)) - {item for item, out in zip(ids, gone, strict=True) if out}
+        engine.disseminate(rows, batch=True)
+        scan.publish(rows)
+        assert engine.results().equals(scan.results())
+        way: Any = engine._way
+        way._index.index.check()
+        assert len(way._index.index) == len(there)
+
+
 def test_a_loaded_engine_paints_on_the_same_side(tmp_path: Path) -> None:
     engine = RangeTopK(over=["a", "b"], k=1, method="dense")
     engine.publish({"id": [1, 2], "a": [0, 1], "b": [0, 1], "y": [1, 2]})

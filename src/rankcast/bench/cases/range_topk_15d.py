@@ -25,7 +25,7 @@ TILE_BYTES = 32
 KS = [1, 2, 5, 10, 15]
 SAMPLE, FEW = 200, 20
 SMALL: Grid = {"objects": [1_000], "subscriptions": [20_000], "events": [500], "data": [1, 3], "k": [1, 10]}
-FULL: Grid = {"objects": [10_000], "subscriptions": [400_000], "events": [1_000], "data": [1, 2, 3], "k": KS}
+FULL: Grid = {"objects": [10_000], "subscriptions": [400_000], "events": [10_000], "data": [1, 2, 3], "k": KS}
 COVERED = {2: 1_000, 3: 100}  # objects under a range of the data sets
 
 
