@@ -22,7 +22,7 @@ from rankcast.kernels.term_order import Texts, rarest_first
 WIDTH = 16  # messages that are tested at once
 HALF = 32768  # 1 in 15 bits
 # Of a message under a word: the word's weight, the length of what follows, the most of both from here on, the
-# spot. In whole numbers: weight and length in 15 bits, not below; the spot in 16; the sign of what follows.
+# spot. In whole numbers: weight and length in 15 bits, not below; the spot in 15; the sign of what follows.
 WEIGHT, REST, MOST_WEIGHT, MOST_REST, SPOT = range(5)
 BIT_WEIGHT, BIT_REST, BIT_X, BIT_Y, BIT_Z, BIT_LOW, BIT_HIGH = range(7)
 
@@ -110,6 +110,6 @@ def ask(rows: Rows, x: Floats, y: Floats, texts: Texts, idf: Floats, frame: Fram
             bits[BIT_WEIGHT, at], bits[BIT_REST, at] = int(weight[i] * HALF) + 2, int(rest[i] * HALF) + 2
             bits[BIT_LOW, at], bits[BIT_HIGH, at] = sign[i] & 65535, sign[i] >> 16
             for axis in range(3):
-                share[SPOT + axis, at], bits[BIT_X + axis, at] = spot[axis], nearest(spot[axis])
+                share[SPOT + axis, at], bits[BIT_X + axis, at] = spot[axis], nearest(spot[axis]) >> 1
     _note_most(share, first)
     return Asked(word, first, arrivals, share, bits)

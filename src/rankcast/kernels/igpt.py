@@ -50,6 +50,7 @@ from rankcast.kernels.word_lists import (
     BAR,
     BLOCK,
     BOX,
+    FACTS,
     FAR,
     FAR_ALONE,
     FAR_REST,
@@ -60,6 +61,7 @@ from rankcast.kernels.word_lists import (
     MOST,
     MOST_REST,
     NEAR,
+    NODE,
     PULL,
     PULL_REST,
     REST,
@@ -74,9 +76,10 @@ from rankcast.kernels.word_lists import (
 
 CELLS, GROUPS, CANDIDATES, VERIFIED = range(4)
 ARRIVAL, ROW = 16, 32  # where these begin in a key, above a stamp
+AHEAD = 16  # words looked up at a time
 NONE, ONE = np.float32(0.0), np.float32(1.0)
 ALL = np.uint16(65535)
-NEAREST = np.uint16(HALF + 2)  # how near a message is at best, in 15 bits
+NEAREST = np.uint16(HALF + 4)  # how near a message is at best, in 15 bits
 ALIKE_SLACK, SLACK = np.uint16(5), np.uint16(5)  # what rounding may have taken
 NOTHING = np.uint16(0)
 # The place of the only bit of a number of 32 bits, by the top of its product with `FACTOR`.
@@ -127,7 +130,7 @@ class Posts(NamedTuple):
 
 
 class Aim(NamedTuple):
-    """What entries are tested with, in whole numbers: what counts of a gap, of each of three, of a bar."""
+    """What entries are tested with, in whole numbers: what counts of a gap and of gaps; the highest bar."""
 
     reach: np.uint16
     slant: np.uint16
@@ -138,9 +141,24 @@ class Aim(NamedTuple):
 def _aim(frame: Frame, on: Switches) -> Aim:
     """A distance is at least the sum of its gaps over the root of how many there are."""
     slant = 0.7071 if frame.metric == EUCLIDEAN else 0.5773
-    reach = np.uint16(frame.reach * HALF) if on.inner else NOTHING
-    bar = np.uint16(HALF) if on.inner or on.prefix else NOTHING
-    return Aim(reach, np.uint16(slant * 65536.0), bar)
+    reach = np.uint16(frame.reach * 65535.0) if on.inner else NOTHING
+    return Aim(reach, np.uint16(slant * 65536.0), ALL if on.inner or on.prefix else NOTHING)
+
+
+@njit(**EXACT)
+def _touch(words: Rows, begins: Ints, sizes: Rows, rows: Rows, fact: Bits, node: Floats32) -> np.float32:
+    """Read from the cache lines of first blocks of words, so that misses overlap; the sum means nothing."""
+    total = NONE
+    for word in words:
+        if sizes[word] > 0:
+            begin, tile = begins[word], begins[word] // STEP
+            total += node[tile, MOST] + node[tile, NODE - 1] + np.float32(rows[begin])
+            for column in range(0, FACTS, 2):
+                total += np.float32(fact[tile, column, 0])
+            if sizes[word] > STEP:
+                for column in range(0, FACTS, 2):
+                    total += np.float32(fact[tile + 1, column, 0])
+    return total
 
 
 @njit(**EXACT)
@@ -160,9 +178,9 @@ def _could(share: Floats32, first: int, last: int, pull: np.float32, pull_rest: 
 @njit(**EXACT)
 def _meet(
     node: Floats32, block: int, reach: np.float32, on: Switches, share: Floats32, first: int, size: int,
-    nears: Floats32, margins: Floats32,
+    nears: Floats32, margins: Floats32, bests: Floats32,
 ) -> None:  # fmt: skip
-    """Say by how much each message of a word passes the bounds of a block, and how near the block is.
+    """Say by how much each message of a word passes the bounds of a block, how near it is, its best score.
 
     Nothing but arithmetic on floats of one width, so that eight messages are one instruction. The last
     `WIDTH` are looked at as a whole.
@@ -177,6 +195,8 @@ def _meet(
         node[block, AWAY],
     )
     far, far_rest, alone = node[block, FAR], node[block, FAR_REST], node[block, FAR_ALONE]
+    most, most_rest = node[block, MOST], node[block, MOST_REST]
+    low, high = node[block, LOW_ALPHA], node[block, HIGH_ALPHA]
     west, south, bottom = node[block, BOX], node[block, BOX + 1], node[block, BOX + 2]
     east, north, top = node[block, BOX + 3], node[block, BOX + 4], node[block, BOX + 5]
     for i in range((size + WIDTH - 1) // WIDTH * WIDTH):
@@ -193,6 +213,7 @@ def _meet(
         both = min(words, far * weight + far_rest * rest + alone - short)
         nears[i] = ONE - short
         margins[i] = min(nears[i] - least + no_cell, both + no_group)
+        bests[i] = best_of_group(low, high, nears[i], alikeness(most, most_rest, weight, rest))
 
 
 @njit(**EXACT)
@@ -212,24 +233,15 @@ def _passed(
 
 
 @njit(**EXACT)
-def _stops(
-    bar: np.float32, node: Floats32, block: int, near: np.float32, weight: np.float32, rest: np.float32
-) -> bool:
-    """Whether a threshold, the least in the second half of a block, is beyond its bound (Theorem 4)."""
-    alike = alikeness(node[block, MOST], node[block, MOST_REST], weight, rest)
-    best = best_of_group(node[block, LOW_ALPHA], node[block, HIGH_ALPHA], near, alike)
-    return bool(bar > best)
-
-
-@njit(**EXACT)
 def _times(one: np.uint16, other: np.uint16) -> np.uint16:
     """The upper half of a product: one number as a share of the other."""
     return np.uint16((np.uint32(one) * np.uint32(other)) >> np.uint32(16))
 
 
 @njit(**EXACT)
-def _apart(one: np.uint16, other: np.uint16) -> np.uint16:
+def _apart(one: int | np.uint16, other: np.uint16) -> np.uint16:
     """How far apart two numbers are."""
+    one = np.uint16(one)
     return np.uint16(max(one, other) - min(one, other))
 
 
@@ -249,28 +261,29 @@ def _passing(fact: Bits, tile: np.uint64, bits: Bits, its: np.uint64, near: np.u
         bits[BIT_HIGH, its],
     )
     x, y, z = bits[BIT_X, its], bits[BIT_Y, its], bits[BIT_Z, its]
-    reach, slant, least = aim
+    reach, slant, most = aim
     for lane in range(STEP):
-        east, north = _apart(fact[tile, X, lane], x), _apart(fact[tile, Y, lane], y)
-        up = _apart(fact[tile, Z, lane], z)
-        aslant = np.uint16(_times(east, slant) + _times(north, slant) + _times(up, slant))
-        far = max(east, north, up, aslant)
+        east, north = _apart(fact[tile, X, lane] >> 1, x), _apart(fact[tile, Y, lane] >> 1, y)
+        up = _apart(fact[tile, Z, lane] >> 1, z)
+        far = max(east, north, up, _times(np.uint16(east + north + up), slant))
         close = min(np.uint16(NEAREST - _times(far, reach)), near)
         common = np.uint16((fact[tile, LOW_SIGN, lane] & low) | (fact[tile, HIGH_SIGN, lane] & high))
         others = min(_times(fact[tile, REST, lane], rest), np.uint16(common | np.uint16(0 - common)))
         alike = np.uint16(_times(fact[tile, WEIGHT, lane], weight) + others + ALIKE_SLACK)
         alpha = fact[tile, ALPHA, lane]
         score = np.uint16(_times(np.uint16(ALL - alpha), alike) + _times(alpha, close) + SLACK)
-        bit = np.uint16(np.uint16(1) << np.uint16(lane))
-        found = np.uint16(found | (bit if score >= _times(fact[tile, BAR, lane], least) else NOTHING))
+        bar, bit = (
+            min(np.uint16(fact[tile, BAR, lane] >> 1), most),
+            np.uint16(np.uint16(1) << np.uint16(lane)),
+        )
+        found = np.uint16(found | (bit if score >= bar else NOTHING))
     return found
 
 
 @njit(**EXACT)
 def _open(
-    rows: Rows, fact: Bits, node: Floats32, at: int, end: int, on: Switches, passed: Rows, size: int,
-    arrival: Rows, share: Floats32, bits: Bits, first: int, nears: Floats32, aim: Aim, stop: bool, keys: Ints,
-    count: int,
+    rows: Rows, fact: Bits, at: int, end: int, passed: Rows, size: int, arrival: Rows, bits: Bits, first: int,
+    nears: Floats32, bests: Floats32, aim: Aim, prefix: bool, stop: bool, keys: Ints, count: int,
 ) -> int:  # fmt: skip
     """Write the keys of what passes in a block, for every message that passes its bounds.
 
@@ -278,18 +291,15 @@ def _open(
     each would be counted as in use, block by block.)
     """
     tile, valid = np.uint64(at // STEP), (np.int64(1) << (end - at)) - 1
-    bar, high = part(fact[tile + np.uint64(1), BAR, 0]) if stop else NONE, node[at // STEP, HIGH_ALPHA]
+    bar = part(fact[tile + np.uint64(1), BAR, 0]) if stop else NONE  # the least of the second half
     for j in range(size):
         i = passed[j]
         its, near = np.uint64(first + i), nears[i]
         if count > keys.size - BLOCK:
             return -1
-        close = np.uint16(min(near * HALF + 3, float(NEAREST))) if on.prefix else NEAREST
+        close = np.uint16(min(near * HALF + 3, float(NEAREST))) if prefix else NEAREST
         found = np.int64(_passing(fact, tile, bits, its, close, aim))
-        if end > at + STEP and not (
-            bar > high * near
-            and _stops(bar, node, at // STEP, near, share[message.WEIGHT, its], share[message.REST, its])
-        ):
+        if end > at + STEP and bar <= bests[i]:  # Theorem 4
             found |= np.int64(_passing(fact, tile + np.uint64(1), bits, its, close, aim)) << STEP
         found &= valid
         while found != 0:
@@ -314,8 +324,11 @@ def find_pairs(
     words, firsts, arrivals, share, bits = ask(posts.rows, posts.x, posts.y, posts.texts, idf, frame, place)
     begins, mains, _, sizes, _, _, rows, fact, node = lists
     room, reach, aim, count = arrivals.size, frame.reach, _aim(frame, on), np.int64(0)
-    nears, margins, found = np.empty(room, np.float32), np.empty(room, np.float32), np.empty(room, np.int32)
+    nears, margins, bests = np.empty(room, np.float32), np.empty(room, np.float32), np.empty(room, np.float32)
+    found = np.empty(room, np.int32)
     for which in range(words.size):
+        if which % AHEAD == 0:  # written, or nothing would be read
+            margins[0] = _touch(words[which : which + AHEAD], begins, sizes, rows, fact, node)
         first, last, begin = firsts[which], firsts[which + 1], begins[words[which]]
         after, ordered = begin + sizes[words[which]], begin + mains[words[which]]
         for at in range(begin, after, BLOCK):
@@ -325,13 +338,13 @@ def find_pairs(
                 counters[GROUPS] += last - first - could
             if could == 0 or count < 0:
                 continue
-            _meet(node, block, reach, on, share, first, could, nears, margins)
+            _meet(node, block, reach, on, share, first, could, nears, margins, bests)
             least = node[block, NEAR] if on.cell else np.float32(-np.inf)
             passed = _passed(nears, margins, least, could, found, counters)
             if passed > 0:
                 stop = on.stop and at + STEP < end <= ordered
                 count = _open(
-                    rows, fact, node, at, end, on, found, passed, arrivals, share, bits, first, nears, aim,
+                    rows, fact, at, end, found, passed, arrivals, bits, first, nears, bests, aim, on.prefix,
                     stop, keys, count,
                 )  # fmt: skip
     return count
