@@ -12,9 +12,11 @@ from rankcast.columns import Floats, Ints, Rows
 from rankcast.errors import SnapshotError
 from rankcast.indexes.objects import grown
 from rankcast.kernels import message_lists as kernel
+from rankcast.kernels import word_lists
 from rankcast.kernels.geo_bounds import Frame
-from rankcast.kernels.message_lists import NODE, STEP, Lists, Places
+from rankcast.kernels.message_lists import NODE, Places
 from rankcast.kernels.term_order import Texts
+from rankcast.kernels.word_lists import STEP, Lists
 from rankcast.vocabulary import positions
 
 BY_WORD = ("begin", "main", "joint", "size", "room", "dead")
@@ -64,7 +66,7 @@ class MessageIndex:
         """
         if not rows.size:
             return
-        kernel.discount(self.lists.dead, rows, texts)
+        word_lists.discount(self.lists, rows, texts)
         if (places.stamp[rows] == LAST_STAMP).any():
             self._tidy(places)
         places.stamp[rows] += 1
@@ -106,7 +108,7 @@ class MessageIndex:
         if self._used + rooms.sum() > self.lists.row.size:
             self._compact(words, counts, places)
         elif rooms.size:
-            self._used = int(kernel.move(self.lists, self.lists, words[full], rooms, self._used))
+            self._used = int(word_lists.move(self.lists, self.lists, words[full], rooms, self._used))
 
     def _compact(self, words: Rows, counts: Ints, places: Places) -> None:
         """Move all lists together, without what is gone, with room for `counts` more of `words`."""
@@ -118,7 +120,7 @@ class MessageIndex:
         rooms = _rooms(size[held])
         capacity = int(rooms.sum()) * 17 // 16 // STEP * STEP + STEP
         packed = self.lists._replace(**_entries(capacity))
-        self._used = int(kernel.move(self.lists, packed, held, rooms, 0))
+        self._used = int(word_lists.move(self.lists, packed, held, rooms, 0))
         self.lists = packed
 
 

@@ -14,12 +14,18 @@ Rows = NDArray[np.int32]
 
 
 @njit(**EXACT)
+def bit_of(term: int) -> np.uint32:
+    """Which bit of a sign stands for a term."""
+    return np.uint32(np.uint32(np.uint32(term) * FACTOR) >> np.uint32(27))
+
+
+@njit(**EXACT)
 def signs(term: Rows) -> NDArray[np.uint32]:
     """By term: a bit for each of the terms after it."""
     found, sign = np.empty(term.size, np.uint32), np.uint32(0)
     for i in range(term.size - 1, -1, -1):
         found[i] = sign
-        sign = np.uint32(sign | np.uint32(1) << (np.uint32(np.uint32(term[i]) * FACTOR) >> np.uint32(27)))
+        sign = np.uint32(sign | np.uint32(1) << bit_of(term[i]))
     return found
 
 

@@ -25,32 +25,19 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.geo_bounds import SHARE, Bits, Floats32, Frame, embed, nearest, whole
+from rankcast.kernels.list_order import signs, sort_places, spread_bits
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.term_order import Texts, rarest_first
+from rankcast.kernels.word_lists import BLOCK, STEP, Lists
 
-STEP, BLOCK, CELL, REGION, DISTRICT = 16, 32, 256, 4096, 65536
+CELL, REGION, DISTRICT = 256, 4096, 65536
 WEIGHT, REST, LOW, HIGH, X, Y, Z, STAMP = range(8)
 MOST, MOST_REST, BOX, NODE = 0, 1, 2, 8
 OF_CELL, OF_REGION = 1, 3  # where their nodes stand, from that of their first block
-FACTOR = np.uint32(2654435769)
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-
-class Lists(NamedTuple):
-    """By word: begin, entries in order, put so together, in all, room, gone. By entry, by tile, by block."""
-
-    begin: Ints
-    main: Rows
-    joint: Rows
-    size: Rows
-    room: Rows
-    dead: Rows
-    row: Rows
-    fact: Bits
-    node: Floats32
 
 
 class Places(NamedTuple):
@@ -59,12 +46,6 @@ class Places(NamedTuple):
     x: Floats
     y: Floats
     stamp: Bits
-
-
-@njit(**EXACT)
-def bit_of(term: int) -> int:
-    """Which bit of a sign stands for a term."""
-    return int(np.uint32(np.uint32(term) * FACTOR) >> np.uint32(27))
 
 
 @njit(**EXACT)
@@ -111,32 +92,22 @@ def append(lists: Lists, rows: Rows, texts: Texts, idf: Floats, places: Places, 
     x, y, stamps = places
     for row in rows:
         term, weight, rest = rarest_first(texts, row, idf)
-        spot, sign = embed(frame, x[row], y[row]), 0
-        for i in range(term.size - 1, -1, -1):
+        spot, sign = embed(frame, x[row], y[row]), signs(term)
+        for i in range(term.size):
             offset = sizes[term[i]]
             sizes[term[i]] = offset + 1
             at = begins[term[i]] + offset
             tile, lane = at // STEP, at % STEP
             listed[at] = row
             fact[tile, WEIGHT, lane], fact[tile, REST, lane] = whole(weight[i]), whole(rest[i])
-            fact[tile, LOW, lane], fact[tile, HIGH, lane] = sign & 65535, sign >> 16
+            fact[tile, LOW, lane], fact[tile, HIGH, lane] = sign[i] & 65535, sign[i] >> 16
             fact[tile, STAMP, lane] = stamps[row]
             for axis in range(3):
                 fact[tile, X + axis, lane] = nearest(spot[axis])
-            sign |= 1 << bit_of(term[i])
             block = (at - offset % BLOCK) // STEP
             if offset % BLOCK == 0:
                 _clear(node, block)
             _widen(node, block, fact, at)
-
-
-@njit(**EXACT)
-def discount(dead: Rows, rows: Rows, texts: Texts) -> None:
-    """Note that the entries of messages no longer count."""
-    begin, size, term, _ = texts
-    for row in rows:
-        for i in range(begin[row], begin[row] + size[row]):
-            dead[term[i]] += 1
 
 
 @njit(**EXACT)
@@ -159,31 +130,6 @@ def due(lists: Lists, words: Rows) -> tuple[Rows, Rows]:
 
 
 @njit(**EXACT)
-def _spread_bits(value: int) -> int:
-    """The lower 10 bits of a number, two zeros before each."""
-    value = (value | (value << 16)) & 0x030000FF
-    value = (value | (value << 8)) & 0x0300F00F
-    value = (value | (value << 4)) & 0x030C30C3
-    return (value | (value << 2)) & 0x09249249
-
-
-@njit(**EXACT)
-def _sort(order: Rows, keys: Rows, spare: Rows, bits: int) -> None:
-    """Sort places by their keys of so many bits, stably, eight bits at a time."""
-    for shift in range(0, bits, 8):
-        ends = np.zeros(257, np.int64)
-        for i in range(order.size):
-            ends[((keys[order[i]] >> shift) & 255) + 1] += 1
-        for i in range(256):
-            ends[i + 1] += ends[i]
-        for i in range(order.size):
-            digit = (keys[order[i]] >> shift) & 255
-            spare[ends[digit]] = order[i]
-            ends[digit] += 1
-        order[:] = spare[: order.size]
-
-
-@njit(**EXACT)
 def _in_order(lists: Lists, begin: int, end: int, stamps: Bits) -> Rows:
     """The entries of a stretch that count: along the Z-curve, but in a cell the heaviest first."""
     row, fact = lists.row, lists.fact
@@ -194,13 +140,13 @@ def _in_order(lists: Lists, begin: int, end: int, stamps: Bits) -> Rows:
         if fact[tile, STAMP, lane] == stamps[row[at]]:
             order[count], light[i], curve[i] = i, 65535 - fact[tile, WEIGHT, lane], 0
             for axis in range(3):
-                curve[i] |= _spread_bits(np.int64(fact[tile, X + axis, lane]) >> 6) << axis
+                curve[i] |= spread_bits(np.int64(fact[tile, X + axis, lane]) >> 6) << axis
             count += 1
     order, spare = order[:count], np.empty(count, np.int32)
     if count > CELL:
-        _sort(order, curve, spare, 30)
+        sort_places(order, curve, spare, 30)
     for first in range(0, count, CELL):
-        _sort(order[first : first + CELL], light, spare, 16)
+        sort_places(order[first : first + CELL], light, spare, 16)
     return order
 
 
@@ -244,22 +190,3 @@ def _bound(fact: Bits, node: Floats32, begin: int, first: int, size: int) -> Non
                 _clear(node, slot)
                 for at in range(start, end, part):
                     _join(node, slot, slot_of(at, min(at + part, end)))
-
-
-@njit(**EXACT)
-def move(old: Lists, new: Lists, words: Rows, rooms: Rows, used: int) -> int:
-    """Move the lists of words to new stretches, from `used` on; return where they end.
-
-    `old` and `new` have the same arrays by word; by entry they may be the same or not. Rooms and `used` are
-    multiples of `STEP`.
-    """
-    begins, _, _, sizes, room, _, row, fact, node = old
-    for i in range(words.size):
-        begin, size = begins[words[i]], sizes[words[i]]
-        source, target, tiles = begin // STEP, used // STEP, (size + STEP - 1) // STEP
-        new.row[used : used + size] = row[begin : begin + size]
-        new.fact[target : target + tiles] = fact[source : source + tiles]
-        new.node[target : target + tiles] = node[source : source + tiles]
-        begins[words[i]], room[words[i]] = used, rooms[i]
-        used += rooms[i]
-    return used

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from rankcast.kernels.distance import distance
 from rankcast.kernels.geo_bounds import Bits, Floats32, Frame, alikeness, best_score, embed, nearness, part
 from rankcast.kernels.igpt import Posts, Readers
+from rankcast.kernels.list_order import bit_of
 from rankcast.kernels.message_lists import (
-    BLOCK,
     BOX,
     CELL,
     LOW,
@@ -33,17 +33,15 @@ from rankcast.kernels.message_lists import (
     REGION,
     REST,
     STAMP,
-    STEP,
     WEIGHT,
-    Lists,
     X,
     Y,
     Z,
-    bit_of,
     slot_of,
 )
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.term_order import Scratch, Texts, clear, note, rarest_first
+from rankcast.kernels.word_lists import BLOCK, STEP, Lists
 
 ALWAYS, LOOKED, SCORED = 1000, 64, 16  # the work of a search, of a block, of a score
 FINE, NUMBER = 2.0**30, 32

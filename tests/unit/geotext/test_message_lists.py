@@ -12,7 +12,6 @@ from rankcast import GeoTextTopK, Vocabulary
 from rankcast.engines.geotext_live import Live
 from rankcast.kernels.geo_bounds import SHARE
 from rankcast.kernels.message_lists import (
-    BLOCK,
     BOX,
     CELL,
     MOST,
@@ -20,11 +19,11 @@ from rankcast.kernels.message_lists import (
     REGION,
     REST,
     STAMP,
-    STEP,
     WEIGHT,
     X,
     slot_of,
 )
+from rankcast.kernels.word_lists import BLOCK, STEP
 
 WORDS = np.array(["common", "frequent", "rare", "odd"])
 SHARES = [0.55, 0.3, 0.13, 0.02]
