@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 from rankcast.kernels import covering_kdtree
 from rankcast.kernels.options import EXACT
 
+ANEW = {**EXACT, "cache": False}
 
-@njit(**EXACT)  # type: ignore[untyped-decorator]
+
+@njit(**ANEW)  # type: ignore[untyped-decorator]
 def _callee(value: int, after: tuple[int, bool]) -> int:
     return value + after[0] if after[1] else value
 
 
-@njit(**EXACT)  # type: ignore[untyped-decorator]
+@njit(**ANEW)  # type: ignore[untyped-decorator]
 def _caller(numbers: NDArray[np.int32]) -> int:
     total = 0
     for number in numbers:
