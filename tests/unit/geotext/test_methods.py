@@ -79,3 +79,25 @@ def test_stamps_may_begin_again() -> None:
     for answers in zip(*([e.amend(stale), e.publish(following), e.results()] for e in engines), strict=True):
         assert answers[0] == answers[1]
     assert live._stamp[:20].max() < 10
+
+
+@pytest.mark.parametrize("window", [5, 200])
+def test_the_globe_with_poles_and_date_line(window: int) -> None:
+    """Bounds hold in the cube that the globe is embedded in, also for alphas at the ends."""
+    rng = np.random.default_rng(window)
+    x, y = (
+        rng.choice([-180.0, -179.9, 0.0, 12.5, 179.9, 180.0], 500),
+        rng.choice([-90.0, -89.9, 0.0, 48.1, 90.0], 500),
+    )
+    messages = {"id": np.arange(500), "x": x, "y": y, "terms": texts(rng, 500)}
+    alpha = rng.choice([0.0, 0.005, 0.5, 0.995, 1.0], 120)
+    wanted = {**rows(rng, 120), "x": rng.permutation(x)[:120], "y": rng.permutation(y)[:120], "alpha": alpha}
+    told = []
+    for method in ("igpt", "scan"):
+        engine = GeoTextTopK(metric="haversine", k=2, window=window, method=method)
+        answers = [engine.subscribe(wanted)]
+        for start in range(0, 500, 100):
+            part = {name: values[start : start + 100] for name, values in messages.items()}
+            answers.append(engine.publish(part))
+        told.append([*answers, engine.results()])
+    assert told[0] == told[1]
