@@ -243,7 +243,8 @@ class GeoTextTopK(ListEngine):
         self, batch: Batch, places: Mapping[str, Floats], time: Ints, plan: Plan, leaving: Rows
     ) -> Rows:
         """Let messages come and go. References to terms are taken before any is given back."""
-        counts, entries = self._terms.acquire(batch["terms"], plan.staying)
+        staying = None if plan.staying.size == batch.size else plan.staying
+        counts, entries = self._terms.acquire(batch["terms"], staying)
         self._terms.drop(self._texts.clear(leaving))
         self._messages.release(leaving[~np.isin(leaving, plan.held)])
         row, new = plan.held.copy(), plan.held < 0
