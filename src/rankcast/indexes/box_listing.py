@@ -29,7 +29,7 @@ from rankcast.kernels.corner_merge import Post, empty_post
 from rankcast.kernels.corner_next import Values
 from rankcast.kernels.corner_post import BETTER, GONE, Former, Mail, Pairs
 from rankcast.kernels.corner_steps import Events, Spells, Steps, steps_of
-from rankcast.kernels.corner_tree import CornerTree
+from rankcast.kernels.corner_tree import CAPACITY, CornerTree
 from rankcast.kernels.relist import Held
 from rankcast.kernels.slab_easel import Easel
 from rankcast.kernels.slab_members import AFFECTED as REACHED
@@ -224,8 +224,9 @@ class BoxListings:
     def _members(self, shelf: CornerIndex) -> Members:
         """Room for members of a region among the subscriptions of a shelf."""
         self._hear(shelf)
-        size = np.array([0, self._now, 0])
-        return Members(np.empty((len(shelf), 3)), np.empty(len(shelf), np.int32), self._heard, size)
+        size, count = np.array([0, self._now, 0]), len(shelf)
+        leaf = np.empty((4, int(shelf.tree.meta[CAPACITY])))
+        return Members(np.empty((count, 3)), np.empty(count, np.int32), leaf, self._heard, size)
 
     def refill(self) -> None:
         """Find all lists anew from the objects as they are."""

@@ -62,13 +62,6 @@ def _lists(boards: Rows, at: int, item: int) -> bool:
 
 
 @njit(**EXACT)
-def _place_tiles(post: Post, first: int, x: Floats) -> None:
-    """Write the place that the tiles from `first` on tell."""
-    for at in range(first, post.size[0]):
-        post.x[at] = x
-
-
-@njit(**EXACT)
 def _gains(board: Rows, log: Log, row: int, items: Rows, slots: Rows) -> int:
     """Write who has got another item in the last place, and which; return how many."""
     count, last = 0, board.shape[1] - 1
@@ -110,21 +103,21 @@ def send(
     mail: Mail,
 ) -> Post:
     """Append the messages of one moment, in which an object came from an old value to the one it has."""
-    value, label, touched, first = values.value, values.label, log.tally[TOUCHED], post.size[0]
+    value, label, touched = values.value, values.label, log.tally[TOUCHED]
     if touched == 0:
         return post
-    told = Message(row, value[row], min(old, value[row]), mail.most, mail.one_by_one)
-    post = cover(tree, objects, label, log.slot[:touched].copy(), mail.mark, told, post)
-    _place_tiles(post, first, objects.point[objects.slot_of[row]])
+    x = objects.point[objects.slot_of[row]]
+    told = Message(row, value[row], x, min(old, value[row]), mail.most, mail.one_by_one)
+    post = cover(tree, objects, label, log.slot[:touched], mail.mark, told, post)
     if value[row] < old:
         return post
     items, slots, start = np.empty(touched, np.int32), np.empty(touched, np.int32), 0
     count = _gains(tree.board, log, row, items, slots)
     while start < count:
-        end, first, item = _take_best(items, slots, start, count, value, label), post.size[0], items[start]
-        told = Message(item, value[item], value[item], mail.most, mail.one_by_one)
+        end, item = _take_best(items, slots, start, count, value, label), items[start]
+        x = objects.point[objects.slot_of[item]]
+        told = Message(item, value[item], x, value[item], mail.most, mail.one_by_one)
         post = cover(tree, objects, label, slots[start:end], mail.mark, told, post)
-        _place_tiles(post, first, objects.point[objects.slot_of[item]])
         start = end
     return post
 
@@ -189,14 +182,13 @@ def send_pairs(
     """Append the messages of pairs that are in sending order."""
     start, total, value, label = 0, pairs.item.shape[0], values.value, values.label
     while start < total:
-        item, kind, end, first = pairs.item[start], pairs.kind[start], start + 1, post.size[0]
+        item, kind, end = pairs.item[start], pairs.kind[start], start + 1
         while end < total and pairs.item[end] == item and pairs.kind[end] == kind:
             end += 1
         worth = np.inf if kind == GONE else value[item]
-        told = Message(item, worth, worth, mail.most, mail.one_by_one)
-        post = cover(tree, objects, label, pairs.slot[start:end], mail.mark, told, post)
         x = former.x[item] if kind == GONE else objects.point[objects.slot_of[item]]
-        _place_tiles(post, first, x)
+        told = Message(item, worth, x, worth, mail.most, mail.one_by_one)
+        post = cover(tree, objects, label, pairs.slot[start:end], mail.mark, told, post)
         start = end
     return post
 

@@ -14,6 +14,7 @@ from rankcast.kernels.corner_edit import set_weight
 from rankcast.kernels.corner_tree import CAPACITY, DEPTH, CornerTree, Floats, Rows
 from rankcast.kernels.options import EXACT
 
+FIRST = np.iinfo(np.int64).min
 Labels = NDArray[np.int64]
 
 
@@ -45,13 +46,23 @@ def descend(tree: CornerTree, node: int, stack: Rows, depth: int) -> int:
 
 
 @njit(**EXACT)
-def best(objects: CornerTree, label: Labels, corner: Floats, board: Rows) -> None:
-    """Write the rows of the best objects in a box, best first, then -1."""
+def best(
+    objects: CornerTree,
+    label: Labels,
+    corner: Floats,
+    after: tuple[float, int],
+    limit: tuple[float, int],
+    board: Rows,
+) -> None:
+    """Write the best objects in a box that are worse than one pair and better than another, then -1.
+
+    They are rows, best first; a pair is a value and a label.
+    """
     point, weight, row, capacity = objects.point, objects.weight, objects.row, objects.meta[CAPACITY]
     top, low, high, bucket = objects.top, objects.low, objects.high, objects.bucket
     k, size, stack, depth = board.shape[0], 0, np.empty(DEPTH, np.int32), 1
-    held = np.empty(k)
-    held[:], board[:], stack[0] = -np.inf, -1, 0
+    held, (least, least_label), (most, most_label) = np.empty(k), after, limit
+    held[:], board[:], stack[0] = -most, -1, 0
     while depth > 0:
         depth -= 1
         node = stack[depth]
@@ -63,7 +74,11 @@ def best(objects: CornerTree, label: Labels, corner: Floats, board: Rows) -> Non
         first = bucket[node] * capacity
         for slot in range(first, first + objects.size[node]):
             mine, which = weight[slot], row[slot]
-            if mine < held[k - 1] or not holds(corner, point, slot):
+            if mine < held[k - 1] or -mine < least or not holds(corner, point, slot):
+                continue
+            if (-mine == least and label[which] <= least_label) or (
+                -mine == most and label[which] >= most_label
+            ):
                 continue
             at = size
             while at > 0 and (
@@ -83,7 +98,7 @@ def fill(subscriptions: CornerTree, rows: Rows, objects: CornerTree, label: Labe
     last, slot_of, boards = subscriptions.board.shape[1] - 1, subscriptions.slot_of, subscriptions.board
     for i in range(rows.shape[0]):
         slot = slot_of[rows[i]]
-        best(objects, label, subscriptions.point[slot], boards[slot])
+        best(objects, label, subscriptions.point[slot], (-np.inf, FIRST), (np.inf, FIRST), boards[slot])
         end = boards[slot, last]
         set_weight(subscriptions, rows[i], np.inf if end < 0 else -objects.weight[objects.slot_of[end]])
 

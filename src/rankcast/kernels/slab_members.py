@@ -24,7 +24,7 @@ from rankcast.kernels.slabs import Slabs, slab_at
 
 NEAR = 6
 LEVELS = 32
-LO, HI, HEIGHT = range(3)
+LO, HI, HEIGHT, HELD = range(4)
 FOUND, MOMENT, AFFECTED = range(3)
 
 
@@ -32,38 +32,44 @@ class Members(NamedTuple):
     """Members of a region: their ranges and bounds, and how many better objects they hold.
 
     `size` has how many there are, the moment at hand, and how many were reached, each once a moment;
-    `heard[slot]` is the last moment that reached a slot.
+    `heard[slot]` is the last moment that reached a slot; `leaf` is room for a bucket.
     """
 
     span: Floats
     better: Rows
+    leaf: Floats
     heard: NDArray[np.int64]
     size: NDArray[np.int64]
 
 
 @njit(**EXACT)
-def _list_members(tree: CornerTree, node: int, bound: int, apex: Floats, near: Floats, count: int, k: int,
-                  members: Members) -> None:  # fmt: skip
-    """Append the members in a leaf; all its boxes hold `count` better objects, and some hold those near."""
-    span, counts, heard, point = members.span, members.better, members.heard, tree.point
-    first, moment, affected, total = (
-        tree.bucket[node] * tree.meta[CAPACITY],
-        members.size[MOMENT],
-        0,
-        members.size[FOUND],
-    )
-    for slot in range(first, first + tree.size[node]):
-        lo, hi, height = point[slot, 0], -point[slot, 1], -point[slot, bound]
-        if lo > apex[0] or hi < apex[0] or height < apex[1]:
-            continue
-        held = count
-        for i in range(near.shape[0]):
-            held += (lo <= near[i, 0]) & (near[i, 0] <= hi) & (near[i, 1] <= height)
-        if held < k:
-            span[total, LO], span[total, HI], span[total, HEIGHT], counts[total] = lo, hi, height, held
+def _list_members(
+    tree: CornerTree, node: int, apex: Floats, near: Floats, part: tuple[int, int],
+    held: tuple[int, int, int], members: Members,
+) -> None:  # fmt: skip
+    """Append the members in a leaf. `held`: how many better objects all its boxes hold, k, the axis bounded.
+
+    Some hold those near, of which a part counts. Each goes over the whole bucket: few, wide instructions.
+    """
+    span, counts, heard, point, leaf = members.span, members.better, members.heard, tree.point, members.leaf
+    first, size, moment = tree.bucket[node] * tree.meta[CAPACITY], tree.size[node], members.size[MOMENT]
+    (count, k, bound), affected, total, x, least = held, 0, members.size[FOUND], apex[0], apex[1]
+    for i in range(size):
+        leaf[LO, i], leaf[HI, i] = point[first + i, 0], -point[first + i, 1]
+        leaf[HEIGHT, i], leaf[HELD, i] = -point[first + i, bound], count
+    for j in range(part[0], part[1]):
+        there, above = near[j, 0], near[j, 1]
+        for i in range(size):
+            inside = (leaf[LO, i] <= there) & (there <= leaf[HI, i]) & (above <= leaf[HEIGHT, i])
+            leaf[HELD, i] += 1.0 if inside else 0.0
+    for i in range(size):
+        lo, hi, height = leaf[LO, i], leaf[HI, i], leaf[HEIGHT, i]
+        if (lo <= x) & (x <= hi) & (least <= height) & (leaf[HELD, i] < k):
+            span[total, LO], span[total, HI], span[total, HEIGHT] = lo, hi, height
+            counts[total] = leaf[HELD, i]
             total += 1
-            affected += heard[slot] < moment
-            heard[slot] = moment
+            affected += heard[first + i] < moment
+            heard[first + i] = moment
     members.size[FOUND] = total
     members.size[AFFECTED] += affected
 
@@ -100,7 +106,7 @@ def find_members(
         if count >= k:
             continue
         if bucket[node] >= 0:
-            _list_members(tree, node, bound, apex, queue[end:size], count, k, members)
+            _list_members(tree, node, apex, queue, (end, size), (count, k, bound), members)
             continue
         for side in range(2):
             stack[depth, 0], stack[depth, 1], stack[depth, 2] = end, size, count
@@ -130,10 +136,10 @@ def pass_object(members: Members, x: float, height: float, k: int) -> int:
 @njit(**EXACT)
 def look_around(members: Members, slabs: Slabs) -> None:
     """Set the windows of slabs around the members: who reaches higher than a slab holds its objects too."""
-    span, window, top = members.span, slabs.window, slabs.size[0] - 1
+    span, window, top, heights = members.span, slabs.window, slabs.size[0] - 1, slabs.height
     window[: top + 1, 0], window[: top + 1, 1] = np.inf, -np.inf
     for i in range(members.size[FOUND]):
-        at = slab_at(slabs, span[i, HEIGHT])
+        at = slab_at(heights, top + 1, span[i, HEIGHT])
         window[at, 0] = min(window[at, 0], span[i, LO])
         window[at, 1] = max(window[at, 1], span[i, HI])
     for at in range(top - 1, -1, -1):
@@ -147,9 +153,9 @@ def _fit(members: Members, start: int, end: int, slabs: Slabs, rows: Rows, post:
 
     Tiles of a slab are in the order of falling lo, and every member is in one of them.
     """
-    span, low, first = members.span, post.low, rows[0, 0]
+    span, low, first, heights, count = members.span, post.low, rows[0, 0], slabs.height, slabs.size[0]
     for i in range(start, end):
-        at = slab_at(slabs, span[i, HEIGHT]) - rows[0, 1]
+        at = slab_at(heights, count, span[i, HEIGHT]) - rows[0, 1]
         place = 0
         while low[rows[at + 1, place + 1], 0] > span[i, LO]:
             place += 1
@@ -176,6 +182,6 @@ def thin(
             low[kept, bound], high[kept, bound] = -found[t, 3 + HEIGHT], -found[t, HEIGHT]
             kept += 1
     post.size[0] = kept
-    cut, level, again = np.full(kept - first, -1, np.int32), np.zeros(kept - first, np.int32), kept > first
-    while again:
-        again = merge(tree, post, first, cut, level, NEAR)
+    cut, level = np.full(kept - first, -1, np.int32), np.zeros(kept - first, np.int32)
+    if kept - first > 1:
+        merge(tree, post, first, cut, level, NEAR)

@@ -6,8 +6,8 @@ slabs, each kept until it falls out of its slab's interval. It gains what the st
 from its own height on; the slab it lies in is parted there, and neighbours with equal lists become one
 [Range App. D, Alg. 8, 9, 11]. Tiles of neighbouring slabs with the same ranges become one at once (Alg. 10).
 
-Where subscriptions are known, the members of the region are found first (`slab_members`): nothing is painted
-where nobody gains, the sweep stays inside of what they reach and ends with the last of them.
+Where subscriptions are known, the members of the region are found first (`slab_members`), then what each of
+them gains (`slab_gains`): nothing is painted where nobody gains, and no slab asks for its next object.
 
 Ties: objects of one height come in by row, and change the lists of one slab; those at the same x take a place
 of everybody's list. Cost: two firstk, a question a slab, and one each time a slab needs another next object.
@@ -25,6 +25,7 @@ from rankcast.kernels.corner_search import find_next
 from rankcast.kernels.corner_tree import Floats, Rows
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.slab_easel import Easel, emit, new_rows, stamp
+from rankcast.kernels.slab_gains import LISTED, list_passed, share_out
 from rankcast.kernels.slab_members import FOUND, find_members, look_around, pass_object, thin
 from rankcast.kernels.slabs import (
     MIN,
@@ -37,6 +38,7 @@ from rankcast.kernels.slabs import (
     drop,
     outline,
     part,
+    slab_at,
     stairs_of,
 )
 from rankcast.kernels.staircase import SAME, expose, paint_gain, paint_region, reach
@@ -120,10 +122,20 @@ def _expose(
 
 @njit(**EXACT)
 def _tell_exposed(
-    easel: Easel, slabs: Slabs, x: float, other: int, at: int, value: Floats, post: Post
+    easel: Easel,
+    slabs: Slabs,
+    x: float,
+    other: int,
+    at: int,
+    value: Floats,
+    gains: tuple[int, int],
+    post: Post,
 ) -> tuple[Slabs, Post]:
-    """Tile what an exposed object gains, and count it among the better ones from its height on."""
-    objects, first, members, gained = easel.objects, post.size[0], easel.members, 0
+    """Tile what an exposed object gains, and count it among the better ones from its height on.
+
+    `gains` tells which members gain it, if subscriptions are known.
+    """
+    objects, first, gained = easel.objects, post.size[0], gains[1] > gains[0]
     place = objects.slot_of[other]
     there, height = objects.point[place, 0], easel.sign * objects.point[place, 1]
     slabs.next[at] = UNKNOWN
@@ -136,9 +148,7 @@ def _tell_exposed(
         if not after < there < before:
             break
         end += 1
-    if easel.aware:
-        gained = pass_object(members, there, height, easel.k)
-    if gained > 0 or easel.asking or not easel.aware:
+    if gained or easel.asking or not easel.aware:
         rows = new_rows(easel.k, first, at, end)
         for z in range(at, end):
             easel.tiles.size[0] = 0
@@ -146,11 +156,9 @@ def _tell_exposed(
             post = emit(
                 easel.tiles, easel.bound, easel.lists, post, rows, z - at, slabs.height[z], above(slabs, z)
             )
-        _thin(easel, slabs, rows, members.size[FOUND], members.size[FOUND] + gained, post)
+        _thin(easel, slabs, rows, gains[0], gains[1], post)
         stamp(post, first, other, value[other], objects.point[place])
     _expose(slabs, x, there, at, end, value, easel.label)
-    if (gained > 0 or easel.asking) and easel.lists == 0:
-        look_around(members, slabs)
     return slabs, post
 
 
@@ -170,12 +178,61 @@ def _renew(easel: Easel, slabs: Slabs, x: float, worse: float, label: int, now: 
 
 
 @njit(**EXACT)
+def _sweep(easel: Easel, slabs: Slabs, x: float, old: float, row: int, value: Floats, post: Post) -> Post:
+    """Sweep a fallen object's value upwards, from slab to slab [Range App. D, Alg. 11]."""
+    now, mine, members, gains = value[row], easel.label[row], easel.members, (0, 0)
+    objects, worse, label, at = easel.objects, old, mine, 0
+    while at >= 0:
+        _renew(easel, slabs, x, worse, label, now, mine)
+        at = _choose(slabs, value, easel.label)
+        if at >= 0:
+            other = slabs.next[at]
+            place = objects.point[objects.slot_of[other]]
+            if easel.aware:
+                gained = pass_object(members, place[0], easel.sign * place[1], easel.k)
+                gains = (members.size[FOUND], members.size[FOUND] + gained)
+            slabs, post = _tell_exposed(easel, slabs, x, other, at, value, gains, post)
+            if easel.aware and easel.lists == 0:
+                look_around(members, slabs)
+            worse, label = value[other], easel.label[other]
+    return post
+
+
+@njit(**EXACT)
+def _sweep_members(
+    easel: Easel, slabs: Slabs, x: float, old: float, row: int, value: Floats, post: Post
+) -> Post:
+    """The same for members alone: what they gain is found for all of them, before any of it is told."""
+    members, label, objects = easel.members, easel.label, easel.objects
+    listed, after, limit, total = (
+        np.empty(LISTED, np.int32),
+        (old, label[row]),
+        (value[row], label[row]),
+        LISTED,
+    )
+    while members.size[FOUND] > 0 and total == LISTED:
+        easel.tally[MIN] += 1
+        place = list_passed(objects, label, members, easel.bound, after, limit, listed)
+        total = place.shape[1]
+        begin = share_out(members, place, easel.k)
+        for j in range(total):
+            there, other = place[0, j], np.int64(listed[j])
+            at = slab_at(slabs.height, slabs.size[0], max(place[1, j], slabs.height[0]))
+            left, right = reach(stairs_of(slabs, at), x, easel.k)
+            if left < there < right:
+                gains = (np.int64(begin[j]), np.int64(begin[j + 1]))
+                slabs, post = _tell_exposed(easel, slabs, x, other, at, value, gains, post)
+            after = (value[other], label[other])
+    return post
+
+
+@njit(**EXACT)
 def paint(easel: Easel, row: int, old: float, value: Floats, post: Post) -> Post:
     """Append the tiles of one moment: an object comes from an old value to the one it has now.
 
     The tree of objects holds it at its place; which of the two values it has there does not matter.
     """
-    now, mine, first, members = value[row], easel.label[row], post.size[0], easel.members
+    now, first, members = value[row], post.size[0], easel.members
     place = easel.objects.point[easel.objects.slot_of[row]]
     x = place[0]
     slabs, better = outline(easel.objects, easel.label, row, min(old, now), easel.k, easel.sign, easel.tally)
@@ -184,17 +241,8 @@ def paint(easel: Easel, row: int, old: float, value: Floats, post: Post) -> Post
         find_members(easel.corners, better, slabs.stairs[0, SAME], apex, easel.k, easel.bound, members)
     post = _tell_region(easel, slabs, x, post)
     stamp(post, first, row, now, place)
-    if now < old or (easel.aware and members.size[FOUND] == 0 and not easel.asking):
+    if now < old:
         return post
-    if easel.aware and easel.lists == 0 and not easel.asking:
-        look_around(members, slabs)
-    worse, label = old, mine
-    while easel.asking or not easel.aware or members.size[FOUND] > 0:
-        _renew(easel, slabs, x, worse, label, now, mine)
-        at = _choose(slabs, value, easel.label)
-        if at < 0:
-            break
-        other = slabs.next[at]
-        slabs, post = _tell_exposed(easel, slabs, x, other, at, value, post)
-        worse, label = value[other], easel.label[other]
-    return post
+    if easel.aware and not easel.asking:
+        return _sweep_members(easel, slabs, x, old, row, value, post)
+    return _sweep(easel, slabs, x, old, row, value, post)

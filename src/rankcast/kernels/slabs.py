@@ -119,9 +119,9 @@ def above(slabs: Slabs, at: int) -> float:
 
 
 @njit(**EXACT)
-def slab_at(slabs: Slabs, height: float) -> int:
-    """The slab that a bound not below the first one lies in."""
-    low, high, starts = 0, slabs.size[0] - 1, slabs.height
+def slab_at(starts: Floats, count: int, height: float) -> int:
+    """The slab that a bound not below the first one lies in, of so many that start there."""
+    low, high = 0, count - 1
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if starts[middle] <= height else (low, middle - 1)

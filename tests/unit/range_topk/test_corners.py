@@ -77,11 +77,12 @@ def test_questions_are_answered_as_by_looking_at_everything(
         ]
         ranked.append(sorted(inside))
     board = np.empty(3, np.int32)
-    for corner, best in zip(corners, ranked, strict=True):
-        corner_search.best(held.index.tree, held.label, corner, board)
-        assert board.tolist() == ([row for *_, row in best] + [-1] * 3)[:3]
-    after = data.draw(st.tuples(SPOT, st.integers(-1, 41)))
+    after = data.draw(st.tuples(st.one_of(SPOT, st.just(-INF)), st.integers(-1, 41)))
     limit = data.draw(st.tuples(st.one_of(SPOT, st.just(INF)), st.integers(-1, 41)))
+    for corner, best in zip(corners, ranked, strict=True):
+        corner_search.best(held.index.tree, held.label, corner, after, limit, board)
+        between = [row for y, label, row in best if after < (y, label) < limit]
+        assert board.tolist() == (between + [-1] * 3)[:3]
     found = np.empty(len(corners), np.int32)
     corner_search.find_next(
         held.index.tree,

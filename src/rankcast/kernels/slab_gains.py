@@ -1,0 +1,98 @@
+"""Who gains what from an object that falls, in 1.5 dimensions, found for all members of its region at once.
+
+The objects that it has passed are listed, the best first, some at a time, where a member still reaches.
+Members count those they hold; the one that makes k of them is what a member gains.
+
+Cost: a search for every LISTED objects, and O(m) for those that a block of members may hold.
+[Range App. D] asks for the next object slab by slab, whether or not anybody gains it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels.corner_search import best
+from rankcast.kernels.corner_tree import CornerTree, Floats, Rows
+from rankcast.kernels.options import EXACT
+from rankcast.kernels.slab_members import FOUND, HEIGHT, HI, LO, Members
+
+LISTED = 32
+BLOCK = 32  # members that look at the same objects
+
+
+@njit(**EXACT)
+def _reach(span: Floats, start: int, end: int) -> tuple[float, float, float]:
+    """The range and the bound around those of members start..end-1."""
+    lo, hi, top = np.inf, -np.inf, -np.inf
+    for i in range(start, end):
+        lo, hi, top = min(lo, span[i, LO]), max(hi, span[i, HI]), max(top, span[i, HEIGHT])
+    return lo, hi, top
+
+
+@njit(**EXACT)
+def list_passed(
+    objects: CornerTree, label: NDArray[np.int64], members: Members, bound: int, after: tuple[float, int],
+    limit: tuple[float, int], listed: Rows,
+) -> Floats:  # fmt: skip
+    """Write the best objects between two pairs that members may hold; return their places, turned.
+
+    A pair is a value and a label. What is bounded is told by `bound`, its axis among corners.
+    """
+    corner, point, slot_of = np.full(4, -np.inf), objects.point, objects.slot_of
+    lo, hi, top = _reach(members.span, 0, members.size[FOUND])
+    corner[0], corner[1], corner[bound] = lo, -hi, -top
+    best(objects, label, corner, after, limit, listed)
+    place, size, sign = np.empty((2, listed.shape[0])), 0, 1.0 if bound == 3 else -1.0
+    while size < listed.shape[0] and listed[size] >= 0:
+        at = slot_of[listed[size]]
+        place[0, size], place[1, size] = point[at, 0], sign * point[at, 1]
+        size += 1
+    return place[:, :size]
+
+
+@njit(**EXACT)
+def _count_on(members: Members, place: Floats, k: int, gain: Rows) -> None:
+    """Let members count objects in order; write which one made k of them, from 1 on, or 0."""
+    span, better, found, total = members.span, members.better, members.size[FOUND], place.shape[1]
+    x, height, near = place[0], place[1], np.empty(place.shape[1], np.int32)
+    for start in range(0, found, BLOCK):
+        end, size = min(start + BLOCK, found), 0
+        lo, hi, top = _reach(span, start, end)
+        for j in range(total):
+            near[size] = j
+            size += (lo <= x[j]) & (x[j] <= hi) & (height[j] <= top)
+        for i in range(start, end):
+            held, at, j, lo, hi, top = better[i], 0, -1, span[i, LO], span[i, HI], span[i, HEIGHT]
+            while at < size and held < k:
+                j = near[at]
+                held += (lo <= x[j]) & (x[j] <= hi) & (height[j] <= top)
+                at += 1
+            gain[i] = j + 1 if held == k else 0
+            better[i] = held
+
+
+@njit(**EXACT)
+def share_out(members: Members, place: Floats, k: int) -> Rows:
+    """Put members in the order of what they gain of listed objects; return where those of each begin.
+
+    Those who gain nothing come first, and are the members from now on.
+    """
+    found, total = members.size[FOUND], place.shape[1]
+    gain, begin = np.empty(found, np.int32), np.zeros(total + 3, np.int32)
+    span, better = members.span[:found].copy(), np.empty(found, np.int32)
+    _count_on(members, place, k, gain)
+    for i in range(found):
+        begin[gain[i] + 2] += 1
+        better[i] = members.better[i]
+    for j in range(total + 1):
+        begin[j + 2] += begin[j + 1]
+    for i in range(found):
+        at = begin[gain[i] + 1]
+        begin[gain[i] + 1] += 1
+        members.better[at] = better[i]
+        for axis in range(3):
+            members.span[at, axis] = span[i, axis]
+    members.size[FOUND] = begin[1]
+    return begin[1:]
