@@ -12,10 +12,11 @@ from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.deltas import Lists
 from rankcast.errors import SnapshotError
 from rankcast.indexes.objects import grown
-from rankcast.kernels import skyband
+from rankcast.kernels import buffer_store, skyband
 from rankcast.kernels.buffer_changes import Now
+from rankcast.kernels.buffer_store import Buffers, Links
 from rankcast.kernels.message_search import Ages, Found
-from rankcast.kernels.skyband import COST, KMAX, NONE, SKYBAND, Buffers, Links, Log
+from rankcast.kernels.skyband import COST, KMAX, NONE, SKYBAND, Log
 
 BY_OWNER = ("begin", "size", "room", "keep", "threshold")
 REFILLS = {"cost-skyband": COST, "skyband": SKYBAND, "kmax": KMAX, "none": NONE}
@@ -76,7 +77,7 @@ class ResultBuffers:
 
     def expire(self, items: Rows, k: Ints, ages: Ages) -> Log:
         """Messages leave the window, the oldest first; says what becomes of results."""
-        holding = np.sort(skyband.holders(self._links, items))
+        holding = np.sort(buffer_store.holders(self._links, items))
         log: Log = skyband.expire(self._held, holding, items, k, ages)
         return log
 
@@ -131,7 +132,9 @@ class ResultBuffers:
     def lists(self, rows: Rows, k: Ints) -> Lists:
         """The k best of some subscriptions, in that order."""
         held = self._held
-        return Lists(*skyband.gather(rows, held.begin[rows], self.counts(rows, k), held.item, held.score))
+        return Lists(
+            *buffer_store.gather(rows, held.begin[rows], self.counts(rows, k), held.item, held.score)
+        )
 
     def now(self, rows: Rows) -> Now:
         """Where the results of some subscriptions are."""
@@ -177,7 +180,7 @@ class ResultBuffers:
             capacity = (int(self._held.room.sum()) + total) * 17 // 16 + SPARE
             entries = (np.zeros(capacity, np.int32), np.zeros(capacity), np.zeros(capacity, np.uint16))
             packed = self._held._replace(item=entries[0], score=entries[1], dominators=entries[2])
-            self._used = int(skyband.pack(self._held, packed))
+            self._used = int(buffer_store.pack(self._held, packed))
             self._held = packed
         self._held.begin[rows] = self._used + np.cumsum(rooms) - rooms
         self._held.room[rows] = rooms
@@ -193,4 +196,4 @@ class ResultBuffers:
         if length > links.owner.size:
             empty = np.zeros(length, np.int32)
             self._links = links = links._replace(owner=empty, next=empty.copy())
-        skyband.relink(links, self._held)
+        buffer_store.relink(links, self._held)

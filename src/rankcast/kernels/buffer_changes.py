@@ -16,10 +16,11 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.board import ENTER, LEAVE, UPDATE
+from rankcast.kernels.buffer_store import AHEAD, touch
 from rankcast.kernels.difference import Told
 from rankcast.kernels.message_search import Ages
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.skyband import AHEAD, KEPT, Log, touch
+from rankcast.kernels.skyband import KEPT, Log
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]

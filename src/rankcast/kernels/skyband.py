@@ -14,55 +14,24 @@ same buffer is the kmax method, and with `keep` = k it is no buffer at all.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.board import ENTER, LEAVE
+from rankcast.kernels.buffer_store import AHEAD, LOWER, ROW, Buffers, Counts, Links, link, touch
 from rankcast.kernels.message_search import Ages, Found, newer
 from rankcast.kernels.options import EXACT
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Counts = NDArray[np.uint16]
 
 NONE, KMAX, SKYBAND, COST = range(4)
 KEPT = -1
-ROW, LOWER = 32, (1 << 32) - 1  # where the list begins in a key, and what is below it
 MANY = 65535  # dominators are not counted beyond: a list that wants more keeps some in vain
-AHEAD, LOOKED_AT, LINE = 32, 32, 64  # lists looked up at a time, entries of each; bytes of a cache line
-
-
-class Buffers(NamedTuple):
-    """By list: where its stretch begins, entries, room, how many to keep at a cut, threshold. By entry.
-
-    Entries of a list are in order of rank; `dominators` counts who dominates each, up to `MANY`.
-    """
-
-    begin: Ints
-    size: Rows
-    room: Rows
-    keep: Rows
-    threshold: Floats
-    item: Rows
-    score: Floats
-    dominators: Counts
-
-
-class Links(NamedTuple):
-    """Which lists may hold an item: `head` and `length` by item, `owner` and `next` by link, -1 at the end.
-
-    `free[0]` is the first free link, `free[1]` how many links are in use.
-    """
-
-    head: Rows
-    length: Rows
-    owner: Rows
-    next: Rows
-    free: Ints
 
 
 class Log(NamedTuple):
@@ -101,47 +70,6 @@ def _first_of(log: Log, told: int) -> Log:
 def most_of(keep: int, refill: int) -> int:
     """How many entries a buffer may have before it is cut."""
     return keep if refill <= KMAX else keep + keep // 4 + 1
-
-
-@njit(**EXACT)
-def link(head: Rows, length: Rows, owners: Rows, after: Rows, free: Ints, item: int, owner: int) -> None:
-    """Note that a list holds an item; there is a free link."""
-    at = free[0]
-    free[0] = after[at]
-    free[1] += 1
-    owners[at], after[at] = owner, head[item]
-    head[item] = at
-    length[item] += 1
-
-
-@njit(**EXACT)
-def holders(links: Links, items: Rows) -> Ints:
-    """Which lists may hold items, each with the place of its item in `items`; and forget it.
-
-    Chains are followed some at a time, so that cache misses overlap.
-    """
-    head, length, owners, after, free = links
-    total, count = 0, 0
-    for item in items:
-        total += length[item]
-    found, cursor = np.empty(total, np.int64), np.empty(AHEAD, np.int32)
-    for first in range(0, items.size, AHEAD):
-        size, before = min(AHEAD, items.size - first), -1
-        for i in range(size):
-            cursor[i] = head[items[first + i]]
-            head[items[first + i]], length[items[first + i]] = -1, 0
-        while count > before:
-            before = count
-            for i in range(size):
-                at = cursor[i]
-                if at >= 0:
-                    found[count] = np.int64(owners[at]) << ROW | (first + i)
-                    count += 1
-                    cursor[i] = after[at]
-                    after[at] = free[0]
-                    free[0] = at
-    free[1] -= count
-    return found
 
 
 @njit(**EXACT)
@@ -231,19 +159,6 @@ def _above(scores: Floats, begin: int, end: int, score: float) -> int:
     for at in range(begin, end):
         count += scores[at] > score
     return begin + count
-
-
-@njit(**EXACT)
-def touch(begins: Ints, column: NDArray[Any]) -> float:
-    """Read from the cache lines in which lists begin, so that misses overlap; the sum means nothing.
-
-    There is no branch that waits for what is read, so that one list does not wait for the one before.
-    """
-    total, last, step = 0.0, column.size - 1, LINE // column.itemsize
-    for begin in begins:
-        for offset in range(0, LOOKED_AT, step):
-            total += column[min(begin + offset, last)]
-    return total
 
 
 @njit(**EXACT)
@@ -382,47 +297,3 @@ def fill(
                 end += 1
                 link(head, length, link_owner, after, free, item, owners[i])
         sizes[owners[i]] = end - begins[owners[i]]
-
-
-@njit(**EXACT)
-def gather(
-    owners: Rows, starts: Ints, sizes: Ints, items: Rows, scores: Floats
-) -> tuple[Rows, Rows, Floats, Ints]:
-    """The first `sizes[i]` entries from `starts[i]` on of each list, flat: list, item, score, rank."""
-    total = sizes.sum()
-    owner, item, score = np.empty(total, np.int32), np.empty(total, np.int32), np.empty(total)
-    rank, at = np.empty(total, np.int64), 0
-    for i in range(owners.size):
-        for j in range(sizes[i]):
-            owner[at], rank[at] = owners[i], j + 1
-            item[at], score[at] = items[starts[i] + j], scores[starts[i] + j]
-            at += 1
-    return owner, item, score, rank
-
-
-@njit(**EXACT)
-def pack(old: Buffers, new: Buffers) -> int:
-    """Move all stretches to the front of new arrays; returns how much is used then."""
-    used = 0
-    for owner in range(old.begin.size):
-        begin, size = old.begin[owner], old.size[owner]
-        new.item[used : used + size] = old.item[begin : begin + size]
-        new.score[used : used + size] = old.score[begin : begin + size]
-        new.dominators[used : used + size] = old.dominators[begin : begin + size]
-        new.begin[owner] = used
-        used += old.room[owner]
-    return used
-
-
-@njit(**EXACT)
-def relink(links: Links, buffers: Buffers) -> None:
-    """Make all links anew from what the lists hold; there are enough."""
-    head, length, owners, after, free = links
-    begins, sizes, _, _, _, items, _, _ = buffers
-    head[:], length[:] = -1, 0
-    for at in range(after.size):
-        after[at] = at + 1 if at + 1 < after.size else -1
-    free[0], free[1] = 0, 0
-    for owner in range(begins.size):
-        for at in range(begins[owner], begins[owner] + sizes[owner]):
-            link(head, length, owners, after, free, items[at], owner)
