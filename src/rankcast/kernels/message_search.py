@@ -24,28 +24,13 @@ from rankcast.kernels.distance import distance
 from rankcast.kernels.geo_bounds import Bits, Floats32, Frame, alikeness, best_score, embed, nearness, part
 from rankcast.kernels.igpt import Posts, Readers
 from rankcast.kernels.list_order import bit_of
-from rankcast.kernels.message_lists import (
-    BOX,
-    CELL,
-    LOW,
-    MOST,
-    MOST_REST,
-    REGION,
-    REST,
-    STAMP,
-    WEIGHT,
-    X,
-    Y,
-    Z,
-    slot_of,
-)
+from rankcast.kernels.message_lists import CELL, LOW, REGION, REST, STAMP, WEIGHT, X, Y, Z
+from rankcast.kernels.message_parts import FINE, MASK, NUMBER, Parts, Wish, pop, push_parts, room_for
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.term_order import Scratch, Texts, clear, note, rarest_first
+from rankcast.kernels.term_order import Scratch, clear, note, rarest_first
 from rankcast.kernels.word_lists import BLOCK, STEP, Lists
 
 ALWAYS, LOOKED, SCORED = 1000, 64, 16  # the work of a search, of a block, of a score
-FINE, NUMBER = 2.0**30, 32
-MASK = (1 << NUMBER) - 1
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
@@ -67,30 +52,6 @@ class Found(NamedTuple):
     score: NDArray[np.float64]
     size: Rows
     work: Ints
-
-
-class Wish(NamedTuple):
-    """What a subscription asks of a message by the term at hand: weight, length of the rest; place, alpha."""
-
-    weight: np.float32
-    rest: np.float32
-    x: np.float32
-    y: np.float32
-    z: np.float32
-    alpha: np.float32
-    reach: np.float32
-
-
-class Parts(NamedTuple):
-    """Parts of lists met in a search: term, entries; and a heap of keys, best first.
-
-    A key is the best score that a part allows, in units of 1 / `FINE` rounded up, before the part's number.
-    """
-
-    term: Rows
-    start: Ints
-    end: Ints
-    key: Ints
 
 
 class Picks(NamedTuple):
@@ -117,56 +78,6 @@ def newer(time: Ints, arrival: Ints, one: int, two: int) -> bool:
     if time[one] != time[two]:
         return bool(time[one] > time[two])
     return bool(arrival[one] > arrival[two])
-
-
-@njit(**EXACT)
-def _pop(keys: Ints, size: int) -> None:
-    """Take the first of a heap of `size` keys."""
-    last, at, child = keys[size - 1], 0, 1
-    while child < size - 1:
-        if keys[child + 1] > keys[child] and child + 1 < size - 1:
-            child += 1
-        if last >= keys[child]:
-            break
-        keys[at] = keys[child]
-        at, child = child, 2 * child + 1
-    keys[at] = last
-
-
-@njit(**EXACT)
-def _best(node: Floats32, at: int, wish: Wish) -> np.float32:
-    """The best score that a node allows."""
-    square, spot = np.float32(0.0), (wish.x, wish.y, wish.z)
-    for axis in range(3):
-        short = max(node[at, BOX + axis] - spot[axis], spot[axis] - node[at, BOX + 3 + axis])
-        short = max(short, np.float32(0.0))
-        square += short * short
-    alike = alikeness(node[at, MOST], node[at, MOST_REST], wish.weight, wish.rest)
-    return best_score(wish.alpha, nearness(wish.reach, square), alike)
-
-
-@njit(**EXACT)
-def _push_parts(
-    node: Floats32, start: int, end: int, step: int, place: int, wish: Wish, parts: Parts, size: int,
-    used: int, least: float,
-) -> tuple[int, int]:  # fmt: skip
-    """Push the parts of a stretch, `step` entries each, that may score `least`.
-
-    Returns the size of the heap and how many parts were met.
-    """
-    terms, starts, ends, keys = parts
-    for first in range(start, end, step):
-        after = min(first + step, end)
-        best = _best(node, slot_of(first, after), wish)
-        if best >= least:
-            terms[used], starts[used], ends[used] = place, first, after
-            key, at = ((np.int64(best * FINE) + 1) << NUMBER) | used, size
-            while at > 0 and keys[(at - 1) // 2] < key:
-                keys[at] = keys[(at - 1) // 2]
-                at = (at - 1) // 2
-            keys[at] = key
-            size, used = size + 1, used + 1
-    return size, used
 
 
 @njit(**EXACT)
@@ -293,16 +204,16 @@ def _search(
         ordered = begin + (main if begin + main == end else main // BLOCK * BLOCK)
         step = REGION if main > REGION else CELL if main > CELL else BLOCK
         for start, after, length in ((begin, ordered, step), (ordered, end, BLOCK)):
-            size, used = _push_parts(node, start, after, length, i, wish, parts, size, used, last)
+            size, used = push_parts(node, start, after, length, i, wish, parts, size, used, last)
     while size > 0 and (keys[0] >> NUMBER) * top >= last * FINE:
         number = keys[0] & MASK
         i, start, end = parts_term[number], parts_start[number], parts_end[number]
         wish = Wish(np.float32(weight[i]), np.float32(rest[i]), x, y, z, alpha, frame.reach)
-        _pop(keys, size)
+        pop(keys, size)
         size -= 1
         if end - start > BLOCK:
             step = CELL if end - start > CELL else BLOCK
-            size, used = _push_parts(node, start, end, step, i, wish, parts, size, used, last / top)
+            size, used = push_parts(node, start, end, step, i, wish, parts, size, used, last / top)
             continue
         work += LOOKED
         picked = _pick(fact, start, end, wish, bits, squares, i, last / top, picks)
@@ -316,19 +227,6 @@ def _search(
 
 
 @njit(**EXACT)
-def _room_for(lists: Lists, texts: Texts, rows: Rows) -> int:
-    """How many parts of lists may be met for one of some subscriptions: less than twice the blocks."""
-    begins, sizes, terms, _ = texts
-    most, lengths = 0, lists.size
-    for row in rows:
-        room = 0
-        for at in range(begins[row], begins[row] + sizes[row]):
-            room += 2 * (lengths[terms[at]] // BLOCK + 1)
-        most = max(most, room)
-    return most
-
-
-@njit(**EXACT)
 def best_messages(
     lists: Lists, rows: Rows, wanted: Rows, readers: Readers, posts: Posts, ages: Ages, idf: Floats,
     scratch: Scratch, frame: Frame, found: Found,
@@ -337,7 +235,7 @@ def best_messages(
 
     `work` is in steps like those of a buffer's upkeep.
     """
-    room = _room_for(lists, readers.texts, rows)
+    room = room_for(lists, readers.texts, rows)
     starts, ends, keys = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
     parts = Parts(np.empty(room, np.int32), starts, ends, keys)
     entries, bests = np.empty(BLOCK + 1, np.int64), np.empty(BLOCK + 1, np.float32)
