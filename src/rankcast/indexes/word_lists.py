@@ -32,7 +32,7 @@ class WordIndex:
     - Asking: `disseminate`; `lists`, for kernels.
     - Keeping: `state`, `restore`.
 
-    Memory: 24 bytes an entry and 5 for its node, 28 a word, and up to half as much again for growth.
+    Memory: 24 bytes an entry and 5 for its node, 28 a word, and up to a fifth as much again for growth.
     """
 
     def __init__(self, frame: Frame, shape: Shape) -> None:
@@ -141,7 +141,7 @@ class WordIndex:
         size[words] += counts
         held = np.flatnonzero(size).astype(np.int32)
         rooms = _rooms(size[held])
-        capacity = int(rooms.sum()) * 9 // 8 // STEP * STEP + SPARE
+        capacity = int(rooms.sum()) * 17 // 16 // STEP * STEP + SPARE
         packed = _with_room(self.lists, capacity)
         packed.room[:] = 0
         self._used = int(kernel.move(self.lists, packed, held, rooms, 0))
@@ -158,8 +158,8 @@ def _words_of(rows: Rows, texts: Texts) -> tuple[Rows, Ints]:
 
 
 def _rooms(sizes: Ints) -> Rows:
-    """Room for lists of these sizes: a quarter more, a multiple of `STEP`."""
-    wanted: Rows = ((sizes + sizes // 4 + STEP - 1) // STEP * STEP).astype(np.int32)
+    """Room for lists of these sizes: an eighth more, a multiple of `STEP`."""
+    wanted: Rows = ((sizes + sizes // 8 + STEP - 1) // STEP * STEP).astype(np.int32)
     return wanted
 
 
