@@ -22,15 +22,12 @@ from tests.spark import hosts, stories
 from tests.spark.piped import ENGINES, PATIENCE, Command, Piped
 from tests.spark.pretend import _told
 
-OFTEN = {"range_topk"}  # the engine of most other tests
-FILED = [pytest.param(name, marks=[pytest.mark.faults] if name in OFTEN else []) for name in ENGINES]
-
 
 def as_told(frame: Any) -> list[tuple[Any, ...]]:
     return sorted((_told(row) for row in frame.toArrow().to_pylist()), key=str)
 
 
-@pytest.mark.parametrize("name", FILED)
+@pytest.mark.parametrize("name", ENGINES)
 def test_files_to_files(name: str, spark: Any, tmp_path: Path) -> None:
     """Deltas are those of one process; a replay of the files gives the results at their end."""
     given = {"table": True} if name in ("geotext", "moving_skyline") else {}
