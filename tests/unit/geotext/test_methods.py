@@ -89,7 +89,7 @@ def test_the_globe_with_poles_and_date_line(window: int) -> None:
         rng.choice([-180.0, -179.9, 0.0, 12.5, 179.9, 180.0], 500),
         rng.choice([-90.0, -89.9, 0.0, 48.1, 90.0], 500),
     )
-    messages = {"id": np.arange(500), "x": x, "y": y, "terms": texts(rng, 500)}
+    messages: dict[str, Any] = {"id": np.arange(500), "x": x, "y": y, "terms": texts(rng, 500)}
     alpha = rng.choice([0.0, 0.005, 0.5, 0.995, 1.0], 120)
     wanted = {**rows(rng, 120), "x": rng.permutation(x)[:120], "y": rng.permutation(y)[:120], "alpha": alpha}
     told = []
