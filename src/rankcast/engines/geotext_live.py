@@ -166,7 +166,7 @@ class Live:
         """
         self._make_rows()
         log = [self._told(self._buffers.expire(leaving, self._k, self._ages))]
-        self._messages.drop(leaving, self._world.texts.texts(), self._places())
+        self._messages.drop(leaving, self._world.texts.texts(), self._ages.stamp)
         newest = self._world.window.times()[-1:].copy()
         rows = move()
         clock = np.maximum.accumulate(np.concatenate([newest, times]))

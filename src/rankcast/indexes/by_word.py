@@ -1,0 +1,143 @@
+"""Inverted lists by word in shared arrays: what those of subscriptions and of messages have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.columns import Ints, Rows
+from rankcast.errors import SnapshotError
+from rankcast.indexes.objects import grown
+from rankcast.kernels import word_lists as kernel
+from rankcast.kernels.geo_bounds import Bits
+from rankcast.kernels.term_order import Texts
+from rankcast.kernels.word_lists import STEP, Lists
+from rankcast.vocabulary import positions
+
+BY_WORD = ("begin", "main", "joint", "size", "room", "dead")
+KINDS = {"row": np.int32, "fact": np.uint16, "node": np.float32}
+SPARE = 64
+LAST_STAMP = 65535
+
+
+class ByWord(ABC):
+    """Lists that grow, lose entries and move together; how a list is ordered is left to subclasses.
+
+    - Changing: `know`, `drop` (after which an owner's entries are void: its stamp changes).
+    - Keeping: `state`, `restore`.
+
+    Attributes:
+        facts: how many numbers an entry has, beside its owner.
+        node: how many bounds a tile of entries has.
+        slack: sixteenths of its size that a list has as room to grow.
+        worth: a list that is full is first arranged anew if more than one in so many of its entries is void.
+    """
+
+    facts: int
+    node: int
+    slack: int
+    worth: int
+
+    def __init__(self) -> None:
+        main, joint, size, room, dead = (np.zeros(8, np.int32) for _ in BY_WORD[1:])
+        self.lists = Lists(np.zeros(8, np.int64), main, joint, size, room, dead, **self._entries(SPARE))
+        self._used = 0
+
+    def know(self, words: int) -> None:
+        """Let there be so many words; to be called before kernels ask for a new one."""
+        if words > self.lists.begin.size:
+            length = max(words, self.lists.begin.size * 9 // 8)
+            larger = {name: grown(getattr(self.lists, name), length, 0) for name in BY_WORD}
+            self.lists = self.lists._replace(**larger)
+
+    def drop(self, rows: Rows, texts: Texts, stamps: Bits) -> None:
+        """Owners go; their texts are still what they were when they were added. Cost: O(1) an entry.
+
+        Stamps begin again after the last one; before that no entry may be left that has an old one.
+        """
+        if not rows.size:
+            return
+        kernel.discount(self.lists, rows, texts)
+        if (stamps[rows] == LAST_STAMP).any():
+            self._tidy(stamps)
+        stamps[rows] += 1
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """How much is used, and the arrays."""
+        return {"used": self._used}, self.lists._asdict()
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a state that `state` gave."""
+        lists = Lists(**{name: arrays[name] for name in Lists._fields})
+        words, entries = lists.begin.size, lists.row.size
+        fits = [array.dtype for array in lists] == [array.dtype for array in self.lists]
+        fits &= all(getattr(lists, name).shape == (words,) for name in BY_WORD)
+        fits &= all(getattr(lists, name).shape == shape for name, shape in self._shapes(entries).items())
+        if not fits or not 0 <= int(header["used"]) <= entries:
+            raise SnapshotError("the arrays of lists by word do not fit together")
+        self.lists, self._used = lists, int(header["used"])
+        return self
+
+    @abstractmethod
+    def _arrange(self, words: Rows, firsts: Rows, stamps: Bits) -> None:
+        """Order the lists of words anew, each from some entry on, without those that are void."""
+
+    def _arrange_all_of(self, words: Rows, stamps: Bits) -> None:
+        self._arrange(words, np.zeros(words.size, np.int32), stamps)
+
+    def _tidy(self, stamps: Bits) -> None:
+        """Leave no entry in any list that no longer counts."""
+        self._arrange_all_of(np.flatnonzero(self.lists.dead).astype(np.int32), stamps)
+
+    def _reserve(self, words: Rows, counts: Ints, stamps: Bits) -> None:
+        """Let there be room for `counts` more entries of `words`; what is void makes room, if it is much."""
+        crowded = words[self._full(words, counts)]
+        void = self.lists.dead[crowded] > self.lists.size[crowded] // self.worth
+        self._arrange_all_of(crowded[void], stamps)
+        full = self._full(words, counts)
+        rooms = self._rooms(self.lists.size[words[full]] + counts[full])
+        if self._used + rooms.sum() > self.lists.row.size:
+            self._compact(words, counts, stamps)
+        elif rooms.size:
+            self._used = int(kernel.move(self.lists, self.lists, words[full], rooms, self._used))
+
+    def _full(self, words: Rows, counts: Ints) -> NDArray[np.bool_]:
+        return self.lists.size[words] + counts > self.lists.room[words]
+
+    def _compact(self, words: Rows, counts: Ints, stamps: Bits) -> None:
+        """Move all lists together, without what is void, with room for `counts` more of `words`."""
+        self._tidy(stamps)
+        size = self.lists.size.astype(np.int64)
+        size[words] += counts
+        held = np.flatnonzero(size).astype(np.int32)
+        rooms = self._rooms(size[held])
+        capacity = int(rooms.sum()) * 17 // 16 // STEP * STEP + SPARE
+        packed = self.lists._replace(**self._entries(capacity))
+        packed.room[:] = 0
+        self._used = int(kernel.move(self.lists, packed, held, rooms, 0))
+        self.lists = packed
+
+    def _rooms(self, sizes: Ints) -> Rows:
+        """Room for lists of these sizes, a multiple of `STEP`."""
+        wanted: Rows = ((sizes * (16 + self.slack) // 16 + STEP - 1) // STEP * STEP).astype(np.int32)
+        return wanted
+
+    def _shapes(self, room: int) -> dict[str, tuple[int, ...]]:
+        """The shapes of arrays for so many entries."""
+        tiles = room // STEP
+        return {"row": (room,), "fact": (tiles, self.facts, STEP), "node": (tiles, self.node)}
+
+    def _entries(self, room: int) -> dict[str, NDArray[Any]]:
+        """Empty arrays for so many entries."""
+        return {name: np.zeros(shape, KINDS[name]) for name, shape in self._shapes(room).items()}
+
+
+def words_of(rows: Rows, texts: Texts) -> tuple[Rows, Ints]:
+    """The distinct words of some texts, and how often each comes."""
+    place = positions(texts.begin[rows], texts.size[rows].astype(np.int64))
+    words, counts = np.unique(texts.term[place], return_counts=True)
+    return words, counts
