@@ -12,15 +12,17 @@ from rankcast import deltas, settings
 from rankcast.columns import Column, Floats, Ints, Kind, Rows
 from rankcast.decay import decay_of
 from rankcast.deltas import Changes, Lists
-from rankcast.engines import geotext_batches, geotext_places
+from rankcast.engines import geotext_batches, geotext_places, geotext_told
 from rankcast.engines.base import ID, Part
 from rankcast.engines.brute_force import geotext as brute_force
 from rankcast.engines.brute_force.geotext import Interests, Messages, Similarity
 from rankcast.engines.geotext_batches import Plan
-from rankcast.engines.geotext_live import NEED_GROUPS, PRUNINGS, Live, Way, World
+from rankcast.engines.geotext_ledger import World
+from rankcast.engines.geotext_live import PRUNINGS, Live
+from rankcast.engines.geotext_structures import NEED_GROUPS, Way
 from rankcast.engines.lists import ListEngine
 from rankcast.errors import SettingError
-from rankcast.indexes.result_buffers import REFILLS
+from rankcast.indexes.result_buffers import REFILLS, Extent
 from rankcast.indexes.slots import Slots, select
 from rankcast.indexes.vectors import LiveTerms, Vectors
 from rankcast.kernels.igpt import Switches
@@ -57,8 +59,9 @@ class GeoTextTopK(ListEngine):
             Messages are ranked by score times 0.5 to the power of age / half_life, an order that does not
             change as they grow older. The `score` of results and deltas is that at the message's own time.
         extra: "forbid" or "ignore" columns that are not known.
-        tuning: "groups" a cell of the lists by word, by what is needed of words (default: 30); "prune": which
-            prunings are on (default: all), for those who want to know what each is worth.
+        tuning: "groups" a cell of the lists by word, by what is needed of words (default: 30); "kmax": how
+            many times k a buffer keeps with that refill (3); "share": of the k-th score, where a plain
+            skyband ends (0.95); "prune": which prunings are on (all), to know what each is worth.
 
     >>> engine = GeoTextTopK(bounds=(0, 0, 4, 3), k=1, window=2)
     >>> engine.subscribe({"id": ["ann"], "x": [0], "y": [0], "terms": [["pizza"]]}).num_rows
@@ -75,7 +78,11 @@ class GeoTextTopK(ListEngine):
         {"method": "ciq", "refill": "kmax"},
         {"method": "scan", "refill": "none"},
     )
-    known_tuning: ClassVar[dict[str, Any]] = {"prune": PRUNINGS, "groups": NEED_GROUPS}
+    known_tuning: ClassVar[dict[str, Any]] = {
+        "prune": PRUNINGS,
+        "groups": NEED_GROUPS,
+        **Extent()._asdict(),
+    }
     counters = ("expired", "late", "buffered", "cells_pruned", "groups_pruned", "verified", "reevaluations")
 
     def __init__(
@@ -136,8 +143,10 @@ class GeoTextTopK(ListEngine):
             self._decay is not None,
         )  # fmt: skip
         groups = settings.whole("groups", self._tuning["groups"])
-        on = Switches(*(name in prune for name in PRUNINGS))
-        return Live(world, Way(self._method, self._refill), on, groups, self._count)
+        kmax = settings.whole("kmax", self._tuning["kmax"])
+        share = settings.number("share", self._tuning["share"], low=0, high=1)
+        way = Way(self._method, self._refill, groups, Extent(kmax, share))
+        return Live(world, way, Switches(*(name in prune for name in PRUNINGS)), self._count)
 
     # What the base asks for
 
@@ -196,14 +205,20 @@ class GeoTextTopK(ListEngine):
         if self._live is not None:
             self._live.enter(rows, self._alpha_of(rows), self._k_of(rows))
 
-    _amended = _entered
-
     def _amending(self, rows: Rows) -> None:
         if self._live is not None:
-            self._live.leave(rows)
+            self._live.amending(rows)
+
+    def _amended(self, rows: Rows) -> None:
+        if self._live is not None:
+            self._live.amended(rows, self._alpha_of(rows), self._k_of(rows))
+
+    def _since(self, held: Lists, rows: Rows) -> Changes:
+        return deltas.difference(held, self._lists(rows), self._slots["sequence"])
 
     def _leaving(self, rows: Rows) -> None:
-        self._amending(rows)
+        if self._live is not None:
+            self._live.leave(rows)
         self._terms.drop(self._interests.clear(rows))
 
     def _lists(self, rows: Rows) -> Lists:
@@ -283,6 +298,10 @@ class GeoTextTopK(ListEngine):
         if self._live is None:
             return super().stats()
         return {**super().stats(), "buffered": self._live.buffered()}
+
+    def memory(self) -> dict[str, int]:
+        """Bytes of the state by part: buffers and reverse lists, subscriptions, postings, window, words."""
+        return geotext_told.bytes_by_part(self.state()[1])
 
     # Explanation
 

@@ -17,13 +17,20 @@ from rankcast.kernels.buffer_changes import Now
 from rankcast.kernels.buffer_store import Buffers, Links
 from rankcast.kernels.message_search import Ages, Found
 from rankcast.kernels.skyband import COST, KMAX, NONE, SKYBAND, Log
+from rankcast.vocabulary import positions
 
 BY_OWNER = ("begin", "size", "room", "keep", "threshold")
 REFILLS = {"cost-skyband": COST, "skyband": SKYBAND, "kmax": KMAX, "none": NONE}
 REACH = 6  # how many times k a search looks for, where scores say how many of them a plain skyband holds
 EXPECTED = 4000  # the work of a search, before there was one
-SHARE = 0.95  # of the k-th score, where a plain skyband ends
 SPARE = 64
+
+
+class Extent(NamedTuple):
+    """How many times k a buffer keeps with kmax, and what share of the k-th score a plain skyband ends at."""
+
+    kmax: int = 3
+    share: float = 0.95
 
 
 class Offers(NamedTuple):
@@ -38,16 +45,16 @@ class Offers(NamedTuple):
 class ResultBuffers:
     """What each subscription holds: its k best messages and some that may follow them.
 
-    - Changing: `expire`, `offer`, `fill`, `clear`.
-    - Asking: `lists`, `now`, `short`, `keeps`, `wanted`, `threshold`.
+    - Changing: `expire`, `offer`, `fill`, `trim`, `clear`.
+    - Asking: `lists`, `now`, `short`, `keeps`, `wanted`, `suggest`, `threshold`.
     - Keeping: `state`, `restore`.
 
     Memory: 28 bytes a subscription and 14 an entry, for a third more entries than are kept; 8 bytes a
     message and 8 a link, of which there are at most twice as many as entries before they are made anew.
     """
 
-    def __init__(self, refill: str) -> None:
-        self._refill = REFILLS[refill]
+    def __init__(self, refill: str, extent: Extent) -> None:
+        self._refill, self._extent = REFILLS[refill], extent
         none, nothing = np.zeros(0, np.int32), np.zeros(0)
         counts = np.zeros(0, np.uint16)
         self._held = Buffers(np.zeros(0, np.int64), none, none, none, nothing, none, nothing, counts)
@@ -105,7 +112,7 @@ class ResultBuffers:
     def keeps(self, k: Ints, window: int) -> Rows:
         """How many messages buffers are to keep over a window of so many, by what searches cost so far."""
         search = (self._work + EXPECTED) / (self._searches + 1)
-        keep: Rows = skyband.keeps(k, self._refill, float(window), search)
+        keep: Rows = skyband.keeps(k, self._refill, self._extent.kmax, float(window), search)
         return keep
 
     def wanted(self, keep: Rows, k: Ints, window: int) -> Rows:
@@ -113,17 +120,42 @@ class ResultBuffers:
         reach = REACH * k if self._refill == SKYBAND else keep
         return np.minimum(reach, window).astype(np.int32) + np.int32(1)
 
+    def suggest(self, rows: Rows, wanted: Rows, found: Found) -> None:
+        """Let searches for so many begin with what buffers hold."""
+        found.size[:] = np.minimum(self._held.size[rows], wanted)
+        sizes = found.size.astype(np.int64)
+        rank = positions(np.zeros_like(sizes), sizes)
+        found.item[np.repeat(np.arange(rows.size), sizes), rank] = self._held.item[
+            np.repeat(self._held.begin[rows], sizes) + rank
+        ]
+
     def fill(self, rows: Rows, found: Found, keep: Rows, k: Ints, ages: Ages) -> None:
         """Fill buffers that keep so many with the best messages that a search found for them."""
         self._searches, self._work = self._searches + rows.size, self._work + int(found.work.sum())
         held, threshold = np.empty(rows.size, np.int32), np.empty(rows.size)
-        skyband.plan(found, keep, k, self._refill, SHARE, held, threshold)
-        self.clear(rows)
-        most = keep if self._refill <= KMAX else keep + keep // 4 + 1
-        self._reserve(rows, np.minimum(most + 1, 2 * held + SPARE // 2).astype(np.int32))
+        skyband.plan(found, keep, k, self._refill, self._extent.share, held, threshold)
+        rooms = np.minimum(self._most(keep) + 1, 2 * held + SPARE // 2).astype(np.int32)
+        other = (self._held.room[rows] < rooms) | (self._held.room[rows] > 2 * rooms + SPARE)
+        self._held.size[rows] = 0
+        self.clear(rows[other])
+        self._reserve(rows[other], rooms[other])
         self._reserve_links(int(held.sum()))
         self._held.keep[rows], self._held.threshold[rows] = keep, threshold
         skyband.fill(self._held, self._links, rows, found, held, k, self._refill, ages)
+
+    def trim(self, rows: Rows, k: Ints, window: int) -> None:
+        """Let buffers serve a smaller k: without what k dominate, and cut if that leaves too many."""
+        held, sizes, keep = self._held, self._held.size[rows].astype(np.int64), self.keeps(k, window)
+        begin, owner = held.begin[rows], np.repeat(np.arange(rows.size), sizes)
+        place = positions(begin, sizes)
+        if self._refill >= SKYBAND:
+            stays = held.dominators[place] < k[owner]
+            place, sizes = place[stays], np.bincount(owner[stays], minlength=rows.size)
+        for column in (held.item, held.score, held.dominators):
+            column[positions(begin, sizes)] = column[place]
+        long = sizes > self._most(keep)
+        held.threshold[rows[long]] = held.score[begin[long] + keep[long]]
+        held.size[rows], held.keep[rows] = np.where(long, keep, sizes), keep
 
     def clear(self, rows: Rows) -> None:
         """Empty buffers and give up their room."""
@@ -172,6 +204,10 @@ class ResultBuffers:
         self._held, self._links, self._used = held, links, int(header["used"])
         self._searches, self._work = (int(header.get(name, 0)) for name in ("searches", "work"))
         return self
+
+    def _most(self, keep: Rows) -> Rows:
+        """How many entries buffers may have before they are cut."""
+        return keep if self._refill <= KMAX else keep + keep // 4 + 1
 
     def _reserve(self, rows: Rows, rooms: Rows) -> None:
         """Give empty buffers of `rows` stretches with so much room."""

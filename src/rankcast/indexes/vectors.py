@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Floats, Ints, Rows, Terms
+from rankcast.columns import Bools, Floats, Ints, Rows, Terms
 from rankcast.errors import SnapshotError
 from rankcast.indexes.slots import Slots, select
 from rankcast.kernels.term_order import Texts
@@ -112,6 +112,15 @@ class Vectors:
         sizes = self._size[rows].astype(np.int64)
         place = positions(self._begin[rows], sizes)
         return Entries(np.repeat(np.arange(sizes.size), sizes), self._term[place], self._weight[place])
+
+    def unchanged(self, rows: Rows, former: Entries) -> Bools:
+        """Which rows still have the vectors that `entries` gave for them."""
+        now = self.entries(rows)
+        same = np.bincount(now.owner, minlength=rows.size) == np.bincount(former.owner, minlength=rows.size)
+        here, there = same[now.owner], same[former.owner]
+        other = (now.term[here] != former.term[there]) | (now.weight[here] != former.weight[there])
+        same[now.owner[here][other]] = False
+        return same
 
     def texts(self) -> Texts:
         """All vectors, for kernels; valid until the next `store`."""

@@ -21,14 +21,15 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.distance import distance
-from rankcast.kernels.geo_bounds import Bits, Floats32, Frame, alikeness, best_score, embed, nearness, part
+from rankcast.kernels.geo_bounds import Bits, Frame, embed
 from rankcast.kernels.igpt import Posts, Readers
 from rankcast.kernels.list_order import bit_of
-from rankcast.kernels.message_lists import CELL, LOW, REGION, REST, STAMP, WEIGHT, X, Y, Z
+from rankcast.kernels.message_lists import CELL, REGION
 from rankcast.kernels.message_parts import FINE, MASK, NUMBER, Parts, Wish, pop, push_parts, room_for
+from rankcast.kernels.message_picks import Picks, fetch, no_picks, pick
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.term_order import Scratch, clear, note, rarest_first
-from rankcast.kernels.word_lists import BLOCK, STEP, Lists
+from rankcast.kernels.word_lists import BLOCK, Lists
 
 ALWAYS, LOOKED, SCORED = 1000, 64, 16  # the work of a search, of a block, of a score
 
@@ -54,17 +55,6 @@ class Found(NamedTuple):
     work: Ints
 
 
-class Picks(NamedTuple):
-    """Of a block: entries that may be good enough, what they may score, messages, where their terms are."""
-
-    entry: Ints
-    best: Floats32
-    item: Rows
-    begin: Ints
-    end: Ints
-    spare: Floats32
-
-
 class Board(NamedTuple):
     """The best messages so far, best first, and their scores."""
 
@@ -78,61 +68,6 @@ def newer(time: Ints, arrival: Ints, one: int, two: int) -> bool:
     if time[one] != time[two]:
         return bool(time[one] > time[two])
     return bool(arrival[one] > arrival[two])
-
-
-@njit(**EXACT)
-def _pick(
-    fact: Bits, start: int, end: int, wish: Wish, bits: Rows, squares: Floats32, place: int, least: float,
-    picks: Picks,
-) -> int:  # fmt: skip
-    """Find the entries of a block that may score `least`; returns how many.
-
-    `bits` and `squares` are of the subscription's terms: where in a sign they are, and their weights.
-    """
-    entries, bests, _, _, _, spare = picks
-    own, rest, x, y, z, alpha, reach = wish
-    count = 0
-    for first in range(start, end, STEP):
-        tile = first // STEP
-        for lane in range(STEP):
-            spare[lane] = np.float32(0.0)
-        for j in range(place + 1, bits.size):
-            column, bit, square = LOW + bits[j] // 16, np.uint16(1 << bits[j] % 16), squares[j]
-            for lane in range(STEP):
-                spare[lane] += square if fact[tile, column, lane] & bit != 0 else np.float32(0.0)
-        for lane in range(STEP):
-            others = min(rest, np.sqrt(spare[lane]))
-            alike = alikeness(part(fact[tile, WEIGHT, lane]), part(fact[tile, REST, lane]), own, others)
-            east, north = part(fact[tile, X, lane]) - x, part(fact[tile, Y, lane]) - y
-            up = part(fact[tile, Z, lane]) - z
-            near = nearness(reach, east * east + north * north + up * up)
-            spare[lane] = best_score(alpha, near, alike)
-        for lane in range(min(STEP, end - first)):
-            entries[count], bests[count] = first + lane, spare[lane]
-            count += spare[lane] >= least
-    return count
-
-
-@njit(**EXACT)
-def _fetch(rows: Rows, fact: Bits, current: Bits, posts: Posts, picks: Picks, picked: int) -> int:
-    """Leave the picks that count, and read the first of what is known of them; returns how many.
-
-    No branch waits for what is read, so that one message does not wait for the one before.
-    """
-    entries, bests, items, firsts, ends, spare = picks
-    _, x, y, (begins, sizes, terms, weights), _, _ = posts
-    count, touched, last = 0, 0.0, terms.size - 1
-    for i in range(picked):
-        at = entries[i]
-        item = rows[at]
-        items[count], bests[count] = item, bests[i]
-        firsts[count], ends[count] = begins[item], begins[item] + sizes[item]
-        count += fact[at // STEP, STAMP, at % STEP] == current[item]
-    for i in range(count):
-        touched += terms[firsts[i]] + weights[firsts[i]] + weights[min(firsts[i] + 8, last)]
-        touched += x[items[i]] + y[items[i]]
-    spare[0] = touched  # means nothing, but without it nothing would be read
-    return count
 
 
 @njit(**EXACT)
@@ -166,25 +101,42 @@ def _score_picks(
         gain = gains[item] if gains.size > 0 else 1.0
         score = (alpha * near + (1.0 - alpha) * cosine) * gain
         at = count
-        if at == items.size:
-            at -= 1
-            if score < scores[at] or (score == scores[at] and newer(time, arrival, items[at], item)):
-                continue
-            count -= 1
         while at > 0 and (
             scores[at - 1] < score or (scores[at - 1] == score and newer(time, arrival, item, items[at - 1]))
         ):
-            items[at], scores[at] = items[at - 1], scores[at - 1]
             at -= 1
+        if at == items.size or (at > 0 and items[at - 1] == item):
+            continue
+        count = min(count + 1, items.size)
+        for after in range(count - 1, at, -1):
+            items[after], scores[after] = items[after - 1], scores[after - 1]
         items[at], scores[at] = item, score
-        count += 1
+    return count
+
+
+@njit(**EXACT)
+def _score_suggested(
+    suggested: int, wishing: tuple[float, float, float], posts: Posts, ages: Ages, scratch: Scratch,
+    frame: Frame, picks: Picks, board: Board,
+) -> int:  # fmt: skip
+    """Score the messages that a board has to begin with, some at a time; returns how many of them suit."""
+    _, bests, items, firsts, ends, _ = picks
+    begins, sizes, _, _ = posts.texts
+    count = 0
+    for start in range(0, suggested, BLOCK):
+        size = min(BLOCK, suggested - start)
+        for i in range(size):
+            item = board.item[start + i]
+            items[i], bests[i] = item, np.inf
+            firsts[i], ends[i] = begins[item], begins[item] + sizes[item]
+        count = _score_picks(picks, size, wishing, 0, posts, ages, scratch, frame, board, count)
     return count
 
 
 @njit(**EXACT)
 def _search(
     lists: Lists, row: int, readers: Readers, posts: Posts, ages: Ages, idf: Floats, scratch: Scratch,
-    frame: Frame, parts: Parts, picks: Picks, board: Board,
+    frame: Frame, parts: Parts, picks: Picks, board: Board, suggested: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Find as many messages as fit for one subscription; returns how many there are, and the work."""
     begins, mains, _, sizes, _, _, rows, fact, node = lists
@@ -196,7 +148,9 @@ def _search(
     term, weight, rest = rarest_first(readers.texts, row, idf)
     bits, squares = np.empty(term.size, np.int32), np.empty(term.size, np.float32)
     note(scratch, term, weight)
-    size, used, work, count, last, full = 0, 0, ALWAYS, 0, -np.inf, board.item.size
+    size, used, work, full = 0, 0, ALWAYS, board.item.size
+    count = _score_suggested(suggested, wishing, posts, ages, scratch, frame, picks, board)
+    last = board.score[count - 1] if count == full else -np.inf
     for i in range(term.size):
         bits[i], squares[i] = bit_of(term[i]), weight[i] * weight[i]
         wish = Wish(np.float32(weight[i]), np.float32(rest[i]), x, y, z, alpha, frame.reach)
@@ -204,7 +158,7 @@ def _search(
         ordered = begin + (main if begin + main == end else main // BLOCK * BLOCK)
         step = REGION if main > REGION else CELL if main > CELL else BLOCK
         for start, after, length in ((begin, ordered, step), (ordered, end, BLOCK)):
-            size, used = push_parts(node, start, after, length, i, wish, parts, size, used, last)
+            size, used = push_parts(node, start, after, length, i, wish, parts, size, used, last / top)
     while size > 0 and (keys[0] >> NUMBER) * top >= last * FINE:
         number = keys[0] & MASK
         i, start, end = parts_term[number], parts_start[number], parts_end[number]
@@ -216,9 +170,9 @@ def _search(
             size, used = push_parts(node, start, end, step, i, wish, parts, size, used, last / top)
             continue
         work += LOOKED
-        picked = _pick(fact, start, end, wish, bits, squares, i, last / top, picks)
+        picked = pick(fact, start, end, wish, bits, squares, i, last / top, picks)
         if picked > 0:
-            picked = _fetch(rows, fact, current, posts, picks, picked)
+            picked = fetch(rows, fact, current, posts, picks, picked)
             count = _score_picks(picks, picked, wishing, i, posts, ages, scratch, frame, board, count)
             last = board.score[count - 1] if count == full else last
             work += SCORED * picked
@@ -233,16 +187,16 @@ def best_messages(
 ) -> None:  # fmt: skip
     """Find the `wanted[i]` best messages of the window for each subscription of `rows`.
 
-    `work` is in steps like those of a buffer's upkeep.
+    Messages that are in `found` already show how good the best are at least. `work` is in steps like those of
+    a buffer's upkeep.
     """
     room = room_for(lists, readers.texts, rows)
     starts, ends, keys = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
     parts = Parts(np.empty(room, np.int32), starts, ends, keys)
-    entries, bests = np.empty(BLOCK + 1, np.int64), np.empty(BLOCK + 1, np.float32)
-    items, begins = np.empty(BLOCK + 1, np.int32), np.empty(BLOCK + 1, np.int64)
-    picks = Picks(entries, bests, items, begins, np.empty_like(begins), np.empty(STEP, np.float32))
+    picks = no_picks()
     for which in range(rows.size):
         board = Board(found.item[which, : wanted[which]], found.score[which, : wanted[which]])
         found.size[which], found.work[which] = _search(
-            lists, rows[which], readers, posts, ages, idf, scratch, frame, parts, picks, board
-        )
+            lists, rows[which], readers, posts, ages, idf, scratch, frame, parts, picks, board,
+            found.size[which],
+        )  # fmt: skip

@@ -243,14 +243,15 @@ def cheapest(k: int, most: int, window: float, search: float) -> int:
 
 
 @njit(**EXACT)
-def keeps(k: Ints, refill: int, window: float, search: float) -> Rows:
+def keeps(k: Ints, refill: int, kmax: int, window: float, search: float) -> Rows:
     """How many entries each list keeps: what is cheapest, given what a search costs in the mean.
 
-    Other refills keep k, 3 k (kmax) or, before scores are known, 1.5 k; so do lists over a small window.
+    At most `kmax` times k. Other refills keep k, as many as that (kmax) or, before scores are known, 1.5 k;
+    so do lists over a small window.
     """
     keep = np.empty(k.size, np.int32)
     for i in range(k.size):
-        most = 3 * k[i]
+        most = kmax * k[i]
         if i > 0 and k[i] == k[i - 1]:
             keep[i] = keep[i - 1]
         elif refill == COST and window > most:

@@ -9,6 +9,7 @@ import pytest
 
 from rankcast import GeoTextTopK
 from rankcast.engines.brute_force import geotext as brute_force
+from rankcast.indexes.result_buffers import REFILLS
 from rankcast.kernels import skyband
 from tests.unit.geotext.scenes import K, played, stream
 
@@ -22,9 +23,8 @@ def direct_skyband(scores: np.ndarray, threshold: float, k: int) -> set[int]:
     return kept
 
 
-@pytest.mark.parametrize("refill", ["cost-skyband", "skyband"])
-def test_buffers_are_the_k_skyband_above_the_threshold_and_nothing_else(refill: str) -> None:
-    engine, _ = played(*stream(), refill=refill)
+def check_skybands(engine: GeoTextTopK, k: int) -> None:
+    """Every buffer holds the k-skyband above its threshold, and nothing else but what ties with it."""
     rows = engine._slots.live()
     messages = engine._all_messages()
     found = 0
@@ -34,21 +34,75 @@ def test_buffers_are_the_k_skyband_above_the_threshold_and_nothing_else(refill: 
         live = engine._live
         assert live is not None
         scores = np.where(similarity.cosine > 0, similarity.score, -np.inf)
-        expected = direct_skyband(scores, live.threshold(row), K)
+        expected = direct_skyband(scores, live.threshold(row), k)
         held, _ = live.held_by(row)
         at_threshold = {int(messages.row[i]) for i in np.flatnonzero(scores == live.threshold(row))}
         assert {int(messages.row[i]) for i in expected} == set(held.tolist()) - at_threshold
         found += len(held)
-    assert found == engine.stats()["buffered"] > K * len(rows) // 2
+    assert found == engine.stats()["buffered"] > k * len(rows) // 2
 
 
-@pytest.mark.parametrize(("refill", "most"), [("kmax", 3 * K), ("none", K)])
-def test_plain_buffers_have_a_fixed_size(refill: str, most: int) -> None:
+@pytest.mark.parametrize("refill", ["cost-skyband", "skyband"])
+def test_buffers_are_the_k_skyband_above_the_threshold_and_nothing_else(refill: str) -> None:
     engine, _ = played(*stream(), refill=refill)
+    check_skybands(engine, K)
+    rng = np.random.default_rng(4)
+    ids = np.arange(len(engine))
+    engine.amend({"id": ids, "x": rng.random(ids.size), "alpha": rng.random(ids.size)})
+    check_skybands(engine, K)
+    engine.amend({"id": ids, "k": [K - 2] * ids.size})
+    check_skybands(engine, K - 2)
+
+
+@pytest.mark.parametrize("refill", REFILLS)
+def test_who_wants_fewer_messages_needs_no_search(refill: str) -> None:
+    engine, _ = played(*stream(), refill=refill)
+    scan, _ = played(*stream(), method="scan", refill="none")
+    live = engine._live
+    assert live is not None
+    searches = live._buffers._searches
+    for k in (K - 1, K - 1, 1):
+        fewer = {"id": np.arange(len(engine)), "k": [k] * len(engine)}
+        assert engine.amend(fewer) == scan.amend(fewer)
+    assert live._buffers._searches == searches
+    more = {"id": [5, 3], "k": [2 * K, 1]}
+    assert engine.amend(more) == scan.amend(more)
+    assert live._buffers._searches == searches + 1
+
+
+def test_a_buffer_that_is_filled_again_stays_where_it_is() -> None:
+    engine, _ = played(*stream())
+    live = engine._live
+    assert live is not None
+    used, rng = live._buffers._used, np.random.default_rng(5)
+    for _ in range(3):
+        engine.amend({"id": np.arange(len(engine)), "x": rng.random(len(engine))})
+    assert live._buffers._used <= used * 11 // 10
+
+
+def test_memory_is_told_by_part() -> None:
+    engine, _ = played(*stream())
+    told = engine.memory()
+    assert list(told) == ["reverse lists", "buffers", "postings", "window", "subscriptions", "words"]
+    assert min(told.values()) > 0
+    assert sum(told.values()) == sum(array.nbytes for array in engine.state()[1].values())
+
+
+@pytest.mark.parametrize(("refill", "kmax", "most"), [("kmax", 3, 3 * K), ("kmax", 2, 2 * K), ("none", 3, K)])
+def test_plain_buffers_have_a_fixed_size(refill: str, kmax: int, most: int) -> None:
+    engine, _ = played(*stream(), refill=refill, tuning={"kmax": kmax})
     live = engine._live
     assert live is not None
     sizes = [live.held_by(row)[0].size for row in engine._slots.live()]
     assert max(sizes) == most
+
+
+def test_a_plain_skyband_grows_as_its_share_falls() -> None:
+    held = [
+        played(*stream(), refill="skyband", tuning={"share": share})[0].stats()["buffered"]
+        for share in (1.0, 0.95, 0.8)
+    ]
+    assert held[0] < held[1] < held[2]
 
 
 def test_more_in_the_buffer_means_fewer_searches() -> None:

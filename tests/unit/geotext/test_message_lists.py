@@ -64,7 +64,7 @@ def parts_of(begin: int, main: int, size: int) -> list[tuple[int, int]]:
 
 def check(live: Live) -> int:
     """Every node bounds its entries, and a message is listed once a word; returns how many nodes."""
-    lists, texts, stamps = live._messages.lists, live._world.texts, live._places().stamp
+    lists, texts, stamps = live._messages.lists, live._world.texts, live._ledger.places().stamp
     known, listed = 0, []
     for word in np.flatnonzero(lists.size):
         begin, main, size = (int(of[word]) for of in (lists.begin, lists.main, lists.size))

@@ -42,6 +42,9 @@ def played(window: int, **settings: Any) -> list[pa.Table]:
         moved = rng.choice(30, 3, replace=False)
         answers.append(engine.amend({"id": moved, "x": rng.random(3), "k": [1, None, 6]}))
         answers.append(engine.amend({"id": moved, "terms": texts(rng, 3), "alpha": [0.0, None, 1.0]}))
+        answers.append(engine.amend({"id": moved, "x": rng.integers(0, 4, 3), "y": rng.integers(0, 4, 3)}))
+        answers.append(engine.amend({"id": moved, "alpha": rng.choice([0.0, 0.5, 1.0], 3)}))
+        answers.append(engine.amend({"id": moved, "k": [6, 1, 2]}))
         answers.append(engine.unsubscribe(moved[:1]))
         answers.append(engine.subscribe({**rows(rng, 1), "id": moved[:1], "k": [None]}))
     return [*answers, engine.results()]
@@ -70,7 +73,7 @@ def test_stamps_may_begin_again() -> None:
         engine.subscribe(wanted)
     live = engines[0]._live
     assert live is not None
-    for stamps, index in ((live._stamp, live._readers), (live._ages.stamp, live._messages)):
+    for stamps, index in ((live._ledger.stamp, live._readers), (live._ledger.ages.stamp, live._messages)):
         stamps[:] = 65535
         assert isinstance(index.lists, Lists)
         index.lists.fact[:, STAMP] = 65535
@@ -78,7 +81,7 @@ def test_stamps_may_begin_again() -> None:
     following = rows(rng, 45, first=100)
     for answers in zip(*([e.amend(stale), e.publish(following), e.results()] for e in engines), strict=True):
         assert answers[0] == answers[1]
-    assert live._stamp[:20].max() < 10
+    assert live._ledger.stamp[:20].max() < 10
 
 
 @pytest.mark.parametrize("window", [5, 200])

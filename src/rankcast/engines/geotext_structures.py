@@ -1,0 +1,162 @@
+"""The structures behind live results of `GeoTextTopK`, and what keeps them in step.
+
+Three of them follow the window and the subscriptions: the lists of subscriptions by word (which of them
+a message may enter), the buffers (what each holds), and the lists of messages by word (what a subscription
+finds that is new or has run short). A ledger has what they need to know by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.columns import Floats, Rows
+from rankcast.engines.geotext_ledger import Ledger, World
+from rankcast.indexes.cell_lists import CellIndex
+from rankcast.indexes.message_lists import MessageIndex
+from rankcast.indexes.result_buffers import Extent, ResultBuffers
+from rankcast.indexes.word_lists import WordIndex
+from rankcast.kernels.geo_bounds import frame_of
+from rankcast.kernels.message_search import Found, best_messages
+from rankcast.kernels.term_order import Scratch
+from rankcast.kernels.word_lists import STEP, Shape
+
+CELL, NEED_GROUPS = 960, 30  # [Geo §7.1], in whole blocks
+MANY = 4096  # subscriptions searched for at a time
+AHEAD = 1.05  # where scores fade, lists are made for gains up to so much more than there are
+RISE = 0.02  # a threshold that has risen by more is told to the lists
+
+
+class Way(NamedTuple):
+    """How subscriptions are found and results filled up; groups a cell of the lists, extent of buffers."""
+
+    method: str
+    refill: str
+    groups: int
+    extent: Extent
+
+
+class Structures:
+    """Lists of subscriptions and of messages, buffers, and the ledger."""
+
+    def __init__(self, world: World, way: Way) -> None:
+        self._world = world
+        self._frame = frame_of(world.space.metric, world.space.bounds, world.space.scale)
+        self._readers: WordIndex | CellIndex = (
+            CellIndex(self._frame) if way.method == "ciq" else WordIndex(self._frame, Shape(CELL, way.groups))
+        )
+        self._messages = MessageIndex(self._frame)
+        self._buffers = ResultBuffers(way.refill, way.extent)
+        self._ledger = Ledger(world)
+        # What lists know of thresholds holds for messages with gains up to this.
+        self._horizon = 1.0
+        # Not part of the state: it means nothing between calls.
+        self._scratch = Scratch(np.zeros(0), np.zeros(0, np.int32))
+
+    def _make_rows(self) -> None:
+        """Have a row for every row of the slots."""
+        self._ledger.make_rows()
+        self._buffers.make_rows(self._world.subscriptions.used, self._world.messages.used)
+
+    def _idf(self) -> Floats:
+        """The idf of every term; afterwards all structures know as many."""
+        idf: Floats = self._world.terms.slots["idf"]
+        self._readers.know(idf.size)
+        self._messages.know(idf.size)
+        if self._scratch.weight.size < idf.size:
+            self._scratch = Scratch(np.zeros(idf.size), np.zeros(idf.size, np.int32))
+        return idf
+
+    # Buffers
+
+    def _search(self, rows: Rows, *, begun: bool = False) -> None:
+        """Fill buffers from the messages of the window; if `begun`, beginning with what they hold."""
+        ledger, window, idf, start = self._ledger, len(self._world.window), self._idf(), 0
+        posts, readers = ledger.posts(np.zeros(0, np.int32)), ledger.readers(self._buffers.threshold)
+        while start < rows.size:
+            part = rows[start : start + MANY]
+            keep = self._buffers.keeps(ledger.k[part], window)
+            wanted = self._buffers.wanted(keep, ledger.k[part], window)
+            part = part[: max(1, 64 * MANY // int(wanted.max()))]
+            keep, wanted = keep[: part.size], wanted[: part.size]
+            shape = (part.size, int(wanted.max()))
+            found = Found(
+                np.empty(shape, np.int32), np.empty(shape), *(np.zeros(part.size, t) for t in ("i4", "i8"))
+            )
+            if begun:
+                self._buffers.suggest(part, wanted, found)
+            best_messages(
+                self._messages.lists, part, wanted, readers, posts, ledger.ages, idf, self._scratch,
+                self._frame, found,
+            )  # fmt: skip
+            self._buffers.fill(part, found, keep, ledger.k[part], ledger.ages)
+            start += part.size
+
+    # Lists
+
+    def _list(self, rows: Rows) -> None:
+        """List subscriptions that are not listed, with the thresholds they have now."""
+        self._ledger.listed[rows] = self._buffers.threshold[rows] / self._horizon
+        texts = self._world.interests.texts()
+        self._readers.add(rows, texts, self._idf(), self._ledger.owners())
+
+    def _list_anew(self, rows: Rows) -> None:
+        """List subscriptions anew that are listed, with the thresholds they have now."""
+        self._ledger.listed[rows] = self._buffers.threshold[rows] / self._horizon
+        texts = self._world.interests.texts()
+        self._readers.update(rows, texts, self._idf(), self._ledger.owners())
+
+    def _list_moved(self, rows: Rows) -> None:
+        """List subscriptions anew whose threshold fell, or rose by enough to make a difference."""
+        now, listed = self._buffers.threshold[rows] / self._horizon, self._ledger.listed[rows]
+        moved = rows[(now < listed) | (now > listed + RISE)]
+        if moved.size:
+            self._list_anew(moved)
+
+    def _look_ahead(self) -> None:
+        """Where scores fade, list all subscriptions anew when the newest message has outrun the lists."""
+        top = self._ledger.top()
+        if top > self._horizon:
+            self._horizon = AHEAD * top
+            self._list_anew(self._world.subscriptions.live())
+
+    # State
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The state of the structures, under their names."""
+        header, arrays = self._ledger.state()
+        header["horizon"] = self._horizon
+        for name, part in self._structures().items():
+            header[name], mine = part.state()
+            arrays |= {f"{name}_{array}": values for array, values in mine.items()}
+        return header, arrays
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a state that `state` gave."""
+        self._horizon = float(header["horizon"])
+        self._ledger.restore(header, arrays)
+        relist = False  # lists of before are made anew
+        for name, part in self._structures().items():
+            prefix = f"{name}_"
+            held = {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
+            if name == "readers" and _without_signs(held):
+                relist = True
+            elif name in header:
+                part.restore(header[name], held)
+        if "messages" not in header:
+            rows, texts = self._world.window.rows(), self._world.texts.texts()
+            self._messages.add(rows, texts, self._idf(), self._ledger.places())
+        if relist:
+            self._list(self._world.subscriptions.live())
+        return self
+
+    def _structures(self) -> dict[str, WordIndex | CellIndex | MessageIndex | ResultBuffers]:
+        return {"readers": self._readers, "messages": self._messages, "buffers": self._buffers}
+
+
+def _without_signs(held: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether arrays are lists of subscriptions as they once were."""
+    return "fact" in held and held["fact"].shape[1:] == (8, STEP)
