@@ -25,6 +25,7 @@ FAMILIES: tuple[str, ...] = (
     "matching",
     "matching_paper",
     "geotext",
+    "geotext_subscribing",
     "geotext_figures",
     "moving",
     "moving_topk",

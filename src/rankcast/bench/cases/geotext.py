@@ -55,12 +55,6 @@ SMALL = {"subscriptions": [2_000], "window": [2_000], "events": [200], "k": [20]
 FULL = {"subscriptions": [200_000], "window": [200_000], "events": [2_000], "k": [20]}
 PAPER = {"subscriptions": [1_000_000], "window": [1_000_000], "events": [2_000], "k": [20]}
 FEW = 20  # what the baseline does of the work
-PARTS = {
-    "buffers": ("live.buffers",),
-    "subscriptions": ("subscription.", "interest.", "live.alpha", "live.k", "live.listed", "live.stamp"),
-    "postings": ("live.readers",),
-    "window": ("message.", "window.", "text.", "live.messages", "live.age"),
-}
 
 
 def publisher(of: World, name: str, *, room: bool = False, words: bool = True) -> Contender:
@@ -91,11 +85,9 @@ def state_bytes(engine: GeoTextTopK) -> int:
 
 def sizes(engine: GeoTextTopK, _: Any) -> dict[str, float]:
     """Messages in the buffer of a subscription, and bytes a subscription of the parts of the state."""
-    held = engine.state()[1]
     told = {"buffer_size": engine.stats()["buffered"] / len(engine)}
-    for part, names in PARTS.items():
-        used = sum(array.nbytes for name, array in held.items() if name.startswith(names))
-        told[f"bytes_{part}"] = used / len(engine)
+    for part, used in engine.memory().items():
+        told[f"bytes_{part.replace(' ', '_')}"] = used / len(engine)
     return told
 
 
@@ -178,33 +170,6 @@ def publish(parameters: Parameters, _: np.random.Generator) -> Trial:
         contenders=[publisher(made, "igpt, cost-skyband"), baseline(made, "term-at-a-time", both)],
         baseline="term-at-a-time",
         agrees=lambda _: _follows(made, full=True),
-    )
-
-
-@case("geotext.subscribe", small=SMALL, full=[FULL, PAPER], seed=24, unit="subscription", runs=3)
-def subscribe(parameters: Parameters, _: np.random.Generator) -> Trial:
-    """New subscriptions with their first results; amending and removing them; a scan of their postings."""
-    made = world(parameters)
-    count = min(1_000, parameters["subscriptions"])
-    some = made.subscriptions.slice(0, count)
-    ids = np.arange(count)
-    moved = {"id": ids, "x": some["x"].to_numpy()[::-1].copy()}
-
-    def without() -> GeoTextTopK:
-        engine = made.roomy()
-        engine.unsubscribe(ids)
-        return engine
-
-    return Trial(
-        work=count,
-        contenders=[
-            Contender("subscribe", prepare=without, run=lambda engine: engine.subscribe(some)),
-            Contender("amend", prepare=made.roomy, run=lambda engine: engine.amend(moved)),
-            Contender("unsubscribe", prepare=made.roomy, run=lambda engine: engine.unsubscribe(ids)),
-            baseline(made, "term-at-a-time", lambda it: it.first_results(ids.astype(np.int32)), work=count),
-        ],
-        baseline="term-at-a-time",
-        agrees=lambda _: _follows(made, full=False),
     )
 
 

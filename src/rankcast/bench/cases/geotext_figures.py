@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rankcast.bench.case import Parameters, Trial, case
+from rankcast.bench.case import Figure, Parameters, Trial, case
 from rankcast.bench.cases.geotext import _follows, publisher
 from rankcast.bench.workloads.geotext_worlds import world
 from rankcast.engines.geotext_live import PRUNINGS
@@ -56,6 +56,31 @@ def refills(parameters: Parameters, _: np.random.Generator) -> Trial:
     """What is kept for when messages expire: sizes of buffers, searches, time."""
     tried = {refill: {"refill": refill} for refill in ("cost-skyband", "skyband", "kmax", "none")}
     return streaming(parameters, tried, room=False)
+
+
+@case(
+    "geotext.figure-6",
+    small=[{**SMALL, "kmax": [3]}, {**SMALL, "share": [0.95]}],
+    full=[
+        {**FULL, "events": [5_000], "kmax": [1, 2, 3, 4, 5, 6]},
+        {**FULL, "events": [5_000], "share": [1.0, 0.95, 0.9, 0.85, 0.8, 0.75]},
+    ],
+    seed=24,
+    unit="message",
+    runs=2,
+    reproduces="[Geo Fig 6]",
+    figures=[
+        Figure(title, x=x, y=y, contenders=("cost-skyband", refill))
+        for title, x, refill in (("Figure 6 (a)", "kmax", "kmax"), ("Figure 6 (b)", "share", "skyband"))
+        for y in ("seconds", "buffer_size")
+    ],
+)
+def extents(parameters: Parameters, _: np.random.Generator) -> Trial:
+    """Buffers of kmax times k messages, and plain skybands down to a share of the k-th score."""
+    tuning = {name: parameters[name] for name in ("kmax", "share") if name in parameters}
+    refill = "kmax" if "kmax" in tuning else "skyband"
+    plain = {name: value for name, value in parameters.items() if name not in tuning}
+    return streaming(plain, {"cost-skyband": {}, refill: {"refill": refill, "tuning": tuning}}, room=False)
 
 
 @case(
