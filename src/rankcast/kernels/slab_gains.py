@@ -13,12 +13,15 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rankcast.kernels.corner_merge import Post
 from rankcast.kernels.corner_search import best
 from rankcast.kernels.corner_tree import CornerTree, Floats, Rows
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.slab_members import FOUND, HEIGHT, HI, LO, Members
+from rankcast.kernels.slab_cells import COLUMNS, part_members
+from rankcast.kernels.slab_easel import Easel, stamp
+from rankcast.kernels.slab_members import FOUND, HEIGHT, HI, LO, Members, write_tiles
+from rankcast.kernels.slabs import LISTED, MIN, SNAP
 
-LISTED = 32
 BLOCK = 32  # members that look at the same objects
 
 
@@ -32,7 +35,7 @@ def _reach(span: Floats, start: int, end: int) -> tuple[float, float, float]:
 
 
 @njit(**EXACT)
-def list_passed(
+def _list_passed(
     objects: CornerTree, label: NDArray[np.int64], members: Members, bound: int, after: tuple[float, int],
     limit: tuple[float, int], listed: Rows,
 ) -> Floats:  # fmt: skip
@@ -74,7 +77,7 @@ def _count_on(members: Members, place: Floats, k: int, gain: Rows) -> None:
 
 
 @njit(**EXACT)
-def share_out(members: Members, place: Floats, k: int) -> Rows:
+def _share_out(members: Members, place: Floats, k: int) -> Rows:
     """Put members in the order of what they gain of listed objects; return where those of each begin.
 
     Those who gain nothing come first, and are the members from now on.
@@ -96,3 +99,36 @@ def share_out(members: Members, place: Floats, k: int) -> Rows:
             members.span[at, axis] = span[i, axis]
     members.size[FOUND] = begin[1]
     return begin[1:]
+
+
+@njit(**EXACT)
+def tell_gains(easel: Easel, better: Floats, row: int, old: float, value: Floats, post: Post) -> Post:
+    """Append the tiles of what members gain from an object that falls from an old value.
+
+    `better` has the places and heights of the better objects in its polygon.
+    """
+    members, label, objects, point = easel.members, easel.label, easel.objects, easel.objects.point
+    slot_of, k, total, cells = objects.slot_of, easel.k, LISTED, np.empty((16, COLUMNS))
+    place, others = point[slot_of[row]], np.ascontiguousarray(better.T)
+    x, height = place[0], easel.sign * place[1]
+    listed, after, limit = np.empty(LISTED, np.int32), (old, label[row]), (value[row], label[row])
+    while members.size[FOUND] > 0 and total == LISTED:
+        easel.tally[MIN] += 1
+        passed = _list_passed(objects, label, members, easel.bound, after, limit, listed)
+        begin, total, known = _share_out(members, passed, k), passed.shape[1], others.shape[1]
+        others = np.concatenate((others, passed), axis=1)
+        for j in range(total):
+            other = np.int64(listed[j])
+            after = (value[other], label[other])
+            if begin[j] == begin[j + 1]:
+                continue
+            there, above, first = passed[0, j], passed[1, j], post.size[0]
+            inner, span = (
+                (min(x, there), max(x, there), max(height, above)),
+                members.span[begin[j] : begin[j + 1]],
+            )
+            size, cells = part_members(others, known + j, span, inner, cells)
+            easel.tally[SNAP] += size
+            post = write_tiles(easel.corners, cells, size, easel.bound, better, 0, post)
+            stamp(post, first, other, value[other], point[slot_of[other]])
+    return post

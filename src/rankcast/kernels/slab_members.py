@@ -17,12 +17,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.corner_merge import Post, merge
+from rankcast.kernels.corner_merge import Post, longer
 from rankcast.kernels.corner_tree import CAPACITY, DEPTH, CornerTree, Floats, Rows
 from rankcast.kernels.options import EXACT
+from rankcast.kernels.slab_merge import merge_boxes
 from rankcast.kernels.slabs import Slabs, slab_at
 
-NEAR = 6
 LEVELS = 32
 LO, HI, HEIGHT, HELD = range(4)
 FOUND, MOMENT, AFFECTED = range(3)
@@ -76,13 +76,15 @@ def _list_members(
 
 @njit(**EXACT)
 def find_members(
-    tree: CornerTree, better: Floats, same: int, apex: Floats, k: int, bound: int, members: Members
-) -> None:
+    tree: CornerTree, better: Floats, same: int, apex: Floats, k: int, bound: int, counted: bool,
+    members: Members,
+) -> None:  # fmt: skip
     """Find the subscriptions that hold an object, at `apex`, and fewer than k better ones.
 
     Better objects are places and heights, but for `same` that everybody holds. `bound` is the axis of the
     second attribute. The better objects go down the tree together: a node counts those that all of its boxes
-    hold, and keeps those that some hold.
+    hold, and keeps those that some hold. Unless how many each holds is `counted`, a leaf whose boxes hold too
+    few in any case does not look at them.
     """
     low, high, bucket, child, total, x = tree.low, tree.high, tree.bucket, tree.child, len(better), apex[0]
     queue, stack = np.empty((total * LEVELS, 2)), np.zeros((DEPTH, 4), np.int64)
@@ -106,6 +108,7 @@ def find_members(
         if count >= k:
             continue
         if bucket[node] >= 0:
+            size = size if counted or count + size - end >= k else end
             _list_members(tree, node, apex, queue, (end, size), (count, k, bound), members)
             continue
         for side in range(2):
@@ -167,21 +170,44 @@ def _fit(members: Members, start: int, end: int, slabs: Slabs, rows: Rows, post:
 
 @njit(**EXACT)
 def thin(
-    tree: CornerTree, members: Members, start: int, end: int, slabs: Slabs, rows: Rows, post: Post, bound: int
-) -> None:
-    """Shrink, drop and merge the tiles of one message to the members start..end-1."""
+    tree: CornerTree, members: Members, which: tuple[int, int], slabs: Slabs, rows: Rows, bound: int,
+    better: Floats, room: int, post: Post,
+) -> Post:  # fmt: skip
+    """Shrink, drop and merge the tiles of one message to members, those of `which` from one to another."""
     first = np.int64(rows[0, 0])
-    size, kept, low, high = post.size[0], first, post.low, post.high
-    found = np.empty((size - first, 6))
+    total = post.size[0] - first
+    found = np.empty((total, 6))
     found[:, :3], found[:, 3:] = np.inf, -np.inf
-    _fit(members, start, end, slabs, rows, post, found)
-    for t in range(size - first):
-        if found[t, LO] <= found[t, 3 + LO]:
-            low[kept, 0], high[kept, 0] = found[t, LO], found[t, 3 + LO]
-            low[kept, 1], high[kept, 1] = -found[t, 3 + HI], -found[t, HI]
-            low[kept, bound], high[kept, bound] = -found[t, 3 + HEIGHT], -found[t, HEIGHT]
+    _fit(members, which[0], which[1], slabs, rows, post, found)
+    post.size[0] = first
+    return write_tiles(tree, found, total, bound, better, room, post)
+
+
+@njit(**EXACT)
+def write_tiles(
+    tree: CornerTree, box: Floats, total: int, bound: int, better: Floats, room: int, post: Post
+) -> Post:
+    """Append boxes around members that are not empty, merged, as tiles of one message."""
+    kept = 0
+    for t in range(total):
+        if box[t, LO] <= box[t, 3 + LO]:
+            hi, height = box[t, HI], box[t, HEIGHT]
+            box[kept, LO], box[kept, HI], box[kept, HEIGHT] = box[t, LO], -box[t, 3 + HI], -box[t, 3 + HEIGHT]
+            box[kept, 3 + LO], box[kept, 3 + HI], box[kept, 3 + HEIGHT] = box[t, 3 + LO], -hi, -height
             kept += 1
-    post.size[0] = kept
-    cut, level = np.full(kept - first, -1, np.int32), np.zeros(kept - first, np.int32)
-    if kept - first > 1:
-        merge(tree, post, first, cut, level, NEAR)
+    if kept > 1:
+        kept = merge_boxes(tree, bound, box, kept, better, room, post)
+    while post.size[0] + kept > post.item.shape[0]:
+        post = longer(post)
+    low, high, first = post.low, post.high, post.size[0]
+    for t in range(kept):
+        at = first + t
+        low[at, 0], low[at, 1], low[at, bound], low[at, 5 - bound] = box[t, 0], box[t, 1], box[t, 2], -np.inf
+        high[at, 0], high[at, 1], high[at, bound], high[at, 5 - bound] = (
+            box[t, 3],
+            box[t, 4],
+            box[t, 5],
+            -np.inf,
+        )
+    post.size[0] += kept
+    return post

@@ -25,7 +25,7 @@ from rankcast.kernels.corner_search import find_next
 from rankcast.kernels.corner_tree import Floats, Rows
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.slab_easel import Easel, emit, new_rows, stamp
-from rankcast.kernels.slab_gains import LISTED, list_passed, share_out
+from rankcast.kernels.slab_gains import tell_gains
 from rankcast.kernels.slab_members import FOUND, find_members, look_around, pass_object, thin
 from rankcast.kernels.slabs import (
     MIN,
@@ -38,23 +38,26 @@ from rankcast.kernels.slabs import (
     drop,
     outline,
     part,
-    slab_at,
     stairs_of,
 )
-from rankcast.kernels.staircase import SAME, expose, paint_gain, paint_region, reach
+from rankcast.kernels.staircase import SAME, expose, paint_gain, paint_region, reach, room_of
 from rankcast.kernels.tiles import below
 
 
 @njit(**EXACT)
-def _thin(easel: Easel, slabs: Slabs, rows: Rows, start: int, end: int, post: Post) -> None:
-    """Let the tiles of a message meet the members start..end-1, if subscriptions are known."""
-    if easel.aware:
-        easel.tally[SNAP] += post.size[0] - rows[0, 0]
-        thin(easel.corners, easel.members, start, end, slabs, rows, post, easel.bound)
+def _thin(
+    easel: Easel, slabs: Slabs, rows: Rows, which: tuple[int, int], better: Floats, room: int, post: Post
+) -> Post:
+    """Let the tiles of a message meet the members that it tells, if subscriptions are known."""
+    if not easel.aware:
+        return post
+    easel.tally[SNAP] += post.size[0] - rows[0, 0]
+    members, bound = easel.members, easel.bound
+    return thin(easel.corners, members, which, slabs, rows, bound, better, room, post)
 
 
 @njit(**EXACT)
-def _tell_region(easel: Easel, slabs: Slabs, x: float, post: Post) -> Post:
+def _tell_region(easel: Easel, slabs: Slabs, x: float, better: Floats, post: Post) -> Post:
     """Tile the region of all slabs [Range App. D, Alg. 8]."""
     found = easel.members.size[FOUND]
     if easel.aware and found == 0 and not easel.asking:
@@ -64,8 +67,8 @@ def _tell_region(easel: Easel, slabs: Slabs, x: float, post: Post) -> Post:
         easel.tiles.size[0] = 0
         paint_region(stairs_of(slabs, z), x, easel.k, easel.tiles)
         post = emit(easel.tiles, easel.bound, easel.lists, post, rows, z, slabs.height[z], above(slabs, z))
-    _thin(easel, slabs, rows, 0, found, post)
-    return post
+    room = room_of(stairs_of(slabs, 0), easel.k)
+    return _thin(easel, slabs, rows, (np.int64(0), found), better, room, post)
 
 
 @njit(**EXACT)
@@ -156,7 +159,7 @@ def _tell_exposed(
             post = emit(
                 easel.tiles, easel.bound, easel.lists, post, rows, z - at, slabs.height[z], above(slabs, z)
             )
-        _thin(easel, slabs, rows, gains[0], gains[1], post)
+        post = _thin(easel, slabs, rows, gains, np.empty((0, 2)), 0, post)
         stamp(post, first, other, value[other], objects.point[place])
     _expose(slabs, x, there, at, end, value, easel.label)
     return slabs, post
@@ -182,7 +185,7 @@ def _sweep(easel: Easel, slabs: Slabs, x: float, old: float, row: int, value: Fl
     """Sweep a fallen object's value upwards, from slab to slab [Range App. D, Alg. 11]."""
     now, mine, members, gains = value[row], easel.label[row], easel.members, (0, 0)
     objects, worse, label, at = easel.objects, old, mine, 0
-    while at >= 0:
+    while at >= 0 and (members.size[FOUND] > 0 or easel.asking or not easel.aware):
         _renew(easel, slabs, x, worse, label, now, mine)
         at = _choose(slabs, value, easel.label)
         if at >= 0:
@@ -199,34 +202,6 @@ def _sweep(easel: Easel, slabs: Slabs, x: float, old: float, row: int, value: Fl
 
 
 @njit(**EXACT)
-def _sweep_members(
-    easel: Easel, slabs: Slabs, x: float, old: float, row: int, value: Floats, post: Post
-) -> Post:
-    """The same for members alone: what they gain is found for all of them, before any of it is told."""
-    members, label, objects = easel.members, easel.label, easel.objects
-    listed, after, limit, total = (
-        np.empty(LISTED, np.int32),
-        (old, label[row]),
-        (value[row], label[row]),
-        LISTED,
-    )
-    while members.size[FOUND] > 0 and total == LISTED:
-        easel.tally[MIN] += 1
-        place = list_passed(objects, label, members, easel.bound, after, limit, listed)
-        total = place.shape[1]
-        begin = share_out(members, place, easel.k)
-        for j in range(total):
-            there, other = place[0, j], np.int64(listed[j])
-            at = slab_at(slabs.height, slabs.size[0], max(place[1, j], slabs.height[0]))
-            left, right = reach(stairs_of(slabs, at), x, easel.k)
-            if left < there < right:
-                gains = (np.int64(begin[j]), np.int64(begin[j + 1]))
-                slabs, post = _tell_exposed(easel, slabs, x, other, at, value, gains, post)
-            after = (value[other], label[other])
-    return post
-
-
-@njit(**EXACT)
 def paint(easel: Easel, row: int, old: float, value: Floats, post: Post) -> Post:
     """Append the tiles of one moment: an object comes from an old value to the one it has now.
 
@@ -238,11 +213,13 @@ def paint(easel: Easel, row: int, old: float, value: Floats, post: Post) -> Post
     slabs, better = outline(easel.objects, easel.label, row, min(old, now), easel.k, easel.sign, easel.tally)
     if easel.aware:
         apex = np.array([x, slabs.height[0]])
-        find_members(easel.corners, better, slabs.stairs[0, SAME], apex, easel.k, easel.bound, members)
-    post = _tell_region(easel, slabs, x, post)
+        find_members(
+            easel.corners, better, slabs.stairs[0, SAME], apex, easel.k, easel.bound, now > old, members
+        )
+    post = _tell_region(easel, slabs, x, better, post)
     stamp(post, first, row, now, place)
     if now < old:
         return post
-    if easel.aware and not easel.asking:
-        return _sweep_members(easel, slabs, x, old, row, value, post)
+    if easel.aware and not easel.asking and easel.lists == 0:
+        return tell_gains(easel, better, row, old, value, post)
     return _sweep(easel, slabs, x, old, row, value, post)

@@ -72,23 +72,24 @@ def firstk(
 
 
 @njit(**EXACT)
-def next_above(
-    objects: CornerTree, label: Labels, after: float, before: float, height: float, last: int, value: float,
-    mine: int, sign: float,
+def list_above(
+    objects: CornerTree, label: Labels, between: tuple[float, float], behind: tuple[float, int], value: float,
+    mine: int, sign: float, found: Rows,
 ) -> int:  # fmt: skip
-    """The row of the lowest better object with after < x < before behind (height, last), or -1.
+    """Write the rows of the lowest better objects between two x, from a height and row on; return how many.
 
-    Objects of one height come by row.
+    They are in order, by height, those of one height by row. `between` and `behind` themselves do not count.
     """
     point, weight, row, capacity = objects.point, objects.weight, objects.row, objects.meta[CAPACITY]
     top, low, high, bucket = objects.top, objects.low, objects.high, objects.bucket
-    found, best, stack, depth = -1, np.inf, np.empty(DEPTH, np.int32), 1
+    (after, before), (height, last), most, size = between, behind, found.shape[0], 0
+    held, stack, depth = np.full(found.shape[0], np.inf), np.empty(DEPTH, np.int32), 1
     stack[0] = 0
     while depth > 0:
         depth -= 1
         node = stack[depth]
-        most = high[node, 1] if sign > 0 else -low[node, 1]
-        if -top[node] > value or most < height or lowest(objects, node, sign) > best:
+        highest = high[node, 1] if sign > 0 else -low[node, 1]
+        if -top[node] > value or highest < height or lowest(objects, node, sign) > held[most - 1]:
             continue
         if high[node, 0] <= after or low[node, 0] >= before:
             continue
@@ -100,10 +101,18 @@ def next_above(
         start = bucket[node] * capacity
         for slot in range(start, start + objects.size[node]):
             worth, at, which = -weight[slot], sign * point[slot, 1], row[slot]
-            if worth > value or (worth == value and label[which] >= mine):
+            if worth > value or (worth == value and label[which] >= mine) or at > held[most - 1]:
                 continue
             if at < height or (at == height and which <= last) or not after < point[slot, 0] < before:
                 continue
-            if at < best or (at == best and which < found):
-                found, best = which, at
-    return found
+            place = size
+            while place > 0 and (
+                held[place - 1] > at or (held[place - 1] == at and found[place - 1] > which)
+            ):
+                if place < most:
+                    held[place], found[place] = held[place - 1], found[place - 1]
+                place -= 1
+            if place < most:
+                held[place], found[place] = at, which
+                size = min(size + 1, most)
+    return size

@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from rankcast.kernels.corner_search import count_better
 from rankcast.kernels.corner_tree import CornerTree, Floats, Rows
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.slab_search import firstk, next_above
+from rankcast.kernels.slab_search import firstk, list_above
 from rankcast.kernels.staircase import LEFT, RIGHT, SAME, Stairs, expose, reach, room_of
 
 UNKNOWN, NONE = -2, -1
 FIRSTK, MIN, SNAP = range(3)  # questions, as they are counted
 ALL = np.iinfo(np.int32).max
+LISTED = 32  # objects read at a time
 
 
 class Slabs(NamedTuple):
@@ -149,23 +150,27 @@ def outline(
     slabs.stairs[0, SAME] = count_better(objects, label, corner, value, row, k)
     better[:lefts, 0], better[lefts : lefts + rights, 0] = slabs.left[0, :lefts], slabs.right[0, :rights]
     tally[FIRSTK] += 2
-    last, size = ALL, lefts + rights
+    listed, at, end, size = np.empty(LISTED, np.int32), LISTED, LISTED, lefts + rights
+    point, slot_of, last = objects.point, objects.slot_of, (height, ALL)
     while room_of(stairs_of(slabs, slabs.size[0] - 1), k) > 0:
-        at = slabs.size[0] - 1
-        after, before = reach(stairs_of(slabs, at), x, k)
-        tally[MIN] += 1
-        other = next_above(objects, label, after, before, height, last, value, mine, sign)
-        if other < 0:
-            break
-        place = objects.slot_of[other]
-        last = other
-        if sign * objects.point[place, 1] > height:
-            height = sign * objects.point[place, 1]
-            slabs = part(slabs, at, height)
+        after, before = reach(stairs_of(slabs, slabs.size[0] - 1), x, k)
+        while at < end and not after < point[slot_of[listed[at]], 0] < before:
             at += 1
-        expose(stairs_of(slabs, at), x, objects.point[place, 0])
+        if at == end == LISTED:
+            end, at = list_above(objects, label, (after, before), last, value, mine, sign, listed), 0
+            if end > 0:
+                last = (sign * point[slot_of[listed[end - 1]], 1], listed[end - 1])
+            continue
+        tally[MIN] += 1
+        if at == end:
+            break
+        there, above = point[slot_of[listed[at]], 0], sign * point[slot_of[listed[at]], 1]
+        if above > height:
+            height = above
+            slabs = part(slabs, slabs.size[0] - 1, height)
+        expose(stairs_of(slabs, slabs.size[0] - 1), x, there)
         if size == better.shape[0]:
             better = np.concatenate((better, better))
-        better[size, 0], better[size, 1] = objects.point[place, 0], height
-        size += 1
+        better[size, 0], better[size, 1] = there, height
+        size, at = size + 1, at + 1
     return slabs, better[:size]
