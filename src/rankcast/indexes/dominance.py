@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from rankcast import buffers
 from rankcast.indexes import point_store
-from rankcast.indexes.objects import Floats, Rows, grown, lengthened
-from rankcast.kernels import gather, point_edit, point_mend, point_search, point_tree, relist
+from rankcast.indexes.objects import Floats, Rows, grown
+from rankcast.kernels import gather, point_edit, point_mend, point_plant, point_search, point_tree, relist
 from rankcast.kernels.point_tree import BUCKET, FILL, PointTree
 
 SPARE_BUCKETS = 8
 SHARED = "slot_of"
+NOBODY: Rows = np.empty(0, np.int32)
 
 
 class SlotMap:
@@ -78,13 +79,12 @@ class SubscriptionIndex:
         if len(rows) > max(BUCKET, len(self) // 4):
             self._plant(rows, lo, hi, boards)
         else:
-            self._put_in(_records(rows, lo, hi), boards, self._unmarked())
+            self._exchange(NOBODY, _records(rows, lo, hi), boards)
 
     def delete(self, rows: Rows) -> None:
         """Remove subscriptions. O(log m) each, neighbours sharing the way."""
-        tree, marks = self.tree, self._unmarked()
-        point_edit.take_out(tree, rows, marks)
-        self._put_in(np.empty((0, 4)), np.empty((0, self.k), np.int32), marks)
+        gone = point_edit.take_out(self.tree, rows)
+        self._exchange(gone, np.empty((0, 4)), np.empty((0, self.k), np.int32))
 
     def move(self, rows: Rows, lo: Floats, hi: Floats, boards: Rows) -> None:
         """Give subscriptions other ranges and boards, which are kept. O(k) each, and later `settle`."""
@@ -95,7 +95,7 @@ class SubscriptionIndex:
 
     def just_moved(self, rows: Rows) -> Rows | None:
         """The boards that the last move gave, if it was of these rows and nobody asked for the tree since."""
-        moved, _, _, boards = self._moved[-1] if self._moved else (rows[:0], None, None, None)
+        moved, _, _, boards = self._moved[-1] if self._moved else (NOBODY, None, None, None)
         return boards if np.array_equal(moved, rows) else None
 
     def settle(self) -> None:
@@ -105,32 +105,27 @@ class SubscriptionIndex:
         rows, lo, hi, boards = self._moved[0]
         if len(self._moved) > 1:
             rows, lo, hi, boards = (np.concatenate(parts) for parts in zip(*self._moved, strict=True))
-        points = _records(rows, lo, hi)
-        if len(self._moved) > 1:
-            _, back = np.unique(rows[::-1], return_index=True)
-            points = points[len(rows) - 1 - back]
         self._moved.clear()
-        marks = self._unmarked()
-        left = int(point_edit.move_out(self._as_it_is(), points, marks))
-        self._put_in(points[:left], boards, marks)
+        points = _empty_records(len(rows))
+        gone = point_edit.move_out(self._as_it_is(), rows, lo, hi, points)
+        self._exchange(gone, points[: len(gone)], boards)
 
-    def _unmarked(self) -> Rows:
-        """Marks as `point_edit` has them, for all nodes."""
-        return np.zeros((len(self._tree.parent), 2), np.int32)
-
-    def _put_in(self, points: Floats, boards: Rows, marks: Rows) -> None:
-        """Add points, and set the tree right where it was touched; make room until all are in."""
-        left, room = int(point_edit.put_in(self._as_it_is(), points, boards, marks)), BUCKET
-        while True:
-            marks = self._reserve(room, marks)
-            left = int(point_mend.mend(self._as_it_is(), points[:left], boards, marks))
-            while marks[0, 1] and not point_mend.rebalance(self._as_it_is(), marks):
-                marks = self._reserve(0, marks)
-            if not left:
-                break
-            marks, room = self._unmarked(), left + BUCKET
+    def _exchange(self, gone: Rows, points: Floats, boards: Rows) -> None:
+        """Let points leave their slots and others enter; make room until all are in, and balance the tree."""
+        entering = point_edit.find_buckets(self._as_it_is(), points)
+        entering, touched = point_edit.exchange(self._as_it_is(), gone, entering, points, boards)
+        left, room = len(entering), BUCKET
+        while left:
+            self._reserve(room)
+            left = int(point_mend.grow(self._as_it_is(), entering[:left], points, boards))
+            room = left + BUCKET
+        skewed = point_mend.mend(self._as_it_is(), touched)
+        left = len(skewed)
+        while left:
+            self._reserve(0)
+            left = int(point_mend.rebalance(self._as_it_is(), skewed[:left]))
         if self._tree.leaf_of.shape[0] > 4 * SPARE_BUCKETS + 4 * len(self) // FILL:
-            self._plant(np.empty(0, np.int32), np.empty(0), np.empty(0), np.empty((0, self.k), np.int32))
+            self._plant(NOBODY, np.empty(0), np.empty(0), np.empty((0, self.k), np.int32))
 
     def snap(self, box: Floats) -> Floats | None:
         """The smallest box around the points in a closed box, or None."""
@@ -184,34 +179,37 @@ class SubscriptionIndex:
         """Assert the invariants of the tree."""
         point_store.check(self.tree)
 
-    def _reserve(self, points: int, marks: Rows) -> Rows:
-        """Make room for so many points in one place, and for rebuilding; marks for as many nodes."""
+    def _reserve(self, points: int) -> None:
+        """Make room for so many points in one place, and for rebuilding."""
         missing = int(point_tree.most_buckets(points)) - int(point_tree.spare_buckets(self._tree))
         if missing <= 0:
-            return marks
+            return
         length = self._tree.leaf_of.shape[0]
         length += max(SPARE_BUCKETS, length // 4, missing)
         arrays = self._tree._asdict()
         self._tree = point_store.empty(self.k, 0)  # so that each array goes as soon as it was copied
         self._tree = point_store.lengthen(arrays, length)
-        return lengthened(marks, 2 * length)
 
     def _plant(self, rows: Rows, lo: Floats, hi: Floats, boards: Rows) -> None:
         """Build the whole tree anew from its points and new ones."""
         size, total = len(self), len(self) + len(rows)
-        points, spare = (buffers.empty(4 * total, np.float64).reshape(-1, 4) for _ in range(2))
+        points, spare = _empty_records(total), _empty_records(total)
         own = buffers.empty((size + len(boards)) * self.k, np.int32).reshape(-1, self.k)
-        point_tree.collect(self._as_it_is(), 0, points, own)
-        point_tree.write_records(points, size, rows, lo, hi)
+        point_plant.collect(self._as_it_is(), 0, points, own)
+        point_plant.write_records(points, size, rows, lo, hi)
         own[size:] = boards
         self._tree = point_store.empty(self.k, int(point_tree.most_buckets(len(points))) + 2 * SPARE_BUCKETS)
         point_tree.clear(self._tree)
         point_tree.release(self._tree, 0, True)
-        point_tree.plant(self._as_it_is(), 0, points, spare, own)
+        point_plant.plant(self._as_it_is(), 0, points, spare, own)
 
 
 def _records(rows: Rows, lo: Floats, hi: Floats) -> Floats:
     """Subscriptions as kernels take new points."""
-    points = buffers.empty(4 * len(rows), np.float64).reshape(-1, 4)
-    point_tree.write_records(points, 0, rows, lo, hi)
+    points = _empty_records(len(rows))
+    point_plant.write_records(points, 0, rows, lo, hi)
     return points
+
+
+def _empty_records(size: int) -> Floats:
+    return buffers.empty(4 * size, np.float64).reshape(-1, 4)

@@ -1,14 +1,17 @@
 """Subscriptions leave and enter the buckets of a point tree, many at once; `point_mend` sets it right after.
 
-1. `take_out` leaves a free place where each point stood. `move_out` does so for points that are to be moved,
-   unless a point stays inside its bucket's box: then it only changes there.
-2. `put_in` looks for the buckets of new points, a block of them step by step together, and writes each to a
-   free place of its bucket; what finds none is left over for `point_mend`.
+1. `take_out` tells the slots of points that leave. `move_out` does so for points that are to be moved, unless
+   a point stays inside its bucket's box: then it only changes there.
+2. `find_buckets` looks for the buckets of points that enter, a block of them step by step together.
+3. `exchange` goes through the buckets that somebody leaves or enters: those who enter take the places that
+   others left, or the next ones, and what is still free is closed by the last points. Whoever finds a full
+   bucket is left over for `point_mend`.
 
-What was touched is marked by node, in two columns. The first has 0 for what was not, for a leaf with free
-places 1 + the slot of the first, where `row` tells of the next as -1 - its mark (or -1), and -1 for anything
-else; until a bucket is mended its size counts free places too. The second has 0 for a box that is as it was,
-1 for another, 2 for one to be found anew as a point at its border has left.
+Both sides are put in the order of the slots first. So every step goes through memory in one direction, where
+point by point each would wait for memory at half a dozen places.
+
+A slot that is left is told as twice its number, and 1 more if its point was at the border of the box, which
+is then to be found anew.
 
 Cost: O(log m) a point that enters, the cache misses of a block overlapping; O(1) one that leaves.
 """
@@ -21,28 +24,22 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.gather import BLOCK
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.point_tree import BUCKET, HI_FROM, HI_TO, LO_FROM, LO_TO, PointTree
+from rankcast.kernels.point_tree import BUCKET, HI_FROM, HI_TO, LO_FROM, LO_TO, PointTree, surround
+from rankcast.kernels.radix import HALF, LOWER, Words, with_places
 from rankcast.kernels.selection import Records, precedes
 
 Rows = NDArray[np.int32]
 Floats = NDArray[np.float64]
+WIDER, BORDER = 1, 2  # a point has entered outside a leaf's box, one at its border has left
 
 
 @njit(**EXACT)
-def _touch(marks: Rows, parent: Rows, node: np.int32) -> None:
-    """Mark a node and those above it."""
-    while node >= 0 and marks[node, 0] == 0:
-        marks[node, 0] = -1
-        node = parent[node]
-
-
-@njit(**EXACT)
-def _leave(row: Rows, marks: Rows, leaf: np.uint32, slot: np.uint32, within: bool) -> None:
-    """Make a slot of a marked leaf a free place; its point was within the box, or at the border."""
-    row[slot] = -1 - max(marks[leaf, 0], 0)
-    marks[leaf, 0] = slot + 1
-    if not within:
-        marks[leaf, 1] = 2
+def _by_slot(slot_of: Rows, rows: Rows, most: int) -> Words:
+    """The slots of rows, ascending, with their places among the rows."""
+    slots = np.empty(rows.shape[0], np.int32)
+    for i in range(rows.shape[0]):
+        slots[i] = slot_of[np.uint32(rows[i])]
+    return with_places(slots, most)
 
 
 @njit(**EXACT)
@@ -53,40 +50,42 @@ def _within(box: Floats, leaf: np.uint32, lo: float, hi: float) -> bool:
 
 
 @njit(**EXACT)
-def take_out(tree: PointTree, rows: Rows, marks: Rows) -> None:
-    """Take points out of their buckets."""
-    slot_of, parent, row, leaf_of = tree.slot_of, tree.parent, tree.row, tree.leaf_of
-    box, lo, hi = tree.box, tree.lo, tree.hi
+def take_out(tree: PointTree, rows: Rows) -> Rows:
+    """Take points out; the slots that they leave, ascending."""
+    slot_of, leaf_of, box, lo, hi = tree.slot_of, tree.leaf_of, tree.box, tree.lo, tree.hi
+    slots, gone = _by_slot(slot_of, rows, lo.shape[0]), np.empty(rows.shape[0], np.int32)
     for i in range(rows.shape[0]):
-        slot = np.uint32(slot_of[np.uint32(rows[i])])
+        slot = np.uint32(slots[i] >> HALF)
         leaf = np.uint32(leaf_of[slot // np.uint32(BUCKET)])
-        _touch(marks, parent, np.int32(leaf))
-        _leave(row, marks, leaf, slot, _within(box, leaf, lo[slot], hi[slot]))
+        gone[i] = np.int32(2 * slot) + np.int32(not _within(box, leaf, lo[slot], hi[slot]))
         slot_of[np.uint32(rows[i])] = -1
+    return gone
 
 
 @njit(**EXACT)
-def move_out(tree: PointTree, points: Records, marks: Rows) -> int:
-    """Move points that stay in their buckets, take the others out; return how many, then the first ones.
+def move_out(tree: PointTree, rows: Rows, lo: Floats, hi: Floats, points: Records) -> Rows:
+    """Move points that stay in their buckets, take the others out; the slots that they leave, ascending.
 
-    A point stays if it lies strictly inside the box of its leaf, before and after: then it is on the same
-    side of every pivot, however ties are broken, and no end of the box was its own.
+    Those points are written as records, in that order; of several moves of one row the last counts. A point
+    stays if it lies strictly inside the box of its leaf, before and after: then it is on the same side of
+    every pivot, however ties are broken, and no end of the box was its own.
     """
-    slot_of, parent, row, leaf_of = tree.slot_of, tree.parent, tree.row, tree.leaf_of
-    box, lo, hi, left = tree.box, tree.lo, tree.hi, 0
-    for i in range(points.shape[0]):
-        slot = np.uint32(slot_of[np.uint32(points[i, 2])])
-        leaf = np.uint32(leaf_of[slot // np.uint32(BUCKET)])
-        within = _within(box, leaf, lo[slot], hi[slot])
-        if within and _within(box, leaf, points[i, 0], points[i, 1]):
-            lo[slot], hi[slot] = points[i, 0], points[i, 1]
+    leaf_of, box, low, high = tree.leaf_of, tree.box, tree.lo, tree.hi
+    slots, gone = _by_slot(tree.slot_of, rows, low.shape[0]), np.empty(rows.shape[0], np.int32)
+    left = np.uint64(0)
+    for i in range(rows.shape[0]):
+        slot, at = np.uint32(slots[i] >> HALF), slots[i] & LOWER
+        if i + 1 < rows.shape[0] and slots[i + 1] >> HALF == slots[i] >> HALF:
             continue
-        _touch(marks, parent, np.int32(leaf))
-        _leave(row, marks, leaf, slot, within)
-        for c in range(4):
-            points[left, c] = points[i, c]
-        left += 1
-    return left
+        leaf = np.uint32(leaf_of[slot // np.uint32(BUCKET)])
+        within = _within(box, leaf, low[slot], high[slot])
+        stays = within & _within(box, leaf, lo[at], hi[at])
+        if stays:
+            low[slot], high[slot] = lo[at], hi[at]
+        points[left, 0], points[left, 1], points[left, 2], points[left, 3] = lo[at], hi[at], rows[at], at
+        gone[left] = np.int32(2 * slot) + np.int32(not within)
+        left += np.uint64(not stays)
+    return gone[:left]
 
 
 @njit(**EXACT)
@@ -111,44 +110,133 @@ def _descend(tree: PointTree, points: Records, start: int, leaves: Rows) -> None
 
 
 @njit(**EXACT)
-def _widen(box: Floats, leaf: np.int32, lo: float, hi: float, marks: Rows) -> None:
-    """Let the box of a leaf take a point in."""
-    inside = (box[leaf, LO_FROM] <= lo) & (lo <= box[leaf, LO_TO])
-    if not inside & (box[leaf, HI_FROM] <= hi) & (hi <= box[leaf, HI_TO]):
-        box[leaf, LO_FROM], box[leaf, LO_TO] = min(box[leaf, LO_FROM], lo), max(box[leaf, LO_TO], lo)
-        box[leaf, HI_FROM], box[leaf, HI_TO] = min(box[leaf, HI_FROM], hi), max(box[leaf, HI_TO], hi)
-        marks[leaf, 1] = max(marks[leaf, 1], 1)
+def find_buckets(tree: PointTree, points: Records) -> Words:
+    """The buckets that points belong to, ascending, with their places among the points."""
+    bucket, leaves, size = tree.bucket, np.empty(BLOCK, np.int32), points.shape[0]
+    buckets = np.empty(size, np.int32)
+    for start in range(0, size, BLOCK):
+        end = min(start + BLOCK, size)
+        _descend(tree, points, start, leaves[: end - start])
+        for i in range(start, end):
+            buckets[i] = bucket[np.uint32(leaves[i - start])]
+    return with_places(buckets, tree.leaf_of.shape[0])
 
 
 @njit(**EXACT)
-def put_in(tree: PointTree, points: Records, lists: Rows, marks: Rows) -> int:
-    """Write points to free places of their buckets, with the lists at their origins for boards.
+def _widen(box: Floats, leaf: np.uint32, lo: float, hi: float) -> bool:
+    """Let the box of a leaf take a point in; whether it was outside."""
+    inside = (box[leaf, LO_FROM] <= lo) & (lo <= box[leaf, LO_TO])
+    inside &= (box[leaf, HI_FROM] <= hi) & (hi <= box[leaf, HI_TO])
+    if not inside:
+        box[leaf, LO_FROM], box[leaf, LO_TO] = min(box[leaf, LO_FROM], lo), max(box[leaf, LO_TO], lo)
+        box[leaf, HI_FROM], box[leaf, HI_TO] = min(box[leaf, HI_FROM], hi), max(box[leaf, HI_TO], hi)
+    return not inside
 
-    Returns how many found none; they are then the first ones, and their buckets are full.
+
+@njit(**EXACT)
+def _assign(
+    tree: PointTree, gone: Rows, entering: Words, slots: Rows, moves: Rows, touched: Rows
+) -> tuple[int, int]:
+    """Find a slot for everybody who enters, or -1, and set sizes; how many move, and in how many leaves.
+
+    Those who enter take the places that others left, the first ones first, then the next behind the last
+    point. Places that are still free are closed by the last points: `moves` has where to, and where from.
     """
-    bucket, sizes, parent, row, slot_of = tree.bucket, tree.size, tree.parent, tree.row, tree.slot_of
-    lo, hi, board, box = tree.lo, tree.hi, tree.board, tree.box
-    leaves, left = np.empty(BLOCK, np.int32), 0
-    for start in range(0, points.shape[0], BLOCK):
-        end = min(start + BLOCK, points.shape[0])
-        _descend(tree, points, start, leaves[: end - start])
-        for i in range(start, end):
-            leaf = leaves[i - start]
-            if marks[leaf, 0] > 0:
-                slot = np.int64(marks[leaf, 0] - 1)
-                marks[leaf, 0] = -1 - row[slot] if row[slot] < -1 else -1
-            elif sizes[leaf] < BUCKET:
-                slot = np.int64(bucket[leaf]) * BUCKET + sizes[leaf]
-                sizes[leaf] += 1
-                _touch(marks, parent, leaf)
-            else:
-                for c in range(4):
-                    points[left, c] = points[i, c]
-                left += 1
-                continue
-            _widen(box, leaf, points[i, 0], points[i, 1], marks)
-            which, origin = np.int32(points[i, 2]), np.int64(points[i, 3])
-            lo[slot], hi[slot], row[slot], slot_of[which] = points[i, 0], points[i, 1], which, slot
-            for place in range(board.shape[1]):
-                board[slot, place] = lists[origin, place]
-    return left
+    leaf_of, sizes, leaves, enters = tree.leaf_of, tree.size, gone.shape[0], entering.shape[0]
+    g, e, closed, count = 0, 0, 0, 0
+    while g < leaves or e < enters:
+        bucket = np.int64(leaf_of.shape[0]) if g == leaves else np.int64(gone[g]) // (2 * BUCKET)
+        bucket = bucket if e == enters else min(bucket, np.int64(entering[e] >> HALF))
+        leaf, stop, flags, end = leaf_of[bucket], g, 0, (bucket + 1) * BUCKET
+        last = bucket * BUCKET + sizes[leaf]
+        while stop < leaves and gone[stop] < 2 * end:
+            flags |= BORDER * (gone[stop] & 1)
+            stop += 1
+        while e < enters and np.int64(entering[e] >> HALF) == bucket:
+            full = g == stop and last == end
+            slots[e] = -1 if full else last if g == stop else gone[g] >> 1
+            flags |= WIDER if full else 0
+            last, g, e = last + (g == stop and not full), g + (g < stop), e + 1
+        for at in range(stop - 1, g - 1, -1):
+            last -= 1
+            moves[closed, 0], moves[closed, 1] = gone[at] >> 1, last
+            closed += (gone[at] >> 1) < last
+        g, sizes[leaf] = stop, last - bucket * BUCKET
+        touched[count] = 4 * leaf + flags
+        count += 1
+    return closed, count
+
+
+@njit(**EXACT)
+def _close(tree: PointTree, moves: Rows) -> None:
+    """Bring the last points of buckets to free places."""
+    lo, hi, row, board, slot_of = tree.lo, tree.hi, tree.row, tree.board, tree.slot_of
+    for i in range(moves.shape[0]):
+        slot, last = np.uint32(moves[i, 0]), np.uint32(moves[i, 1])
+        lo[slot], hi[slot], row[slot] = lo[last], hi[last], row[last]
+        slot_of[np.uint32(row[last])] = slot
+        for place in range(np.uint64(board.shape[1])):
+            board[slot, place] = board[last, place]
+
+
+@njit(**EXACT)
+def _fetch(tree: PointTree, entering: Words, slots: Rows, points: Records, lists: Rows, sums: Floats) -> None:
+    """Read from wherever a block of points comes and goes, so that all its cache misses overlap.
+
+    The sum is written down, or the compiler would leave the reading out.
+    """
+    lo, hi, row, board, total = tree.lo, tree.hi, tree.row, tree.board, 0.0
+    end = np.uint64(lists.shape[1] - 1)
+    for i in range(entering.shape[0]):
+        slot, origin = np.uint32(max(slots[i], 0)), np.uint64(points[entering[i] & LOWER, 3])
+        total += lo[slot] + hi[slot] + row[slot] + board[slot, 0] + board[slot, end]
+        total += lists[origin, 0] + lists[origin, end]
+    sums[0] = total
+
+
+@njit(**EXACT)
+def _write(
+    tree: PointTree, entering: Words, slots: Rows, points: Records, lists: Rows, touched: Rows
+) -> None:
+    """Write points to their slots, and let the boxes of their leaves take them in."""
+    leaf_of, box, lo, hi = tree.leaf_of, tree.box, tree.lo, tree.hi
+    row, board, slot_of, t, sums = tree.row, tree.board, tree.slot_of, 0, np.empty(1)
+    for i in range(entering.shape[0]):
+        if i % BLOCK == 0:
+            block = slice(i, i + BLOCK)
+            _fetch(tree, entering[block], slots[block], points, lists, sums)
+        if slots[i] < 0:
+            continue
+        at, slot = entering[i] & LOWER, np.uint32(slots[i])
+        leaf = leaf_of[slot // np.uint32(BUCKET)]
+        while touched[t] >> 2 != leaf:
+            t += 1
+        touched[t] |= _widen(box, np.uint32(leaf), points[at, 0], points[at, 1])
+        which, origin = np.uint32(points[at, 2]), np.uint64(points[at, 3])
+        lo[slot], hi[slot], row[slot], slot_of[which] = points[at, 0], points[at, 1], which, slot
+        for place in range(np.uint64(board.shape[1])):
+            board[slot, place] = lists[origin, place]
+
+
+@njit(**EXACT)
+def exchange(
+    tree: PointTree, gone: Rows, entering: Words, points: Records, lists: Rows
+) -> tuple[Words, Rows]:
+    """Let points leave and others enter, with the lists at their origins for boards.
+
+    Gives those that found their buckets full, and the leaves where somebody left or entered, as twice their
+    numbers, and 1 more if the box is another one.
+    """
+    box, lo, hi, bucket, sizes = tree.box, tree.lo, tree.hi, tree.bucket, tree.size
+    slots, moves = np.empty(entering.shape[0], np.int32), np.empty((gone.shape[0] + 1, 2), np.int32)
+    touched = np.empty(min(gone.shape[0] + entering.shape[0], tree.leaf_of.shape[0]), np.int32)
+    closed, count = _assign(tree, gone, entering, slots, moves, touched)
+    _close(tree, moves[:closed])
+    _write(tree, entering, slots, points, lists, touched)
+    for t in range(count):
+        leaf = touched[t] >> 2
+        if touched[t] & BORDER:
+            first = np.int64(bucket[leaf]) * BUCKET
+            surround(box, leaf, lo, hi, first, first + sizes[leaf])
+        touched[t] = 2 * leaf + ((touched[t] & 3) > 0)
+    return entering[slots < 0], touched[:count]

@@ -133,21 +133,3 @@ def bring(points: Records, order: Places, spare: Records, start: int, end: int) 
             spare[i, c] = points[order[i], c]
         order[i] = i
     points[start:end] = spare[start:end]
-
-
-@njit(**EXACT)
-def partition(
-    points: Records, spare: Records, axis: int, start: int, end: int, pivot: tuple[float, float, float]
-) -> int:
-    """Move the records before the pivot (lo, hi, row) to the front; return where the others begin."""
-    lo, hi, row = pivot
-    left, right = start, end - 1
-    for i in range(start, end):
-        before = precedes(axis, points[i, 0], points[i, 1], points[i, 2], lo, hi, row)
-        for c in range(4):
-            spare[left, c] = points[i, c]
-            spare[right, c] = points[i, c]
-        left += before
-        right -= not before
-    points[start:end] = spare[start:end]
-    return left

@@ -230,13 +230,13 @@ def test_a_restored_index_goes_on_as_before() -> None:
 
 def test_room_may_run_out_in_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[int] = []
-    mend = point_mend.mend
+    grow = point_mend.grow
 
     def watched(*given: Any) -> int:
-        left.append(int(mend(*given)))
+        left.append(int(grow(*given)))
         return left[-1]
 
-    monkeypatch.setattr(point_mend, "mend", watched)
+    monkeypatch.setattr(point_mend, "grow", watched)
     rng = np.random.default_rng(9)
     ends, rows = np.sort(rng.random((6000, 2))), np.arange(6000, dtype=np.int32)
     index = SubscriptionIndex(1, SlotMap())
