@@ -82,6 +82,8 @@ class Structures:
             wanted = self._buffers.wanted(keep, ledger.k[part], window)
             part = part[: max(1, 64 * MANY // int(wanted.max()))]
             keep, wanted = keep[: part.size], wanted[: part.size]
+            if begun:
+                keep, wanted = self._buffers.content(part, ledger.k[part], keep, wanted)
             shape = (part.size, int(wanted.max()))
             found = Found(
                 np.empty(shape, np.int32), np.empty(shape), *(np.zeros(part.size, t) for t in ("i4", "i8"))

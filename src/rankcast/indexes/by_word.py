@@ -22,6 +22,7 @@ BY_WORD = ("begin", "main", "joint", "size", "room", "dead")
 KINDS = {"row": np.int32, "fact": np.uint16, "node": np.float32}
 SPARE = 64
 LAST_STAMP = 65535
+TIDY = 64  # lists that are moved together first lose what is void if it is more than one in so many
 
 
 class ByWord(ABC):
@@ -109,8 +110,9 @@ class ByWord(ABC):
         return self.lists.size[words] + counts > self.lists.room[words]
 
     def _compact(self, words: Rows, counts: Ints, stamps: Bits) -> None:
-        """Move all lists together, without what is void, with room for `counts` more of `words`."""
-        self._tidy(stamps)
+        """Move all lists together, without most of what is void, with room for `counts` more of `words`."""
+        worth = self.lists.dead > self.lists.size // TIDY
+        self._arrange_all_of(np.flatnonzero(worth).astype(np.int32), stamps)
         size = self.lists.size.astype(np.int64)
         size[words] += counts
         held = np.flatnonzero(size).astype(np.int32)

@@ -46,7 +46,7 @@ class ResultBuffers:
     """What each subscription holds: its k best messages and some that may follow them.
 
     - Changing: `expire`, `offer`, `fill`, `trim`, `clear`.
-    - Asking: `lists`, `now`, `short`, `keeps`, `wanted`, `suggest`, `threshold`.
+    - Asking: `lists`, `now`, `short`, `keeps`, `wanted`, `content`, `suggest`, `threshold`.
     - Keeping: `state`, `restore`.
 
     Memory: 28 bytes a subscription and 14 an entry, for a third more entries than are kept; 8 bytes a
@@ -119,6 +119,15 @@ class ResultBuffers:
         """How many messages a search must find to fill buffers that keep so many: one more than is held."""
         reach = REACH * k if self._refill == SKYBAND else keep
         return np.minimum(reach, window).astype(np.int32) + np.int32(1)
+
+    def content(self, rows: Rows, k: Ints, keep: Rows, wanted: Rows) -> tuple[Rows, Rows]:
+        """The same two for buffers that hold something: who holds half of the spare ones wants no more.
+
+        A search that begins with as many as it is to find knows from the start how good they must be.
+        """
+        size = self._held.size[rows]
+        enough = (2 * size > k + keep) & (size < wanted)
+        return np.where(enough, size - np.int32(1), keep), np.where(enough, size, wanted)
 
     def suggest(self, rows: Rows, wanted: Rows, found: Found) -> None:
         """Let searches for so many begin with what buffers hold."""

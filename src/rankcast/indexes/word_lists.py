@@ -26,7 +26,7 @@ class WordIndex(ByWord):
     Memory: 24 bytes an entry and 5 for its node, 28 a word, and up to a fifth as much again for growth.
     """
 
-    facts, node, slack, worth = FACTS, NODE, 2, 8
+    facts, node, slack, worth = FACTS, NODE, 2, 64
 
     def __init__(self, frame: Frame, shape: Shape) -> None:
         super().__init__()

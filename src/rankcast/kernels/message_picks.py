@@ -75,22 +75,42 @@ def pick(
 
 
 @njit(**EXACT)
-def fetch(rows: Rows, fact: Bits, current: Bits, posts: Posts, picks: Picks, picked: int) -> int:
-    """Leave the picks that count, and read the first of what is known of them; returns how many.
+def _touch(posts: Posts, picks: Picks, count: int) -> None:
+    """Read the first of what is known of messages.
 
     No branch waits for what is read, so that one message does not wait for the one before.
     """
-    entries, bests, items, firsts, ends, spare = picks
-    _, x, y, (begins, sizes, terms, weights), _, _ = posts
-    count, touched, last = 0, 0.0, terms.size - 1
+    _, _, items, firsts, _, spare = picks
+    _, x, y, (_, _, terms, weights), _, _ = posts
+    touched, last = 0.0, terms.size - 1
+    for i in range(count):
+        touched += terms[firsts[i]] + weights[firsts[i]] + weights[min(firsts[i] + 8, last)]
+        touched += x[items[i]] + y[items[i]]
+    spare[0] = touched  # means nothing, but without it nothing would be read
+
+
+@njit(**EXACT)
+def fetch(rows: Rows, fact: Bits, current: Bits, posts: Posts, picks: Picks, picked: int) -> int:
+    """Leave the picks that count, and read the first of what is known of them; returns how many."""
+    entries, bests, items, firsts, ends, _ = picks
+    begins, sizes, _, _ = posts.texts
+    count = 0
     for i in range(picked):
         at = entries[i]
         item = rows[at]
         items[count], bests[count] = item, bests[i]
         firsts[count], ends[count] = begins[item], begins[item] + sizes[item]
         count += fact[at // STEP, STAMP, at % STEP] == current[item]
-    for i in range(count):
-        touched += terms[firsts[i]] + weights[firsts[i]] + weights[min(firsts[i] + 8, last)]
-        touched += x[items[i]] + y[items[i]]
-    spare[0] = touched  # means nothing, but without it nothing would be read
+    _touch(posts, picks, count)
     return count
+
+
+@njit(**EXACT)
+def fetch_all(items: Rows, posts: Posts, picks: Picks) -> None:
+    """Let the picks be some messages, at most `BLOCK`, and read the first of what is known of them."""
+    _, bests, picked, firsts, ends, _ = picks
+    begins, sizes, _, _ = posts.texts
+    for i in range(items.size):
+        picked[i], bests[i] = items[i], np.inf
+        firsts[i], ends[i] = begins[items[i]], begins[items[i]] + sizes[items[i]]
+    _touch(posts, picks, items.size)

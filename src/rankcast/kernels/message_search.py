@@ -26,7 +26,7 @@ from rankcast.kernels.igpt import Posts, Readers
 from rankcast.kernels.list_order import bit_of
 from rankcast.kernels.message_lists import CELL, REGION
 from rankcast.kernels.message_parts import FINE, MASK, NUMBER, Parts, Wish, pop, push_parts, room_for
-from rankcast.kernels.message_picks import Picks, fetch, no_picks, pick
+from rankcast.kernels.message_picks import Picks, fetch, fetch_all, no_picks, pick
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.term_order import Scratch, clear, note, rarest_first
 from rankcast.kernels.word_lists import BLOCK, Lists
@@ -120,16 +120,11 @@ def _score_suggested(
     frame: Frame, picks: Picks, board: Board,
 ) -> int:  # fmt: skip
     """Score the messages that a board has to begin with, some at a time; returns how many of them suit."""
-    _, bests, items, firsts, ends, _ = picks
-    begins, sizes, _, _ = posts.texts
     count = 0
     for start in range(0, suggested, BLOCK):
-        size = min(BLOCK, suggested - start)
-        for i in range(size):
-            item = board.item[start + i]
-            items[i], bests[i] = item, np.inf
-            firsts[i], ends[i] = begins[item], begins[item] + sizes[item]
-        count = _score_picks(picks, size, wishing, 0, posts, ages, scratch, frame, board, count)
+        end = min(start + BLOCK, suggested)
+        fetch_all(board.item[start:end], posts, picks)
+        count = _score_picks(picks, end - start, wishing, 0, posts, ages, scratch, frame, board, count)
     return count
 
 
