@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from rankcast import tables
 from rankcast.columns import Column, Floats, Ids, Ints, Kind, Rows, Terms, arrow
 from rankcast.errors import InputError
+from rankcast.kernels import bags
 
 TERMS = Column("terms", Kind.TERMS)
 
@@ -67,9 +68,9 @@ class Vocabulary:
         Cost: O(n log n) for n terms in all rows.
         """
         batch = tables.read(rows, [TERMS], where="documents", extra="ignore")
-        bags = bags_of(batch["terms"])
-        frequency = np.bincount(bags.word, minlength=bags.words.size).astype(np.int64)
-        return cls.of(bags.words, frequency, batch.size)
+        counted = bags_of(batch["terms"])
+        frequency = np.bincount(counted.word, minlength=counted.words.size).astype(np.int64)
+        return cls.of(counted.words, frequency, batch.size)
 
     @classmethod
     def fit_spark(cls, frame: Any, column: str = "terms") -> Vocabulary:
@@ -126,34 +127,44 @@ def inverse_frequency(documents: int, frequency: int) -> float:
 
 
 def bags_of(terms: Terms, rows: Rows | None = None) -> Bags:
-    """The texts of a column (only those of `rows`, in that order, if given) as bags. Cost: O(n log n)."""
+    """The texts of a column (only those of `rows`, in that order, if given) as bags.
+
+    Cost: O(n) for n terms, and O(m log m) for the m that are distinct.
+    """
     counts = np.diff(terms.starts)
     words = arrow(terms.words)
     if rows is not None:
         words = words.take(pa.array(positions(terms.starts[rows], counts[rows])))
         counts = counts[rows]
     encoded = words.dictionary_encode()
-    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    order = _code_point_order(encoded.dictionary)
     rank = np.empty(order.size, np.int64)
     rank[order] = np.arange(order.size)
-    place = rank[encoded.indices.to_numpy()]
-    width = max(order.size, 1)
-    pairs, frequency = np.unique(
-        np.repeat(np.arange(counts.size), counts) * width + place, return_counts=True
-    )
-    owner, word = np.divmod(pairs, width)
-    distinct = np.bincount(owner, minlength=counts.size)
-    return Bags(_ids_of(encoded.dictionary.take(pa.array(order))), distinct, owner, word, frequency)
+    gathered = bags.collect(rank[encoded.indices.to_numpy()], counts, order.size)
+    return Bags(_ids_of(encoded.dictionary.take(pa.array(order))), *gathered)
 
 
-def unit_weights(bags: Bags, idf: Floats) -> Floats:
-    """The weight of each term of each text, given the idf of each of `bags.words`; see the module's head.
+def _code_point_order(words: pa.Array) -> Ints:
+    """The places of distinct words in code point order: by their first bytes, where these differ."""
+    ids = _ids_of(words)
+    prefix = bags.prefixes(ids.offsets, ids.data)
+    order = np.argsort(prefix)
+    same = np.diff(prefix[order]) == 0
+    if same.any():
+        tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+        some = order[tied]
+        order[tied] = some[pc.sort_indices(words.take(pa.array(some))).to_numpy()]
+    return order
+
+
+def unit_weights(texts: Bags, idf: Floats) -> Floats:
+    """The weight of each term of each text, given the idf of each of `texts.words`; see the module's head.
 
     `bincount` adds one after the other in the order given.
     """
-    weight: Floats = bags.frequency * idf[bags.word]
-    norm = np.sqrt(np.bincount(bags.owner, weight * weight, minlength=bags.counts.size))
-    return weight / norm[bags.owner]
+    weight: Floats = texts.frequency * idf[texts.word]
+    norm = np.sqrt(np.bincount(texts.owner, weight * weight, minlength=texts.counts.size))
+    return weight / norm[texts.owner]
 
 
 def positions(starts: Ints, counts: Ints) -> Ints:

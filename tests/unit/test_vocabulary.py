@@ -123,6 +123,12 @@ def test_bags_count_the_terms_of_each_text_in_code_point_order(
     assert bags.counts.tolist() == [len(set(text)) for text in chosen]
 
 
+@given(st.lists(st.tuples(st.sampled_from(["", "a", "sameness", "samenessé"]), st.text("\0ab", max_size=9))))
+def test_words_that_begin_alike_are_in_code_point_order(parts: list[tuple[str, str]]) -> None:
+    words = [before + after for before, after in parts]
+    assert strings(bags_of(terms_of([words])).words) == sorted(set(words))
+
+
 @given(TEXTS)
 def test_weights_are_tf_times_idf_over_the_root_of_their_squares(texts: list[list[str]]) -> None:
     bags = bags_of(terms_of(texts))
