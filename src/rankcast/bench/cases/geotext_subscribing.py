@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,23 +14,12 @@ from rankcast import GeoTextTopK
 from rankcast.bench.case import Answers, Contender, Parameters, Trial, case
 from rankcast.bench.cases.geotext import FULL, PAPER, SMALL, _follows, baseline, publisher
 from rankcast.bench.workloads.geotext import BOUNDS
-from rankcast.bench.workloads.geotext_worlds import World, world
+from rankcast.bench.workloads.geotext_worlds import world
 from rankcast.deltas import replay
 
 ROWS = 1_000  # in a call
-SHARE = 50  # one in so many changes
+SHARE = 100  # one in so many changes
 STEP = 0.01  # how far somebody walks, of the bounds
-
-
-def without(made: World, ids: Any) -> Callable[[], GeoTextTopK]:
-    """Give the engine without some subscriptions; what was done to it is no longer in any cache."""
-
-    def prepare() -> GeoTextTopK:
-        engine = made.roomy()
-        engine.unsubscribe(ids)
-        return copy.deepcopy(engine)
-
-    return prepare
 
 
 @case("geotext.subscribe", small=SMALL, full=[FULL, PAPER], seed=24, unit="subscription", runs=3)
@@ -37,11 +27,17 @@ def subscribe(parameters: Parameters, _: np.random.Generator) -> Trial:
     """New subscriptions with their first results, beside a scan of the postings of their words."""
     made = world(parameters)
     some = made.subscriptions.slice(0, ROWS)
-    ids, rows = some["id"].to_numpy(), np.arange(some.num_rows, dtype=np.int32)
+    rows = np.arange(some.num_rows, dtype=np.int32)
+
+    def without() -> GeoTextTopK:
+        engine = made.roomy()
+        engine.unsubscribe(rows)
+        return engine
+
     return Trial(
         work=some.num_rows,
         contenders=[
-            Contender("subscribe", prepare=without(made, ids), run=lambda engine: engine.subscribe(some)),
+            Contender("subscribe", prepare=without, run=lambda engine: engine.subscribe(some)),
             baseline(made, "term-at-a-time", lambda it: it.first_results(rows), work=some.num_rows),
         ],
         baseline="term-at-a-time",
@@ -77,24 +73,28 @@ def otherwise(some: pa.Table, others: pa.Table, rng: np.random.Generator) -> dic
 def amend(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Subscriptions amended to what others register anew, by what changes, and removed; call by call.
 
-    So many change that lists and buffers that run full are counted.
+    A hundredth of all change, so that what it takes to make room in lists and buffers is counted.
     """
     made, count = world(parameters), max(ROWS, parameters["subscriptions"] // SHARE)
     some, others = made.subscriptions.slice(0, count), made.subscriptions.slice(count, count)
     ids, first = some["id"].to_numpy(), some["id"].to_numpy()[:ROWS]
     wanted = some.append_column("k", pa.nulls(some.num_rows, pa.int64()))
-    before = {"unsubscribe": made.engine.results(first), "subscribe": made.engine.results([])}
+    on_stage: list[GeoTextTopK] = []  # one at a time: a million subscriptions take more than a gigabyte
+    before: dict[str, pa.Table] = {}
 
-    def contender(kind: str, former: dict[str, Any]) -> Contender:
-        now = wanted.select(["id", *former])
-
-        def prepare() -> GeoTextTopK:
+    def contender(kind: str, change: Callable[[GeoTextTopK], Any], call: str, rows: Any) -> Contender:
+        def prepare() -> None:
+            on_stage.clear()
             engine = made.roomy()
-            engine.amend({"id": ids, **former})
-            before[kind] = engine.results(first)
-            return copy.deepcopy(engine)
+            change(engine)
+            before[kind] = engine.results(first if call != "subscribe" else [])
+            on_stage.append(copy.deepcopy(engine))  # what was changed is in no cache any more
 
-        return Contender(kind, prepare=prepare, run=lambda engine: calls(engine.amend, now))
+        return Contender(kind, prepare=prepare, run=lambda _: calls(getattr(on_stage[0], call), rows))
+
+    def amender(kind: str, former: dict[str, Any]) -> Contender:
+        change = partial(GeoTextTopK.amend, rows={"id": ids, **former})
+        return contender(kind, change, "amend", wanted.select(["id", *former]))
 
     def agrees(answers: Answers) -> bool:
         now = replay(before["subscribe"], answers["subscribe"])
@@ -105,11 +105,9 @@ def amend(parameters: Parameters, rng: np.random.Generator) -> Trial:
     return Trial(
         work=some.num_rows,
         contenders=[
-            Contender(
-                "subscribe", prepare=without(made, ids), run=lambda engine: calls(engine.subscribe, some)
-            ),
-            *(contender(kind, former) for kind, former in otherwise(some, others, rng).items()),
-            Contender("unsubscribe", prepare=made.roomy, run=lambda engine: calls(engine.unsubscribe, ids)),
+            contender("subscribe", partial(GeoTextTopK.unsubscribe, ids=ids), "subscribe", some),
+            *(amender(kind, former) for kind, former in otherwise(some, others, rng).items()),
+            contender("unsubscribe", len, "unsubscribe", ids),
         ],
         baseline="subscribe",
         agrees=agrees,
