@@ -22,9 +22,11 @@ from rankcast.engines.range_painted import Painted
 from rankcast.engines.range_scan import Scan
 from rankcast.engines.range_world import Events, Tiles, World
 from rankcast.errors import SettingError
-from rankcast.indexes.box_listing import BoxListings, Wish
+from rankcast.indexes.box_listing import BoxListings
 from rankcast.indexes.box_objects import BoxObjects
+from rankcast.indexes.box_sending import BoxSender, Wish
 from rankcast.indexes.dense_painting import DensePainter
+from rankcast.indexes.slab_painting import SlabPainter
 from rankcast.kernels.corner_merge import Post
 from rankcast.kernels.corner_post import Former
 from rankcast.kernels.corner_steps import Events as Keyed
@@ -44,6 +46,8 @@ class Boxed(Painted):
         self._world = world
         self._listings = BoxListings(world.width)
         self._index = self._listings.objects
+        self._sender = BoxSender(self._listings)
+        self._sparse = SlabPainter(self._index)
         self._dense = DensePainter(self._index)
         self._side = self._listings.one_sided()
         self._stale = False
@@ -88,10 +92,7 @@ class Boxed(Painted):
         old = world.objects["y"][touched].copy()
         self._follow(events)
         with self._counting():
-            played = listings.play(self._keyed(events))
-        self._moved[touched] = world.key(old) != listings.objects.value[touched]
-        changes = listings.changes(played, self._moved)
-        self._moved[touched] = False
+            changes = listings.play(self._keyed(events), self._moved)
         world.place(events)
         rows = listings.deltas(changes, world.subscriptions.place, world.subscriptions.next_sequence)
         score = world.key(rows.score) if world.descending else rows.score
@@ -131,7 +132,7 @@ class Boxed(Painted):
         """Apply events to the objects of the 1.5-d case; the tiles that tell those affected. Boards stay."""
         k, side = self._world.k, self._side
         if method == "sparse":
-            return self._listings.paint(self._keyed(events), k, aware=True, epsilon=epsilon)
+            return self._sparse.paint(self._keyed(events), k, side, self._listings.shelf(k), epsilon)
         if batch:
             return self._dense.paint_net(self._keyed(events.coalesced()), k, side)
         return self._dense.paint(self._keyed(events), k, side, epsilon)
@@ -141,8 +142,8 @@ class Boxed(Painted):
         self._refresh()
         wish = Wish(-1 if epsilon is None else int((1 + epsilon) * self._world.k), one_by_one=one_by_one)
         if not batch:
-            return self._listings.send(self._keyed(events), wish)
-        post = self._listings.send_net(self._keyed(events), self._before(events), wish)
+            return self._sender.send(self._keyed(events), wish)
+        post = self._sender.send_net(self._keyed(events), self._before(events), wish)
         self._moved[events.row] = False
         return post
 
@@ -169,9 +170,9 @@ class Boxed(Painted):
             self._world.count[name] += count - before[name]
 
     def _counts(self) -> dict[str, int]:
-        listings, painted = self._listings, self._listings.painted + self._dense.asked
+        listings, painted = self._listings, self._sparse.asked + self._dense.asked
         return {
-            "affected": listings.affected,
+            "affected": listings.affected + self._sparse.affected,
             "candidates": listings.tried,
             "firstk": int(painted[FIRSTK]),
             "miny": listings.searches + int(painted[MIN]),

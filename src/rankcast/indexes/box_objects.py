@@ -11,8 +11,10 @@ from rankcast.indexes.corners import CornerIndex
 from rankcast.indexes.dominance import SHARED, SlotMap
 from rankcast.indexes.objects import Floats, Rows, grown
 from rankcast.kernels import corner_edit
+from rankcast.kernels.value_order import Order
 
 OBJECTS = 16  # slots a bucket
+WORTH = 1024  # objects that may be put in order for one that changes
 
 
 class BoxObjects:
@@ -40,6 +42,19 @@ class BoxObjects:
         """Take the weight of distinct objects, so that no search finds them, until they are settled."""
         here = rows[self.slots.slot_of[rows] >= 0]
         corner_edit.set_weights(self.index.tree, here, np.full(len(here), -np.inf))
+
+    def in_order(self, hidden: Rows) -> Order:
+        """All objects but the hidden ones by value, or none if these are too few to be worth it."""
+        there = self.value < (np.inf if len(self.index) <= WORTH * len(hidden) else -np.inf)
+        there[hidden] = False
+        rows = np.flatnonzero(there).astype(np.int32)
+        value, label = self.value[rows], self.label[rows]
+        by_value = np.argsort(value)
+        ordered = value[by_value]
+        if (ordered[1:] == ordered[:-1]).any():
+            by_value = np.lexsort((label, value))
+        rows = rows[by_value]
+        return Order(rows, self.index.tree.point[self.slots.slot_of[rows]], ordered, label[by_value])
 
     def settle(self, rows: Rows, x: Floats, y: Floats) -> None:
         """Bring distinct objects to places and values, whatever they were; +inf: not there."""

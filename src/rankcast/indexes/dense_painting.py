@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.indexes.box_listing import FEW, BoxListings
 from rankcast.indexes.box_objects import BoxObjects
 from rankcast.indexes.objects import Floats, Rows
+from rankcast.indexes.slab_painting import FEW, SlabPainter
 from rankcast.kernels import slab_batch
 from rankcast.kernels.corner_merge import Post, empty_post
 from rankcast.kernels.corner_steps import Events
@@ -19,19 +19,6 @@ from rankcast.kernels.tiles import empty_tiles
 SWEEPS = 64  # losses whose tiles are held at once, before only their items are kept
 
 
-class _Nobody(BoxListings):
-    """Listings over given objects for which nobody has subscribed, and nobody can."""
-
-    def __init__(self, objects: BoxObjects) -> None:
-        super().__init__(2)
-        self.objects = objects
-        self.side = 1
-
-    def one_sided(self) -> int:
-        """The side that was said."""
-        return self.side
-
-
 class DensePainter:
     """Applies events to objects and tells whose lists change, as tiles in sending order.
 
@@ -41,24 +28,22 @@ class DensePainter:
 
     def __init__(self, objects: BoxObjects) -> None:
         self.objects = objects
-        self._nobody = _Nobody(objects)
+        self._painter = SlabPainter(objects)
 
     @property
     def asked(self) -> NDArray[np.int64]:
         """Counts of questions to the objects, as `slabs` names them."""
-        return self._nobody.painted
+        return self._painter.asked
 
     def paint(self, events: Events, k: int, side: int, epsilon: float | None) -> Post:
         """Paint and apply events one by one."""
-        self._nobody.side = side
-        return self._nobody.paint(events, self._least(k, events), aware=False, epsilon=epsilon)
+        return self._painter.paint(events, self._least(k, events), side, None, epsilon)
 
     def paint_net(self, events: Events, k: int, side: int) -> Post:
         """Paint and apply events of distinct objects as one batch, exactly: see `kernels.slab_batch`.
 
         Memory: a copy of the objects, and the tiles.
         """
-        self._nobody.side = side
         self.objects.reserve(int(events.row.max(initial=-1)) + 1)
         k, net = self._least(k, events), self._net(events)
         moved = (net.x != net.old_x).any(axis=1)
@@ -66,7 +51,7 @@ class DensePainter:
         before = CornerTree._make(array.copy() for array in self.objects.index.tree)
         here = come & ~moved
         self.objects.settle(net.row[here], net.x[here], net.y[here])
-        exposed = np.setdiff1d(self._sweep(net, gone, k), net.row).astype(np.int32)
+        exposed = np.setdiff1d(self._sweep(net, gone, k, side), net.row).astype(np.int32)
         stays = (net.y < np.inf) & ~moved
         told = _joined(
             _told(LOSS, net.row[gone], net.old_y[gone], np.where(stays, net.y, np.inf)[gone]),
@@ -74,7 +59,7 @@ class DensePainter:
             _told(GAIN, net.row[come], net.old_y[come], net.y[come]),
         )
         away = np.flatnonzero(~stays[gone])
-        return self._tell(before, told, away, net.old_x[gone[away]], k)
+        return self._tell(before, told, away, net.old_x[gone[away]], (k, side))
 
     def _least(self, k: int, events: Events) -> int:
         """A k beyond all objects counts as just that."""
@@ -95,24 +80,25 @@ class DensePainter:
         value = np.where(moved, np.inf, net.y)[lost]
         return lost[np.lexsort((self.objects.label[net.row[lost]], value))[::-1]]
 
-    def _sweep(self, net: Net, gone: NDArray[np.intp], k: int) -> Rows:
+    def _sweep(self, net: Net, gone: NDArray[np.intp], k: int, side: int) -> Rows:
         """Apply losses one by one; the distinct objects that are told meanwhile."""
         met: list[Rows] = [net.row[:0]]
         for start in range(0, len(gone), SWEEPS):
             some = gone[start : start + SWEEPS]
-            post = self._nobody.paint(
-                Events(net.row[some], net.x[some], net.y[some]), k, aware=False, epsilon=None
-            )
+            events = Events(net.row[some], net.x[some], net.y[some])
+            post = self._painter.paint(events, k, side, None, None)
             met.append(np.unique(post.item[: int(post.size[0])]))
         return np.unique(np.concatenate(met))
 
-    def _tell(self, before: CornerTree, told: Told, away: NDArray[np.intp], places: Floats, k: int) -> Post:
-        """The tiles of all that is told; the objects `away` have left these places."""
-        objects = self.objects
+    def _tell(
+        self, before: CornerTree, told: Told, away: NDArray[np.intp], places: Floats, how: tuple[int, int]
+    ) -> Post:
+        """The tiles of all that is told, for a k and a side; the objects `away` have left these places."""
+        objects, (k, side) = self.objects, how
         stand = self._stand_in(told.row[away], places)
         told.stand[away] = stand
         both = slab_batch.Objects(before, objects.index.tree, objects.label)
-        tiles, sign = empty_tiles(4 * (k + 1) + 2), float(self._nobody.side)
+        tiles, sign = empty_tiles(4 * (k + 1) + 2), float(side)
         post: Post = slab_batch.tell(both, told, k, sign, tiles, self.asked, empty_post(FEW, 2))
         objects.index.delete(stand)
         return post

@@ -16,8 +16,11 @@ from rankcast.bench.case import Contender, Figure, Grid, Parameters, Trial
 from rankcast.bench.cases.range_counts import Workload
 from rankcast.bench.cases.range_topk_tables import PARTS, counted
 from rankcast.bench.workloads import Columns, batches, range_topk
-from rankcast.indexes.box_listing import SUBSCRIPTIONS, BoxListings, corners_of
+from rankcast.indexes.box_listing import SUBSCRIPTIONS, corners_of
+from rankcast.indexes.box_objects import BoxObjects
 from rankcast.indexes.corners import CornerIndex
+from rankcast.indexes.dominance import SlotMap
+from rankcast.indexes.slab_painting import SlabPainter
 from rankcast.kernels.corner_steps import Events
 from rankcast.kernels.slabs import FIRSTK, MIN, SNAP
 
@@ -54,33 +57,32 @@ class SlabServer:
     """
 
     def __init__(self, work: Workload, k: int, *, aware: bool, asking: bool = False) -> None:
-        self.k, self.aware = k, aware
+        self.k = k
         self.events = self.messages = self.most_bytes = 0
-        self.listings = BoxListings(2)
-        self.listings.asking = asking
-        objects, rows = self.listings.objects, work.objects["id"].astype(np.int32)
+        objects, rows = BoxObjects(2), work.objects["id"].astype(np.int32)
         objects.set_labels(rows, work.objects["id"].astype(np.int64))
         self.x = np.column_stack([work.objects["x"], work.objects["z"]])
         objects.settle(rows, self.x, work.objects["y"].copy())
+        self.painter, self.shelf = SlabPainter(objects), None
+        self.painter.asking = asking
         if aware:  # the boards stay empty: painting does not read them
-            shelf = CornerIndex(4, k, SUBSCRIPTIONS, self.listings.slots)
+            self.shelf = CornerIndex(4, k, SUBSCRIPTIONS, SlotMap())
             ids = work.subscriptions["id"].astype(np.int32)
-            shelf.insert(ids, corners_of(*ends(work.subscriptions)), np.full(len(ids), np.inf))
-            self.listings.shelves[k] = shelf
+            self.shelf.insert(ids, corners_of(*ends(work.subscriptions)), np.full(len(ids), np.inf))
 
     def send(self, rows: Columns) -> None:
         """Apply updates in order, one a call, so that bytes are known by event."""
         ids = rows["id"].astype(np.int32)
         for at in range(len(ids)):
             event = Events(ids[at : at + 1], self.x[ids[at : at + 1]], rows["y"][at : at + 1])
-            sent = int(self.listings.paint(event, self.k, aware=self.aware, epsilon=None).size[0])
+            sent = int(self.painter.paint(event, self.k, 1, self.shelf, None).size[0])
             self.messages += sent
             self.most_bytes = max(self.most_bytes, TILE_BYTES * sent)
         self.events += len(ids)
 
     def counts(self) -> dict[str, float]:
         """What an event took on average, and the bytes of the largest."""
-        asked = self.listings.painted / self.events
+        asked = self.painter.asked / self.events
         return {
             "firstk": asked[FIRSTK],
             "min": asked[MIN],

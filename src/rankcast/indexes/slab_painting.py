@@ -1,0 +1,81 @@
+"""Painting in 1.5 dimensions: events change objects, and tiles tell those affected. Boards stay."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.indexes.box_objects import BoxObjects
+from rankcast.indexes.corners import CornerIndex
+from rankcast.indexes.dominance import SlotMap
+from rankcast.indexes.objects import grown
+from rankcast.kernels import slab_events
+from rankcast.kernels.corner_merge import Post, empty_post
+from rankcast.kernels.corner_steps import Events
+from rankcast.kernels.corner_tree import CAPACITY
+from rankcast.kernels.slab_easel import Easel
+from rankcast.kernels.slab_members import AFFECTED, MOMENT, Members
+from rankcast.kernels.tiles import empty_tiles
+
+FEW = 256  # messages that room is made for at first
+
+
+class SlabPainter:
+    """Applies events to objects over two attributes, the second bounded on one side by every subscription.
+
+    `asked` counts questions to the objects, as `slabs` names them, `affected` the subscriptions reached, each
+    once an event. `asking`: whether it asks whatever the published server asks.
+    """
+
+    def __init__(self, objects: BoxObjects) -> None:
+        self.objects = objects
+        self.asked: NDArray[np.int64] = np.zeros(3, np.int64)
+        self.affected = 0
+        self.asking = False
+        self._now = 0  # the last moment, and which one every slot has heard of last
+        self._heard: NDArray[np.int64] = np.empty(0, np.int64)
+
+    def paint(
+        self, events: Events, k: int, side: int, shelf: CornerIndex | None, epsilon: float | None
+    ) -> Post:
+        """Apply events one by one; the tiles that tell those affected.
+
+        The second attribute is bounded on a `side`, 1 above or -1 below. Without a shelf no subscription is
+        read; an empty one is that of nobody.
+        """
+        objects, nobody, done = self.objects, CornerIndex(4, k, 1, SlotMap()), 0
+        objects.reserve(int(events.row.max(initial=-1)) + 1)
+        corners, post = nobody if shelf is None else shelf, empty_post(FEW, 2)
+        members = self._members(corners)
+        while done < len(events.row):
+            easel = Easel(
+                objects=objects.index.tree,
+                label=objects.label,
+                corners=corners.tree,
+                members=members,
+                tiles=empty_tiles(k + 2),
+                k=k,
+                sign=float(side),
+                bound=3 if side > 0 else 2,
+                aware=shelf is not None,
+                lists=0 if epsilon is None else math.ceil(1 / epsilon),
+                asking=self.asking,
+                tally=self.asked,
+            )
+            done, post = slab_events.play(easel, events, objects.value, post, done)
+            if done < len(events.row):
+                objects.index.reserve()
+        self._now = int(members.size[MOMENT])
+        if epsilon is None:
+            self.affected += int(members.size[AFFECTED])
+        return post
+
+    def _members(self, shelf: CornerIndex) -> Members:
+        """Room for members of a region among the subscriptions of a shelf."""
+        if len(shelf.tree.row) > len(self._heard):
+            self._heard = grown(self._heard, len(shelf.tree.row), -1)
+        size, count = np.array([0, self._now, 0]), len(shelf)
+        leaf = np.empty((4, int(shelf.tree.meta[CAPACITY])))
+        return Members(np.empty((count, 3)), np.empty(count, np.int32), leaf, self._heard, size)
