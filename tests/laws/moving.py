@@ -103,9 +103,9 @@ def churn(engine: Any, round_: int) -> None:
     """A round that ends with as much alive as it began with; the engine has one attribute, "a"."""
     assert isinstance(engine, MovingEngine)
     queries = [f"s{(round_ + i) % 50}-{round_}" for i in range(6)]
-    items = [f"o{round_ * 100 + i}" for i in range(12)]
-    spots = {"x": list(range(12)), "y": list(range(12))}
-    engine.upsert({"id": items, **spots, "a": list(range(12))})
+    items = [f"o{round_ * 100 + i}" for i in range(24)]
+    spots = {"x": list(range(24)), "y": list(range(24))}
+    engine.upsert({"id": items, **spots, "a": list(range(24))})
     engine.subscribe({"id": queries, "x": list(range(6)), "y": [0] * 6})
     engine.publish({"id": queries, "x": [2 * i for i in range(6)], "y": [1] * 6})
     engine.remove(items)

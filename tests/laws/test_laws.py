@@ -67,4 +67,6 @@ def test_the_laws(subject: Subject) -> None:
 @every_subject
 def test_memory_follows_what_is_live(subject: Subject) -> None:
     family = _family(subject)
-    contract.bounded(subject.make(getattr(family, "CHURN_SETTINGS", {})), family.churn)
+    contract.bounded(
+        subject.make(getattr(family, "CHURN_SETTINGS", {})), family.churn, 120 if THOROUGH else 40
+    )

@@ -137,15 +137,16 @@ def _spare(engine: Engine, before: pa.Table, after: pa.Table, answer: pa.Table) 
             assert old[pair] != row["score"], f"{row} is no update"
 
 
-def bounded(engine: Engine, churn: Callable[[Engine, int], None], rounds: int = 120) -> None:
+def bounded(engine: Engine, churn: Callable[[Engine, int], None], rounds: int = 40) -> None:
     """Rounds that end with as much alive as they began with do not make the state grow.
 
     Growth by doubling and compaction now and then make the size swing, so the largest size of the second half
-    is compared with that of the first: a state that followed the events would be twice as large.
+    is compared with that of the first: a state that followed the events would be twice as large. Rounds have
+    numbers of equally many digits, so that ids made from them take equal room.
     """
     sizes = []
     for place in range(2 * rounds):
-        churn(engine, place)
+        churn(engine, 1000 + place)
         sizes.append(sum(array.nbytes for array in engine.state()[1].values()))
     assert max(sizes[rounds:]) <= 1.1 * max(sizes[:rounds]), f"state grows: {sizes[:: rounds // 4]}"
 
