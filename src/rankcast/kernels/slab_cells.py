@@ -13,9 +13,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from rankcast.kernels.corner_tree import Floats
+from rankcast.kernels.corner_tree import Floats, Rows
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.slab_members import HEIGHT, HI, LO
+from rankcast.kernels.slabs import Slabs, slab_at, stairs_of
+from rankcast.kernels.staircase import LEFT, RIGHT, left_at, right_at, room_of
 
 LEAST, MOST, INNER_LO, INNER_HI, FLOOR, END, COLUMNS = 0, 3, 6, 7, 8, 9, 10
 
@@ -91,3 +93,68 @@ def part_members(
             cells[at, LEAST + axis] = min(cells[at, LEAST + axis], span[i, axis])
             cells[at, MOST + axis] = max(cells[at, MOST + axis], span[i, axis])
     return total, cells
+
+
+@njit(**EXACT)
+def _strips(slabs: Slabs, at: int, x: float, k: int, strip: Floats) -> int:
+    """Write the strips of a slab by falling lo: the inner and outer end of lo, the end of hi; how many.
+
+    Neighbours with the same end of hi are one, as in `staircase.paint_region`.
+    """
+    stairs, size = stairs_of(slabs, at), 0
+    left, right, lefts, rights = stairs.left, stairs.right, stairs.size[LEFT], stairs.size[RIGHT]
+    room = room_of(stairs, k)
+    for a in range(min(lefts + 1, room)):
+        inner, outer = left_at(left, lefts, x, a), left_at(left, lefts, x, a + 1)
+        end = right_at(right, rights, x, room - a)
+        if outer == inner:
+            continue
+        if size == 0 or end != strip[size - 1, 2]:
+            strip[size, 0], strip[size, 2] = inner, end
+            size += 1
+        strip[size - 1, 1] = outer
+    return size
+
+
+@njit(**EXACT)
+def _number(strip: Floats, size: int, below: Floats, beneath: int, number: Rows, at: int, total: int) -> int:
+    """Number the strips of a slab, those that are also in the slab below as there; return the next number."""
+    j = 0
+    for i in range(size):
+        while j < beneath and below[j, 0] > strip[i, 0]:
+            j += 1
+        same = j < beneath and below[j, 0] == strip[i, 0] and below[j, 1] == strip[i, 1]
+        if same and below[j, 2] == strip[i, 2]:
+            number[at, i] = number[at - 1, j]
+        else:
+            number[at, i] = total
+            total += 1
+    return total
+
+
+@njit(**EXACT)
+def part_region(slabs: Slabs, x: float, k: int, span: Floats) -> tuple[int, Floats]:
+    """Part the members of a region among its tiles; return how many tiles there are, and the boxes around.
+
+    A tile is a strip of one slab or of several, one above the other. [Range App. D, Alg. 8, 10]
+    """
+    count, total = slabs.size[0], 0
+    strip, size, number = (
+        np.empty((count, k + 1, 3)),
+        np.zeros(count + 1, np.int64),
+        np.empty((count, k + 1), np.int32),
+    )
+    for z in range(count):
+        size[z] = _strips(slabs, z, x, k, strip[z])
+        total = _number(strip[z], size[z], strip[z - 1], size[z - 1], number, z, total)
+    box, heights = np.empty((total, 6)), slabs.height
+    box[:, :3], box[:, 3:] = np.inf, -np.inf
+    for i in range(span.shape[0]):
+        z, j = slab_at(heights, count, span[i, HEIGHT]), 0
+        while j < size[z] - 1 and strip[z, j, 1] >= span[i, LO]:
+            j += 1
+        t = number[z, j]
+        for axis in range(3):
+            box[t, axis] = min(box[t, axis], span[i, axis])
+            box[t, 3 + axis] = max(box[t, 3 + axis], span[i, axis])
+    return total, box

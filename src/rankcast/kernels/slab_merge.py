@@ -85,13 +85,11 @@ def _stray(tree: CornerTree, bound: int, root: int, both: Box, one: Box, two: Bo
     while depth > 0:
         depth -= 1
         node = stack[depth]
-        if not _meets(both, low, high, node, bound):
-            continue
-        if _has(one, low, high, node, bound) or _has(two, low, high, node, bound):
-            continue
         if bucket[node] < 0:
-            stack[depth], stack[depth + 1] = child[node, 1], child[node, 0]
-            depth += 2
+            for side in range(2):
+                stack[depth] = below = child[node, 1 - side]
+                if _meets(both, low, high, below, bound):
+                    depth += not (_has(one, low, high, below, bound) or _has(two, low, high, below, bound))
             continue
         first = bucket[node] * capacity
         for slot in range(first, first + sizes[node]):

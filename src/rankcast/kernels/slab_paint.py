@@ -24,9 +24,10 @@ from rankcast.kernels.corner_merge import Post
 from rankcast.kernels.corner_search import find_next
 from rankcast.kernels.corner_tree import Floats, Rows
 from rankcast.kernels.options import EXACT
+from rankcast.kernels.slab_cells import part_region
 from rankcast.kernels.slab_easel import Easel, emit, new_rows, stamp
 from rankcast.kernels.slab_gains import tell_gains
-from rankcast.kernels.slab_members import FOUND, find_members, look_around, pass_object, thin
+from rankcast.kernels.slab_members import FOUND, find_members, look_around, pass_object, thin, write_tiles
 from rankcast.kernels.slabs import (
     MIN,
     NONE,
@@ -59,15 +60,18 @@ def _thin(
 @njit(**EXACT)
 def _tell_region(easel: Easel, slabs: Slabs, x: float, better: Floats, post: Post) -> Post:
     """Tile the region of all slabs [Range App. D, Alg. 8]."""
-    found = easel.members.size[FOUND]
+    found, room = easel.members.size[FOUND], room_of(stairs_of(slabs, 0), easel.k)
     if easel.aware and found == 0 and not easel.asking:
         return post
+    if easel.aware and easel.lists == 0 and not easel.asking:
+        total, box = part_region(slabs, x, easel.k, easel.members.span[:found])
+        easel.tally[SNAP] += total
+        return write_tiles(easel.corners, box, total, easel.bound, better, room, post)
     rows = new_rows(easel.k, post.size[0], 0, slabs.size[0])
     for z in range(slabs.size[0]):
         easel.tiles.size[0] = 0
         paint_region(stairs_of(slabs, z), x, easel.k, easel.tiles)
         post = emit(easel.tiles, easel.bound, easel.lists, post, rows, z, slabs.height[z], above(slabs, z))
-    room = room_of(stairs_of(slabs, 0), easel.k)
     return _thin(easel, slabs, rows, (np.int64(0), found), better, room, post)
 
 

@@ -31,44 +31,58 @@ def _push(objects: CornerTree, node: int, stack: Rows, depth: int, first: bool) 
 
 
 @njit(**EXACT)
+def _insert(found: Floats, size: int, at: float, sign: float) -> int:
+    """Insert a place among those found, near to far on one side, if it is near enough; the new size."""
+    place = size
+    while place > 0 and sign * found[place - 1] > sign * at:
+        if place < found.shape[0]:
+            found[place] = found[place - 1]
+        place -= 1
+    if place < found.shape[0]:
+        found[place] = at
+    return min(size + 1, found.shape[0])
+
+
+@njit(**EXACT)
 def firstk(
-    objects: CornerTree, label: Labels, x: float, height: float, value: float, mine: int, sign: float,
-    side: float, found: Floats,
-) -> int:  # fmt: skip
-    """Write the x of the nearest better objects not above a height, left (`side` -1) or right (1) of x."""
+    objects: CornerTree, label: Labels, apex: tuple[float, float], pair: tuple[float, int], sign: float,
+    left: Floats, right: Floats,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Write the x of the nearest objects better than a pair and not above the apex, left and right of it.
+
+    Returned: how many there are on the left, on the right and, not more than k, at x itself. One walk.
+    """
     point, weight, row, capacity = objects.point, objects.weight, objects.row, objects.meta[CAPACITY]
     top, low, high, bucket = objects.top, objects.low, objects.high, objects.bucket
-    k, size, stack, depth = found.shape[0], 0, np.empty(DEPTH, np.int32), 1
+    (x, height), (value, mine), k, lefts, rights, same = apex, pair, left.shape[0], 0, 0, 0
+    stack, depth = np.empty(DEPTH, np.int32), 1
     stack[0] = 0
     while depth > 0:
         depth -= 1
         node = stack[depth]
-        near, far = (low[node, 0], high[node, 0]) if side > 0 else (-high[node, 0], -low[node, 0])
-        if -top[node] > value or far <= side * x or lowest(objects, node, sign) > height:
+        if -top[node] > value or lowest(objects, node, sign) > height:
             continue
-        if size == k and near >= side * found[k - 1]:
+        if (lefts == k and high[node, 0] <= left[k - 1]) or (rights == k and low[node, 0] >= right[k - 1]):
             continue
         if bucket[node] < 0:
             one, two = objects.child[node, 0], objects.child[node, 1]
-            first = low[one, 0] < low[two, 0] if side > 0 else high[one, 0] > high[two, 0]
+            first = max(low[one, 0] - x, x - high[one, 0]) < max(low[two, 0] - x, x - high[two, 0])
             depth = _push(objects, node, stack, depth, first)
             continue
         start = bucket[node] * capacity
         for slot in range(start, start + objects.size[node]):
-            worth, at = -weight[slot], side * point[slot, 0]
-            if at <= side * x or sign * point[slot, 1] > height or worth > value:
+            worth, at = -weight[slot], point[slot, 0]
+            if worth > value or sign * point[slot, 1] > height:
                 continue
             if worth == value and label[row[slot]] >= mine:
                 continue
-            place = size
-            while place > 0 and side * found[place - 1] > at:
-                if place < k:
-                    found[place] = found[place - 1]
-                place -= 1
-            if place < k:
-                found[place] = point[slot, 0]
-                size = min(size + 1, k)
-    return size
+            if at < x:
+                lefts = _insert(left, lefts, at, -1.0)
+            elif at > x:
+                rights = _insert(right, rights, at, 1.0)
+            else:
+                same += 1
+    return lefts, rights, min(same, k)
 
 
 @njit(**EXACT)

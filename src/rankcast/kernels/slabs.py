@@ -14,7 +14,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.corner_search import count_better
 from rankcast.kernels.corner_tree import CornerTree, Floats, Rows
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.slab_search import firstk, list_above
@@ -143,11 +142,9 @@ def outline(
     slabs, better = empty_slabs(16, k), np.full((4 * k + 16, 2), -np.inf)
     slabs.height[0], slabs.next[0], slabs.size[0] = height, UNKNOWN, 1
     slabs.window[0, 0], slabs.window[0, 1] = -np.inf, np.inf
-    lefts = firstk(objects, label, x, height, value, mine, sign, -1.0, slabs.left[0])
-    rights = firstk(objects, label, x, height, value, mine, sign, 1.0, slabs.right[0])
-    corner = np.array([x, -x, -np.inf, -height]) if sign > 0 else np.array([x, -x, -height, -np.inf])
-    slabs.stairs[0, LEFT], slabs.stairs[0, RIGHT] = lefts, rights
-    slabs.stairs[0, SAME] = count_better(objects, label, corner, value, row, k)
+    left, right = slabs.left[0], slabs.right[0]
+    lefts, rights, same = firstk(objects, label, (x, height), (value, mine), sign, left, right)
+    slabs.stairs[0, LEFT], slabs.stairs[0, RIGHT], slabs.stairs[0, SAME] = lefts, rights, same
     better[:lefts, 0], better[lefts : lefts + rights, 0] = slabs.left[0, :lefts], slabs.right[0, :rights]
     tally[FIRSTK] += 2
     listed, at, end, size = np.empty(LISTED, np.int32), LISTED, LISTED, lefts + rights
