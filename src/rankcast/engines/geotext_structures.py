@@ -74,6 +74,8 @@ class Structures:
 
     def _search(self, rows: Rows, *, begun: bool = False) -> None:
         """Fill buffers from the messages of the window; if `begun`, beginning with what they hold."""
+        if not rows.size:
+            return
         ledger, window, idf, start = self._ledger, len(self._world.window), self._idf(), 0
         posts, readers = ledger.posts(np.zeros(0, np.int32)), ledger.readers(self._buffers.threshold)
         while start < rows.size:

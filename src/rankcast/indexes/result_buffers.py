@@ -154,6 +154,8 @@ class ResultBuffers:
 
     def trim(self, rows: Rows, k: Ints, window: int) -> None:
         """Let buffers serve a smaller k: without what k dominate, and cut if that leaves too many."""
+        if not rows.size:
+            return
         held, sizes, keep = self._held, self._held.size[rows].astype(np.int64), self.keeps(k, window)
         begin, owner = held.begin[rows], np.repeat(np.arange(rows.size), sizes)
         place = positions(begin, sizes)
