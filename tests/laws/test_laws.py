@@ -68,5 +68,5 @@ def test_the_laws(subject: Subject) -> None:
 def test_memory_follows_what_is_live(subject: Subject) -> None:
     family = _family(subject)
     contract.bounded(
-        subject.make(getattr(family, "CHURN_SETTINGS", {})), family.churn, 120 if THOROUGH else 40
+        subject.make(getattr(family, "CHURN_SETTINGS", {})), family.churn, 120 if THOROUGH else 70
     )

@@ -137,7 +137,7 @@ def _spare(engine: Engine, before: pa.Table, after: pa.Table, answer: pa.Table) 
             assert old[pair] != row["score"], f"{row} is no update"
 
 
-def bounded(engine: Engine, churn: Callable[[Engine, int], None], rounds: int = 40) -> None:
+def bounded(engine: Engine, churn: Callable[[Engine, int], None], rounds: int = 70) -> None:
     """Rounds that end with as much alive as they began with do not make the state grow.
 
     Growth by doubling and compaction now and then make the size swing, so the largest size of the second half
