@@ -46,14 +46,6 @@ def _holds(box: Box, point: Floats, at: int, bound: int) -> bool:
 
 
 @njit(**EXACT)
-def _between(point: Floats, at: int, bound: int, both: Box, one: Box, two: Box) -> bool:
-    """Whether somebody is in a box and in neither of two others."""
-    return _holds(both, point, at, bound) and not (
-        _holds(one, point, at, bound) or _holds(two, point, at, bound)
-    )
-
-
-@njit(**EXACT)
 def _has(box: Box, low: Floats, high: Floats, node: int, bound: int) -> bool:
     """Whether a box holds a whole node."""
     least = (box[0] <= low[node, 0]) & (box[1] <= low[node, 1]) & (box[2] <= low[node, bound])
@@ -72,28 +64,29 @@ def _stray(tree: CornerTree, bound: int, root: int, both: Box, one: Box, two: Bo
     """The slot of somebody below a node, in a box and in neither of two others, or -1.
 
     Lower corners are looked at first: those are the larger boxes, whom the object mostly is nothing to.
+    What most nodes and points fail is written out: a call would cost more.
     """
-    point, bucket, child, sizes, capacity = (
-        tree.point,
-        tree.bucket,
-        tree.child,
-        tree.size,
-        tree.meta[CAPACITY],
-    )
-    low, high, stack, depth = tree.low, tree.high, np.empty(DEPTH, np.int32), 1
-    stack[0] = root
+    point, bucket, child, low, high = tree.point, tree.bucket, tree.child, tree.low, tree.high
+    sizes, capacity, stack, depth = tree.size, tree.meta[CAPACITY], np.empty(DEPTH, np.int32), 1
+    (a, b, c, d, e, f), stack[0] = both, root
     while depth > 0:
         depth -= 1
         node = stack[depth]
+        if (low[node, 0] > d) | (low[node, 1] > e) | (low[node, bound] > f):
+            continue
+        if (high[node, 0] < a) | (high[node, 1] < b) | (high[node, bound] < c):
+            continue
+        if _has(one, low, high, node, bound) or _has(two, low, high, node, bound):
+            continue
         if bucket[node] < 0:
-            for side in range(2):
-                stack[depth] = below = child[node, 1 - side]
-                if _meets(both, low, high, below, bound):
-                    depth += not (_has(one, low, high, below, bound) or _has(two, low, high, below, bound))
+            stack[depth], stack[depth + 1] = child[node, 1], child[node, 0]
+            depth += 2
             continue
         first = bucket[node] * capacity
         for slot in range(first, first + sizes[node]):
-            if _between(point, slot, bound, both, one, two):
+            p, q, r = point[slot, 0], point[slot, 1], point[slot, bound]
+            within = (a <= p) & (p <= d) & (b <= q) & (q <= e) & (c <= r) & (r <= f)
+            if within and not (_holds(one, point, slot, bound) or _holds(two, point, slot, bound)):
                 return slot
     return -1
 
@@ -101,11 +94,14 @@ def _stray(tree: CornerTree, bound: int, root: int, both: Box, one: Box, two: Bo
 @njit(**EXACT)
 def _barred(point: Floats, bound: int, post: Post, both: Box, one: Box, two: Box) -> bool:
     """Whether somebody who was in the way lately is in the way again."""
-    stray, most = post.stray, post.stray.shape[0]
+    stray, most, (a, b, c, d, e, f) = post.stray, post.stray.shape[0], both
     at = post.size[3] % most
     for _ in range(min(post.size[3], most)):
         at = at - 1 if at > 0 else most - 1
-        if _between(point, np.int64(stray[at]), bound, both, one, two):
+        slot = stray[at]
+        p, q, r = point[slot, 0], point[slot, 1], point[slot, bound]
+        within = (a <= p) & (p <= d) & (b <= q) & (q <= e) & (c <= r) & (r <= f)
+        if within and not (_holds(one, point, slot, bound) or _holds(two, point, slot, bound)):
             return True
     return False
 

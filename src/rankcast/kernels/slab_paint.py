@@ -7,10 +7,12 @@ from its own height on; the slab it lies in is parted there, and neighbours with
 [Range App. D, Alg. 8, 9, 11]. Tiles of neighbouring slabs with the same ranges become one at once (Alg. 10).
 
 Where subscriptions are known, the members of the region are found first (`slab_members`), then what each of
-them gains (`slab_gains`): nothing is painted where nobody gains, and no slab asks for its next object.
+them gains (`slab_gains`), and tiles are made from them (`slab_cells`): nothing is painted where nobody is,
+and no slab asks for its next object. With epsilon tiles are painted, and shrunk to the members in them.
 
 Ties: objects of one height come in by row, and change the lists of one slab; those at the same x take a place
-of everybody's list. Cost: two firstk, a question a slab, and one each time a slab needs another next object.
+of everybody's list. Cost: a firstk for both sides, a question a slab, and one each time a slab needs another
+next object.
 """
 
 from __future__ import annotations
