@@ -2,9 +2,9 @@
 
 A log is short where lists are long: a message that enters one of 20 is two lines. Lines are grouped by list,
 in order; an item was in the list before if its first line says that it goes, and is in it now if its last one
-says that it comes.
+says that it comes. Most lists have one of each, which are the net change as they stand.
 
-Cost: O(lines), and O(lines) for each line of a list that has many; O(k) for each item that comes.
+Cost: O(1) for such a list; for others O(lines) a line, and O(k) for each item that comes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.board import ENTER, LEAVE, UPDATE
-from rankcast.kernels.buffer_store import AHEAD, touch
 from rankcast.kernels.difference import Told
 from rankcast.kernels.message_search import Ages
 from rankcast.kernels.options import EXACT
@@ -35,17 +34,12 @@ class Now(NamedTuple):
 
 
 @njit(**EXACT)
-def _newer(log: Log, one: int, two: int, ages: Ages) -> bool:
-    """Whether the item of one line is newer than that of another."""
-    _, _, items, _, times, arrivals, _ = log
-    time, arrival, _ = ages
-    here = (times[one], arrivals[one])
-    there = (times[two], arrivals[two])
-    if arrivals[one] == KEPT:
-        here = (time[items[one]], arrival[items[one]])
-    if arrivals[two] == KEPT:
-        there = (time[items[two]], arrival[items[two]])
-    return here > there
+def _is_net(items: Rows, ops: NDArray[np.int8], arrivals: Ints, lines: Rows, start: int, end: int) -> bool:
+    """Whether lines of a list are its net change: one that comes, with its rank, or goes, or one of each."""
+    one, two = lines[start], lines[end - 1]
+    ranked = (ops[one] == LEAVE or arrivals[one] == KEPT) and (ops[two] == LEAVE or arrivals[two] == KEPT)
+    apart = end - start == 2 and ops[one] != ops[two] and items[one] != items[two]
+    return bool(ranked and (apart or end - start == 1))
 
 
 @njit(**EXACT)
@@ -62,9 +56,17 @@ def _outcomes(
 
 
 @njit(**EXACT)
+def _age(time: Ints, arrival: Ints, times: Ints, arrivals: Ints, line: int, item: int) -> tuple[int, int]:
+    """When the item of a line came: what the line says, or what is kept of it."""
+    if arrivals[line] == KEPT:
+        return time[item], arrival[item]
+    return times[line], arrivals[line]
+
+
+@njit(**EXACT)
 def _leaves(
-    log: Log, ops: NDArray[np.int8], scores: Floats, lines: Rows, start: int, end: int,
-    last: NDArray[np.int8], ages: Ages, gone: Rows,
+    items: Rows, ops: NDArray[np.int8], scores: Floats, times: Ints, arrivals: Ints, lines: Rows, start: int,
+    end: int, last: NDArray[np.int8], time: Ints, arrival: Ints, gone: Rows,
 ) -> int:  # fmt: skip
     """Find the first lines of what was in a list and is not, in order of rank; returns how many."""
     count = 0
@@ -73,9 +75,12 @@ def _leaves(
         if last[i] == LEAVE and ops[line] == LEAVE:
             at = count
             while at > 0 and scores[line] >= scores[gone[at - 1]]:
-                if scores[line] == scores[gone[at - 1]] and not _newer(log, line, gone[at - 1], ages):
+                other = gone[at - 1]
+                here = _age(time, arrival, times, arrivals, line, items[line])
+                there = _age(time, arrival, times, arrivals, other, items[other])
+                if scores[line] == scores[other] and here <= there:
                     break
-                gone[at] = gone[at - 1]
+                gone[at] = other
                 at -= 1
             gone[at] = line
             count += 1
@@ -112,22 +117,34 @@ def write_changes(log: Log, lines: Rows, ends: Ints, owners: Rows, now: Now, age
     Lines are grouped by list in the order of `owners`; group i ends at `ends[i]`.
     """
     subscription, op, item, score, rank, former = told
-    _, log_op, log_item, log_score, _, _, own = log
+    _, log_op, log_item, log_score, log_time, log_arrival, own = log
     begins, held = now
-    last, size, start, touched = np.empty(lines.size, np.int8), 0, 0, 0.0
+    time, arrival, _ = ages
+    last, size, start = np.empty(lines.size, np.int8), 0, 0
     found, places = np.empty(lines.size, np.int32), np.empty(lines.size, np.int32)
     final = np.empty(lines.size, np.int32)
     for i in range(owners.size):
-        end, begin = ends[i], begins[i]
-        if i % AHEAD == 0:
-            touched += touch(begins[i : i + AHEAD], held)
-        _outcomes(log_item, log_op, lines, start, end, last, final)
-        for j in range(_leaves(log, log_op, log_score, lines, start, end, last, ages, found)):
+        first, start, end = start, ends[i], ends[i]
+        if _is_net(log_item, log_op, log_arrival, lines, first, end):
+            turned = log_op[lines[first]] == ENTER  # what goes is told first
+            for j in range(end - first):
+                line = lines[end - 1 - j if turned else first + j]
+                comes = log_op[line] == ENTER
+                subscription[size], op[size], item[size] = owners[i], log_op[line], log_item[line]
+                score[size], rank[size] = own[line] if comes else np.nan, log_time[line] if comes else 0
+                former[size] = np.nan if comes else own[line]
+                size += 1
+            continue
+        _outcomes(log_item, log_op, lines, first, end, last, final)
+        leaves = _leaves(
+            log_item, log_op, log_score, log_time, log_arrival, lines, first, end, last, time, arrival, found
+        )
+        for j in range(leaves):
             line = found[j]
             subscription[size], op[size], item[size] = owners[i], LEAVE, log_item[line]
             score[size], rank[size], former[size] = np.nan, 0, own[line]
             size += 1
-        for j in range(_comers(log_item, lines, start, end, last, held, begin, found, places)):
+        for j in range(_comers(log_item, lines, first, end, last, held, begins[i], found, places)):
             line, its_score = lines[found[j]], own[final[found[j]]]
             was = log_op[line] == LEAVE
             before = own[line] if was else np.nan
@@ -135,6 +152,4 @@ def write_changes(log: Log, lines: Rows, ends: Ints, owners: Rows, now: Now, age
                 subscription[size], op[size], item[size] = owners[i], UPDATE if was else ENTER, log_item[line]
                 score[size], rank[size], former[size] = its_score, places[j] + 1, before
                 size += 1
-        start = end
-    former[size:] = touched  # never told, but written: else nothing would be read
     return size

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.options import EXACT
+from rankcast.kernels.prefetch import prefetch
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
@@ -16,7 +17,7 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.uint16]
 
 ROW, LOWER = 32, (1 << 32) - 1  # where the list begins in a key, and what is below it
-AHEAD, LOOKED_AT, LINE = 32, 32, 64  # lists looked up at a time, entries of each; bytes of a cache line
+AHEAD, LOOKED_AT, LINE = 32, 32, 64  # lists asked for beforehand, entries of each; bytes of a cache line
 
 
 class Buffers(NamedTuple):
@@ -90,16 +91,13 @@ def holders(links: Links, items: Rows) -> Ints:
 
 
 @njit(**EXACT)
-def touch(begins: Ints, column: NDArray[Any]) -> float:
-    """Read from the cache lines in which lists begin, so that misses overlap; the sum means nothing.
-
-    There is no branch that waits for what is read, so that one list does not wait for the one before.
-    """
-    total, last, step = 0.0, column.size - 1, LINE // column.itemsize
-    for begin in begins:
-        for offset in range(0, LOOKED_AT, step):
-            total += column[min(begin + offset, last)]
-    return total
+def fetch(begin: int, items: Rows, scores: Floats, dominators: Counts) -> None:
+    """Ask for the memory of a list, as far as lists fill it as a rule."""
+    for offset in range(0, LOOKED_AT, LINE // 8):
+        prefetch(scores, begin + offset)
+    for offset in range(0, LOOKED_AT, LINE // 4):
+        prefetch(items, begin + offset)
+    prefetch(dominators, begin)
 
 
 @njit(**EXACT)

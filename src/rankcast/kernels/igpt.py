@@ -27,27 +27,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels import asked as message
-from rankcast.kernels.asked import (
-    BIT_HIGH,
-    BIT_LOW,
-    BIT_REST,
-    BIT_WEIGHT,
-    BIT_X,
-    BIT_Y,
-    BIT_Z,
-    HALF,
-    SPOT,
-    WIDTH,
-    ask,
-)
-from rankcast.kernels.distance import EUCLIDEAN
-from rankcast.kernels.geo_bounds import Bits, Floats32, Frame, alikeness, best_of_group, nearness, part
+from rankcast.kernels.asked import SPOT, WIDTH, ask
+from rankcast.kernels.entries import aim_of, try_entries, write_keys
+from rankcast.kernels.geo_bounds import Bits, Floats32, Frame, alikeness, best_of_group, nearness
 from rankcast.kernels.options import EXACT
+from rankcast.kernels.prefetch import prefetch
 from rankcast.kernels.term_order import Texts
 from rankcast.kernels.word_lists import (
-    ALPHA,
     AWAY,
-    BAR,
     BLOCK,
     BOX,
     FACTS,
@@ -55,37 +42,20 @@ from rankcast.kernels.word_lists import (
     FAR_ALONE,
     FAR_REST,
     HIGH_ALPHA,
-    HIGH_SIGN,
     LOW_ALPHA,
-    LOW_SIGN,
     MOST,
     MOST_REST,
     NEAR,
     NODE,
     PULL,
     PULL_REST,
-    REST,
-    STAMP,
     STEP,
-    WEIGHT,
     Lists,
-    X,
-    Y,
-    Z,
 )
 
 CELLS, GROUPS, CANDIDATES, VERIFIED = range(4)
-ARRIVAL, ROW = 16, 32  # where these begin in a key, above a stamp
-AHEAD = 16  # words looked up at a time
+AHEAD, LINE = 8, 64  # words whose first blocks are asked for beforehand; bytes of a cache line
 NONE, ONE = np.float32(0.0), np.float32(1.0)
-ALL = np.uint16(65535)
-NEAREST = np.uint16(HALF + 4)  # how near a message is at best, in 15 bits
-ALIKE_SLACK, SLACK = np.uint16(5), np.uint16(5)  # what rounding may have taken
-NOTHING = np.uint16(0)
-# The place of the only bit of a number of 32 bits, by the top of its product with `FACTOR`.
-FACTOR = 0x077CB531
-PLACE = np.empty(32, np.int64)
-PLACE[[(FACTOR << bit & 0xFFFFFFFF) >> 27 for bit in range(32)]] = np.arange(32)
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
@@ -129,36 +99,13 @@ class Posts(NamedTuple):
     top: float
 
 
-class Aim(NamedTuple):
-    """What entries are tested with, in whole numbers: what counts of a gap and of gaps; the highest bar."""
-
-    reach: np.uint16
-    slant: np.uint16
-    bar: np.uint16
-
-
 @njit(**EXACT)
-def _aim(frame: Frame, on: Switches) -> Aim:
-    """A distance is at least the sum of its gaps over the root of how many there are."""
-    slant = 0.7071 if frame.metric == EUCLIDEAN else 0.5773
-    reach = np.uint16(frame.reach * 65535.0) if on.inner else NOTHING
-    return Aim(reach, np.uint16(slant * 65536.0), ALL if on.inner or on.prefix else NOTHING)
-
-
-@njit(**EXACT)
-def _touch(words: Rows, begins: Ints, sizes: Rows, rows: Rows, fact: Bits, node: Floats32) -> np.float32:
-    """Read from the cache lines of first blocks of words, so that misses overlap; the sum means nothing."""
-    total = NONE
-    for word in words:
-        if sizes[word] > 0:
-            begin, tile = begins[word], begins[word] // STEP
-            total += node[tile, MOST] + node[tile, NODE - 1] + np.float32(rows[begin])
-            for column in range(0, FACTS, 2):
-                total += np.float32(fact[tile, column, 0])
-            if sizes[word] > STEP:
-                for column in range(0, FACTS, 2):
-                    total += np.float32(fact[tile + 1, column, 0])
-    return total
+def _fetch(block: int, fact: Bits, node: Floats32) -> None:
+    """Ask for the memory of a block: its node and its two tiles."""
+    prefetch(node, block * NODE)
+    prefetch(node, block * NODE + NODE - 1)
+    for at in range(block * FACTS * STEP, (block + 2) * FACTS * STEP, LINE // 2):
+        prefetch(fact, at)
 
 
 @njit(**EXACT)
@@ -233,86 +180,6 @@ def _passed(
 
 
 @njit(**EXACT)
-def _times(one: np.uint16, other: np.uint16) -> np.uint16:
-    """The upper half of a product: one number as a share of the other."""
-    return np.uint16((np.uint32(one) * np.uint32(other)) >> np.uint32(16))
-
-
-@njit(**EXACT)
-def _apart(one: int | np.uint16, other: np.uint16) -> np.uint16:
-    """How far apart two numbers are."""
-    one = np.uint16(one)
-    return np.uint16(max(one, other) - min(one, other))
-
-
-@njit(**EXACT)
-def _passing(fact: Bits, tile: np.uint64, bits: Bits, its: np.uint64, near: np.uint16, aim: Aim) -> np.uint16:
-    """Which entries of a tile a message may pass the thresholds of, a bit each.
-
-    Whole numbers of 16 bits throughout, so that a tile is one instruction at a time. A distance is bounded by
-    the largest gap along an axis and by the sum of the gaps. Of `common` and its negative one has the highest
-    bit, unless it is 0; a branch would cost more. Whatever is rounded is so in favour of passing.
-    """
-    found = NOTHING
-    weight, rest, low, high = (
-        bits[BIT_WEIGHT, its],
-        bits[BIT_REST, its],
-        bits[BIT_LOW, its],
-        bits[BIT_HIGH, its],
-    )
-    x, y, z = bits[BIT_X, its], bits[BIT_Y, its], bits[BIT_Z, its]
-    reach, slant, most = aim
-    for lane in range(STEP):
-        east, north = _apart(fact[tile, X, lane] >> 1, x), _apart(fact[tile, Y, lane] >> 1, y)
-        up = _apart(fact[tile, Z, lane] >> 1, z)
-        far = max(east, north, up, _times(np.uint16(east + north + up), slant))
-        close = min(np.uint16(NEAREST - _times(far, reach)), near)
-        common = np.uint16((fact[tile, LOW_SIGN, lane] & low) | (fact[tile, HIGH_SIGN, lane] & high))
-        others = min(_times(fact[tile, REST, lane], rest), np.uint16(common | np.uint16(0 - common)))
-        alike = np.uint16(_times(fact[tile, WEIGHT, lane], weight) + others + ALIKE_SLACK)
-        alpha = fact[tile, ALPHA, lane]
-        score = np.uint16(_times(np.uint16(ALL - alpha), alike) + _times(alpha, close) + SLACK)
-        bar, bit = (
-            min(np.uint16(fact[tile, BAR, lane] >> 1), most),
-            np.uint16(np.uint16(1) << np.uint16(lane)),
-        )
-        found = np.uint16(found | (bit if score >= bar else NOTHING))
-    return found
-
-
-@njit(**EXACT)
-def _open(
-    rows: Rows, fact: Bits, at: int, end: int, passed: Rows, size: int, arrival: Rows, bits: Bits, first: int,
-    nears: Floats32, bests: Floats32, aim: Aim, prefix: bool, stop: bool, keys: Ints, count: int,
-) -> int:  # fmt: skip
-    """Write the keys of what passes in a block, for every message that passes its bounds.
-
-    Returns how many there are then, -1 if there is no room. (Arrays come one by one: taken from a tuple here,
-    each would be counted as in use, block by block.)
-    """
-    tile, valid = np.uint64(at // STEP), (np.int64(1) << (end - at)) - 1
-    bar = part(fact[tile + np.uint64(1), BAR, 0]) if stop else NONE  # the least of the second half
-    for j in range(size):
-        i = passed[j]
-        its, near = np.uint64(first + i), nears[i]
-        if count > keys.size - BLOCK:
-            return -1
-        close = np.uint16(min(near * HALF + 3, float(NEAREST))) if prefix else NEAREST
-        found = np.int64(_passing(fact, tile, bits, its, close, aim))
-        if end > at + STEP and bar <= bests[i]:  # Theorem 4
-            found |= np.int64(_passing(fact, tile + np.uint64(1), bits, its, close, aim)) << STEP
-        found &= valid
-        while found != 0:
-            entry = np.uint64(at + PLACE[((found & -found) * FACTOR & 0xFFFFFFFF) >> 27])
-            stamp = fact[entry // np.uint64(STEP), STAMP, entry % np.uint64(STEP)]
-            pair = np.int64(rows[entry]) << ROW | np.int64(arrival[its]) << ARRIVAL
-            keys[count] = pair | np.int64(stamp)
-            count += 1
-            found &= found - 1
-    return count
-
-
-@njit(**EXACT)
 def find_pairs(
     lists: Lists, posts: Posts, idf: Floats, place: Rows, frame: Frame, on: Switches, keys: Ints,
     counters: Ints,
@@ -323,12 +190,12 @@ def find_pairs(
     """
     words, firsts, arrivals, share, bits = ask(posts.rows, posts.x, posts.y, posts.texts, idf, frame, place)
     begins, mains, _, sizes, _, _, rows, fact, node = lists
-    room, reach, aim, count = arrivals.size, frame.reach, _aim(frame, on), np.int64(0)
+    room, reach, aim, count = arrivals.size, frame.reach, aim_of(frame, on.inner, on.prefix), np.int64(0)
     nears, margins, bests = np.empty(room, np.float32), np.empty(room, np.float32), np.empty(room, np.float32)
-    found = np.empty(room, np.int32)
+    found, masks, blank = np.empty(room, np.int32), np.empty(room, np.int64), np.zeros((2, STEP), np.uint16)
     for which in range(words.size):
-        if which % AHEAD == 0:  # written, or nothing would be read
-            margins[0] = _touch(words[which : which + AHEAD], begins, sizes, rows, fact, node)
+        if which + AHEAD < words.size:
+            _fetch(begins[words[which + AHEAD]] // STEP, fact, node)
         first, last, begin = firsts[which], firsts[which + 1], begins[words[which]]
         after, ordered = begin + sizes[words[which]], begin + mains[words[which]]
         for at in range(begin, after, BLOCK):
@@ -343,8 +210,21 @@ def find_pairs(
             passed = _passed(nears, margins, least, could, found, counters)
             if passed > 0:
                 stop = on.stop and at + STEP < end <= ordered
-                count = _open(
-                    rows, fact, at, end, found, passed, arrivals, bits, first, nears, bests, aim, on.prefix,
-                    stop, keys, count,
-                )  # fmt: skip
+                try_entries(
+                    fact,
+                    at,
+                    end,
+                    found,
+                    passed,
+                    bits,
+                    first,
+                    nears,
+                    bests,
+                    aim,
+                    blank,
+                    on.prefix,
+                    stop,
+                    masks,
+                )
+                count = write_keys(rows, fact, at, found, passed, arrivals, first, masks, keys, count)
     return count

@@ -21,7 +21,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.board import ENTER, LEAVE
-from rankcast.kernels.buffer_store import AHEAD, LOWER, ROW, Buffers, Counts, Links, link, touch
+from rankcast.kernels.buffer_store import AHEAD, LOWER, ROW, Buffers, Counts, Links, fetch, link
 from rankcast.kernels.message_search import Ages, Found, newer
 from rankcast.kernels.options import EXACT
 
@@ -38,7 +38,8 @@ class Log(NamedTuple):
     """What comes into the k best of lists and what goes, in order.
 
     `time` and `arrival` are those of an item that is leaving the window; for others, which keep theirs to the
-    end of the batch, `arrival` is `KEPT`. Items rank by `score`; what is told of them is `own`.
+    end of the batch, `arrival` is `KEPT`, and `time` is the rank at which one comes. Items rank by `score`;
+    what is told of them is `own`.
     """
 
     owner: Rows
@@ -89,12 +90,11 @@ def expire(buffers: Buffers, holding: Ints, items: Rows, k: Ints, ages: Ages) ->
     """
     begins, sizes, _, _, _, held, score, dominators = buffers
     time, arrival, _ = ages
-    log, told, touched = _log_of(2 * holding.size + 1), 0, 0.0
+    log, told = _log_of(2 * holding.size), 0
     log_owner, log_op, log_item, log_score, log_time, log_arrival, _ = log
     for i in range(holding.size):
-        if i % AHEAD == 0:
-            ahead = begins[holding[i : i + AHEAD] >> ROW]
-            touched += touch(ahead, held) + touch(ahead, score) + touch(ahead, dominators)
+        if i + AHEAD < holding.size:
+            fetch(begins[holding[i + AHEAD] >> ROW], held, score, dominators)
         owner, item = holding[i] >> ROW, items[holding[i] & LOWER]
         begin, end = begins[owner], begins[owner] + sizes[owner]
         place, next_best = _place(held, begin, end, item), begin + k[owner]
@@ -106,12 +106,11 @@ def expire(buffers: Buffers, holding: Ints, items: Rows, k: Ints, ages: Ages) ->
             told += 1
             if end > next_best:
                 log_owner[told], log_op[told], log_item[told] = owner, ENTER, held[next_best]
-                log_score[told], log_time[told], log_arrival[told] = score[next_best], 0, KEPT
+                log_score[told], log_time[told], log_arrival[told] = score[next_best], k[owner], KEPT
                 told += 1
         sizes[owner] -= 1
         for at in range(place, end - 1):
             held[at], score[at], dominators[at] = held[at + 1], score[at + 1], dominators[at + 1]
-    log_score[2 * holding.size] = touched  # never told, but written: else nothing would be read
     return _first_of(log, told)
 
 
@@ -175,12 +174,11 @@ def offer_all(
     begins, sizes, rooms, keeps, thresholds, held, held_score, dominators = buffers
     head, length, link_owner, after, free = links
     time, arrival, _ = ages
-    log, told, touched = _log_of(2 * owners.size + 1), 0, 0.0
+    log, told = _log_of(2 * owners.size), 0
     log_owner, log_op, log_item, log_score, log_time, log_arrival, _ = log
     for i in range(owners.size):
-        if i % AHEAD == 0:
-            ahead = begins[owners[i : i + AHEAD]]
-            touched += touch(ahead, held) + touch(ahead, held_score) + touch(ahead, dominators)
+        if i + AHEAD < owners.size:
+            fetch(begins[owners[i + AHEAD]], held, held_score, dominators)
         owner, item, score, most = owners[i], items[i], scores[i], k[owners[i]]
         begin, end, dominating = begins[owner], begins[owner] + sizes[owner], 0
         if score <= thresholds[owner] and (late[i] or score < thresholds[owner]):
@@ -197,7 +195,7 @@ def offer_all(
             continue
         if at < begin + most:
             log_owner[told], log_op[told], log_item[told], log_score[told] = owner, ENTER, item, score
-            log_time[told], log_arrival[told] = 0, KEPT
+            log_time[told], log_arrival[told] = at - begin + 1, KEPT
             told += 1
             if end - begin >= most:
                 least = begin + most - 1
@@ -212,7 +210,6 @@ def offer_all(
         if sizes[owner] > most_of(keeps[owner], refill):
             thresholds[owner], sizes[owner] = held_score[begin + keeps[owner]], keeps[owner]
         link(head, length, link_owner, after, free, item, owner)
-    log_score[2 * owners.size] = touched  # never told, but written: else nothing would be read
     return _first_of(log, told)
 
 

@@ -16,8 +16,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.distance import distance
+from rankcast.kernels.entries import ARRIVAL, ROW
 from rankcast.kernels.geo_bounds import Bits, Frame
-from rankcast.kernels.igpt import ARRIVAL, CANDIDATES, ROW, VERIFIED, Posts, Readers
+from rankcast.kernels.igpt import CANDIDATES, VERIFIED, Posts, Readers
 from rankcast.kernels.options import EXACT
 
 DIGIT = 10
