@@ -132,13 +132,24 @@ def _matters(better: Floats, room: int, box: Box) -> bool:
 
 
 @njit(**EXACT)
+def _apart(box: Floats, start: int, end: int, both: Box) -> bool:
+    """Whether none of the boxes start..end-1 meets a box."""
+    for at in range(start, end):
+        least = (box[at, 0] <= both[3]) & (box[at, 1] <= both[4]) & (box[at, 2] <= both[5])
+        if least & (box[at, 3] >= both[0]) & (box[at, 4] >= both[1]) & (box[at, 5] >= both[2]):
+            return False
+    return True
+
+
+@njit(**EXACT)
 def merge_boxes(
     tree: CornerTree, bound: int, box: Floats, total: int, better: Floats, room: int, post: Post
 ) -> int:
     """Let the first boxes become fewer, till no two near each other in the list can be one; return how many.
 
-    Nobody else is in a box where the object matters to everybody. Else those are tried first who were found
-    in the way last. A pair is tried again only if one of it has `grown` since it was `tried`.
+    Nobody else is in a box where the object matters to everybody and that meets no third box. Else those are
+    tried first who were found in the way last. A pair is tried again only if one of it has `grown` since it
+    was `tried`.
     """
     point, size, moment, root = tree.point, -1, 1, _enter(tree, bound, box, total)
     grown, tried = np.ones(total, np.int64), np.zeros(total, np.int64)
@@ -157,8 +168,9 @@ def merge_boxes(
                 both = _around(theirs, mine)
                 if _barred(point, bound, post, both, theirs, mine):
                     continue
-                stray = np.int64(-1)
-                if not _matters(better, room, both):
+                free = _apart(box, 0, other, both) and _apart(box, other + 1, kept, both)
+                free, stray = free and _apart(box, at + 1, size, both), np.int64(-1)
+                if not (free and _matters(better, room, both)):
                     stray = _stray(tree, bound, root, both, theirs, mine)
                 if stray < 0:
                     moment += 1
