@@ -80,10 +80,6 @@ class ListEngine(Engine):
         place = self._subscriptions.place
         return deltas.difference(held, self._lists(rows), place, updates=self._updates)
 
-    def _since_in_parts(self, held: Any, rows: Rows) -> Iterable[Changes]:
-        """The same, a part of the results at a time, if answers may be large."""
-        return [self._since(held, rows)]
-
     # The calls
 
     def subscribe(self, rows: Any) -> pa.Table:
@@ -93,7 +89,7 @@ class ListEngine(Engine):
 
     def amend(self, rows: Any) -> pa.Table:
         """Change live subscriptions in place: an absent column keeps its value, a null sets the default."""
-        return self._told(pa.concat_tables(map(self._table, self._since_in_parts(*self._change(rows)))))
+        return self._answer(self._amend(rows))
 
     def unsubscribe(self, ids: Any) -> pa.Table:
         """Remove subscriptions; their items come as `leave` rows."""
@@ -152,10 +148,6 @@ class ListEngine(Engine):
         return fresh
 
     def _amend(self, rows: Any) -> Changes:
-        return self._since(*self._change(rows))
-
-    def _change(self, rows: Any) -> tuple[Any, Rows]:
-        """Change subscriptions; what was held of their results, and their rows, by order of registration."""
         _, *others = self._known_columns()
         columns = [ID, *(Column(c.name, c.kind, False, c.nullable) for c in others)]
         batch = self._read(rows, columns, "subscriptions")
@@ -167,7 +159,7 @@ class ListEngine(Engine):
         self._amending(changed)
         self._write(changed, fields)
         self._amended(changed)
-        return held, registered
+        return self._since(held, registered)
 
     def _unsubscribe(self, ids: Any) -> Changes:
         gone = self._subscriptions.require(self._ids(ids), where="ids")
@@ -237,11 +229,8 @@ class ListEngine(Engine):
 
     def _answer(self, changes: Changes) -> pa.Table:
         """The table of deltas; ends the batch."""
-        return self._told(self._table(changes))
-
-    def _table(self, changes: Changes) -> pa.Table:
         subscription = self._subscriptions.take(changes.subscription)
-        return deltas.to_table(changes, subscription, self._items.take(changes.item))
+        return self._told(deltas.to_table(changes, subscription, self._items.take(changes.item)))
 
     def _told(self, table: pa.Table) -> pa.Table:
         """Count deltas that are about to be told; ends the batch."""

@@ -8,7 +8,7 @@ are filled again when somebody asks. [Range §III]
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,6 @@ from rankcast.kernels.board import ENTER
 from rankcast.kernels.gather import Names
 from rankcast.kernels.paint import FIRSTK, MINY, SNAP
 from rankcast.kernels.relist import Held
-
-PART = 1 << 19  # items of lists that are compared at a time
 
 
 class Painted:
@@ -125,16 +123,6 @@ class Painted:
         if not self._world.alone:
             former = np.where(told.op == ENTER, np.nan, self._world.objects["y"][told.item])
         return Changes(*told, former)
-
-    def since_in_parts(self, held: Held, rows: Rows) -> Iterator[Changes]:
-        """The same, some lists at a time: what is only needed on the way to an answer stays small.
-
-        An answer of a million subscriptions takes twice as long in one piece, most of it for fresh memory.
-        """
-        most = max(PART, self._world.objects["y"].size) // int(self._world.k_of(rows).max(initial=1))
-        for first in range(0, max(rows.size, 1), max(most, 1)):
-            end = first + max(most, 1)
-            yield self.since(Held(held.start[first : end + 1], held.item), rows[first:end])
 
     # Events
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -145,11 +145,6 @@ class RangeTopK(ListEngine):
 
     def _since(self, held: Any, rows: Rows) -> Changes:
         return self._way.since(held, rows)
-
-    def _since_in_parts(self, held: Any, rows: Rows) -> Iterable[Changes]:
-        if isinstance(self._way, Painted):
-            return self._way.since_in_parts(held, rows)
-        return super()._since_in_parts(held, rows)
 
     def amend(self, rows: Any) -> pa.Table:
         """Change live subscriptions in place: an absent column keeps its value, a null sets the default."""

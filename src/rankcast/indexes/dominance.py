@@ -93,10 +93,10 @@ class SubscriptionIndex:
         if sum(len(moved) for moved, *_ in self._moved) > len(self):
             self.settle()
 
-    def just_moved(self) -> tuple[Rows, Rows]:
-        """The rows that moved last and their boards; nobody if somebody has asked for the tree since."""
-        rows, _, _, boards = self._moved[-1] if self._moved else (NOBODY, None, None, NOBODY)
-        return rows, boards
+    def just_moved(self, rows: Rows) -> Rows | None:
+        """The boards that the last move gave, if it was of these rows and nobody asked for the tree since."""
+        moved, _, _, boards = self._moved[-1] if self._moved else (NOBODY, None, None, None)
+        return boards if np.array_equal(moved, rows) else None
 
     def settle(self) -> None:
         """Bring moved points to their places. O(1) each that stays in its bucket, O(log m) otherwise."""

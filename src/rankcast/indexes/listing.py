@@ -89,21 +89,15 @@ class Listings:
     def since(self, held: Held, rows: Rows, k: NDArray[np.int64], y: Floats) -> Deltas:
         """Delta rows from boards that were held, of subscriptions in the given order, to those of now."""
         now = self._just_moved(held, rows) or self.held(rows, k)
-        most = int(held.start[-1] - held.start[0] + now.start[-1] - now.start[0]) + 1
-        kinds = ("i4", "i1", "i4", "f8", "i8")
+        most, kinds = len(held.item) + len(now.item) + 1, ("i4", "i1", "i4", "f8", "i8")
         told = Deltas(*(buffers.empty(most, kind) for kind in kinds))
         size = int(relist.write_exchange(rows, held, now, y, np.zeros(len(y), np.int32), told))
         return Deltas._make(column[:size] for column in told)
 
     def _just_moved(self, held: Held, rows: Rows) -> Held | None:
         """The lists of now as they were found, if all subscriptions have one k and these just moved."""
-        if len(self.shelves) != 1:
-            return None
-        ((k, shelf),) = self.shelves.items()
-        moved, boards = shelf.just_moved()
-        first, rest = divmod(int(held.start[0]), k)
-        same = rest == 0 and np.array_equal(moved[first : first + len(rows)], rows)
-        return Held(held.start, boards.reshape(-1)) if same else None
+        boards = [shelf.just_moved(rows) for shelf in self.shelves.values()]
+        return None if len(boards) != 1 or boards[0] is None else Held(held.start, boards[0].reshape(-1))
 
     def apply(self, tiles: Tiles, changed: Rows) -> list[Changes]:
         """Apply exact tiles painted for `ks`; `changed` are the rows of the events. Buffers are reused.
