@@ -190,6 +190,33 @@ def test_dense_tiles_of_boxes_are_refused_by_name_and_change_nothing() -> None:
     assert engine.publish({"id": [1], "a": [0], "b": [0], "y": [1]}).num_rows == 1
 
 
+def _hearers(tiles: pa.Table, lo: Any, hi: Any, top: Any) -> list[tuple[int, Any]]:
+    """Who hears of which item, once a message; subscriptions have ends over a and an upper bound over b."""
+    heard: list[tuple[int, Any]] = []
+    for tile in tiles.to_pylist():
+        mine = (lo <= tile["a_lo_inner"]) & (hi >= tile["a_hi_inner"]) & (top >= tile["b_hi_inner"])
+        for ends, end, sign in ((lo, "a_lo_outer", -1), (hi, "a_hi_outer", 1), (top, "b_hi_outer", 1)):
+            mine &= tile[end] is None or sign * ends < sign * (tile[end] or 0.0)
+        heard += [(int(name), tile["item"]) for name in np.flatnonzero(mine)]
+    return sorted(heard)
+
+
+@pytest.mark.parametrize(("k", "values"), [(3, 30), (10, 60)])
+def test_many_on_a_grid_are_told_once_and_like_one_by_one(k: int, values: int) -> None:
+    """Regions with many tiles and thousands of members, among them equal ones."""
+    rng = np.random.default_rng(k)
+    ends, top = np.sort(rng.integers(0, values, (4000, 2)), axis=1), rng.integers(0, values, 4000)
+    place = rng.integers(0, values, (3, 300))
+    told = []
+    for method in ("sparse", "unicast"):
+        engine = RangeTopK(over=["a", "b"], k=k, method=method)
+        engine.publish({"id": np.arange(300), "a": place[0], "b": place[1], "y": place[2]})
+        engine.subscribe({"id": np.arange(4000), "a_lo": ends[:, 0], "a_hi": ends[:, 1], "b_hi": top})
+        events = [{"id": [i], "y": [int(y)]} for i, y in enumerate(values * (np.arange(20) / 20) ** 3)]
+        told.append([_hearers(engine.disseminate(row), ends[:, 0], ends[:, 1], top) for row in events])
+    assert told[0] == told[1]
+
+
 Said = tuple[Any, tuple[Any, ...], Any]
 
 
