@@ -116,7 +116,8 @@ class Vectors:
     def unchanged(self, rows: Rows, former: Entries) -> Bools:
         """Which rows still have the vectors that `entries` gave for them."""
         now = self.entries(rows)
-        same = np.bincount(now.owner, minlength=rows.size) == np.bincount(former.owner, minlength=rows.size)
+        sizes = (np.bincount(each.owner, minlength=rows.size) for each in (now, former))
+        same: Bools = np.equal(*sizes)
         here, there = same[now.owner], same[former.owner]
         other = (now.term[here] != former.term[there]) | (now.weight[here] != former.weight[there])
         same[now.owner[here][other]] = False

@@ -25,11 +25,13 @@ from numpy.typing import NDArray
 from rankcast.kernels.gather import BLOCK
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.point_tree import BUCKET, HI_FROM, HI_TO, LO_FROM, LO_TO, PointTree, surround
+from rankcast.kernels.prefetch import prefetch
 from rankcast.kernels.radix import HALF, LOWER, Words, with_places
 from rankcast.kernels.selection import Records, precedes
 
 Rows = NDArray[np.int32]
 Floats = NDArray[np.float64]
+AHEAD = 32  # how many points before their turn memory is asked for
 WIDER, BORDER = 1, 2  # a point has entered outside a leaf's box, one at its border has left
 
 
@@ -75,6 +77,10 @@ def move_out(tree: PointTree, rows: Rows, lo: Floats, hi: Floats, points: Record
     left = np.uint64(0)
     for i in range(rows.shape[0]):
         slot, at = np.uint32(slots[i] >> HALF), slots[i] & LOWER
+        if i + AHEAD < rows.shape[0]:
+            soon = np.int64(slots[i + AHEAD] >> HALF)
+            prefetch(low, soon)
+            prefetch(high, soon)
         if i + 1 < rows.shape[0] and slots[i + 1] >> HALF == slots[i] >> HALF:
             continue
         leaf = np.uint32(leaf_of[slot // np.uint32(BUCKET)])
@@ -168,10 +174,25 @@ def _assign(
 
 
 @njit(**EXACT)
+def _ask(lo: Floats, hi: Floats, row: Rows, board: Rows, slot: np.int32) -> None:
+    """Ask for what is kept of a slot."""
+    first, width = np.int64(slot) * board.shape[1], board.shape[1]
+    prefetch(lo, slot)
+    prefetch(hi, slot)
+    prefetch(row, slot)
+    prefetch(board, first)
+    prefetch(board, first + width - 1)
+
+
+@njit(**EXACT)
 def _close(tree: PointTree, moves: Rows) -> None:
     """Bring the last points of buckets to free places."""
     lo, hi, row, board, slot_of = tree.lo, tree.hi, tree.row, tree.board, tree.slot_of
     for i in range(moves.shape[0]):
+        if i + AHEAD < moves.shape[0]:
+            _ask(lo, hi, row, board, moves[i + AHEAD, 0])
+            _ask(lo, hi, row, board, moves[i + AHEAD, 1])
+            prefetch(slot_of, np.int64(row[np.uint32(moves[i + AHEAD // 2, 1])]))
         slot, last = np.uint32(moves[i, 0]), np.uint32(moves[i, 1])
         lo[slot], hi[slot], row[slot] = lo[last], hi[last], row[last]
         slot_of[np.uint32(row[last])] = slot
@@ -180,18 +201,17 @@ def _close(tree: PointTree, moves: Rows) -> None:
 
 
 @njit(**EXACT)
-def _fetch(tree: PointTree, entering: Words, slots: Rows, points: Records, lists: Rows, sums: Floats) -> None:
-    """Read from wherever a block of points comes and goes, so that all its cache misses overlap.
-
-    The sum is written down, or the compiler would leave the reading out.
-    """
-    lo, hi, row, board, total = tree.lo, tree.hi, tree.row, tree.board, 0.0
-    end = np.uint64(lists.shape[1] - 1)
+def _fetch(tree: PointTree, entering: Words, slots: Rows, points: Records, lists: Rows) -> None:
+    """Ask for wherever a block of points comes from and goes to, so that its cache misses overlap."""
+    lo, hi, row, board, slot_of = tree.lo, tree.hi, tree.row, tree.board, tree.slot_of
+    width = np.int64(lists.shape[1])
     for i in range(entering.shape[0]):
-        slot, origin = np.uint32(max(slots[i], 0)), np.uint64(points[entering[i] & LOWER, 3])
-        total += lo[slot] + hi[slot] + row[slot] + board[slot, 0] + board[slot, end]
-        total += lists[origin, 0] + lists[origin, end]
-    sums[0] = total
+        at, slot = entering[i] & LOWER, max(slots[i], np.int32(0))
+        which, origin = np.int64(points[at, 2]), np.int64(points[at, 3])
+        prefetch(slot_of, which)
+        _ask(lo, hi, row, board, slot)
+        prefetch(lists, origin * width)
+        prefetch(lists, origin * width + width - 1)
 
 
 @njit(**EXACT)
@@ -200,11 +220,11 @@ def _write(
 ) -> None:
     """Write points to their slots, and let the boxes of their leaves take them in."""
     leaf_of, box, lo, hi = tree.leaf_of, tree.box, tree.lo, tree.hi
-    row, board, slot_of, t, sums = tree.row, tree.board, tree.slot_of, 0, np.empty(1)
+    row, board, slot_of, t = tree.row, tree.board, tree.slot_of, 0
     for i in range(entering.shape[0]):
         if i % BLOCK == 0:
             block = slice(i, i + BLOCK)
-            _fetch(tree, entering[block], slots[block], points, lists, sums)
+            _fetch(tree, entering[block], slots[block], points, lists)
         if slots[i] < 0:
             continue
         at, slot = entering[i] & LOWER, np.uint32(slots[i])

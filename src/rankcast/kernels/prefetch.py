@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba.core import cgutils, types
 from numba.extending import lower_builtin, type_callable
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 READ, KEEP, DATA = 0, 3, 1
 
 
-def prefetch(array: NDArray[Any], index: int) -> None:
+def prefetch(array: NDArray[Any], index: int | np.integer[Any]) -> None:
     """Ask for the cache line of an entry, counted in the order in which entries lie; does not wait."""
 
 

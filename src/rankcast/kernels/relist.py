@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from rankcast.kernels.board import ENTER, LEAVE
 from rankcast.kernels.gather import BLOCK
 from rankcast.kernels.options import EXACT
+from rankcast.kernels.prefetch import prefetch
 from rankcast.kernels.spread import Deltas
 
 Rows = NDArray[np.int32]
@@ -32,27 +33,32 @@ class Held(NamedTuple):
 
 
 @njit(**EXACT)
-def copy_boards(board: Rows, slots: Rows, rows: Rows, start: Starts, item: Rows) -> None:
-    """Copy the boards at the slots of some rows to where their lists begin.
+def _fetch(board: Rows, slots: Rows, rows: Rows) -> None:
+    """Ask for the boards of a block of rows, which lie anywhere, so that their cache misses overlap."""
+    width = np.int64(board.shape[1])
+    for i in range(rows.shape[0]):
+        first = np.int64(slots[np.uint32(rows[i])]) * width
+        prefetch(board, first)
+        prefetch(board, first + width - 1)
 
-    Boards lie anywhere: both ends of a block of them are copied first, so that their cache misses overlap.
-    """
-    last = np.uint64(board.shape[1] - 1)
-    for first in range(0, rows.shape[0], BLOCK):
-        end = min(first + BLOCK, rows.shape[0])
-        for i in range(first, end):
-            slot = np.uint32(slots[np.uint32(rows[i])])
-            item[start[i]], item[start[i] + last] = board[slot, 0], board[slot, last]
-        for i in range(first, end):
-            slot = np.uint32(slots[np.uint32(rows[i])])
-            for place in range(np.uint64(1), last):
-                item[start[i] + place] = board[slot, place]
+
+@njit(**EXACT)
+def copy_boards(board: Rows, slots: Rows, rows: Rows, start: Starts, item: Rows) -> None:
+    """Copy the boards at the slots of some rows to where their lists begin."""
+    for i in range(rows.shape[0]):
+        if i % BLOCK == 0:
+            _fetch(board, slots, rows[i : i + BLOCK])
+        slot = np.uint32(slots[np.uint32(rows[i])])
+        for place in range(np.uint64(board.shape[1])):
+            item[start[i] + place] = board[slot, place]
 
 
 @njit(**EXACT)
 def write_boards(board: Rows, slots: Rows, rows: Rows, lists: Rows) -> None:
     """Write a list to the board at the slot of each row."""
     for i in range(rows.shape[0]):
+        if i % BLOCK == 0:
+            _fetch(board, slots, rows[i : i + BLOCK])
         slot = np.uint32(slots[np.uint32(rows[i])])
         for place in range(np.uint64(lists.shape[1])):
             board[slot, place] = lists[i, place]
