@@ -124,7 +124,7 @@ class Live(Structures):
         self._look_ahead()
         unsure = [log[0].owner]
         self._disseminate(rows, late, log, unsure)
-        self._refill(np.unique(np.concatenate(unsure)), log)
+        self._refill(np.concatenate(unsure), log)
         joined = Log(*(np.concatenate(lines) for lines in zip(*log, strict=True)))
         sequence = self._world.subscriptions["sequence"]
         return told.net_changes(joined, sequence, self._buffers, ledger.ages)
@@ -158,9 +158,12 @@ class Live(Structures):
             self._counted[name] += int(counters[place])
 
     def _refill(self, rows: Rows, log: list[Log]) -> None:
-        """Fill the buffers anew that have fewer than k left or may have missed something [Geo Alg 2]."""
+        """Fill the buffers anew that have fewer than k left or may have missed something [Geo Alg 2].
+
+        A row may come twice.
+        """
         ledger, buffers = self._ledger, self._buffers
-        short = rows[self._doubtful[rows] | buffers.short(rows, ledger.k)]
+        short = np.unique(rows[self._doubtful[rows] | buffers.short(rows, ledger.k)])
         if not short.size:
             return
         self._doubtful[short] = False
