@@ -174,12 +174,3 @@ def far_distance(
     """No point of a box in the plane is farther."""
     dx, dy = max(abs(x - low_x), abs(x - high_x)), max(abs(y - low_y), abs(y - high_y))
     return math.sqrt(dx * dx + dy * dy) if metric != MANHATTAN else dx + dy
-
-
-@njit(**EXACT)
-def distances_of(metric: int, ax: Floats, ay: Floats, bx: Floats, by: Floats) -> Floats:
-    """The distance of each a to the b beside it."""
-    found = np.empty(ax.size)
-    for i in range(ax.size):
-        found[i] = distance(metric, ax[i], ay[i], bx[i], by[i])
-    return found
