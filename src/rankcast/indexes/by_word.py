@@ -35,12 +35,14 @@ class ByWord(ABC):
         facts: how many numbers an entry has, beside its owner.
         node: how many bounds a tile of entries has.
         slack: sixteenths of its size that a list has as room to grow.
+        tail: sixteenths of all rooms that are kept free for lists that move.
         worth: a list that is full is first arranged anew if more than one in so many of its entries is void.
     """
 
     facts: int
     node: int
     slack: int
+    tail: int
     worth: int
 
     def __init__(self) -> None:
@@ -117,7 +119,7 @@ class ByWord(ABC):
         size[words] += counts
         held = np.flatnonzero(size).astype(np.int32)
         rooms = self._rooms(size[held])
-        capacity = int(rooms.sum()) * 17 // 16 // STEP * STEP + SPARE
+        capacity = int(rooms.sum()) * (16 + self.tail) // 16 // STEP * STEP + SPARE
         packed = self.lists._replace(**self._entries(capacity))
         packed.room[:] = 0
         self._used = int(kernel.move(self.lists, packed, held, rooms, 0))

@@ -16,7 +16,7 @@ class MessageIndex(ByWord):
     Memory: 20 bytes an entry and 2 for its node, 28 a word, and up to half as much again for growth.
     """
 
-    facts, node, slack, worth = 8, NODE, 3, 16
+    facts, node, slack, tail, worth = 8, NODE, 3, 1, 16
 
     def __init__(self, frame: Frame) -> None:
         super().__init__()

@@ -23,10 +23,10 @@ class WordIndex(ByWord):
     - Changing: `add`, `update`.
     - Asking: `disseminate`; `lists`, for kernels.
 
-    Memory: 24 bytes an entry and 5 for its node, 28 a word, and up to a fifth as much again for growth.
+    Memory: 24 bytes an entry and 5 for its node, 28 a word, and up to a quarter as much again for growth.
     """
 
-    facts, node, slack, worth = FACTS, NODE, 2, 64
+    facts, node, slack, tail, worth = FACTS, NODE, 2, 2, 64
 
     def __init__(self, frame: Frame, shape: Shape) -> None:
         super().__init__()

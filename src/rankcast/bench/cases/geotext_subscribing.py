@@ -18,7 +18,8 @@ from rankcast.bench.workloads.geotext_worlds import world
 from rankcast.deltas import replay
 
 ROWS = 1_000  # in a call
-SHARE = 100  # one in so many changes
+SHARE = 20  # one in so many changes
+MOST = 20_000  # and no more
 STEP = 0.01  # how far somebody walks, of the bounds
 
 
@@ -69,13 +70,13 @@ def otherwise(some: pa.Table, others: pa.Table, rng: np.random.Generator) -> dic
     }
 
 
-@case("geotext.amend", small=SMALL, full=[FULL, PAPER], seed=24, unit="subscription", runs=2)
+@case("geotext.amend", small=SMALL, full=[FULL, PAPER], seed=24, unit="subscription", runs=3)
 def amend(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Subscriptions amended to what others register anew, by what changes, and removed; call by call.
 
-    A hundredth of all change, so that what it takes to make room in lists and buffers is counted.
+    Many calls follow one another, since lists and buffers make room for several at a time.
     """
-    made, count = world(parameters), max(ROWS, parameters["subscriptions"] // SHARE)
+    made, count = world(parameters), min(MOST, max(ROWS, parameters["subscriptions"] // SHARE))
     some, others = made.subscriptions.slice(0, count), made.subscriptions.slice(count, count)
     ids, first = some["id"].to_numpy(), some["id"].to_numpy()[:ROWS]
     wanted = some.append_column("k", pa.nulls(some.num_rows, pa.int64()))
