@@ -168,13 +168,14 @@ def net(steps: Sequence[Changes], now: Lists, sequence: Ints, *, updates: bool =
 def to_table(changes: Changes, subscription: pa.Array, item: pa.Array) -> pa.Table:
     """The table of deltas, given the external ids of both columns."""
     there = changes.op != LEAVE
+    valid = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
     return pa.table(
         {
             "subscription": subscription,
             "op": _words(changes.op),
             "item": item,
-            "score": _with_nulls(changes.score, there),
-            "rank": _with_nulls(changes.rank, there),
+            "score": _nullable(changes.score, valid),
+            "rank": _nullable(changes.rank, valid),
         }
     )
 
@@ -222,9 +223,8 @@ def _words(op: NDArray[np.int8]) -> pa.Array:
     return pa.StringArray.from_buffers(op.size, pa.py_buffer(offsets), pa.py_buffer(data[:total]))
 
 
-def _with_nulls(values: NDArray[Any], there: Bools) -> pa.Array:
-    """An Arrow array over the same memory, null where nothing is there."""
-    valid = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
+def _nullable(values: NDArray[Any], valid: pa.Buffer | None) -> pa.Array:
+    """An Arrow array over the same memory, null where a bit is not set."""
     kind = pa.from_numpy_dtype(values.dtype)
     return pa.Array.from_buffers(kind, values.size, [valid, pa.py_buffer(values)])
 
