@@ -60,7 +60,8 @@ class BoxListings:
 
     def shelf(self, k: int) -> CornerIndex:
         """The subscriptions with one k; a shelf without any if there are none."""
-        return self.shelves.get(k) or CornerIndex(2 * self.width, k, SUBSCRIPTIONS, self.slots)
+        held = self.shelves.get(k)
+        return CornerIndex(2 * self.width, k, SUBSCRIPTIONS, self.slots) if held is None else held
 
     def remove(self, rows: Rows, k: NDArray[np.int64]) -> None:
         """Forget subscriptions; a shelf that becomes empty is dropped."""
