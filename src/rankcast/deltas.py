@@ -15,10 +15,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankcast import buffers
-from rankcast.columns import Bools, Floats, Ints, Rows
+from rankcast.columns import Bools, Floats, Ints, Rows, arrow, integer_ids
 from rankcast.kernels import difference as kernel
 from rankcast.kernels import words
 from rankcast.kernels.board import ENTER, LEAVE, UPDATE
+from rankcast.kernels.relist import LETTERS as FIVE
+from rankcast.kernels.relist import Told
 
 OPS = ("leave", "enter", "update")  # by the codes of the kernels
 LENGTHS = np.array([len(op) for op in OPS])
@@ -195,6 +197,31 @@ def whole(results: External, op: int) -> pa.Table:
             "rank": pa.array(results.rank) if comes else _repeated(None, pa.int64(), size),
         }
     )
+
+
+def exchanged(told: Told) -> pa.Table:
+    """The table of deltas that were written as they are shown; chunks of words have offsets in common."""
+    size, words = told.item.size, pa.py_buffer(told.words)
+    valid = pa.py_buffer(np.packbits(told.enters, bitorder="little"))
+    op = [
+        pa.StringArray.from_buffers(min(size - start, CHUNK), _offsets(), words.slice(start * FIVE))
+        for start in range(0, size, CHUNK)
+    ]
+    return pa.table(
+        {
+            "subscription": arrow(integer_ids(told.subscription)),
+            "op": op[0] if len(op) == 1 else pa.chunked_array(op, pa.string()),
+            "item": arrow(integer_ids(told.item)),
+            "score": _nullable(told.score, valid),
+            "rank": _nullable(told.rank, valid),
+        }
+    )
+
+
+@lru_cache
+def _offsets() -> pa.Buffer:
+    """Where the words of a chunk begin if all have as many letters."""
+    return pa.py_buffer(np.arange(0, CHUNK * FIVE + 1, FIVE, dtype=np.int32))
 
 
 def _repeated(value: str | None, kind: pa.DataType, size: int) -> pa.Array | pa.ChunkedArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from rankcast.deltas import Changes, External, Lists
 from rankcast.engines.base import ID, Command, Engine, Refused
 from rankcast.indexes.slots import Slots
 from rankcast.kernels.board import ENTER, LEAVE, UPDATE
-from rankcast.layouts import Batch
+from rankcast.layouts import Batch, Form
 
 K = Column("k", Kind.COUNT, required=False, nullable=True)
 
@@ -139,21 +140,26 @@ class ListEngine(Engine):
 
     def _register(self, rows: Any) -> Rows:
         """Give rows to new subscriptions and let them in."""
-        batch = self._read(rows, self._known_columns(), "subscriptions")
+        batch = self._read(rows, self._form, "subscriptions")
         self._subscriptions.require_new(batch.ids, where="subscriptions")
-        fields = {**self._own_k(batch, None), **self._fields(batch, None)}
+        default = {"k": np.zeros((), np.int64)} if self.takes_k else {}
+        fields = {**default, **self._own_k(batch), **self._fields(batch, None)}
         fresh = self._subscriptions.add(batch.ids)
         self._write(fresh, fields)
         self._entered(fresh)
         return fresh
 
     def _amend(self, rows: Any) -> Changes:
-        _, *others = self._known_columns()
-        columns = [ID, *(Column(c.name, c.kind, False, c.nullable) for c in others)]
-        batch = self._read(rows, columns, "subscriptions")
-        changed = self._subscriptions.require(batch.ids, where="subscriptions")
-        fields = {**self._own_k(batch, changed), **self._fields(batch, changed)}
-        changed = np.ascontiguousarray(changed)
+        return self._change(*self._amendment(rows))
+
+    def _amendment(self, rows: Any) -> tuple[Rows, dict[str, NDArray[Any]]]:
+        """The rows of subscriptions that are to change, and their values by slot column."""
+        batch = self._read(rows, self._amended_form, "subscriptions")
+        changed = np.ascontiguousarray(self._subscriptions.require(batch.ids, where="subscriptions"))
+        return changed, {**self._own_k(batch), **self._fields(batch, changed)}
+
+    def _change(self, changed: Rows, fields: Mapping[str, NDArray[Any]]) -> Changes:
+        """Give subscriptions other values; what has become of their results."""
         registered = self._in_order(changed)
         held = self._held(registered)
         self._amending(changed)
@@ -181,13 +187,20 @@ class ListEngine(Engine):
         """All columns of subscriptions, `id` first."""
         return [ID, *([K] if self.takes_k else []), *self._columns()]
 
-    def _own_k(self, batch: Batch, rows: Rows | None) -> dict[str, Ints]:
-        """The k of each subscription by slot column, 0 for the engine's."""
-        if not self.takes_k:
-            return {}
-        if "k" in batch:
-            return {"k": np.asarray(batch["k"], np.int64)}
-        return {"k": np.zeros(batch.size, np.int64) if rows is None else self._subscriptions["k"][rows]}
+    @cached_property
+    def _form(self) -> Form:
+        """The columns of subscriptions that come."""
+        return Form(self._known_columns())
+
+    @cached_property
+    def _amended_form(self) -> Form:
+        """The columns of subscriptions that change: only `id` must be there."""
+        _, *others = self._known_columns()
+        return Form([ID, *(Column(c.name, c.kind, False, c.nullable) for c in others)])
+
+    def _own_k(self, batch: Batch) -> dict[str, Ints]:
+        """The k of each subscription by slot column, 0 for the engine's, if they say so."""
+        return {"k": np.asarray(batch["k"], np.int64)} if "k" in batch else {}
 
     def _k_of(self, rows: Rows) -> Ints:
         """How many items each subscription wants."""
@@ -195,9 +208,7 @@ class ListEngine(Engine):
         return np.where(own > 0, own, self._k)
 
     def _write(self, rows: Rows, fields: Mapping[str, NDArray[Any]]) -> None:
-        where: Any = rows
-        if rows.size and int(rows[-1]) - int(rows[0]) + 1 == rows.size and (np.diff(rows) == 1).all():
-            where = slice(int(rows[0]), int(rows[-1]) + 1)  # far cheaper than row by row
+        where = together(rows)
         for name, values in fields.items():
             self._subscriptions[name][where] = values
 
@@ -242,6 +253,13 @@ class ListEngine(Engine):
         """End a batch: rows that were released may be used again."""
         self._subscriptions.settle()
         self._items.settle()
+
+
+def together(rows: Rows | Ints) -> Any:
+    """An index for rows; many in a row are a slice, which costs nothing to read and little to write."""
+    if rows.size and int(rows[-1]) - int(rows[0]) + 1 == rows.size and (rows[1:] > rows[:-1]).all():
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows
 
 
 def _renewed(slots: Slots, rows: Rows) -> Rows:

@@ -25,7 +25,7 @@ from rankcast.indexes.painting import NOBODY, Painter
 from rankcast.kernels.board import ENTER
 from rankcast.kernels.gather import Names
 from rankcast.kernels.paint import FIRSTK, MINY, SNAP
-from rankcast.kernels.relist import Held
+from rankcast.kernels.relist import Held, Told
 
 
 class Painted:
@@ -100,16 +100,24 @@ class Painted:
         place[rows] = np.arange(rows.size)
         return joined.at(np.lexsort((joined.rank, place[joined.subscription])))
 
-    def external(self, rows: Rows, *, scored: bool) -> External | None:
-        """The same with the ids of outside, in one pass; None unless there is one k and ids are integers."""
-        listings, objects, subscriptions = self._listings, self._world.objects, self._world.subscriptions
-        if len(listings.shelves) != 1 or objects.kind != "int" or subscriptions.kind != "int":
-            return None
+    def external(self, rows: Rows, names: Names, *, scored: bool) -> External:
+        """The same with the ids of outside, in one pass."""
         self._refresh()
-        names = Names(subscriptions["code"], objects["code"], objects["y"])
-        (shelf,) = listings.shelves.values()
+        (shelf,) = self._listings.shelves.values()
         subscription, item, score, rank = shelf.external(rows, names, scored=scored)
         return External(arrow(integer_ids(subscription)), arrow(integer_ids(item)), score, rank)
+
+    def exchanged(self, rows: Rows, names: Names) -> Told:
+        """Index subscriptions anew that have other ranges; what changes, with the ids of outside."""
+        self._refresh()
+        return self._listings.replace(rows, *self._ends(rows), names)
+
+    def names(self) -> Names | None:
+        """What is shown outside, by row; None unless there is one k and ids are integers."""
+        objects, subscriptions = self._world.objects, self._world.subscriptions
+        if len(self._listings.shelves) != 1 or objects.kind != "int" or subscriptions.kind != "int":
+            return None
+        return Names(subscriptions["code"], objects["code"], objects["y"])
 
     def held(self, rows: Rows) -> Held:
         """Copies of the boards of some subscriptions."""

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast import boxes, settings
+from rankcast import boxes, deltas, settings
 from rankcast.columns import Column, Rows
 from rankcast.deltas import Changes, External, Lists
 from rankcast.engines import range_dissemination, range_events, range_explanation
@@ -96,6 +96,7 @@ class RangeTopK(ListEngine):
         self._former_k = np.empty(0, np.int64)  # of the subscriptions that are being amended
         kind = Scan if method == "scan" else Painted if len(self._over) == 1 else Boxed
         self._way: Method = kind(self._world)
+        self._painted = self._way if type(self._way) is Painted else None
 
     # What the base asks for
 
@@ -121,10 +122,10 @@ class RangeTopK(ListEngine):
         return self._way.lists(rows)
 
     def _external(self, rows: Rows, *, scored: bool) -> External:
-        found = None
-        if isinstance(self._way, Painted) and not isinstance(self._way, Boxed):
-            found = self._way.external(rows, scored=scored)
-        return found or super()._external(rows, scored=scored)
+        names = None if self._painted is None else self._painted.names()
+        if self._painted is None or names is None:
+            return super()._external(rows, scored=scored)
+        return self._painted.external(rows, names, scored=scored)
 
     def _entered(self, rows: Rows) -> None:
         self._no_own_k = False
@@ -148,8 +149,13 @@ class RangeTopK(ListEngine):
 
     def amend(self, rows: Any) -> pa.Table:
         """Change live subscriptions in place: an absent column keeps its value, a null sets the default."""
-        with self._world.one_call():
-            return super().amend(rows)
+        changed, fields = self._amendment(rows)
+        names = None if self._painted is None or "k" in fields else self._painted.names()
+        if self._painted is None or names is None:
+            with self._world.one_call():
+                return self._answer(self._change(changed, fields))
+        self._write(changed, fields)
+        return self._told(deltas.exchanged(self._painted.exchanged(self._in_order(changed), names)))
 
     def publish(self, rows: Any) -> pa.Table:
         """Apply a batch of events; returns the net change of every result over the batch."""

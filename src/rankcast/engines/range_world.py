@@ -14,6 +14,7 @@ from rankcast.columns import Floats, Ids, Ints, Rows
 from rankcast.deltas import Changes, Lists
 from rankcast.engines.base import Part
 from rankcast.engines.brute_force.range_topk import Objects
+from rankcast.engines.lists import together
 from rankcast.engines.range_events import Steps
 from rankcast.indexes.slots import Slots, select
 
@@ -38,7 +39,7 @@ class Subscriptions(Slots):
         rows = ids.values - ids.values[0] + first
         if first < 0 or rows.min() < 0 or rows.max() >= self.used or self["code"][rows[-1]] != ids.values[-1]:
             return None
-        at = _where(rows)
+        at = together(rows)
         found = (self["code"][at] == ids.values).all() and (self["sequence"][at] >= 0).all()
         return rows.astype(np.int32) if found else None
 
@@ -88,12 +89,12 @@ class World:
 
     def boxes(self, rows: Rows) -> Boxes:
         """The boxes of subscriptions."""
-        where = _where(rows)
+        where = together(rows)
         return Boxes(self.subscriptions["lo"][where], self.subscriptions["hi"][where])
 
     def k_of(self, rows: Rows) -> Ints:
         """How many objects each subscription wants."""
-        own: Ints = self.subscriptions["k"][_where(rows)]
+        own: Ints = self.subscriptions["k"][together(rows)]
         return np.where(own > 0, own, self.k) if own.any() else np.broadcast_to(np.int64(self.k), rows.size)
 
     @contextmanager
@@ -133,13 +134,6 @@ class World:
         """Forget the objects that a batch left without a value."""
         touched = np.unique(events.row)
         self.objects.release(touched[np.isnan(self.objects["y"][touched])])
-
-
-def _where(rows: Rows | Ints) -> Any:
-    """An index for rows; many in a row are a slice, which costs nothing to read."""
-    if rows.size and int(rows[-1]) - int(rows[0]) + 1 == rows.size and (rows[1:] > rows[:-1]).all():
-        return slice(int(rows[0]), int(rows[-1]) + 1)
-    return rows
 
 
 class Tiles(NamedTuple):

@@ -11,7 +11,9 @@ from rankcast import buffers
 from rankcast.indexes import point_store
 from rankcast.indexes.objects import Floats, Rows, grown
 from rankcast.kernels import gather, point_edit, point_mend, point_plant, point_search, point_tree, relist
+from rankcast.kernels.gather import Names
 from rankcast.kernels.point_tree import BUCKET, FILL, PointTree
+from rankcast.kernels.relist import Told
 
 SPARE_BUCKETS = 8
 SHARED = "slot_of"
@@ -89,6 +91,18 @@ class SubscriptionIndex:
     def move(self, rows: Rows, lo: Floats, hi: Floats, boards: Rows) -> None:
         """Give subscriptions other ranges and boards, which are kept. O(k) each, and later `settle`."""
         relist.write_boards(self.board, self._slots.slot_of, rows, boards)
+        self._note(rows, lo, hi, boards)
+
+    def replace(self, rows: Rows, lo: Floats, hi: Floats, boards: Rows, names: Names) -> Told:
+        """The same as `move`, and what that changes in the lists, as it is shown outside."""
+        told, seen = empty_told(2 * boards.size + 1), np.zeros(len(names.value), np.int32)
+        slots = self._slots.slot_of
+        size = int(relist.replace_boards(self.board, slots, rows, boards, names, seen, told))
+        self._note(rows, lo, hi, boards)
+        return told.first(size)
+
+    def _note(self, rows: Rows, lo: Floats, hi: Floats, boards: Rows) -> None:
+        """Keep where points are to be moved, unless there are too many."""
         self._moved.append((rows, lo.copy(), hi.copy(), boards))
         if sum(len(moved) for moved, *_ in self._moved) > len(self):
             self.settle()
@@ -213,3 +227,9 @@ def _records(rows: Rows, lo: Floats, hi: Floats) -> Floats:
 
 def _empty_records(size: int) -> Floats:
     return buffers.empty(4 * size, np.float64).reshape(-1, 4)
+
+
+def empty_told(size: int) -> Told:
+    """Columns for so many deltas."""
+    sizes, kinds = (size,) * 5 + (size * relist.LETTERS + 3,), ("i8", "i1", "i8", "f8", "i8", "u1")
+    return Told(*map(buffers.empty, sizes, kinds))

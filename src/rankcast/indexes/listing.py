@@ -13,7 +13,8 @@ from rankcast.indexes.dominance import SHARED, SlotMap, SubscriptionIndex
 from rankcast.indexes.objects import Floats, ObjectIndex, Rows, grown
 from rankcast.kernels import fill, join, relist, spread
 from rankcast.kernels.changes import AFFECTED, GROUPS, TRIED, Changes, Values, empty_changes
-from rankcast.kernels.relist import Held
+from rankcast.kernels.gather import Names
+from rankcast.kernels.relist import Held, Told
 from rankcast.kernels.spread import Deltas
 from rankcast.kernels.tiles import Tiles
 
@@ -71,6 +72,11 @@ class Listings:
         for each, mine in classes(k):
             boards = self._found(lo[mine], hi[mine], each)
             self.shelves[each].move(rows[mine], lo[mine], hi[mine], boards)
+
+    def replace(self, rows: Rows, lo: Floats, hi: Floats, names: Names) -> Told:
+        """The same as `move` if there is one shelf, and what changes, as it is shown outside."""
+        (shelf,) = self.shelves.values()
+        return shelf.replace(rows, lo, hi, self._found(lo, hi, shelf.k), names)
 
     def boards(self, rows: Rows, k: int) -> Rows:
         """The boards of subscriptions of one k: item rows best first, then -1."""

@@ -16,13 +16,36 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.board import ENTER, LEAVE
-from rankcast.kernels.gather import BLOCK
+from rankcast.kernels.gather import BLOCK, Names
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.prefetch import prefetch
 from rankcast.kernels.spread import Deltas
 
 Rows = NDArray[np.int32]
 Starts = NDArray[np.uint64]
+
+
+AHEAD = 16  # how many boards before their turn memory is asked for
+LEAVES, ENTERS = tuple(b"leave"), tuple(b"enter")
+LETTERS = len(LEAVES)
+
+
+class Told(NamedTuple):
+    """Columns for deltas as they are shown outside: ids, whether it enters, its score and rank, the words.
+
+    Words stand one behind the other; three bytes more are written behind the last.
+    """
+
+    subscription: NDArray[np.int64]
+    enters: NDArray[np.int8]
+    item: NDArray[np.int64]
+    score: NDArray[np.float64]
+    rank: NDArray[np.int64]
+    words: NDArray[np.uint8]
+
+    def first(self, size: int) -> Told:
+        """The first so many of them."""
+        return Told._make([*(column[:size] for column in self[:-1]), self.words[: size * LETTERS]])
 
 
 class Held(NamedTuple):
@@ -110,4 +133,78 @@ def write_exchange(
             subscription[size], op[size], item[size] = row, ENTER, after[at]
             score[size], rank[size] = y[np.uint32(after[at])], np.int64(at - start) + 1
             size += np.uint64(seen[np.uint32(after[at])] != stamp + 1)
+    return np.int64(size)
+
+
+@njit(**EXACT)
+def _spell(words: NDArray[np.uint8], size: np.uint64, a: int, b: int, c: int, d: int, e: int) -> None:
+    """Write the letters of a word behind so many others, and three bytes more: one word of the machine."""
+    at = size * np.uint64(LETTERS)
+    words[at], words[at + np.uint64(1)], words[at + np.uint64(2)], words[at + np.uint64(3)] = a, b, c, d
+    words[at + np.uint64(4)], words[at + np.uint64(5)] = e, 0
+    words[at + np.uint64(6)], words[at + np.uint64(7)] = 0, 0
+
+
+@njit(**EXACT)
+def _is_same(board: Rows, slot: np.uint32, lists: Rows, i: np.uint64) -> bool:
+    """Whether a list is what stands on a board already."""
+    for place in range(np.uint64(board.shape[1])):
+        if board[slot, place] != lists[i, place]:
+            return False
+    return True
+
+
+@njit(**EXACT)
+def _length(lists: Rows, i: np.uint64) -> np.uint64:
+    """How many items the list at a line has."""
+    size = np.uint64(lists.shape[1])
+    while size > np.uint64(0) and lists[i, size - np.uint64(1)] < 0:
+        size -= np.uint64(1)
+    return size
+
+
+@njit(**EXACT)
+def _ask(board: Rows, slots: Rows, rows: Rows, i: np.uint64) -> None:
+    """Ask for the board of a row, if there is one at that place."""
+    if i < np.uint64(rows.shape[0]):
+        first, width = np.int64(slots[np.uint32(rows[i])]) * board.shape[1], np.int64(board.shape[1])
+        prefetch(board, first)
+        prefetch(board, first + width - 1)
+
+
+@njit(**EXACT)
+def replace_boards(
+    board: Rows, slots: Rows, rows: Rows, lists: Rows, names: Names, seen: Rows, told: Told
+) -> np.int64:
+    """Write other lists over the boards of some subscriptions and tell what that changes; how many rows.
+
+    As in `write_exchange` each entry is written, and the next over it if it is no change, but as it is
+    shown outside.
+    """
+    ids, items, values = names
+    subscription, enters, item, score, rank, words = told
+    size = np.uint64(0)
+    for i in range(np.uint64(rows.shape[0])):
+        _ask(board, slots, rows, i + np.uint64(AHEAD))
+        mine, slot = ids[np.uint32(rows[i])], np.uint32(slots[np.uint32(rows[i])])
+        if _is_same(board, slot, lists, i):
+            continue
+        end, stop, stamp = _length(board, np.uint64(slot)), _length(lists, i), np.int32(2 * i + 1)
+        for place in range(stop):
+            seen[np.uint32(lists[i, place])] = stamp
+        for place in range(end):
+            which = np.uint32(board[slot, place])
+            subscription[size], enters[size], item[size] = mine, 0, items[which]
+            score[size], rank[size] = np.nan, 0
+            _spell(words, size, *LEAVES)
+            size += np.uint64(seen[which] != stamp)
+            seen[which] = stamp + 1
+        for place in range(stop):
+            which = np.uint32(lists[i, place])
+            subscription[size], enters[size], item[size] = mine, 1, items[which]
+            score[size], rank[size] = values[which], np.int64(place) + 1
+            _spell(words, size, *ENTERS)
+            size += np.uint64(seen[which] != stamp + 1)
+        for place in range(np.uint64(board.shape[1])):
+            board[slot, place] = lists[i, place]
     return np.int64(size)

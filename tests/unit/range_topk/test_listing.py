@@ -5,16 +5,21 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
+from rankcast import deltas
+from rankcast.indexes.dominance import empty_told
 from rankcast.indexes.listing import Listings
 from rankcast.indexes.painting import Painter
 from rankcast.kernels import relist
 from rankcast.kernels.board import ENTER, LEAVE, UPDATE
+from rankcast.kernels.gather import Names
 from rankcast.kernels.spread import Deltas
 
 from .world import World, event_arrays, histories, worlds
 
 Scored = list[tuple[int, float]]
+Pairs = list[tuple[list[int], list[int]]]
 ITEMS = st.lists(st.integers(0, 5), max_size=3, unique=True)
 
 
@@ -112,21 +117,60 @@ def test_affected_counts_each_subscription_once_an_event() -> None:
     assert listings.affected == 2 + 3
 
 
-@given(st.lists(st.tuples(ITEMS, ITEMS), max_size=5))
-def test_other_ranges_tell_what_leaves_and_what_enters(pairs: list[tuple[list[int], list[int]]]) -> None:
-    rows, values = np.arange(len(pairs), dtype=np.int32)[::-1].copy(), np.arange(6) * 0.5
-    start = np.arange(0, 3 * len(pairs) + 1, 3).astype(np.uint64)
-    old, new = (
-        np.array([pair[which] + [-1] * (3 - len(pair[which])) for pair in pairs], np.int32).ravel()
-        for which in range(2)
-    )
-    told = Deltas(*(np.empty(6 * len(pairs) + 1, kind) for kind in ("i4", "i1", "i4", "f8", "i8")))
-    seen = np.zeros(6, np.int32)
-    size = relist.write_exchange(rows, relist.Held(start, old), relist.Held(start, new), values, seen, told)
+def lines_of(pairs: Pairs, which: int) -> NDArray[np.int32]:
+    """The lists of one side as boards."""
+    lists = [pair[which] + [-1] * (3 - len(pair[which])) for pair in pairs]
+    return np.array(lists, np.int32).reshape(-1, 3)
+
+
+def exchanges(rows: list[int], pairs: Pairs) -> list[tuple[int, int, int, float | None, int]]:
+    """What turns one side into the other; an item scores half its number."""
     expected: list[tuple[int, int, int, float | None, int]] = []
-    for row, (before, after) in zip(rows.tolist(), pairs, strict=True):
+    for row, (before, after) in zip(rows, pairs, strict=True):
         expected += [(row, LEAVE, item, None, 0) for item in before if item not in after]
         ranked = [(item, rank) for rank, item in enumerate(after, 1) if item not in before]
         expected += [(row, ENTER, item, item * 0.5, rank) for item, rank in ranked]
+    return expected
+
+
+@given(st.lists(st.tuples(ITEMS, ITEMS), max_size=5))
+def test_other_ranges_tell_what_leaves_and_what_enters(pairs: Pairs) -> None:
+    rows, values = np.arange(len(pairs), dtype=np.int32)[::-1].copy(), np.arange(6) * 0.5
+    start = np.arange(0, 3 * len(pairs) + 1, 3).astype(np.uint64)
+    old, new = lines_of(pairs, 0).ravel(), lines_of(pairs, 1).ravel()
+    told = Deltas(*(np.empty(6 * len(pairs) + 1, kind) for kind in ("i4", "i1", "i4", "f8", "i8")))
+    seen = np.zeros(6, np.int32)
+    size = relist.write_exchange(rows, relist.Held(start, old), relist.Held(start, new), values, seen, told)
     lines = list(zip(*(column[:size].tolist() for column in told), strict=True))
-    assert [(*line[:3], None if np.isnan(line[3]) else line[3], line[4]) for line in lines] == expected
+    assert [(*line[:3], None if np.isnan(line[3]) else line[3], line[4]) for line in lines] == exchanges(
+        rows.tolist(), pairs
+    )
+
+
+@given(st.lists(st.tuples(ITEMS, ITEMS), max_size=5), st.permutations(range(5)))
+def test_lists_that_replace_boards_tell_the_same(pairs: Pairs, places: list[int]) -> None:
+    rows, slots = np.arange(len(pairs), dtype=np.int32)[::-1].copy(), np.array(places, np.int32)
+    board = np.full((5, 3), 9, np.int32)
+    board[slots[rows]] = lines_of(pairs, 0)
+    told = empty_told(6 * len(pairs) + 1)
+    names = Names(10 * np.arange(5), 100 * np.arange(6), np.linspace(0, 2.5, 6))
+    seen = np.zeros(6, np.int32)
+    size = relist.replace_boards(board, slots, rows, lines_of(pairs, 1), names, seen, told)
+    lines = deltas.exchanged(told.first(size)).to_pylist()
+    assert np.array_equal(board[slots[rows]], lines_of(pairs, 1))
+    assert (np.delete(board, slots[rows], axis=0) == 9).all()
+    assert [tuple(line.values()) for line in lines] == [
+        (10 * row, deltas.OPS[op], 100 * item, score, rank or None)
+        for row, op, item, score, rank in exchanges(rows.tolist(), pairs)
+    ]
+
+
+def test_words_of_many_deltas_come_in_chunks() -> None:
+    size = 2 * deltas.CHUNK + 3
+    told = empty_told(size)
+    told.enters[:] = np.random.default_rng(5).integers(0, 2, size)
+    said = [deltas.OPS[op] for op in told.enters]
+    told.words[: relist.LETTERS * size] = list("".join(said).encode())
+    table = deltas.exchanged(told.first(size))
+    assert table["op"].to_pylist() == said
+    assert table["rank"].is_valid().to_numpy().tolist() == told.enters.astype(bool).tolist()
