@@ -19,13 +19,13 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from rankcast import tables
-from rankcast.columns import Column, Floats, Ids, Ints, Kind, Rows, Terms, arrow
+from rankcast.columns import NO_VALUES, Column, Floats, Ids, Ints, Kind, Rows, Terms, arrow
 from rankcast.errors import InputError
-from rankcast.kernels import bags
+from rankcast.kernels import bags, hashing, strings
+from rankcast.kernels.hashing import KeyArrays
 
 TERMS = Column("terms", Kind.TERMS)
 
@@ -88,7 +88,9 @@ class Vocabulary:
     @classmethod
     def empty(cls) -> Vocabulary:
         """No documents: every idf is 1."""
-        return cls(_ids_of(pa.array([], pa.large_string())), np.empty(0, np.int64), 0)
+        return cls(
+            Ids("str", NO_VALUES, np.zeros(1, np.int64), np.empty(0, np.uint8)), np.empty(0, np.int64), 0
+        )
 
     def __repr__(self) -> str:
         return f"Vocabulary(terms={self.size}, documents={self.documents})"
@@ -131,29 +133,38 @@ def bags_of(terms: Terms, rows: Rows | None = None) -> Bags:
 
     Cost: O(n) for n terms, and O(m log m) for the m that are distinct.
     """
-    counts = np.diff(terms.starts)
-    words = arrow(terms.words)
+    counts, words = np.diff(terms.starts), terms.words
+    keys = _keys_of(words)
     if rows is not None:
-        words = words.take(pa.array(positions(terms.starts[rows], counts[rows])))
-        counts = counts[rows]
-    encoded = words.dictionary_encode()
-    order = _code_point_order(encoded.dictionary)
+        chosen = positions(terms.starts[rows], counts[rows]).astype(np.int32)
+        words, counts = Ids("str", NO_VALUES, *strings.gather(keys, chosen)), counts[rows]
+        keys = _keys_of(words)
+    number, first = hashing.distinct(keys)
+    order = _code_point_order(words, keys, first)
     rank = np.empty(order.size, np.int64)
     rank[order] = np.arange(order.size)
-    gathered = bags.collect(rank[encoded.indices.to_numpy()], counts, order.size)
-    return Bags(_ids_of(encoded.dictionary.take(pa.array(order))), *gathered)
+    gathered = bags.collect(rank[number], counts, order.size)
+    return Bags(Ids("str", NO_VALUES, *strings.gather(keys, first[order])), *gathered)
 
 
-def _code_point_order(words: pa.Array) -> Ints:
-    """The places of distinct words in code point order: by their first bytes, where these differ."""
-    ids = _ids_of(words)
-    prefix = bags.prefixes(ids.offsets, ids.data)
-    order = np.argsort(prefix)
-    same = np.diff(prefix[order]) == 0
-    if same.any():
+def _keys_of(words: Ids) -> KeyArrays:
+    """Words as kernels look them up."""
+    lengths = np.diff(words.offsets).astype(np.int32)
+    return hashing.hash_strings(words.offsets, words.data), words.offsets[:-1], lengths, words.data
+
+
+def _code_point_order(words: Ids, keys: KeyArrays, places: Rows) -> Ints:
+    """Distinct words at some places in code point order: by their first bytes, where these differ."""
+    prefix = bags.prefixes(words.offsets, words.data)[places]
+    order: Ints = prefix.argsort()
+    ranked = prefix[order]
+    same = ranked[1:] == ranked[:-1]
+    if np.count_nonzero(same):
         tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
         some = order[tied]
-        order[tied] = some[pc.sort_indices(words.take(pa.array(some))).to_numpy()]
+        texts = arrow(Ids("str", NO_VALUES, *strings.gather(keys, places[some])))
+        # of equal first bytes all are one after the other, so that they may be ordered together
+        order[tied] = some[pc.sort_indices(texts).to_numpy()]
     return order
 
 
@@ -171,8 +182,3 @@ def positions(starts: Ints, counts: Ints) -> Ints:
     """The places of `counts[i]` entries from `starts[i]` on, for each i, one behind the other."""
     before = np.cumsum(counts) - counts
     return np.repeat(starts - before, counts) + np.arange(counts.sum())
-
-
-def _ids_of(words: pa.Array) -> Ids:
-    """An Arrow array of strings as its bytes."""
-    return tables.read_ids(words.cast(pa.large_string()), where="terms")
