@@ -47,7 +47,7 @@ def test_rows_hold_their_last_text_and_terms_live_as_long_as_somebody_refers_to_
                 del held[row]
         else:
             counts, entries = terms.acquire(terms_of(text))
-            terms.drop(vectors.store(rows(row), counts, entries))
+            terms.drop(vectors.store(rows(row), counts, entries).term)
             held[row] = text
         terms.slots.settle()
         known = {word for document in documents for word in document}
@@ -85,7 +85,7 @@ def test_memory_of_vectors_follows_what_is_held() -> None:
     terms, vectors = LiveTerms(Vocabulary.empty()), Vectors()
     for turn in range(300):
         counts, entries = terms.acquire(terms_of([f"{turn}-{i}" for i in range(20)]))
-        terms.drop(vectors.store(rows(turn % 5), counts, entries))
+        terms.drop(vectors.store(rows(turn % 5), counts, entries).term)
         terms.slots.settle()
     _, arrays = vectors.state()
     assert arrays["term"].size <= 2 * (5 + 1) * 20

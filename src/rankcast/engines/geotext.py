@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from rankcast import deltas, settings
-from rankcast.columns import Column, Floats, Ints, Kind, Rows
+from rankcast.columns import Column, Floats, Ints, Kind, Rows, Terms
 from rankcast.decay import decay_of
 from rankcast.deltas import Changes, Lists
 from rankcast.engines import geotext_batches, geotext_places, geotext_told
@@ -24,9 +25,9 @@ from rankcast.engines.lists import ListEngine
 from rankcast.errors import SettingError
 from rankcast.indexes.result_buffers import REFILLS, Extent
 from rankcast.indexes.slots import Slots, select
-from rankcast.indexes.vectors import LiveTerms, Vectors
+from rankcast.indexes.vectors import LiveTerms, Replaced, Vectors
 from rankcast.kernels.igpt import Switches
-from rankcast.layouts import Batch
+from rankcast.layouts import Batch, Form
 from rankcast.vocabulary import TERMS, Vocabulary
 from rankcast.windows import TimeWindow, window_of
 
@@ -127,11 +128,17 @@ class GeoTextTopK(ListEngine):
             extra=extra,
             tuning=tuning,
         )
+        timed = isinstance(self._window, TimeWindow)
+        self._arrivals = Form([ID, *geotext_places.COLUMNS, TERMS, *([TIME] if timed else [])])
+        _, *columns = self._known_columns()
+        self._amendments = Form([ID, *(replace(column, required=False) for column in columns)])
         place = {"x": np.float64, "y": np.float64}
         self._slots = Slots({**place, "alpha": np.float64, "k": np.int64})
         self._messages = Slots(place if self._decay is None else {**place, "gain": np.float64})
         self._terms = LiveTerms(vocabulary or Vocabulary.empty())
         self._interests, self._texts = Vectors(), Vectors()
+        # Not part of the state: by message, without meaning between calls.
+        self._spot: Rows = np.zeros(0, np.int32)
         self._live = None if method == "scan" else self._make_live()
 
     def _make_live(self) -> Live:
@@ -198,23 +205,35 @@ class GeoTextTopK(ListEngine):
     def _write(self, rows: Rows, fields: Mapping[str, Any]) -> None:
         super()._write(rows, {name: values for name, values in fields.items() if name != "terms"})
         if "terms" in fields:
-            counts, entries = self._terms.acquire(fields["terms"])
-            self._terms.drop(self._interests.store(rows, counts, entries))
+            self._reword(rows, fields["terms"])
+
+    def _reword(self, rows: Rows, terms: Terms) -> Replaced:
+        """Give words to subscriptions; says what they had. References are taken before any is given back."""
+        counts, entries = self._terms.acquire(terms)
+        replaced = self._interests.store(rows, counts, entries)
+        self._terms.drop(replaced.term)
+        return replaced
 
     def _entered(self, rows: Rows) -> None:
         if self._live is not None:
             self._live.enter(rows, self._alpha_of(rows), self._k_of(rows))
 
-    def _amending(self, rows: Rows) -> None:
-        if self._live is not None:
-            self._live.amending(rows)
-
-    def _amended(self, rows: Rows) -> None:
-        if self._live is not None:
-            self._live.amended(rows, self._alpha_of(rows), self._k_of(rows))
-
-    def _since(self, held: Lists, rows: Rows) -> Changes:
-        return deltas.difference(held, self._lists(rows), self._slots["sequence"])
+    def _amend(self, rows: Any) -> Changes:
+        batch = self._read(rows, self._amendments, "subscriptions")
+        changed = np.ascontiguousarray(self._slots.require(batch.ids, where="subscriptions"))
+        fields, registered = self._fields(batch, changed), self._in_order(changed)
+        if "k" in batch:
+            fields["k"] = batch["k"]
+        terms, live, before = fields.pop("terms", None), self._live, self._lists(registered)
+        former = None if live is None else live.amending(changed)
+        self._write(changed, fields)
+        words = None if terms is None else self._reword(changed, terms)
+        if live is not None and former is not None:
+            live.amended(changed, self._alpha_of(changed), self._k_of(changed), former, words)
+        if self._spot.size < self._messages.used:
+            self._spot = np.zeros(self._messages["x"].size, np.int32)
+        sequence = self._slots["sequence"]
+        return geotext_told.difference(before, self._lists(registered), sequence, self._spot)
 
     def _leaving(self, rows: Rows) -> None:
         if self._live is not None:
@@ -235,7 +254,7 @@ class GeoTextTopK(ListEngine):
 
     def _publish(self, rows: Any) -> Changes:
         timed = isinstance(self._window, TimeWindow)
-        batch = self._read(rows, [ID, *geotext_places.COLUMNS, TERMS, *([TIME] if timed else [])], "messages")
+        batch = self._read(rows, self._arrivals, "messages")
         places = self._space.read(batch, "messages")
         time = batch["time"] if timed else np.zeros(batch.size, np.int64)
         plan = geotext_batches.plan(batch.ids, time, self._window, self._messages)

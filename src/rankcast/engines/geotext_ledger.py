@@ -8,12 +8,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Bools, Floats, Ints, Rows
+from rankcast.columns import Floats, Ints, Rows
 from rankcast.engines.geotext_places import Space
 from rankcast.errors import SnapshotError
 from rankcast.indexes.objects import grown
 from rankcast.indexes.slots import Slots
-from rankcast.indexes.vectors import Entries, LiveTerms, Vectors
+from rankcast.indexes.vectors import LiveTerms, Vectors
 from rankcast.kernels.geo_bounds import Bits
 from rankcast.kernels.igpt import Posts, Readers
 from rankcast.kernels.message_lists import Places
@@ -38,13 +38,12 @@ class World(NamedTuple):
 
 
 class Former(NamedTuple):
-    """Subscriptions as they were: place, alpha and k as they counted, words."""
+    """Subscriptions as they were: place, alpha and k as they counted."""
 
     x: Floats
     y: Floats
     alpha: Floats
     k: Ints
-    words: Entries
 
 
 class Ledger:
@@ -89,14 +88,14 @@ class Ledger:
 
     def former(self, rows: Rows) -> Former:
         """Subscriptions as they are now, for when they have changed."""
-        slots, words = self._world.subscriptions, self._world.interests.entries(rows)
-        return Former(slots["x"][rows], slots["y"][rows], self.alpha[rows], self.k[rows], words)
+        slots = self._world.subscriptions
+        return Former(slots["x"][rows], slots["y"][rows], self.alpha[rows], self.k[rows])
 
-    def unchanged(self, rows: Rows, former: Former) -> tuple[Bools, Bools]:
-        """Which subscriptions score messages as they did, and which have at least the words they had."""
-        slots, words = self._world.subscriptions, self._world.interests.unchanged(rows, former.words)
-        same = words & (slots["x"][rows] == former.x) & (slots["y"][rows] == former.y)
-        return same & (self.alpha[rows] == former.alpha), words
+    def moved(self, rows: Rows, former: Former) -> Floats:
+        """How far subscriptions have moved, as a share of the bounds; infinite with another alpha."""
+        slots, (west, south, east, north) = self._world.subscriptions, self._world.space.bounds
+        far = np.abs(slots["x"][rows] - former.x) + np.abs(slots["y"][rows] - former.y)
+        return np.where(self.alpha[rows] == former.alpha, far / (east - west + north - south), np.inf)
 
     def readers(self, threshold: Floats) -> Readers:
         """All subscriptions, with the thresholds given."""

@@ -14,9 +14,10 @@ import numpy as np
 from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.deltas import Changes, Lists
 from rankcast.engines import geotext_told as told
-from rankcast.engines.geotext_ledger import World
+from rankcast.engines.geotext_ledger import Former, World
 from rankcast.engines.geotext_structures import Structures, Way
 from rankcast.indexes.result_buffers import Offers
+from rankcast.indexes.vectors import Replaced
 from rankcast.kernels.board import ENTER, LEAVE
 from rankcast.kernels.igpt import CANDIDATES, CELLS, GROUPS, VERIFIED, Switches
 from rankcast.kernels.skyband import Log
@@ -24,6 +25,7 @@ from rankcast.kernels.verify import own_scores
 
 CHUNK = 1024  # messages disseminated at a time, if not too many subscriptions may want them
 MOST_K = 2**28
+SHORT = 0.02  # of the bounds: a step
 PRUNINGS = Switches._fields
 COUNTED = {"cells_pruned": CELLS, "groups_pruned": GROUPS, "candidates": CANDIDATES, "verified": VERIFIED}
 
@@ -34,9 +36,8 @@ class Live(Structures):
     def __init__(self, world: World, way: Way, prune: Switches, counted: dict[str, int]) -> None:
         super().__init__(world, way)
         self.method, self._prune, self._counted = way.method, prune, counted
-        # Not part of the state: marks that are all off between calls, and what is being amended.
+        # Not part of the state: marks that are all off between calls.
         self._doubtful = np.zeros(0, np.bool_)
-        self._former = self._ledger.former(np.zeros(0, np.int32))
 
     # Subscriptions
 
@@ -47,25 +48,32 @@ class Live(Structures):
         self._search(rows)
         self._list(rows)
 
-    def amending(self, rows: Rows) -> None:
-        """Subscriptions are about to change. Cost: O(1) a term."""
-        self._former = self._ledger.former(rows)
+    def amending(self, rows: Rows) -> Former:
+        """Subscriptions are about to change; says how they are. Cost: O(1) a term."""
         self._readers.drop(rows, self._world.interests.texts(), self._ledger.stamp)
+        return self._ledger.former(rows)
 
-    def amended(self, rows: Rows, alpha: Floats, k: Ints) -> None:
-        """Subscriptions have changed in the slots: let their results follow, and list them.
-
-        Who only wants fewer messages than before has them all. If words stay, a search begins with what is
-        held: the new results are no worse.
-        """
-        former, ledger = self._former, self._ledger
+    def amended(self, rows: Rows, alpha: Floats, k: Ints, former: Former, words: Replaced | None) -> None:
+        """Subscriptions have changed in the slots, maybe their words: let results follow, and list them."""
+        ledger, sought, begun = self._ledger, rows, None
         ledger.alpha[rows], ledger.k[rows] = alpha, np.minimum(k, MOST_K)
-        same, words = ledger.unchanged(rows, former)
-        served = same & (ledger.k[rows] <= former.k)
-        self._buffers.trim(rows[served], ledger.k[rows[served]], len(self._world.window))
-        self._search(rows[words & ~served], begun=True)
-        self._search(rows[~words])
+        if words is None or np.count_nonzero(words.same):
+            sought, begun = self._carry_over(rows, former, words)
+        self._search(sought, begun)
         self._list(rows)
+
+    def _carry_over(self, rows: Rows, former: Former, words: Replaced | None) -> tuple[Rows, Bools]:
+        """Who of the amended must be searched for, and which of these searches begin with what is held.
+
+        Who only wants fewer messages than before has them all. After a short step what is held shows how good
+        messages must be at least; further away that tells too little.
+        """
+        k, moved = self._ledger.k[rows], self._ledger.moved(rows, former)
+        if words is not None:
+            moved[~words.same] = np.inf
+        served = (moved == 0) & (k <= former.k)
+        self._buffers.trim(rows[served], k[served], len(self._world.window))
+        return rows[~served], ((moved < SHORT) & (k == former.k))[~served]
 
     def leave(self, rows: Rows) -> None:
         """Subscriptions are about to go. Cost: O(1) a term."""
@@ -75,6 +83,8 @@ class Live(Structures):
     def lists(self, rows: Rows) -> Lists:
         """The current results of subscriptions, in that order."""
         lists = self._buffers.lists(rows, self._ledger.k)
+        if not self._world.fading:
+            return lists
         return lists._replace(score=self._own_scores(lists.subscription, lists.item, lists.score))
 
     def rescale(self, factor: float) -> None:

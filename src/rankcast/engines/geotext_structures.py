@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Floats, Rows
+from rankcast.columns import Bools, Floats, Rows
 from rankcast.engines.geotext_ledger import Ledger, World
 from rankcast.indexes.cell_lists import CellIndex
 from rankcast.indexes.message_lists import MessageIndex
@@ -72,10 +72,12 @@ class Structures:
 
     # Buffers
 
-    def _search(self, rows: Rows, *, begun: bool = False) -> None:
-        """Fill buffers from the messages of the window; if `begun`, beginning with what they hold."""
+    def _search(self, rows: Rows, begun: Bools | None = None) -> None:
+        """Fill buffers from the messages of the window; those that are `begun` begin with what they hold."""
         if not rows.size:
             return
+        if begun is not None and not np.count_nonzero(begun):
+            begun = None
         ledger, window, idf, start = self._ledger, len(self._world.window), self._idf(), 0
         posts, readers = ledger.posts(np.zeros(0, np.int32)), ledger.readers(self._buffers.threshold)
         while start < rows.size:
@@ -84,14 +86,12 @@ class Structures:
             wanted = self._buffers.wanted(keep, ledger.k[part], window)
             part = part[: max(1, 64 * MANY // int(wanted.max()))]
             keep, wanted = keep[: part.size], wanted[: part.size]
-            if begun:
-                keep, wanted = self._buffers.content(part, ledger.k[part], keep, wanted)
             shape = (part.size, int(wanted.max()))
             found = Found(
                 np.empty(shape, np.int32), np.empty(shape), *(np.zeros(part.size, t) for t in ("i4", "i8"))
             )
-            if begun:
-                self._buffers.suggest(part, wanted, found)
+            if begun is not None:
+                self._buffers.suggest(part, begun[start : start + part.size], wanted, found)
             best_messages(
                 self._messages.lists, part, wanted, readers, posts, ledger.ages, idf, self._scratch,
                 self._frame, found,

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Floats, Ints
+from rankcast.columns import Floats, Ints, Rows
 from rankcast.deltas import Changes, Lists
 from rankcast.engines.geotext_ledger import World
 from rankcast.indexes.result_buffers import ResultBuffers
 from rankcast.kernels.buffer_changes import write_changes
-from rankcast.kernels.difference import Told
+from rankcast.kernels.difference import Entries, Told, write_difference
 from rankcast.kernels.distance import distance
 from rankcast.kernels.geo_bounds import Frame, alikeness, best_score
 from rankcast.kernels.message_search import Ages
@@ -29,6 +29,14 @@ PARTS = {  # arrays of the state by the beginnings of their names, the first tha
     "subscriptions": ("subscription.", "interest.", "live."),
     "words": ("term.",),
 }
+
+
+def difference(before: Lists, after: Lists, sequence: Ints, spot: Rows) -> Changes:
+    """What turns results into others, both in the order of registration; `spot` is any array by message."""
+    size = before.item.size + after.item.size + 1
+    told = Told(*(np.empty(size, kind) for kind in ("i4", "i1", "i4", "f8", "i8", "f8")))
+    size = write_difference(Entries(*before), Entries(*after), sequence, spot, told)
+    return Changes._make(column[:size] for column in told)
 
 
 def log_of(lists: Lists, op: int, ages: Ages) -> Log:

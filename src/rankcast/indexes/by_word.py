@@ -16,12 +16,10 @@ from rankcast.kernels import word_lists as kernel
 from rankcast.kernels.geo_bounds import Bits
 from rankcast.kernels.term_order import Texts
 from rankcast.kernels.word_lists import STEP, Lists
-from rankcast.vocabulary import positions
 
 BY_WORD = ("begin", "main", "joint", "size", "room", "dead")
 KINDS = {"row": np.int32, "fact": np.uint16, "node": np.float32}
 SPARE = 64
-LAST_STAMP = 65535
 TIDY = 64  # lists that are moved together first lose what is void if it is more than one in so many
 
 
@@ -49,6 +47,8 @@ class ByWord(ABC):
         main, joint, size, room, dead = (np.zeros(8, np.int32) for _ in BY_WORD[1:])
         self.lists = Lists(np.zeros(8, np.int64), main, joint, size, room, dead, **self._entries(SPARE))
         self._used = 0
+        # Not part of the state: by word, 0 between calls.
+        self._seen = np.zeros(0, np.int32)
 
     def know(self, words: int) -> None:
         """Let there be so many words; to be called before kernels ask for a new one."""
@@ -64,8 +64,7 @@ class ByWord(ABC):
         """
         if not rows.size:
             return
-        kernel.discount(self.lists, rows, texts)
-        if (stamps[rows] == LAST_STAMP).any():
+        if kernel.discount(self.lists, rows, texts, stamps):
             self._tidy(stamps)
         stamps[rows] += 1
 
@@ -84,6 +83,13 @@ class ByWord(ABC):
             raise SnapshotError("the arrays of lists by word do not fit together")
         self.lists, self._used = lists, int(header["used"])
         return self
+
+    def _words_of(self, rows: Rows, texts: Texts) -> tuple[Rows, Ints]:
+        """The distinct words of some texts, and how often each comes."""
+        if self._seen.size < self.lists.begin.size:
+            self._seen = np.zeros(self.lists.begin.size, np.int32)
+        words, counts = kernel.words_of(texts, rows, self._seen)
+        return words, counts
 
     @abstractmethod
     def _arrange(self, words: Rows, firsts: Rows, stamps: Bits) -> None:
@@ -138,10 +144,3 @@ class ByWord(ABC):
     def _entries(self, room: int) -> dict[str, NDArray[Any]]:
         """Empty arrays for so many entries."""
         return {name: np.zeros(shape, KINDS[name]) for name, shape in self._shapes(room).items()}
-
-
-def words_of(rows: Rows, texts: Texts) -> tuple[Rows, Ints]:
-    """The distinct words of some texts, and how often each comes."""
-    place = positions(texts.begin[rows], texts.size[rows].astype(np.int64))
-    words, counts = np.unique(texts.term[place], return_counts=True)
-    return words, counts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rankcast.columns import Floats, Rows
-from rankcast.indexes.by_word import ByWord, words_of
+from rankcast.indexes.by_word import ByWord
 from rankcast.kernels import message_lists as kernel
 from rankcast.kernels.geo_bounds import Bits, Frame
 from rankcast.kernels.message_lists import NODE, Places
@@ -27,7 +27,7 @@ class MessageIndex(ByWord):
         if not rows.size:
             return
         self.know(idf.size)
-        words, counts = words_of(rows, texts)
+        words, counts = self._words_of(rows, texts)
         self._reserve(words, counts, places.stamp)
         kernel.append(self.lists, rows, texts, idf, places, self._frame)
         unsettled, firsts = kernel.due(self.lists, words)

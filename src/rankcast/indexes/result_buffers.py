@@ -46,7 +46,7 @@ class ResultBuffers:
     """What each subscription holds: its k best messages and some that may follow them.
 
     - Changing: `expire`, `offer`, `fill`, `trim`, `clear`.
-    - Asking: `lists`, `now`, `short`, `keeps`, `wanted`, `content`, `suggest`, `threshold`.
+    - Asking: `lists`, `now`, `short`, `keeps`, `wanted`, `suggest`, `threshold`.
     - Keeping: `state`, `restore`.
 
     Memory: 28 bytes a subscription and 14 an entry, for a third more entries than are kept; 8 bytes a
@@ -120,18 +120,9 @@ class ResultBuffers:
         reach = REACH * k if self._refill == SKYBAND else keep
         return np.minimum(reach, window).astype(np.int32) + np.int32(1)
 
-    def content(self, rows: Rows, k: Ints, keep: Rows, wanted: Rows) -> tuple[Rows, Rows]:
-        """The same two for buffers that hold something: who holds half of the spare ones wants no more.
-
-        A search that begins with as many as it is to find knows from the start how good they must be.
-        """
-        size = self._held.size[rows]
-        enough = (2 * size > k + keep) & (size < wanted)
-        return np.where(enough, size - np.int32(1), keep), np.where(enough, size, wanted)
-
-    def suggest(self, rows: Rows, wanted: Rows, found: Found) -> None:
-        """Let searches for so many begin with what buffers hold."""
-        found.size[:] = np.minimum(self._held.size[rows], wanted)
+    def suggest(self, rows: Rows, begun: Bools, wanted: Rows, found: Found) -> None:
+        """Let searches for so many that are begun begin with what buffers hold."""
+        found.size[:] = np.minimum(self._held.size[rows], wanted) * begun
         sizes = found.size.astype(np.int64)
         rank = positions(np.zeros_like(sizes), sizes)
         found.item[np.repeat(np.arange(rows.size), sizes), rank] = self._held.item[
@@ -141,13 +132,13 @@ class ResultBuffers:
     def fill(self, rows: Rows, found: Found, keep: Rows, k: Ints, ages: Ages) -> None:
         """Fill buffers that keep so many with the best messages that a search found for them."""
         self._searches, self._work = self._searches + rows.size, self._work + int(found.work.sum())
-        held, threshold = np.empty(rows.size, np.int32), np.empty(rows.size)
-        skyband.plan(found, keep, k, self._refill, self._extent.share, held, threshold)
-        rooms = np.minimum(self._most(keep) + 1, 2 * held + SPARE // 2).astype(np.int32)
-        other = (self._held.room[rows] < rooms) | (self._held.room[rows] > 2 * rooms + SPARE)
+        room, share = self._held.room[rows], self._extent.share
+        held, threshold, rooms = skyband.plan(found, keep, k, self._refill, share, room)
         self._held.size[rows] = 0
-        self.clear(rows[other])
-        self._reserve(rows[other], rooms[other])
+        moved = rooms > 0
+        if np.count_nonzero(moved):
+            self.clear(rows[moved])
+            self._reserve(rows[moved], rooms[moved])
         self._reserve_links(int(held.sum()))
         self._held.keep[rows], self._held.threshold[rows] = keep, threshold
         skyband.fill(self._held, self._links, rows, found, held, k, self._refill, ages)
@@ -175,17 +166,11 @@ class ResultBuffers:
     def lists(self, rows: Rows, k: Ints) -> Lists:
         """The k best of some subscriptions, in that order."""
         held = self._held
-        return Lists(
-            *buffer_store.gather(rows, held.begin[rows], self.counts(rows, k), held.item, held.score)
-        )
+        return Lists(*buffer_store.gather(rows, held.begin, held.size, k, held.item, held.score))
 
     def now(self, rows: Rows) -> Now:
         """Where the results of some subscriptions are."""
         return Now(self._held.begin[rows], self._held.item)
-
-    def counts(self, rows: Rows, k: Ints) -> Ints:
-        """How long these are."""
-        return np.minimum(self._held.size[rows], k[rows])
 
     def held_by(self, row: int) -> tuple[Rows, Floats]:
         """All entries of one buffer, and their scores."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from rankcast.columns import Bools, Floats, Ints, Rows, Terms
 from rankcast.errors import SnapshotError
 from rankcast.indexes.slots import Slots, select
-from rankcast.kernels.term_order import Texts
+from rankcast.kernels.term_order import Texts, replace
 from rankcast.vocabulary import Vocabulary, bags_of, inverse_frequency, positions, unit_weights
 
 
@@ -30,6 +30,13 @@ class Entries(NamedTuple):
     owner: Ints
     term: Rows
     weight: Floats
+
+
+class Replaced(NamedTuple):
+    """Terms of the vectors that rows had before, and whose vector is the same."""
+
+    term: Rows
+    same: Bools
 
 
 class LiveTerms:
@@ -53,17 +60,20 @@ class LiveTerms:
         bags = bags_of(terms, rows)
         found = self.slots.find(bags.words, where="terms")
         new = np.flatnonzero(found < 0)
-        found[new] = self.slots.add(select(bags.words, new))
-        self.slots["idf"][found[new]] = inverse_frequency(self._documents, 0)
+        if new.size:
+            found[new] = self.slots.add(select(bags.words, new))
+            self.slots["idf"][found[new]] = inverse_frequency(self._documents, 0)
         self.slots["references"][found] += np.bincount(bags.word, minlength=found.size)
         weight = unit_weights(bags, self.slots["idf"][found])
         return bags.counts, Entries(bags.owner, found[bags.word], weight)
 
     def drop(self, terms: Rows) -> None:
         """Give references back, one for each time a term is named."""
-        named, times = np.unique(terms, return_counts=True)
-        self.slots["references"][named] -= times
-        self.slots.release(named[self.slots["references"][named] == 0])
+        references = self.slots["references"]
+        np.subtract.at(references, terms, 1)
+        last = terms[references[terms] == 0]
+        if last.size:
+            self.slots.release(np.unique(last))
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The terms and what is known of them."""
@@ -87,19 +97,13 @@ class Vectors:
         self._weight: Floats = np.zeros(64)
         self._used = 0  # entries below this have been written since the last tidying
 
-    def store(self, rows: Rows, counts: Ints, entries: Entries) -> Rows:
-        """Give vectors to rows; returns the terms these had before. Cost: O(1) a term, amortised."""
-        if not rows.size:
-            return np.empty(0, np.int32)
-        self._make_rows(int(rows.max()) + 1)
-        before = self.clear(rows)
+    def store(self, rows: Rows, counts: Ints, entries: Entries) -> Replaced:
+        """Give vectors to rows; says what these had before. Cost: O(1) a term, amortised."""
+        self._make_rows(int(rows.max(initial=-1)) + 1)
         self._make_room(entries.term.size)
-        end = self._used + entries.term.size
-        self._term[self._used : end], self._weight[self._used : end] = entries.term, entries.weight
-        self._begin[rows] = self._used + np.cumsum(counts) - counts
-        self._size[rows] = counts
-        self._used = end
-        return before
+        replaced = Replaced(*replace(self.texts(), rows, counts, entries.term, entries.weight, self._used))
+        self._used += entries.term.size
+        return replaced
 
     def clear(self, rows: Rows) -> Rows:
         """Empty some rows; returns the terms they had."""
@@ -112,16 +116,6 @@ class Vectors:
         sizes = self._size[rows].astype(np.int64)
         place = positions(self._begin[rows], sizes)
         return Entries(np.repeat(np.arange(sizes.size), sizes), self._term[place], self._weight[place])
-
-    def unchanged(self, rows: Rows, former: Entries) -> Bools:
-        """Which rows still have the vectors that `entries` gave for them."""
-        now = self.entries(rows)
-        sizes = (np.bincount(each.owner, minlength=rows.size) for each in (now, former))
-        same: Bools = np.equal(*sizes)
-        here, there = same[now.owner], same[former.owner]
-        other = (now.term[here] != former.term[there]) | (now.weight[here] != former.weight[there])
-        same[now.owner[here][other]] = False
-        return same
 
     def texts(self) -> Texts:
         """All vectors, for kernels; valid until the next `store`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rankcast.columns import Floats, Ints, Rows
-from rankcast.indexes.by_word import ByWord, words_of
+from rankcast.indexes.by_word import ByWord
 from rankcast.kernels import igpt, verify, word_order
 from rankcast.kernels import word_lists as kernel
 from rankcast.kernels.geo_bounds import Bits, Frame
@@ -36,7 +36,7 @@ class WordIndex(ByWord):
         """Add owners that are not in the lists, by texts of known words. Cost: O(1) an entry."""
         if not rows.size:
             return
-        words, counts = words_of(rows, texts)
+        words, counts = self._words_of(rows, texts)
         self._reserve(words, counts, owners.stamp)
         kernel.append(self.lists, rows, texts, idf, owners, self._frame)
         unsettled, firsts = kernel.due(self.lists, words, self._shape.cell)

@@ -102,16 +102,18 @@ def fetch(begin: int, items: Rows, scores: Floats, dominators: Counts) -> None:
 
 @njit(**EXACT)
 def gather(
-    owners: Rows, starts: Ints, sizes: Ints, items: Rows, scores: Floats
+    owners: Rows, begins: Ints, sizes: Rows, k: Ints, items: Rows, scores: Floats
 ) -> tuple[Rows, Rows, Floats, Ints]:
-    """The first `sizes[i]` entries from `starts[i]` on of each list, flat: list, item, score, rank."""
-    total = sizes.sum()
+    """The k best entries of some lists, flat: list, item, score, rank."""
+    total, at = 0, 0
+    for row in owners:
+        total += min(sizes[row], k[row])
     owner, item, score = np.empty(total, np.int32), np.empty(total, np.int32), np.empty(total)
-    rank, at = np.empty(total, np.int64), 0
-    for i in range(owners.size):
-        for j in range(sizes[i]):
-            owner[at], rank[at] = owners[i], j + 1
-            item[at], score[at] = items[starts[i] + j], scores[starts[i] + j]
+    rank = np.empty(total, np.int64)
+    for row in owners:
+        for j in range(min(sizes[row], k[row])):
+            owner[at], rank[at] = row, j + 1
+            item[at], score[at] = items[begins[row] + j], scores[begins[row] + j]
             at += 1
     return owner, item, score, rank
 

@@ -31,6 +31,7 @@ Floats = NDArray[np.float64]
 
 NONE, KMAX, SKYBAND, COST = range(4)
 KEPT = -1
+SPARE = 32  # entries that a small list has room for beside its own, and a large one in vain
 MANY = 65535  # dominators are not counted beyond: a list that wants more keeps some in vain
 
 
@@ -259,19 +260,31 @@ def keeps(k: Ints, refill: int, kmax: int, window: float, search: float) -> Rows
 
 
 @njit(**EXACT)
-def plan(found: Found, keep: Rows, k: Ints, refill: int, share: float, held: Rows, threshold: Floats) -> None:
-    """Say for each list how many of the best it holds, and its threshold.
+def plan(
+    found: Found, keep: Rows, k: Ints, refill: int, share: float, room: Rows
+) -> tuple[Rows, Floats, Rows]:
+    """Say for each list how many of the best it holds, its threshold, and the room it needs elsewhere, or 0.
 
-    A plain skyband keeps what has at least a share of the k-th score.
+    A plain skyband keeps what has at least a share of the k-th score. Where the costs decide, a list that has
+    hardly too little room keeps as many as fit in there.
     """
+    held, threshold, rooms = np.empty(keep.size, np.int32), np.empty(keep.size), np.zeros(keep.size, np.int32)
     for i in range(keep.size):
         count, mine, score = found.size[i], k[i], found.score[i]
         if refill == SKYBAND and count > mine:
             keep[i] = mine
             while keep[i] < count - 1 and score[keep[i]] >= share * score[mine - 1]:
                 keep[i] += 1
+        fewer = keep[i]
+        while refill == COST and most_of(fewer, refill) >= room[i] and fewer > keep[i] - keep[i] // 16:
+            fewer -= 1
+        if fewer > mine and most_of(fewer, refill) < room[i]:
+            keep[i] = fewer
         held[i] = min(count, keep[i])
         threshold[i] = score[keep[i]] if count > keep[i] else -np.inf
+        needed = min(most_of(keep[i], refill) + 1, 2 * held[i] + SPARE)
+        rooms[i] = needed if room[i] < needed or room[i] > 2 * (needed + SPARE) else 0
+    return held, threshold, rooms
 
 
 @njit(**EXACT)

@@ -18,6 +18,7 @@ from rankcast.kernels.options import EXACT
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 class Texts(NamedTuple):
@@ -55,6 +56,32 @@ def rarest_first(texts: Texts, row: int, idf: Floats) -> tuple[Rows, Floats, Flo
         rest[i] = math.sqrt(square)
         square += weight[i] * weight[i]
     return term, weight, rest
+
+
+@njit(**EXACT)
+def replace(
+    texts: Texts, rows: Rows, counts: Ints, term: Rows, weight: Floats, used: int
+) -> tuple[Rows, Bools]:
+    """Give rows the vectors that `term` and `weight` hold, `counts[i]` terms each, from `used` on.
+
+    Returns the terms the rows had, and which rows had the same vector.
+    """
+    begins, sizes, terms, weights = texts
+    total, place = 0, 0
+    for row in rows:
+        total += sizes[row]
+    before, same, total = np.empty(total, np.int32), np.empty(rows.size, np.bool_), 0
+    for i in range(rows.size):
+        begin, size, count = begins[rows[i]], sizes[rows[i]], counts[i]
+        equal = size == count
+        for j in range(size):
+            before[total + j] = terms[begin + j]
+            equal = equal and term[place + j] == terms[begin + j] and weight[place + j] == weights[begin + j]
+        for j in range(count):
+            terms[used + place + j], weights[used + place + j] = term[place + j], weight[place + j]
+        begins[rows[i]], sizes[rows[i]], same[i] = used + place, count, equal
+        total, place = total + size, place + count
+    return before, same
 
 
 @njit(**EXACT)

@@ -46,6 +46,7 @@ WEIGHT, REST, ALPHA, BAR, X, Y, Z, STAMP, LOW_SIGN, HIGH_SIGN, FACTS = range(11)
 # by place, and more of words for a distance; the least alpha; the box.
 MOST, MOST_REST, PULL, PULL_REST, HIGH_ALPHA, FAR, FAR_REST, FAR_ALONE, NEAR, AWAY, LOW_ALPHA, BOX = range(12)
 NODE = 17
+LAST_STAMP = 65535
 LEAST = 1e-6  # of what is needed: below, there is no telling
 
 Rows = NDArray[np.int32]
@@ -157,13 +158,34 @@ def append(lists: Lists, rows: Rows, texts: Texts, idf: Floats, owners: Owners, 
 
 
 @njit(**EXACT)
-def discount(lists: Lists, rows: Rows, texts: Texts) -> None:
-    """Note that the entries of owners no longer count."""
+def words_of(texts: Texts, rows: Rows, seen: Rows) -> tuple[Rows, Ints]:
+    """The distinct words of some texts, as they come, and how often each does; `seen` is 0 throughout."""
     begin, size, term, _ = texts
-    dead = lists.dead
+    total, count = 0, 0
+    for row in rows:
+        total += size[row]
+    words = np.empty(total, np.int32)
     for row in rows:
         for i in range(begin[row], begin[row] + size[row]):
+            words[count] = term[i]
+            count += seen[term[i]] == 0
+            seen[term[i]] += 1
+    counts = np.empty(count, np.int64)
+    for i in range(count):
+        counts[i], seen[words[i]] = seen[words[i]], 0
+    return words[:count], counts
+
+
+@njit(**EXACT)
+def discount(lists: Lists, rows: Rows, texts: Texts, stamps: Bits) -> bool:
+    """Note that the entries of owners no longer count; returns whether the last stamp was among theirs."""
+    begin, size, term, _ = texts
+    dead, last = lists.dead, False
+    for row in rows:
+        last |= stamps[row] == LAST_STAMP
+        for i in range(begin[row], begin[row] + size[row]):
             dead[term[i]] += 1
+    return last
 
 
 @njit(**EXACT)
