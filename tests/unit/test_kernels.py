@@ -1,13 +1,16 @@
-"""What every kernel has from `rankcast.kernels.options`."""
+"""What every kernel has from `rankcast.kernels.kernel` and its options."""
 
 from __future__ import annotations
+
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels import covering_kdtree
 from rankcast.kernels.options import EXACT
 
 ANEW = {**EXACT, "cache": False}
@@ -32,6 +35,68 @@ def test_a_callee_is_compiled_once_for_constants_and_all_widths() -> None:
     assert len(_callee.signatures) == 1
 
 
-def test_python_does_not_call_what_only_kernels_call() -> None:
-    with pytest.raises(TypeError, match="_hash is called by other kernels alone"):
-        covering_kdtree._hash(1)
+def test_what_only_kernels_call_has_no_machine_code_until_python_calls() -> None:
+    @njit(**ANEW)  # type: ignore[untyped-decorator]
+    def callee(value: float) -> float:
+        return value + 1.0
+
+    @njit(**ANEW)  # type: ignore[untyped-decorator]
+    def caller(value: float) -> float:
+        return float(callee(value)) * 2.0
+
+    def forms(kernel: Any) -> list[bool]:
+        return [form.library.is_ready for form in kernel.overloads.values()]
+
+    assert caller(1.0) == 4.0
+    assert (forms(caller), forms(callee)) == ([True], [False])
+    assert callee(1.0) == 2.0
+    assert forms(callee) == [True]
+    assert caller(2.0) == 6.0
+
+
+def test_an_error_in_a_callee_comes_out_as_it_was_raised() -> None:
+    @njit(**ANEW)  # type: ignore[untyped-decorator]
+    def callee(numbers: NDArray[np.int64]) -> None:
+        raise ValueError("too many", numbers.size)
+
+    @njit(**ANEW)  # type: ignore[untyped-decorator]
+    def caller(numbers: NDArray[np.int64]) -> None:
+        callee(numbers)
+
+    with pytest.raises(ValueError, match=r"too many.*3"):
+        caller(np.zeros(3, np.int64))
+
+
+MODULE = """
+from numba import njit
+from rankcast.kernels.options import EXACT
+
+@njit(**EXACT)
+def callee(value):
+    return value + 1.0
+
+@njit(**EXACT)
+def caller(values):
+    return callee(values[0])
+"""
+
+
+def test_forms_for_kernels_and_for_python_are_kept_apart_on_disk(tmp_path: Path) -> None:
+    path = tmp_path / "kept.py"
+    path.write_text(MODULE)
+
+    def fresh() -> Any:
+        spec = spec_from_file_location("kept", path)
+        assert spec
+        assert spec.loader
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    first, second, third = fresh(), fresh(), fresh()
+    assert first.caller(np.array([1.0])) == 2.0
+    assert second.caller((1.0,)) == 2.0  # another form of the caller, the callee's from the disk
+    assert sum(second.callee.stats.cache_hits.values()) == 1
+    assert second.callee(3.0) == 4.0
+    assert (third.callee(5.0), third.caller(np.array([1.0]))) == (6.0, 2.0)
+    assert not third.callee.stats.cache_misses
