@@ -216,7 +216,7 @@ class ListEngine(Engine):
         return tables.read_ids(ids, where="ids")
 
     def _in_order(self, rows: Rows) -> Rows:
-        sequence = self._subscriptions["sequence"][rows]
+        sequence = self._subscriptions["sequence"][together(rows)]
         return rows if (sequence[1:] > sequence[:-1]).all() else rows[np.argsort(sequence, kind="stable")]
 
     def _net(self, steps: list[Changes]) -> Changes:

@@ -115,7 +115,8 @@ class RangeTopK(ListEngine):
         return boxes.columns(self._over)
 
     def _fields(self, batch: Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
-        held = None if rows is None else self._world.boxes(rows)
+        whole = rows is None or all(column.name in batch for column in self._columns())
+        held = None if whole or rows is None else self._world.boxes(rows)
         return boxes.read(batch, self._over, held, where="subscriptions")._asdict()
 
     def _lists(self, rows: Rows) -> Lists:

@@ -35,13 +35,18 @@ class Subscriptions(Slots):
 
     def _as_far_apart(self, ids: Ids) -> Rows | None:
         """The rows of integer ids if all are live and lie as far apart as the ids."""
-        first = super().find(select(ids, slice(1)), where="ids")[0]
-        rows = ids.values - ids.values[0] + first
-        if first < 0 or rows.min() < 0 or rows.max() >= self.used or self["code"][rows[-1]] != ids.values[-1]:
+        first, values = int(super().find(select(ids, slice(1)), where="ids")[0]), ids.values
+        if first < 0:
             return None
-        at = together(rows)
-        found = (self["code"][at] == ids.values).all() and (self["sequence"][at] >= 0).all()
-        return rows.astype(np.int32) if found else None
+        at: Any = slice(first, first + ids.size)
+        if int(values[-1]) - int(values[0]) != ids.size - 1:
+            at = values - values[0] + first
+            if at.min() < 0 or at.max() >= self.used or self["code"][at[-1]] != values[-1]:
+                return None
+        code, sequence = self["code"][at], self["sequence"][at]
+        if code.size < ids.size or not (code == values).all() or not (sequence >= 0).all():
+            return None
+        return np.asarray(np.arange(first, at.stop) if isinstance(at, slice) else at, np.int32)
 
     @property
     def place(self) -> Ints:

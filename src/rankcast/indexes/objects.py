@@ -51,6 +51,8 @@ class ObjectIndex:
 
     def __init__(self) -> None:
         self.tree = _empty_tree(rows=0, nodes=SPARE_NODES)
+        self._then: tuple[Floats, Floats, Labels] = (self.tree.x, self.tree.y, self.tree.label)
+        self._tables: dict[int, Blocks] = {}
         object_tree.clear(self.tree)
 
     def __len__(self) -> int:
@@ -145,6 +147,15 @@ class ObjectIndex:
         return rows, order
 
     def _blocks(self, k: int) -> Blocks:
+        """The best k of blocks, kept until an object changes."""
+        now = (self.tree.x, self.tree.y, self.tree.label)
+        if not all(map(np.array_equal, now, self._then)):
+            self._then, self._tables = (now[0].copy(), now[1].copy(), now[2].copy()), {}
+        if k not in self._tables:
+            self._tables[k] = self._tabulated(k)
+        return self._tables[k]
+
+    def _tabulated(self, k: int) -> Blocks:
         """The best k of blocks. O(n log n), mostly to rank the objects."""
         rows, order = self._ranked()
         rank, size = np.empty(len(rows), np.int32), len(rows)

@@ -78,9 +78,12 @@ def move_out(tree: PointTree, rows: Rows, lo: Floats, hi: Floats, points: Record
     for i in range(rows.shape[0]):
         slot, at = np.uint32(slots[i] >> HALF), slots[i] & LOWER
         if i + AHEAD < rows.shape[0]:
-            soon = np.int64(slots[i + AHEAD] >> HALF)
+            soon, place = np.int64(slots[i + AHEAD] >> HALF), np.int64(slots[i + AHEAD] & LOWER)
             prefetch(low, soon)
             prefetch(high, soon)
+            prefetch(lo, place)
+            prefetch(hi, place)
+            prefetch(box, 4 * np.int64(leaf_of[soon // BUCKET]))
         if i + 1 < rows.shape[0] and slots[i + 1] >> HALF == slots[i] >> HALF:
             continue
         leaf = np.uint32(leaf_of[slot // np.uint32(BUCKET)])
@@ -111,8 +114,11 @@ def _descend(tree: PointTree, points: Records, start: int, leaves: Rows) -> None
             if value == limit:
                 lo, hi, row = pivot[node, 0], pivot[node, 1], np.float64(pivot_row[node])
                 after = not precedes(np.int64(axis), points[at, 0], points[at, 1], points[at, 2], lo, hi, row)
-            leaves[i] = child[node, np.uint8(after)]
-            going += 1
+            leaf = child[node, np.uint8(after)]
+            leaves[i], going = leaf, going + 1
+            prefetch(child, 2 * np.int64(leaf))
+            prefetch(pivot, 2 * np.int64(leaf))
+            prefetch(axes, np.int64(leaf))
 
 
 @njit(**EXACT)
@@ -201,30 +207,22 @@ def _close(tree: PointTree, moves: Rows) -> None:
 
 
 @njit(**EXACT)
-def _fetch(tree: PointTree, entering: Words, slots: Rows, points: Records, lists: Rows) -> None:
-    """Ask for wherever a block of points comes from and goes to, so that its cache misses overlap."""
-    lo, hi, row, board, slot_of = tree.lo, tree.hi, tree.row, tree.board, tree.slot_of
-    width = np.int64(lists.shape[1])
-    for i in range(entering.shape[0]):
-        at, slot = entering[i] & LOWER, max(slots[i], np.int32(0))
-        which, origin = np.int64(points[at, 2]), np.int64(points[at, 3])
-        prefetch(slot_of, which)
-        _ask(lo, hi, row, board, slot)
-        prefetch(lists, origin * width)
-        prefetch(lists, origin * width + width - 1)
-
-
-@njit(**EXACT)
 def _write(
     tree: PointTree, entering: Words, slots: Rows, points: Records, lists: Rows, touched: Rows
 ) -> None:
     """Write points to their slots, and let the boxes of their leaves take them in."""
     leaf_of, box, lo, hi = tree.leaf_of, tree.box, tree.lo, tree.hi
     row, board, slot_of, t = tree.row, tree.board, tree.slot_of, 0
-    for i in range(entering.shape[0]):
-        if i % BLOCK == 0:
-            block = slice(i, i + BLOCK)
-            _fetch(tree, entering[block], slots[block], points, lists)
+    size, width = entering.shape[0], np.int64(lists.shape[1])
+    for i in range(size):
+        prefetch(points, 4 * np.int64(entering[min(i + AHEAD, size - 1)] & LOWER))
+        soon = min(i + AHEAD // 2, size - 1)
+        after, there = entering[soon] & LOWER, max(slots[soon], np.int32(0))
+        _ask(lo, hi, row, board, there)
+        prefetch(box, 4 * np.int64(leaf_of[there // BUCKET]))
+        prefetch(slot_of, np.int64(points[after, 2]))
+        prefetch(lists, np.int64(points[after, 3]) * width)
+        prefetch(lists, np.int64(points[after, 3]) * width + width - 1)
         if slots[i] < 0:
             continue
         at, slot = entering[i] & LOWER, np.uint32(slots[i])

@@ -27,11 +27,13 @@ from rankcast.kernels.point_tree import (
     most_buckets,
     spare_buckets,
 )
+from rankcast.kernels.prefetch import prefetch
 from rankcast.kernels.radix import HALF, LOWER, Words
 from rankcast.kernels.selection import Records
 
 Rows = NDArray[np.int32]
 OTHER, LISTED, SKEWED = 1, 2, 4
+AHEAD = 16  # how many nodes before their turn memory is asked for
 
 
 @njit(**EXACT)
@@ -75,12 +77,14 @@ def is_skewed(left: np.int32, right: np.int32) -> bool | np.bool_:
 
 
 @njit(**EXACT)
-def _step_up(parent: Rows, touched: Rows, marks: NDArray[np.int8]) -> int:
+def _step_up(parent: Rows, child: Rows, touched: Rows, marks: NDArray[np.int8]) -> int:
     """Replace nodes by their parents, each once, and mark those of nodes with other boxes; how many."""
     count = 0
     for i in range(touched.shape[0]):
+        prefetch(parent, np.int64(touched[min(i + AHEAD, touched.shape[0] - 1)] >> 1))
         node, other = parent[np.uint32(touched[i] >> 1)], touched[i] & OTHER
         if node >= 0:
+            prefetch(child, 2 * np.int64(node))
             touched[count] = node
             count += marks[np.uint32(node)] & LISTED == 0
             marks[np.uint32(node)] |= LISTED | other
@@ -94,9 +98,12 @@ def mend(tree: PointTree, touched: Rows) -> Rows:
     marks, skewed = np.zeros(parent.shape[0], np.int8), np.empty(parent.shape[0], np.int32)
     count, found = touched.shape[0], 0
     while count > 0:
-        above = _step_up(parent, touched[:count], marks)
+        above = _step_up(parent, child, touched[:count], marks)
         count = 0
         for i in range(above):
+            soon = touched[min(i + AHEAD, above - 1)]
+            prefetch(sizes, np.int64(soon))
+            prefetch(sizes, np.int64(child[np.uint32(soon), 0]))
             node = np.uint32(touched[i])
             one, two = np.uint32(child[node, 0]), np.uint32(child[node, 1])
             size, other = sizes[one] + sizes[two], False

@@ -130,3 +130,18 @@ def test_many_ranges_at_once_have_the_lists_of_each(seed: int, size: int, spread
     for board, low, high in zip(boards, lo.tolist(), hi.tolist(), strict=True):
         assert [row for row in board.tolist() if row >= 0] == best(index, low, high, k)
         assert (board[len(best(index, low, high, k)) :] == -1).all()
+
+
+def test_lists_follow_objects_that_change_between_two_calls() -> None:
+    index, rng = ObjectIndex(), np.random.default_rng(3)
+    index.set_labels(np.arange(40, dtype=np.int32), np.arange(40)[::-1].copy())
+    index.load(np.arange(30, dtype=np.int32), *rng.integers(0, 9, (2, 30)).astype(np.float64))
+    lo, hi = np.sort(rng.integers(-1, 10, (FEW + 10, 2))).T.astype(np.float64, order="C")
+    changes = [("set_value", 3, 0.0), ("move", 3, 8.0), ("delete", 3), ("insert", 35, 4.0, 1.0)]
+    for call, *given_to_it in changes:
+        getattr(index, str(call))(*given_to_it)
+        for k in (2, 5):
+            boards = np.empty((len(lo), k), np.int32)
+            index.best(lo, hi, boards)
+            lists = [[row for row in board if row >= 0] for board in boards.tolist()]
+            assert lists == [best(index, low, high, k) for low, high in zip(lo, hi, strict=True)]
