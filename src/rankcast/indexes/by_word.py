@@ -64,7 +64,7 @@ class ByWord(ABC):
         """
         if not rows.size:
             return
-        if kernel.discount(self.lists, rows, texts, stamps):
+        if kernel.discount(self.lists.dead, rows, texts, stamps):
             self._tidy(stamps)
         stamps[rows] += 1
 
@@ -104,7 +104,10 @@ class ByWord(ABC):
 
     def _reserve(self, words: Rows, counts: Ints, stamps: Bits) -> None:
         """Let there be room for `counts` more entries of `words`; what is void makes room, if it is much."""
-        crowded = words[self._full(words, counts)]
+        full = self._full(words, counts)
+        if not np.count_nonzero(full):
+            return
+        crowded = words[full]
         void = self.lists.dead[crowded] > self.lists.size[crowded] // self.worth
         self._arrange_all_of(crowded[void], stamps)
         full = self._full(words, counts)

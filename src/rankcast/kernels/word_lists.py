@@ -177,10 +177,10 @@ def words_of(texts: Texts, rows: Rows, seen: Rows) -> tuple[Rows, Ints]:
 
 
 @njit(**EXACT)
-def discount(lists: Lists, rows: Rows, texts: Texts, stamps: Bits) -> bool:
+def discount(dead: Rows, rows: Rows, texts: Texts, stamps: Bits) -> bool:
     """Note that the entries of owners no longer count; returns whether the last stamp was among theirs."""
     begin, size, term, _ = texts
-    dead, last = lists.dead, False
+    last = False
     for row in rows:
         last |= stamps[row] == LAST_STAMP
         for i in range(begin[row], begin[row] + size[row]):
