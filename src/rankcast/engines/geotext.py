@@ -9,22 +9,20 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from rankcast import deltas, settings
-from rankcast.columns import Column, Floats, Ints, Kind, Rows, Terms
+from rankcast import settings
+from rankcast.columns import Column, Floats, Kind, Rows, Terms
 from rankcast.decay import decay_of
 from rankcast.deltas import Changes, Lists
-from rankcast.engines import geotext_batches, geotext_places, geotext_told
+from rankcast.engines import geotext_places, geotext_told
 from rankcast.engines.base import ID, Part
-from rankcast.engines.brute_force import geotext as brute_force
-from rankcast.engines.brute_force.geotext import Interests, Messages, Similarity
-from rankcast.engines.geotext_batches import Plan
 from rankcast.engines.geotext_ledger import World
 from rankcast.engines.geotext_live import PRUNINGS, Live
+from rankcast.engines.geotext_scan import Scan
+from rankcast.engines.geotext_stream import MessageStream
 from rankcast.engines.geotext_structures import NEED_GROUPS, Way
-from rankcast.engines.lists import ListEngine
 from rankcast.errors import SettingError
 from rankcast.indexes.result_buffers import REFILLS, Extent
-from rankcast.indexes.slots import Slots, select
+from rankcast.indexes.slots import Slots
 from rankcast.indexes.vectors import LiveTerms, Replaced, Vectors
 from rankcast.kernels.igpt import Switches
 from rankcast.layouts import Batch, Form
@@ -36,7 +34,7 @@ ALPHA = Column("alpha", required=False, nullable=True)
 TIME = Column("time", Kind.TIME)
 
 
-class GeoTextTopK(ListEngine):
+class GeoTextTopK(MessageStream):
     """The k messages of a sliding window that suit each subscription's place and words best.
 
     The score of a message is `alpha * (1 - distance / diagonal) + (1 - alpha) * cosine`, computed in this
@@ -139,16 +137,17 @@ class GeoTextTopK(ListEngine):
         self._interests, self._texts = Vectors(), Vectors()
         # Not part of the state: by message, without meaning between calls.
         self._spot: Rows = np.zeros(0, np.int32)
-        self._live = None if method == "scan" else self._make_live()
-
-    def _make_live(self) -> Live:
-        prune = self._tuning["prune"]
-        for name in prune:
-            settings.one_of("prune", name, PRUNINGS)
         world = World(
             self._slots, self._messages, self._interests, self._texts, self._terms, self._window, self._space,
             self._decay is not None,
         )  # fmt: skip
+        self._scan = Scan(world)
+        self._live = None if method == "scan" else self._make_live(world)
+
+    def _make_live(self, world: World) -> Live:
+        prune = self._tuning["prune"]
+        for name in prune:
+            settings.one_of("prune", name, PRUNINGS)
         groups = settings.whole("groups", self._tuning["groups"])
         kmax = settings.whole("kmax", self._tuning["kmax"])
         share = settings.number("share", self._tuning["share"], low=0, high=1)
@@ -243,74 +242,11 @@ class GeoTextTopK(ListEngine):
     def _lists(self, rows: Rows) -> Lists:
         if self._live is not None:
             return self._live.lists(rows)
-        items, scores = brute_force.top_k(self._interests_of(rows), self._all_messages(), self._space)
-        return deltas.gather_lists(rows, items, scores)
+        return self._scan.lists(rows, self._alpha_of(rows), self._k_of(rows))
 
     def _settle(self) -> None:
         super()._settle()
         self._terms.slots.settle()
-
-    # Messages
-
-    def _publish(self, rows: Any) -> Changes:
-        timed = isinstance(self._window, TimeWindow)
-        batch = self._read(rows, self._arrivals, "messages")
-        places = self._space.read(batch, "messages")
-        time = batch["time"] if timed else np.zeros(batch.size, np.int64)
-        plan = geotext_batches.plan(batch.ids, time, self._window, self._messages)
-        leaving = self._window.rows()[: plan.leaving].copy()
-        self._age(time)
-
-        def move() -> Rows:
-            return self._move(batch, places, time, plan, leaving)
-
-        self._tally(batch.size, plan)
-        if self._live is not None:
-            return self._live.turn(leaving, move, time[plan.staying])
-        live = self._slots.live()
-        before = self._lists(live)
-        move()
-        self._tally_scan(batch.size - plan.late, live.size)
-        return deltas.difference(before, self._lists(live), self._slots.place)
-
-    def _move(
-        self, batch: Batch, places: Mapping[str, Floats], time: Ints, plan: Plan, leaving: Rows
-    ) -> Rows:
-        """Let messages come and go. References to terms are taken before any is given back."""
-        staying = None if plan.staying.size == batch.size else plan.staying
-        counts, entries = self._terms.acquire(batch["terms"], staying)
-        self._terms.drop(self._texts.clear(leaving))
-        self._messages.release(leaving[~np.isin(leaving, plan.held)])
-        row, new = plan.held.copy(), plan.held < 0
-        row[new] = self._messages.add(select(batch.ids, plan.staying[new]))
-        for name, values in places.items():
-            self._messages[name][row] = values[plan.staying]
-        if self._decay is not None:
-            self._messages["gain"][row] = self._decay.gains(time[plan.staying])
-        self._texts.store(row, counts, entries)
-        self._window.advance(plan.leaving, row, time[plan.staying])
-        return row
-
-    def _age(self, time: Ints) -> None:
-        """Messages of some times come: where scores fade, see that gains stay numbers."""
-        factor = 1.0 if self._decay is None else self._decay.advance(time)
-        if factor != 1.0:
-            if factor:
-                self._messages["gain"][:] *= factor
-            if self._live is not None:
-                self._live.rescale(factor)
-
-    def _tally(self, size: int, plan: Plan) -> None:
-        """Count the messages of a batch."""
-        self._count["events"] += size
-        self._count["late"] += plan.late
-        self._count["expired"] += plan.leaving + size - plan.late - plan.staying.size
-
-    def _tally_scan(self, taken: int, live: int) -> None:
-        """The scan tries and verifies every pair, and evaluates every result anew."""
-        self._count["candidates"] += taken * live
-        self._count["verified"] += taken * live
-        self._count["reevaluations"] += live if taken else 0
 
     def stats(self) -> dict[str, Any]:
         """Counters since the start, and how many messages are `buffered` now."""
@@ -328,58 +264,13 @@ class GeoTextTopK(ListEngine):
         """Why a message is or is not in a result: its score and what it is made of, rank, score to beat."""
         mine = np.array([self._find_one(self._slots, subscription, "subscription")], np.int32)
         row = self._find_one(self._messages, item, "item")
-        interests, messages = self._interests_of(mine), self._all_messages()
-        (similarity,) = brute_force.similarities(interests, messages, self._space)
-        order = brute_force.ranked(similarity, messages.gain)
-        at = int(np.flatnonzero(messages.row == row)[0])
-        place = np.flatnonzero(order == at)
-        k = int(interests.k[0])
-        rank = int(place[0]) + 1 if place.size else None
-        inside = rank is not None and rank <= k
-        common = np.intersect1d(interests.vectors.term, self._texts.entries(np.array([row], np.int32)).term)
-        kept_out = f"{k} messages are better" if rank else "no common term"
-        return {
-            "subscription": subscription,
-            "item": item,
-            "in_result": inside,
-            "score": float(similarity.score[at]),
-            "rank": rank,
-            "score_to_beat": float(similarity.score[order[k - 1]]) if order.size >= k else None,
-            **self._faded(similarity, messages, at, order[k - 1 : k]),
-            "distance": float(similarity.distance[at]),
-            "cosine": float(similarity.cosine[at]),
-            "alpha": float(interests.alpha[0]),
-            "common_terms": sorted(self._terms.slots.take(common).to_pylist()),
-            "reason": "in the result" if inside else kept_out,
-            **({} if self._live is None else self._live.bounds(int(mine[0]), row)),
-        }
-
-    def _faded(self, similarity: Similarity, messages: Messages, at: int, last: Rows) -> dict[str, Any]:
-        """What a score and the one to beat have become by the time of the newest message, if scores fade."""
-        if self._decay is None:
-            return {}
-        faded = similarity.score * (messages.gain / messages.gain[0])
-        return {
-            "decayed_score": float(faded[at]),
-            "decayed_score_to_beat": float(faded[last[0]]) if last.size else None,
-        }
-
-    # Helpers
+        told = self._scan.explain(mine, row, self._alpha_of(mine), self._k_of(mine))
+        bounds = {} if self._live is None else self._live.bounds(int(mine[0]), row)
+        return {"subscription": subscription, "item": item, **told, **bounds}
 
     def _alpha_of(self, rows: Rows) -> Floats:
         own: Floats = self._slots["alpha"][rows]
         return np.where(np.isnan(own), self._alpha, own)
-
-    def _interests_of(self, rows: Rows) -> Interests:
-        alpha = self._alpha_of(rows)
-        vectors = self._interests.entries(rows)
-        return Interests(self._slots["x"][rows], self._slots["y"][rows], alpha, self._k_of(rows), vectors)
-
-    def _all_messages(self) -> Messages:
-        rows = np.ascontiguousarray(self._window.rows()[::-1])
-        vectors = self._texts.entries(rows)
-        gain = np.ones(rows.size) if self._decay is None else self._messages["gain"][rows]
-        return Messages(rows, self._messages["x"][rows], self._messages["y"][rows], gain, vectors)
 
 
 def _window_to_json(window: int | timedelta) -> int | dict[str, int]:

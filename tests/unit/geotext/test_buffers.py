@@ -26,10 +26,11 @@ def direct_skyband(scores: np.ndarray, threshold: float, k: int) -> set[int]:
 def check_skybands(engine: GeoTextTopK, k: int) -> None:
     """Every buffer holds the k-skyband above its threshold, and nothing else but what ties with it."""
     rows = engine._slots.live()
-    messages = engine._all_messages()
+    messages = engine._scan.messages()
+    interests = engine._scan.interests(rows, engine._alpha_of(rows), engine._k_of(rows))
     found = 0
     for row, similarity in zip(
-        rows, brute_force.similarities(engine._interests_of(rows), messages, engine._space), strict=True
+        rows, brute_force.similarities(interests, messages, engine._space), strict=True
     ):
         live = engine._live
         assert live is not None
