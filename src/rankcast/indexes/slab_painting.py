@@ -15,6 +15,7 @@ from rankcast.kernels import slab_events
 from rankcast.kernels.corner_merge import Post, empty_post
 from rankcast.kernels.corner_steps import Events
 from rankcast.kernels.corner_tree import CAPACITY
+from rankcast.kernels.slab_cut import new_cut
 from rankcast.kernels.slab_easel import Easel
 from rankcast.kernels.slab_members import AFFECTED, MOMENT, Members
 from rankcast.kernels.tiles import empty_tiles
@@ -77,5 +78,5 @@ class SlabPainter:
         if len(shelf.tree.row) > len(self._heard):
             self._heard = grown(self._heard, len(shelf.tree.row), -1)
         size, count = np.array([0, self._now, 0]), len(shelf)
-        leaf = np.empty((4, int(shelf.tree.meta[CAPACITY])))
-        return Members(np.empty((count, 3)), np.empty(count, np.int32), leaf, self._heard, size)
+        held, cut = np.empty(int(shelf.tree.meta[CAPACITY])), new_cut(len(shelf.tree.leaf_of), count)
+        return Members(np.empty((count, 3)), np.empty(count, np.int32), held, cut, self._heard, size)

@@ -149,11 +149,15 @@ def part_region(slabs: Slabs, x: float, k: int, span: Floats) -> tuple[int, Floa
         total = _number(strip[z], size[z], strip[z - 1], size[z - 1], number, z, total)
     box, heights = np.empty((total, 6)), slabs.height
     box[:, :3], box[:, 3:] = np.inf, -np.inf
+    z, bottom, end, inner, outer, t = 0, np.inf, -np.inf, -np.inf, np.inf, 0
     for i in range(span.shape[0]):
-        z, j = slab_at(heights, count, span[i, HEIGHT]), 0
-        while j < size[z] - 1 and strip[z, j, 1] >= span[i, LO]:
-            j += 1
-        t = number[z, j]
+        lo, height = span[i, LO], span[i, HEIGHT]
+        if not (bottom <= height < end and outer < lo <= inner):
+            z, j = slab_at(heights, count, height), 0
+            while j < size[z] - 1 and strip[z, j, 1] >= lo:
+                j += 1
+            t, inner, outer = number[z, j], strip[z, j, 0], strip[z, j, 1]
+            bottom, end = heights[z], heights[z + 1] if z + 1 < count else np.inf
         for axis in range(3):
             box[t, axis] = min(box[t, axis], span[i, axis])
             box[t, 3 + axis] = max(box[t, 3 + axis], span[i, axis])

@@ -18,13 +18,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.corner_merge import Post, longer
-from rankcast.kernels.corner_tree import CAPACITY, DEPTH, CornerTree, Floats, Rows
+from rankcast.kernels.corner_tree import DEPTH, CornerTree, Floats, Rows
 from rankcast.kernels.options import EXACT
+from rankcast.kernels.slab_cut import NODES, Cut, put_node, read_leaf
 from rankcast.kernels.slab_merge import merge_boxes
 from rankcast.kernels.slabs import Slabs, slab_at
 
 LEVELS = 32
-LO, HI, HEIGHT, HELD = range(4)
+LO, HI, HEIGHT = range(3)
 FOUND, MOMENT, AFFECTED = range(3)
 
 
@@ -32,44 +33,48 @@ class Members(NamedTuple):
     """Members of a region: their ranges and bounds, and how many better objects they hold.
 
     `size` has how many there are, the moment at hand, and how many were reached, each once a moment;
-    `heard[slot]` is the last moment that reached a slot; `leaf` is room for a bucket.
+    `heard[slot]` is the last moment that reached a slot; `held` is room for a bucket; `cut` has all around.
     """
 
     span: Floats
     better: Rows
-    leaf: Floats
+    held: Floats
+    cut: Cut
     heard: NDArray[np.int64]
     size: NDArray[np.int64]
 
 
 @njit(**EXACT)
+def _count(point: Floats, first: int, size: int, near: Floats, part: tuple[int, int], held: Floats) -> None:
+    """Add to what each of some points holds those objects of a part that it does."""
+    start, total = np.uint64(first), np.uint64(size)
+    for j in range(part[0], part[1]):
+        there, above = near[0, j], near[1, j]
+        for i in range(total):
+            inside = (point[0, start + i] <= there) & (point[1, start + i] <= -there)
+            held[i] += 1.0 if inside & (point[2, start + i] <= -above) else 0.0
+
+
+@njit(**EXACT)
 def _list_members(
-    tree: CornerTree, node: int, apex: Floats, near: Floats, part: tuple[int, int],
-    held: tuple[int, int, int], members: Members,
+    near: Floats, part: tuple[int, int], count: int, k: int, at: int, members: Members
 ) -> None:  # fmt: skip
-    """Append the members in a leaf. `held`: how many better objects all its boxes hold, k, the axis bounded.
+    """Append the members in a leaf that was read, all of whose boxes hold so many better objects.
 
     Some hold those near, of which a part counts. Each goes over the whole bucket: few, wide instructions.
     """
-    span, counts, heard, point, leaf = members.span, members.better, members.heard, tree.point, members.leaf
-    first, size, moment = tree.bucket[node] * tree.meta[CAPACITY], tree.size[node], members.size[MOMENT]
-    (count, k, bound), affected, total, x, least = held, 0, members.size[FOUND], apex[0], apex[1]
+    span, counts, heard, held, cut = members.span, members.better, members.heard, members.held, members.cut
+    point, slot, start, size = cut.point, cut.slot, np.int64(cut.start[at]), cut.end[at] - cut.start[at]
+    moment, total, affected = members.size[MOMENT], members.size[FOUND], 0
+    held[:size] = count
+    _count(point, start, size, near, part, held)
     for i in range(size):
-        leaf[LO, i], leaf[HI, i] = point[first + i, 0], -point[first + i, 1]
-        leaf[HEIGHT, i], leaf[HELD, i] = -point[first + i, bound], count
-    for j in range(part[0], part[1]):
-        there, above = near[j, 0], near[j, 1]
-        for i in range(size):
-            inside = (leaf[LO, i] <= there) & (there <= leaf[HI, i]) & (above <= leaf[HEIGHT, i])
-            leaf[HELD, i] += 1.0 if inside else 0.0
-    for i in range(size):
-        lo, hi, height = leaf[LO, i], leaf[HI, i], leaf[HEIGHT, i]
-        if (lo <= x) & (x <= hi) & (least <= height) & (leaf[HELD, i] < k):
-            span[total, LO], span[total, HI], span[total, HEIGHT] = lo, hi, height
-            counts[total] = leaf[HELD, i]
+        if held[i] < k:
+            span[total, LO], span[total, HI] = point[0, start + i], -point[1, start + i]
+            span[total, HEIGHT], counts[total] = -point[2, start + i], held[i]
             total += 1
-            affected += heard[first + i] < moment
-            heard[first + i] = moment
+            affected += heard[slot[start + i]] < moment
+            heard[slot[start + i]] = moment
     members.size[FOUND] = total
     members.size[AFFECTED] += affected
 
@@ -84,37 +89,42 @@ def find_members(
     Better objects are places and heights, but for `same` that everybody holds. `bound` is the axis of the
     second attribute. The better objects go down the tree together: a node counts those that all of its boxes
     hold, and keeps those that some hold. Unless how many each holds is `counted`, a leaf whose boxes hold too
-    few in any case does not look at them.
+    few in any case does not look at them. Nodes that are not gone through become the cut.
     """
     low, high, bucket, child, total, x = tree.low, tree.high, tree.bucket, tree.child, len(better), apex[0]
-    queue, stack = np.empty((total * LEVELS, 2)), np.zeros((DEPTH, 4), np.int64)
-    queue[:total] = better
+    queue, stack, cut = np.empty((2, total * LEVELS)), np.zeros((DEPTH, 4), np.int64), members.cut
+    queue[:, :total] = better.T
     stack[0, 1], stack[0, 2], depth, members.size[FOUND] = total, same, 1, 0
+    cut.size[:] = 0
     while depth > 0:
         depth -= 1
         start, end, count, node = stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3]
         if low[node, 0] > x or low[node, 1] > -x or low[node, bound] > -apex[1]:
             continue
-        if 2 * end - start > queue.shape[0]:
-            queue = np.concatenate((queue, queue))
+        if 2 * end - start > queue.shape[1]:
+            queue = np.concatenate((queue, queue), axis=1)
         lo, hi, height = min(high[node, 0], x), max(-high[node, 1], x), max(-high[node, bound], apex[1])
-        least, most, top, size = low[node, 0], -low[node, 1], -low[node, bound], end
-        for i in range(start, end):
-            there, above = queue[i, 0], queue[i, 1]
+        least, most, top, size = low[node, 0], -low[node, 1], -low[node, bound], np.uint64(end)
+        for i in range(np.uint64(start), np.uint64(end)):
+            there, above = queue[0, i], queue[1, i]
             inside = (lo <= there) & (there <= hi) & (above <= height)
-            queue[size, 0], queue[size, 1] = there, above
-            size += (not inside) & (least <= there) & (there <= most) & (above <= top)
+            queue[0, size], queue[1, size] = there, above
+            size += np.uint64((not inside) & (least <= there) & (there <= most) & (above <= top))
             count += inside
-        if count >= k:
+        rest = np.int64(size)
+        if count < k and bucket[node] < 0:
+            for side in range(2):
+                stack[depth, 0], stack[depth, 1], stack[depth, 2] = end, rest, count
+                stack[depth, 3] = child[node, side]
+                depth += 1
             continue
-        if bucket[node] >= 0:
-            size = size if counted or count + size - end >= k else end
-            _list_members(tree, node, apex, queue, (end, size), (count, k, bound), members)
-            continue
-        for side in range(2):
-            stack[depth, 0], stack[depth, 1], stack[depth, 2] = end, size, count
-            stack[depth, 3] = child[node, side]
-            depth += 1
+        at = cut.size[NODES]
+        put_node(tree, bound, cut, at, node)
+        cut.size[NODES] += 1
+        if count < k:
+            rest = rest if counted or count + rest - end >= k else end
+            read_leaf(tree, bound, cut, at, (x, -x, -apex[1]))
+            _list_members(queue, (end, rest), count, k, at, members)
 
 
 @njit(**EXACT)
@@ -180,12 +190,12 @@ def thin(
     found[:, :3], found[:, 3:] = np.inf, -np.inf
     _fit(members, which[0], which[1], slabs, rows, post, found)
     post.size[0] = first
-    return write_tiles(tree, found, total, bound, better, room, post)
+    return write_tiles(tree, members.cut, found, total, bound, better, room, post)
 
 
 @njit(**EXACT)
 def write_tiles(
-    tree: CornerTree, box: Floats, total: int, bound: int, better: Floats, room: int, post: Post
+    tree: CornerTree, cut: Cut, box: Floats, total: int, bound: int, better: Floats, room: int, post: Post
 ) -> Post:
     """Append boxes around members that are not empty, merged, as tiles of one message."""
     kept = 0
@@ -196,7 +206,7 @@ def write_tiles(
             box[kept, 3 + LO], box[kept, 3 + HI], box[kept, 3 + HEIGHT] = box[t, 3 + LO], -hi, -height
             kept += 1
     if kept > 1:
-        kept = merge_boxes(tree, bound, box, kept, better, room, post)
+        kept = merge_boxes(tree, bound, box, kept, better, room, cut)
     while post.size[0] + kept > post.item.shape[0]:
         post = longer(post)
     low, high, first = post.low, post.high, post.size[0]

@@ -68,7 +68,7 @@ def _tell_region(easel: Easel, slabs: Slabs, x: float, better: Floats, post: Pos
     if easel.aware and easel.lists == 0 and not easel.asking:
         total, box = part_region(slabs, x, easel.k, easel.members.span[:found])
         easel.tally[SNAP] += total
-        return write_tiles(easel.corners, box, total, easel.bound, better, room, post)
+        return write_tiles(easel.corners, easel.members.cut, box, total, easel.bound, better, room, post)
     rows = new_rows(easel.k, post.size[0], 0, slabs.size[0])
     for z in range(slabs.size[0]):
         easel.tiles.size[0] = 0

@@ -1,0 +1,192 @@
+"""Who is around the members of a region, in 1.5 dimensions: a cut through the tree of corners.
+
+A cut is some nodes, none of them below another, that have everybody between them who holds an object. Finding
+the members of a region makes one: leaves that were read, and nodes whose boxes all hold too many better
+objects. A question goes over the list, whose boxes stand side by side, as do the points of leaves that were
+read: few, wide instructions, and no memory that was not just used. A node that was not read is opened when
+somebody asks who is in it, which is rare, and its children take its place.
+
+Points and boxes have three axes, those of a corner tree that differ: lo, -hi, and the bound of the second
+attribute with its sign turned. A box is six numbers, its lowest corner and its highest.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.kernels.corner_tree import CAPACITY, CornerTree, Floats, Rows
+from rankcast.kernels.options import EXACT
+
+NODES, POINTS, SEEN = range(3)
+UNREAD = -2
+WITNESSES = 16
+Box = tuple[float, float, float, float, float, float]
+
+
+class Cut(NamedTuple):
+    """Nodes with their boxes, and where the points of a leaf begin and end; it was not read if below 0.
+
+    Of points that were read `slot` has the slots; `witness` has the last who were found in the way. An axis
+    is a row everywhere. `size`: how many nodes and points there are, how often somebody was in the way.
+    """
+
+    box: Floats
+    node: Rows
+    start: Rows
+    end: Rows
+    point: Floats
+    slot: Rows
+    witness: Floats
+    size: NDArray[np.int64]
+
+
+class Near(NamedTuple):
+    """Those of a cut that have something in a box: their boxes, which they are, and room for each."""
+
+    box: Floats
+    which: NDArray[np.int64]
+    meets: NDArray[np.bool_]
+
+
+def new_cut(leaves: int, points: int) -> Cut:
+    """Room for a cut through a tree with so many leaves and points."""
+    return Cut(
+        box=np.empty((6, leaves)),
+        node=np.empty(leaves, np.int32),
+        start=np.empty(leaves, np.int32),
+        end=np.empty(leaves, np.int32),
+        point=np.empty((3, points)),
+        slot=np.empty(points, np.int32),
+        witness=np.empty((3, WITNESSES)),
+        size=np.zeros(3, np.int64),
+    )
+
+
+@njit(**EXACT)
+def put_node(tree: CornerTree, bound: int, cut: Cut, at: int, node: int) -> None:
+    """Let a node that was not read have a place in the list."""
+    box, low, high = cut.box, tree.low, tree.high
+    cut.node[at], cut.start[at] = node, -1
+    box[0, at], box[1, at], box[2, at] = low[node, 0], low[node, 1], low[node, bound]
+    box[3, at], box[4, at], box[5, at] = high[node, 0], high[node, 1], high[node, bound]
+
+
+@njit(**EXACT)
+def read_leaf(tree: CornerTree, bound: int, cut: Cut, at: int, top: tuple[float, float, float]) -> None:
+    """Read those points of a leaf of the list that are nowhere above another one."""
+    node, source, target, slots, (a, b, c) = cut.node[at], tree.point, cut.point, cut.slot, top
+    first, axis, begin = (
+        np.uint64(tree.bucket[node] * tree.meta[CAPACITY]),
+        np.uint64(bound),
+        cut.size[POINTS],
+    )
+    last = np.uint64(begin)
+    for slot in range(first, first + np.uint64(tree.size[node])):
+        p, q, r = source[slot, 0], source[slot, 1], source[slot, axis]
+        target[0, last], target[1, last], target[2, last], slots[last] = p, q, r, slot
+        last += np.uint64((p <= a) & (q <= b) & (r <= c))
+    cut.start[at], cut.end[at], cut.size[POINTS] = begin, last, last
+
+
+@njit(**EXACT)
+def _has(box: Box, a: float, b: float, c: float) -> bool:
+    """Whether a box holds a point."""
+    least = (box[0] <= a) & (box[1] <= b) & (box[2] <= c)
+    return least & (a <= box[3]) & (b <= box[4]) & (c <= box[5])
+
+
+@njit(**EXACT)
+def between(point: Floats, first: int, end: int, both: Box, one: Box, two: Box) -> int:
+    """Which of the points first..end-1 is in a box and in neither of two others, both in it, or -1.
+
+    Those in the box are counted, then those of them in the others: few, wide instructions.
+    """
+    (a, b, c, d, e, f), start, count = both, np.uint64(first), 0
+    for i in range(np.uint64(end - first)):
+        p, q, r = point[0, start + i], point[1, start + i], point[2, start + i]
+        count += (a <= p) & (p <= d) & (b <= q) & (q <= e) & (c <= r) & (r <= f)
+    if count == 0:
+        return -1
+    for i in range(np.uint64(end - first)):
+        p, q, r = point[0, start + i], point[1, start + i], point[2, start + i]
+        count -= _has(one, p, q, r) | _has(two, p, q, r)
+    if count == 0:
+        return -1
+    for at in range(first, end):
+        p, q, r = point[0, at], point[1, at], point[2, at]
+        if _has(both, p, q, r) and not (_has(one, p, q, r) or _has(two, p, q, r)):
+            return at
+    return -1
+
+
+@njit(**EXACT)
+def _meet(box: Floats, count: int, around: Box, meets: NDArray[np.bool_]) -> None:
+    """Write which of the first boxes have something in common with one."""
+    a, b, c, d, e, f = around
+    for at in range(np.uint64(count)):
+        least = (box[0, at] <= d) & (box[1, at] <= e) & (box[2, at] <= f)
+        meets[at] = least & (box[3, at] >= a) & (box[4, at] >= b) & (box[5, at] >= c)
+
+
+@njit(**EXACT)
+def near_to(cut: Cut, around: Box) -> Near:
+    """Those of a cut that have something in a box."""
+    count, box = cut.size[NODES], cut.box
+    meets = np.empty(count, np.bool_)
+    _meet(box, count, around, meets)
+    which = np.flatnonzero(meets)
+    near = np.empty((6, which.shape[0]))
+    for axis in range(6):
+        for i in range(which.shape[0]):
+            near[axis, i] = box[axis, which[i]]
+    return Near(near, which, meets)
+
+
+@njit(**EXACT)
+def _within(box: Floats, at: int, around: Box) -> bool:
+    """Whether a node of a list is all in a box."""
+    least = (around[0] <= box[0, at]) & (around[1] <= box[1, at]) & (around[2] <= box[2, at])
+    return least & (box[3, at] <= around[3]) & (box[4, at] <= around[4]) & (box[5, at] <= around[5])
+
+
+@njit(**EXACT)
+def look(near: Near, start: Rows, end: Rows, point: Floats, both: Box, one: Box, two: Box) -> int:
+    """The point of somebody in a box and in neither of two others, both in it, or -1.
+
+    UNREAD - at if who is below the node `at` must be known first.
+    """
+    box, which, meets = near
+    _meet(box, which.shape[0], both, meets)
+    for i in range(which.shape[0]):
+        if meets[i] and not (_within(box, i, one) or _within(box, i, two)):
+            at = which[i]
+            if start[at] < 0:
+                return UNREAD - at
+            found = between(point, np.int64(start[at]), np.int64(end[at]), both, one, two)
+            if found >= 0:
+                return found
+    return -1
+
+
+@njit(**EXACT)
+def look_below(tree: CornerTree, bound: int, cut: Cut, at: int) -> None:
+    """Read a leaf of the list, or let the children of a node take its place."""
+    node, last = cut.node[at], cut.size[NODES]
+    if tree.bucket[node] >= 0:
+        read_leaf(tree, bound, cut, at, (np.inf, np.inf, np.inf))
+        return
+    put_node(tree, bound, cut, at, tree.child[node, 0])
+    put_node(tree, bound, cut, last, tree.child[node, 1])
+    cut.size[NODES] += 1
+
+
+@njit(**EXACT)
+def remember(cut: Cut, found: int) -> None:
+    """Keep a point as that of somebody who was in the way."""
+    point, witness, at = cut.point, cut.witness, cut.size[SEEN] % WITNESSES
+    witness[0, at], witness[1, at], witness[2, at] = point[0, found], point[1, found], point[2, found]
+    cut.size[SEEN] += 1
