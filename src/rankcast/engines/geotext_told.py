@@ -77,7 +77,7 @@ def pruned_by(
         return "words"
     i, j = common[0], int(np.flatnonzero(text[0] == interest[0][common[0]])[0])
     parts = np.array([interest[1][i], interest[2][i], text[1][j], text[2][j]], np.float32)
-    alike, one = alikeness(parts[0], parts[1], parts[2], parts[3]), np.float32(1.0)
+    alike, one = np.float32(alikeness(parts[0], parts[1], parts[2], parts[3])), np.float32(1.0)
     x, y = (float(world.subscriptions[name][row]) for name in "xy")
     there = (float(world.messages[name][item]) for name in "xy")
     near = np.float32(1.0 - distance(frame.metric, x, y, *there) / frame.scale)

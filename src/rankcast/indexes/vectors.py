@@ -48,7 +48,8 @@ class LiveTerms:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._documents = vocabulary.documents
         self.slots = Slots({"references": np.int64, "idf": np.float64})
-        known = self.slots.add(vocabulary.words)
+        words = vocabulary.words  # copied: kernels are compiled for arrays that can be written
+        known = self.slots.add(words._replace(offsets=words.offsets.copy(), data=words.data.copy()))
         self.slots["references"][known] = 1
         self.slots["idf"][known] = vocabulary.idfs()
 

@@ -43,7 +43,7 @@ def _on_curve(fact: Bits, entry: int) -> int:
     """The place of an entry on the Z-curve through the cube."""
     code, tile, lane = 0, entry // STEP, entry % STEP
     for axis in range(3):
-        code |= spread_bits(int(fact[tile, X + axis, lane]) >> 6) << axis
+        code |= spread_bits(np.int64(fact[tile, X + axis, lane]) >> 6) << axis
     return code
 
 
