@@ -28,6 +28,8 @@ class Subscriptions(Slots):
     first looked for at that distance, which needs no hash table.
     """
 
+    _shift = 0  # from the first id that was looked for last to its row
+
     def find(self, ids: Ids, *, where: str, column: str = "id") -> Rows:
         """The row of each id, -1 where it is not live."""
         rows = self._as_far_apart(ids) if ids.size > FEW and ids.kind == self.kind == "int" else None
@@ -35,9 +37,13 @@ class Subscriptions(Slots):
 
     def _as_far_apart(self, ids: Ids) -> Rows | None:
         """The rows of integer ids if all are live and lie as far apart as the ids."""
-        first, values = int(super().find(select(ids, slice(1)), where="ids")[0]), ids.values
-        if first < 0:
-            return None
+        values = ids.values
+        first = int(values[0]) + self._shift
+        if not 0 <= first < self.used or self["code"][first] != values[0]:
+            first = int(super().find(select(ids, slice(1)), where="ids")[0])
+            if first < 0:
+                return None
+            self._shift = first - int(values[0])
         at: Any = slice(first, first + ids.size)
         if int(values[-1]) - int(values[0]) != ids.size - 1:
             at = values - values[0] + first

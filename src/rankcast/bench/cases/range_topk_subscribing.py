@@ -21,6 +21,7 @@ from rankcast.bench.workloads import Columns, Integers, range_topk
 SMALL: Grid = {"objects": [1_000], "subscriptions": [20_000], "k": [10]}
 W: Grid = {"objects": [10_000], "subscriptions": [2_000_000], "k": [10]}
 STEP = 0.001  # ten of 10,000 uniform objects
+MANY = 10_000  # amended rows that take long enough for a few runs
 Drawn: TypeAlias = Callable[[Columns, np.random.Generator], Columns]
 Prepare: TypeAlias = Callable[[], tuple[RangeTopK, Columns]]
 
@@ -101,13 +102,14 @@ def unsubscribe(parameters: Parameters, rng: np.random.Generator) -> Trial:
     full={**W, "rows": [1_000, 100_000, 1_000_000], "then": ["nothing", "an event"]},
     seed=56,
     unit="subscription",
-    runs=5,
+    runs=25,
 )
 def amend(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Give subscriptions among many another range, another upper end, or one near by; beside it subscribing.
 
     Another range replaces nearly the whole list, so there are half as many deltas again as first results. The
-    index brings points to their places when an event comes: then that is inside too, one with no effect.
+    index brings points to their places when an event comes: then that is inside too, one with no effect. What
+    takes a few milliseconds is done 25 times, as it is easily disturbed.
     """
     work, added = others(parameters, rng)
     k, ids, followed = parameters["k"], added["id"], parameters["then"] == "an event"
@@ -121,7 +123,7 @@ def amend(parameters: Parameters, rng: np.random.Generator) -> Trial:
             if followed:
                 turn[0].publish(no_change)
 
-        return Contender(name, run, prepare)
+        return Contender(name, run, prepare, runs=25 if parameters["rows"] < MANY else 5)
 
     def turn_of(draw: Drawn) -> Prepare:
         def prepare() -> tuple[RangeTopK, Columns]:
