@@ -220,19 +220,21 @@ class GeoTextTopK(MessageStream):
     def _amend(self, rows: Any) -> Changes:
         batch = self._read(rows, self._amendments, "subscriptions")
         changed = np.ascontiguousarray(self._slots.require(batch.ids, where="subscriptions"))
-        fields, registered = self._fields(batch, changed), self._in_order(changed)
+        fields, slots, live = self._fields(batch, changed), self._slots, self._live
         if "k" in batch:
             fields["k"] = batch["k"]
-        terms, live, before = fields.pop("terms", None), self._live, self._lists(registered)
-        former = None if live is None else live.amending(changed)
+        registered = self._in_order(changed) if changed.size > 1 else changed
+        before = self._lists(registered)
+        if live is not None:
+            live.unlist(changed)
+        words = self._reword(changed, fields.pop("terms")) if "terms" in fields else None
+        moved = self._space.moves(fields, slots["x"][changed], slots["y"][changed])
         self._write(changed, fields)
-        words = None if terms is None else self._reword(changed, terms)
-        if live is not None and former is not None:
-            live.amended(changed, self._alpha_of(changed), self._k_of(changed), former, words)
+        if live is not None:
+            live.amended(changed, self._alpha_of(changed), self._k_of(changed), moved, words)
         if self._spot.size < self._messages.used:
             self._spot = np.zeros(self._messages["x"].size, np.int32)
-        sequence = self._slots["sequence"]
-        return geotext_told.difference(before, self._lists(registered), sequence, self._spot)
+        return geotext_told.difference(before, self._lists(registered), slots["sequence"], self._spot)
 
     def _leaving(self, rows: Rows) -> None:
         if self._live is not None:

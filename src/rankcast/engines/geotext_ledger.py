@@ -37,15 +37,6 @@ class World(NamedTuple):
     fading: bool
 
 
-class Former(NamedTuple):
-    """Subscriptions as they were: place, alpha and k as they counted."""
-
-    x: Floats
-    y: Floats
-    alpha: Floats
-    k: Ints
-
-
 class Ledger:
     """Columns by row beside those of the slots; rows are those of the slots.
 
@@ -85,17 +76,6 @@ class Ledger:
         self.ages.time[rows] = times
         self.ages.arrival[rows] = np.arange(self.arrivals, self.arrivals + rows.size)
         self.arrivals += rows.size
-
-    def former(self, rows: Rows) -> Former:
-        """Subscriptions as they are now, for when they have changed."""
-        slots = self._world.subscriptions
-        return Former(slots["x"][rows], slots["y"][rows], self.alpha[rows], self.k[rows])
-
-    def moved(self, rows: Rows, former: Former) -> Floats:
-        """How far subscriptions have moved, as a share of the bounds; infinite with another alpha."""
-        slots, (west, south, east, north) = self._world.subscriptions, self._world.space.bounds
-        far = np.abs(slots["x"][rows] - former.x) + np.abs(slots["y"][rows] - former.y)
-        return np.where(self.alpha[rows] == former.alpha, far / (east - west + north - south), np.inf)
 
     def readers(self, threshold: Floats) -> Readers:
         """All subscriptions, with the thresholds given."""

@@ -14,7 +14,7 @@ import numpy as np
 from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.deltas import Changes, Lists
 from rankcast.engines import geotext_told as told
-from rankcast.engines.geotext_ledger import Former, World
+from rankcast.engines.geotext_ledger import World
 from rankcast.engines.geotext_structures import Structures, Way
 from rankcast.indexes.result_buffers import Offers
 from rankcast.indexes.vectors import Replaced
@@ -48,36 +48,30 @@ class Live(Structures):
         self._search(rows)
         self._list(rows)
 
-    def amending(self, rows: Rows) -> Former:
-        """Subscriptions are about to change; says how they are. Cost: O(1) a term."""
+    def unlist(self, rows: Rows) -> None:
+        """Subscriptions are about to change or to go: no message finds them. Cost: O(1) a term."""
         self._readers.drop(rows, self._world.interests.texts(), self._ledger.stamp)
-        return self._ledger.former(rows)
 
-    def amended(self, rows: Rows, alpha: Floats, k: Ints, former: Former, words: Replaced | None) -> None:
-        """Subscriptions have changed in the slots, maybe their words: let results follow, and list them."""
-        ledger, sought, begun = self._ledger, rows, None
-        ledger.alpha[rows], ledger.k[rows] = alpha, np.minimum(k, MOST_K)
-        if words is None or np.count_nonzero(words.same):
-            sought, begun = self._carry_over(rows, former, words)
+    def amended(self, rows: Rows, alpha: Floats, k: Ints, moved: Floats, words: Replaced | None) -> None:
+        """Subscriptions have changed in the slots, maybe their words: let results follow, and list them.
+
+        Who only wants fewer messages than before has them all. After a short step a search begins with what
+        is held, which shows how good messages must be at least; further away that tells too little.
+        """
+        ledger, sought, begun, k = self._ledger, rows, None, np.minimum(k, MOST_K)
+        same = np.ones(rows.size, np.bool_) if words is None else words.same
+        if np.count_nonzero(same):
+            same = same & (alpha == ledger.alpha[rows])
+            served = same & (moved == 0) & (k <= ledger.k[rows])
+            self._buffers.trim(rows[served], k[served], len(self._world.window))
+            sought, begun = rows[~served], (same & (moved < SHORT) & (k == ledger.k[rows]))[~served]
+        ledger.alpha[rows], ledger.k[rows] = alpha, k
         self._search(sought, begun)
         self._list(rows)
 
-    def _carry_over(self, rows: Rows, former: Former, words: Replaced | None) -> tuple[Rows, Bools]:
-        """Who of the amended must be searched for, and which of these searches begin with what is held.
-
-        Who only wants fewer messages than before has them all. After a short step what is held shows how good
-        messages must be at least; further away that tells too little.
-        """
-        k, moved = self._ledger.k[rows], self._ledger.moved(rows, former)
-        if words is not None:
-            moved[~words.same] = np.inf
-        served = (moved == 0) & (k <= former.k)
-        self._buffers.trim(rows[served], k[served], len(self._world.window))
-        return rows[~served], ((moved < SHORT) & (k == former.k))[~served]
-
     def leave(self, rows: Rows) -> None:
         """Subscriptions are about to go. Cost: O(1) a term."""
-        self._readers.drop(rows, self._world.interests.texts(), self._ledger.stamp)
+        self.unlist(rows)
         self._buffers.clear(rows)
 
     def lists(self, rows: Rows) -> Lists:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +33,12 @@ class Space(NamedTuple):
         for name, values in given.items():
             refuse_outside(values, *ends[name], name, where)
         return given
+
+    def moves(self, fields: Mapping[str, Floats], x: Floats, y: Floats) -> Floats:
+        """How far those go from x and y who get the fields given, as a share of the bounds."""
+        west, south, east, north = self.bounds
+        far = np.abs(fields.get("x", x) - x) + np.abs(fields.get("y", y) - y)
+        return far / (east - west + north - south)
 
 
 def space_of(bounds: Sequence[float] | None, metric: str) -> Space:
