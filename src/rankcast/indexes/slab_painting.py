@@ -77,6 +77,6 @@ class SlabPainter:
         """Room for members of a region among the subscriptions of a shelf."""
         if len(shelf.tree.row) > len(self._heard):
             self._heard = grown(self._heard, len(shelf.tree.row), -1)
-        size, count = np.array([0, self._now, 0]), len(shelf)
+        size, count = np.array([0, self._now, 0, 0]), len(shelf)
         held, cut = np.empty(int(shelf.tree.meta[CAPACITY])), new_cut(len(shelf.tree.leaf_of), count)
         return Members(np.empty((count, 3)), np.empty(count, np.int32), held, cut, self._heard, size)

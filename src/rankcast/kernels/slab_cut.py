@@ -23,15 +23,17 @@ from rankcast.kernels.options import EXACT
 
 NODES, POINTS, SEEN = range(3)
 UNREAD = -2
-WITNESSES = 16
+WITNESSES, RECENT = 16, 3
+Moments = NDArray[np.int64]
 Box = tuple[float, float, float, float, float, float]
 
 
 class Cut(NamedTuple):
     """Nodes with their boxes, and where the points of a leaf begin and end; it was not read if below 0.
 
-    Of points that were read `slot` has the slots; `witness` has the last who were found in the way. An axis
-    is a row everywhere. `size`: how many nodes and points there are, how often somebody was in the way.
+    Of points that were read `slot` has the slots; `witness` has the last who were found in the way, `recent`
+    where the points of their leaves begin and end. An axis is a row everywhere. `size`: how many nodes and
+    points there are, how often somebody was in the way.
     """
 
     box: Floats
@@ -41,14 +43,15 @@ class Cut(NamedTuple):
     point: Floats
     slot: Rows
     witness: Floats
-    size: NDArray[np.int64]
+    recent: Moments
+    size: Moments
 
 
 class Near(NamedTuple):
     """Those of a cut that have something in a box: their boxes, which they are, and room for each."""
 
     box: Floats
-    which: NDArray[np.int64]
+    which: Moments
     meets: NDArray[np.bool_]
 
 
@@ -62,6 +65,7 @@ def new_cut(leaves: int, points: int) -> Cut:
         point=np.empty((3, points)),
         slot=np.empty(points, np.int32),
         witness=np.empty((3, WITNESSES)),
+        recent=np.zeros((RECENT, 2), np.int64),
         size=np.zeros(3, np.int64),
     )
 
@@ -154,11 +158,17 @@ def _within(box: Floats, at: int, around: Box) -> bool:
 
 
 @njit(**EXACT)
-def look(near: Near, start: Rows, end: Rows, point: Floats, both: Box, one: Box, two: Box) -> int:
+def look(
+    near: Near, start: Rows, end: Rows, point: Floats, recent: Moments, both: Box, one: Box, two: Box
+) -> int:  # fmt: skip
     """The point of somebody in a box and in neither of two others, both in it, or -1.
 
-    UNREAD - at if who is below the node `at` must be known first.
+    Where somebody was found lately is looked at first. UNREAD - at: who is below the node `at` must be known.
     """
+    for i in range(RECENT):
+        found = between(point, recent[i, 0], recent[i, 1], both, one, two)
+        if found >= 0:
+            return found
     box, which, meets = near
     _meet(box, which.shape[0], both, meets)
     for i in range(which.shape[0]):
@@ -168,6 +178,9 @@ def look(near: Near, start: Rows, end: Rows, point: Floats, both: Box, one: Box,
                 return UNREAD - at
             found = between(point, np.int64(start[at]), np.int64(end[at]), both, one, two)
             if found >= 0:
+                for j in range(RECENT - 1, 0, -1):
+                    recent[j, 0], recent[j, 1] = recent[j - 1, 0], recent[j - 1, 1]
+                recent[0, 0], recent[0, 1] = start[at], end[at]
                 return found
     return -1
 

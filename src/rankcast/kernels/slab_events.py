@@ -11,21 +11,21 @@ from rankcast.kernels.corner_steps import Events, differs
 from rankcast.kernels.corner_tree import Floats, spare_buckets
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.slab_easel import Easel
-from rankcast.kernels.slab_members import MOMENT
+from rankcast.kernels.slab_members import MOMENT, TWICE
 from rankcast.kernels.slab_paint import paint
 
 
 @njit(**EXACT)
 def play(easel: Easel, events: Events, value: Floats, post: Post, start: int) -> tuple[int, Post]:
     """Paint and apply events from `start` on; return the first that needs more room, and the tiles."""
-    objects = easel.objects
+    objects, moment = easel.objects, easel.members.size
     for event in range(start, events.row.shape[0]):
         row, y, rows = events.row[event], events.y[event], events.row[event : event + 1]
         present, old = objects.slot_of[row] >= 0, value[row]
         if spare_buckets(objects) < 8:
             return event, post
         if present and (y == np.inf or differs(objects.point[objects.slot_of[row]], events.x[event])):
-            value[row] = np.inf
+            value[row], moment[TWICE] = np.inf, y < np.inf
             post = paint(easel, row, old, value, post)
             take_out(objects, rows)
             present, old = False, np.inf
@@ -36,5 +36,5 @@ def play(easel: Easel, events: Events, value: Floats, post: Post, start: int) ->
                 return event, post
             value[row] = y
             post = paint(easel, row, old, value, post)
-        easel.members.size[MOMENT] += 1
+        moment[MOMENT], moment[TWICE] = moment[MOMENT] + 1, 0
     return events.row.shape[0], post

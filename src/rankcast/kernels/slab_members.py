@@ -26,14 +26,15 @@ from rankcast.kernels.slabs import Slabs, slab_at
 
 LEVELS = 32
 LO, HI, HEIGHT = range(3)
-FOUND, MOMENT, AFFECTED = range(3)
+FOUND, MOMENT, AFFECTED, TWICE = range(4)
 
 
 class Members(NamedTuple):
     """Members of a region: their ranges and bounds, and how many better objects they hold.
 
-    `size` has how many there are, the moment at hand, and how many were reached, each once a moment;
-    `heard[slot]` is the last moment that reached a slot; `held` is room for a bucket; `cut` has all around.
+    `size` has how many there are, the moment at hand, how many were reached, each once a moment, and whether
+    somebody may be reached twice in it: then `heard[slot]` is the last moment that reached a slot. `held` is
+    room for a bucket; `cut` has all around.
     """
 
     span: Floats
@@ -65,7 +66,8 @@ def _list_members(
     """
     span, counts, heard, held, cut = members.span, members.better, members.heard, members.held, members.cut
     point, slot, start, size = cut.point, cut.slot, np.int64(cut.start[at]), cut.end[at] - cut.start[at]
-    moment, total, affected = members.size[MOMENT], members.size[FOUND], 0
+    moment, found, affected = members.size[MOMENT], members.size[FOUND], 0
+    total, twice = found, members.size[TWICE] > 0
     held[:size] = count
     _count(point, start, size, near, part, held)
     for i in range(size):
@@ -73,10 +75,11 @@ def _list_members(
             span[total, LO], span[total, HI] = point[0, start + i], -point[1, start + i]
             span[total, HEIGHT], counts[total] = -point[2, start + i], held[i]
             total += 1
-            affected += heard[slot[start + i]] < moment
-            heard[slot[start + i]] = moment
+            if twice:
+                affected += heard[slot[start + i]] < moment
+                heard[slot[start + i]] = moment
     members.size[FOUND] = total
-    members.size[AFFECTED] += affected
+    members.size[AFFECTED] += affected if twice else total - found
 
 
 @njit(**EXACT)
@@ -95,7 +98,7 @@ def find_members(
     queue, stack, cut = np.empty((2, total * LEVELS)), np.zeros((DEPTH, 4), np.int64), members.cut
     queue[:, :total] = better.T
     stack[0, 1], stack[0, 2], depth, members.size[FOUND] = total, same, 1, 0
-    cut.size[:] = 0
+    cut.size[:], cut.recent[:] = 0, 0
     while depth > 0:
         depth -= 1
         start, end, count, node = stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3]

@@ -149,8 +149,9 @@ def outline(
     tally[FIRSTK] += 2
     listed, at, end, size = np.empty(LISTED, np.int32), LISTED, LISTED, lefts + rights
     point, slot_of, last = objects.point, objects.slot_of, (height, ALL)
-    while room_of(stairs_of(slabs, slabs.size[0] - 1), k) > 0:
-        after, before = reach(stairs_of(slabs, slabs.size[0] - 1), x, k)
+    stairs = stairs_of(slabs, 0)
+    while room_of(stairs, k) > 0:
+        after, before = reach(stairs, x, k)
         while at < end and not after < point[slot_of[listed[at]], 0] < before:
             at += 1
         if at == end == LISTED:
@@ -165,7 +166,8 @@ def outline(
         if above > height:
             height = above
             slabs = part(slabs, slabs.size[0] - 1, height)
-        expose(stairs_of(slabs, slabs.size[0] - 1), x, there)
+            stairs = stairs_of(slabs, slabs.size[0] - 1)
+        expose(stairs, x, there)
         if size == better.shape[0]:
             better = np.concatenate((better, better))
         better[size, 0], better[size, 1] = there, height
