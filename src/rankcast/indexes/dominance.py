@@ -126,8 +126,7 @@ class SubscriptionIndex:
 
     def _exchange(self, gone: Rows, points: Floats, boards: Rows) -> None:
         """Let points leave their slots and others enter; make room until all are in, and balance the tree."""
-        entering = point_edit.find_buckets(self._as_it_is(), points)
-        entering, touched = point_edit.exchange(self._as_it_is(), gone, entering, points, boards)
+        entering, touched = point_edit.exchange(self._as_it_is(), gone, points, boards)
         left, room = len(entering), BUCKET
         while left:
             self._reserve(room)

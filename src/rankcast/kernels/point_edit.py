@@ -2,10 +2,10 @@
 
 1. `take_out` tells the slots of points that leave. `move_out` does so for points that are to be moved, unless
    a point stays inside its bucket's box: then it only changes there.
-2. `find_buckets` looks for the buckets of points that enter, a block of them step by step together.
-3. `exchange` goes through the buckets that somebody leaves or enters: those who enter take the places that
-   others left, or the next ones, and what is still free is closed by the last points. Whoever finds a full
-   bucket is left over for `point_mend`.
+2. `exchange` looks for the buckets of points that enter, a block of them step by step together. Then it goes
+   through the buckets that somebody leaves or enters: those who enter take the places that others left, or
+   the next ones, and what is still free is closed by the last points. Whoever finds a full bucket is left
+   over for `point_mend`.
 
 Both sides are put in the order of the slots first. So every step goes through memory in one direction, where
 point by point each would wait for memory at half a dozen places.
@@ -122,7 +122,7 @@ def _descend(tree: PointTree, points: Records, start: int, leaves: Rows) -> None
 
 
 @njit(**EXACT)
-def find_buckets(tree: PointTree, points: Records) -> Words:
+def _find_buckets(tree: PointTree, points: Records) -> Words:
     """The buckets that points belong to, ascending, with their places among the points."""
     bucket, leaves, size = tree.bucket, np.empty(BLOCK, np.int32), points.shape[0]
     buckets = np.empty(size, np.int32)
@@ -237,15 +237,14 @@ def _write(
 
 
 @njit(**EXACT)
-def exchange(
-    tree: PointTree, gone: Rows, entering: Words, points: Records, lists: Rows
-) -> tuple[Words, Rows]:
+def exchange(tree: PointTree, gone: Rows, points: Records, lists: Rows) -> tuple[Words, Rows]:
     """Let points leave and others enter, with the lists at their origins for boards.
 
     Gives those that found their buckets full, and the leaves where somebody left or entered, as twice their
     numbers, and 1 more if the box is another one.
     """
     box, lo, hi, bucket, sizes = tree.box, tree.lo, tree.hi, tree.bucket, tree.size
+    entering = _find_buckets(tree, points)
     slots, moves = np.empty(entering.shape[0], np.int32), np.empty((gone.shape[0] + 1, 2), np.int32)
     touched = np.empty(min(gone.shape[0] + entering.shape[0], tree.leaf_of.shape[0]), np.int32)
     closed, count = _assign(tree, gone, entering, slots, moves, touched)
