@@ -16,14 +16,16 @@ settings.register_profile("thorough", UNHURRIED, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 SPARK = re.compile(r"tests/spark/test_(batch|connect|demo|guide|helpers|kills|pipeline\w*|streams)\.py::")
+FILES = re.compile(r"(tests/(?:unit|engines|network|bench)/.*\.py)::")
+ORDER = (SPARK, re.compile(r"tests/laws/"), re.compile(r"tests/unit/"), re.compile(r"tests/engines/"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The laws come first: they take long, and they compile the kernels of every method.
+    """Spark comes first, and beside it the laws, which compile the kernels of every method.
 
     By the time that the process of Spark has done its part and helps, there is little left to compile twice.
     """
-    items.sort(key=lambda item: not item.nodeid.startswith("tests/laws/"))
+    items.sort(key=lambda item: [not some.match(item.nodeid) for some in ORDER])
 
 
 def pytest_collection_finish() -> None:
@@ -40,12 +42,17 @@ def pytest_collection_finish() -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Tests that start Spark run in one process, one after the other: they share a session.
 
-    Groups by marker would say the same, but xdist 3.8 writes them where pytest 9.2 does not look.
+    So do the tests of a file that compiles kernels: two processes would compile the same at the same time.
+    Groups by marker would say as much, but xdist 3.8 writes them where pytest 9.2 does not look.
     """
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
     class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if SPARK.match(nodeid) else nodeid
+            if SPARK.match(nodeid):
+                return "spark"
+            file = FILES.match(nodeid)
+            return file[1] if file else nodeid
 
+    config.option.loadscopereorder = False
     return Scheduling(config, log)
