@@ -23,7 +23,7 @@ from rankcast.kernels.options import EXACT
 
 NODES, POINTS, SEEN = range(3)
 UNREAD = -2
-WITNESSES, RECENT = 16, 3
+WITNESSES = 16
 Moments = NDArray[np.int64]
 Box = tuple[float, float, float, float, float, float]
 
@@ -31,9 +31,8 @@ Box = tuple[float, float, float, float, float, float]
 class Cut(NamedTuple):
     """Nodes with their boxes, and where the points of a leaf begin and end; it was not read if below 0.
 
-    Of points that were read `slot` has the slots; `witness` has the last who were found in the way, `recent`
-    where the points of their leaves begin and end. An axis is a row everywhere. `size`: how many nodes and
-    points there are, how often somebody was in the way.
+    Of points that were read `slot` has the slots; `witness` has the last who were found in the way. An axis
+    is a row everywhere. `size`: how many nodes and points there are, how often somebody was in the way.
     """
 
     box: Floats
@@ -43,7 +42,6 @@ class Cut(NamedTuple):
     point: Floats
     slot: Rows
     witness: Floats
-    recent: Moments
     size: Moments
 
 
@@ -65,7 +63,6 @@ def new_cut(leaves: int, points: int) -> Cut:
         point=np.empty((3, points)),
         slot=np.empty(points, np.int32),
         witness=np.empty((3, WITNESSES)),
-        recent=np.zeros((RECENT, 2), np.int64),
         size=np.zeros(3, np.int64),
     )
 
@@ -159,16 +156,12 @@ def _within(box: Floats, at: int, around: Box) -> bool:
 
 @njit(**EXACT)
 def look(
-    near: Near, start: Rows, end: Rows, point: Floats, recent: Moments, both: Box, one: Box, two: Box
+    near: Near, start: Rows, end: Rows, point: Floats, both: Box, one: Box, two: Box
 ) -> int:  # fmt: skip
     """The point of somebody in a box and in neither of two others, both in it, or -1.
 
-    Where somebody was found lately is looked at first. UNREAD - at: who is below the node `at` must be known.
+    UNREAD - at if who is below the node `at` must be known first. Where somebody is found goes to the front.
     """
-    for i in range(RECENT):
-        found = between(point, recent[i, 0], recent[i, 1], both, one, two)
-        if found >= 0:
-            return found
     box, which, meets = near
     _meet(box, which.shape[0], both, meets)
     for i in range(which.shape[0]):
@@ -178,9 +171,9 @@ def look(
                 return UNREAD - at
             found = between(point, np.int64(start[at]), np.int64(end[at]), both, one, two)
             if found >= 0:
-                for j in range(RECENT - 1, 0, -1):
-                    recent[j, 0], recent[j, 1] = recent[j - 1, 0], recent[j - 1, 1]
-                recent[0, 0], recent[0, 1] = start[at], end[at]
+                which[0], which[i] = at, which[0]
+                for axis in range(6):
+                    box[axis, 0], box[axis, i] = box[axis, i], box[axis, 0]
                 return found
     return -1
 

@@ -18,13 +18,15 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.corner_merge import Post, longer
-from rankcast.kernels.corner_tree import DEPTH, CornerTree, Floats, Rows
+from rankcast.kernels.corner_tree import CAPACITY, DEPTH, CornerTree, Floats, Rows
 from rankcast.kernels.options import EXACT
+from rankcast.kernels.prefetch import prefetch
 from rankcast.kernels.slab_cut import NODES, Cut, put_node, read_leaf
 from rankcast.kernels.slab_merge import merge_boxes
 from rankcast.kernels.slabs import Slabs, slab_at
 
 LEVELS = 32
+LINE = 8  # numbers that come into the cache together
 LO, HI, HEIGHT = range(3)
 FOUND, MOMENT, AFFECTED, TWICE = range(4)
 
@@ -83,6 +85,13 @@ def _list_members(
 
 
 @njit(**EXACT)
+def _expect(point: Floats, first: int, span: int) -> None:
+    """Ask for the memory of a bucket that begins at a number of `point`, so long; none if below 0."""
+    for at in range(first, first + span if first >= 0 else first, LINE):
+        prefetch(point, at)
+
+
+@njit(**EXACT)
 def find_members(
     tree: CornerTree, better: Floats, same: int, apex: Floats, k: int, bound: int, counted: bool,
     members: Members,
@@ -98,7 +107,7 @@ def find_members(
     queue, stack, cut = np.empty((2, total * LEVELS)), np.zeros((DEPTH, 4), np.int64), members.cut
     queue[:, :total] = better.T
     stack[0, 1], stack[0, 2], depth, members.size[FOUND] = total, same, 1, 0
-    cut.size[:], cut.recent[:] = 0, 0
+    cut.size[:], point, span = 0, tree.point, tree.meta[CAPACITY] * tree.point.shape[1]
     while depth > 0:
         depth -= 1
         start, end, count, node = stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3]
@@ -119,6 +128,7 @@ def find_members(
             for side in range(2):
                 stack[depth, 0], stack[depth, 1], stack[depth, 2] = end, rest, count
                 stack[depth, 3] = child[node, side]
+                _expect(point, bucket[child[node, side]] * span, span)
                 depth += 1
             continue
         at = cut.size[NODES]

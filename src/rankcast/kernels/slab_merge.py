@@ -86,14 +86,7 @@ def merge_boxes(
     tried first who were found in the way last. A pair is tried again only if one of it has `grown` since it
     was `tried`.
     """
-    start, end, point, witness, recent, count = (
-        cut.start,
-        cut.end,
-        cut.point,
-        cut.witness,
-        cut.recent,
-        cut.size,
-    )
+    start, end, point, witness, count = cut.start, cut.end, cut.point, cut.witness, cut.size
     size, moment = -1, 1
     hull = _hull(box, total)
     around = near_to(cut, hull)
@@ -113,14 +106,15 @@ def merge_boxes(
                 both = _around(theirs, mine)
                 if between(witness, 0, min(count[SEEN], WITNESSES), both, theirs, mine) >= 0:
                     continue
-                free, found = _matters(better, room, both) and _apart(box, 0, other, both), np.int64(-1)
-                free = free and _apart(box, other + 1, kept, both) and _apart(box, at + 1, size, both)
+                free, found = room > 0 and _matters(better, room, both), np.int64(-1)
+                free = free and _apart(box, 0, other, both) and _apart(box, other + 1, kept, both)
+                free = free and _apart(box, at + 1, size, both)
                 if not free:
-                    found = look(around, start, end, point, recent, both, theirs, mine)
+                    found = look(around, start, end, point, both, theirs, mine)
                     while found <= UNREAD:
                         look_below(tree, bound, cut, UNREAD - found)
                         around = near_to(cut, hull)
-                        found = look(around, start, end, point, recent, both, theirs, mine)
+                        found = look(around, start, end, point, both, theirs, mine)
                 if found < 0:
                     moment += 1
                     grown[other], alone = moment, False

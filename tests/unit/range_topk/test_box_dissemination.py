@@ -430,7 +430,7 @@ def _hearing(play: Play, part: Rows) -> list[tuple[Any, Any, Any]]:
 def test_asking_what_the_published_server_asks_changes_only_the_counts(seed: int) -> None:
     plays = [Play(seed, 1.5, "sparse") for _ in range(2)]
     way: Any = plays[1].engine._way
-    way._listings.asking = True
+    way._sparse.asking = True
     for _ in range(3):
         heard = [[_hearing(play, part) for part in play.parts(batch=False)] for play in plays]
         assert heard[0] == heard[1]
