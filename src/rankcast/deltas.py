@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankcast import buffers
-from rankcast.columns import Bools, Floats, Ints, Rows, arrow, integer_ids
+from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.kernels import difference as kernel
 from rankcast.kernels import words
 from rankcast.kernels.board import ENTER, LEAVE, UPDATE
@@ -209,9 +209,9 @@ def exchanged(told: Told) -> pa.Table:
     ]
     return pa.table(
         {
-            "subscription": arrow(integer_ids(told.subscription)),
+            "subscription": _nullable(told.subscription, None),
             "op": op[0] if len(op) == 1 else pa.chunked_array(op, pa.string()),
-            "item": arrow(integer_ids(told.item)),
+            "item": _nullable(told.item, None),
             "score": _nullable(told.score, valid),
             "rank": _nullable(told.rank, valid),
         }
