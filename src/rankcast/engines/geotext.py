@@ -135,8 +135,6 @@ class GeoTextTopK(MessageStream):
         self._messages = Slots(place if self._decay is None else {**place, "gain": np.float64})
         self._terms = LiveTerms(vocabulary or Vocabulary.empty())
         self._interests, self._texts = Vectors(), Vectors()
-        # Not part of the state: by message, without meaning between calls.
-        self._spot: Rows = np.zeros(0, np.int32)
         world = World(
             self._slots, self._messages, self._interests, self._texts, self._terms, self._window, self._space,
             self._decay is not None,
@@ -232,9 +230,7 @@ class GeoTextTopK(MessageStream):
         self._write(changed, fields)
         if live is not None:
             live.amended(changed, self._alpha_of(changed), self._k_of(changed), moved, words)
-        if self._spot.size < self._messages.used:
-            self._spot = np.zeros(self._messages["x"].size, np.int32)
-        return geotext_told.difference(before, self._lists(registered), slots["sequence"], self._spot)
+        return geotext_told.difference(registered, before, self._lists(registered))
 
     def _leaving(self, rows: Rows) -> None:
         if self._live is not None:

@@ -12,8 +12,8 @@ from rankcast.columns import Floats, Ints, Rows
 from rankcast.deltas import Changes, Lists
 from rankcast.engines.geotext_ledger import World
 from rankcast.indexes.result_buffers import ResultBuffers
-from rankcast.kernels.buffer_changes import write_changes
-from rankcast.kernels.difference import Entries, Told, write_difference
+from rankcast.kernels.buffer_changes import write_changes, write_replaced
+from rankcast.kernels.difference import Entries, Told
 from rankcast.kernels.distance import distance
 from rankcast.kernels.geo_bounds import Frame, alikeness, best_score
 from rankcast.kernels.message_search import Ages
@@ -31,11 +31,11 @@ PARTS = {  # arrays of the state by the beginnings of their names, the first tha
 }
 
 
-def difference(before: Lists, after: Lists, sequence: Ints, spot: Rows) -> Changes:
-    """What turns results into others, both in the order of registration; `spot` is any array by message."""
+def difference(rows: Rows, before: Lists, after: Lists) -> Changes:
+    """What turns the results of rows into others; all in the order of registration."""
     size = before.item.size + after.item.size + 1
     told = Told(*(np.empty(size, kind) for kind in ("i4", "i1", "i4", "f8", "i8", "f8")))
-    size = write_difference(Entries(*before), Entries(*after), sequence, spot, told)
+    size = write_replaced(rows, Entries(*before), Entries(*after), told)
     return Changes._make(column[:size] for column in told)
 
 

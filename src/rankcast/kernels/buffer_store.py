@@ -110,7 +110,12 @@ def gather(
         total += min(sizes[row], k[row])
     owner, item, score = np.empty(total, np.int32), np.empty(total, np.int32), np.empty(total)
     rank = np.empty(total, np.int64)
-    for row in owners:
+    for i in range(owners.size):
+        row = owners[i]
+        if i + AHEAD < owners.size:
+            prefetch(items, begins[owners[i + AHEAD]])
+            for offset in range(0, LOOKED_AT, LINE // 8):
+                prefetch(scores, begins[owners[i + AHEAD]] + offset)
         for j in range(min(sizes[row], k[row])):
             owner[at], rank[at] = row, j + 1
             item[at], score[at] = items[begins[row] + j], scores[begins[row] + j]
