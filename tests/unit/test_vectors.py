@@ -110,3 +110,18 @@ def test_a_state_that_does_not_fit_is_refused() -> None:
             Vectors().restore(header, {**arrays, **bad})
     with pytest.raises(SnapshotError):
         Vectors().restore({"used": 1000}, arrays)
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS), max_size=6))
+def test_storing_says_what_was_there_and_who_has_the_same_as_before(
+    pairs: list[tuple[list[str], list[str]]],
+) -> None:
+    terms, vectors, mine = LiveTerms(Vocabulary.empty()), Vectors(), rows(*range(len(pairs)))[::-1].copy()
+    held = []
+    for texts in zip(*pairs[::-1], strict=True):
+        replaced = vectors.store(mine, *terms.acquire(terms_of(*texts)))
+        held.append([[each.tolist() for each in vectors.entries(rows(row))[1:]] for row in mine])
+    if pairs:
+        gone = terms.slots.take(replaced.term).to_pylist()
+        assert gone == [word for text, _ in pairs[::-1] for word in sorted(set(text))]
+        assert replaced.same.tolist() == [one == other for one, other in zip(*held, strict=True)]
