@@ -86,8 +86,8 @@ def _list_members(
 
 @njit(**EXACT)
 def _expect(point: Floats, first: int, span: int) -> None:
-    """Ask for the memory of a bucket that begins at a number of `point`, so long; none if below 0."""
-    for at in range(first, first + span if first >= 0 else first, LINE):
+    """Ask for the memory of a bucket that begins at a number of `point` and is so long."""
+    for at in range(first, first + span, LINE):
         prefetch(point, at)
 
 
@@ -101,43 +101,52 @@ def find_members(
     Better objects are places and heights, but for `same` that everybody holds. `bound` is the axis of the
     second attribute. The better objects go down the tree together: a node counts those that all of its boxes
     hold, and keeps those that some hold. Unless how many each holds is `counted`, a leaf whose boxes hold too
-    few in any case does not look at them. Nodes that are not gone through become the cut.
+    few in any case does not look at them. Nodes that are not gone through become the cut. Leaves are read at
+    the end, when their memory has come; so what was kept for them stays in the queue.
     """
     low, high, bucket, child, total, x = tree.low, tree.high, tree.bucket, tree.child, len(better), apex[0]
     queue, stack, cut = np.empty((2, total * LEVELS)), np.zeros((DEPTH, 4), np.int64), members.cut
     queue[:, :total] = better.T
     stack[0, 1], stack[0, 2], depth, members.size[FOUND] = total, same, 1, 0
+    leaf, leaves = np.empty((64, 4), np.int64), 0
+    used: int | np.int64 = total
     cut.size[:], point, span = 0, tree.point, tree.meta[CAPACITY] * tree.point.shape[1]
     while depth > 0:
         depth -= 1
         start, end, count, node = stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3]
         if low[node, 0] > x or low[node, 1] > -x or low[node, bound] > -apex[1]:
             continue
-        if 2 * end - start > queue.shape[1]:
+        if used + end - start > queue.shape[1]:
             queue = np.concatenate((queue, queue), axis=1)
         lo, hi, height = min(high[node, 0], x), max(-high[node, 1], x), max(-high[node, bound], apex[1])
-        least, most, top, size = low[node, 0], -low[node, 1], -low[node, bound], np.uint64(end)
+        least, most, top, size = low[node, 0], -low[node, 1], -low[node, bound], np.uint64(used)
         for i in range(np.uint64(start), np.uint64(end)):
             there, above = queue[0, i], queue[1, i]
             inside = (lo <= there) & (there <= hi) & (above <= height)
             queue[0, size], queue[1, size] = there, above
             size += np.uint64((not inside) & (least <= there) & (there <= most) & (above <= top))
             count += inside
-        rest = np.int64(size)
+        first, rest = used, np.int64(size)
         if count < k and bucket[node] < 0:
+            used = rest
             for side in range(2):
-                stack[depth, 0], stack[depth, 1], stack[depth, 2] = end, rest, count
+                stack[depth, 0], stack[depth, 1], stack[depth, 2] = first, rest, count
                 stack[depth, 3] = child[node, side]
-                _expect(point, bucket[child[node, side]] * span, span)
                 depth += 1
             continue
         at = cut.size[NODES]
         put_node(tree, bound, cut, at, node)
         cut.size[NODES] += 1
         if count < k:
-            rest = rest if counted or count + rest - end >= k else end
-            read_leaf(tree, bound, cut, at, (x, -x, -apex[1]))
-            _list_members(queue, (end, rest), count, k, at, members)
+            used = rest if counted or count + rest - first >= k else first
+            if leaves == leaf.shape[0]:
+                leaf = np.concatenate((leaf, leaf))
+            leaf[leaves, 0], leaf[leaves, 1], leaf[leaves, 2], leaf[leaves, 3] = at, first, used, count
+            leaves += 1
+            _expect(point, bucket[node] * span, span)
+    for i in range(leaves):
+        read_leaf(tree, bound, cut, leaf[i, 0], (x, -x, -apex[1]))
+        _list_members(queue, (leaf[i, 1], leaf[i, 2]), leaf[i, 3], k, leaf[i, 0], members)
 
 
 @njit(**EXACT)
