@@ -10,7 +10,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast.bench import plots, records
@@ -47,6 +47,7 @@ def record(*contenders: Measurement, **more: Any) -> Record:
     return Record(**given | more)
 
 
+@settings(max_examples=30)
 @given(
     seconds=st.lists(NUMBERS, min_size=1),
     counters=st.dictionaries(st.text(), NUMBERS | st.integers(-(2**40), 2**40)),

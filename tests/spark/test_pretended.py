@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +27,7 @@ STORIES: dict[str, Callable[..., Story]] = {
     "moving_topk": stories.moving_topk,
     "moving_skyline": stories.moving_skyline,
 }
+SEEDS = 8 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 2
 TABLES = ["range_topk", "geotext", "moving_topk", "moving_skyline"]
 
 
@@ -123,7 +125,7 @@ def test_zones_share_out_a_table_evenly(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(pa.chunked_array(held).unique()) == sum(len(each) for each in held)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("name", STORIES)
 def test_faults_of_every_kind_change_nothing(
     name: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

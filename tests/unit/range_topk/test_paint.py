@@ -79,14 +79,14 @@ def check_epsilon(
 
 
 @pytest.mark.parametrize("method", WITH_SKETCH)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_exact_methods_reach_the_affected_and_nobody_else(method: str, data: st.DataObject) -> None:
     play(data.draw(worlds(dense=method != "sparse")), data, method, None)
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data(), epsilon=st.sampled_from([0.2, 0.3, 0.5, 0.7, 1.0]))
 def test_epsilon_sends_few_messages_and_none_far_beyond_k(
     method: str, data: st.DataObject, epsilon: float
