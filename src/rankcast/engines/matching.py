@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -12,43 +12,21 @@ from numpy.typing import NDArray
 from rankcast import boxes, settings, tables
 from rankcast.boxes import Boxes
 from rankcast.columns import Column, Floats, Ids, Rows
-from rankcast.engines import matching_events
+from rankcast.engines import matching_events, matching_indexes
 from rankcast.engines.answering import AnsweringEngine
 from rankcast.engines.base import ID, Part
 from rankcast.engines.brute_force import matching
 from rankcast.engines.brute_force.matching import Scan
 from rankcast.engines.matching_events import Spans
 from rankcast.engines.matching_function import FunctionIndex
+from rankcast.engines.matching_indexes import INDEXES, Index
 from rankcast.errors import InputError, SettingError
 from rankcast.indexes.automatic import AutomaticIndex
-from rankcast.indexes.boxes import BoxIndex
-from rankcast.indexes.intervals import KINDS, IntervalIndex
-from rankcast.indexes.inverted import InvertedIndex
-from rankcast.indexes.scored_matches import Found
+from rankcast.indexes.intervals import IntervalIndex
 from rankcast.indexes.slots import select
-from rankcast.indexes.static_intervals import KINDS as STATIC_KINDS
-from rankcast.indexes.static_intervals import StaticIntervalIndex
 from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.matches import ranks_of
 from rankcast.layouts import Batch, Form
-
-INDEXES = ("auto", "scan", "box-tree", "inverted", *KINDS, *STATIC_KINDS)
-
-
-class Index(Part, Protocol):
-    """What finds the best rows; the columns by row are the engine's."""
-
-    def insert(self, columns: Columns, rows: Rows) -> None:
-        """Add absent rows."""
-
-    def remove(self, columns: Columns, rows: Rows) -> None:
-        """Take present rows out; the columns still hold what they were."""
-
-    def rescore(self, columns: Columns, rows: Rows) -> None:
-        """Follow scores or weights that have changed."""
-
-    def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
-        """The k best rows for each event."""
 
 
 def tightness(box: Boxes) -> Floats:
@@ -157,16 +135,8 @@ class RankedMatcher(AnsweringEngine):
         if not isinstance(self._combine, str) and self._mode == "relaxed":
             return FunctionIndex(self._slots, self._combine)
         combine = self._combine if self._mode == "relaxed" and isinstance(self._combine, str) else None
-        if name in KINDS or name in STATIC_KINDS:
-            branching = settings.whole("branching", self._tuning["branching"], least=2)
-            of_intervals = IntervalIndex if name in KINDS else StaticIntervalIndex
-            return of_intervals(name, len(self._over), combine=combine, branching=branching)
-        made: dict[str, Callable[..., Index]] = {
-            "auto": AutomaticIndex,
-            "box-tree": BoxIndex,
-            "inverted": InvertedIndex,
-        }
-        return made[name](len(self._over), combine=combine)
+        branching = settings.whole("branching", self._tuning["branching"], least=2)
+        return matching_indexes.make(name, len(self._over), combine=combine, branching=branching)
 
     # The calls
 
