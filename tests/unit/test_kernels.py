@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numba import njit
+from numba.core.compiler import Flags
 from numpy.typing import NDArray
 
 from rankcast.kernels.options import EXACT
@@ -65,6 +66,29 @@ def test_an_error_in_a_callee_comes_out_as_it_was_raised() -> None:
 
     with pytest.raises(ValueError, match=r"too many.*3"):
         caller(np.zeros(3, np.int64))
+
+
+def test_an_array_that_does_not_fit_its_slice_is_refused() -> None:
+    @njit(**ANEW)  # type: ignore[untyped-decorator]
+    def place(numbers: NDArray[np.int64], some: NDArray[np.int64]) -> None:
+        numbers[1:3] = some
+
+    numbers = np.zeros(4, np.int64)
+    place(numbers, np.array([5, 6]))
+    with pytest.raises(ValueError, match="does not fit the slice"):
+        place(numbers, np.array([7, 8, 9]))
+    assert numbers.tolist() == [0, 5, 6, 0]
+
+
+def test_flags_are_the_same_if_all_their_values_are() -> None:
+    make: Any = Flags
+    plain, told, other = make(), make(), make()
+    told.nrt = plain.nrt
+    other.nrt = not plain.nrt
+    assert plain == told
+    assert hash(plain) == hash(told)
+    assert plain != other
+    assert plain != "flags"
 
 
 MODULE = """

@@ -3,9 +3,11 @@
 Left to itself Numba compiles a callee anew for every constant that is passed to it and apart for whole
 numbers of 32 and of 64 bits, gives it an entry for Python and makes machine code of it, though its callers
 take it in. Here a kernel is compiled for the kinds of its arguments alone; for other kernels it is kept as
-LLVM's bitcode, and only what Python calls becomes machine code. That saves a quarter of the time. Bitcode is
-optimized all the same, before it is taken in: references that are counted in it without need are not found
-later, and made looking up ids three times slower.
+LLVM's bitcode, and only what Python calls becomes machine code. Bitcode is optimized all the same, once,
+before it is taken in: references that are counted in it without need are not found later, and made looking
+up ids three times slower. Two details of Numba cost as much as an optimization: its flags are compared in
+full at every operator, and the text that tells of an array that does not fit a slice is made by code that is
+compiled into the kernel. All that saves a third of the time.
 
 This builds on the inside of Numba, so its version is held (pyproject.toml). `Codegen` is Numba's own for the
 process: functions of other packages also become machine code when their address is asked for.
@@ -18,11 +20,15 @@ from typing import Any
 from numba.core import sigutils, types
 from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+from numba.core.compiler import Flags
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.target_extension import CPU, dispatcher_registry, target_registry
+from numba.extending import overload
+from numba.np import arrayobj
 
 TARGET = "rankcast"
 NO_ENTRY = "no_cpython_wrapper"
+ENTRY = "_ZN7cpython"  # how the name of an entry for Python begins
 
 
 class Code(JITCodeLibrary):
@@ -43,6 +49,14 @@ class Code(JITCodeLibrary):
     def serialize_using_object_code(self) -> Any:
         """What the cache keeps: machine code if there is any."""
         return super().serialize_using_object_code() if self.is_ready else self.serialize_using_bitcode()
+
+    def _optimize_final_module(self) -> None:
+        """As Numba does what Python calls; what is taken in by others has another round there."""
+        if any(found.name.startswith(ENTRY) for found in self.get_defined_functions()):
+            super()._optimize_final_module()
+        else:
+            passes, builder = self._codegen._module_pass_manager()
+            passes.run(self._final_module, builder)
 
     def _finalize_final_module(self) -> None:
         """Not before an address is asked for, unless the machine code comes from the cache."""
@@ -129,6 +143,27 @@ def _widened(kind: Any) -> Any:
     return types.int64 if kind in types.signed_domain else kind
 
 
+def _same_flags(some: Flags, others: object) -> bool:
+    """Whether two sets of flags agree: only what was set in one of them can differ."""
+    if not isinstance(others, Flags):
+        return NotImplemented
+    return some._values == others._values or all(
+        getattr(some, name) == getattr(others, name) for name in some._values.keys() | others._values.keys()
+    )
+
+
+def _misfit(source: Any, place: Any) -> None:
+    """What a kernel calls if an array does not fit the slice that it is assigned to."""
+
+
+@overload(_misfit)
+def _tell_misfit(source: Any, place: Any) -> Any:
+    def tell(source: Any, place: Any) -> None:
+        raise ValueError("an array does not fit the slice it is assigned to")
+
+    return tell
+
+
 class Exact(CPU):
     """The processor, as Numba knows it, with `Kernel` for its functions."""
 
@@ -136,3 +171,6 @@ class Exact(CPU):
 target_registry[TARGET] = Exact
 dispatcher_registry[Exact] = Kernel
 cpu_target.target_context.codegen().__class__ = Codegen
+Flags.__eq__ = _same_flags  # type: ignore[method-assign, assignment]
+Flags.__hash__ = lambda _: hash(Flags)  # type: ignore[method-assign]
+arrayobj.raise_with_shape_context = _misfit
