@@ -12,14 +12,16 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.geo_bounds import Floats32, alikeness, best_score, nearness
+from rankcast.kernels.geo_bounds import Bits, Floats32, alikeness, best_score, nearness
 from rankcast.kernels.message_lists import BOX, MOST, MOST_REST, slot_of
 from rankcast.kernels.options import EXACT
+from rankcast.kernels.prefetch import prefetch
 from rankcast.kernels.term_order import Texts
 from rankcast.kernels.word_lists import BLOCK, Lists
 
 FINE, NUMBER = 2.0**30, 32
 MASK = (1 << NUMBER) - 1
+FACTS, LINE = 8, 64  # numbers of an entry; bytes of a cache line
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
@@ -74,6 +76,15 @@ def pop(keys: Ints, size: int) -> None:
         keys[at] = keys[child]
         at, child = child, 2 * child + 1
     keys[at] = last
+
+
+@njit(**EXACT)
+def ask_for(rows: Rows, fact: Bits, start: int) -> None:
+    """Ask for the memory of a block of entries."""
+    for offset in range(0, BLOCK * FACTS, LINE // 2):
+        prefetch(fact, start * FACTS + offset)
+    for offset in range(0, BLOCK, LINE // 4):
+        prefetch(rows, start + offset)
 
 
 @njit(**EXACT)

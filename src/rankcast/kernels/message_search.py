@@ -25,7 +25,17 @@ from rankcast.kernels.geo_bounds import Bits, Frame, embed
 from rankcast.kernels.igpt import Posts, Readers
 from rankcast.kernels.list_order import bit_of
 from rankcast.kernels.message_lists import CELL, REGION
-from rankcast.kernels.message_parts import FINE, MASK, NUMBER, Parts, Wish, pop, push_parts, room_for
+from rankcast.kernels.message_parts import (
+    FINE,
+    MASK,
+    NUMBER,
+    Parts,
+    Wish,
+    ask_for,
+    pop,
+    push_parts,
+    room_for,
+)
 from rankcast.kernels.message_picks import Picks, fetch, fetch_all, no_picks, pick
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.term_order import Scratch, clear, note, rarest_first
@@ -87,15 +97,12 @@ def _score_picks(
     time, arrival, _ = ages
     x, y, alpha = wishing
     for i in range(picked):
-        item, cosine, met = fetched[i], 0.0, place
+        item, cosine = fetched[i], 0.0
         if count == items.size and bests[i] * top < scores[count - 1]:
             continue
         for at in range(firsts[i], ends[i]):
-            theirs = noted[terms[at]]
-            if theirs > 0.0:
-                cosine += weights[at] * theirs
-                met = min(met, places[terms[at]])
-        if met < place or cosine <= 0.0:
+            cosine += weights[at] * noted[terms[at]]
+        if cosine <= 0.0:
             continue
         near = 1.0 - distance(frame.metric, x, y, post_x[item], post_y[item]) / frame.scale
         gain = gains[item] if gains.size > 0 else 1.0
@@ -160,6 +167,7 @@ def _search(
         wish = Wish(np.float32(weight[i]), np.float32(rest[i]), x, y, z, alpha, frame.reach)
         pop(keys, size)
         size -= 1
+        ask_for(rows, fact, parts_start[keys[0] & MASK] if size > 0 else start)
         if end - start > BLOCK:
             step = CELL if end - start > CELL else BLOCK
             size, used = push_parts(node, start, end, step, i, wish, parts, size, used, last / top)
