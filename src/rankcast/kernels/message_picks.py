@@ -1,6 +1,7 @@
-"""Messages picked from a block of a list: those that may be good enough, by what the list knows of them.
+"""Messages picked from blocks of lists: those that may be good enough, by what the lists know of them.
 
-Cost: O(1) an entry, `STEP` of them at once.
+What is known of a message lies anywhere in memory. So it is asked for when the message is picked, and read
+when there are several. Cost: O(1) an entry, `STEP` of them at once.
 """
 
 from __future__ import annotations
@@ -16,14 +17,18 @@ from rankcast.kernels.igpt import Posts
 from rankcast.kernels.message_lists import LOW, REST, STAMP, WEIGHT, X, Y, Z
 from rankcast.kernels.message_parts import Wish
 from rankcast.kernels.options import EXACT
+from rankcast.kernels.prefetch import prefetch
 from rankcast.kernels.word_lists import BLOCK, STEP
+
+ROOM = 2 * BLOCK
+LATER = 8  # weights of a cache line
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
 
 
 class Picks(NamedTuple):
-    """Of a block: entries that may be good enough, what they may score, messages, where their terms are."""
+    """Entries that may be good enough, what they may score, messages, where their terms are."""
 
     entry: Ints
     best: Floats32
@@ -35,24 +40,23 @@ class Picks(NamedTuple):
 
 @njit(**EXACT)
 def no_picks() -> Picks:
-    """Room for the picks of a block."""
-    entries, bests = np.empty(BLOCK + 1, np.int64), np.empty(BLOCK + 1, np.float32)
-    items, begins = np.empty(BLOCK + 1, np.int32), np.empty(BLOCK + 1, np.int64)
+    """Room for the picks of a block, and for as many from before."""
+    entries, bests = np.empty(ROOM + 1, np.int64), np.empty(ROOM + 1, np.float32)
+    items, begins = np.empty(ROOM + 1, np.int32), np.empty(ROOM + 1, np.int64)
     return Picks(entries, bests, items, begins, np.empty_like(begins), np.empty(STEP, np.float32))
 
 
 @njit(**EXACT)
 def pick(
     fact: Bits, start: int, end: int, wish: Wish, bits: Rows, squares: Floats32, place: int, least: float,
-    picks: Picks,
+    picks: Picks, count: int,
 ) -> int:  # fmt: skip
-    """Find the entries of a block that may score `least`; returns how many.
+    """Add the entries of a block that may score `least` to `count` picks; returns how many there are.
 
     `bits` and `squares` are of the subscription's terms: where in a sign they are, and their weights.
     """
     entries, bests, _, _, _, spare = picks
     own, rest, x, y, z, alpha, reach = wish
-    count = 0
     for first in range(start, end, STEP):
         tile = first // STEP
         for lane in range(STEP):
@@ -75,42 +79,46 @@ def pick(
 
 
 @njit(**EXACT)
-def _touch(posts: Posts, picks: Picks, count: int) -> None:
-    """Read the first of what is known of messages.
-
-    No branch waits for what is read, so that one message does not wait for the one before.
-    """
-    _, _, items, firsts, _, spare = picks
-    _, x, y, (_, _, terms, weights), _, _ = posts
-    touched, last = 0.0, terms.size - 1
-    for i in range(count):
-        touched += terms[firsts[i]] + weights[firsts[i]] + weights[min(firsts[i] + 8, last)]
-        touched += x[items[i]] + y[items[i]]
-    spare[0] = touched  # means nothing, but without it nothing would be read
+def ask_for_messages(rows: Rows, current: Bits, posts: Posts, picks: Picks, first: int, count: int) -> None:
+    """Say which messages picks are, from one of them on, and ask for what is known of them."""
+    entries, _, items, _, _, _ = picks
+    _, x, y, (begins, sizes, _, _), _, _ = posts
+    for i in range(first, count):
+        item = rows[entries[i]]
+        items[i] = item
+        prefetch(begins, item)
+        prefetch(sizes, item)
+        prefetch(current, item)
+        prefetch(x, item)
+        prefetch(y, item)
 
 
 @njit(**EXACT)
-def fetch(rows: Rows, fact: Bits, current: Bits, posts: Posts, picks: Picks, picked: int) -> int:
-    """Leave the picks that count, and read the first of what is known of them; returns how many."""
+def ask_for_terms(fact: Bits, current: Bits, posts: Posts, picks: Picks, picked: int) -> int:
+    """Leave the picks that count, and ask for their terms; returns how many."""
     entries, bests, items, firsts, ends, _ = picks
-    begins, sizes, _, _ = posts.texts
+    begins, sizes, terms, weights = posts.texts
     count = 0
     for i in range(picked):
-        at = entries[i]
-        item = rows[at]
+        at, item = entries[i], items[i]
+        begin = begins[item]
         items[count], bests[count] = item, bests[i]
-        firsts[count], ends[count] = begins[item], begins[item] + sizes[item]
+        firsts[count], ends[count] = begin, begin + sizes[item]
         count += fact[at // STEP, STAMP, at % STEP] == current[item]
-    _touch(posts, picks, count)
+        prefetch(terms, begin)
+        prefetch(weights, begin)
+        prefetch(weights, begin + LATER)
     return count
 
 
 @njit(**EXACT)
-def fetch_all(items: Rows, posts: Posts, picks: Picks) -> None:
-    """Let the picks be some messages, at most `BLOCK`, and read the first of what is known of them."""
+def take_all(items: Rows, posts: Posts, picks: Picks) -> None:
+    """Let the picks be some messages, at most `ROOM`, and ask for their terms."""
     _, bests, picked, firsts, ends, _ = picks
-    begins, sizes, _, _ = posts.texts
+    begins, sizes, terms, weights = posts.texts
     for i in range(items.size):
-        picked[i], bests[i] = items[i], np.inf
-        firsts[i], ends[i] = begins[items[i]], begins[items[i]] + sizes[items[i]]
-    _touch(posts, picks, items.size)
+        begin = begins[items[i]]
+        picked[i], bests[i], firsts[i], ends[i] = items[i], np.inf, begin, begin + sizes[items[i]]
+        prefetch(terms, begin)
+        prefetch(weights, begin)
+        prefetch(weights, begin + LATER)

@@ -36,12 +36,21 @@ from rankcast.kernels.message_parts import (
     push_parts,
     room_for,
 )
-from rankcast.kernels.message_picks import Picks, fetch, fetch_all, no_picks, pick
+from rankcast.kernels.message_picks import (
+    ROOM,
+    Picks,
+    ask_for_messages,
+    ask_for_terms,
+    no_picks,
+    pick,
+    take_all,
+)
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.term_order import Scratch, clear, note, rarest_first
 from rankcast.kernels.word_lists import BLOCK, Lists
 
 ALWAYS, LOOKED, SCORED = 1000, 64, 16  # the work of a search, of a block, of a score
+SEVERAL = 8  # messages that are scored together; at most `BLOCK`
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
@@ -82,17 +91,17 @@ def newer(time: Ints, arrival: Ints, one: int, two: int) -> bool:
 
 @njit(**EXACT)
 def _score_picks(
-    picks: Picks, picked: int, wishing: tuple[float, float, float], place: int, posts: Posts, ages: Ages,
+    picks: Picks, picked: int, wishing: tuple[float, float, float], posts: Posts, ages: Ages,
     scratch: Scratch, frame: Frame, board: Board, count: int,
 ) -> int:  # fmt: skip
     """Score messages and keep the best; returns how many there are.
 
-    Adds the products of common terms in code point order, one after the other, as brute force does. A message
-    that shares a rarer term is met there.
+    Adds the products of terms in code point order, one after the other, as brute force does (a term that is
+    not common adds 0). A message that was met before is found in its place.
     """
     _, bests, fetched, firsts, ends, _ = picks
     _, post_x, post_y, (_, _, terms, weights), gains, top = posts
-    noted, places = scratch
+    noted, _ = scratch
     items, scores = board
     time, arrival, _ = ages
     x, y, alpha = wishing
@@ -128,10 +137,10 @@ def _score_suggested(
 ) -> int:  # fmt: skip
     """Score the messages that a board has to begin with, some at a time; returns how many of them suit."""
     count = 0
-    for start in range(0, suggested, BLOCK):
-        end = min(start + BLOCK, suggested)
-        fetch_all(board.item[start:end], posts, picks)
-        count = _score_picks(picks, end - start, wishing, 0, posts, ages, scratch, frame, board, count)
+    for start in range(0, suggested, ROOM):
+        end = min(start + ROOM, suggested)
+        take_all(board.item[start:end], posts, picks)
+        count = _score_picks(picks, end - start, wishing, posts, ages, scratch, frame, board, count)
     return count
 
 
@@ -161,24 +170,31 @@ def _search(
         step = REGION if main > REGION else CELL if main > CELL else BLOCK
         for start, after, length in ((begin, ordered, step), (ordered, end, BLOCK)):
             size, used = push_parts(node, start, after, length, i, wish, parts, size, used, last / top)
-    while size > 0 and (keys[0] >> NUMBER) * top >= last * FINE:
+    picked = 0
+    while True:
+        ends = size == 0 or (keys[0] >> NUMBER) * top < last * FINE
+        if picked >= SEVERAL or (picked > 0 and (ends or count < full)):
+            picked = ask_for_terms(fact, current, posts, picks, picked)
+            count = _score_picks(picks, picked, wishing, posts, ages, scratch, frame, board, count)
+            last = board.score[count - 1] if count == full else last
+            work, picked = work + SCORED * picked, 0
+            continue
+        if ends:
+            break
         number = keys[0] & MASK
         i, start, end = parts_term[number], parts_start[number], parts_end[number]
         wish = Wish(np.float32(weight[i]), np.float32(rest[i]), x, y, z, alpha, frame.reach)
         pop(keys, size)
         size -= 1
-        ask_for(rows, fact, parts_start[keys[0] & MASK] if size > 0 else start)
+        if size > 0:
+            ask_for(rows, fact, parts_start[keys[0] & MASK])
         if end - start > BLOCK:
             step = CELL if end - start > CELL else BLOCK
             size, used = push_parts(node, start, end, step, i, wish, parts, size, used, last / top)
             continue
-        work += LOOKED
-        picked = pick(fact, start, end, wish, bits, squares, i, last / top, picks)
-        if picked > 0:
-            picked = fetch(rows, fact, current, posts, picks, picked)
-            count = _score_picks(picks, picked, wishing, i, posts, ages, scratch, frame, board, count)
-            last = board.score[count - 1] if count == full else last
-            work += SCORED * picked
+        work, before = work + LOOKED, picked
+        picked = pick(fact, start, end, wish, bits, squares, i, last / top, picks, before)
+        ask_for_messages(rows, current, posts, picks, before, picked)
     clear(scratch, term)
     return count, work
 
