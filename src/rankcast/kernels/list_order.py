@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from rankcast.kernels.options import EXACT
 
 FACTOR = np.uint32(2654435769)
+FEW = 64  # places that are sorted one by one
 
 Rows = NDArray[np.int32]
 
@@ -40,7 +41,15 @@ def spread_bits(value: int) -> int:
 
 @njit(**EXACT)
 def sort_places(order: Rows, keys: Rows, spare: Rows, bits: int) -> None:
-    """Sort places by their keys of so many bits, stably, eight bits at a time."""
+    """Sort places by their keys of so many bits, stably: eight bits at a time, a few one by one."""
+    if order.size <= FEW:
+        for i in range(1, order.size):
+            place, j = order[i], i
+            while j > 0 and keys[order[j - 1]] > keys[place]:
+                order[j] = order[j - 1]
+                j -= 1
+            order[j] = place
+        return
     for shift in range(0, bits, 8):
         ends = np.zeros(257, np.int64)
         for i in range(order.size):

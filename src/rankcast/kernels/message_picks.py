@@ -106,6 +106,7 @@ def ask_for_terms(fact: Bits, current: Bits, posts: Posts, picks: Picks, picked:
         firsts[count], ends[count] = begin, begin + sizes[item]
         count += fact[at // STEP, STAMP, at % STEP] == current[item]
         prefetch(terms, begin)
+        prefetch(terms, begin + LATER)
         prefetch(weights, begin)
         prefetch(weights, begin + LATER)
     return count
@@ -120,5 +121,6 @@ def take_all(items: Rows, posts: Posts, picks: Picks) -> None:
         begin = begins[items[i]]
         picked[i], bests[i], firsts[i], ends[i] = items[i], np.inf, begin, begin + sizes[items[i]]
         prefetch(terms, begin)
+        prefetch(terms, begin + LATER)
         prefetch(weights, begin)
         prefetch(weights, begin + LATER)

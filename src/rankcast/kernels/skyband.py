@@ -24,6 +24,7 @@ from rankcast.kernels.board import ENTER, LEAVE
 from rankcast.kernels.buffer_store import AHEAD, LOWER, ROW, Buffers, Counts, Links, fetch, link
 from rankcast.kernels.message_search import Ages, Found, newer
 from rankcast.kernels.options import EXACT
+from rankcast.kernels.prefetch import prefetch
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
@@ -296,15 +297,21 @@ def fill(
     found_item, found_score, _, _ = found
     time, arrival, _ = ages
     head, length, link_owner, after, free = links
+    times, arrivals = np.empty(found_item.shape[1], np.int64), np.empty(found_item.shape[1], np.int64)
     for i in range(owners.size):
         end = begins[owners[i]]
         for j in range(held[i]):
-            item, dominating = found_item[i, j], 0
+            item = found_item[i, j]
+            prefetch(head, item)
+            prefetch(length, item)
+            times[j], arrivals[j] = time[item], arrival[item]
+        for j in range(held[i]):
+            dominating, mine, own = 0, times[j], arrivals[j]
             for earlier in range(j):
-                dominating += newer(time, arrival, found_item[i, earlier], item)
+                dominating += (times[earlier] > mine) | ((times[earlier] == mine) & (arrivals[earlier] > own))
             if refill < SKYBAND or dominating < k[i]:
-                held_item[end], held_score[end] = item, found_score[i, j]
+                held_item[end], held_score[end] = found_item[i, j], found_score[i, j]
                 dominators[end] = min(MANY, dominating)
                 end += 1
-                link(head, length, link_owner, after, free, item, owners[i])
+                link(head, length, link_owner, after, free, found_item[i, j], owners[i])
         sizes[owners[i]] = end - begins[owners[i]]
