@@ -55,8 +55,9 @@ class Live(Structures):
     def amended(self, rows: Rows, alpha: Floats, k: Ints, moved: Floats, words: Replaced | None) -> None:
         """Subscriptions have changed in the slots, maybe their words: let results follow, and list them.
 
-        Who only wants fewer messages than before has them all. After a short step a search begins with what
-        is held, which shows how good messages must be at least; further away that tells too little.
+        Who only wants fewer messages than before has them all. After a short step, or for more messages, a
+        search begins with what is held, which shows how good others must be; further away that tells too
+        little.
         """
         ledger, sought, begun, k = self._ledger, rows, None, np.minimum(k, MOST_K)
         same = np.ones(rows.size, np.bool_) if words is None else words.same
@@ -64,7 +65,7 @@ class Live(Structures):
             same = same & (alpha == ledger.alpha[rows])
             served = same & (moved == 0) & (k <= ledger.k[rows])
             self._buffers.trim(rows[served], k[served], len(self._world.window))
-            sought, begun = rows[~served], (same & (moved < SHORT) & (k == ledger.k[rows]))[~served]
+            sought, begun = rows[~served], (same & (moved < SHORT))[~served]
         ledger.alpha[rows], ledger.k[rows] = alpha, k
         self._search(sought, begun)
         self._list(rows)
