@@ -20,7 +20,7 @@ from rankcast.kernels.word_lists import STEP, Lists
 BY_WORD = ("begin", "main", "joint", "size", "room", "dead")
 KINDS = {"row": np.int32, "fact": np.uint16, "node": np.float32}
 SPARE = 64
-TIDY = 64  # lists that are moved together first lose what is void if it is more than one in so many
+TIDY = 8  # lists that are moved together first lose what is void if it is more than one in so many
 
 
 class ByWord(ABC):
