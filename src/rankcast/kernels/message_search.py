@@ -109,8 +109,8 @@ def _score_picks(
         item, cosine = fetched[i], 0.0
         if count == items.size and bests[i] * top < scores[count - 1]:
             continue
-        for at in range(firsts[i], ends[i]):
-            cosine += weights[at] * noted[terms[at]]
+        for at in range(np.uint64(firsts[i]), np.uint64(ends[i])):
+            cosine += weights[at] * noted[np.uint32(terms[at])]
         if cosine <= 0.0:
             continue
         near = 1.0 - distance(frame.metric, x, y, post_x[item], post_y[item]) / frame.scale
