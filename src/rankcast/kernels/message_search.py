@@ -5,9 +5,14 @@ them out best first, regions by cells and cells by blocks, until that is below t
 entries of a block are tested by what the lists know of them, and those that may be good enough are scored.
 Equal scores: the newer message first. (Where scores fade, all bounds are for the largest gain in the window.)
 
-A message is met in the list of each word it shares with the subscription; what it may score is bounded, and
-it is scored, where it shares the rarest. There its other words can add as much as the length of the rest
-times that of those of the subscription's other words that its sign allows (Cauchy and Schwarz).
+A message is met in the list of each word it shares with the subscription. What it may score is bounded where
+it shares the rarest: there its other words can add as much as the length of the rest times that of those of
+the subscription's other words that its sign allows (Cauchy and Schwarz). At its other words it may pass or
+not; when it is scored again, it is in its place already.
+
+A search would wait for memory most of the time: a block lies anywhere, and so does what is known of each
+message in it. So the next block is asked for while one is looked at, and messages are asked for when they are
+picked, but scored when there are several. The last score wanted may so be lower than it could be.
 
 Cost: O(r) for the r regions of its words, and what is in the best of them.
 """

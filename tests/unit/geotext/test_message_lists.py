@@ -11,6 +11,7 @@ import pytest
 from rankcast import GeoTextTopK, Vocabulary
 from rankcast.engines.geotext_live import Live
 from rankcast.kernels.geo_bounds import SHARE
+from rankcast.kernels.list_order import FEW, sort_places
 from rankcast.kernels.message_lists import (
     BOX,
     CELL,
@@ -106,6 +107,44 @@ def test_first_results_over_regions_are_those_of_a_scan(fitted: bool) -> None:
         for engine in engines:
             engine.unsubscribe(wanted["id"])
         assert check(live_of(engines[0])) > len(WORDS)
+
+
+@pytest.mark.parametrize("refill", ["cost-skyband", "kmax", "none"])
+def test_amended_results_over_regions_are_those_of_a_scan(refill: str) -> None:
+    """Searches that begin with what is held, and those that cannot."""
+    rng = np.random.default_rng(9)
+    rows, wanted = messages(rng, WINDOW, 0), subscriptions(rng, 60, 0)
+    engines = [
+        GeoTextTopK(bounds=(0, 0, 5, 5), window=WINDOW, method=method, refill=kept)
+        for method, kept in (("igpt", refill), ("scan", "none"))
+    ]
+    ids, others = wanted["id"], subscriptions(rng, 60, 0)
+    amendments: list[dict[str, Any]] = [
+        {"x": np.clip(wanted["x"] + rng.integers(-1, 2, 60) / 32.0, 0.0, 5.0)},
+        {"k": wanted["k"] + rng.integers(0, 4, 60)},
+        {"k": 2 * wanted["k"] + 5, "x": wanted["x"]},
+        {"alpha": others["alpha"]},
+        {"terms": others["terms"], "y": others["y"]},
+    ]
+    for engine in engines:
+        engine.publish(rows)
+        engine.subscribe(wanted)
+    for amendment in amendments:
+        answers = [engine.amend({"id": ids, **amendment}) for engine in engines]
+        assert answers[0].num_rows > 0
+        assert answers[0] == answers[1]
+        assert engines[0].results() == engines[1].results()
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, FEW - 1, FEW, FEW + 1, 500])
+@pytest.mark.parametrize("keys", [3, 1 << 16])
+def test_places_are_sorted_stably(size: int, keys: int) -> None:
+    rng = np.random.default_rng(size)
+    key = rng.integers(0, keys, 2 * size + 1).astype(np.int32)
+    order = rng.permutation(2 * size + 1)[:size].astype(np.int32)
+    expected = order[np.argsort(key[order], kind="stable")]
+    sort_places(order, key, np.empty(size, np.int32), 16)
+    assert order.tolist() == expected.tolist()
 
 
 def test_first_results_where_scores_fade_on_the_globe() -> None:
