@@ -55,7 +55,7 @@ from rankcast.kernels.term_order import Scratch, clear, note, rarest_first
 from rankcast.kernels.word_lists import BLOCK, Lists
 
 ALWAYS, LOOKED, SCORED = 1000, 64, 16  # the work of a search, of a block, of a score
-SEVERAL = 8  # messages that are scored together; at most `BLOCK`
+SEVERAL = 16  # messages that are scored together; at most `BLOCK`
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
