@@ -17,8 +17,10 @@ from rankcast.engines.brute_force.range_topk import Objects
 from rankcast.engines.lists import together
 from rankcast.engines.range_events import Steps
 from rankcast.indexes.slots import Slots, select
+from rankcast.kernels import register
 
 FEW = 256  # ids up to which a shortcut is not worth a look
+NOBODY: Rows = np.empty(0, np.int32)
 
 
 class Subscriptions(Slots):
@@ -32,27 +34,26 @@ class Subscriptions(Slots):
 
     def find(self, ids: Ids, *, where: str, column: str = "id") -> Rows:
         """The row of each id, -1 where it is not live."""
-        rows = self._as_far_apart(ids) if ids.size > FEW and ids.kind == self.kind == "int" else None
-        return super().find(ids, where=where, column=column) if rows is None else rows
+        rows, _ = self._in_line(ids)
+        return rows if rows.size else super().find(ids, where=where, column=column)
 
-    def _as_far_apart(self, ids: Ids) -> Rows | None:
-        """The rows of integer ids if all are live and lie as far apart as the ids."""
-        values = ids.values
-        first = int(values[0]) + self._shift
-        if not 0 <= first < self.used or self["code"][first] != values[0]:
+    def require(self, ids: Ids, *, where: str, column: str = "id") -> Rows:
+        """The rows of ids that must be live and distinct."""
+        rows, ascends = self._in_line(ids)
+        return rows if ascends else super().require(ids, where=where, column=column)
+
+    def _in_line(self, ids: Ids) -> tuple[Rows, bool]:
+        """The rows of many integer ids if they lie as far apart as the ids, else none; whether ids ascend."""
+        if ids.size <= FEW or not ids.kind == self.kind == "int":
+            return NOBODY, False
+        first = int(ids.values[0]) + self._shift
+        if not 0 <= first < self.used or self["code"][first] != ids.values[0]:
             first = int(super().find(select(ids, slice(1)), where="ids")[0])
             if first < 0:
-                return None
-            self._shift = first - int(values[0])
-        at: Any = slice(first, first + ids.size)
-        if int(values[-1]) - int(values[0]) != ids.size - 1:
-            at = values - values[0] + first
-            if at.min() < 0 or at.max() >= self.used or self["code"][at[-1]] != values[-1]:
-                return None
-        code, sequence = self["code"][at], self["sequence"][at]
-        if code.size < ids.size or not (code == values).all() or not (sequence >= 0).all():
-            return None
-        return np.asarray(np.arange(first, at.stop) if isinstance(at, slice) else at, np.int32)
+                return NOBODY, False
+            self._shift = first - int(ids.values[0])
+        found: tuple[Rows, bool] = register.find_in_line(self["code"], self["sequence"], ids.values, first)
+        return found
 
     @property
     def place(self) -> Ints:

@@ -149,3 +149,20 @@ def admit_all(register: tuple[Any, ...], keys: KeyArrays, rows: Rows) -> bool:
 def dismiss_all(register: tuple[Any, ...], rows: Rows) -> None:
     """See `dismiss`; for Python."""
     dismiss(register_of(register), rows)
+
+
+@njit(**EXACT)
+def find_in_line(
+    code: NDArray[np.int64], sequence: NDArray[np.int64], ids: NDArray[np.int64], first: int
+) -> tuple[Rows, bool]:
+    """The rows of integer ids if all are live and lie as far apart, the first at `first`; else none.
+
+    Tells also whether the ids ascend: then none of them comes twice.
+    """
+    rows, ascends = np.empty(ids.size, np.int32), True
+    for i in range(ids.size):
+        row = first + ids[i] - ids[0]
+        if not 0 <= row < code.size or code[row] != ids[i] or sequence[row] < 0:
+            return rows[:0], False
+        rows[i], ascends = row, ascends and (i == 0 or ids[i] > ids[i - 1])
+    return rows, ascends
