@@ -162,7 +162,7 @@ class ObjectIndex:
         rank[order] = np.arange(size, dtype=np.int32)
         shift = (max(SMALLEST, k, size // MOST) - 1).bit_length()
         count = ((size - 1) >> shift) + 1
-        table = np.empty(count.bit_length() * count * k, np.int32)
+        table = np.empty((count.bit_length() * count + 1) * k, np.int32)
         blocks.tabulate(rank, shift, k, table)
         return Blocks(self.tree.x[rows], rank, np.append(rows[order], np.int32(-1)), table, shift)
 

@@ -2,9 +2,9 @@
 
 Objects stand in the order of x and are known by rank, their place in the order of (y, label): one integer
 decides. They are cut into blocks of 2^shift. `table` holds, for each power 2^j and each block b, the k
-smallest ranks of the 2^j blocks from b on, ascending, then n. A range is two such stretches, which may
-overlap, and a part of a block at either end; so two lists are merged, and the objects of the parts compared
-with the last.
+smallest ranks of the 2^j blocks from b on, ascending, then n; its last list, of nobody, is all n. A range is
+two such stretches, which may overlap, and a part of a block at either end; so two lists are merged, and the
+objects of the parts compared with the last.
 
 Cost: O(k m log m) for the table of m blocks; O(log n + k + 2^shift) a list, nothing allocated. Indexes are
 unsigned, or Numba would ask each whether it counts from the end.
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.gather import BLOCK
 from rankcast.kernels.options import EXACT
+from rankcast.kernels.prefetch import prefetch
 
 Rows = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -56,7 +57,7 @@ def _merge(table: Rows, one: np.uint64, two: np.uint64, ranks: Rows, start: np.u
 
 @njit(**EXACT)
 def tabulate(rank: Rows, shift: int, k: int, table: Rows) -> None:
-    """Fill the table, whose length is a multiple of k times the number of blocks."""
+    """Fill the table, whose length is a multiple of k times the number of blocks, and k."""
     total, width = np.uint64(((rank.shape[0] - 1) >> shift) + 1), np.uint64(k)
     table[:] = rank.shape[0]
     for i in range(rank.shape[0]):
@@ -98,32 +99,54 @@ def _look_through(rank: Rows, first: np.uint64, end: np.uint64, ranks: Rows) -> 
 
 
 @njit(**EXACT)
-def _best(blocks: Blocks, first: np.uint64, end: np.uint64, ranks: Rows) -> None:
-    """Write the smallest ranks of the objects at first..end-1."""
-    rank, table, shift = blocks.rank, blocks.table, np.uint64(blocks.shift)
-    k, total = np.uint64(ranks.shape[0]), np.uint64(((rank.shape[0] - 1) >> blocks.shift) + 1)
-    one, two = (first + (np.uint64(1) << shift) - np.uint64(1)) >> shift, end >> shift
-    if one < two:
-        step, line = np.uint64(1), np.uint64(0)
-        while np.uint64(2) * step <= two - one:
+def _whole(first: np.uint64, end: np.uint64, shift: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Where the whole blocks among the objects at first..end-1 begin and end; both at the end without any."""
+    low, high = (first + (np.uint64(1) << shift) - np.uint64(1)) >> shift, end >> shift
+    return (low << shift, high << shift) if low < high else (end, end)
+
+
+@njit(**EXACT)
+def _ask(
+    rank: Rows, table: Rows, shift: np.uint64, k: np.uint64, first: Places, end: Places, one: Places,
+    two: Places,
+) -> None:  # fmt: skip
+    """Find the two lists of the table for each range, the last one without a block, and ask for them."""
+    total = (np.uint64(rank.shape[0] - 1) >> shift) + np.uint64(1)
+    for i in range(np.uint64(first.shape[0])):
+        low, high = _whole(first[i], end[i], shift)
+        count, step, line = (high - low) >> shift, np.uint64(1), np.uint64(0)
+        while np.uint64(2) * step <= count:
             step, line = np.uint64(2) * step, line + total
-        _merge(table, (line + one) * k, (line + two - step) * k, ranks, np.uint64(0), k)
-        _look_through(rank, first, one << shift, ranks)
-        _look_through(rank, two << shift, end, ranks)
-    else:
-        ranks[:] = rank.shape[0]
-        _look_through(rank, first, end, ranks)
+        none = np.uint64(table.shape[0]) - k
+        one[i] = (line + (low >> shift)) * k if count else none
+        two[i] = (line + (high >> shift) - step) * k if count else none
+        prefetch(table, np.int64(one[i]))
+        prefetch(table, np.int64(one[i] + k - np.uint64(1)))
+        prefetch(table, np.int64(two[i]))
+        prefetch(table, np.int64(two[i] + k - np.uint64(1)))
+        prefetch(rank, np.int64(first[i]))
+        prefetch(rank, np.int64(high))
 
 
 @njit(**EXACT)
 def find_lists(blocks: Blocks, lo: Floats, hi: Floats, boards: Rows) -> None:
-    """Write the best objects of every range, best first, then -1. There is an object."""
-    row, ranks = blocks.row, np.empty(boards.shape[1], np.int32)
+    """Write the best objects of every range, best first, then -1. There is an object.
+
+    What a block of ranges looks at is asked for first. Kernels get arrays, not `Blocks`: references to what
+    they fetch from there would be counted for every list.
+    """
+    x, rank, row, table, shift = blocks.x, blocks.rank, blocks.row, blocks.table, np.uint64(blocks.shift)
+    ranks, k = np.empty(boards.shape[1], np.int32), np.uint64(boards.shape[1])
     first, end = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.uint64)
+    one, two = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.uint64)
     for start in range(0, lo.shape[0], BLOCK):
         size = min(BLOCK, lo.shape[0] - start)
-        _between(blocks.x, lo[start : start + size], hi[start : start + size], first, end)
-        for i in range(size):
-            _best(blocks, first[i], end[i], ranks)
-            for place in range(np.uint64(ranks.shape[0])):
-                boards[start + i, place] = row[np.uint32(ranks[place])]
+        _between(x, lo[start : start + size], hi[start : start + size], first, end)
+        _ask(rank, table, shift, k, first[:size], end[:size], one, two)
+        for i in range(np.uint64(size)):
+            low, high = _whole(first[i], end[i], shift)
+            _merge(table, one[i], two[i], ranks, np.uint64(0), k)
+            _look_through(rank, first[i], low, ranks)
+            _look_through(rank, high, end[i], ranks)
+            for place in range(k):
+                boards[np.uint64(start) + i, place] = row[np.uint32(ranks[place])]
