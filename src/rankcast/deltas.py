@@ -22,8 +22,10 @@ from rankcast.kernels.board import ENTER, LEAVE, UPDATE
 from rankcast.kernels.relist import LETTERS as FIVE
 from rankcast.kernels.relist import Told
 
+COLUMNS = ("subscription", "op", "item", "score", "rank")
 OPS = ("leave", "enter", "update")  # by the codes of the kernels
 LENGTHS = np.array([len(op) for op in OPS])
+_STRING, _FLOAT64, _INT64 = pa.string(), pa.float64(), pa.int64()
 CHUNK = 1 << 16  # rows that columns of one value have in common
 LETTERS = np.array([list(op.ljust(words.WIDTH).encode()) for op in OPS], np.uint8)
 
@@ -171,15 +173,8 @@ def to_table(changes: Changes, subscription: pa.Array, item: pa.Array) -> pa.Tab
     """The table of deltas, given the external ids of both columns."""
     there = changes.op != LEAVE
     valid = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
-    return pa.table(
-        {
-            "subscription": subscription,
-            "op": _words(changes.op),
-            "item": item,
-            "score": _nullable(changes.score, valid),
-            "rank": _nullable(changes.rank, valid),
-        }
-    )
+    score, rank = (_nullable(values, there.size, valid) for values in (changes.score, changes.rank))
+    return _table(subscription, _words(changes.op), item, score, rank)
 
 
 def whole(results: External, op: int) -> pa.Table:
@@ -188,33 +183,33 @@ def whole(results: External, op: int) -> pa.Table:
     A column that is the same throughout is one chunk, again and again: it costs neither time nor memory.
     """
     size, comes = len(results.item), op == ENTER
-    return pa.table(
-        {
-            "subscription": results.subscription,
-            "op": _repeated(OPS[op], pa.string(), size),
-            "item": results.item,
-            "score": pa.array(results.score) if comes else _repeated(None, pa.float64(), size),
-            "rank": pa.array(results.rank) if comes else _repeated(None, pa.int64(), size),
-        }
+    return _table(
+        results.subscription,
+        _repeated(OPS[op], _STRING, size),
+        results.item,
+        pa.array(results.score) if comes else _repeated(None, _FLOAT64, size),
+        pa.array(results.rank) if comes else _repeated(None, _INT64, size),
     )
 
 
-def exchanged(told: Told) -> pa.Table:
-    """The table of deltas that were written as they are shown; chunks of words have offsets in common."""
-    size, words = told.item.size, pa.py_buffer(told.words)
-    valid = pa.py_buffer(np.packbits(told.enters, bitorder="little"))
+def exchanged(told: Told, size: int) -> pa.Table:
+    """The table of the first deltas of those that were written as they are shown.
+
+    Chunks of words have offsets in common.
+    """
+    words, valid = pa.py_buffer(told.words), pa.py_buffer(told.enters)
     op = [
-        pa.StringArray.from_buffers(min(size - start, CHUNK), _offsets(), words.slice(start * FIVE))
+        pa.Array.from_buffers(
+            _STRING, min(size - start, CHUNK), [None, _offsets(), words.slice(start * FIVE)]
+        )
         for start in range(0, size, CHUNK)
     ]
-    return pa.table(
-        {
-            "subscription": _nullable(told.subscription, None),
-            "op": op[0] if len(op) == 1 else pa.chunked_array(op, pa.string()),
-            "item": _nullable(told.item, None),
-            "score": _nullable(told.score, valid),
-            "rank": _nullable(told.rank, valid),
-        }
+    return _table(
+        _nullable(told.subscription, size, None),
+        op[0] if len(op) == 1 else pa.chunked_array(op, _STRING),
+        _nullable(told.item, size, None),
+        _nullable(told.score, size, valid),
+        _nullable(told.rank, size, valid),
     )
 
 
@@ -250,10 +245,15 @@ def _words(op: NDArray[np.int8]) -> pa.Array:
     return pa.StringArray.from_buffers(op.size, pa.py_buffer(offsets), pa.py_buffer(data[:total]))
 
 
-def _nullable(values: NDArray[Any], valid: pa.Buffer | None) -> pa.Array:
-    """An Arrow array over the same memory, null where a bit is not set."""
-    kind = pa.from_numpy_dtype(values.dtype)
-    return pa.Array.from_buffers(kind, values.size, [valid, pa.py_buffer(values)])
+def _table(*columns: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """The table of deltas from its columns."""
+    return pa.Table.from_arrays(columns, COLUMNS)
+
+
+def _nullable(values: Floats | Ints, size: int, valid: pa.Buffer | None) -> pa.Array:
+    """An Arrow array over the memory of the first values, null where a bit is not set."""
+    kind = _FLOAT64 if values.dtype.char == "d" else _INT64
+    return pa.Array.from_buffers(kind, size, [valid, pa.py_buffer(values)])
 
 
 def replay(results: pa.Table, changes: pa.Table) -> dict[Any, dict[Any, float]]:

@@ -107,8 +107,8 @@ class Painted:
         subscription, item, score, rank = shelf.external(rows, names, scored=scored)
         return External(arrow(integer_ids(subscription)), arrow(integer_ids(item)), score, rank)
 
-    def exchanged(self, rows: Rows, names: Names) -> Told:
-        """Index subscriptions anew that have other ranges; what changes, with the ids of outside."""
+    def exchanged(self, rows: Rows, names: Names) -> tuple[Told, int]:
+        """Index subscriptions anew with other ranges; what changes, as shown outside, in how many rows."""
         self._refresh()
         return self._listings.replace(rows, *self._ends(rows), names)
 

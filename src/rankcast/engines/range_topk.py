@@ -92,6 +92,7 @@ class RangeTopK(ListEngine):
             self._count,
             settings.whole('tuning["sketch"]', self._tuning["sketch"], least=0),
         )
+        self._ends = self._columns()
         self._no_own_k = False  # known not to be: no live subscription has a k of its own
         self._former_k = np.empty(0, np.int64)  # of the subscriptions that are being amended
         kind = Scan if method == "scan" else Painted if len(self._over) == 1 else Boxed
@@ -115,7 +116,7 @@ class RangeTopK(ListEngine):
         return boxes.columns(self._over)
 
     def _fields(self, batch: Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
-        whole = rows is None or all(column.name in batch for column in self._columns())
+        whole = rows is None or all(column.name in batch for column in self._ends)
         held = None if whole or rows is None else self._world.boxes(rows)
         return boxes.read(batch, self._over, held, where="subscriptions")._asdict()
 
@@ -156,7 +157,7 @@ class RangeTopK(ListEngine):
             with self._world.one_call():
                 return self._answer(self._change(changed, fields))
         self._write(changed, fields)
-        return self._told(deltas.exchanged(self._painted.exchanged(self._in_order(changed), names)))
+        return self._told(deltas.exchanged(*self._painted.exchanged(self._in_order(changed), names)))
 
     def publish(self, rows: Any) -> pa.Table:
         """Apply a batch of events; returns the net change of every result over the batch."""

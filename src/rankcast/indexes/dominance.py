@@ -10,14 +10,17 @@ from numpy.typing import NDArray
 from rankcast import buffers
 from rankcast.indexes import point_store
 from rankcast.indexes.objects import Floats, Rows, grown
-from rankcast.kernels import gather, point_edit, point_mend, point_plant, point_search, point_tree, relist
+from rankcast.kernels import gather, point_mend, point_plant, point_search, point_tree, relist
 from rankcast.kernels.gather import Names
 from rankcast.kernels.point_tree import BUCKET, FILL, PointTree
+from rankcast.kernels.radix import Words
 from rankcast.kernels.relist import Told
 
 SPARE_BUCKETS = 8
+MOST_STAMPS = 2**31 - 2
 SHARED = "slot_of"
 NOBODY: Rows = np.empty(0, np.int32)
+NOWHERE: Floats = np.empty(0)
 
 
 class SlotMap:
@@ -50,6 +53,8 @@ class SubscriptionIndex:
         self._slots = slots
         self._tree = point_store.empty(k, SPARE_BUCKETS)
         self._moved: list[tuple[Rows, Floats, Floats, Rows]] = []
+        self._seen: Rows = NOBODY  # see `relist`: items that were seen, by stamps
+        self._stamps = 0
         point_tree.clear(self._tree)
 
     @property
@@ -81,25 +86,29 @@ class SubscriptionIndex:
         if len(rows) > max(BUCKET, len(self) // 4):
             self._plant(rows, lo, hi, boards)
         else:
-            self._exchange(NOBODY, _records(rows, lo, hi), boards)
+            self._edit(point_mend.ENTER, rows, lo, hi, boards)
 
     def delete(self, rows: Rows) -> None:
         """Remove subscriptions. O(log m) each, neighbours sharing the way."""
-        gone = point_edit.take_out(self.tree, rows)
-        self._exchange(gone, np.empty((0, 4)), np.empty((0, self.k), np.int32))
+        self.settle()
+        self._edit(point_mend.LEAVE, rows, NOWHERE, NOWHERE, np.empty((0, self.k), np.int32))
 
     def move(self, rows: Rows, lo: Floats, hi: Floats, boards: Rows) -> None:
         """Give subscriptions other ranges and boards, which are kept. O(k) each, and later `settle`."""
         relist.write_boards(self.board, self._slots.slot_of, rows, boards)
         self._note(rows, lo, hi, boards)
 
-    def replace(self, rows: Rows, lo: Floats, hi: Floats, boards: Rows, names: Names) -> Told:
-        """The same as `move`, and what that changes in the lists, as it is shown outside."""
-        told, seen = empty_told(2 * boards.size + 1), np.zeros(len(names.value), np.int32)
-        slots = self._slots.slot_of
-        size = int(relist.replace_boards(self.board, slots, rows, boards, names, seen, told))
+    def replace(self, rows: Rows, lo: Floats, hi: Floats, boards: Rows, names: Names) -> tuple[Told, int]:
+        """The same as `move`; what that changes in the lists, as shown outside, in how many rows."""
+        told, slots, stamps = empty_told(2 * boards.size + 1), self._slots.slot_of, 2 * len(rows)
+        if len(self._seen) < len(names.value) or self._stamps + stamps >= MOST_STAMPS:
+            self._seen, self._stamps = np.zeros(len(names.value), np.int32), 0
+        size = int(
+            relist.replace_boards(self.board, slots, rows, boards, names, self._seen, self._stamps, told)
+        )
+        self._stamps += stamps
         self._note(rows, lo, hi, boards)
-        return told.first(size)
+        return told, size
 
     def _note(self, rows: Rows, lo: Floats, hi: Floats, boards: Rows) -> None:
         """Keep where points are to be moved, unless there are too many."""
@@ -120,25 +129,29 @@ class SubscriptionIndex:
         if len(self._moved) > 1:
             rows, lo, hi, boards = (np.concatenate(parts) for parts in zip(*self._moved, strict=True))
         self._moved.clear()
-        points = _empty_records(len(rows))
-        gone = point_edit.move_out(self._as_it_is(), rows, lo, hi, points)
-        self._exchange(gone, points[: len(gone)], boards)
+        self._edit(point_mend.MOVE, rows, lo, hi, boards)
 
-    def _exchange(self, gone: Rows, points: Floats, boards: Rows) -> None:
-        """Let points leave their slots and others enter; make room until all are in, and balance the tree."""
-        entering, touched = point_edit.exchange(self._as_it_is(), gone, points, boards)
-        left, room = len(entering), BUCKET
-        while left:
-            self._reserve(room)
-            left = int(point_mend.grow(self._as_it_is(), entering[:left], points, boards))
-            room = left + BUCKET
-        skewed = point_mend.mend(self._as_it_is(), touched)
+    def _edit(self, kind: int, rows: Rows, lo: Floats, hi: Floats, boards: Rows) -> None:
+        """Let points leave, enter or move; make room until all are in, and balance the tree."""
+        points = _empty_records(len(lo))
+        entering, touched, skewed = point_mend.edit(self._as_it_is(), kind, rows, lo, hi, points, boards)
+        if len(entering):
+            self._grow(entering, points, boards)
+            skewed = point_mend.mend(self._as_it_is(), touched)
         left = len(skewed)
         while left:
             self._reserve(0)
             left = int(point_mend.rebalance(self._as_it_is(), skewed[:left]))
         if self._tree.leaf_of.shape[0] > 4 * SPARE_BUCKETS + 4 * len(self) // FILL:
-            self._plant(NOBODY, np.empty(0), np.empty(0), np.empty((0, self.k), np.int32))
+            self._plant(NOBODY, NOWHERE, NOWHERE, np.empty((0, self.k), np.int32))
+
+    def _grow(self, entering: Words, points: Floats, boards: Rows) -> None:
+        """Let points into full buckets, and make room until all are in."""
+        left, room = len(entering), BUCKET
+        while left:
+            self._reserve(room)
+            left = int(point_mend.grow(self._as_it_is(), entering[:left], points, boards))
+            room = left + BUCKET
 
     def snap(self, box: Floats) -> Floats | None:
         """The smallest box around the points in a closed box, or None."""
@@ -217,18 +230,14 @@ class SubscriptionIndex:
         point_plant.plant(self._as_it_is(), 0, points, spare, own)
 
 
-def _records(rows: Rows, lo: Floats, hi: Floats) -> Floats:
-    """Subscriptions as kernels take new points."""
-    points = _empty_records(len(rows))
-    point_plant.write_records(points, 0, rows, lo, hi)
-    return points
-
-
 def _empty_records(size: int) -> Floats:
     return buffers.empty(4 * size, np.float64).reshape(-1, 4)
 
 
 def empty_told(size: int) -> Told:
     """Columns for so many deltas."""
-    sizes, kinds = (size,) * 5 + (size * relist.LETTERS + 3,), ("i8", "i1", "i8", "f8", "i8", "u1")
+    sizes, kinds = (
+        (size,) * 4 + (size * relist.LETTERS + 3, size // 8 + 1),
+        ("i8", "i8", "f8", "i8", "u1", "u1"),
+    )
     return Told(*map(buffers.empty, sizes, kinds))

@@ -73,8 +73,8 @@ class Listings:
             boards = self._found(lo[mine], hi[mine], each)
             self.shelves[each].move(rows[mine], lo[mine], hi[mine], boards)
 
-    def replace(self, rows: Rows, lo: Floats, hi: Floats, names: Names) -> Told:
-        """The same as `move` if there is one shelf, and what changes, as it is shown outside."""
+    def replace(self, rows: Rows, lo: Floats, hi: Floats, names: Names) -> tuple[Told, int]:
+        """The same as `move` if there is one shelf; what changes, as shown outside, in how many rows."""
         (shelf,) = self.shelves.values()
         return shelf.replace(rows, lo, hi, self._found(lo, hi, shelf.k), names)
 

@@ -72,9 +72,11 @@ def move_out(tree: PointTree, rows: Rows, lo: Floats, hi: Floats, points: Record
     stays if it lies strictly inside the box of its leaf, before and after: then it is on the same side of
     every pivot, however ties are broken, and no end of the box was its own.
     """
-    leaf_of, box, low, high = tree.leaf_of, tree.box, tree.lo, tree.hi
+    leaf_of, sizes, box, low, high = tree.leaf_of, tree.size, tree.box, tree.lo, tree.hi
     slots, gone = _by_slot(tree.slot_of, rows, low.shape[0]), np.empty(rows.shape[0], np.int32)
     left = np.uint64(0)
+    for i in range(rows.shape[0]):
+        prefetch(leaf_of, np.int64(slots[i] >> HALF) // BUCKET)
     for i in range(rows.shape[0]):
         slot, at = np.uint32(slots[i] >> HALF), slots[i] & LOWER
         if i + AHEAD < rows.shape[0]:
@@ -83,12 +85,14 @@ def move_out(tree: PointTree, rows: Rows, lo: Floats, hi: Floats, points: Record
             prefetch(high, soon)
             prefetch(lo, place)
             prefetch(hi, place)
-            prefetch(box, 4 * np.int64(leaf_of[soon // BUCKET]))
+            leaf = leaf_of[soon // BUCKET]
+            prefetch(box, 4 * np.int64(leaf))
+            prefetch(sizes, np.int64(leaf))
         if i + 1 < rows.shape[0] and slots[i + 1] >> HALF == slots[i] >> HALF:
             continue
-        leaf = np.uint32(leaf_of[slot // np.uint32(BUCKET)])
-        within = _within(box, leaf, low[slot], high[slot])
-        stays = within & _within(box, leaf, lo[at], hi[at])
+        here = np.uint32(leaf_of[slot // np.uint32(BUCKET)])
+        within = _within(box, here, low[slot], high[slot])
+        stays = within & _within(box, here, lo[at], hi[at])
         if stays:
             low[slot], high[slot] = lo[at], hi[at]
         points[left, 0], points[left, 1], points[left, 2], points[left, 3] = lo[at], hi[at], rows[at], at
@@ -124,13 +128,17 @@ def _descend(tree: PointTree, points: Records, start: int, leaves: Rows) -> None
 @njit(**EXACT)
 def _find_buckets(tree: PointTree, points: Records) -> Words:
     """The buckets that points belong to, ascending, with their places among the points."""
-    bucket, leaves, size = tree.bucket, np.empty(BLOCK, np.int32), points.shape[0]
-    buckets = np.empty(size, np.int32)
+    bucket, sizes, leaf_of, size = tree.bucket, tree.size, tree.leaf_of, points.shape[0]
+    buckets, leaves = np.empty(size, np.int32), np.empty(BLOCK, np.int32)
     for start in range(0, size, BLOCK):
         end = min(start + BLOCK, size)
         _descend(tree, points, start, leaves[: end - start])
+        for i in range(end - start):
+            prefetch(bucket, np.int64(leaves[i]))
+            prefetch(sizes, np.int64(leaves[i]))
         for i in range(start, end):
             buckets[i] = bucket[np.uint32(leaves[i - start])]
+            prefetch(leaf_of, np.int64(buckets[i]))
     return with_places(buckets, tree.leaf_of.shape[0])
 
 
@@ -139,9 +147,8 @@ def _widen(box: Floats, leaf: np.uint32, lo: float, hi: float) -> bool:
     """Let the box of a leaf take a point in; whether it was outside."""
     inside = (box[leaf, LO_FROM] <= lo) & (lo <= box[leaf, LO_TO])
     inside &= (box[leaf, HI_FROM] <= hi) & (hi <= box[leaf, HI_TO])
-    if not inside:
-        box[leaf, LO_FROM], box[leaf, LO_TO] = min(box[leaf, LO_FROM], lo), max(box[leaf, LO_TO], lo)
-        box[leaf, HI_FROM], box[leaf, HI_TO] = min(box[leaf, HI_FROM], hi), max(box[leaf, HI_TO], hi)
+    box[leaf, LO_FROM], box[leaf, LO_TO] = min(box[leaf, LO_FROM], lo), max(box[leaf, LO_TO], lo)
+    box[leaf, HI_FROM], box[leaf, HI_TO] = min(box[leaf, HI_FROM], hi), max(box[leaf, HI_TO], hi)
     return not inside
 
 

@@ -1,5 +1,7 @@
 """A point tree is set right after subscriptions have left and entered it: one visit to whatever was touched.
 
+`edit` is the whole of it where nobody finds a full bucket; the steps behind `point_edit` are:
+
 1. `grow` makes subtrees of full buckets that are too small for their new points.
 2. `mend` goes up from the leaves that were touched, all of them one step at a time, and sets sizes and boxes
    right as far as they change. Paths of different lengths meet: a node may be set right more than once.
@@ -17,7 +19,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.point_plant import collect, plant, rebuild
+from rankcast.kernels.point_edit import exchange, move_out, take_out
+from rankcast.kernels.point_plant import collect, plant, rebuild, write_records
 from rankcast.kernels.point_tree import (
     BUCKET,
     FILL,
@@ -32,6 +35,8 @@ from rankcast.kernels.radix import HALF, LOWER, Words
 from rankcast.kernels.selection import Records
 
 Rows = NDArray[np.int32]
+Floats = NDArray[np.float64]
+LEAVE, ENTER, MOVE = range(3)
 OTHER, LISTED, SKEWED = 1, 2, 4
 AHEAD = 16  # how many nodes before their turn memory is asked for
 
@@ -104,6 +109,9 @@ def mend(tree: PointTree, touched: Rows) -> Rows:
             soon = touched[min(i + AHEAD, above - 1)]
             prefetch(sizes, np.int64(soon))
             prefetch(sizes, np.int64(child[np.uint32(soon), 0]))
+            if marks[np.uint32(soon)] & OTHER:
+                prefetch(box, 4 * np.int64(soon))
+                prefetch(box, 4 * np.int64(child[np.uint32(soon), 0]))
             node = np.uint32(touched[i])
             one, two = np.uint32(child[node, 0]), np.uint32(child[node, 1])
             size, other = sizes[one] + sizes[two], False
@@ -131,3 +139,26 @@ def rebalance(tree: PointTree, skewed: Rows) -> int:
                 return at + 1
             rebuild(tree, np.int64(skewed[at]))
     return 0
+
+
+@njit(**EXACT)
+def edit(
+    tree: PointTree, kind: int, rows: Rows, lo: Floats, hi: Floats, points: Records, lists: Rows
+) -> tuple[Words, Rows, Rows]:
+    """Let subscriptions LEAVE, ENTER, or MOVE to other ranges, with their lists for boards.
+
+    `points` is written; there are as many as rows, or none if they leave. Gives those that found their
+    buckets full and the leaves that were touched, as `exchange` does. Only if nobody did the tree is set
+    right, and then comes what `mend` gives.
+    """
+    gone = rows[:0]
+    if kind == MOVE:
+        gone = move_out(tree, rows, lo, hi, points)
+        points = points[: gone.shape[0]]
+    elif kind == ENTER:
+        write_records(points, 0, rows, lo, hi)
+    else:
+        gone = take_out(tree, rows)
+    entering, touched = exchange(tree, gone, points, lists)
+    skewed = mend(tree, touched) if entering.shape[0] == 0 else touched[:0]
+    return entering, touched, skewed

@@ -24,11 +24,11 @@ LOWER = np.uint64(0xFFFFFFFF)
 def _pass(words: Words, out: Words, shift: np.uint64, bits: np.uint64) -> None:
     """Write the words in the order of some bits of theirs."""
     mask = (np.uint64(1) << bits) - np.uint64(1)
-    start = np.zeros(mask + np.uint64(2), np.uint64)
+    start, total = np.zeros(mask + np.uint64(1), np.uint64), np.uint64(0)
     for i in range(words.shape[0]):
-        start[((words[i] >> shift) & mask) + np.uint64(1)] += np.uint64(1)
-    for b in range(mask):
-        start[np.uint64(b) + np.uint64(1)] += start[np.uint64(b)]
+        start[(words[i] >> shift) & mask] += np.uint64(1)
+    for b in range(mask + np.uint64(1)):
+        start[b], total = total, total + start[b]
     for i in range(words.shape[0]):
         digit = (words[i] >> shift) & mask
         out[start[digit]] = words[i]

@@ -3,8 +3,9 @@
 No value changes meanwhile, so an item that stays in a list is no change, and no score is compared. Lists
 stand one after the other, each in as many places as it may have items, ended by -1 if it has fewer.
 
-Cost: O(k) a subscription; `seen`, as long as the objects, begins as zeros and is nowhere cleared. Indexes are
-unsigned: Numba would ask each whether it counts from the end, which takes longer than all the rest.
+Cost: O(k) a subscription; `seen`, as long as the objects, begins as zeros and is nowhere cleared. Who keeps
+it for further calls says how far its stamps have come, two a subscription. Indexes are unsigned: Numba would
+ask each whether it counts from the end, which takes longer than all the rest.
 """
 
 from __future__ import annotations
@@ -26,26 +27,24 @@ Starts = NDArray[np.uint64]
 
 
 AHEAD = 16  # how many boards before their turn memory is asked for
+SOON, LINE = 128, 8  # how many deltas before their turn, and how many numbers come at once
 LEAVES, ENTERS = tuple(b"leave"), tuple(b"enter")
 LETTERS = len(LEAVES)
 
 
 class Told(NamedTuple):
-    """Columns for deltas as they are shown outside: ids, whether it enters, its score and rank, the words.
+    """Columns for deltas as they are shown outside: ids, score and rank, the words, and a bit for who enters.
 
-    Words stand one behind the other; three bytes more are written behind the last.
+    Words stand one behind the other; three bytes more are written behind the last. Bits are eight a byte, the
+    first the lowest.
     """
 
     subscription: NDArray[np.int64]
-    enters: NDArray[np.int8]
     item: NDArray[np.int64]
     score: NDArray[np.float64]
     rank: NDArray[np.int64]
     words: NDArray[np.uint8]
-
-    def first(self, size: int) -> Told:
-        """The first so many of them."""
-        return Told._make([*(column[:size] for column in self[:-1]), self.words[: size * LETTERS]])
+    enters: NDArray[np.uint8]
 
 
 class Held(NamedTuple):
@@ -146,6 +145,30 @@ def _spell(words: NDArray[np.uint8], size: np.uint64, a: int, b: int, c: int, d:
 
 
 @njit(**EXACT)
+def _make_ready(told: Told, size: np.uint64) -> None:
+    """Ask for the memory of deltas that are about to be written, those of a few boards later."""
+    for line in range(3):
+        at = np.int64(size) + SOON + line * LINE
+        prefetch(told.subscription, at)
+        prefetch(told.item, at)
+        prefetch(told.score, at)
+        prefetch(told.rank, at)
+    prefetch(told.words, (np.int64(size) + SOON) * LETTERS)
+    prefetch(told.words, (np.int64(size) + SOON + LINE) * LETTERS)
+
+
+@njit(**EXACT)
+def _mark(bits: NDArray[np.uint8], first: np.uint64, end: np.uint64) -> None:
+    """Set the bits first..end-1, byte by byte."""
+    three, one = np.uint64(3), np.uint64(1)
+    while first < end:
+        at = first >> three
+        stop = min(end, (at + one) << three)
+        bits[at] |= np.uint8(((one << (stop - first)) - one) << (first & np.uint64(7)))
+        first = stop
+
+
+@njit(**EXACT)
 def _is_same(board: Rows, slot: np.uint32, lists: Rows, i: np.uint64) -> bool:
     """Whether a list is what stands on a board already."""
     for place in range(np.uint64(board.shape[1])):
@@ -164,47 +187,56 @@ def _length(lists: Rows, i: np.uint64) -> np.uint64:
 
 
 @njit(**EXACT)
-def _ask(board: Rows, slots: Rows, rows: Rows, i: np.uint64) -> None:
-    """Ask for the board of a row, if there is one at that place."""
-    if i < np.uint64(rows.shape[0]):
-        first, width = np.int64(slots[np.uint32(rows[i])]) * board.shape[1], np.int64(board.shape[1])
-        prefetch(board, first)
-        prefetch(board, first + width - 1)
+def _ask(board: Rows, slot: np.int32) -> None:
+    """Ask for the board at a slot."""
+    first, width = np.int64(slot) * board.shape[1], np.int64(board.shape[1])
+    prefetch(board, first)
+    prefetch(board, first + width - 1)
 
 
 @njit(**EXACT)
 def replace_boards(
-    board: Rows, slots: Rows, rows: Rows, lists: Rows, names: Names, seen: Rows, told: Told
+    board: Rows, slots: Rows, rows: Rows, lists: Rows, names: Names, seen: Rows, so_far: int, told: Told
 ) -> np.int64:
     """Write other lists over the boards of some subscriptions and tell what that changes; how many rows.
 
-    As in `write_exchange` each entry is written, and the next over it if it is no change, but as it is
-    shown outside.
+    What leaves and where something enters is noted first, each note over the one before if that is no change:
+    a branch would often be mispredicted.
     """
     ids, items, values = names
-    subscription, enters, item, score, rank, words = told
-    size = np.uint64(0)
+    subscription, item, score, rank, words, enters = told
+    gone, fresh = np.empty(lists.shape[1] + 1, np.uint32), np.empty(lists.shape[1] + 1, np.uint32)
+    enters[:], size, last = 0, np.uint64(0), np.uint64(rows.shape[0] - 1)
     for i in range(np.uint64(rows.shape[0])):
-        _ask(board, slots, rows, i + np.uint64(AHEAD))
+        _ask(board, slots[np.uint32(rows[min(i + np.uint64(AHEAD), last)])])
         mine, slot = ids[np.uint32(rows[i])], np.uint32(slots[np.uint32(rows[i])])
         if _is_same(board, slot, lists, i):
             continue
-        end, stop, stamp = _length(board, np.uint64(slot)), _length(lists, i), np.int32(2 * i + 1)
+        _make_ready(told, size)
+        end, stop, stamp = _length(board, np.uint64(slot)), _length(lists, i), np.int32(so_far + 1)
+        so_far += 2
         for place in range(stop):
             seen[np.uint32(lists[i, place])] = stamp
+        leaves, comes = np.uint64(0), np.uint64(0)
         for place in range(end):
             which = np.uint32(board[slot, place])
-            subscription[size], enters[size], item[size] = mine, 0, items[which]
-            score[size], rank[size] = np.nan, 0
-            _spell(words, size, *LEAVES)
-            size += np.uint64(seen[which] != stamp)
+            gone[leaves] = which
+            leaves += np.uint64(seen[which] != stamp)
             seen[which] = stamp + 1
         for place in range(stop):
-            which = np.uint32(lists[i, place])
-            subscription[size], enters[size], item[size] = mine, 1, items[which]
-            score[size], rank[size] = values[which], np.int64(place) + 1
+            fresh[comes] = place
+            comes += np.uint64(seen[np.uint32(lists[i, place])] != stamp + 1)
+        for at in range(leaves):
+            subscription[size], item[size], score[size], rank[size] = mine, items[gone[at]], np.nan, 0
+            _spell(words, size, *LEAVES)
+            size += np.uint64(1)
+        _mark(enters, size, size + comes)
+        for at in range(comes):
+            which = np.uint32(lists[i, fresh[at]])
+            subscription[size], item[size] = mine, items[which]
+            score[size], rank[size] = values[which], np.int64(fresh[at]) + 1
             _spell(words, size, *ENTERS)
-            size += np.uint64(seen[which] != stamp + 1)
+            size += np.uint64(1)
         for place in range(np.uint64(board.shape[1])):
             board[slot, place] = lists[i, place]
     return np.int64(size)

@@ -10,8 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from rankcast import deltas
+from rankcast.indexes import dominance
 from rankcast.indexes.dominance import SlotMap, SubscriptionIndex
 from rankcast.kernels import point_mend
+from rankcast.kernels.gather import Names
 
 INF = np.inf
 ENDS = st.sampled_from([-INF, 0.0, 1.0, 1.0, 2.0, 3.0, 4.0, INF])
@@ -147,6 +150,25 @@ def test_moves_wait_until_the_tree_is_asked_for_but_not_for_ever() -> None:
     index.move(rows[:10], *both(ends[10:20]), lists(rows[:10], 1))
     ends[:10] = ends[10:20]
     assert_same(index, {int(row): (ends[row, 0], ends[row, 1]) for row in rows}, np.array([0, 0.5, 0.3, 0.9]))
+
+
+def test_stamps_of_what_was_seen_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dominance, "MOST_STAMPS", 10)
+    rng, rows, names = np.random.default_rng(8), np.arange(3, dtype=np.int32), np.arange(5)
+    index, now = SubscriptionIndex(2, SlotMap()), np.array([[0, 1], [2, 3], [4, -1]], np.int32)
+    index.insert(rows, np.zeros(3), np.ones(3), now)
+    for _ in range(6):
+        before, now = now, np.array([rng.permutation(5)[:2] for _ in rows], np.int32)
+        told, size = index.replace(
+            rows, np.zeros(3), np.ones(3), now, Names(names, names, np.linspace(0, 2, 5))
+        )
+        lines = deltas.exchanged(told, size).select(["subscription", "op", "item"]).to_pylist()
+        expected = []
+        for row, old, new in zip(rows.tolist(), before.tolist(), now.tolist(), strict=True):
+            expected += [(row, "leave", item) for item in old if item >= 0 and item not in new]
+            expected += [(row, "enter", item) for item in new if item not in old]
+        assert [tuple(line.values()) for line in lines] == expected
+    assert index._stamps == 6
 
 
 @pytest.mark.parametrize(("shift", "stay"), [(1e-6, True), (0.5, False)])

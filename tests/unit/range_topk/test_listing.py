@@ -154,9 +154,9 @@ def test_lists_that_replace_boards_tell_the_same(pairs: Pairs, places: list[int]
     board[slots[rows]] = lines_of(pairs, 0)
     told = empty_told(6 * len(pairs) + 1)
     names = Names(10 * np.arange(5), 100 * np.arange(6), np.linspace(0, 2.5, 6))
-    seen = np.zeros(6, np.int32)
-    size = relist.replace_boards(board, slots, rows, lines_of(pairs, 1), names, seen, told)
-    lines = deltas.exchanged(told.first(size)).to_pylist()
+    seen = np.full(6, 8, np.int32)  # the last of eight stamps
+    size = relist.replace_boards(board, slots, rows, lines_of(pairs, 1), names, seen, 8, told)
+    lines = deltas.exchanged(told, size).to_pylist()
     assert np.array_equal(board[slots[rows]], lines_of(pairs, 1))
     assert (np.delete(board, slots[rows], axis=0) == 9).all()
     assert [tuple(line.values()) for line in lines] == [
@@ -168,9 +168,10 @@ def test_lists_that_replace_boards_tell_the_same(pairs: Pairs, places: list[int]
 def test_words_of_many_deltas_come_in_chunks() -> None:
     size = 2 * deltas.CHUNK + 3
     told = empty_told(size)
-    told.enters[:] = np.random.default_rng(5).integers(0, 2, size)
-    said = [deltas.OPS[op] for op in told.enters]
+    enters = np.random.default_rng(5).integers(0, 2, size)
+    told.enters[:] = np.packbits(enters, bitorder="little")
+    said = [deltas.OPS[op] for op in enters]
     told.words[: relist.LETTERS * size] = list("".join(said).encode())
-    table = deltas.exchanged(told.first(size))
+    table = deltas.exchanged(told, size)
     assert table["op"].to_pylist() == said
-    assert table["rank"].is_valid().to_numpy().tolist() == told.enters.astype(bool).tolist()
+    assert table["rank"].is_valid().to_numpy().tolist() == enters.astype(bool).tolist()
