@@ -17,10 +17,11 @@ from rankcast.kernels.corner_steps import Events
 from rankcast.kernels.corner_tree import CAPACITY
 from rankcast.kernels.slab_cut import new_cut
 from rankcast.kernels.slab_easel import Easel
-from rankcast.kernels.slab_members import AFFECTED, MOMENT, Members
+from rankcast.kernels.slab_members import AFFECTED, FOUND, MOMENT, TWICE, Members
 from rankcast.kernels.tiles import empty_tiles
 
 FEW = 256  # messages that room is made for at first
+QUEUE = 1 << 15  # better objects that may be put aside for leaves before more room is made
 
 
 class SlabPainter:
@@ -35,8 +36,7 @@ class SlabPainter:
         self.asked: NDArray[np.int64] = np.zeros(3, np.int64)
         self.affected = 0
         self.asking = False
-        self._now = 0  # the last moment, and which one every slot has heard of last
-        self._heard: NDArray[np.int64] = np.empty(0, np.int64)
+        self._room: Members | None = None  # with the last moment, and which one every slot has heard of last
 
     def paint(
         self, events: Events, k: int, side: int, shelf: CornerIndex | None, epsilon: float | None
@@ -68,15 +68,27 @@ class SlabPainter:
             done, post = slab_events.play(easel, events, objects.value, post, done)
             if done < len(events.row):
                 objects.index.reserve()
-        self._now = int(members.size[MOMENT])
         if epsilon is None:
             self.affected += int(members.size[AFFECTED])
         return post
 
     def _members(self, shelf: CornerIndex) -> Members:
-        """Room for members of a region among the subscriptions of a shelf."""
-        if len(shelf.tree.row) > len(self._heard):
-            self._heard = grown(self._heard, len(shelf.tree.row), -1)
-        size, count = np.array([0, self._now, 0, 0]), len(shelf)
-        held, cut = np.empty(int(shelf.tree.meta[CAPACITY])), new_cut(len(shelf.tree.leaf_of), count)
-        return Members(np.empty((count, 3)), np.empty(count, np.int32), held, cut, self._heard, size)
+        """Room for members of a region among the subscriptions of a shelf, kept while it is enough."""
+        tree, room = shelf.tree, self._room
+        slots, leaves, bucket = len(tree.row), len(tree.leaf_of), int(tree.meta[CAPACITY])
+        if room is None or slots > len(room.heard) or leaves > len(room.cut.node) or bucket > len(room.held):
+            former = np.empty(0, np.int64) if room is None else room.heard
+            slots = max(slots, len(former))
+            heard = grown(former, slots, -1)
+            room = self._room = Members(
+                span=np.empty((slots, 3)),
+                better=np.empty(slots, np.int32),
+                held=np.empty(bucket),
+                queue=np.empty((2, QUEUE)),
+                leaf=np.empty((leaves, 4), np.int64),
+                cut=new_cut(leaves, slots),
+                heard=heard,
+                size=np.array([0, 0 if room is None else room.size[MOMENT], 0, 0]),
+            )
+        room.size[FOUND], room.size[AFFECTED], room.size[TWICE] = 0, 0, 0
+        return room

@@ -46,6 +46,15 @@ def descend(tree: CornerTree, node: int, stack: Rows, depth: int) -> int:
 
 
 @njit(**EXACT)
+def _any_between(weight: Floats, first: int, size: int, least: float, most: float) -> bool:
+    """Whether one of the weights from `first` on is between two others: few, wide instructions."""
+    count = 0
+    for i in range(size):
+        count += (least <= weight[first + i]) & (weight[first + i] <= most)
+    return count > 0
+
+
+@njit(**EXACT)
 def best(
     objects: CornerTree,
     label: Labels,
@@ -71,8 +80,10 @@ def best(
         if bucket[node] < 0:
             depth = descend(objects, node, stack, depth)
             continue
-        first = bucket[node] * capacity
-        for slot in range(first, first + objects.size[node]):
+        first, total = np.uint64(bucket[node] * capacity), np.uint64(objects.size[node])
+        if not _any_between(weight, first, total, held[k - 1], -least):
+            continue
+        for slot in range(first, first + total):
             mine, which = weight[slot], row[slot]
             if mine < held[k - 1] or -mine < least or not holds(corner, point, slot):
                 continue

@@ -16,10 +16,11 @@ from numba import njit
 from rankcast.kernels.corner_tree import Floats, Rows
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.slab_members import HEIGHT, HI, LO
-from rankcast.kernels.slabs import Slabs, slab_at, stairs_of
+from rankcast.kernels.slabs import Slabs, stairs_of
 from rankcast.kernels.staircase import LEFT, RIGHT, left_at, right_at, room_of
 
 LEAST, MOST, INNER_LO, INNER_HI, FLOOR, END, COLUMNS = 0, 3, 6, 7, 8, 9, 10
+WIDE = 16  # numbers that are compared together
 
 
 @njit(**EXACT)
@@ -39,22 +40,23 @@ def _near(others: Floats, count: int, span: Floats, near: Floats) -> int:
 def _open(near: Floats, count: int, member: Floats, inner: tuple[float, float, float], cell: Floats) -> None:
     """Write the bounds of the tile that a member is in; `inner`: the box around what it gains and lost."""
     lo, hi, top, (least, most, floor) = member[LO], member[HI], member[HEIGHT], inner
-    left, right, end, left_floor, right_floor = -np.inf, np.inf, np.inf, -np.inf, -np.inf
+    left, right, end = -np.inf, np.inf, np.inf
     for j in range(count):
         x, height = near[0, j], near[1, j]
-        if height > top:
-            continue
-        if x < lo:
-            left_floor = height if x > left else min(left_floor, height) if x == left else left_floor
-            left = max(left, x)
-        elif x > hi:
-            right_floor = height if x < right else min(right_floor, height) if x == right else right_floor
-            right = min(right, x)
-        else:
-            least, most, floor = min(least, x), max(most, x), max(floor, height)
+        reached = height <= top
+        left = max(left, x if reached & (x < lo) else -np.inf)
+        right = min(right, x if reached & (x > hi) else np.inf)
+        held = reached & (lo <= x) & (x <= hi)
+        least, most = min(least, x if held else np.inf), max(most, x if held else -np.inf)
+        floor = max(floor, height if held else -np.inf)
+    left_floor, right_floor = np.inf, np.inf
     for j in range(count):
-        if near[1, j] > top and left < near[0, j] < right:
-            end = min(end, near[1, j])
+        x, height = near[0, j], near[1, j]
+        left_floor = min(left_floor, height if x == left else np.inf)
+        right_floor = min(right_floor, height if x == right else np.inf)
+        end = min(end, height if (height > top) & (left < x) & (x < right) else np.inf)
+    left_floor = -np.inf if left == -np.inf else left_floor
+    right_floor = -np.inf if right == np.inf else right_floor
     cell[INNER_LO], cell[INNER_HI] = least, most
     cell[FLOOR], cell[END] = max(floor, left_floor, right_floor), end
     for axis in range(3):
@@ -133,32 +135,64 @@ def _number(strip: Floats, size: int, below: Floats, beneath: int, number: Rows,
 
 
 @njit(**EXACT)
+def _stretch(number: Rows, size: Rows, heights: Floats, stretch: Floats) -> None:
+    """Write from where to where each number goes on upwards; `heights` has one more than there are slabs."""
+    stretch[:, 0] = np.inf
+    for z in range(size.shape[0]):
+        for j in range(size[z]):
+            t = number[z, j]
+            stretch[t, 0], stretch[t, 1] = min(stretch[t, 0], heights[z]), heights[z + 1]
+
+
+@njit(**EXACT)
+def _not_above(values: Floats, limit: float) -> int:
+    """How many values are not above a limit: few, wide instructions."""
+    count = 0
+    for i in range(values.shape[0]):
+        count += values[i] <= limit
+    return count
+
+
+@njit(**EXACT)
+def _below(values: Floats, row: int, limit: float) -> int:
+    """How many values of a row are below a limit: few, wide instructions."""
+    count = 0
+    for i in range(values.shape[1]):
+        count += values[row, i] < limit
+    return count
+
+
+@njit(**EXACT)
 def part_region(slabs: Slabs, x: float, k: int, span: Floats) -> tuple[int, Floats]:
     """Part the members of a region among its tiles; return how many tiles there are, and the boxes around.
 
     A tile is a strip of one slab or of several, one above the other. [Range App. D, Alg. 8, 10]
+    The box of the tile at hand is written when the next member is in another one. Rows are as long as wide
+    instructions like them: beyond the last slab and strip there are infinite ones.
     """
-    count, total = slabs.size[0], 0
-    strip, size, number = (
-        np.empty((count, k + 1, 3)),
-        np.zeros(count + 1, np.int64),
-        np.empty((count, k + 1), np.int32),
-    )
+    count, total, heights = slabs.size[0], 0, np.full(WIDE * (slabs.size[0] // WIDE + 1), np.inf)
+    strip, size = np.empty((count, k + 1, 3)), np.zeros(count, np.int32)
+    number, heights[:count] = np.empty((count, k + 1), np.int32), slabs.height[:count]
+    outers = np.full((count, WIDE * (k // WIDE + 1)), -np.inf)
     for z in range(count):
         size[z] = _strips(slabs, z, x, k, strip[z])
-        total = _number(strip[z], size[z], strip[z - 1], size[z - 1], number, z, total)
-    box, heights = np.empty((total, 6)), slabs.height
+        outers[z, : size[z]] = strip[z, : size[z], 1]
+        total = _number(strip[z], size[z], strip[z - 1], size[z - 1] if z > 0 else 0, number, z, total)
+    box, stretch = np.empty((total + 1, 6)), np.empty((total, 2))
+    _stretch(number, size, heights, stretch)
     box[:, :3], box[:, 3:] = np.inf, -np.inf
-    z, bottom, end, inner, outer, t = 0, np.inf, -np.inf, -np.inf, np.inf, 0
+    bottom, end, inner, outer, t = np.inf, -np.inf, -np.inf, np.inf, total
+    a, b, c, d, e, f = np.inf, np.inf, np.inf, -np.inf, -np.inf, -np.inf
     for i in range(span.shape[0]):
-        lo, height = span[i, LO], span[i, HEIGHT]
-        if not (bottom <= height < end and outer < lo <= inner):
-            z, j = slab_at(heights, count, height), 0
-            while j < size[z] - 1 and strip[z, j, 1] >= lo:
-                j += 1
+        lo, hi, height = span[i, LO], span[i, HI], span[i, HEIGHT]
+        if not ((bottom <= height) & (height < end) & (outer < lo) & (lo <= inner)):
+            box[t, 0], box[t, 1], box[t, 2], box[t, 3], box[t, 4], box[t, 5] = a, b, c, d, e, f
+            z = min(_not_above(heights, height), count) - 1
+            j = min(outers.shape[1] - _below(outers, z, lo), size[z] - 1)
             t, inner, outer = number[z, j], strip[z, j, 0], strip[z, j, 1]
-            bottom, end = heights[z], heights[z + 1] if z + 1 < count else np.inf
-        for axis in range(3):
-            box[t, axis] = min(box[t, axis], span[i, axis])
-            box[t, 3 + axis] = max(box[t, 3 + axis], span[i, axis])
+            bottom, end = stretch[t, 0], stretch[t, 1]
+            a, b, c, d, e, f = box[t, 0], box[t, 1], box[t, 2], box[t, 3], box[t, 4], box[t, 5]
+        a, b, c = min(a, lo), min(b, hi), min(c, height)
+        d, e, f = max(d, lo), max(e, hi), max(f, height)
+    box[t, 0], box[t, 1], box[t, 2], box[t, 3], box[t, 4], box[t, 5] = a, b, c, d, e, f
     return total, box

@@ -24,6 +24,7 @@ from rankcast.kernels.options import EXACT
 NODES, POINTS, SEEN = range(3)
 UNREAD = -2
 WITNESSES = 16
+TOGETHER = 32  # nodes that are looked at together
 Moments = NDArray[np.int64]
 Box = tuple[float, float, float, float, float, float]
 
@@ -104,31 +105,23 @@ def _has(box: Box, a: float, b: float, c: float) -> bool:
 def between(point: Floats, first: int, end: int, both: Box, one: Box, two: Box) -> int:
     """Which of the points first..end-1 is in a box and in neither of two others, both in it, or -1.
 
-    Those in the box are counted, then those of them in the others: few, wide instructions.
+    All are looked at: few, wide instructions.
     """
-    (a, b, c, d, e, f), start, count = both, np.uint64(first), 0
-    for i in range(np.uint64(end - first)):
-        p, q, r = point[0, start + i], point[1, start + i], point[2, start + i]
-        count += (a <= p) & (p <= d) & (b <= q) & (q <= e) & (c <= r) & (r <= f)
-    if count == 0:
-        return -1
-    for i in range(np.uint64(end - first)):
-        p, q, r = point[0, start + i], point[1, start + i], point[2, start + i]
-        count -= _has(one, p, q, r) | _has(two, p, q, r)
-    if count == 0:
-        return -1
-    for at in range(first, end):
+    (a, b, c, d, e, f), start, found = both, np.uint64(first), -1
+    for i in range(end - first):
+        at = start + np.uint64(i)
         p, q, r = point[0, at], point[1, at], point[2, at]
-        if _has(both, p, q, r) and not (_has(one, p, q, r) or _has(two, p, q, r)):
-            return at
-    return -1
+        inside = (a <= p) & (p <= d) & (b <= q) & (q <= e) & (c <= r) & (r <= f)
+        found = max(found, i if inside & (not (_has(one, p, q, r) | _has(two, p, q, r))) else -1)
+    return first + found if found >= 0 else found
 
 
 @njit(**EXACT)
-def _meet(box: Floats, count: int, around: Box, meets: NDArray[np.bool_]) -> None:
-    """Write which of the first boxes have something in common with one."""
-    a, b, c, d, e, f = around
-    for at in range(np.uint64(count)):
+def _meet(box: Floats, first: int, end: int, around: Box, meets: NDArray[np.bool_]) -> None:
+    """Write which of the boxes first..end-1 have something in common with one."""
+    (a, b, c, d, e, f), start = around, np.uint64(first)
+    for i in range(np.uint64(end - first)):
+        at = start + i
         least = (box[0, at] <= d) & (box[1, at] <= e) & (box[2, at] <= f)
         meets[at] = least & (box[3, at] >= a) & (box[4, at] >= b) & (box[5, at] >= c)
 
@@ -136,15 +129,30 @@ def _meet(box: Floats, count: int, around: Box, meets: NDArray[np.bool_]) -> Non
 @njit(**EXACT)
 def near_to(cut: Cut, around: Box) -> Near:
     """Those of a cut that have something in a box."""
-    count, box = cut.size[NODES], cut.box
-    meets = np.empty(count, np.bool_)
-    _meet(box, count, around, meets)
-    which = np.flatnonzero(meets)
-    near = np.empty((6, which.shape[0]))
+    count, box, size = cut.size[NODES], cut.box, 0
+    meets, which = np.empty(count, np.bool_), np.empty(count, np.int64)
+    _meet(box, 0, count, around, meets)
+    for at in range(np.uint64(count)):
+        which[size] = at
+        size += meets[at]
+    near = np.empty((6, size))
     for axis in range(6):
-        for i in range(which.shape[0]):
+        for i in range(size):
             near[axis, i] = box[axis, which[i]]
-    return Near(near, which, meets)
+    return Near(near, which[:size], meets)
+
+
+@njit(**EXACT)
+def _widened(box: Box, around: Box) -> Box:
+    """A box without its bounds that are those of one around it."""
+    return (
+        -np.inf if box[0] == around[0] else box[0],
+        -np.inf if box[1] == around[1] else box[1],
+        -np.inf if box[2] == around[2] else box[2],
+        np.inf if box[3] == around[3] else box[3],
+        np.inf if box[4] == around[4] else box[4],
+        np.inf if box[5] == around[5] else box[5],
+    )
 
 
 @njit(**EXACT)
@@ -161,11 +169,15 @@ def look(
     """The point of somebody in a box and in neither of two others, both in it, or -1.
 
     UNREAD - at if who is below the node `at` must be known first. Where somebody is found goes to the front.
+    A node does not matter if what it has in the box is all in one of the two.
     """
-    box, which, meets = near
-    _meet(box, which.shape[0], both, meets)
-    for i in range(which.shape[0]):
-        if meets[i] and not (_within(box, i, one) or _within(box, i, two)):
+    (box, which, meets), wide, broad = near, _widened(one, both), _widened(two, both)
+    for first in range(0, which.shape[0], TOGETHER):
+        last = min(first + TOGETHER, which.shape[0])
+        _meet(box, first, last, both, meets)
+        for i in range(np.uint64(first), np.uint64(last)):
+            if not meets[i] or _within(box, i, wide) or _within(box, i, broad):
+                continue
             at = which[i]
             if start[at] < 0:
                 return UNREAD - at

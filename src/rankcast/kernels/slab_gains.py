@@ -1,6 +1,7 @@
 """Who gains what from an object that falls, in 1.5 dimensions, found for all members of its region at once.
 
-The objects that it has passed are listed, the best first, some at a time, where a member still reaches.
+The objects that it has passed are listed, the best first, some at a time, where a member still reaches; from
+the second search on more are fetched than are listed at once.
 Members count those they hold; the one that makes k of them is what a member gains.
 
 Cost: a search for every LISTED objects, and O(m) for those that a block of members may hold.
@@ -8,6 +9,8 @@ Cost: a search for every LISTED objects, and O(m) for those that a block of memb
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -23,6 +26,15 @@ from rankcast.kernels.slab_members import FOUND, HEIGHT, HI, LO, Members, write_
 from rankcast.kernels.slabs import LISTED, MIN, SNAP
 
 BLOCK = 32  # members that look at the same objects
+AHEAD = 4 * LISTED  # objects fetched at a time when the first have not been enough
+TAKEN, FETCHED, WANTED = range(3)
+
+
+class Ahead(NamedTuple):
+    """Objects that were passed, the best first: how many were taken, are there, were wanted."""
+
+    row: Rows
+    size: NDArray[np.int64]
 
 
 @njit(**EXACT)
@@ -35,23 +47,43 @@ def _reach(span: Floats, start: int, end: int) -> tuple[float, float, float]:
 
 
 @njit(**EXACT)
+def _fetch(
+    objects: CornerTree, label: NDArray[np.int64], corner: Floats, old: tuple[float, int],
+    limit: tuple[float, int], ahead: Ahead,
+) -> bool:  # fmt: skip
+    """Fetch the best objects in a box behind those fetched, or the old pair; False if there are none."""
+    row, size, after, end = ahead.row, ahead.size, old, LISTED
+    if size[FETCHED] < size[WANTED]:
+        return False
+    if size[WANTED] > 0:
+        last = row[size[FETCHED] - 1]
+        after, end = (-objects.weight[objects.slot_of[last]], label[last]), row.shape[0]
+    best(objects, label, corner, after, limit, row[:end])
+    size[TAKEN], size[FETCHED], size[WANTED] = 0, np.sum(row[:end] >= 0), end
+    return size[FETCHED] > 0
+
+
+@njit(**EXACT)
 def _list_passed(
-    objects: CornerTree, label: NDArray[np.int64], members: Members, bound: int, after: tuple[float, int],
-    limit: tuple[float, int], listed: Rows,
+    objects: CornerTree, label: NDArray[np.int64], members: Members, bound: int, old: tuple[float, int],
+    limit: tuple[float, int], ahead: Ahead, listed: Rows,
 ) -> Floats:  # fmt: skip
-    """Write the best objects between two pairs that members may hold; return their places, turned.
+    """Write the next best objects between two pairs that members may hold; return their places, turned.
 
     A pair is a value and a label. What is bounded is told by `bound`, its axis among corners.
     """
-    corner, point, slot_of = np.full(4, -np.inf), objects.point, objects.slot_of
+    corner, point, slot_of, row = np.full(4, -np.inf), objects.point, objects.slot_of, ahead.row
     lo, hi, top = _reach(members.span, 0, members.size[FOUND])
     corner[0], corner[1], corner[bound] = lo, -hi, -top
-    best(objects, label, corner, after, limit, listed)
-    place, size, sign = np.empty((2, listed.shape[0])), 0, 1.0 if bound == 3 else -1.0
-    while size < listed.shape[0] and listed[size] >= 0:
-        at = slot_of[listed[size]]
-        place[0, size], place[1, size] = point[at, 0], sign * point[at, 1]
-        size += 1
+    place, size, sign, count = np.empty((2, LISTED)), 0, 1.0 if bound == 3 else -1.0, ahead.size
+    while size < LISTED:
+        if count[TAKEN] == count[FETCHED] and not _fetch(objects, label, corner, old, limit, ahead):
+            break
+        other = row[count[TAKEN]]
+        at = slot_of[other]
+        place[0, size], place[1, size], listed[size] = point[at, 0], sign * point[at, 1], other
+        size += (lo <= place[0, size]) & (place[0, size] <= hi) & (place[1, size] <= top)
+        count[TAKEN] += 1
     return place[:, :size]
 
 
@@ -109,17 +141,20 @@ def tell_gains(easel: Easel, better: Floats, row: int, old: float, value: Floats
     """
     members, label, objects, point = easel.members, easel.label, easel.objects, easel.objects.point
     slot_of, k, total, cells = objects.slot_of, easel.k, LISTED, np.empty((16, COLUMNS))
-    place, others = point[slot_of[row]], np.ascontiguousarray(better.T)
+    place, known, others = point[slot_of[row]], better.shape[0], np.empty((2, better.shape[0] + 4 * LISTED))
+    others[:, :known] = better.T
     x, height = place[0], easel.sign * place[1]
-    listed, after, limit = np.empty(LISTED, np.int32), (old, label[row]), (value[row], label[row])
+    listed, former, limit = np.empty(LISTED, np.int32), (old, label[row]), (value[row], label[row])
+    ahead = Ahead(np.empty(AHEAD, np.int32), np.zeros(3, np.int64))
     while members.size[FOUND] > 0 and total == LISTED:
         easel.tally[MIN] += 1
-        passed = _list_passed(objects, label, members, easel.bound, after, limit, listed)
-        begin, total, known = _share_out(members, passed, k), passed.shape[1], others.shape[1]
-        others = np.concatenate((others, passed), axis=1)
+        passed = _list_passed(objects, label, members, easel.bound, former, limit, ahead, listed)
+        begin, total = _share_out(members, passed, k), passed.shape[1]
+        if known + total > others.shape[1]:
+            others = np.concatenate((others, others), axis=1)
+        others[:, known : known + total] = passed
         for j in range(total):
             other = np.int64(listed[j])
-            after = (value[other], label[other])
             if begin[j] == begin[j + 1]:
                 continue
             there, above, first = passed[0, j], passed[1, j], post.size[0]
@@ -131,4 +166,5 @@ def tell_gains(easel: Easel, better: Floats, row: int, old: float, value: Floats
             easel.tally[SNAP] += size
             post = write_tiles(easel.corners, members.cut, cells, size, easel.bound, better, 0, post)
             stamp(post, first, other, value[other], point[slot_of[other]])
+        known += total
     return post

@@ -25,7 +25,7 @@ from rankcast.kernels.slab_cut import NODES, Cut, put_node, read_leaf
 from rankcast.kernels.slab_merge import merge_boxes
 from rankcast.kernels.slabs import Slabs, slab_at
 
-LEVELS = 32
+FEW = 24  # better objects that go down the tree as they are
 LINE = 8  # numbers that come into the cache together
 LO, HI, HEIGHT = range(3)
 FOUND, MOMENT, AFFECTED, TWICE = range(4)
@@ -36,12 +36,14 @@ class Members(NamedTuple):
 
     `size` has how many there are, the moment at hand, how many were reached, each once a moment, and whether
     somebody may be reached twice in it: then `heard[slot]` is the last moment that reached a slot. `held` is
-    room for a bucket; `cut` has all around.
+    room for a bucket, `queue` and `leaf` for what `find_members` puts aside; `cut` has all around.
     """
 
     span: Floats
     better: Rows
     held: Floats
+    queue: Floats
+    leaf: NDArray[np.int64]
     cut: Cut
     heard: NDArray[np.int64]
     size: NDArray[np.int64]
@@ -73,13 +75,12 @@ def _list_members(
     held[:size] = count
     _count(point, start, size, near, part, held)
     for i in range(size):
-        if held[i] < k:
-            span[total, LO], span[total, HI] = point[0, start + i], -point[1, start + i]
-            span[total, HEIGHT], counts[total] = -point[2, start + i], held[i]
-            total += 1
-            if twice:
-                affected += heard[slot[start + i]] < moment
-                heard[slot[start + i]] = moment
+        span[total, LO], span[total, HI] = point[0, start + i], -point[1, start + i]
+        span[total, HEIGHT], counts[total] = -point[2, start + i], held[i]
+        total += held[i] < k
+        if twice and held[i] < k:
+            affected += heard[slot[start + i]] < moment
+            heard[slot[start + i]] = moment
     members.size[FOUND] = total
     members.size[AFFECTED] += affected if twice else total - found
 
@@ -92,6 +93,16 @@ def _expect(point: Floats, first: int, span: int) -> None:
 
 
 @njit(**EXACT)
+def _held_by(queue: Floats, start: int, end: int, lo: float, hi: float, top: float) -> int:
+    """How many of the objects start..end-1 are in a range and not above a height: few, wide instructions."""
+    first, count = np.uint64(start), 0
+    for i in range(np.uint64(end - start)):
+        there = queue[0, first + i]
+        count += (lo <= there) & (there <= hi) & (queue[1, first + i] <= top)
+    return count
+
+
+@njit(**EXACT)
 def find_members(
     tree: CornerTree, better: Floats, same: int, apex: Floats, k: int, bound: int, counted: bool,
     members: Members,
@@ -100,15 +111,18 @@ def find_members(
 
     Better objects are places and heights, but for `same` that everybody holds. `bound` is the axis of the
     second attribute. The better objects go down the tree together: a node counts those that all of its boxes
-    hold, and keeps those that some hold. Unless how many each holds is `counted`, a leaf whose boxes hold too
-    few in any case does not look at them. Nodes that are not gone through become the cut. Leaves are read at
-    the end, when their memory has come; so what was kept for them stays in the queue.
+    hold, and a leaf, or a node with more than FEW, keeps those that some hold. Unless how many each holds is
+    `counted`, a leaf whose boxes hold too few in any case does not look at them. Nodes that are not gone
+    through become the cut. Leaves are read at the end, when their memory has come; so what was kept for them
+    stays in the queue.
     """
     low, high, bucket, child, total, x = tree.low, tree.high, tree.bucket, tree.child, len(better), apex[0]
-    queue, stack, cut = np.empty((2, total * LEVELS)), np.zeros((DEPTH, 4), np.int64), members.cut
-    queue[:, :total] = better.T
-    stack[0, 1], stack[0, 2], depth, members.size[FOUND] = total, same, 1, 0
-    leaf, leaves = np.empty((64, 4), np.int64), 0
+    queue, stack, cut = members.queue, np.empty((DEPTH, 4), np.int64), members.cut
+    if total > queue.shape[1]:
+        queue = np.empty((2, 2 * total))
+    queue[0, :total], queue[1, :total] = better[:, 0], better[:, 1]
+    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, total, same, 0
+    depth, members.size[FOUND], leaf, leaves = 1, 0, members.leaf, 0
     used: int | np.int64 = total
     cut.size[:], point, span = 0, tree.point, tree.meta[CAPACITY] * tree.point.shape[1]
     while depth > 0:
@@ -116,34 +130,39 @@ def find_members(
         start, end, count, node = stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3]
         if low[node, 0] > x or low[node, 1] > -x or low[node, bound] > -apex[1]:
             continue
-        if used + end - start > queue.shape[1]:
-            queue = np.concatenate((queue, queue), axis=1)
         lo, hi, height = min(high[node, 0], x), max(-high[node, 1], x), max(-high[node, bound], apex[1])
-        least, most, top, size = low[node, 0], -low[node, 1], -low[node, bound], np.uint64(used)
-        for i in range(np.uint64(start), np.uint64(end)):
-            there, above = queue[0, i], queue[1, i]
-            inside = (lo <= there) & (there <= hi) & (above <= height)
-            queue[0, size], queue[1, size] = there, above
-            size += np.uint64((not inside) & (least <= there) & (there <= most) & (above <= top))
-            count += inside
-        first, rest = used, np.int64(size)
-        if count < k and bucket[node] < 0:
-            used = rest
+        inside = _held_by(queue, start, end, lo, hi, height)
+        if count + inside >= k:
+            put_node(tree, bound, cut, cut.size[NODES], node)
+            cut.size[NODES] += 1
+            continue
+        inner, least, most, top = bucket[node] < 0, low[node, 0], -low[node, 1], -low[node, bound]
+        if not inner:
+            _expect(point, bucket[node] * span, tree.size[node] * point.shape[1])
+            if not counted and count + _held_by(queue, start, end, least, most, top) < k:
+                start, count = end, count + inside
+        if end - start > (FEW if inner else 0):
+            if used + end - start > queue.shape[1]:
+                queue = np.concatenate((queue, queue), axis=1)
+            size = np.uint64(used)
+            for i in range(np.uint64(start), np.uint64(end)):
+                there, above = queue[0, i], queue[1, i]
+                held = (lo <= there) & (there <= hi) & (above <= height)
+                queue[0, size], queue[1, size] = there, above
+                size += np.uint64((not held) & (least <= there) & (there <= most) & (above <= top))
+            start, end, count = used, np.int64(size), count + inside
+            used = end
+        if inner:
             for side in range(2):
-                stack[depth, 0], stack[depth, 1], stack[depth, 2] = first, rest, count
+                stack[depth, 0], stack[depth, 1], stack[depth, 2] = start, end, count
                 stack[depth, 3] = child[node, side]
                 depth += 1
             continue
         at = cut.size[NODES]
         put_node(tree, bound, cut, at, node)
         cut.size[NODES] += 1
-        if count < k:
-            used = rest if counted or count + rest - first >= k else first
-            if leaves == leaf.shape[0]:
-                leaf = np.concatenate((leaf, leaf))
-            leaf[leaves, 0], leaf[leaves, 1], leaf[leaves, 2], leaf[leaves, 3] = at, first, used, count
-            leaves += 1
-            _expect(point, bucket[node] * span, span)
+        leaf[leaves, 0], leaf[leaves, 1], leaf[leaves, 2], leaf[leaves, 3] = at, start, end, count
+        leaves += 1
     for i in range(leaves):
         read_leaf(tree, bound, cut, leaf[i, 0], (x, -x, -apex[1]))
         _list_members(queue, (leaf[i, 1], leaf[i, 2]), leaf[i, 3], k, leaf[i, 0], members)
