@@ -21,7 +21,7 @@ from rankcast.kernels.slab_members import AFFECTED, FOUND, MOMENT, TWICE, Member
 from rankcast.kernels.tiles import empty_tiles
 
 FEW = 256  # messages that room is made for at first
-QUEUE = 1 << 15  # better objects that may be put aside for leaves before more room is made
+QUEUE = 1 << 12  # better objects on the way down a tree that room is made for at first
 
 
 class SlabPainter:
@@ -85,7 +85,6 @@ class SlabPainter:
                 better=np.empty(slots, np.int32),
                 held=np.empty(bucket),
                 queue=np.empty((2, QUEUE)),
-                leaf=np.empty((leaves, 4), np.int64),
                 cut=new_cut(leaves, slots),
                 heard=heard,
                 size=np.array([0, 0 if room is None else room.size[MOMENT], 0, 0]),

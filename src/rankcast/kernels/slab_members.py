@@ -36,14 +36,13 @@ class Members(NamedTuple):
 
     `size` has how many there are, the moment at hand, how many were reached, each once a moment, and whether
     somebody may be reached twice in it: then `heard[slot]` is the last moment that reached a slot. `held` is
-    room for a bucket, `queue` and `leaf` for what `find_members` puts aside; `cut` has all around.
+    room for a bucket, `queue` for the better objects on the way down the tree; `cut` has all around.
     """
 
     span: Floats
     better: Rows
     held: Floats
     queue: Floats
-    leaf: NDArray[np.int64]
     cut: Cut
     heard: NDArray[np.int64]
     size: NDArray[np.int64]
@@ -113,8 +112,7 @@ def find_members(
     second attribute. The better objects go down the tree together: a node counts those that all of its boxes
     hold, and a leaf, or a node with more than FEW, keeps those that some hold. Unless how many each holds is
     `counted`, a leaf whose boxes hold too few in any case does not look at them. Nodes that are not gone
-    through become the cut. Leaves are read at the end, when their memory has come; so what was kept for them
-    stays in the queue.
+    through become the cut.
     """
     low, high, bucket, child, total, x = tree.low, tree.high, tree.bucket, tree.child, len(better), apex[0]
     queue, stack, cut = members.queue, np.empty((DEPTH, 4), np.int64), members.cut
@@ -122,8 +120,7 @@ def find_members(
         queue = np.empty((2, 2 * total))
     queue[0, :total], queue[1, :total] = better[:, 0], better[:, 1]
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, total, same, 0
-    depth, members.size[FOUND], leaf, leaves = 1, 0, members.leaf, 0
-    used: int | np.int64 = total
+    depth, members.size[FOUND] = 1, 0
     cut.size[:], point, span = 0, tree.point, tree.meta[CAPACITY] * tree.point.shape[1]
     while depth > 0:
         depth -= 1
@@ -137,35 +134,31 @@ def find_members(
             cut.size[NODES] += 1
             continue
         inner, least, most, top = bucket[node] < 0, low[node, 0], -low[node, 1], -low[node, bound]
-        if not inner:
-            _expect(point, bucket[node] * span, tree.size[node] * point.shape[1])
-            if not counted and count + _held_by(queue, start, end, least, most, top) < k:
-                start, count = end, count + inside
+        if not inner and not counted and count + _held_by(queue, start, end, least, most, top) < k:
+            start, count = end, count + inside
         if end - start > (FEW if inner else 0):
-            if used + end - start > queue.shape[1]:
+            if end + end - start > queue.shape[1]:
                 queue = np.concatenate((queue, queue), axis=1)
-            size = np.uint64(used)
+            size = np.uint64(end)
             for i in range(np.uint64(start), np.uint64(end)):
                 there, above = queue[0, i], queue[1, i]
                 held = (lo <= there) & (there <= hi) & (above <= height)
                 queue[0, size], queue[1, size] = there, above
                 size += np.uint64((not held) & (least <= there) & (there <= most) & (above <= top))
-            start, end, count = used, np.int64(size), count + inside
-            used = end
+            start, end, count = end, np.int64(size), count + inside
         if inner:
             for side in range(2):
                 stack[depth, 0], stack[depth, 1], stack[depth, 2] = start, end, count
-                stack[depth, 3] = child[node, side]
-                depth += 1
+                below = child[node, side]
+                stack[depth, 3], depth = below, depth + 1
+                if bucket[below] >= 0:
+                    _expect(point, bucket[below] * span, tree.size[below] * point.shape[1])
             continue
         at = cut.size[NODES]
         put_node(tree, bound, cut, at, node)
         cut.size[NODES] += 1
-        leaf[leaves, 0], leaf[leaves, 1], leaf[leaves, 2], leaf[leaves, 3] = at, start, end, count
-        leaves += 1
-    for i in range(leaves):
-        read_leaf(tree, bound, cut, leaf[i, 0], (x, -x, -apex[1]))
-        _list_members(queue, (leaf[i, 1], leaf[i, 2]), leaf[i, 3], k, leaf[i, 0], members)
+        read_leaf(tree, bound, cut, at, (x, -x, -apex[1]))
+        _list_members(queue, (start, end), count, k, at, members)
 
 
 @njit(**EXACT)
