@@ -81,7 +81,7 @@ def best(
             depth = descend(objects, node, stack, depth)
             continue
         first, total = np.uint64(bucket[node] * capacity), np.uint64(objects.size[node])
-        if not _any_between(weight, first, total, held[k - 1], -least):
+        if least > -np.inf and not _any_between(weight, first, total, held[k - 1], -least):
             continue
         for slot in range(first, first + total):
             mine, which = weight[slot], row[slot]
