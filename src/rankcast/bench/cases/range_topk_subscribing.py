@@ -107,9 +107,10 @@ def unsubscribe(parameters: Parameters, rng: np.random.Generator) -> Trial:
 def amend(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Give subscriptions among many another range, another upper end, or one near by; beside it subscribing.
 
-    Another range replaces nearly the whole list, so there are half as many deltas again as first results. The
-    index brings points to their places when an event comes: then that is inside too, one with no effect. What
-    takes a few milliseconds is done 25 times, as it is easily disturbed.
+    Both draw ranges anew every time: those of the time before are still at hand. Another range replaces
+    nearly the whole list, so there are half as many deltas again as first results. The index brings points to
+    their places when an event comes: then that is inside too, one with no effect. What takes a few
+    milliseconds is done 25 times, as it is easily disturbed.
     """
     work, added = others(parameters, rng)
     k, ids, followed = parameters["k"], added["id"], parameters["then"] == "an event"
@@ -140,7 +141,9 @@ def amend(parameters: Parameters, rng: np.random.Generator) -> Trial:
         work=parameters["rows"],
         contenders=[
             *(contender(f"amend, {name}", RangeTopK.amend, turn_of(draw)) for name, draw in ways.items()),
-            contender("subscribe", RangeTopK.subscribe, lambda: (bare(), added)),
+            contender(
+                "subscribe", RangeTopK.subscribe, lambda: (bare(), {"id": ids, **_another(added, rng)})
+            ),
         ],
         baseline="subscribe",
         agrees=lambda _: same_results(amending, work._replace(subscriptions=asked), k),
@@ -209,7 +212,7 @@ def _another(held: Columns, rng: np.random.Generator) -> Columns:
 
 
 def _another_end(held: Columns, rng: np.random.Generator) -> Columns:
-    return {"x_hi": held["x_lo"] + rng.random(len(held["id"])) * (1 - held["x_lo"])}
+    return {"x_hi": held["x_lo"] + rng.random(len(held["id"])) * np.maximum(1 - held["x_lo"], 0)}
 
 
 def _near_by(held: Columns, rng: np.random.Generator) -> Columns:
