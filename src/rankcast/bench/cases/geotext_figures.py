@@ -14,6 +14,7 @@ from rankcast.engines.geotext_live import PRUNINGS
 DATA = ["synthetic", "places", "reviews"]
 SMALL: dict[str, list[Any]] = {"subscriptions": [1_000], "window": [1_000], "events": [100], "k": [20]}
 FULL: dict[str, list[Any]] = {"subscriptions": [50_000], "window": [50_000], "events": [1_000], "k": [20]}
+LARGER = {**FULL, "subscriptions": [100_000], "window": [100_000]}
 
 
 def streaming(parameters: Parameters, contenders: dict[str, dict[str, Any]], *, room: bool) -> Trial:
@@ -31,7 +32,7 @@ def streaming(parameters: Parameters, contenders: dict[str, dict[str, Any]], *, 
 @case(
     "geotext.ciq",
     small={**SMALL, "data": ["synthetic"]},
-    full=[{**FULL, "subscriptions": [100_000], "window": [100_000]}, {**FULL, "data": ["places", "reviews"]}],
+    full=[LARGER, {**LARGER, "data": ["places", "reviews"]}],
     seed=24,
     unit="message",
     runs=2,
