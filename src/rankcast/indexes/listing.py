@@ -53,7 +53,9 @@ class Listings:
     def add(self, rows: Rows, lo: Floats, hi: Floats, k: NDArray[np.int64]) -> None:
         """Register subscriptions and fill their boards."""
         for each, mine in classes(k):
-            shelf = self.shelves.setdefault(each, SubscriptionIndex(each, self.slots))
+            if each not in self.shelves:
+                self.shelves[each] = SubscriptionIndex(each, self.slots)
+            shelf = self.shelves[each]
             if len(shelf) == 0 and len(rows[mine]) >= MANY:
                 shelf.load(rows[mine], lo[mine], hi[mine])
                 fill.fill(shelf.tree, self.objects.by_value(), self.objects.tree.x)
