@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from rankcast.indexes.corners import CornerIndex
 from rankcast.indexes.dominance import SHARED, SlotMap
 from rankcast.indexes.objects import Floats, Rows, grown
+from rankcast.indexes.objects_along import ObjectsAlong
 from rankcast.kernels import corner_edit
+from rankcast.kernels.slab_search import Along
 from rankcast.kernels.value_order import Order
 
 OBJECTS = 16  # slots a bucket
@@ -25,6 +27,7 @@ class BoxObjects:
         self.index = CornerIndex(width, 1, OBJECTS, self.slots)
         self.value: Floats = np.empty(0)
         self.label: NDArray[np.int64] = np.empty(0, np.int64)
+        self._along: ObjectsAlong | None = None
 
     def set_labels(self, rows: Rows, labels: NDArray[np.int64]) -> None:
         """Set the tie labels of new rows, or relabel rows without changing the order of present ones."""
@@ -56,9 +59,33 @@ class BoxObjects:
         rows = rows[by_value]
         return Order(rows, self.index.tree.point[self.slots.slot_of[rows]], ordered, label[by_value])
 
+    def along(self) -> Along:
+        """The objects along the first of two attributes: who changes the tree's changes these too.
+
+        With room for some inserts; to be fetched anew after `reserve`, `settle` and when the room is used up.
+        """
+        if self._along is None:
+            rows = np.flatnonzero(self.value < np.inf).astype(np.int32)
+            places = self.index.tree.point[self.slots.slot_of[rows]]
+            self._along = ObjectsAlong(rows, places, self.value[rows], self.label)
+        return self._along.fetch(self.label)
+
+    def along_with(self, rows: Rows, places: Floats) -> Along:
+        """The same, with absent rows standing at places who are better than nobody; for this time."""
+        self.along()
+        along, self._along = self._along, None
+        assert along is not None
+        along.load(rows, places, np.full(len(rows), np.inf))
+        return along.fetch(self.label)
+
+    def tidy(self) -> None:
+        """Give back room along the first attribute that is no longer needed."""
+        if self._along is not None:
+            self._along.tidy()
+
     def settle(self, rows: Rows, x: Floats, y: Floats) -> None:
         """Bring distinct objects to places and values, whatever they were; +inf: not there."""
-        slots, here = self.slots.slot_of[rows], y < np.inf
+        self._along, slots, here = None, self.slots.slot_of[rows], y < np.inf
         stays = here & (slots >= 0)
         stays[stays] = (self.index.tree.point[slots[stays]] == x[stays]).all(axis=1)
         self.index.delete(rows[(slots >= 0) & ~stays])
@@ -74,4 +101,5 @@ class BoxObjects:
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take over the state that `arrays` gave."""
         self.slots.slot_of, self.value, self.label = arrays[SHARED], arrays["value"], arrays["label"]
+        self._along = None
         self.index.restore(arrays)

@@ -11,9 +11,10 @@ from rankcast.indexes.slab_painting import FEW, SlabPainter
 from rankcast.kernels import slab_batch
 from rankcast.kernels.corner_merge import Post, empty_post
 from rankcast.kernels.corner_steps import Events
-from rankcast.kernels.corner_tree import CornerTree
+from rankcast.kernels.object_tree import ObjectTree
 from rankcast.kernels.paint_batch import Net
 from rankcast.kernels.slab_batch import EXPOSED, GAIN, LOSS, Told
+from rankcast.kernels.slab_search import Along
 from rankcast.kernels.tiles import empty_tiles
 
 SWEEPS = 64  # losses whose tiles are held at once, before only their items are kept
@@ -48,7 +49,7 @@ class DensePainter:
         k, net = self._least(k, events), self._net(events)
         moved = (net.x != net.old_x).any(axis=1)
         gone, come = self._losses(net, moved), (net.y < np.inf) & (moved | (net.y < net.old_y))
-        before = CornerTree._make(array.copy() for array in self.objects.index.tree)
+        before = _copied(self.objects.along())
         here = come & ~moved
         self.objects.settle(net.row[here], net.x[here], net.y[here])
         exposed = np.setdiff1d(self._sweep(net, gone, k, side), net.row).astype(np.int32)
@@ -91,27 +92,29 @@ class DensePainter:
         return np.unique(np.concatenate(met))
 
     def _tell(
-        self, before: CornerTree, told: Told, away: NDArray[np.intp], places: Floats, how: tuple[int, int]
+        self, before: Along, told: Told, away: NDArray[np.intp], places: Floats, how: tuple[int, int]
     ) -> Post:
         """The tiles of all that is told, for a k and a side; the objects `away` have left these places."""
         objects, (k, side) = self.objects, how
-        stand = self._stand_in(told.row[away], places)
+        stand = self._labelled_like(told.row[away])
         told.stand[away] = stand
-        both = slab_batch.Objects(before, objects.index.tree, objects.label)
+        both = slab_batch.Objects(before, objects.along_with(stand, places))
         tiles, sign = empty_tiles(4 * (k + 1) + 2), float(side)
         post: Post = slab_batch.tell(both, told, k, sign, tiles, self.asked, empty_post(FEW, 2))
-        objects.index.delete(stand)
         return post
 
-    def _stand_in(self, rows: Rows, places: Floats) -> Rows:
-        """Let rows that nobody has, with the labels of others and no weight, stand at their former places."""
+    def _labelled_like(self, rows: Rows) -> Rows:
+        """Rows that nobody has, with the labels of others."""
         objects = self.objects
         first = int(np.flatnonzero(objects.slots.slot_of >= 0).max(initial=-1)) + 1
         first = max(first, int(rows.max(initial=-1)) + 1)
         stand = np.arange(first, first + len(rows), dtype=np.int32)
         objects.set_labels(stand, objects.label[rows])
-        objects.index.insert(stand, np.ascontiguousarray(places), np.full(len(rows), -np.inf))
         return stand
+
+
+def _copied(along: Along) -> Along:
+    return Along(ObjectTree._make(array.copy() for array in along.tree), along.second.copy())
 
 
 def _told(kind: int, row: Rows, old: Floats, new: Floats) -> Told:

@@ -53,6 +53,7 @@ class SlabPainter:
         while done < len(events.row):
             easel = Easel(
                 objects=objects.index.tree,
+                along=objects.along(),
                 label=objects.label,
                 corners=corners.tree,
                 members=members,
@@ -68,6 +69,7 @@ class SlabPainter:
             done, post = slab_events.play(easel, events, objects.value, post, done)
             if done < len(events.row):
                 objects.index.reserve()
+        objects.tidy()
         if epsilon is None:
             self.affected += int(members.size[AFFECTED])
         return post

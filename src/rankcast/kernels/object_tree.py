@@ -52,6 +52,12 @@ def room(tree: ObjectTree) -> int:
 
 
 @njit(**EXACT)
+def roomy(tree: ObjectTree) -> bool:
+    """Whether an insert has the nodes it may need."""
+    return room(tree) > tree.meta[HEIGHT] + 1
+
+
+@njit(**EXACT)
 def place_of(child: NDArray[np.int32], node: int, wanted: int) -> int:
     """The slot of `node` that holds the wanted child (in a leaf: row). It must be there."""
     j = 0

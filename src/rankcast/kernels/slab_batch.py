@@ -6,8 +6,8 @@ where either begins another one. Who must hear of what, and in which order, is t
 and so is the proof: it speaks of subscribers and of regions as sets. Tiles of neighbouring layers with the
 same ranges become one at once. [Range §IV-A, App. D]
 
-No subscription is known here. Regions before the batch come from a copy of the objects' tree. An object that
-went, or moved away, has somebody without weight standing at its former place in the tree of after the batch.
+No subscription is known here. Regions before the batch come from a copy of the objects. An object that went,
+or moved away, has somebody better than nobody standing at its former place among those after the batch.
 
 Cost: an object that loses, or is exposed, takes two or three polygons of `slabs`, one that gains takes one.
 """
@@ -21,12 +21,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.corner_merge import Post
-from rankcast.kernels.corner_tree import CornerTree, Floats, Rows
+from rankcast.kernels.corner_tree import Floats, Rows
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.outline import combine, outline, paint_between
 from rankcast.kernels.slab_easel import emit, new_rows, stamp
+from rankcast.kernels.slab_search import Along, surround
+from rankcast.kernels.slabs import count_questions, stairs_of
 from rankcast.kernels.slabs import outline as find_slabs
-from rankcast.kernels.slabs import stairs_of
 from rankcast.kernels.tiles import Tiles
 
 LOSS, EXPOSED, GAIN = range(3)
@@ -40,11 +41,10 @@ class Layers(NamedTuple):
 
 
 class Objects(NamedTuple):
-    """The objects before and after a batch, and the labels of rows."""
+    """The objects before and after a batch."""
 
-    before: CornerTree
-    after: CornerTree
-    label: NDArray[np.int64]
+    before: Along
+    after: Along
 
 
 class Told(NamedTuple):
@@ -61,13 +61,13 @@ class Told(NamedTuple):
 
 
 @njit(**EXACT)
-def _draw(
-    objects: CornerTree, label: NDArray[np.int64], row: int, value: float, k: int, sign: float,
-    tally: NDArray[np.int64],
-) -> Layers:  # fmt: skip
+def _draw(objects: Along, row: int, value: float, k: int, sign: float, tally: NDArray[np.int64]) -> Layers:
     """The region that an object has with a value at its place."""
-    slabs, _ = find_slabs(objects, label, row, value, k, sign, tally)
-    size, x = slabs.size[0], objects.point[objects.slot_of[row], 0]
+    x, height = objects.tree.x[row], sign * objects.second[row]
+    better, same = surround(objects, row, value, k, sign)
+    count_questions(better, height, same, k, tally)
+    slabs = find_slabs(better, same, x, height, k)
+    size = slabs.size[0]
     drawn = np.empty((size, k + 1, 2))
     for z in range(size):
         outline(stairs_of(slabs, z), x, k, drawn[z])
@@ -121,20 +121,20 @@ def tell(
     objects: Objects, told: Told, k: int, sign: float, tiles: Tiles, tally: NDArray[np.int64], post: Post
 ) -> Post:
     """Append the tiles of all that is told; see `paint_batch`."""
-    before, after, label, bound = objects.before, objects.after, objects.label, 3 if sign > 0 else 2
+    before, after, bound = objects.before, objects.after, 3 if sign > 0 else 2
     nothing = Layers(np.full(1, -np.inf), np.full((1, 1, 2), -np.inf))
     for i in range(told.row.shape[0]):
         row, stand, kind, new = told.row[i], told.stand[i], told.kind[i], told.new[i]
         region, without, first = nothing, nothing, post.size[0]
-        place = after.point[after.slot_of[stand]]
+        place = (after.tree.x[stand], after.second[stand])
         if new < np.inf:
-            region = _draw(after, label, stand, new, k, sign, tally)
+            region = _draw(after, stand, new, k, sign, tally)
         if kind == LOSS:
-            old = _draw(before, label, row, told.old[i], k, sign, tally)
-            stale = _draw(after, label, stand, told.old[i], k, sign, tally)
+            old = _draw(before, row, told.old[i], k, sign, tally)
+            stale = _draw(after, stand, told.old[i], k, sign, tally)
             region = _combine(region, _combine(old, stale, False), True)
         elif kind == EXPOSED:
-            without = _draw(before, label, row, new, k, sign, tally)
+            without = _draw(before, row, new, k, sign, tally)
         post = _tell_between(region, without, place[0], bound, tiles, post)
         stamp(post, first, row, new, place)
     return post

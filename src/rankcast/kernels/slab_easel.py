@@ -15,11 +15,14 @@ from rankcast.kernels.corner_merge import Post, longer
 from rankcast.kernels.corner_tree import CornerTree, Floats, Rows
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.slab_members import Members
+from rankcast.kernels.slab_search import Along
 from rankcast.kernels.tiles import Tiles, below, coarsen
 
 
 class Easel(NamedTuple):
-    """What painting works with: objects, their labels, subscriptions, a tile buffer for one slab, counts.
+    """What painting works with: objects, in a tree and along the first attribute, and their labels.
+
+    Then subscriptions, a tile buffer for one slab, counts.
 
     `sign` turns the second attribute so that it is bounded from above, `bound` is its axis among corners;
     `aware`: whether subscriptions are looked at; `lists` > 0: how many boxes cover the tiles of a slab;
@@ -28,6 +31,7 @@ class Easel(NamedTuple):
     """
 
     objects: CornerTree
+    along: Along
     label: NDArray[np.int64]
     corners: CornerTree
     members: Members
@@ -82,7 +86,7 @@ def emit(
 
 
 @njit(**EXACT)
-def stamp(post: Post, first: int, row: int, value: float, place: Floats) -> None:
+def stamp(post: Post, first: int, row: int, value: float, place: tuple[float, float]) -> None:
     """Write what the tiles from `first` on tell."""
     for at in range(first, post.size[0]):
         post.item[at], post.value[at], post.x[at, 0], post.x[at, 1] = row, value, place[0], place[1]

@@ -9,6 +9,7 @@ from rankcast.kernels.corner_edit import put_in, set_weight, take_out
 from rankcast.kernels.corner_merge import Post
 from rankcast.kernels.corner_steps import Events, differs
 from rankcast.kernels.corner_tree import Floats, spare_buckets
+from rankcast.kernels.object_tree import insert, remove, roomy, set_value
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.slab_easel import Easel
 from rankcast.kernels.slab_members import MOMENT, TWICE
@@ -18,22 +19,27 @@ from rankcast.kernels.slab_paint import paint
 @njit(**EXACT)
 def play(easel: Easel, events: Events, value: Floats, post: Post, start: int) -> tuple[int, Post]:
     """Paint and apply events from `start` on; return the first that needs more room, and the tiles."""
-    objects, moment = easel.objects, easel.members.size
+    objects, along, moment = easel.objects, easel.along, easel.members.size
     for event in range(start, events.row.shape[0]):
         row, y, rows = events.row[event], events.y[event], events.row[event : event + 1]
         present, old = objects.slot_of[row] >= 0, value[row]
-        if spare_buckets(objects) < 8:
+        if spare_buckets(objects) < 8 or not roomy(along.tree):
             return event, post
         if present and (y == np.inf or differs(objects.point[objects.slot_of[row]], events.x[event])):
             value[row], moment[TWICE] = np.inf, y < np.inf
             post = paint(easel, row, old, value, post)
             take_out(objects, rows)
+            remove(along.tree, row)
             present, old = False, np.inf
         if y != old:
             if present:
                 set_weight(objects, row, -y)
+                set_value(along.tree, row, y)
             elif put_in(objects, rows, events.x[event : event + 1], np.array([-y]), 0) == 0:
                 return event, post
+            else:
+                insert(along.tree, row, events.x[event, 0], y)
+                along.second[row] = events.x[event, 1]
             value[row] = y
             post = paint(easel, row, old, value, post)
         moment[MOMENT], moment[TWICE] = moment[MOMENT] + 1, 0

@@ -165,6 +165,6 @@ def tell_gains(easel: Easel, better: Floats, row: int, old: float, value: Floats
             size, cells = part_members(others, known + j, span, inner, cells)
             easel.tally[SNAP] += size
             post = write_tiles(easel.corners, members.cut, cells, size, easel.bound, better, 0, post)
-            stamp(post, first, other, value[other], point[slot_of[other]])
+            stamp(post, first, other, value[other], (there, point[slot_of[other], 1]))
         known += total
     return post

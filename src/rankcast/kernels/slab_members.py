@@ -103,7 +103,7 @@ def _held_by(queue: Floats, start: int, end: int, lo: float, hi: float, top: flo
 
 @njit(**EXACT)
 def find_members(
-    tree: CornerTree, better: Floats, same: int, apex: Floats, k: int, bound: int, counted: bool,
+    tree: CornerTree, better: Floats, same: int, apex: tuple[float, float], k: int, bound: int, counted: bool,
     members: Members,
 ) -> None:  # fmt: skip
     """Find the subscriptions that hold an object, at `apex`, and fewer than k better ones.

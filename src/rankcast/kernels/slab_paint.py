@@ -30,6 +30,7 @@ from rankcast.kernels.slab_cells import part_region
 from rankcast.kernels.slab_easel import Easel, emit, new_rows, stamp
 from rankcast.kernels.slab_gains import tell_gains
 from rankcast.kernels.slab_members import FOUND, find_members, look_around, pass_object, thin, write_tiles
+from rankcast.kernels.slab_search import surround
 from rankcast.kernels.slabs import (
     MIN,
     NONE,
@@ -38,12 +39,13 @@ from rankcast.kernels.slabs import (
     Slabs,
     above,
     alike,
+    count_questions,
     drop,
     outline,
     part,
     stairs_of,
 )
-from rankcast.kernels.staircase import SAME, expose, paint_gain, paint_region, reach, room_of
+from rankcast.kernels.staircase import expose, paint_gain, paint_region, reach, room_of
 from rankcast.kernels.tiles import below
 
 
@@ -166,7 +168,7 @@ def _tell_exposed(
                 easel.tiles, easel.bound, easel.lists, post, rows, z - at, slabs.height[z], above(slabs, z)
             )
         post = _thin(easel, slabs, rows, gains, np.empty((0, 2)), 0, post)
-        stamp(post, first, other, value[other], objects.point[place])
+        stamp(post, first, other, value[other], (there, objects.point[place, 1]))
     _expose(slabs, x, there, at, end, value, easel.label)
     return slabs, post
 
@@ -213,17 +215,16 @@ def paint(easel: Easel, row: int, old: float, value: Floats, post: Post) -> Post
 
     The tree of objects holds it at its place; which of the two values it has there does not matter.
     """
-    now, first, members = value[row], post.size[0], easel.members
+    now, first, members, k = value[row], post.size[0], easel.members, easel.k
     place = easel.objects.point[easel.objects.slot_of[row]]
-    x = place[0]
-    slabs, better = outline(easel.objects, easel.label, row, min(old, now), easel.k, easel.sign, easel.tally)
+    x, height = place[0], easel.sign * place[1]
+    better, same = surround(easel.along, row, min(old, now), k, easel.sign)
+    count_questions(better, height, same, k, easel.tally)
     if easel.aware:
-        apex = np.array([x, slabs.height[0]])
-        find_members(
-            easel.corners, better, slabs.stairs[0, SAME], apex, easel.k, easel.bound, now > old, members
-        )
+        find_members(easel.corners, better, same, (x, height), k, easel.bound, now > old, members)
+    slabs = outline(better, same, x, height, k)
     post = _tell_region(easel, slabs, x, better, post)
-    stamp(post, first, row, now, place)
+    stamp(post, first, row, now, (place[0], place[1]))
     if now < old:
         return post
     if easel.aware and not easel.asking and easel.lists == 0:

@@ -14,14 +14,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.corner_tree import CornerTree, Floats, Rows
+from rankcast.kernels.corner_tree import Floats, Rows
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.slab_search import firstk, list_above
 from rankcast.kernels.staircase import LEFT, RIGHT, SAME, Stairs, expose, reach, room_of
 
 UNKNOWN, NONE = -2, -1
 FIRSTK, MIN, SNAP = range(3)  # questions, as they are counted
-ALL = np.iinfo(np.int32).max
 LISTED = 32  # objects read at a time
 
 
@@ -129,47 +127,29 @@ def slab_at(starts: Floats, count: int, height: float) -> int:
 
 
 @njit(**EXACT)
-def outline(
-    objects: CornerTree, label: NDArray[np.int64], row: int, value: float, k: int, sign: float,
-    tally: NDArray[np.int64],
-) -> tuple[Slabs, Floats]:  # fmt: skip
-    """Find the slabs of an object with a value among the others [Range App. D, Alg. 7].
-
-    Returned with them: the x and heights of the better objects in the polygon, -inf for those not above it.
-    """
-    slot, mine = objects.slot_of[row], label[row]
-    x, height = objects.point[slot, 0], sign * objects.point[slot, 1]
-    slabs, better = empty_slabs(16, k), np.full((4 * k + 16, 2), -np.inf)
-    slabs.height[0], slabs.next[0], slabs.size[0] = height, UNKNOWN, 1
-    slabs.window[0, 0], slabs.window[0, 1] = -np.inf, np.inf
-    left, right = slabs.left[0], slabs.right[0]
-    lefts, rights, same = firstk(objects, label, (x, height), (value, mine), sign, left, right)
-    slabs.stairs[0, LEFT], slabs.stairs[0, RIGHT], slabs.stairs[0, SAME] = lefts, rights, same
-    better[:lefts, 0], better[lefts : lefts + rights, 0] = slabs.left[0, :lefts], slabs.right[0, :rights]
+def count_questions(better: Floats, apex: float, same: int, k: int, tally: NDArray[np.int64]) -> None:
+    """Count what the sweep upwards asks: the nearest on both sides, each next object, that there is none."""
     tally[FIRSTK] += 2
-    listed, at, end, size = np.empty(LISTED, np.int32), LISTED, LISTED, lefts + rights
-    point, slot_of, last = objects.point, objects.slot_of, (height, ALL)
-    stairs = stairs_of(slabs, 0)
-    while room_of(stairs, k) > 0:
+    if same < k:
+        tally[MIN] += np.sum(better[:, 1] > apex) + 1
+
+
+@njit(**EXACT)
+def outline(better: Floats, same: int, x: float, apex: float, k: int) -> Slabs:
+    """The slabs of an object, from the objects that bound its polygon [Range App. D, Alg. 7]."""
+    slabs, order = empty_slabs(16, k), np.argsort(better[:, 1], kind="mergesort")
+    slabs.height[0], slabs.next[0], slabs.size[0] = apex, UNKNOWN, 1
+    slabs.window[0, 0], slabs.window[0, 1] = -np.inf, np.inf
+    slabs.stairs[0, LEFT], slabs.stairs[0, RIGHT], slabs.stairs[0, SAME] = 0, 0, min(same, k)
+    height, stairs = apex, stairs_of(slabs, 0)
+    for i in range(order.shape[0]):
+        there, above = better[order[i], 0], better[order[i], 1]
         after, before = reach(stairs, x, k)
-        while at < end and not after < point[slot_of[listed[at]], 0] < before:
-            at += 1
-        if at == end == LISTED:
-            end, at = list_above(objects, label, (after, before), last, value, mine, sign, listed), 0
-            if end > 0:
-                last = (sign * point[slot_of[listed[end - 1]], 1], listed[end - 1])
+        if room_of(stairs, k) <= 0 or not after < there < before:
             continue
-        tally[MIN] += 1
-        if at == end:
-            break
-        there, above = point[slot_of[listed[at]], 0], sign * point[slot_of[listed[at]], 1]
         if above > height:
             height = above
             slabs = part(slabs, slabs.size[0] - 1, height)
             stairs = stairs_of(slabs, slabs.size[0] - 1)
         expose(stairs, x, there)
-        if size == better.shape[0]:
-            better = np.concatenate((better, better))
-        better[size, 0], better[size, 1] = there, height
-        size, at = size + 1, at + 1
-    return slabs, better[:size]
+    return slabs
