@@ -15,7 +15,7 @@ from rankcast.kernels import slab_events
 from rankcast.kernels.corner_merge import Post, empty_post
 from rankcast.kernels.corner_steps import Events
 from rankcast.kernels.corner_tree import CAPACITY
-from rankcast.kernels.slab_cut import new_cut
+from rankcast.kernels.slab_cut import WIDE, new_cut
 from rankcast.kernels.slab_easel import Easel
 from rankcast.kernels.slab_members import AFFECTED, FOUND, MOMENT, TWICE, Members
 from rankcast.kernels.tiles import empty_tiles
@@ -78,18 +78,24 @@ class SlabPainter:
         """Room for members of a region among the subscriptions of a shelf, kept while it is enough."""
         tree, room = shelf.tree, self._room
         slots, leaves, bucket = len(tree.row), len(tree.leaf_of), int(tree.meta[CAPACITY])
-        if room is None or slots > len(room.heard) or leaves > len(room.cut.node) or bucket > len(room.held):
+        if (
+            room is None
+            or slots > len(room.heard)
+            or leaves > len(room.cut.node)
+            or bucket + WIDE > len(room.held)
+        ):
             former = np.empty(0, np.int64) if room is None else room.heard
             slots = max(slots, len(former))
             heard = grown(former, slots, -1)
             room = self._room = Members(
                 span=np.empty((slots, 3)),
                 better=np.empty(slots, np.int32),
-                held=np.empty(bucket),
+                whole=np.empty(2 * leaves, np.int32),
+                held=np.empty(bucket + WIDE),
                 queue=np.empty((2, QUEUE)),
                 cut=new_cut(leaves, slots),
                 heard=heard,
-                size=np.array([0, 0 if room is None else room.size[MOMENT], 0, 0]),
+                size=np.array([0, 0 if room is None else room.size[MOMENT], 0, 0, 0]),
             )
         room.size[FOUND], room.size[AFFECTED], room.size[TWICE] = 0, 0, 0
         return room

@@ -23,8 +23,9 @@ from rankcast.kernels.options import EXACT
 
 NODES, POINTS, SEEN = range(3)
 UNREAD = -2
-WITNESSES = 16
-TOGETHER = 32  # nodes that are looked at together
+WIDE = 16  # numbers that are compared together; lists of points are filled up with those that are nowhere
+WITNESSES = WIDE
+TOGETHER = 2 * WIDE  # nodes that are looked at together
 Moments = NDArray[np.int64]
 Box = tuple[float, float, float, float, float, float]
 
@@ -47,7 +48,7 @@ class Cut(NamedTuple):
 
 
 class Near(NamedTuple):
-    """Those of a cut that have something in a box: their boxes, which they are, and room for each."""
+    """Those of a cut that have something in a box: their boxes, filled up, which they are, room for each."""
 
     box: Floats
     which: Moments
@@ -56,16 +57,38 @@ class Near(NamedTuple):
 
 def new_cut(leaves: int, points: int) -> Cut:
     """Room for a cut through a tree with so many leaves and points."""
+    filled_up = points + WIDE * leaves
     return Cut(
-        box=np.empty((6, leaves)),
+        box=np.empty((6, leaves + WIDE)),
         node=np.empty(leaves, np.int32),
         start=np.empty(leaves, np.int32),
         end=np.empty(leaves, np.int32),
-        point=np.empty((3, points)),
-        slot=np.empty(points, np.int32),
+        point=np.empty((3, filled_up)),
+        slot=np.empty(filled_up, np.int32),
         witness=np.empty((3, WITNESSES)),
         size=np.zeros(3, np.int64),
     )
+
+
+@njit(**EXACT)
+def clear(cut: Cut) -> None:
+    """Forget all nodes, points and witnesses."""
+    cut.size[:], cut.witness[:] = 0, np.nan
+
+
+@njit(**EXACT)
+def wide(count: int) -> int:
+    """How long a list of so many is when it is filled up."""
+    return (count + WIDE - 1) & -WIDE
+
+
+@njit(**EXACT)
+def fill_up(values: Floats, start: int, size: int) -> int:
+    """Fill up a list of so many from `start` on with those that are nowhere; return where it ends."""
+    end = start + wide(size)
+    for at in range(np.uint64(start + size), np.uint64(end)):
+        values[0, at] = np.nan
+    return end
 
 
 @njit(**EXACT)
@@ -91,7 +114,7 @@ def read_leaf(tree: CornerTree, bound: int, cut: Cut, at: int, top: tuple[float,
         p, q, r = source[slot, 0], source[slot, 1], source[slot, axis]
         target[0, last], target[1, last], target[2, last], slots[last] = p, q, r, slot
         last += np.uint64((p <= a) & (q <= b) & (r <= c))
-    cut.start[at], cut.end[at], cut.size[POINTS] = begin, last, last
+    cut.start[at], cut.end[at], cut.size[POINTS] = begin, last, fill_up(target, begin, np.int64(last) - begin)
 
 
 @njit(**EXACT)
@@ -105,10 +128,10 @@ def _has(box: Box, a: float, b: float, c: float) -> bool:
 def between(point: Floats, first: int, end: int, both: Box, one: Box, two: Box) -> int:
     """Which of the points first..end-1 is in a box and in neither of two others, both in it, or -1.
 
-    All are looked at: few, wide instructions.
+    All are looked at, and those that fill the list up: few, wide instructions.
     """
     (a, b, c, d, e, f), start, found = both, np.uint64(first), -1
-    for i in range(end - first):
+    for i in range(wide(end - first)):
         at = start + np.uint64(i)
         p, q, r = point[0, at], point[1, at], point[2, at]
         inside = (a <= p) & (p <= d) & (b <= q) & (q <= e) & (c <= r) & (r <= f)
@@ -120,7 +143,7 @@ def between(point: Floats, first: int, end: int, both: Box, one: Box, two: Box) 
 def _meet(box: Floats, first: int, end: int, around: Box, meets: NDArray[np.bool_]) -> None:
     """Write which of the boxes first..end-1 have something in common with one."""
     (a, b, c, d, e, f), start = around, np.uint64(first)
-    for i in range(np.uint64(end - first)):
+    for i in range(np.uint64(wide(end - first))):
         at = start + i
         least = (box[0, at] <= d) & (box[1, at] <= e) & (box[2, at] <= f)
         meets[at] = least & (box[3, at] >= a) & (box[4, at] >= b) & (box[5, at] >= c)
@@ -130,15 +153,16 @@ def _meet(box: Floats, first: int, end: int, around: Box, meets: NDArray[np.bool
 def near_to(cut: Cut, around: Box) -> Near:
     """Those of a cut that have something in a box."""
     count, box, size = cut.size[NODES], cut.box, 0
-    meets, which = np.empty(count, np.bool_), np.empty(count, np.int64)
+    meets, which = np.empty(wide(count), np.bool_), np.empty(count + 1, np.int64)
     _meet(box, 0, count, around, meets)
     for at in range(np.uint64(count)):
         which[size] = at
         size += meets[at]
-    near = np.empty((6, size))
+    near = np.empty((6, wide(size)))
     for axis in range(6):
         for i in range(size):
             near[axis, i] = box[axis, which[i]]
+    fill_up(near, 0, size)
     return Near(near, which[:size], meets)
 
 
@@ -191,15 +215,16 @@ def look(
 
 
 @njit(**EXACT)
-def look_below(tree: CornerTree, bound: int, cut: Cut, at: int) -> None:
-    """Read a leaf of the list, or let the children of a node take its place."""
+def look_below(tree: CornerTree, bound: int, cut: Cut, at: int, near: Near, hull: Box) -> Near:
+    """Read a leaf of the list, or let the children of a node take its place; those near a box then."""
     node, last = cut.node[at], cut.size[NODES]
     if tree.bucket[node] >= 0:
         read_leaf(tree, bound, cut, at, (np.inf, np.inf, np.inf))
-        return
+        return near
     put_node(tree, bound, cut, at, tree.child[node, 0])
     put_node(tree, bound, cut, last, tree.child[node, 1])
     cut.size[NODES] += 1
+    return near_to(cut, hull)
 
 
 @njit(**EXACT)

@@ -21,6 +21,7 @@ from rankcast.kernels.corner_search import best
 from rankcast.kernels.corner_tree import CornerTree, Floats, Rows
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.slab_cells import COLUMNS, part_members
+from rankcast.kernels.slab_cut import WIDE, fill_up, wide
 from rankcast.kernels.slab_easel import Easel, stamp
 from rankcast.kernels.slab_members import FOUND, HEIGHT, HI, LO, Members, write_tiles
 from rankcast.kernels.slabs import LISTED, MIN, SNAP
@@ -75,8 +76,9 @@ def _list_passed(
     corner, point, slot_of, row = np.full(4, -np.inf), objects.point, objects.slot_of, ahead.row
     lo, hi, top = _reach(members.span, 0, members.size[FOUND])
     corner[0], corner[1], corner[bound] = lo, -hi, -top
-    place, size, sign, count = np.empty((2, LISTED)), 0, 1.0 if bound == 3 else -1.0, ahead.size
-    while size < LISTED:
+    most, size, sign, count = listed.shape[0], 0, 1.0 if bound == 3 else -1.0, ahead.size
+    place = np.empty((2, most))
+    while size < most:
         if count[TAKEN] == count[FETCHED] and not _fetch(objects, label, corner, old, limit, ahead):
             break
         other = row[count[TAKEN]]
@@ -88,49 +90,67 @@ def _list_passed(
 
 
 @njit(**EXACT)
-def _count_on(members: Members, place: Floats, k: int, gain: Rows) -> None:
-    """Let members count objects in order; write which one made k of them, from 1 on, or 0."""
-    span, better, found, total = members.span, members.better, members.size[FOUND], place.shape[1]
-    x, height, near = place[0], place[1], np.empty(place.shape[1], np.int32)
-    for start in range(0, found, BLOCK):
-        end, size = min(start + BLOCK, found), 0
-        lo, hi, top = _reach(span, start, end)
-        for j in range(total):
-            near[size] = j
-            size += (lo <= x[j]) & (x[j] <= hi) & (height[j] <= top)
-        for i in range(start, end):
-            held, at, j, lo, hi, top = better[i], 0, -1, span[i, LO], span[i, HI], span[i, HEIGHT]
-            while at < size and held < k:
-                j = near[at]
-                held += (lo <= x[j]) & (x[j] <= hi) & (height[j] <= top)
+def _gained_by(near: Floats, size: int, lo: float, hi: float, top: float, missing: int) -> tuple[int, int]:
+    """Which of so many objects is the last one missing, or -1, and how many more are held.
+
+    WIDE of them are counted together; only where the last one is are they looked at one by one.
+    """
+    held = 0
+    for start in range(0, size, WIDE):
+        first, count = np.uint64(start), 0
+        for i in range(np.uint64(WIDE)):
+            there = near[0, first + i]
+            count += (lo <= there) & (there <= hi) & (near[1, first + i] <= top)
+        if held + count >= missing:
+            at = start - 1
+            while held < missing:
                 at += 1
-            gain[i] = j + 1 if held == k else 0
-            better[i] = held
+                held += (lo <= near[0, at]) & (near[0, at] <= hi) & (near[1, at] <= top)
+            return at, missing
+        held += count
+    return -1, held
 
 
 @njit(**EXACT)
-def _share_out(members: Members, place: Floats, k: int) -> Rows:
-    """Put members in the order of what they gain of listed objects; return where those of each begin.
+def _count_on(members: Members, place: Floats, k: int, gain: Rows) -> None:
+    """Let members count objects in order; write which one made k of them, from 1 on, or 0."""
+    span, better, found, total = members.span, members.better, members.size[FOUND], place.shape[1]
+    near, which = np.empty((2, wide(total))), np.empty(wide(total), np.int32)
+    for start in range(0, found, BLOCK):
+        end, size = min(start + BLOCK, found), 0
+        lo, hi, top = _reach(span, start, end)
+        for j in range(np.uint64(total)):
+            near[0, size], near[1, size], which[size] = place[0, j], place[1, j], j
+            size += (lo <= place[0, j]) & (place[0, j] <= hi) & (place[1, j] <= top)
+        fill_up(near, 0, size)
+        for i in range(start, end):
+            at, more = _gained_by(near, size, span[i, LO], span[i, HI], span[i, HEIGHT], k - better[i])
+            gain[i] = which[at] + 1 if at >= 0 else 0
+            better[i] += more
 
-    Those who gain nothing come first, and are the members from now on.
-    """
-    found, total = members.size[FOUND], place.shape[1]
-    gain, begin = np.empty(found, np.int32), np.zeros(total + 3, np.int32)
-    span, better = members.span[:found].copy(), np.empty(found, np.int32)
+
+@njit(**EXACT)
+def _share_out(members: Members, place: Floats, k: int) -> tuple[Floats, Rows]:
+    """Take out the members who gain one of the listed objects; return them by it, and where each begin."""
+    found, total, span, better = members.size[FOUND], place.shape[1], members.span, members.better
+    gain, begin, kept = np.empty(found, np.int32), np.zeros(total + 2, np.int32), 0
     _count_on(members, place, k, gain)
     for i in range(found):
-        begin[gain[i] + 2] += 1
-        better[i] = members.better[i]
-    for j in range(total + 1):
+        begin[gain[i] + 1] += gain[i] > 0
+    for j in range(total):
         begin[j + 2] += begin[j + 1]
+    gained = np.empty((begin[total + 1], 3))
     for i in range(found):
-        at = begin[gain[i] + 1]
-        begin[gain[i] + 1] += 1
-        members.better[at] = better[i]
-        for axis in range(3):
-            members.span[at, axis] = span[i, axis]
-    members.size[FOUND] = begin[1]
-    return begin[1:]
+        lo, hi, height, which = span[i, LO], span[i, HI], span[i, HEIGHT], gain[i]
+        if which > 0:
+            at = begin[which]
+            gained[at, LO], gained[at, HI], gained[at, HEIGHT] = lo, hi, height
+            begin[which] += 1
+        else:
+            span[kept, LO], span[kept, HI], span[kept, HEIGHT], better[kept] = lo, hi, height, better[i]
+            kept += 1
+    members.size[FOUND] = kept
+    return gained, begin
 
 
 @njit(**EXACT)
@@ -141,16 +161,17 @@ def tell_gains(easel: Easel, better: Floats, row: int, old: float, value: Floats
     """
     members, label, objects, point = easel.members, easel.label, easel.objects, easel.objects.point
     slot_of, k, total, cells = objects.slot_of, easel.k, LISTED, np.empty((16, COLUMNS))
-    place, known, others = point[slot_of[row]], better.shape[0], np.empty((2, better.shape[0] + 4 * LISTED))
+    place, known, others = point[slot_of[row]], better.shape[0], np.empty((2, better.shape[0] + 4 * AHEAD))
     others[:, :known] = better.T
     x, height = place[0], easel.sign * place[1]
     listed, former, limit = np.empty(LISTED, np.int32), (old, label[row]), (value[row], label[row])
     ahead = Ahead(np.empty(AHEAD, np.int32), np.zeros(3, np.int64))
-    while members.size[FOUND] > 0 and total == LISTED:
+    while members.size[FOUND] > 0 and total == listed.shape[0]:
         easel.tally[MIN] += 1
         passed = _list_passed(objects, label, members, easel.bound, former, limit, ahead, listed)
-        begin, total = _share_out(members, passed, k), passed.shape[1]
-        if known + total > others.shape[1]:
+        total = passed.shape[1]
+        gained, begin = _share_out(members, passed, k)
+        while known + total > others.shape[1]:
             others = np.concatenate((others, others), axis=1)
         others[:, known : known + total] = passed
         for j in range(total):
@@ -158,13 +179,12 @@ def tell_gains(easel: Easel, better: Floats, row: int, old: float, value: Floats
             if begin[j] == begin[j + 1]:
                 continue
             there, above, first = passed[0, j], passed[1, j], post.size[0]
-            inner, span = (
-                (min(x, there), max(x, there), max(height, above)),
-                members.span[begin[j] : begin[j + 1]],
-            )
-            size, cells = part_members(others, known + j, span, inner, cells)
+            inner = (min(x, there), max(x, there), max(height, above))
+            size, cells = part_members(others, known + j, gained[begin[j] : begin[j + 1]], inner, 0, cells)
             easel.tally[SNAP] += size
             post = write_tiles(easel.corners, members.cut, cells, size, easel.bound, better, 0, post)
             stamp(post, first, other, value[other], (there, point[slot_of[other], 1]))
         known += total
+        if total == listed.shape[0]:
+            listed, total = np.empty(AHEAD, np.int32), AHEAD
     return post

@@ -21,26 +21,28 @@ from rankcast.kernels.corner_merge import Post, longer
 from rankcast.kernels.corner_tree import CAPACITY, DEPTH, CornerTree, Floats, Rows
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.prefetch import prefetch
-from rankcast.kernels.slab_cut import NODES, Cut, put_node, read_leaf
+from rankcast.kernels.slab_cut import NODES, Cut, clear, fill_up, put_node, read_leaf, wide
 from rankcast.kernels.slab_merge import merge_boxes
 from rankcast.kernels.slabs import Slabs, slab_at
 
 FEW = 24  # better objects that go down the tree as they are
 LINE = 8  # numbers that come into the cache together
 LO, HI, HEIGHT = range(3)
-FOUND, MOMENT, AFFECTED, TWICE = range(4)
+FOUND, MOMENT, AFFECTED, TWICE, WHOLE = range(5)
 
 
 class Members(NamedTuple):
     """Members of a region: their ranges and bounds, and how many better objects they hold.
 
-    `size` has how many there are, the moment at hand, how many were reached, each once a moment, and whether
-    somebody may be reached twice in it: then `heard[slot]` is the last moment that reached a slot. `held` is
-    room for a bucket, `queue` for the better objects on the way down the tree; `cut` has all around.
+    `whole` are nodes with nothing but members, who are not listed. `size` has how many are, the moment at
+    hand, how many were reached, each once a moment, whether somebody may be reached twice in it, and how many
+    whole nodes there are. If so, `heard[slot]` is the last moment that reached a slot. `held` is room for a
+    bucket, `queue` for the better objects on the way down the tree; `cut` has all around.
     """
 
     span: Floats
     better: Rows
+    whole: Rows
     held: Floats
     queue: Floats
     cut: Cut
@@ -51,7 +53,7 @@ class Members(NamedTuple):
 @njit(**EXACT)
 def _count(point: Floats, first: int, size: int, near: Floats, part: tuple[int, int], held: Floats) -> None:
     """Add to what each of some points holds those objects of a part that it does."""
-    start, total = np.uint64(first), np.uint64(size)
+    start, total = np.uint64(first), np.uint64(wide(size))
     for j in range(part[0], part[1]):
         there, above = near[0, j], near[1, j]
         for i in range(total):
@@ -71,7 +73,8 @@ def _list_members(
     point, slot, start, size = cut.point, cut.slot, np.int64(cut.start[at]), cut.end[at] - cut.start[at]
     moment, found, affected = members.size[MOMENT], members.size[FOUND], 0
     total, twice = found, members.size[TWICE] > 0
-    held[:size] = count
+    for i in range(np.uint64(wide(size))):
+        held[i] = count
     _count(point, start, size, near, part, held)
     for i in range(size):
         span[total, LO], span[total, HI] = point[0, start + i], -point[1, start + i]
@@ -92,13 +95,31 @@ def _expect(point: Floats, first: int, span: int) -> None:
 
 
 @njit(**EXACT)
-def _held_by(queue: Floats, start: int, end: int, lo: float, hi: float, top: float) -> int:
-    """How many of the objects start..end-1 are in a range and not above a height: few, wide instructions."""
+def _held_by(queue: Floats, start: int, size: int, lo: float, hi: float, top: float) -> int:
+    """How many of so many objects are in a range and not above a height: few, wide instructions."""
     first, count = np.uint64(start), 0
-    for i in range(np.uint64(end - start)):
+    for i in range(np.uint64(wide(size))):
         there = queue[0, first + i]
         count += (lo <= there) & (there <= hi) & (queue[1, first + i] <= top)
     return count
+
+
+@njit(**EXACT)
+def _take_whole(tree: CornerTree, bound: int, node: int, members: Members) -> None:
+    """Note a node that has nothing but members; its leaves become the cut."""
+    cut, size, stack, depth = members.cut, members.size, np.empty(DEPTH, np.int32), 1
+    members.whole[size[WHOLE]] = node
+    size[WHOLE] += 1
+    size[AFFECTED] += tree.size[node]
+    stack[0] = node
+    while depth > 0:
+        depth -= 1
+        here = stack[depth]
+        if tree.bucket[here] < 0:
+            stack[depth], stack[depth + 1], depth = tree.child[here, 0], tree.child[here, 1], depth + 2
+        else:
+            put_node(tree, bound, cut, cut.size[NODES], here)
+            cut.size[NODES] += 1
 
 
 @njit(**EXACT)
@@ -111,44 +132,56 @@ def find_members(
     Better objects are places and heights, but for `same` that everybody holds. `bound` is the axis of the
     second attribute. The better objects go down the tree together: a node counts those that all of its boxes
     hold, and a leaf, or a node with more than FEW, keeps those that some hold. Unless how many each holds is
-    `counted`, a leaf whose boxes hold too few in any case does not look at them. Nodes that are not gone
-    through become the cut.
+    `counted`, a node whose boxes hold the object and too few others in any case is whole, and such a leaf
+    does not look at them. Nodes that are not gone through become the cut.
     """
     low, high, bucket, child, total, x = tree.low, tree.high, tree.bucket, tree.child, len(better), apex[0]
     queue, stack, cut = members.queue, np.empty((DEPTH, 4), np.int64), members.cut
-    if total > queue.shape[1]:
-        queue = np.empty((2, 2 * total))
-    queue[0, :total], queue[1, :total] = better[:, 0], better[:, 1]
+    if wide(total) > queue.shape[1]:
+        queue = np.empty((2, 2 * wide(total)))
+    for i in range(total):
+        queue[0, i], queue[1, i] = better[i, 0], better[i, 1]
+    fill_up(queue, 0, total)
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, total, same, 0
-    depth, members.size[FOUND] = 1, 0
-    cut.size[:], point, span = 0, tree.point, tree.meta[CAPACITY] * tree.point.shape[1]
+    depth, members.size[FOUND], members.size[WHOLE] = 1, 0, 0
+    wholly = not counted and members.size[TWICE] == 0
+    point, span = tree.point, tree.meta[CAPACITY] * tree.point.shape[1]
+    clear(cut)
     while depth > 0:
         depth -= 1
-        start, end, count, node = stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3]
+        start, size, count, node = stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3]
         if low[node, 0] > x or low[node, 1] > -x or low[node, bound] > -apex[1]:
             continue
         lo, hi, height = min(high[node, 0], x), max(-high[node, 1], x), max(-high[node, bound], apex[1])
-        inside = _held_by(queue, start, end, lo, hi, height)
+        inside = _held_by(queue, start, size, lo, hi, height)
         if count + inside >= k:
             put_node(tree, bound, cut, cut.size[NODES], node)
             cut.size[NODES] += 1
             continue
         inner, least, most, top = bucket[node] < 0, low[node, 0], -low[node, 1], -low[node, bound]
-        if not inner and not counted and count + _held_by(queue, start, end, least, most, top) < k:
-            start, count = end, count + inside
-        if end - start > (FEW if inner else 0):
-            if end + end - start > queue.shape[1]:
+        whole = (
+            inner and wholly and high[node, 0] <= x and high[node, 1] <= -x and high[node, bound] <= -apex[1]
+        )
+        if whole and count + _held_by(queue, start, size, least, most, top) < k:
+            _take_whole(tree, bound, node, members)
+            continue
+        if not inner and not counted and count + _held_by(queue, start, size, least, most, top) < k:
+            size, count = 0, count + inside
+        if size > (FEW if inner else 0):
+            first = start + wide(size)
+            if first + wide(size) > queue.shape[1]:
                 queue = np.concatenate((queue, queue), axis=1)
-            size = np.uint64(end)
-            for i in range(np.uint64(start), np.uint64(end)):
+            last = np.uint64(first)
+            for i in range(np.uint64(start), np.uint64(start + size)):
                 there, above = queue[0, i], queue[1, i]
                 held = (lo <= there) & (there <= hi) & (above <= height)
-                queue[0, size], queue[1, size] = there, above
-                size += np.uint64((not held) & (least <= there) & (there <= most) & (above <= top))
-            start, end, count = end, np.int64(size), count + inside
+                queue[0, last], queue[1, last] = there, above
+                last += np.uint64((not held) & (least <= there) & (there <= most) & (above <= top))
+            start, size, count = first, np.int64(last) - first, count + inside
+            fill_up(queue, first, size)
         if inner:
             for side in range(2):
-                stack[depth, 0], stack[depth, 1], stack[depth, 2] = start, end, count
+                stack[depth, 0], stack[depth, 1], stack[depth, 2] = start, size, count
                 below = child[node, side]
                 stack[depth, 3], depth = below, depth + 1
                 if bucket[below] >= 0:
@@ -158,7 +191,7 @@ def find_members(
         put_node(tree, bound, cut, at, node)
         cut.size[NODES] += 1
         read_leaf(tree, bound, cut, at, (x, -x, -apex[1]))
-        _list_members(queue, (start, end), count, k, at, members)
+        _list_members(queue, (start, start + size), count, k, at, members)
 
 
 @njit(**EXACT)

@@ -13,7 +13,6 @@ from numba import njit
 from rankcast.kernels.corner_tree import CornerTree, Floats
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.slab_cut import (
-    SEEN,
     UNREAD,
     WITNESSES,
     Box,
@@ -77,6 +76,17 @@ def _apart(box: Floats, start: int, end: int, both: Box) -> bool:
 
 
 @njit(**EXACT)
+def _encloses(both: Box, box: Floats, start: int, end: int) -> bool:
+    """Whether a box holds all of one of the boxes start..end-1."""
+    a, b, c, d, e, f = both
+    for at in range(start, end):
+        least = (a <= box[at, 0]) & (b <= box[at, 1]) & (c <= box[at, 2])
+        if least & (box[at, 3] <= d) & (box[at, 4] <= e) & (box[at, 5] <= f):
+            return True
+    return False
+
+
+@njit(**EXACT)
 def merge_boxes(
     tree: CornerTree, bound: int, box: Floats, total: int, better: Floats, room: int, cut: Cut
 ) -> int:
@@ -86,7 +96,7 @@ def merge_boxes(
     tried first who were found in the way last. A pair is tried again only if one of it has `grown` since it
     was `tried`.
     """
-    start, end, point, witness, count = cut.start, cut.end, cut.point, cut.witness, cut.size
+    start, end, point, witness = cut.start, cut.end, cut.point, cut.witness
     size, moment = -1, 1
     hull = _hull(box, total)
     around = near_to(cut, hull)
@@ -104,7 +114,11 @@ def merge_boxes(
                     continue
                 theirs = _read(box, other)
                 both = _around(theirs, mine)
-                if between(witness, 0, min(count[SEEN], WITNESSES), both, theirs, mine) >= 0:
+                if between(witness, 0, WITNESSES, both, theirs, mine) >= 0:
+                    continue
+                if _encloses(both, box, other + 1, kept) or _encloses(
+                    both, box, at + 1, min(at + NEAR, size)
+                ):
                     continue
                 free, found = room > 0 and _matters(better, room, both), np.int64(-1)
                 free = free and _apart(box, 0, other, both) and _apart(box, other + 1, kept, both)
@@ -112,8 +126,7 @@ def merge_boxes(
                 if not free:
                     found = look(around, start, end, point, both, theirs, mine)
                     while found <= UNREAD:
-                        look_below(tree, bound, cut, UNREAD - found)
-                        around = near_to(cut, hull)
+                        around = look_below(tree, bound, cut, UNREAD - found, around, hull)
                         found = look(around, start, end, point, both, theirs, mine)
                 if found < 0:
                     moment += 1

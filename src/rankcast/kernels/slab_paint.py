@@ -26,11 +26,20 @@ from rankcast.kernels.corner_merge import Post
 from rankcast.kernels.corner_search import find_next
 from rankcast.kernels.corner_tree import Floats, Rows
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.slab_cells import part_region
+from rankcast.kernels.slab_cells import COLUMNS, part_members
 from rankcast.kernels.slab_easel import Easel, emit, new_rows, stamp
 from rankcast.kernels.slab_gains import tell_gains
-from rankcast.kernels.slab_members import FOUND, find_members, look_around, pass_object, thin, write_tiles
+from rankcast.kernels.slab_members import (
+    FOUND,
+    WHOLE,
+    find_members,
+    look_around,
+    pass_object,
+    thin,
+    write_tiles,
+)
 from rankcast.kernels.slab_search import surround
+from rankcast.kernels.slab_strips import part_region
 from rankcast.kernels.slabs import (
     MIN,
     NONE,
@@ -48,6 +57,8 @@ from rankcast.kernels.slabs import (
 from rankcast.kernels.staircase import expose, paint_gain, paint_region, reach, room_of
 from rankcast.kernels.tiles import below
 
+FEW = 128  # members up to which a region's tiles are made from them alone
+
 
 @njit(**EXACT)
 def _thin(
@@ -62,15 +73,29 @@ def _thin(
 
 
 @njit(**EXACT)
+def _tell_members(easel: Easel, apex: tuple[float, float], better: Floats, same: int, post: Post) -> Post:
+    """Tile the region of an object around its members."""
+    members, room, found = easel.members, easel.k - same, easel.members.size[FOUND]
+    if found + members.size[WHOLE] == 0:
+        return post
+    span = members.span[:found]
+    if found <= FEW and members.size[WHOLE] == 0:
+        total, box = part_members(
+            better.T, better.shape[0], span, (apex[0], apex[0], apex[1]), room, np.empty((16, COLUMNS))
+        )
+    else:
+        slabs = outline(better, same, apex[0], apex[1], easel.k)
+        total, box = part_region(easel.corners, easel.bound, slabs, apex[0], easel.k, members)
+    easel.tally[SNAP] += total
+    return write_tiles(easel.corners, members.cut, box, total, easel.bound, better, room, post)
+
+
+@njit(**EXACT)
 def _tell_region(easel: Easel, slabs: Slabs, x: float, better: Floats, post: Post) -> Post:
     """Tile the region of all slabs [Range App. D, Alg. 8]."""
     found, room = easel.members.size[FOUND], room_of(stairs_of(slabs, 0), easel.k)
     if easel.aware and found == 0 and not easel.asking:
         return post
-    if easel.aware and easel.lists == 0 and not easel.asking:
-        total, box = part_region(slabs, x, easel.k, easel.members.span[:found])
-        easel.tally[SNAP] += total
-        return write_tiles(easel.corners, easel.members.cut, box, total, easel.bound, better, room, post)
     rows = new_rows(easel.k, post.size[0], 0, slabs.size[0])
     for z in range(slabs.size[0]):
         easel.tiles.size[0] = 0
@@ -222,11 +247,11 @@ def paint(easel: Easel, row: int, old: float, value: Floats, post: Post) -> Post
     count_questions(better, height, same, k, easel.tally)
     if easel.aware:
         find_members(easel.corners, better, same, (x, height), k, easel.bound, now > old, members)
+    if easel.aware and easel.lists == 0 and not easel.asking:
+        post = _tell_members(easel, (x, height), better, same, post)
+        stamp(post, first, row, now, (place[0], place[1]))
+        return post if now < old else tell_gains(easel, better, row, old, value, post)
     slabs = outline(better, same, x, height, k)
     post = _tell_region(easel, slabs, x, better, post)
     stamp(post, first, row, now, (place[0], place[1]))
-    if now < old:
-        return post
-    if easel.aware and not easel.asking and easel.lists == 0:
-        return tell_gains(easel, better, row, old, value, post)
-    return _sweep(easel, slabs, x, old, row, value, post)
+    return post if now < old else _sweep(easel, slabs, x, old, row, value, post)
