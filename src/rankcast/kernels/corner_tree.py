@@ -30,6 +30,7 @@ NODE_USED, NODE_FREE, BUCKET_USED, BUCKET_FREE, BUCKETS, CAPACITY = range(6)
 UNFILLED = -2
 SAMPLE = 1024
 DEPTH = 256
+CORNERS = 4  # points in so many dimensions are corners, those in fewer are objects
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int32]
@@ -207,6 +208,22 @@ def _spread(point: Floats, order: Rows, axis: int) -> float:
 
 
 @njit(**EXACT)
+def _size(point: Floats, order: Rows, axis: int, most: float) -> float:
+    """How large boxes are in the attribute of an axis, in the mean of a sample.
+
+    That is from end to end, or, if most are bounded on one side, from the smallest one's bound, `most`.
+    """
+    both, one, pairs, bounded, step = 0.0, 0.0, 0, 0, max(1, order.shape[0] // SAMPLE)
+    for i in range(0, order.shape[0], step):
+        end, other = point[order[i], axis], point[order[i], axis ^ 1]
+        if np.isfinite(end):
+            one, bounded = one + most - end, bounded + 1
+            if np.isfinite(other):
+                both, pairs = both - end - other, pairs + 1
+    return both / pairs if 2 * pairs >= bounded > 0 else one / max(bounded, 1)
+
+
+@njit(**EXACT)
 def _partition(order: Rows, key: Floats, spare: Rows, limit: float, upto: bool) -> int:
     """Move what is below the limit (`upto`: or at it) to the front; return how many. Branch-free."""
     left, right = 0, order.shape[0] - 1
@@ -220,16 +237,21 @@ def _partition(order: Rows, key: Floats, spare: Rows, limit: float, upto: bool) 
 
 
 @njit(**EXACT)
-def _split(point: Floats, order: Rows, spare: Rows, scale: Floats, fill: int) -> tuple[int, int, float]:
+def _split(
+    point: Floats, order: Rows, spare: Rows, scale: Floats, most: Floats, fill: int
+) -> tuple[int, int, float]:
     """Reorder points into two halves that fill their leaves evenly; return axis, size of the lower, pivot.
 
-    Axes are tried from the widest against `scale` on; one whose values are so often equal that no cut between
-    two of them leaves a quarter on both sides is passed over. If all are, the halves are as they come.
+    Axes are tried from the widest on, against `scale` or, with corners, against the size of their boxes: an
+    object matters to ranges as long as the objects near it lie apart, so many small ones are parted finely
+    along them. One whose values are so often equal that no cut between two of them leaves a quarter on both
+    sides is passed over. If all are, the halves are as they come.
     """
     size, width = order.shape[0], point.shape[1]
     wide = np.empty(width)
     for axis in range(width):
-        wide[axis] = _spread(point, order, axis) / scale[axis]
+        unit = scale[axis] if width < CORNERS else max(_size(point, order, axis, most[axis]), 1e-300)
+        wide[axis] = _spread(point, order, axis) / unit
     key, leaves = np.empty(size), (size + fill - 1) // fill
     for _ in range(width):
         axis = int(np.argmax(wide))
@@ -251,9 +273,11 @@ def _split(point: Floats, order: Rows, spare: Rows, scale: Floats, fill: int) ->
 def plant(tree: CornerTree, node: int, records: Records, size: int) -> None:
     """Build a subtree of the first `size` records in a node that has no bucket or children. O(n log n)."""
     order, spare = np.arange(size).astype(np.int32), np.empty(size, np.int32)
-    scale = np.empty(tree.point.shape[1])
+    scale, most = np.empty(tree.point.shape[1]), np.full(tree.point.shape[1], -np.inf)
     for axis in range(scale.shape[0]):
         scale[axis] = max(_spread(records.point, order, axis), 1e-300)
+        for i in range(size):
+            most[axis] = max(most[axis], records.point[i, axis])
     stack, depth = np.empty((DEPTH, 3), np.int64), 1
     stack[0, 0], stack[0, 1], stack[0, 2] = node, 0, size
     while depth > 0:
@@ -266,7 +290,7 @@ def plant(tree: CornerTree, node: int, records: Records, size: int) -> None:
                 here = tree.parent[here]
                 merge(tree, here)
             continue
-        axis, left, pivot = _split(records.point, order[start:end], spare, scale, filled_to(tree))
+        axis, left, pivot = _split(records.point, order[start:end], spare, scale, most, filled_to(tree))
         tree.axis[here], tree.pivot[here] = axis, pivot
         tree.child[here, 0], tree.child[here, 1] = _take_node(tree, here), _take_node(tree, here)
         stack[depth, 0], stack[depth, 1], stack[depth, 2] = tree.child[here, 1], start + left, end
