@@ -17,10 +17,17 @@ from numba import njit
 
 from rankcast.kernels.corner_tree import Floats
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.slab_cut import fill_up, wide
+from rankcast.kernels.slab_cut import WIDE, fill_up, wide
 from rankcast.kernels.slab_members import HEIGHT, HI, LO
+from rankcast.kernels.tiles import above, below
 
-LEAST, MOST, OUTER_LO, INNER_LO, INNER_HI, FLOOR, END, COLUMNS = 0, 3, 6, 7, 8, 9, 10, 11
+LEAST, MOST, OUTER_LO, INNER_LO, INNER_HI, FLOOR, END, LINES = 0, 3, 6, 7, 8, 9, 10, 11
+
+
+@njit(**EXACT)
+def new_cells() -> Floats:
+    """Room for cells, one a column: the box around its members, and its bounds, which are all included."""
+    return np.empty((LINES, WIDE))
 
 
 @njit(**EXACT)
@@ -37,7 +44,9 @@ def _near(others: Floats, count: int, span: Floats, near: Floats) -> int:
 
 
 @njit(**EXACT)
-def _open(near: Floats, count: int, member: Floats, inner: tuple[float, float, float], cell: Floats) -> None:
+def _open(
+    near: Floats, count: int, member: Floats, inner: tuple[float, float, float], cells: Floats, at: int
+) -> None:
     """Write the bounds of the tile that a member is in; `inner`: the box around what it gains and lost."""
     lo, hi, top, (least, most, floor) = member[LO], member[HI], member[HEIGHT], inner
     left, right, end, filled = -np.inf, np.inf, np.inf, wide(count)
@@ -57,8 +66,8 @@ def _open(near: Floats, count: int, member: Floats, inner: tuple[float, float, f
         end = min(end, height if (height > top) & (left < x) & (x < right) else np.inf)
     left_floor = -np.inf if left == -np.inf else left_floor
     right_floor = -np.inf if right == np.inf else right_floor
-    cell[OUTER_LO], cell[INNER_LO], cell[INNER_HI] = left, least, most
-    cell[FLOOR], cell[END] = max(floor, left_floor, right_floor), end
+    cells[OUTER_LO, at], cells[INNER_LO, at], cells[INNER_HI, at] = above(left), least, most
+    cells[FLOOR, at], cells[END, at] = max(floor, left_floor, right_floor), below(end)
 
 
 @njit(**EXACT)
@@ -77,7 +86,9 @@ def _end_of_strip(near: Floats, count: int, member: Floats, x: float, room: int)
 
 
 @njit(**EXACT)
-def _open_strip(near: Floats, count: int, member: Floats, x: float, room: int, cell: Floats) -> None:
+def _open_strip(
+    near: Floats, count: int, member: Floats, x: float, room: int, cells: Floats, at: int
+) -> None:
     """Write the bounds of the strip of a region around x that a member is in.
 
     Those near are to the left, then to the right, near to far on both sides; some may be at x. Strips with
@@ -101,47 +112,67 @@ def _open_strip(near: Floats, count: int, member: Floats, x: float, room: int, c
         there, height = near[0, j], near[1, j]
         floor = max(floor, height if (height <= top) & (outer <= there) & (there <= end) else -np.inf)
         ceiling = min(ceiling, height if (height > top) & (outer < there) & (there < end) else np.inf)
-    cell[OUTER_LO], cell[INNER_LO], cell[INNER_HI], cell[FLOOR], cell[END] = outer, inner, x, floor, ceiling
+    cells[OUTER_LO, at], cells[INNER_LO, at], cells[INNER_HI, at] = above(outer), inner, x
+    cells[FLOOR, at], cells[END, at] = floor, below(ceiling)
 
 
 @njit(**EXACT)
 def _within(cells: Floats, at: int, lo: float, hi: float, top: float) -> bool:
-    """Whether a member is in a tile."""
-    outer, end = cells[at, OUTER_LO], cells[at, END]
-    inside = (lo <= cells[at, INNER_LO]) & (hi >= cells[at, INNER_HI]) & (top >= cells[at, FLOOR])
-    return inside & ((outer < lo) | (outer == -np.inf)) & ((top < end) | (end == np.inf))
+    """Whether a member is in a cell."""
+    across = (cells[OUTER_LO, at] <= lo) & (lo <= cells[INNER_LO, at]) & (cells[INNER_HI, at] <= hi)
+    return across & (cells[FLOOR, at] <= top) & (top <= cells[END, at])
+
+
+@njit(**EXACT)
+def _find(cells: Floats, total: int, lo: float, hi: float, top: float) -> np.int64:
+    """The cell of so many that a member is in, or -1: few, wide instructions."""
+    found = np.int64(-1)
+    for at in range(np.uint64(wide(total))):
+        found = max(found, np.int64(at) if _within(cells, at, lo, hi, top) else np.int64(-1))
+    return found
+
+
+@njit(**EXACT)
+def _boxes(cells: Floats, total: int) -> Floats:
+    """The boxes around the members of cells."""
+    box = np.empty((total, 6))
+    for at in range(total):
+        for side in range(6):
+            box[at, side] = cells[side, at]
+    return box
 
 
 @njit(**EXACT)
 def part_members(
     others: Floats, count: int, span: Floats, inner: tuple[float, float, float], room: int, cells: Floats
-) -> tuple[int, Floats]:
-    """Part members into tiles, when so many others are better; return how many.
+) -> tuple[int, Floats, Floats]:
+    """Part members into cells, when so many others are better; return how many, their boxes, and the room.
 
     They are those who gain an object, and `inner` is the box around it and the fallen one; or, if there is
     `room` for others, those of the region of an object at `inner`.
     """
-    near, total, at = np.empty((2, wide(count + 1))), 0, 0
+    near, total, at = np.empty((2, wide(count + 1))), 0, np.int64(-1)
     size = _near(others, count, span, near)
     fill_up(near, 0, size)
+    cells[OUTER_LO, :WIDE] = np.nan
     for i in range(span.shape[0]):
         lo, hi, top = span[i, LO], span[i, HI], span[i, HEIGHT]
-        if total == 0 or not _within(cells, at, lo, hi, top):
-            at = total - 1
-            while at >= 0 and not _within(cells, at, lo, hi, top):
-                at -= 1
+        if at < 0 or not _within(cells, at, lo, hi, top):
+            at = _find(cells, total, lo, hi, top)
         if at < 0:
-            if total == cells.shape[0]:
-                cells = np.concatenate((cells, cells))
-            at, total = total, total + 1
+            if total == cells.shape[1]:
+                cells = np.concatenate((cells, cells), axis=1)
+            if total % WIDE == 0:
+                cells[OUTER_LO, total : total + WIDE] = np.nan
+            at, total = np.int64(total), total + 1
             if room > 0:
-                _open_strip(near, size, span[i], inner[0], room, cells[at])
+                _open_strip(near, size, span[i], inner[0], room, cells, at)
             else:
-                _open(near, size, span[i], inner, cells[at])
+                _open(near, size, span[i], inner, cells, at)
             for axis in range(3):
-                cells[at, LEAST + axis], cells[at, MOST + axis] = span[i, axis], span[i, axis]
+                cells[LEAST + axis, at], cells[MOST + axis, at] = span[i, axis], span[i, axis]
             continue
         for axis in range(3):
-            cells[at, LEAST + axis] = min(cells[at, LEAST + axis], span[i, axis])
-            cells[at, MOST + axis] = max(cells[at, MOST + axis], span[i, axis])
-    return total, cells
+            cells[LEAST + axis, at] = min(cells[LEAST + axis, at], span[i, axis])
+            cells[MOST + axis, at] = max(cells[MOST + axis, at], span[i, axis])
+    return total, _boxes(cells, total), cells

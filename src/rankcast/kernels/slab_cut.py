@@ -155,9 +155,13 @@ def near_to(cut: Cut, around: Box) -> Near:
     count, box, size = cut.size[NODES], cut.box, 0
     meets, which = np.empty(wide(count), np.bool_), np.empty(count + 1, np.int64)
     _meet(box, 0, count, around, meets)
-    for at in range(np.uint64(count)):
-        which[size] = at
-        size += meets[at]
+    for first in range(np.uint64(0), np.uint64(count), np.uint64(WIDE)):
+        some = 0
+        for i in range(np.uint64(WIDE)):
+            some += meets[first + i]
+        for at in range(first, min(first + np.uint64(WIDE), np.uint64(count)) if some > 0 else first):
+            which[size] = at
+            size += meets[at]
     near = np.empty((6, wide(size)))
     for axis in range(6):
         for i in range(size):

@@ -1,10 +1,9 @@
 """Who gains what from an object that falls, in 1.5 dimensions, found for all members of its region at once.
 
-The objects that it has passed are listed, the best first, some at a time, where a member still reaches; from
-the second search on more are fetched than are listed at once.
+The objects that it has passed are listed, the best first, some at a time, where a member still reaches.
 Members count those they hold; the one that makes k of them is what a member gains.
 
-Cost: a search for every LISTED objects, and O(m) for those that a block of members may hold.
+Cost: a search for every AHEAD objects, and O(m) for those that a block of members may hold.
 [Range App. D] asks for the next object slab by slab, whether or not anybody gains it.
 """
 
@@ -14,28 +13,28 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from rankcast.kernels.corner_merge import Post
-from rankcast.kernels.corner_search import best
-from rankcast.kernels.corner_tree import CornerTree, Floats, Rows
+from rankcast.kernels.corner_tree import Floats, Rows
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.slab_cells import COLUMNS, part_members
+from rankcast.kernels.slab_cells import new_cells, part_members
 from rankcast.kernels.slab_cut import WIDE, fill_up, wide
 from rankcast.kernels.slab_easel import Easel, stamp
 from rankcast.kernels.slab_members import FOUND, HEIGHT, HI, LO, Members, write_tiles
+from rankcast.kernels.slab_search import Along, list_between
 from rankcast.kernels.slabs import LISTED, MIN, SNAP
 
 BLOCK = 32  # members that look at the same objects
-AHEAD = 4 * LISTED  # objects fetched at a time when the first have not been enough
-TAKEN, FETCHED, WANTED = range(3)
+AHEAD = 4 * LISTED  # objects listed at a time when the first have not been enough
+FARTHER = 1.25  # how much farther than they are expected they are looked for
+FIRST = np.iinfo(np.int64).min
 
 
-class Ahead(NamedTuple):
-    """Objects that were passed, the best first: how many were taken, are there, were wanted."""
+class Listed(NamedTuple):
+    """Objects that were passed and their values, the best first."""
 
     row: Rows
-    size: NDArray[np.int64]
+    value: Floats
 
 
 @njit(**EXACT)
@@ -48,45 +47,22 @@ def _reach(span: Floats, start: int, end: int) -> tuple[float, float, float]:
 
 
 @njit(**EXACT)
-def _fetch(
-    objects: CornerTree, label: NDArray[np.int64], corner: Floats, old: tuple[float, int],
-    limit: tuple[float, int], ahead: Ahead,
-) -> bool:  # fmt: skip
-    """Fetch the best objects in a box behind those fetched, or the old pair; False if there are none."""
-    row, size, after, end = ahead.row, ahead.size, old, LISTED
-    if size[FETCHED] < size[WANTED]:
-        return False
-    if size[WANTED] > 0:
-        last = row[size[FETCHED] - 1]
-        after, end = (-objects.weight[objects.slot_of[last]], label[last]), row.shape[0]
-    best(objects, label, corner, after, limit, row[:end])
-    size[TAKEN], size[FETCHED], size[WANTED] = 0, np.sum(row[:end] >= 0), end
-    return size[FETCHED] > 0
+def _list_passed(
+    along: Along, members: Members, sign: float, after: tuple[float, int], limit: tuple[float, int],
+    listed: Listed,
+) -> Floats:  # fmt: skip
+    """Write the next best objects between two pairs that members may hold; return their places, turned."""
+    reach, x, row = _reach(members.span, 0, members.size[FOUND]), along.tree.x, listed.row
+    size = list_between(along, reach, after, limit, sign, row, listed.value)
+    place = np.empty((2, size))
+    for i in range(size):
+        place[0, i], place[1, i] = x[row[i]], sign * along.second[row[i]]
+    return place
 
 
 @njit(**EXACT)
-def _list_passed(
-    objects: CornerTree, label: NDArray[np.int64], members: Members, bound: int, old: tuple[float, int],
-    limit: tuple[float, int], ahead: Ahead, listed: Rows,
-) -> Floats:  # fmt: skip
-    """Write the next best objects between two pairs that members may hold; return their places, turned.
-
-    A pair is a value and a label. What is bounded is told by `bound`, its axis among corners.
-    """
-    corner, point, slot_of, row = np.full(4, -np.inf), objects.point, objects.slot_of, ahead.row
-    lo, hi, top = _reach(members.span, 0, members.size[FOUND])
-    corner[0], corner[1], corner[bound] = lo, -hi, -top
-    most, size, sign, count = listed.shape[0], 0, 1.0 if bound == 3 else -1.0, ahead.size
-    place = np.empty((2, most))
-    while size < most:
-        if count[TAKEN] == count[FETCHED] and not _fetch(objects, label, corner, old, limit, ahead):
-            break
-        other = row[count[TAKEN]]
-        at = slot_of[other]
-        place[0, size], place[1, size], listed[size] = point[at, 0], sign * point[at, 1], other
-        size += (lo <= place[0, size]) & (place[0, size] <= hi) & (place[1, size] <= top)
-        count[TAKEN] += 1
-    return place[:, :size]
+def _room(size: int) -> Listed:
+    return Listed(np.empty(size, np.int32), np.empty(size))
 
 
 @njit(**EXACT)
@@ -159,32 +135,35 @@ def tell_gains(easel: Easel, better: Floats, row: int, old: float, value: Floats
 
     `better` has the places and heights of the better objects in its polygon.
     """
-    members, label, objects, point = easel.members, easel.label, easel.objects, easel.objects.point
-    slot_of, k, total, cells = objects.slot_of, easel.k, LISTED, np.empty((16, COLUMNS))
-    place, known, others = point[slot_of[row]], better.shape[0], np.empty((2, better.shape[0] + 4 * AHEAD))
+    members, along, label, cells = easel.members, easel.along, easel.label, new_cells()
+    x, height, k, listed = along.tree.x[row], easel.sign * along.second[row], easel.k, _room(LISTED)
+    known, others, more = better.shape[0], np.empty((2, better.shape[0] + 4 * AHEAD)), True
     others[:, :known] = better.T
-    x, height = place[0], easel.sign * place[1]
-    listed, former, limit = np.empty(LISTED, np.int32), (old, label[row]), (value[row], label[row])
-    ahead = Ahead(np.empty(AHEAD, np.int32), np.zeros(3, np.int64))
-    while members.size[FOUND] > 0 and total == listed.shape[0]:
+    after, limit, upto = (old, label[row]), (value[row], label[row]), np.inf
+    while members.size[FOUND] > 0 and more:
         easel.tally[MIN] += 1
-        passed = _list_passed(objects, label, members, easel.bound, former, limit, ahead, listed)
-        total = passed.shape[1]
+        near = (upto, FIRST) if after[0] < upto < limit[0] else limit
+        passed = _list_passed(along, members, easel.sign, after, near, listed)
         gained, begin = _share_out(members, passed, k)
+        total = passed.shape[1]
         while known + total > others.shape[1]:
             others = np.concatenate((others, others), axis=1)
         others[:, known : known + total] = passed
         for j in range(total):
-            other = np.int64(listed[j])
+            other = np.int64(listed.row[j])
             if begin[j] == begin[j + 1]:
                 continue
             there, above, first = passed[0, j], passed[1, j], post.size[0]
             inner = (min(x, there), max(x, there), max(height, above))
-            size, cells = part_members(others, known + j, gained[begin[j] : begin[j + 1]], inner, 0, cells)
+            size, box, cells = part_members(
+                others, known + j, gained[begin[j] : begin[j + 1]], inner, 0, cells
+            )
             easel.tally[SNAP] += size
-            post = write_tiles(easel.corners, members.cut, cells, size, easel.bound, better, 0, post)
-            stamp(post, first, other, value[other], (there, point[slot_of[other], 1]))
-        known += total
-        if total == listed.shape[0]:
-            listed, total = np.empty(AHEAD, np.int32), AHEAD
+            post = write_tiles(easel.corners, members.cut, box, size, easel.bound, better, 0, post)
+            stamp(post, first, other, value[other], (there, along.second[other]))
+        known, full = known + total, total == listed.row.shape[0]
+        more, former = full or near[0] < limit[0], after[0]
+        after = (listed.value[total - 1], label[listed.row[total - 1]]) if full else near
+        upto = after[0] + (after[0] - former) * FARTHER * AHEAD / max(total, 1)
+        listed = _room(AHEAD)
     return post

@@ -26,7 +26,7 @@ from rankcast.kernels.corner_merge import Post
 from rankcast.kernels.corner_search import find_next
 from rankcast.kernels.corner_tree import Floats, Rows
 from rankcast.kernels.options import EXACT
-from rankcast.kernels.slab_cells import COLUMNS, part_members
+from rankcast.kernels.slab_cells import new_cells, part_members
 from rankcast.kernels.slab_easel import Easel, emit, new_rows, stamp
 from rankcast.kernels.slab_gains import tell_gains
 from rankcast.kernels.slab_members import (
@@ -80,8 +80,8 @@ def _tell_members(easel: Easel, apex: tuple[float, float], better: Floats, same:
         return post
     span = members.span[:found]
     if found <= FEW and members.size[WHOLE] == 0:
-        total, box = part_members(
-            better.T, better.shape[0], span, (apex[0], apex[0], apex[1]), room, np.empty((16, COLUMNS))
+        total, box, _ = part_members(
+            better.T, better.shape[0], span, (apex[0], apex[0], apex[1]), room, new_cells()
         )
     else:
         slabs = outline(better, same, apex[0], apex[1], easel.k)

@@ -1,4 +1,4 @@
-"""Who is around an object over two attributes: a walk to the left and one to the right, near to far.
+"""Who is around an object over two attributes, and what it passes when it falls: walks along the first one.
 
 The second attribute is bounded on one side: `sign` 1 if from above, -1 if from below, which turns it around.
 `height` is the attribute so turned. Only objects better than a pair of value and label count. One of them
@@ -7,7 +7,8 @@ holds it holds those. So a walk remembers the k lowest heights it has met, passe
 than the last of them, and ends when none can be. [Range App. D, Alg. 7] asks for the nearest first, then for
 one object after the other upwards.
 
-Cost: the walk of `object_search.firstk`, as far as k objects not above the apex are met.
+Cost: the walk of `object_search.firstk`, as far as k objects not above the apex are met; for what is passed
+that of `object_search.range_best`.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.corner_tree import Floats
-from rankcast.kernels.object_search import better
+from rankcast.kernels.corner_tree import Floats, Rows
+from rankcast.kernels.object_search import better, locate
 from rankcast.kernels.object_tree import ObjectTree, place_of
 from rankcast.kernels.options import EXACT
 
@@ -103,3 +104,54 @@ def surround(along: Along, row: int, value: float, k: int, sign: float) -> tuple
     lows[:] = np.inf
     found = _walk(along, row, pair, sign, 1, lows, found, size)
     return found[: size[SIZE]], size[SAME]
+
+
+@njit(**EXACT)
+def _rank_in(found: Rows, value: Floats, size: int, row: int, y: float, labels: NDArray[np.int64]) -> None:
+    """Put a row that belongs there into a list of so many, best first, dropping the last of a full one."""
+    at = min(size, found.shape[0] - 1)
+    while at > 0 and (value[at - 1] > y or (value[at - 1] == y and labels[found[at - 1]] > labels[row])):
+        found[at], value[at] = found[at - 1], value[at - 1]
+        at -= 1
+    found[at], value[at] = row, y
+
+
+@njit(**EXACT)
+def list_between(
+    along: Along, box: tuple[float, float, float], after: tuple[float, int], limit: tuple[float, int],
+    sign: float, found: Rows, value: Floats,
+) -> int:  # fmt: skip
+    """Write the best objects worse than one pair and better than another, best first; return how many.
+
+    A pair is a value and a label. `box` is a range, ends included, and a height that none is above.
+    """
+    tree, second, (lo, hi, top), (least, mine), (most, other) = along.tree, along.second, box, after, limit
+    low, child, labels = tree.low, tree.child, tree.label
+    key, filled, parents, size, level = tree.key, tree.filled, tree.parent, 0, 0
+    node, j = locate(tree, lo, False)
+    while True:
+        end = filled[node]
+        while j < end and (low[node, j] > most or (level == 0 and low[node, j] < least)):
+            j += 1
+        if j >= end:
+            parent = np.int64(parents[node])
+            if parent < 0:
+                return size
+            j = place_of(child, parent, node) + 1
+            node = parent
+            level += 1
+        elif key[node, j] > hi:
+            return size
+        elif level > 0:
+            node = np.int64(child[node, j])
+            level -= 1
+            j = np.int64(0)
+        else:
+            row, y = child[node, j], low[node, j]
+            passed = y > least or labels[row] > mine
+            if passed and (y < most or labels[row] < other) and sign * second[row] <= top:
+                _rank_in(found, value, size, row, y, labels)
+                size = min(size + 1, found.shape[0])
+                if size == found.shape[0]:
+                    most, other = value[size - 1], labels[found[size - 1]]
+            j += 1
