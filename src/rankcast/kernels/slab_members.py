@@ -124,17 +124,18 @@ def _take_whole(tree: CornerTree, bound: int, node: int, members: Members) -> No
 
 @njit(**EXACT)
 def find_members(
-    tree: CornerTree, better: Floats, same: int, apex: tuple[float, float], k: int, bound: int, counted: bool,
-    members: Members,
+    tree: CornerTree, better: Floats, same: int, apex: tuple[float, float], k: int, bound: int,
+    how: tuple[bool, bool], members: Members,
 ) -> None:  # fmt: skip
     """Find the subscriptions that hold an object, at `apex`, and fewer than k better ones.
 
     Better objects are places and heights, but for `same` that everybody holds. `bound` is the axis of the
     second attribute. The better objects go down the tree together: a node counts those that all of its boxes
-    hold, and a leaf, or a node with more than FEW, keeps those that some hold. Unless how many each holds is
-    `counted`, a node whose boxes hold the object and too few others in any case is whole, and such a leaf
-    does not look at them. Nodes that are not gone through become the cut.
+    hold, and a leaf, or a node with more than FEW, keeps those that some hold. `how`: whether each counts
+    them, and whether all are to be listed. If not, a node whose boxes hold the object and too few others in
+    any case is whole, and such a leaf does not look at them. Nodes that are not gone through become the cut.
     """
+    counted, listed = how
     low, high, bucket, child, total, x = tree.low, tree.high, tree.bucket, tree.child, len(better), apex[0]
     queue, stack, cut = members.queue, np.empty((DEPTH, 4), np.int64), members.cut
     if wide(total) > queue.shape[1]:
@@ -144,7 +145,7 @@ def find_members(
     fill_up(queue, 0, total)
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, total, same, 0
     depth, members.size[FOUND], members.size[WHOLE] = 1, 0, 0
-    wholly = not counted and members.size[TWICE] == 0
+    wholly = not (counted or listed or members.size[TWICE] > 0)
     point, span = tree.point, tree.meta[CAPACITY] * tree.point.shape[1]
     clear(cut)
     while depth > 0:
@@ -184,6 +185,8 @@ def find_members(
                 stack[depth, 0], stack[depth, 1], stack[depth, 2] = start, size, count
                 below = child[node, side]
                 stack[depth, 3], depth = below, depth + 1
+                prefetch(low, below * low.shape[1])
+                prefetch(high, below * low.shape[1])
                 if bucket[below] >= 0:
                     _expect(point, bucket[below] * span, tree.size[below] * point.shape[1])
             continue

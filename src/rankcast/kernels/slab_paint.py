@@ -245,9 +245,11 @@ def paint(easel: Easel, row: int, old: float, value: Floats, post: Post) -> Post
     x, height = place[0], easel.sign * place[1]
     better, same = surround(easel.along, row, min(old, now), k, easel.sign)
     count_questions(better, height, same, k, easel.tally)
+    exact = easel.lists == 0 and not easel.asking
     if easel.aware:
-        find_members(easel.corners, better, same, (x, height), k, easel.bound, now > old, members)
-    if easel.aware and easel.lists == 0 and not easel.asking:
+        how = (now > old, not exact)
+        find_members(easel.corners, better, same, (x, height), k, easel.bound, how, members)
+    if easel.aware and exact:
         post = _tell_members(easel, (x, height), better, same, post)
         stamp(post, first, row, now, (place[0], place[1]))
         return post if now < old else tell_gains(easel, better, row, old, value, post)

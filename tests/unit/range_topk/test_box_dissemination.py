@@ -203,18 +203,25 @@ def _hearers(tiles: pa.Table, lo: Any, hi: Any, top: Any) -> list[tuple[int, Any
 
 @pytest.mark.parametrize(("k", "values"), [(3, 30), (10, 60)])
 def test_many_on_a_grid_are_told_once_and_like_one_by_one(k: int, values: int) -> None:
-    """Regions with many tiles and thousands of members, among them equal ones."""
+    """Regions with many tiles and thousands of members, among them equal ones; with epsilon all are told."""
     rng = np.random.default_rng(k)
     ends, top = np.sort(rng.integers(0, values, (4000, 2)), axis=1), rng.integers(0, values, 4000)
     place = rng.integers(0, values, (3, 300))
+    events: list[Rows] = [
+        {"id": [i], "y": [int(y)]} for i, y in enumerate(values * (np.arange(20) / 20) ** 3)
+    ]
+    events += [{"id": [i], "a": [int(place[1, i])], "y": [i]} for i in range(4)]
+    events += [{"id": [i], "y": [None]} for i in range(2)]
     told = []
-    for method in ("sparse", "unicast"):
+    for method, epsilon in (("unicast", None), ("sparse", None), ("sparse", 0.5)):
         engine = RangeTopK(over=["a", "b"], k=k, method=method)
         engine.publish({"id": np.arange(300), "a": place[0], "b": place[1], "y": place[2]})
         engine.subscribe({"id": np.arange(4000), "a_lo": ends[:, 0], "a_hi": ends[:, 1], "b_hi": top})
-        events = [{"id": [i], "y": [int(y)]} for i, y in enumerate(values * (np.arange(20) / 20) ** 3)]
-        told.append([_hearers(engine.disseminate(row), ends[:, 0], ends[:, 1], top) for row in events])
+        tiles = [engine.disseminate(row, epsilon=epsilon) for row in events]
+        told.append([_hearers(part, ends[:, 0], ends[:, 1], top) for part in tiles])
     assert told[0] == told[1]
+    for exact, more in zip(told[0], told[2], strict=True):
+        assert Counter(exact) <= Counter(more)
 
 
 Said = tuple[Any, tuple[Any, ...], Any]
