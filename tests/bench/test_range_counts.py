@@ -27,6 +27,7 @@ from rankcast.bench.cases.range_counts import (
     own_tiles,
     point_index,
 )
+from rankcast.bench.cases.range_topk_15d import SlabServer
 from rankcast.bench.cases.range_topk_batches import boxes_of, coalesced
 from rankcast.bench.cases.range_topk_subscribing import weight
 from rankcast.bench.workloads import Columns, range_topk
@@ -108,6 +109,34 @@ def test_a_batch_counts_the_same_whole_or_in_parts() -> None:
     assert whole.counts() == parts.counts()
     assert whole.counts()["messages"] > 1
     assert whole.counts()["firstk"] == 2
+
+
+@pytest.mark.parametrize(
+    ("others", "questions", "snaps"),
+    [
+        # the first question of a slab knows no subscription, the second finds nobody reaching that far
+        ([(8.0, 0.0, 2.0), (7.0, 0.0, 3.0)], 3, 2),
+        # a better object parts the polygon at height 5: one that is passed above it leaves the slab below
+        # as it is, so what that slab has found is told, however far it is from everybody
+        ([(9.0, 5.0, 0.0), (7.0, 6.0, 2.0), (20.0, 0.0, 3.0)], 7, 4),
+        # one that is passed below it changes both slabs, and what the upper one has found is asked for again
+        ([(9.0, 5.0, 0.0), (1.0, 0.0, 2.0), (7.0, 6.0, 3.0)], 6, 4),
+    ],
+)
+def test_a_slab_is_shrunk_when_an_exposed_object_changes_it(
+    others: list[tuple[float, float, float]], questions: int, snaps: int
+) -> None:
+    places = [(5.0, 1.0, 1.0), *others]
+    work = Workload(
+        columns(x=[x for x, _, _ in places], z=[z for _, z, _ in places], y=[y for _, _, y in places]),
+        columns(x_lo=[4.0], x_hi=[5.5], z_hi=[4.0]),
+        {"id": np.array([0]), "y": np.array([10.0])},
+    )
+    server = SlabServer(work, 1, aware=True, asking=True)
+    server.send(work.events)
+    counts = server.counts()
+    assert (counts["min"], counts["snap"]) == (questions, snaps)
+    assert counts["messages"] == 1
 
 
 def test_coalescing_keeps_the_last_update_of_each_object() -> None:

@@ -164,6 +164,6 @@ def cover(
         post.x[box] = message.x
         post.size[0] += 1
     post.size[1] += post.size[0] - first
-    if most < 0 and not message.one_by_one:
+    if not message.one_by_one:
         merge(tree, post, first, cut, level, NEAR)
     return post

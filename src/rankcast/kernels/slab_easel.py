@@ -26,8 +26,8 @@ class Easel(NamedTuple):
 
     `sign` turns the second attribute so that it is bounded from above, `bound` is its axis among corners;
     `aware`: whether subscriptions are looked at; `lists` > 0: how many boxes cover the tiles of a slab;
-    `asking`: whether the questions are asked that the published server asks. It looks for the first exposed
-    object before it knows what the members reach, paints what nobody gains, and goes on without members.
+    `asking`: whether the questions are asked that the published server asks. It minds what the members reach
+    only in slabs that an exposed object has changed, paints what nobody gains, and goes on without members.
     """
 
     objects: CornerTree

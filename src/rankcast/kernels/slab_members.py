@@ -217,17 +217,12 @@ def pass_object(members: Members, x: float, height: float, k: int) -> int:
 
 
 @njit(**EXACT)
-def look_around(members: Members, slabs: Slabs) -> None:
-    """Set the windows of slabs around the members: who reaches higher than a slab holds its objects too."""
-    span, window, top, heights = members.span, slabs.window, slabs.size[0] - 1, slabs.height
-    window[: top + 1, 0], window[: top + 1, 1] = np.inf, -np.inf
+def reach_of(members: Members) -> tuple[float, float]:
+    """How far to the left and to the right the members reach together: from inf to -inf if there are none."""
+    low, high = np.inf, -np.inf
     for i in range(members.size[FOUND]):
-        at = slab_at(heights, top + 1, span[i, HEIGHT])
-        window[at, 0] = min(window[at, 0], span[i, LO])
-        window[at, 1] = max(window[at, 1], span[i, HI])
-    for at in range(top - 1, -1, -1):
-        window[at, 0] = min(window[at, 0], window[at + 1, 0])
-        window[at, 1] = max(window[at, 1], window[at + 1, 1])
+        low, high = min(low, members.span[i, LO]), max(high, members.span[i, HI])
+    return low, high
 
 
 @njit(**EXACT)

@@ -10,6 +10,10 @@ Where subscriptions are known, the members of the region are found first (`slab_
 them gains (`slab_gains`), and tiles are made from them (`slab_cells`): nothing is painted where nobody is,
 and no slab asks for its next object. With epsilon tiles are painted, and shrunk to the members in them.
 
+The published server, as we read it (`asking`): l_z and r_z of section III-B are the ends that all members
+left reach together. A slab's rectangle ends there from when an exposed object lies in it or changes its
+lists, not before; a next object that is outside then is looked for again (Alg. 11, line 19).
+
 Ties: objects of one height come in by row, and change the lists of one slab; those at the same x take a place
 of everybody's list. Cost: a firstk for both sides, a question a slab, and one each time a slab needs another
 next object.
@@ -33,8 +37,8 @@ from rankcast.kernels.slab_members import (
     FOUND,
     WHOLE,
     find_members,
-    look_around,
     pass_object,
+    reach_of,
     thin,
     write_tiles,
 )
@@ -174,7 +178,7 @@ def _tell_exposed(
     objects, first, gained = easel.objects, post.size[0], gains[1] > gains[0]
     place = objects.slot_of[other]
     there, height = objects.point[place, 0], easel.sign * objects.point[place, 1]
-    slabs.next[at] = UNKNOWN
+    slabs.next[at], start = UNKNOWN, at
     if height > slabs.height[at]:
         slabs = part(slabs, at, height)
         at += 1
@@ -184,6 +188,8 @@ def _tell_exposed(
         if not after < there < before:
             break
         end += 1
+    if easel.aware and easel.lists == 0:
+        slabs.window[start:end, 0], slabs.window[start:end, 1] = reach_of(easel.members)
     if gained or easel.asking or not easel.aware:
         rows = new_rows(easel.k, first, at, end)
         for z in range(at, end):
@@ -206,8 +212,7 @@ def _renew(easel: Easel, slabs: Slabs, x: float, worse: float, label: int, now: 
         if slabs.next[z] >= 0:
             after, before = reach(stairs_of(slabs, z), x, easel.k)
             there = point[slot_of[slabs.next[z]], 0]
-            seen = easel.asking or slabs.window[z, 0] <= there <= slabs.window[z, 1]
-            if not (after < there < before and seen):
+            if not (after < there < before and slabs.window[z, 0] <= there <= slabs.window[z, 1]):
                 slabs.next[z] = UNKNOWN
         if slabs.next[z] == UNKNOWN:
             slabs.next[z] = _next_of(easel, slabs, z, x, worse, label, now, mine)
@@ -228,8 +233,6 @@ def _sweep(easel: Easel, slabs: Slabs, x: float, old: float, row: int, value: Fl
                 gained = pass_object(members, place[0], easel.sign * place[1], easel.k)
                 gains = (members.size[FOUND], members.size[FOUND] + gained)
             slabs, post = _tell_exposed(easel, slabs, x, other, at, value, gains, post)
-            if easel.aware and easel.lists == 0:
-                look_around(members, slabs)
             worse, label = value[other], easel.label[other]
     return post
 

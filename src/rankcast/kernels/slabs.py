@@ -26,7 +26,7 @@ LISTED = 32  # objects read at a time
 class Slabs(NamedTuple):
     """Slabs upwards: where each begins, its staircase, its next object; `size[0]` of them.
 
-    Nobody whom the object matters to, and who reaches a slab, reaches outside its `window` from lo to hi.
+    Nobody whom the object matters to reaches outside the `window` of a slab, from lo to hi.
     """
 
     height: Floats
