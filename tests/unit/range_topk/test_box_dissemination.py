@@ -174,6 +174,22 @@ def test_epsilon_leaves_lists_exact_and_tells_nothing_far_beyond_k(
     law()
 
 
+@pytest.mark.parametrize("half", [False, True], ids=["boxes", "1.5-d"])
+def test_epsilon_saves_messages(half: bool) -> None:
+    rng = np.random.default_rng(3)
+    ends, place = np.sort(rng.random((2, 3000, 2)), axis=2), rng.random((3, 300))
+    rows = {"id": np.arange(3000), "a_lo": ends[0, :, 0], "a_hi": ends[0, :, 1], "b_hi": ends[1, :, 1]}
+    told = []
+    for epsilon in (None, 0.1, 0.5, 1.0):
+        engine = RangeTopK(over=["a", "b"], k=10)
+        engine.publish({"id": np.arange(300), "a": place[0], "b": place[1], "y": place[2]})
+        engine.subscribe(rows if half else {**rows, "b_lo": ends[1, :, 0]})
+        told.append(
+            sum(len(engine.disseminate({"id": [i], "y": [0.01 * i]}, epsilon=epsilon)) for i in range(30))
+        )
+    assert told[0] >= told[1] > told[2] > told[3]
+
+
 def _rank(play: Play, name: Any, item: Any, objects: dict[Any, Any]) -> float:
     span = play.audience.ranges[name]
     inside = sorted((play.sign * at["y"], i) for i, at in objects.items() if _inside(span, at, play.over))
