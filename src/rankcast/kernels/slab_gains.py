@@ -20,12 +20,13 @@ from rankcast.kernels.options import EXACT
 from rankcast.kernels.slab_cells import new_cells, part_members
 from rankcast.kernels.slab_cut import WIDE, fill_up, wide
 from rankcast.kernels.slab_easel import Easel, stamp
-from rankcast.kernels.slab_members import FOUND, HEIGHT, HI, LO, Members, write_tiles
+from rankcast.kernels.slab_fit import write_tiles
+from rankcast.kernels.slab_members import FOUND, HEIGHT, HI, LO, Members
 from rankcast.kernels.slab_search import Along, list_between
-from rankcast.kernels.slabs import LISTED, MIN, SNAP
+from rankcast.kernels.slabs import MIN, SNAP
 
 BLOCK = 32  # members that look at the same objects
-AHEAD = 4 * LISTED  # objects listed at a time when the first have not been enough
+LISTED, AHEAD = 32, 128  # objects listed at first, and at a time when those have not been enough
 FARTHER = 1.25  # how much farther than they are expected they are looked for
 FIRST = np.iinfo(np.int64).min
 

@@ -20,7 +20,6 @@ from rankcast.kernels.staircase import LEFT, RIGHT, SAME, Stairs, expose, reach,
 
 UNKNOWN, NONE = -2, -1
 FIRSTK, MIN, SNAP = range(3)  # questions, as they are counted
-LISTED = 32  # objects read at a time
 
 
 class Slabs(NamedTuple):
