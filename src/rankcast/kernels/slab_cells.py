@@ -92,7 +92,8 @@ def _open_strip(
     """Write the bounds of the strip of a region around x that a member is in.
 
     Those near are to the left, then to the right, near to far on both sides; some may be at x. Strips with
-    the same end on the right are one.
+    the same end on the right are one. A strip goes from where an object inside or at its ends comes in to
+    where the next does, so nobody is in two: an object at its end may make it wider.
     """
     top, outer, inner, before, upto, filled = member[HEIGHT], -np.inf, x, 0, 0, wide(count)
     end, held = _end_of_strip(near, count, member, x, room)
@@ -110,8 +111,9 @@ def _open_strip(
     floor, ceiling = -np.inf, np.inf
     for j in range(filled):
         there, height = near[0, j], near[1, j]
-        floor = max(floor, height if (height <= top) & (outer <= there) & (there <= end) else -np.inf)
-        ceiling = min(ceiling, height if (height > top) & (outer < there) & (there < end) else np.inf)
+        matters = (outer <= there) & (there <= end)
+        floor = max(floor, height if (height <= top) & matters else -np.inf)
+        ceiling = min(ceiling, height if (height > top) & matters else np.inf)
     cells[OUTER_LO, at], cells[INNER_LO, at], cells[INNER_HI, at] = above(outer), inner, x
     cells[FLOOR, at], cells[END, at] = floor, below(ceiling)
 

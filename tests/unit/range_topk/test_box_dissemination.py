@@ -217,11 +217,13 @@ def _hearers(tiles: pa.Table, lo: Any, hi: Any, top: Any) -> list[tuple[int, Any
     return sorted(heard)
 
 
-@pytest.mark.parametrize(("k", "values"), [(3, 30), (10, 60)])
-def test_many_on_a_grid_are_told_once_and_like_one_by_one(k: int, values: int) -> None:
+@pytest.mark.parametrize(("k", "values", "short"), [(3, 30, False), (10, 60, False), (10, 40, True)])
+def test_many_on_a_grid_are_told_once_and_like_one_by_one(k: int, values: int, short: bool) -> None:
     """Regions with many tiles and thousands of members, among them equal ones; with epsilon all are told."""
     rng = np.random.default_rng(k)
     ends, top = np.sort(rng.integers(0, values, (4000, 2)), axis=1), rng.integers(0, values, 4000)
+    if short:
+        ends[:, 1] = ends[:, 0] + rng.integers(0, 3, 4000)
     place = rng.integers(0, values, (3, 300))
     events: list[Rows] = [
         {"id": [i], "y": [int(y)]} for i, y in enumerate(values * (np.arange(20) / 20) ** 3)
