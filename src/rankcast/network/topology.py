@@ -26,6 +26,7 @@ from rankcast.kernels.network_graph import hops_from, joining_tree
 
 KINDS = ("internet", "power-law", "tree", "ring")
 LINKS_OF_A_NEW_NODE = 2
+LEAST_NODES = {"internet": 7}  # networkx draws other numbers of nodes than were asked for below
 
 
 @dataclass(frozen=True)
@@ -69,12 +70,20 @@ def make(kind: str, nodes: int, brokers: int, rng: np.random.Generator) -> Topol
     chosen = settings.one_of("kind", kind, KINDS)
     settings.whole("nodes", nodes)
     settings.whole("brokers", brokers)
+    enough_nodes(chosen, nodes)
     if brokers > nodes:
         raise SettingError(f"brokers is {brokers}", expected=f"at most the {nodes} nodes")
     seed = int(rng.integers(2**31))
     links = _links(chosen, nodes, seed)
     at = np.sort(rng.choice(nodes, brokers, replace=False)).astype(np.int32)
     return of_links(links, nodes, at)
+
+
+def enough_nodes(kind: str, nodes: int) -> None:
+    """Refuse fewer nodes than a kind of network can have."""
+    least = LEAST_NODES.get(kind, 1)
+    if nodes < least:
+        raise SettingError(f"nodes is {nodes}", expected=f'at least {least} for kind "{kind}"')
 
 
 def of_links(links: NDArray[np.integer[Any]], nodes: int, brokers: Rows) -> Topology:
