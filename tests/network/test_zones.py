@@ -119,6 +119,15 @@ def test_balanced_zones_hold_about_as_many_each() -> None:
     assert counts["balanced"].std() < counts["midpoint"].std()
 
 
+def test_an_axis_without_ends_is_not_cut() -> None:
+    points = np.random.default_rng(1).random((500, 4))
+    points[:, 2] = -np.inf
+    for split in SPLITS:
+        zones = cut_space(points, 40, split, np.random.default_rng(2))
+        assert zones.cuts[2].size == 0
+        assert np.bincount(zones.owners(points), minlength=40).min() > 0
+
+
 def test_an_unknown_way_to_cut_is_refused() -> None:
     with pytest.raises(SettingError, match='unknown value "middle"'):
         cut_space(np.zeros((1, 2)), 4, "middle", np.random.default_rng(0))

@@ -3,7 +3,8 @@
 A zone is cut in two again and again, the one with the most subscriptions (of a sample) first, of equal ones
 the largest; always across its longer side. `midpoint` cuts in the middle, as CAN does when a node joins;
 `balanced` where half of the zone's sample lies on either side. With several attributes space has two axes for
-each: lo and hi. Points beyond the sample, and infinite ones, belong to the outer zones. [Range §V]
+each: lo and hi; an axis along which everybody is unbounded is cut last. Points beyond the sample, and
+infinite ones, belong to the outer zones. [Range §V]
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast import settings
-from rankcast.columns import Floats, Rows
+from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.errors import SettingError
 from rankcast.kernels.network_zones import LEAF, Space, find_neighbours, owners
 
@@ -69,7 +70,8 @@ def cut_space(points: Floats, count: int, split: str, rng: np.random.Generator) 
     chosen = rng.choice(len(points), SAMPLE, replace=False) if len(points) > SAMPLE else slice(None)
     sample = points[chosen]
     frame = _frame(sample)
-    cutting = _Cutting(np.clip(sample, *frame), frame)
+    bounded: Bools = np.any(np.isfinite(sample), axis=0)
+    cutting = _Cutting(np.clip(sample, *frame), frame, bounded)
     while len(cutting.low) < settings.whole("count", count):
         if not cutting.waiting:
             raise SettingError(f"space cannot be cut into {count} zones", expected="fewer brokers")
@@ -91,8 +93,8 @@ def _frame(sample: Floats) -> tuple[Floats, Floats]:
 class _Cutting:
     """Zones in the making: boxes within the frame, the sample in each, and the tree of cuts so far."""
 
-    def __init__(self, sample: Floats, frame: tuple[Floats, Floats]) -> None:
-        self.sample, self.width = sample, frame[1] - frame[0]
+    def __init__(self, sample: Floats, frame: tuple[Floats, Floats], bounded: Bools) -> None:
+        self.sample, self.width, self.bounded = sample, frame[1] - frame[0], bounded
         self.low, self.high, self.held = [frame[0]], [frame[1]], [np.arange(len(sample))]
         self.leaf = [0]
         self.axis, self.value, self.child = [LEAF], [0.0], [(0, 0)]
@@ -102,7 +104,9 @@ class _Cutting:
         """Cut the next zone in two, if that is possible."""
         _, _, zone = heapq.heappop(self.waiting)
         inside = self.sample[self.held[zone]]
-        place = _place(inside, self.low[zone], self.high[zone], self.width, balanced)
+        sides = (self.high[zone] - self.low[zone]) / self.width
+        axes = np.lexsort((-sides, ~self.bounded))
+        place = _place(inside, self.low[zone], self.high[zone], axes, balanced)
         if place is None:
             return
         axis, value = place
@@ -133,11 +137,9 @@ def _with(corner: Floats, axis: int, value: float) -> Floats:
     return moved
 
 
-def _place(
-    sample: Floats, low: Floats, high: Floats, width: Floats, balanced: bool
-) -> tuple[int, float] | None:
-    """Axis and value of a cut strictly inside a zone, across its longest side that can be cut."""
-    for axis in np.argsort(-(high - low) / width, kind="stable"):
+def _place(sample: Floats, low: Floats, high: Floats, axes: Ints, balanced: bool) -> tuple[int, float] | None:
+    """Axis and value of a cut strictly inside a zone, across the first of some axes that can be cut."""
+    for axis in axes:
         cut = low[axis] + (high[axis] - low[axis]) / 2
         if balanced and len(sample):
             middle = np.partition(sample[:, axis], len(sample) // 2)[len(sample) // 2]
