@@ -2,11 +2,12 @@
 
 Objects and subscriptions are uniform in [0, 1]; or clustered: objects around ten centres, subscriptions
 around one of them each. An update goes up or down with equal chance, to a value uniform between here and
-that end.
+that end. An attribute that is bounded on one side has upper ends alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -34,9 +35,20 @@ class Workload(NamedTuple):
 
 
 def draw(
-    *, objects: int, subscriptions: int, events: int, kind: str, over: list[str], rng: np.random.Generator
+    *,
+    objects: int,
+    subscriptions: int,
+    events: int,
+    kind: str,
+    over: list[str],
+    one_sided: Collection[str] = (),
+    rng: np.random.Generator,
 ) -> Workload:
-    """Draw a workload; objects and updates are the same for any number of subscriptions."""
+    """Draw a workload; objects and updates are the same for any number of subscriptions.
+
+    Subscriptions have no lower end in the attributes of `one_sided`; two attributes, the second of which is
+    one of them, are the 1.5-d case.
+    """
     clustered = settings.one_of("kind", kind, KINDS) == "clustered"
     y = rng.random(objects)
     things: Columns = {"id": np.arange(objects), "y": y}
@@ -47,7 +59,9 @@ def draw(
         told[place] = now[row] = now[row] + part * (float(end) - now[row])
     ranges: Columns = {}
     for name in over:
-        ends = np.sort(_values((subscriptions, 2), clustered, rng), axis=1)
+        ends = _values((subscriptions, 2), clustered, rng)
+        ends[:, 0] = -np.inf if name in one_sided else ends[:, 0]
+        ends.sort(axis=1)
         ranges |= {f"{name}_lo": ends[:, 0].copy(), f"{name}_hi": ends[:, 1].copy()}
     return Workload(things, ranges, {"id": which, "y": told})
 
