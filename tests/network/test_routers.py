@@ -91,7 +91,7 @@ def test_covering_saves_and_every_list_stays_exact() -> None:
     for each in (plain, covered):
         assert each.exact_lists
         assert each.missed == 0
-        assert each.listeners == 96
+        assert each.checked == (True, 96, 96)
     for name in ("subscribe_messages", "unsubscribe_messages", "table_entries"):
         assert covered.figures[name] < plain.figures[name]
     for name in ("event_hops", "overlay_bytes", "ip_bytes", "received"):
@@ -125,6 +125,9 @@ def test_networks_are_connected_and_hops_are_shortest(kind: str) -> None:
 def test_what_is_not_joined_or_too_many_brokers_is_refused() -> None:
     with pytest.raises(SettingError, match="do not join"):
         topology.of_links(np.array([[0, 1]]), 3, np.array([0], np.int32))
+    for few in range(1, 7):
+        with pytest.raises(SettingError, match=f"nodes is {few}, expected at least 7"):
+            topology.make("internet", few, 1, np.random.default_rng(0))
     with pytest.raises(SettingError, match="at most the 3 nodes"):
         topology.make("tree", 3, 4, np.random.default_rng(0))
     start, neighbour = topology.rows_of(np.empty((0, 2), np.int64), 2)
@@ -132,6 +135,7 @@ def test_what_is_not_joined_or_too_many_brokers_is_refused() -> None:
 
 
 def test_the_smallest_networks_are_there() -> None:
-    for kind in ("tree", "ring", "power-law"):
-        for nodes in (1, 2, 3):
+    for kind in topology.KINDS:
+        least = topology.LEAST_NODES.get(kind, 1)
+        for nodes in range(least, least + 3):
             assert topology.make(kind, nodes, nodes, np.random.default_rng(0)).nodes == nodes

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rankcast import RangeTopK, SubscriberList
 from rankcast.errors import SettingError
 from rankcast.kernels import network_delivery as delivery
+from rankcast.kernels import network_listening as listening
 from rankcast.network import topology
 from rankcast.network.simulation import Simulation, points_of, tiles_of
 from rankcast.network.traffic import method
@@ -63,7 +64,7 @@ def _floats(values: list[float]) -> np.ndarray[Any, Any]:
 def simulated(workload: Workload, brokers: int, kind: str, split: str, servers: int = 1) -> Simulation:
     rng = np.random.default_rng(5)
     graph = topology.make(kind, 2 * brokers + 3, brokers, rng)
-    return Simulation(workload, graph, split=split, servers=servers, listeners=100, rng=rng)
+    return Simulation(workload, graph, split=split, servers=servers, rng=rng)
 
 
 @settings(max_examples=25)
@@ -102,6 +103,23 @@ def test_lists_are_exact_in_two_attributes(workload: Workload, brokers: int, spl
         k, [method(name) for name in ("unicast", "relax", "sparse")]
     )
     assert all(each.exact_lists for each in outcomes)
+
+
+@settings(max_examples=15)
+@given(
+    workloads(["x", "z"]),
+    st.integers(1, 9),
+    st.sampled_from(SPLITS),
+    st.integers(1, 3),
+    st.sampled_from(["z_lo", "z_hi"]),
+)
+def test_lists_are_exact_if_the_second_attribute_has_one_bound(
+    workload: Workload, brokers: int, split: str, k: int, free: str
+) -> None:
+    ends = np.full(len(workload.ranges["x_lo"]), -np.inf if free == "z_lo" else np.inf)
+    half = workload._replace(ranges={**workload.ranges, free: ends})
+    outcomes = simulated(half, brokers, "tree", split).run(k, METHODS)
+    assert [each.method.name for each in outcomes if not each.exact_lists] == []
 
 
 @settings(max_examples=15)
@@ -148,7 +166,7 @@ def test_bytes_are_counted_by_hop_and_by_link() -> None:
         {"x_lo": np.array([0.0, 0.8]), "x_hi": np.array([0.2, 1.0])},
         {"id": np.array([0, 1]), "y": np.array([0.5, 0.5])},
     )
-    simulation = Simulation(workload, graph, listeners=2, rng=np.random.default_rng(2))
+    simulation = Simulation(workload, graph, rng=np.random.default_rng(2))
     server = simulation.network.server
     homes = simulation.network.zones.owners(points_of(workload.ranges, ["x"]))
     assert sorted(homes.tolist()) == [0, 1]
@@ -170,7 +188,7 @@ def test_a_board_hears_as_a_subscriber_list_does(k: int, told: list[tuple[int, i
     items, scores = np.full(k, -1, np.int32), np.full(k, np.inf)
     for item, score in told:
         mine.receive(item, None if score is None else float(score))
-        delivery.receive(items, scores, np.int32(item), np.nan if score is None else float(score))
+        listening.receive(items, scores, np.int32(item), np.nan if score is None else float(score))
         kept = np.count_nonzero(items >= 0)
         assert list(zip(items[:kept].tolist(), scores[:kept].tolist(), strict=True)) == mine.items()
 
@@ -189,7 +207,14 @@ def test_tiles_are_those_of_the_engine() -> None:
     assert told.high[:, 0].tolist() == expected["x_lo_inner"].to_pylist()
 
 
-@pytest.mark.parametrize("name", ["sparce", "relax(0.5)", "sparse(x)", "sparse*0", "sparse(2)"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("sparce", "relax(0.5)", "sparse(x)", "sparse*0", "sparse(2)", "sparse(0.5", "sparse()", "sparse)"),
+        *("sparse*", "sparse*5*5", "sparse(0.5)5", "(0.5)", "", "sparse*2.5", "sparse*5(0.5)", "sparse(nan)"),
+        *("relax*5", "sparse((0.5))", "*5"),
+    ],
+)
 def test_unknown_methods_are_refused(name: str) -> None:
     with pytest.raises(SettingError):
         method(name)

@@ -1,9 +1,8 @@
-"""What messages cost on their way through zones, and what subscribers at the end make of them.
+"""What messages cost on their way through zones, and who receives them.
 
 A message is a closed box of subscription space; whoever lies in it, in a zone that it touches, receives it.
-Subscriptions stand zone by zone, in the order of their first coordinate. Some of them are listeners, which
-keep a list by the protocol of [Range §II-A], each by what it has heard alone: a zone that is not reached
-leaves its listeners behind.
+Subscriptions stand zone by zone, in the order of their first coordinate. They, or some of them, are listeners
+(`network_listening`): a zone that is not reached leaves its listeners behind.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rankcast.kernels.network_listening import Listeners, Words, bisect, hear, inside
 from rankcast.kernels.network_zones import (
     Cells,
     Space,
@@ -47,15 +47,6 @@ class Crowd(NamedTuple):
     high: Floats
 
 
-class Listeners(NamedTuple):
-    """Some subscriptions by zone, each with a list of (score, item), best first; item -1 behind its end."""
-
-    start: Ints
-    point: Floats
-    item: NDArray[np.int32]
-    score: Floats
-
-
 class Messages(NamedTuple):
     """Boxes in sending order with the item and score they tell, of which event, and whether it is its own."""
 
@@ -67,29 +58,9 @@ class Messages(NamedTuple):
     score: Floats  # NaN: the item is gone
     event: NDArray[np.int32]
     own: NDArray[np.bool_]
+    word: Words  # of item and score, for digests
     aim: Floats  # the point of the box nearest to the source, scaled as zones are
     aim_cell: Cells
-
-
-@njit(**EXACT)
-def _inside(point: Floats, low: Floats, high: Floats) -> bool:
-    for d in range(point.shape[0]):
-        if not low[d] <= point[d] <= high[d]:
-            return False
-    return True
-
-
-@njit(**EXACT)
-def _bisect(point: Floats, value: float, begin: int, end: int, beyond: bool) -> int:
-    """The first place in begin..end-1 whose first coordinate is >= value (`beyond`: > value), or end."""
-    while begin < end:
-        middle = (begin + end) // 2
-        here = point[middle, 0]
-        if here < value or (beyond and here == value):
-            begin = middle + 1
-        else:
-            end = middle
-    return begin
 
 
 @njit(**EXACT)
@@ -102,52 +73,12 @@ def count_in(crowd: Crowd, zone: int, low: Floats, high: Floats) -> tuple[int, i
     if whole:
         return end - begin, crowd.zone_links[zone]
     point, links, count, far = crowd.point, crowd.links, 0, 0
-    end = _bisect(point, high[0], begin, end, True)
-    for place in range(_bisect(point, low[0], begin, end, False), end):
-        if _inside(point[place], low, high):
+    end = bisect(point, high[0], begin, end, True)
+    for place in range(bisect(point, low[0], begin, end, False), end):
+        if inside(point[place], low, high):
             count += 1
             far += links[place]
     return count, far
-
-
-@njit(**EXACT)
-def receive(items: NDArray[np.int32], scores: Floats, item: int, score: float) -> None:
-    """Let one list hear of an item: take it out, then put it where its score belongs, if there is room.
-
-    A list that holds the item gives up its old place first, so a full one never drops another for it. O(k).
-    """
-    size, width = 0, items.shape[0]
-    kept = 0
-    while size < width and items[size] >= 0:
-        items[kept], scores[kept] = items[size], scores[size]
-        if items[size] != item:
-            kept += 1
-        size += 1
-    if kept < size:
-        items[kept] = -1
-    if np.isnan(score):
-        return
-    place = kept
-    while place > 0 and (
-        score < scores[place - 1] or (score == scores[place - 1] and item < items[place - 1])
-    ):
-        place -= 1
-    if place == width:
-        return
-    for at in range(min(kept, width - 1), place, -1):
-        items[at], scores[at] = items[at - 1], scores[at - 1]
-    items[place], scores[place] = item, score
-
-
-@njit(**EXACT)
-def _hear(listeners: Listeners, zone: int, low: Floats, high: Floats, item: int, score: float) -> None:
-    """Let the listeners of a zone that lie in a box hear of an item."""
-    point = listeners.point
-    begin, end = listeners.start[zone], listeners.start[zone + 1]
-    end = _bisect(point, high[0], begin, end, True)
-    for place in range(_bisect(point, low[0], begin, end, False), end):
-        if _inside(point[place], low, high):
-            receive(listeners.item[place], listeners.score[place], item, score)
 
 
 @njit(**EXACT)
@@ -159,7 +90,7 @@ def _deliver(crowd: Crowd, listeners: Listeners, messages: Messages, at: int, zo
     total[LAST_LINKS] += far
     if messages.own[at]:
         total[OWN] += count
-    _hear(listeners, zone, low, high, messages.item[at], messages.score[at])
+    hear(listeners, zone, low, high, messages.item[at], messages.score[at], messages.word[at])
     return count
 
 
@@ -238,9 +169,9 @@ def shrink(space: Space, crowd: Crowd, messages: Messages) -> NDArray[np.bool_]:
             low[d], high[d] = np.inf, -np.inf
         for place in range(list_touched(space, messages.bottom[at], messages.top[at], zones)):
             begin, end = crowd.start[zones[place]], crowd.start[zones[place] + 1]
-            end = _bisect(point, messages.high[at, 0], begin, end, True)
-            for one in range(_bisect(point, messages.low[at, 0], begin, end, False), end):
-                if _inside(point[one], messages.low[at], messages.high[at]):
+            end = bisect(point, messages.high[at, 0], begin, end, True)
+            for one in range(bisect(point, messages.low[at, 0], begin, end, False), end):
+                if inside(point[one], messages.low[at], messages.high[at]):
                     kept[at] = True
                     for d in range(axes):
                         low[d], high[d] = min(low[d], point[one, d]), max(high[d], point[one, d])

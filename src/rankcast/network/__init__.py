@@ -6,8 +6,9 @@
 | `zones`, `content` | a content-driven network (CAN, Meghdoot): greedy forwarding, multicast of tiles |
 | `routers` | an acyclic network (Siena): subscriptions forwarded with and without covering, events back |
 | `diagonal` | objects shared by servers along the diagonal, questions that walk to the neighbours |
-| `simulation`, `traffic` | a workload on a content-driven network: bytes by method, exact lists |
-| `config`, `experiments`, `commands`, `plots`, `map` | `rankcast simulate FILE.toml` |
+| `simulation`, `traffic` | a workload on a content-driven network: bytes by method |
+| `listening` | the check at the end: what every subscriber must know |
+| `config`, `values`, `experiments`, `commands`, `plots`, `map` | `rankcast simulate FILE.toml` |
 
 Everything random comes from one seeded generator: the same seed gives the same figures.
 """

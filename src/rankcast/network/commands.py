@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankcast.errors import MissingExtraError
+from rankcast.errors import MissingExtraError, SettingError
 from rankcast.network.config import Experiment, read
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Play an experiment; the exit code is 1 if any list of a listener was wrong."""
+    """Play an experiment; the exit code is 1 if any list was wrong."""
     asked = read(arguments.file)
     if arguments.out is not None:
         asked = dataclasses.replace(asked, out=arguments.out)
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     from rankcast.network import experiments, plots  # noqa: PLC0415 (engines, Numba)
 
     plots.require()
-    asked.out.mkdir(parents=True, exist_ok=True)
+    _require_free(asked.out)
     play = experiments.content if asked.network == "content" else experiments.acyclic
     with _progress(console) as bar:
         task = bar.add_task("drawing the network", total=experiments.steps(asked))
@@ -49,6 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
             bar.update(task, advance=1, description=step)
 
         played = play(asked, watch)
+        asked.out.mkdir(parents=True, exist_ok=True)
         bar.update(task, description="drawing plots")
         drawn = plots.draw_all(asked, played)
     _write(asked, played.rows)
@@ -59,6 +60,13 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stderr.write(f"rankcast simulate: lists are wrong in {len(wrong)} of {len(played.rows)} runs\n")
         return WRONG
     return 0
+
+
+def _require_free(out: Path) -> None:
+    """Refuse to begin if there is a file where the directory has to be; it is made when all is played."""
+    taken = [place for place in (out, *out.parents) if place.exists()]
+    if taken and not taken[0].is_dir():
+        raise SettingError(f"out is {str(out)!r}, and {str(taken[0])!r} is a file", expected="a directory")
 
 
 def _write(asked: Experiment, rows: list[Row]) -> None:
@@ -80,10 +88,22 @@ def _lines(asked: Experiment, rows: list[Row], drawn: list[Path]) -> Iterator[st
     for row in rows:
         cells = "".join(f"{_number(row.get(name)):>22}" for name in shown)
         yield f"{row['subscriptions']:>13,} {row['k']:>4}  {row['method']:<18}{cells}"
-    exact = sum(row["exact_lists"] for row in rows)
-    heard = min(row["listeners"] for row in rows)
-    yield f"lists exact at the end: {exact} of {len(rows)} runs, at least {heard} listeners each"
+    yield from _verdict(rows)
     yield f"{asked.out}: {', '.join([FIGURES, *(path.name for path in drawn)])}"
+
+
+def _verdict(rows: list[Row]) -> Iterator[str]:
+    """How many runs ended with exact lists, of how many subscribers, and how that was checked."""
+    exact = sum(row["exact_lists"] for row in rows)
+    checked = dict.fromkeys(f"{row['checked']:,} of {row['subscribers']:,}" for row in rows)
+    yield f"lists exact at the end: {exact} of {len(rows)} runs; subscribers checked: {', '.join(checked)}"
+    for name in dict.fromkeys(row["method"] for row in rows):
+        kept = [row["lists"] for row in rows if row["method"] == name and row["lists"] < row["checked"]]
+        if kept:
+            yield (
+                f"{name}: who keeps every object in his range was checked by the updates that he heard; "
+                f"{min(kept):,} subscribers also kept their lists"
+            )
 
 
 def _number(value: float | None) -> str:
@@ -104,4 +124,4 @@ def _progress(console: Console) -> Progress:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
     columns = (BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    return Progress(*columns, console=console, transient=True)
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)

@@ -14,7 +14,8 @@ import numpy as np
 
 from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.kernels import network_delivery as delivery
-from rankcast.kernels.network_delivery import Crowd, Listeners, Messages
+from rankcast.kernels.network_delivery import Crowd, Messages
+from rankcast.kernels.network_listening import NO_LIST, Listeners, words
 from rankcast.network.topology import Topology
 from rankcast.network.zones import Zones
 
@@ -38,7 +39,12 @@ class ContentNetwork:
         zones: as many as brokers.
         points: subscriptions (n, axes): lo and hi of each attribute.
         nodes: where each subscription's owner stands.
-        listening: the numbers of those who keep a list.
+        listening: the numbers of those who listen.
+
+    Attributes:
+        listening: the same by zone, and in a zone by their first coordinate.
+        heard_at: their points.
+        server: the zone that holds the centre of space.
     """
 
     def __init__(
@@ -49,16 +55,19 @@ class ContentNetwork:
         zone = zones.owners(points)
         order = np.lexsort((points[:, 0], zone))
         self.crowd = _crowd(points[order], zone[order], topology.hops[zone[order], nodes[order]], len(zones))
-        heard = np.isin(order, listening)
-        self.listening = order[heard]
-        self._zone_of_listener = zone[self.listening]
-        self._points_of_listeners = points[self.listening]
+        listens = np.zeros(len(points), np.bool_)
+        listens[listening] = True
+        self.listening = order[listens[order]]
+        self._start_of_listeners = _starts(zone[self.listening], len(zones))
+        self.heard_at = points[self.listening]
         self.server = int(zones.owners(((zones.frame[0] + zones.frame[1]) / 2)[None])[0])
 
-    def listeners(self, lines: Ints, items: Rows, scores: Floats) -> Listeners:
-        """Some of the listeners, by rising place in `listening`, each with a list to begin with."""
-        start = _starts(self._zone_of_listener[lines], len(self.zones))
-        return Listeners(start, self._points_of_listeners[lines], items.copy(), scores.copy())
+    def listeners(self, keeping: Ints, items: Rows, scores: Floats) -> Listeners:
+        """All listeners; those at rising places of `listening` keep a list, which is given to begin with."""
+        slot = np.full(len(self.listening), NO_LIST, np.int32)
+        slot[keeping] = np.arange(len(keeping))
+        digest = np.zeros(len(slot), np.uint64)
+        return Listeners(self._start_of_listeners, self.heard_at, slot, items.copy(), scores.copy(), digest)
 
     def multicast(self, tiles: Tiles, listeners: Listeners, source: Rows, events: int) -> Ints:
         """Send tiles to all they touch; `source` is a zone an event. Sums a line an event (see SUMS)."""
@@ -90,9 +99,12 @@ class ContentNetwork:
         An event enters at the broker nearest to its origin, so many links away, and goes on greedily.
         """
         enters = self.topology.nearest_broker(origin)
-        ways = self.walk(enters, goal)
-        ways[:, 1] += self.topology.hops[enters, origin]
-        return enters, ways
+        return enters, self.entries(enters, origin) + self.walk(enters, goal)
+
+    def entries(self, enters: Rows, origin: Rows) -> Rows:
+        """Hops (none) and links from the nodes where events come from to the brokers where they enter."""
+        away: Rows = self.topology.hops[enters, origin]
+        return np.column_stack([np.zeros_like(away), away])
 
     def shrunk(self, tiles: Tiles) -> Tiles:
         """The same tiles without those that reach nobody, each as small as those it reaches allow."""
@@ -120,6 +132,7 @@ class ContentNetwork:
             tiles.score,
             tiles.event,
             tiles.own,
+            words(tiles.item, tiles.score),
             self.zones.scaled(aim),
             self.zones.cells(aim),
         )

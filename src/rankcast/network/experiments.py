@@ -10,6 +10,7 @@ import numpy as np
 
 from rankcast.network import topology, workload
 from rankcast.network.config import Experiment
+from rankcast.network.listening import Checked
 from rankcast.network.routing import Routing
 from rankcast.network.simulation import Simulation
 
@@ -47,9 +48,8 @@ def content(asked: Experiment, watch: Watcher) -> Played:
         played.last = simulation
         for k in asked.k:
             for outcome in simulation.run(k, asked.methods, watch):
-                told = {"exact_lists": outcome.exact_lists, "listeners": outcome.listeners}
                 run = {"subscriptions": count, "k": k, "method": outcome.method.name}
-                played.rows.append({**run, **told, **outcome.figures()})
+                played.rows.append({**run, **_told(outcome.checked, of=count), **outcome.figures()})
     return played
 
 
@@ -67,10 +67,16 @@ def acyclic(asked: Experiment, watch: Watcher) -> Played:
                 name = "covering" if covering else "no covering"
                 watch(f"{count:,} subscriptions, k = {k}: {name}")
                 told = routing.run(k, covering=covering)
-                known = {"exact_lists": told.exact_lists and not told.missed, "listeners": told.listeners}
                 run = {"subscriptions": count, "k": k, "method": name, "missed": told.missed}
+                known = _told(told.checked, of=len(routing.stay))
                 played.rows.append({**run, **known, **told.figures})
     return played
+
+
+def _told(checked: Checked, *, of: int) -> dict[str, Any]:
+    """The check at the end of a run: of how many subscribers how many were checked, how many kept lists."""
+    told = {"exact_lists": checked.exact, "subscribers": of}
+    return {**told, "checked": checked.listeners, "lists": checked.lists}
 
 
 def _draw(asked: Experiment, subscriptions: int, rng: np.random.Generator) -> workload.Workload:

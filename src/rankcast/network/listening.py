@@ -11,11 +11,21 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rankcast.columns import Floats, Rows
+from rankcast import settings
+from rankcast.columns import Floats, Ints, Rows
 from rankcast.engines.range_topk import RangeTopK
 from rankcast.network.workload import Columns, with_nulls
 
 NOTHING = -1
+MOST_KEPT = 500_000  # objects in all lists together, of those who keep every object in their range
+
+
+class Checked(NamedTuple):
+    """What came of the check at the end of a run."""
+
+    exact: bool  # everybody who was checked
+    listeners: int  # how many were checked
+    lists: int  # how many kept a list; of the others only the updates they heard are known to be right
 
 
 class Boards(NamedTuple):
@@ -25,8 +35,21 @@ class Boards(NamedTuple):
     score: Floats
 
 
+def chosen(subscriptions: Ints, most: int | None, rng: np.random.Generator) -> Ints:
+    """Who is checked, in rising order: all, or some at random. Leaves the generator where it is."""
+    if most is None or settings.whole("listeners", most) >= len(subscriptions):
+        return subscriptions
+    return np.sort(rng.spawn(1)[0].choice(subscriptions, most, replace=False))
+
+
+def spread_over(listeners: int, objects: int) -> Ints:
+    """Some of the listeners, evenly spread: as many as may keep a list of all objects."""
+    most = min(listeners, max(1, MOST_KEPT // max(1, objects)))
+    return np.unique(np.linspace(0, listeners - 1, most).astype(np.int64))
+
+
 def boards(results: pa.Table, lines: int, width: int) -> Boards:
-    """The lists of a table of results whose subscriptions are 0, 1, ..."""
+    """The lists of a table of results, or of all first results; subscriptions are 0, 1, ..."""
     item, score = np.full((lines, width), NOTHING, np.int32), np.full((lines, width), np.inf)
     line, rank = results["subscription"].to_numpy(), results["rank"].to_numpy() - 1
     item[line, rank], score[line, rank] = results["item"].to_numpy(), results["score"].to_numpy()
@@ -46,16 +69,14 @@ class Witness:
         self._over, self._objects = over, objects
         self._engine = RangeTopK(over=over, k=k)
         self._engine.publish(objects)
-        self._engine.subscribe(self._ranges)
-        self.begin = boards(self._engine.results(), lines, k)
+        self.begin = boards(self._engine.subscribe(self._ranges), lines, k)
 
     def everything(self) -> Boards:
         """All objects in each range, best first, before the events."""
         width = max(self.k, len(self._objects["id"]))
         engine = RangeTopK(over=self._over, k=width)
         engine.publish(self._objects)
-        engine.subscribe(self._ranges)
-        return boards(engine.results(), self._lines, width)
+        return boards(engine.subscribe(self._ranges), self._lines, width)
 
     def follow(self, events: Columns) -> None:
         """Publish the events to the witness itself."""

@@ -2,7 +2,8 @@
 
 All subscriptions come in turn at the brokers of their clients, a share of them goes again, then objects are
 updated at random brokers. The network knows nothing of ranking: whoever has the object in his range hears of
-its update, and keeps all objects that he hears of.
+its update, and keeps all objects that he hears of. Who hears of every update of an object in his range knows
+the best ones; so of everybody it is checked that nothing was missed, and some keep lists that are compared.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import numpy as np
 
 from rankcast import settings
 from rankcast.columns import Bools, Floats, Ints
-from rankcast.kernels.network_delivery import receive
-from rankcast.network.listening import Boards, Witness
+from rankcast.errors import SettingError
+from rankcast.kernels.network_listening import receive
+from rankcast.network.listening import Boards, Checked, Witness, chosen, spread_over
 from rankcast.network.routers import AcyclicNetwork
 from rankcast.network.topology import Topology
 from rankcast.network.traffic import EVENT_BYTES
@@ -27,10 +29,14 @@ class Routed(NamedTuple):
     """What a network of routers did with a workload."""
 
     covering: bool
-    exact_lists: bool  # of all listeners
+    checked: Checked
     missed: int  # pairs of an event and a subscription that contains it and did not hear of it
-    listeners: int
     figures: dict[str, float]
+
+    @property
+    def exact_lists(self) -> bool:
+        """Whether nobody missed anything, and the lists that were kept were exact at the end."""
+        return self.checked.exact
 
 
 class Routing:
@@ -39,9 +45,15 @@ class Routing:
     Args:
         workload: objects, ranges and updates of y.
         topology: where brokers stand.
-        gone: the share of subscriptions that go again before the updates.
-        listeners: how many of those that stay keep a list.
+        gone: the share of subscriptions that go again before the updates; some must stay.
+        listeners: how many of those that stay may keep a list, at random; None: as many as may.
         rng: draws homes of subscriptions and of updates, who goes, who listens.
+
+    Attributes:
+        parent: of each broker in the tree.
+        home: the broker of each subscription.
+        gone: the subscriptions that go again, and `stay`, the others.
+        at: the broker where each update is published.
     """
 
     def __init__(
@@ -50,7 +62,7 @@ class Routing:
         topology: Topology,
         *,
         gone: float = 0.25,
-        listeners: int = 100,
+        listeners: int | None = None,
         rng: np.random.Generator,
     ) -> None:
         self.workload, self.topology, self.parent = workload, topology, topology.joined()
@@ -60,19 +72,24 @@ class Routing:
         )
         count, brokers = len(self._low), len(self.parent)
         share = settings.number("gone", gone, low=0, high=1)
-        self._home = rng.integers(0, brokers, count).astype(np.int32)
+        self.home = rng.integers(0, brokers, count).astype(np.int32)
         order = rng.permutation(count)
-        self._gone, stay = np.sort(order[: int(share * count)]), np.sort(order[int(share * count) :])
-        self.listening = np.sort(rng.choice(stay, min(listeners, len(stay)), replace=False))
+        self.gone, stay = np.sort(order[: int(share * count)]), np.sort(order[int(share * count) :])
+        if not len(stay):
+            raise SettingError(
+                f"gone is {gone}", expected="a share below 1, so that somebody is there to tell"
+            )
         self.at = rng.integers(0, brokers, len(workload.events["id"])).astype(np.int32)
+        asked = chosen(stay, listeners, rng)
+        self.stay, self.listening = stay, asked[spread_over(len(asked), len(workload.objects["id"]))]
 
     def run(self, k: int, *, covering: bool) -> Routed:
         """Play all of it on a network with or without covering."""
-        network = AcyclicNetwork(self.parent, self.over, self._low, self._high, self._home, covering=covering)
+        network = AcyclicNetwork(self.parent, self.over, self._low, self._high, self.home, covering=covering)
         coming = np.arange(len(self._low))
         network.follow(coming, np.zeros(len(coming), np.bool_))
         came = network.messages
-        network.follow(self._gone, np.ones(len(self._gone), np.bool_))
+        network.follow(self.gone, np.ones(len(self.gone), np.bool_))
         objects, events = self.workload.objects, self.workload.events
         points = np.column_stack([objects[name][events["id"]] for name in self.over])
         boards, witness = self._boards(k)
@@ -98,7 +115,8 @@ class Routing:
             "ip_bytes": links * EVENT_BYTES / each,
             "received": served / each,
         }
-        return Routed(covering, witness.agrees(boards), missed, len(self.listening), figures)
+        exact = witness.agrees(boards) and not missed
+        return Routed(covering, Checked(exact, len(self.stay), len(self.listening)), missed, figures)
 
     def _boards(self, k: int) -> tuple[Boards, Witness]:
         """What listeners know before the updates, and what their lists must become."""

@@ -2,7 +2,8 @@
 
 One engine serves all methods: it is given the objects once, every method applies the same updates to it, and
 afterwards the objects are put back as they were. The messages are those of `RangeTopK.disseminate`, asked for
-event by event. Every method ends with a comparison of the listeners' lists with those of a witness.
+event by event. Every method ends with a comparison of the listeners' lists with those of a witness. CN-Relax
+makes them keep every object in their range: there some keep lists, and of all the updates heard are compared.
 """
 
 from __future__ import annotations
@@ -12,32 +13,40 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.engines.range_topk import RangeTopK
+from rankcast.errors import SettingError
 from rankcast.kernels import network_delivery as delivery
+from rankcast.kernels.network_listening import Listeners, must_hear, words
 from rankcast.network.content import ContentNetwork, Tiles
 from rankcast.network.diagonal import Diagonal
-from rankcast.network.listening import Boards, Witness
+from rankcast.network.listening import Boards, Checked, Witness, chosen, spread_over
 from rankcast.network.topology import Topology
-from rankcast.network.traffic import TILE_BYTES, Method, Outcome, no_ways, with_needed
+from rankcast.network.traffic import TILE_BYTES, Method, Outcome, with_needed
 from rankcast.network.workload import Columns, Workload, with_nulls
 from rankcast.network.zones import cut_space
 
 PORTION = 200_000  # messages that travel at once
 WALK_BYTES = 2 * TILE_BYTES  # a question to the next server, and its answer
-MOST_KEPT = 500_000  # objects that all listeners of CN-Relax together keep
 MOST_RELAXED = 1_000  # updates that CN-Relax plays: each reaches a third of all, whatever k is
 
 Watcher = Callable[[str], None]
 
 
 class Audience(NamedTuple):
-    """Who listens, by place among all listeners, with what lists, and what these must become."""
+    """Which listeners keep lists, by place among all, with what in them, and what they must become."""
 
-    lines: Ints
+    keeping: Ints
     known: Boards
     witness: Witness
+    digest: NDArray[np.uint64] | None  # of what each listener must hear, if not all of them keep a list
+
+    def exact(self, listeners: Listeners) -> bool:
+        """Whether every listener knows what he must."""
+        heard = self.digest is None or np.array_equal(listeners.digest, self.digest)
+        return heard and self.witness.agrees(Boards(listeners.item, listeners.score))
 
 
 class Stage(NamedTuple):
@@ -59,9 +68,13 @@ class Simulation:
         workload: objects, ranges and updates of y.
         topology: the network under it, with one broker a zone.
         split: how zones are cut.
-        listeners: how many subscriptions keep a list, at random; all if there are no more.
+        listeners: how many subscribers are checked at the end, at random; None: all.
         servers: how many servers share the objects along the diagonal; 1: one, at the centre of space.
         rng: draws where subscribers stand, where events come from, who listens.
+
+    Attributes:
+        nodes: where each subscriber stands.
+        origin: where each event comes from.
     """
 
     def __init__(
@@ -70,18 +83,20 @@ class Simulation:
         topology: Topology,
         *,
         split: str = "midpoint",
-        listeners: int = 1_000,
+        listeners: int | None = None,
         servers: int = 1,
         rng: np.random.Generator,
     ) -> None:
         self.workload, self.servers = workload, servers
         self.over = [name.removesuffix("_lo") for name in workload.ranges if name.endswith("_lo")]
+        if servers > 1 and len(self.over) > 1:
+            raise SettingError(f"servers is {servers}", expected="1, as objects have several attributes")
         points = points_of(workload.ranges, self.over)
-        nodes = rng.integers(0, topology.nodes, len(points)).astype(np.int32)
+        self.nodes = rng.integers(0, topology.nodes, len(points)).astype(np.int32)
         zones = cut_space(points, len(topology.brokers), split, rng)
-        listening = rng.choice(len(points), min(listeners, len(points)), replace=False)
-        self.network = ContentNetwork(topology, zones, points, nodes, listening)
         self.origin = rng.integers(0, topology.nodes, len(workload.events["id"])).astype(np.int32)
+        listening = chosen(np.arange(len(points)), listeners, rng)
+        self.network = ContentNetwork(topology, zones, points, self.nodes, listening)
 
     def run(self, k: int, methods: Sequence[Method], watch: Watcher = lambda step: None) -> list[Outcome]:
         """Let every method tell the subscribers of the same updates; what each cost, and whether all knew."""
@@ -95,7 +110,7 @@ class Simulation:
 
     def stage(self, k: int) -> Stage:
         """Everything that methods share at one k."""
-        server, walks = self._servers(k)
+        server, walks = self.servers_of_events(k)
         enters, ways = self.network.arrivals(self.origin, server)
         return Stage(self.engine(k), server, enters, ways.astype(np.int64), walks, k, {})
 
@@ -112,7 +127,7 @@ class Simulation:
         network, relaxed = self.network, each.method == "relax"
         events = self._played(relaxed)
         source, audience = stage.enters if relaxed else stage.server, self._audience(stage, keeps=relaxed)
-        count, listeners = len(events["id"]), network.listeners(audience.lines, *audience.known)
+        count, listeners = len(events["id"]), network.listeners(audience.keeping, *audience.known)
         sums = np.zeros((count, delivery.SUMS), np.int64)
         for tiles in tiles_of(stage.engine, self.over, events, each):
             if each.asks == "unicast":
@@ -122,11 +137,13 @@ class Simulation:
                 sent = network.shrunk(tiles) if each.method == "sparse-unmerged" else tiles
                 sums += network.multicast(sent, listeners, source, count)
         self._put_back(stage.engine)
-        exact = audience.witness.agrees(Boards(listeners.item, listeners.score))
-        ways, walks = (no_ways(count), (0, 0)) if relaxed else (stage.ways, stage.walks)
-        return Outcome(each, count, sums, ways, exact, len(listeners.item), walk_bytes=walks)
+        ways, walks = stage.ways, stage.walks
+        if relaxed:
+            ways, walks = network.entries(source[:count], self.origin[:count]).astype(np.int64), (0, 0)
+        checked = Checked(audience.exact(listeners), len(listeners.slot), len(listeners.item))
+        return Outcome(each, count, sums, ways, checked, walk_bytes=walks)
 
-    def _servers(self, k: int) -> tuple[Rows, tuple[int, int]]:
+    def servers_of_events(self, k: int) -> tuple[Rows, tuple[int, int]]:
         """The zone that each event is sent to, and the bytes of the walks between servers."""
         network, (objects, _, events) = self.network, self.workload
         if self.servers == 1:
@@ -147,15 +164,22 @@ class Simulation:
 
     def _seated(self, k: int, keeps: bool) -> Audience:
         objects, ranges, _ = self.workload
-        most = len(self.network.listening)
+        listening, events = self.network.listening, self._played(keeps)
+        keeping, digest = np.arange(len(listening)), None
         if keeps:
-            most = max(1, min(most, MOST_KEPT // max(1, len(objects["id"]))))
-        lines = np.unique(np.linspace(0, len(self.network.listening) - 1, most).astype(np.int64))
-        theirs = {name: ends[self.network.listening[lines]] for name, ends in ranges.items()}
+            keeping, digest = spread_over(len(listening), len(objects["id"])), self._digest(events)
+        theirs = {name: ends[listening[keeping]] for name, ends in ranges.items()}
         witness = Witness(self.over, k, objects, theirs)
         known = witness.everything() if keeps else witness.begin
-        witness.follow(self._played(keeps))
-        return Audience(lines, known, witness)
+        witness.follow(events)
+        return Audience(keeping, known, witness, digest)
+
+    def _digest(self, events: Columns) -> NDArray[np.uint64]:
+        """What each listener must have heard of updates if he hears of all objects in his range."""
+        at = np.column_stack([self.workload.objects[name][events["id"]] for name in self.over])
+        told = words(events["id"].astype(np.int32), events["y"])
+        digest: NDArray[np.uint64] = must_hear(self.network.heard_at, at.astype(np.float64), told)
+        return digest
 
     def _played(self, relaxed: bool) -> Columns:
         """The updates that a method plays; CN-Relax only the first of very many."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,9 +12,11 @@ from rankcast import settings
 from rankcast.columns import Ints
 from rankcast.errors import SettingError
 from rankcast.kernels import network_delivery as delivery
+from rankcast.network.listening import Checked
 
 TILE_BYTES, UNICAST_BYTES, EVENT_BYTES = 24, 16, 16
 METHODS = ("unicast", "unicast-direct", "relax", "dense", "sparse", "sparse-unmerged")
+FORM = re.compile(r"([^()*]+)(?:\(([^()*]+)\))?(?:\*([^()*]+))?")
 EXACT = tuple(method for method in METHODS if method != "relax")
 
 
@@ -54,19 +57,22 @@ def method(name: str) -> Method:
     >>> method("dense*50").batch
     50
     """
-    word, _, times = name.partition("*")
-    plain, _, share = word.rstrip(")").partition("(")
+    expected = "a name as sparse, sparse(0.5), sparse*50"
+    parts = FORM.fullmatch(name)
+    if parts is None:
+        raise SettingError(f'method is "{name}"', expected=expected)
+    plain, share, times = parts.groups()
     settings.one_of("method", plain, METHODS)
     try:
         epsilon, batch = float(share) if share else None, int(times) if times else 1
     except ValueError:
-        raise SettingError(
-            f'method is "{name}"', expected="a name as sparse, sparse(0.5), sparse*50"
-        ) from None
+        raise SettingError(f'method is "{name}"', expected=expected) from None
     if epsilon is not None:
         settings.number("epsilon", epsilon, low=0, high=1, above=True)
         if plain not in ("sparse", "dense"):
             raise SettingError(f'method is "{name}"', expected="epsilon for sparse or dense alone")
+    if plain == "relax" and times:
+        raise SettingError(f'method is "{name}"', expected="no batches for relax: no server gathers updates")
     return Method(name, plain, epsilon, settings.whole("batch", batch))
 
 
@@ -78,9 +84,8 @@ class Outcome:
         method: which.
         events: how many.
         sums: a line an event (or a batch), columns as in `kernels.network_delivery`.
-        event_ways: hops and links of each event on its way to the server.
-        exact_lists: whether every listener's list was exact at the end.
-        listeners: how many there were.
+        event_ways: hops and links of each event on its way to the server, or to where it enters.
+        checked: what came of the check of lists at the end.
         needed: receipts an event that an exact method needs, if known.
         walk_bytes: bytes between servers along the diagonal, over hops and over links.
     """
@@ -89,10 +94,14 @@ class Outcome:
     events: int
     sums: Ints
     event_ways: Ints
-    exact_lists: bool
-    listeners: int
+    checked: Checked
     needed: float | None = None
     walk_bytes: tuple[int, int] = (0, 0)
+
+    @property
+    def exact_lists(self) -> bool:
+        """Whether the list of everybody who was checked was exact at the end."""
+        return self.checked.exact
 
     def _total(self, column: int) -> int:
         return int(self.sums[:, column].sum())
@@ -101,7 +110,7 @@ class Outcome:
         """All figures by name."""
         each, size = max(1, self.events), self.method.message_bytes
         sent = self.sums[:, delivery.MESSAGES] * (0 if self.method.method == "relax" else size)
-        coming = self.event_ways.sum(axis=0) * (0 if self.method.method == "relax" else EVENT_BYTES)
+        coming = self.event_ways.sum(axis=0) * EVENT_BYTES
         told = {
             "messages": self._total(delivery.MESSAGES) / each,
             "server_bytes": float(sent.sum()) / each,
@@ -140,15 +149,13 @@ def pooled(outcomes: list[Outcome]) -> Outcome:
         sum(each.events for each in outcomes),
         np.concatenate([each.sums for each in outcomes]),
         np.concatenate([each.event_ways for each in outcomes]),
-        all(each.exact_lists for each in outcomes),
-        min(each.listeners for each in outcomes),
+        Checked(
+            all(each.checked.exact for each in outcomes),
+            min(each.checked.listeners for each in outcomes),
+            min(each.checked.lists for each in outcomes),
+        ),
         walk_bytes=(
             sum(each.walk_bytes[0] for each in outcomes),
             sum(each.walk_bytes[1] for each in outcomes),
         ),
     )
-
-
-def no_ways(events: int) -> Ints:
-    """Ways of length 0."""
-    return np.zeros((events, 2), np.int64)

@@ -1,7 +1,7 @@
 """Broker networks of the range top-k paper: what methods cost on the way to subscribers, and at the end.
 
-The networks are those of `rankcast.network`; every run ends with a comparison of the listeners' lists, which
-they kept by the messages that reached them, with an engine of their own.
+The networks are those of `rankcast.network`; every run ends with a comparison of all subscribers' lists,
+which they kept by the messages that reached them, with an engine of their own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 
 from rankcast import RangeTopK
 from rankcast.bench.case import Answers, Contender, Figure, Grid, Parameters, Trial, case
-from rankcast.bench.cases.network_playing import LISTENERS, ranges_of, trial, uniform
+from rankcast.bench.cases.network_playing import ranges_of, trial, uniform
 from rankcast.bench.cases.range_topk_redundancy import REDUNDANCY, RELAX, TRACE_REDUNDANCY, TRACE_RELAX
 from rankcast.bench.cases.range_topk_tables import KS, TRACE, trace
 from rankcast.bench.workloads import Columns, range_topk
@@ -121,7 +121,7 @@ def simulator(parameters: Parameters, rng: np.random.Generator) -> Trial:
     chosen = [method(name) for name in (*METHODS, "sparse-unmerged", "sparse*50")]
 
     def run(_: None) -> list[Outcome]:
-        simulation = Simulation(work, graph, listeners=LISTENERS, rng=np.random.default_rng(1))
+        simulation = Simulation(work, graph, rng=np.random.default_rng(1))
         return simulation.run(parameters["k"], chosen)
 
     return Trial(
@@ -181,7 +181,7 @@ def covering(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Count what covering saves in a tree of routers: messages, table entries; event traffic is the same."""
     work = uniform(parameters, rng)
     graph = topology.make("power-law", parameters["nodes"], parameters["brokers"], rng)
-    routing = Routing(work, graph, listeners=100, rng=rng)
+    routing = Routing(work, graph, rng=rng)
 
     def contender(name: str, *, covers: bool) -> Contender:
         return Contender(

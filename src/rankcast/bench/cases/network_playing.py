@@ -18,8 +18,6 @@ from rankcast.network.topology import Topology
 from rankcast.network.traffic import Outcome, method, pooled, with_needed
 from rankcast.network.workload import Workload
 
-LISTENERS = 1_000
-
 Draw = Callable[[], Workload]
 
 
@@ -56,7 +54,7 @@ class Playing:
         """The simulation that a method plays next: its n-th is that of everybody's n-th."""
         if self._last is None or len(self.outcomes.setdefault(name, [])) == self._made:
             self._last = None
-            simulation = Simulation(self._draw(), self._ground, listeners=LISTENERS, rng=self._rng)
+            simulation = Simulation(self._draw(), self._ground, rng=self._rng)
             self._last, self._made = (simulation, simulation.stage(self._k)), self._made + 1
         return self._last
 
