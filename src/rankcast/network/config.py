@@ -16,6 +16,7 @@
     k = [1, 5, 10]
     kind = "uniform"                        # or clustered
     over = ["x"]
+    one_sided = []                          # attributes of `over` without lower ends
 
     [content]
     methods = ["unicast", "relax", "dense", "sparse", "sparse(1)"]
@@ -26,23 +27,24 @@
     gone = 0.25                             # share of subscriptions that go again
 
     [check]
-    listeners = 1000                        # subscriptions whose lists are followed and compared
+    listeners = 1000                        # at most so many subscribers are checked at the end
 
-Every key may be left out; these are its defaults, but for `subscriptions` (50000), `k` (10) and `out`.
+Every key may be left out; these are its defaults, but for `subscriptions` (50000), `k` (10), `out` and
+`listeners` (all). Boxes have no dense tiles: with several attributes the default has no `dense`.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rankcast import settings
 from rankcast.errors import InputError, SettingError
-from rankcast.network import topology, workload, zones
-from rankcast.network.traffic import Method, method
+from rankcast.network import topology, values, workload, zones
+from rankcast.network.traffic import Method
 
 NETWORKS = ("content", "acyclic")
 METHODS = ["unicast", "relax", "dense", "sparse", "sparse(1)"]
@@ -64,78 +66,53 @@ class Experiment:
     k: list[int]
     workload: str
     over: list[str]
+    one_sided: list[str]
     methods: list[Method]
     split: str
     servers: int
     gone: float
-    listeners: int
+    listeners: int | None
 
-
-Check = Callable[[str, Any], Any]
-
-
-def _word(known: tuple[str, ...]) -> Check:
-    return lambda name, value: settings.one_of(name, value, known)
-
-
-def _count(least: int = 1) -> Check:
-    return lambda name, value: settings.whole(name, value, least=least)
-
-
-def _counts(name: str, value: Any) -> list[int]:
-    """One whole number or several, in rising order, each once."""
-    given = value if isinstance(value, list) else [value]
-    if not given:
-        raise SettingError(f"{name} is empty", expected="a whole number, or several")
-    return sorted({settings.whole(name, each) for each in given})
-
-
-def _methods(name: str, value: Any) -> list[Method]:
-    given = value if isinstance(value, list) else [value]
-    if not given or not all(isinstance(each, str) for each in given):
-        raise SettingError(f"{name} is {value!r}", expected="names of methods")
-    return [method(each) for each in dict.fromkeys(given)]
-
-
-def _path(name: str, value: Any) -> Path:
-    if not isinstance(value, str) or not value:
-        raise SettingError(f"{name} is {value!r}", expected="a directory")
-    return Path(value)
+    @property
+    def has_dense(self) -> bool:
+        """Whether dense tiles are possible: one attribute, or a second one that is bounded on one side."""
+        return len(self.over) == 1 or (len(self.over) == 2 and self.over[1] in self.one_sided)
 
 
 # Keys by section: the field of `Experiment`, the default, the check.
-KEYS: dict[str, dict[str, tuple[str, Any, Check]]] = {
+KEYS: dict[str, dict[str, tuple[str, Any, values.Check]]] = {
     "": {
-        "network": ("network", "content", _word(NETWORKS)),
-        "seed": ("seed", 7, _count(0)),
-        "out": ("out", "", _path),
+        "network": ("network", "content", values.word(NETWORKS)),
+        "seed": ("seed", 7, values.seed),
+        "out": ("out", "", values.path),
     },
     "topology": {
-        "kind": ("kind", "power-law", _word(topology.KINDS)),
-        "nodes": ("nodes", 2_000, _count()),
-        "brokers": ("brokers", 100, _count()),
+        "kind": ("kind", "power-law", values.word(topology.KINDS)),
+        "nodes": ("nodes", 2_000, values.count()),
+        "brokers": ("brokers", 100, values.count()),
     },
     "workload": {
-        "objects": ("objects", 1_000, _count()),
-        "subscriptions": ("subscriptions", 50_000, _counts),
-        "events": ("events", 200, _count()),
-        "k": ("k", 10, _counts),
-        "kind": ("workload", "uniform", _word(workload.KINDS)),
+        "objects": ("objects", 1_000, values.count()),
+        "subscriptions": ("subscriptions", 50_000, values.counts),
+        "events": ("events", 200, values.count()),
+        "k": ("k", 10, values.counts),
+        "kind": ("workload", "uniform", values.word(workload.KINDS)),
         "over": (
             "over",
             ["x"],
             lambda name, value: settings.attributes(name, value, most=3, reserved=("id", "y")),
         ),
+        "one_sided": ("one_sided", [], values.names),
     },
     "content": {
-        "methods": ("methods", METHODS, _methods),
-        "split": ("split", "midpoint", _word(zones.SPLITS)),
-        "servers": ("servers", 1, _count()),
+        "methods": ("methods", METHODS, values.methods),
+        "split": ("split", "midpoint", values.word(zones.SPLITS)),
+        "servers": ("servers", 1, values.count()),
     },
     "acyclic": {
-        "gone": ("gone", 0.25, lambda name, value: settings.number(name, value, low=0, high=1)),
+        "gone": ("gone", 0.25, values.share),
     },
-    "check": {"listeners": ("listeners", 1_000, _count())},
+    "check": {"listeners": ("listeners", None, values.limit)},
 }
 
 
@@ -153,30 +130,63 @@ def read(path: Path) -> Experiment:
 
 
 def experiment(given: Mapping[str, Any], *, default_out: str, where: str = "experiment") -> Experiment:
-    """Check what a file has said."""
-    sections = {name: value for name, value in given.items() if isinstance(value, Mapping)}
-    plain = {name: value for name, value in given.items() if name not in sections}
-    known = [*KEYS[""], *filter(None, KEYS)]
-    for name in given:
-        if name not in (KEYS if name in sections else KEYS[""]):
-            raise SettingError.unknown(name, known, where=where)
+    """Check what a file has said: every value by itself, then whether they fit together."""
+    for name, value in given.items():
+        _require_known(name, value, where)
     fields: dict[str, Any] = {}
     for section, keys in KEYS.items():
-        told = sections.get(section, {}) if section else {"out": default_out, **plain}
+        told = given.get(section, {}) if section else {"out": default_out, **given}
         place = f"{where} [{section}]" if section else where
         for name in told:
-            if name not in keys:
+            if name not in keys and (section or name not in KEYS):
                 raise SettingError.unknown(name, keys, where=place)
         for name, (field, default, check) in keys.items():
             fields[field] = _checked(check, name, told.get(name, default), place)
-    if fields["brokers"] > fields["nodes"]:
-        raise SettingError(
-            f"brokers is {fields['brokers']}", where=f"{where} [topology]", expected="at most nodes"
-        )
-    return Experiment(**fields)
+    asked = Experiment(**fields)
+    if "methods" not in given.get("content", {}) and not asked.has_dense:
+        asked = replace(asked, methods=[each for each in asked.methods if each.asks != "dense"])
+    _require_fitting(asked, where)
+    return asked
 
 
-def _checked(check: Check, name: str, value: Any, place: str) -> Any:
+def _require_known(name: str, value: Any, where: str) -> None:
+    """Refuse an unknown key or section, a section that is given as a value, and the other way round."""
+    if name in KEYS[""]:
+        if isinstance(value, Mapping):
+            raise SettingError(f"{name} is a section", where=where, expected=f"a value: {name} = ...")
+    elif not name or name not in KEYS:
+        raise SettingError.unknown(name, [*KEYS[""], *filter(None, KEYS)], where=where)
+    elif not isinstance(value, Mapping):
+        raise SettingError(f"{name} is no section", where=where, expected=f"one section [{name}]")
+
+
+def _require_fitting(asked: Experiment, where: str) -> None:
+    """Refuse values that do not fit together, before anything is drawn."""
+
+    def refuse(section: str, what: str, expected: str) -> None:
+        raise SettingError(what, where=f"{where} [{section}]", expected=expected)
+
+    _checked(
+        lambda _, nodes: topology.enough_nodes(asked.kind, nodes), "nodes", asked.nodes, f"{where} [topology]"
+    )
+    if asked.brokers > asked.nodes:
+        refuse("topology", f"brokers is {asked.brokers}", "at most nodes")
+    for name in asked.one_sided:
+        if name not in asked.over:
+            refuse("workload", f'one_sided names "{name}"', f"attributes of over: {', '.join(asked.over)}")
+    if asked.network != "content":
+        return
+    for each in asked.methods:
+        if each.asks == "dense" and not asked.has_dense:
+            one = "one attribute in over, or two and the second in one_sided"
+            refuse("content", f'methods has "{each.name}", which is not for boxes', one)
+    if asked.servers > asked.objects:
+        refuse("content", f"servers is {asked.servers}", f"at most the {asked.objects} objects")
+    if asked.servers > 1 and len(asked.over) > 1:
+        refuse("content", f"servers is {asked.servers}", "1, as over has several attributes")
+
+
+def _checked(check: values.Check, name: str, value: Any, place: str) -> Any:
     """Check one value; a mistake also says where it stands."""
     try:
         return check(name, value)

@@ -86,5 +86,6 @@ def _draw(asked: Experiment, subscriptions: int, rng: np.random.Generator) -> wo
         events=asked.events,
         kind=asked.workload,
         over=asked.over,
+        one_sided=asked.one_sided,
         rng=rng,
     )
