@@ -65,21 +65,23 @@ def draw_map(figure_class: Any, simulation: Simulation, k: int) -> Any:
 
 
 def _worth_seeing(simulation: Simulation, k: int) -> tuple[Tiles, int, int]:
-    """A tile that touches many zones, but not too many, and begins far from the server."""
+    """Tiles, one of them that touches many zones but not too many, and the zone it is sent from."""
+    servers, _ = simulation.servers_of_events(k)
     events = {name: column[:TRIED] for name, column in simulation.workload.events.items()}
     parts = list(tiles_of(simulation.engine(k), simulation.over, events, method("sparse")))
     tiles = Tiles(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     if not len(tiles.item):
         box = np.array([simulation.network.zones.frame[0]]), np.array([simulation.network.zones.frame[1]])
         nothing = np.zeros(1, np.int32)
-        return Tiles(*box, nothing, np.zeros(1), nothing, np.ones(1, np.bool_)), 0, simulation.network.server
+        tiles = Tiles(*box, nothing, np.zeros(1), nothing, np.ones(1, np.bool_))
+        return tiles, 0, int(servers[0])
     zones, scratch = simulation.network.zones, np.empty(len(simulation.network.zones), np.int32)
     bottom, top, best, worth = zones.cells(tiles.low), zones.cells(tiles.high), 0, -1.0
     for at in range(len(tiles.item)):
         touched = kernels.list_touched(zones.space, bottom[at], top[at], scratch)
         if touched > worth and touched <= min(MOST_TOUCHED, max(1, len(zones) // 4)):
             best, worth = at, touched
-    return tiles, best, simulation.network.server
+    return tiles, best, int(servers[tiles.event[best]])
 
 
 def _zones(axes: Any, network: ContentNetwork, touched: Ints) -> None:

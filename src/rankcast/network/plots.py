@@ -23,7 +23,6 @@ LABELS = {
     "subscribe_messages": "messages of subscribes",
     "unsubscribe_messages": "messages of unsubscribes",
     "table_entries": "entries a routing table",
-    "overlay_bytes_acyclic": "bytes of an event",
 }
 CONTENT = ("overlay_bytes", "ip_bytes", "server_bytes", "received")
 ACYCLIC = ("subscribe_messages", "unsubscribe_messages", "table_entries", "overlay_bytes")
@@ -95,7 +94,7 @@ def _bars(rows: list[Row], figures: tuple[str, ...]) -> Any:
         panel.invert_yaxis()
         _dress(panel, figure)
         panel.set_ylabel("")
-        panel.set_xlabel(_label(figure, rows))
+        panel.set_xlabel(LABELS[figure])
         far = _scale(panel.xaxis, [value for value in values if value > 0])
         panel.set_xlim(right=max(1.0, *values) * (8 if far else 1.2))
         for line, value in enumerate(values):
@@ -109,23 +108,18 @@ def _scale(axis: Any, values: list[float]) -> bool:
     from matplotlib.ticker import LogLocator  # noqa: PLC0415 (an extra)
 
     far = bool(values) and max(values) > 10 * min(values)
-    low = {"y": "bottom", "x": "left"}[axis.axis_name]
+    low, high = {"y": ("bottom", "top"), "x": ("left", "right")}[axis.axis_name]
     limit = getattr(axis.axes, f"set_{axis.axis_name}lim")
     if far:
         getattr(axis.axes, f"set_{axis.axis_name}scale")("log")
         few = axis.axis_name == "y" and max(values) < 300 * min(values)
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
-        limit(**{low: min(values) / 1.6})
+        limit(**{low: min(values) / 1.6, high: max(values) * 1.6})
     else:
-        limit(**{low: 0})
+        limit(**{low: 0, high: 1.1 * max(values, default=1.0)})
     axis.set_major_formatter("{x:,.0f}")
     axis.set_minor_locator(LogLocator(subs=()) if far else axis.get_minor_locator())
     return far
-
-
-def _label(figure: str, rows: list[Row]) -> str:
-    acyclic = "table_entries" in rows[0] and figure == "overlay_bytes"
-    return LABELS["overlay_bytes_acyclic" if acyclic else figure]
 
 
 def _panels(title: str, rows: list[Row], over: str | None) -> tuple[Any, list[Any]]:
