@@ -171,8 +171,10 @@ def test_those_who_keep_everything_are_said_to_be_checked_otherwise(
     assert simulate(tmp_path, SMALL + '[content]\nmethods = ["sparse", "relax"]\n')[0] == 0
     told = capsys.readouterr().out
     assert "subscribers checked: 40 of 40, 80 of 80\n" in told
-    assert "relax: who keeps every object in his range was checked by the updates that he heard; 10 " in told
-    assert "sparse: who keeps" not in told
+    assert (
+        "\nrelax: receivers keep every object in their range; all were checked by the updates they heard, 10 "
+        in told
+    )
 
 
 @pytest.mark.parametrize(

@@ -97,13 +97,13 @@ def _verdict(rows: list[Row]) -> Iterator[str]:
     exact = sum(row["exact_lists"] for row in rows)
     checked = dict.fromkeys(f"{row['checked']:,} of {row['subscribers']:,}" for row in rows)
     yield f"lists exact at the end: {exact} of {len(rows)} runs; subscribers checked: {', '.join(checked)}"
-    for name in dict.fromkeys(row["method"] for row in rows):
-        kept = [row["lists"] for row in rows if row["method"] == name and row["lists"] < row["checked"]]
-        if kept:
-            yield (
-                f"{name}: who keeps every object in his range was checked by the updates that he heard; "
-                f"{min(kept):,} subscribers also kept their lists"
-            )
+    others = [row for row in rows if row["lists"] < row["checked"]]
+    if others:
+        names, kept = dict.fromkeys(row["method"] for row in others), min(row["lists"] for row in others)
+        yield (
+            f"{', '.join(names)}: receivers keep every object in their range; all were checked by the updates "
+            f"they heard, {kept:,} also by their lists"
+        )
 
 
 def _number(value: float | None) -> str:
