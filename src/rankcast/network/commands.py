@@ -101,8 +101,8 @@ def _verdict(rows: list[Row]) -> Iterator[str]:
     if others:
         names, kept = dict.fromkeys(row["method"] for row in others), min(row["lists"] for row in others)
         yield (
-            f"{', '.join(names)}: receivers keep every object in their range; all were checked by the updates "
-            f"they heard, {kept:,} also by their lists"
+            f"{', '.join(names)}: receivers keep every object in their range; all were checked by the "
+            f"updates they heard, {kept:,} also by their lists"
         )
 
 
