@@ -147,6 +147,26 @@ def test_a_lost_message_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not simulation.run(2, [method("sparse")])[0].exact_lists
 
 
+def test_merging_pays_where_zones_are_full_and_costs_where_they_are_empty() -> None:
+    names = [method(name) for name in ("sparse-unmerged", "sparse", "sparse(1)")]
+    told = {}
+    for subscriptions in (60, 6_000):
+        rng = np.random.default_rng(6)
+        workload = draw(
+            objects=200, subscriptions=subscriptions, events=60, kind="uniform", over=["x"], rng=rng
+        )
+        simulation = Simulation(workload, topology.make("tree", 900, 900, rng), rng=rng)
+        told[subscriptions] = [each.figures() for each in simulation.run(10, names)]
+        unmerged, merged, _ = told[subscriptions]
+        assert merged["messages"] < unmerged["messages"]
+        more = [each["zones_touched"] / each["messages"] for each in told[subscriptions]]
+        assert more == sorted(more)
+    for figure in ("overlay_bytes", "ip_bytes"):
+        few, many = ([each[figure] for each in told[subscriptions]] for subscriptions in (60, 6_000))
+        assert few == sorted(few)
+        assert many[1] < many[0]
+
+
 def test_the_same_seed_gives_the_same_figures() -> None:
     rng = np.random.default_rng(1)
     workload = draw(objects=40, subscriptions=90, events=20, kind="clustered", over=["x"], rng=rng)

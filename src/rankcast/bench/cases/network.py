@@ -133,13 +133,13 @@ def simulator(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
 @case(
     "network.merging",
-    small={**SMALL, "brokers": [20, 200], "k": [10]},
-    full={**FULL, "brokers": [100, 1_000, 4_000], "k": [10]},
+    small={**SMALL, "brokers": [20, 200], "subscriptions": [50, 20_000], "k": [10]},
+    full={**FULL, "brokers": [100, 1_000, 4_000], "subscriptions": [100, 2_000_000], "k": [10]},
     seed=85,
     unit="event",
     runs=1,
     figures=[
-        Figure(title, "brokers", y, log_x=True)
+        Figure(title, "brokers", y, series=("subscriptions",), log_x=True, log_y=True)
         for title, y in (
             ("bytes between brokers an event, merged and not", "overlay_bytes"),
             ("zones touched a message", "zones_a_message"),
@@ -148,7 +148,10 @@ def simulator(parameters: Parameters, rng: np.random.Generator) -> Trial:
     ],
 )
 def merging(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Weigh fewer, larger tiles against more, smaller ones, over the number of zones."""
+    """Weigh fewer, larger tiles against more, smaller ones, over the number of zones.
+
+    Merging pays where zones are full; with far more zones than subscriptions it costs.
+    """
     names = ("dense", "sparse-unmerged", "sparse", "sparse(0.5)", "sparse(1)")
     return trial(parameters, lambda: uniform(parameters, rng), names, rng, ground="power-law")
 
