@@ -1,7 +1,8 @@
-"""Lists of listeners at the beginning and at the end of a run: what they must be, by an engine of their own.
+"""Lists of listeners at the beginning and at the end of a run: what they must be, by engines of their own.
 
-The witness is a `RangeTopK` with the listeners' subscriptions alone, to which the same objects and events are
-published. It shares nothing with the engine whose messages are sent.
+The witness asks for the first results of the listeners' subscriptions, over the objects as they are at the
+beginning and as the events leave them. It shares nothing with the engine whose messages are sent, and paints
+no tiles: first results are looked up among the objects.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def spread_over(listeners: int, objects: int) -> Ints:
 
 
 def boards(results: pa.Table, lines: int, width: int) -> Boards:
-    """The lists of a table of results, or of all first results; subscriptions are 0, 1, ..."""
+    """The lists of a table of first results; subscriptions are 0, 1, ..."""
     item, score = np.full((lines, width), NOTHING, np.int32), np.full((lines, width), np.inf)
     line, rank = results["subscription"].to_numpy(), results["rank"].to_numpy() - 1
     item[line, rank], score[line, rank] = results["item"].to_numpy(), results["score"].to_numpy()
@@ -63,25 +64,27 @@ class Witness:
     """
 
     def __init__(self, over: list[str], k: int, objects: Columns, ranges: Columns) -> None:
-        lines = len(next(iter(ranges.values())))
-        self._lines, self.k = lines, k
-        self._ranges = {"id": np.arange(lines), **with_nulls(ranges)}
+        self._lines, self.k = len(next(iter(ranges.values()))), k
+        self._ranges = {"id": np.arange(self._lines), **with_nulls(ranges)}
         self._over, self._objects = over, objects
-        self._engine = RangeTopK(over=over, k=k)
-        self._engine.publish(objects)
-        self.begin = boards(self._engine.subscribe(self._ranges), lines, k)
+        self.begin = self._asked(objects, k)
 
     def everything(self) -> Boards:
         """All objects in each range, best first, before the events."""
-        width = max(self.k, len(self._objects["id"]))
-        engine = RangeTopK(over=self._over, k=width)
-        engine.publish(self._objects)
-        return boards(engine.subscribe(self._ranges), self._lines, width)
+        return self._asked(self._objects, max(self.k, len(self._objects["id"])))
 
     def follow(self, events: Columns) -> None:
-        """Publish the events to the witness itself."""
-        self._engine.publish(events)
-        self.end = boards(self._engine.results(), self._lines, self.k)
+        """Let the events change the objects, and ask anew."""
+        y = self._objects["y"].copy()
+        for item, value in zip(events["id"], events["y"], strict=True):
+            y[item] = value
+        self.end = self._asked({**self._objects, "y": y}, self.k)
+
+    def _asked(self, objects: Columns, width: int) -> Boards:
+        """The first results of all ranges over some objects, whose ids are their places."""
+        engine = RangeTopK(over=self._over, k=width)
+        engine.publish(objects)
+        return boards(engine.subscribe(self._ranges), self._lines, width)
 
     def agrees(self, heard: Boards) -> bool:
         """Whether lists that were kept by hearing messages are what they must be."""
