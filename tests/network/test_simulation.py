@@ -147,6 +147,21 @@ def test_a_lost_message_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not simulation.run(2, [method("sparse")])[0].exact_lists
 
 
+def test_thousands_of_subscribers_with_one_bound_are_all_told() -> None:
+    rng = np.random.default_rng(3)
+    workload = draw(
+        objects=20,
+        subscriptions=3_000,
+        events=12,
+        kind="uniform",
+        over=["x", "z"],
+        one_sided=["z"],
+        rng=rng,
+    )
+    outcomes = simulated(workload, 40, "power-law", "midpoint").run(3, METHODS)
+    assert [each.method.name for each in outcomes if each.checked[:2] != (True, 3_000)] == []
+
+
 def test_merging_pays_where_zones_are_full_and_costs_where_they_are_empty() -> None:
     names = [method(name) for name in ("sparse-unmerged", "sparse", "sparse(1)")]
     told = {}
