@@ -153,6 +153,8 @@ def part_members(
     They are those who gain an object, and `inner` is the box around it and the fallen one; or, if there is
     `room` for others, those of the region of an object at `inner`.
     """
+    if span.shape[0] == 1:
+        return 1, np.concatenate((span, span), axis=1), cells
     near, total, at = np.empty((2, wide(count + 1))), 0, np.int64(-1)
     size = _near(others, count, span, near)
     fill_up(near, 0, size)

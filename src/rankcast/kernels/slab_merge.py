@@ -24,7 +24,7 @@ from rankcast.kernels.slab_cut import (
     remember,
 )
 
-NEAR, ALL = 6, 12  # how many boxes back a merge is tried; so few are tried all
+NEAR, ALL = 4, 12  # how many boxes back a merge is tried; so few are tried all
 
 
 @njit(**EXACT)
