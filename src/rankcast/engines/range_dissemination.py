@@ -121,15 +121,14 @@ def keyed(world: World, events: Events) -> paint.Events:
 
 
 def to_table(tiles: Tiles, over: Sequence[str], by: str, items: Slots) -> pa.Table:
-    """Messages as the contract has them, one a row."""
+    """Messages as the contract has them, one a row; what is no number becomes null."""
     columns: dict[str, Any] = {}
     for place, name in enumerate(over):
         for end in ("lo_outer", "lo_inner", "hi_inner", "hi_outer"):
-            values = getattr(tiles, end)[:, place]
-            columns[f"{name}_{end}"] = pa.array(values, mask=np.isnan(values))
+            columns[f"{name}_{end}"] = pa.array(getattr(tiles, end)[:, place], from_pandas=True)
     columns["item"] = items.take(tiles.row)
     columns |= {name: pa.array(tiles.x[:, place]) for place, name in enumerate(over)}
-    columns[by] = pa.array(tiles.y, mask=np.isnan(tiles.y))
+    columns[by] = pa.array(tiles.y, from_pandas=True)
     return pa.table(columns)
 
 
