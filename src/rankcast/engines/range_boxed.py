@@ -31,6 +31,7 @@ from rankcast.kernels.corner_merge import Post
 from rankcast.kernels.corner_post import Former
 from rankcast.kernels.corner_steps import Events as Keyed
 from rankcast.kernels.slabs import FIRSTK, MIN, SNAP
+from rankcast.kernels.tiles import outer
 
 
 class Boxed(Painted):
@@ -188,12 +189,12 @@ class Boxed(Painted):
         """Tiles as the contract has them, in arrays of their own."""
         size = int(post.size[0])
         low, high = post.low[:size], post.high[:size]
-        top = -low[:, 1::2]
+        lo_outer, hi_outer = outer(low[:, ::2], -low[:, 1::2])
         return Tiles(
-            np.where(np.isneginf(low[:, ::2]), np.nan, np.nextafter(low[:, ::2], -np.inf)),
+            lo_outer,
             high[:, ::2].copy(),
             -high[:, 1::2],
-            np.where(np.isposinf(top), np.nan, np.nextafter(top, np.inf)),
+            hi_outer,
             post.item[:size].copy(),
             post.x[:size].copy(),
             np.where(np.isposinf(post.value[:size]), np.nan, self._world.key(post.value[:size])),

@@ -15,6 +15,7 @@ from rankcast.engines.brute_force.range_topk import Objects, top_k
 from rankcast.engines.brute_force.tiles import Message, messages
 from rankcast.engines.range_relax import relax
 from rankcast.engines.range_world import Events, Tiles, World
+from rankcast.kernels.tiles import outer
 
 
 class Scan:
@@ -110,11 +111,12 @@ class Scan:
         """Messages as tiles that hold exactly one range."""
         box = [message.box for message in told]
         lo, hi = ranges.lo[box], ranges.hi[box]
+        lo_outer, hi_outer = outer(lo, hi)
         return Tiles(
-            np.where(lo == -np.inf, np.nan, np.nextafter(lo, -np.inf)),
+            lo_outer,
             lo,
             hi,
-            np.where(hi == np.inf, np.nan, np.nextafter(hi, np.inf)),
+            hi_outer,
             np.array([message.row for message in told], np.int32),
             np.array([message.x for message in told], np.float64).reshape(-1, self._world.width),
             self._world.key(np.array([message.key for message in told], np.float64)),

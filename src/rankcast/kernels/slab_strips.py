@@ -17,6 +17,7 @@ from rankcast.kernels.slab_cut import WIDE
 from rankcast.kernels.slab_members import FOUND, HEIGHT, HI, LO, WHOLE, Members
 from rankcast.kernels.slabs import Slabs, stairs_of
 from rankcast.kernels.staircase import LEFT, RIGHT, left_at, right_at, room_of
+from rankcast.kernels.tiles import above
 
 
 class Strips(NamedTuple):
@@ -189,7 +190,7 @@ def _cover(strips: Strips, tree: CornerTree, bound: int, leaf: int, box: Floats)
                     return False
                 if writing == 1:
                     inner, outer = strip[z, j, 0], strip[z, j, 1]
-                    lo = least if outer < least else np.nextafter(outer, np.inf)
+                    lo = max(least, above(outer))
                     _widen(box, t, (lo, min(most, inner)), (start, end), low, high, leaf)
     return True
 

@@ -78,10 +78,16 @@ def filled(tiles: Tiles) -> Tiles:
     return Tiles(size=tiles.size.copy(), **columns)
 
 
+def outer(low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """The next floats outside of lower and upper ends; NaN where these are infinite: no bound."""
+    with np.errstate(over="ignore"):  # behind the last float comes infinity
+        below, above = np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
+    return np.where(np.isneginf(low), np.nan, below), np.where(np.isposinf(high), np.nan, above)
+
+
 def bounds(box: Floats) -> tuple[Floats, Floats, Floats, Floats]:
     """Columns lo_outer, lo_inner, hi_inner, hi_outer of closed boxes; NaN in an outer one means no bound."""
-    lo_outer = np.where(np.isneginf(box[:, 0]), np.nan, np.nextafter(box[:, 0], -np.inf))
-    hi_outer = np.where(np.isposinf(box[:, 3]), np.nan, np.nextafter(box[:, 3], np.inf))
+    lo_outer, hi_outer = outer(box[:, 0], box[:, 3])
     return lo_outer, box[:, 1], box[:, 2], hi_outer
 
 

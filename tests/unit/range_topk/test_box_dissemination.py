@@ -217,13 +217,19 @@ def _hearers(tiles: pa.Table, lo: Any, hi: Any, top: Any) -> list[tuple[int, Any
     return sorted(heard)
 
 
-@pytest.mark.parametrize(("k", "values", "short"), [(3, 30, False), (10, 60, False), (10, 40, True)])
-def test_many_on_a_grid_are_told_once_and_like_one_by_one(k: int, values: int, short: bool) -> None:
+@pytest.mark.parametrize(
+    ("k", "values", "kind"), [(3, 30, "none"), (10, 60, "none"), (10, 40, "short"), (3, 60, "open")]
+)
+def test_many_on_a_grid_are_told_once_and_like_one_by_one(k: int, values: int, kind: str) -> None:
     """Regions with many tiles and thousands of members, among them equal ones; with epsilon all are told."""
     rng = np.random.default_rng(k)
     ends, top = np.sort(rng.integers(0, values, (4000, 2)), axis=1), rng.integers(0, values, 4000)
-    if short:
+    ends, top = ends.astype(float), top.astype(float)
+    if kind == "short":
         ends[:, 1] = ends[:, 0] + rng.integers(0, 3, 4000)
+    if kind == "open":  # nodes of the tree with nothing but members reach to infinity
+        ends[rng.random(4000) < 0.5, 0], ends[rng.random(4000) < 0.5, 1] = -np.inf, np.inf
+        top[rng.random(4000) < 0.3] = np.inf
     place = rng.integers(0, values, (3, 300))
     events: list[Rows] = [
         {"id": [i], "y": [int(y)]} for i, y in enumerate(values * (np.arange(20) / 20) ** 3)
@@ -234,9 +240,12 @@ def test_many_on_a_grid_are_told_once_and_like_one_by_one(k: int, values: int, s
     for method, epsilon in (("unicast", None), ("sparse", None), ("sparse", 0.5)):
         engine = RangeTopK(over=["a", "b"], k=k, method=method)
         engine.publish({"id": np.arange(300), "a": place[0], "b": place[1], "y": place[2]})
-        engine.subscribe({"id": np.arange(4000), "a_lo": ends[:, 0], "a_hi": ends[:, 1], "b_hi": top})
+        rows = {"id": np.arange(4000), "a_lo": ends[:, 0], "a_hi": ends[:, 1], "b_hi": top}
+        engine.subscribe({name: pa.array(column, mask=np.isinf(column)) for name, column in rows.items()})
         tiles = [engine.disseminate(row, epsilon=epsilon) for row in events]
         told.append([_hearers(part, ends[:, 0], ends[:, 1], top) for part in tiles])
+        for end in ("a_lo_outer", "a_hi_outer", "b_hi_outer"):
+            assert np.isfinite(pa.concat_tables(tiles)[end].drop_null().to_numpy()).all()
     assert told[0] == told[1]
     for exact, more in zip(told[0], told[2], strict=True):
         assert Counter(exact) <= Counter(more)
