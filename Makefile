@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-faults check bench bench-compare build requirements warm clean clean-cache
+.PHONY: help demo test test-all test-deep test-faults check bench bench-compare build requirements warm clean clean-cache
 
 help:  ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ test: warm  ## run the tests (fast profile)
 
 test-all: warm  ## run the tests, thorough profile
 	@HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 2 --dist loadgroup
+
+test-deep: warm  ## long searches for trouble: errors at every line, threads, damage, hostile input; an hour
+	@HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 2 --dist loadgroup -m deep
 
 test-faults: warm  ## kill applications, Python workers and executors of Spark, many times over
 	@$(BIN)/python -m rankcast.spark.archive || true

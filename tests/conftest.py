@@ -1,4 +1,7 @@
-"""Hypothesis profiles: `fast` in `make test`, `thorough` in `make test-all`; one process for Spark."""
+"""Hypothesis profiles: `fast` in `make test`, `thorough` in `make test-all` and `make test-deep`.
+
+Tests that start Spark run in one process. Those marked `deep` are long and run in `make test-deep` alone.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,21 @@ FILES = re.compile(r"(tests/(?:unit|engines|network|bench)/.*\.py)::")
 ORDER = (SPARK, re.compile(r"tests/laws/"), re.compile(r"tests/unit/"), re.compile(r"tests/engines/"))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spark comes first, and beside it the laws, which compile the kernels of every method.
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker of long searches for trouble."""
+    config.addinivalue_line("markers", "deep: long searches for trouble; run only in `make test-deep`")
 
-    By the time that the process of Spark has done its part and helps, there is little left to compile twice.
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is `deep` unless asked for; Spark comes first, and beside it the laws.
+
+    The laws compile the kernels of every method: by the time that the process of Spark has done its part and
+    helps, there is little left to compile twice.
     """
+    if "deep" not in config.getoption("markexpr"):
+        deep = [item for item in items if item.get_closest_marker("deep")]
+        config.hook.pytest_deselected(items=deep)
+        items[:] = [item for item in items if item not in deep]
     items.sort(key=lambda item: [not some.match(item.nodeid) for some in ORDER])
 
 
