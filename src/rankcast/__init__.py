@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rankcast._version import __version__
-from rankcast.errors import InputError, RankcastError, SettingError, SnapshotError
+from rankcast.errors import InputError, InterruptedEngineError, RankcastError, SettingError, SnapshotError
 
 if TYPE_CHECKING:
     from rankcast.engines.covering import CoveringTable, maxima
@@ -29,6 +29,7 @@ __all__ = [
     "GeoTextTopK",
     "Hierarchy",
     "InputError",
+    "InterruptedEngineError",
     "MovingSkyline",
     "MovingTopK",
     "RangeTopK",

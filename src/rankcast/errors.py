@@ -91,6 +91,47 @@ class SettingError(InputError):
     """
 
 
+class InterruptedEngineError(RankcastError):
+    """An engine whose change was left half done, by an interrupt or for want of memory; it must not be used.
+
+    >>> print(InterruptedEngineError("MemoryError"))
+    the engine was interrupted: load it again
+    Detail: A call ended in the middle of its change: MemoryError.
+    Hint: Load the last snapshot; a Shard recovers by itself.
+    """
+
+    def __init__(self, reason: str | None = None) -> None:
+        super().__init__(
+            "the engine was interrupted: load it again",
+            detail=f"A call ended in the middle of its change{f': {reason}' if reason else ''}.",
+            hint="Load the last snapshot; a Shard recovers by itself.",
+        )
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return InterruptedEngineError, (self.reason,)
+
+
+class NestedCallError(RankcastError, RuntimeError):
+    """An engine was called by a function that it had called itself; the call has changed nothing.
+
+    >>> print(NestedCallError("publish"))
+    publish: the engine is inside another call
+    Hint: Call it after that call has returned: not in a score, among commands, or from a signal handler.
+    """
+
+    def __init__(self, call: str) -> None:
+        super().__init__(
+            f"{call}: the engine is inside another call",
+            hint="Call it after that call has returned: not in a score, among commands, or from a signal "
+            "handler.",
+        )
+        self.call = call
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return NestedCallError, (self.call,)
+
+
 class SnapshotError(RankcastError):
     """A snapshot that is damaged, truncated, foreign, or of a format this version does not know."""
 

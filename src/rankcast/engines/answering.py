@@ -61,10 +61,10 @@ class AnsweringEngine(Engine):
         Where the answers have different columns, the table has all of them, with nulls. Without any answer
         it is that of `publish`, empty.
         """
-        answers = self._accepted(commands, refused, lambda call, rows: getattr(self, call)(rows))
+        answers = self._accepted(commands, refused, self._own)
         told = [answer for answer in answers if answer is not None]
         if not told:
-            return self.publish({name: [] for name in ["id", *self._over]})
+            return self._own("publish", {name: [] for name in ["id", *self._over]})
         full = [answer for answer in told if answer.num_rows]
         return pa.concat_tables(full or told[-1:], promote_options="permissive")
 
@@ -82,11 +82,17 @@ class AnsweringEngine(Engine):
         """The ids and the points (n, d) of events that have all attributes."""
         batch = self._read(events, self._event_form, "events")
         self._event_ids.find(batch.ids, where="events")
+        points = np.stack([batch[name] for name in self._over], axis=1)
+        self._begin_events(batch)
+        return batch.ids, points
+
+    def _begin_events(self, batch: Batch) -> None:
+        """All checks of events have passed: count them, and remember the kind of their ids."""
+        self._begin()
         if self._event_ids.kind is None and batch.size:
             self._event_ids.release(self._event_ids.add(select(batch.ids, [0])))
             self._event_ids.settle()
         self._count["events"] += batch.size
-        return batch.ids, np.stack([batch[name] for name in self._over], axis=1)
 
     def _events_at(self, ids: Ids, places: Any) -> pa.Array:
         """The ids of the events at some places, of the settled kind even if there are none."""

@@ -1,8 +1,9 @@
 """What all engines share: settings, live subscriptions, counters, state on disk.
 
-A call has three steps: read and check everything (nothing has changed if that raises), change the state,
-answer. An engine says what it knows in a few small methods and leaves the frame to its base;
-`rankcast.engines.lists` adds what engines with a ranked result per subscription have in common.
+A call takes its turn (`rankcast.engines.turns`) and has three steps: read and check everything (nothing has
+changed if that raises), change the state, from `_begin` on, answer. An engine says what it knows in a few
+small methods and leaves the frame to its base; `rankcast.engines.lists` adds what engines with a ranked
+result per subscription have in common.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 
 from rankcast import settings, snapshot, tables
 from rankcast.columns import Column, Kind
+from rankcast.engines import turns
+from rankcast.engines.turns import Turn
 from rankcast.errors import InputError, SnapshotError
 from rankcast.indexes.slots import Slots
 from rankcast.layouts import Batch
@@ -49,7 +52,8 @@ class Engine(ABC):
     """The common ground of all engines.
 
     A subclass sets `calls` (the calls that may stand in a batch of commands), `counters` and `known_tuning`,
-    passes its settings as JSON values to `__init__`, and lists the parts of its state in `_parts`.
+    passes its settings as JSON values to `__init__`, and lists the parts of its state in `_parts`. Its public
+    methods take turns by themselves; each says `_begin` when all is checked and before anything changes.
     """
 
     calls: ClassVar[tuple[str, ...]] = ("subscribe", "amend", "unsubscribe", "publish")
@@ -61,10 +65,15 @@ class Engine(ABC):
     def __init__(
         self, configuration: dict[str, Any], *, extra: str, tuning: Mapping[str, Any] | None
     ) -> None:
+        self._turn = Turn()
         self._extra = settings.one_of("extra", extra, ["forbid", "ignore"])
         self._tuning = settings.tuning(tuning, self.known_tuning)
         self._configuration = {**configuration, "extra": self._extra, "tuning": dict(tuning or {})}
         self._count = dict.fromkeys(("events", "candidates", "deltas", *self.counters), 0)
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        turns.wrap(cls)
 
     # What a subclass provides
 
@@ -105,10 +114,21 @@ class Engine(ABC):
         told = ", ".join(f"{name}={value!r}" for name, value in self._configuration.items() if value)
         return f"{type(self).__name__}({told})"
 
+    @property
+    def in_doubt(self) -> bool:
+        """Whether a change is half done: in another call at this moment, or for good.
+
+        For good: something has interrupted a call in the middle of its change, and every call raises
+        `InterruptedEngineError`.
+        """
+        return self._turn.changing
+
+    @turns.call
     def stats(self) -> dict[str, Any]:
         """Counters since the start."""
         return dict(self._count)
 
+    @turns.call
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The whole state: a small JSON header and named arrays (not copied)."""
         header: dict[str, Any] = {"settings": self._configuration, "counters": dict(self._count), "parts": {}}
@@ -137,9 +157,10 @@ class Engine(ABC):
             raise SnapshotError(f"the state does not fit {cls.__name__}: {error}") from error
         return engine
 
+    @turns.call
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole state under `path`, atomically: a kill leaves the old snapshot or the new one."""
-        header, arrays = self.state()
+        header, arrays = self._own("state")
         snapshot.write(path, kind=type(self).__name__, header=header, arrays=arrays)
 
     @classmethod
@@ -159,17 +180,49 @@ class Engine(ABC):
         refused: Refused | None,
         run: Callable[[str, Any], T],
     ) -> list[T]:
-        """What `run` gives for each command; those it refuses are told to `refused`, if there is one."""
-        found = []
-        for call, rows in commands:
-            name = settings.one_of("call", call, self.calls)
+        """What `run` gives for each command; those it refuses are told to `refused`, if there is one.
+
+        An error of the commands leaves what was applied before it. Any other exception, once something was
+        applied, leaves the engine in doubt, since the caller cannot know how much that was.
+        """
+        turn, given = self._turn, iter(commands)
+        found: list[T] = []
+        while True:
+            begun = turn.begun
             try:
-                found.append(run(name, rows))
-            except InputError as error:
-                if refused is None:
-                    raise
-                refused(Command(name, rows), error)
-        return found
+                command = next(given, None)
+                if command is None:
+                    return found
+                call, rows = command
+                name = settings.one_of("call", call, self.calls)
+                try:
+                    found.append(run(name, rows))
+                    begun, turn.changing = turn.begun, True
+                except InputError as error:
+                    if refused is None or turn.begun != begun:
+                        raise
+                    refused(Command(name, rows), error)
+            except MemoryError:
+                raise
+            except Exception:
+                if turn.begun == begun:
+                    turn.changing = False
+                raise
+
+    def _begin(self) -> None:
+        """All checks of the call have passed, and nothing has changed: from here on it changes the engine."""
+        self._turn.begin()
+
+    def _own(self, call: str, *given: Any) -> Any:
+        """Make a public call from inside another one."""
+        turn = self._turn
+        if not turn.owner:
+            return getattr(self, call)(*given)
+        turn.sealed = False
+        try:
+            return getattr(self, call)(*given)
+        finally:
+            turn.sealed = True
 
     def _read(self, rows: Any, columns: Iterable[Column], where: str) -> Batch:
         return tables.read(rows, columns, where=where, extra=self._extra)

@@ -106,7 +106,7 @@ class CoveringTable(FollowingTable):
         self._relations: Any = relations_for(by, kind, len(names))
         self._direct = None
         if isinstance(self._relations, RelationGraph):
-            self._direct = DirectCalls(self._slots, self._relations, names)
+            self._direct = DirectCalls(self._slots, self._relations, names, self._turn)
 
     def _parts(self) -> dict[str, Part]:
         return {**super()._parts(), "relation": self._relations}
@@ -123,6 +123,7 @@ class CoveringTable(FollowingTable):
             return self._direct.subscribe(batch)
         self._slots.require_new(batch.ids, where="subscriptions")
         given = self._read_boxes(batch)
+        self._begin()
         fresh = self._slots.add(batch.ids)
         self._write_boxes(fresh, given)
         covered_by = self._relations.subscribe(self._world(), fresh)
@@ -144,6 +145,7 @@ class CoveringTable(FollowingTable):
         self._refuse_leaving(batch.ids, was)
         old, new = self._boxes(amended), self._read_boxes(batch, amended)
         moved = amended[((old.lo != new.lo) | (old.hi != new.hi)).any(axis=1)]
+        self._begin()
         told = self._relations.amend(world, moved, lambda: self._write_boxes(amended, new))
         self._count["queries_subscribe"] += moved.size
         self._free(told.freed)
@@ -186,6 +188,7 @@ class CoveringTable(FollowingTable):
             return self._direct.unsubscribe(given)
         rows = self._slots.require(given, where="ids")
         was = self._slots["standing"][rows]
+        self._begin()
         if limit is None:
             told = self._relations.unsubscribe(self._world(), rows)
             self._free(told.freed)

@@ -16,6 +16,7 @@ from rankcast import boxes
 from rankcast.columns import Ids, Ints, arrow
 from rankcast.engines import covering_answers
 from rankcast.engines.covering_answers import FEW
+from rankcast.engines.turns import Turn
 from rankcast.indexes.keys import keys_of
 from rankcast.indexes.relation import RelationGraph
 from rankcast.indexes.slots import Slots
@@ -42,8 +43,8 @@ from_buffers = pa.Array.from_buffers
 class DirectCalls:
     """`subscribe` and `unsubscribe` of a `CoveringTable` over its ids and its graph."""
 
-    def __init__(self, slots: Slots, graph: RelationGraph, over: list[str]) -> None:
-        self._slots, self._graph, self._over = slots, graph, over
+    def __init__(self, slots: Slots, graph: RelationGraph, over: list[str], turn: Turn) -> None:
+        self._slots, self._graph, self._over, self._turn = slots, graph, over, turn
         self._totals = np.zeros(TOTALS, np.int64)
 
     def subscribe(self, batch: Batch) -> pa.Table:
@@ -52,12 +53,15 @@ class DirectCalls:
         ends = boxes.read_ends(batch, self._over, where=WHERE)
         if slots.kind != ids.kind:
             self._refuse(batch)
+        self._turn.begin()
+        if slots.kind != ids.kind:
             slots.make_room(ids)
         keys, told = keys_of(ids), np.empty((2, size), np.int32)
         answer, start = np.empty(2 * size + size // 32 + 1, np.int64), NEW
         done = relation_calls.subscribe(self._state(), keys, ends, told, answer, start)
         while done != size:
             if done == REFUSED:
+                self._turn.undo()
                 self._refuse(batch)
             elif done == FULL:
                 slots.make_room(ids)
@@ -75,9 +79,11 @@ class DirectCalls:
         if slots.kind != ids.kind:
             slots.require(ids, where="ids")
         keys, told, action = keys_of(ids), np.empty(size + 1, np.int32), np.empty(size, np.int8)
+        self._turn.begin()
         alone = relation_calls.unsubscribe(self._state(), keys, told, action)
         settled = told.item(size)
         if settled == REFUSED:
+            self._turn.undo()
             slots.require(ids, where="ids")
         if settled == FULL:
             slots.spare(size)

@@ -37,6 +37,7 @@ class FollowingTable(TableFrame):
         """
         batch = self._read(commands, self._commands, WHERE)
         parts = list(read_commands(batch, self._over, self._slots).stretches())
+        self._begin()
         answers = [self._follow_part(part) for part in parts]
         return pa.concat_tables(answers) if answers else self._answer(NOBODY, NOBODY.astype(np.int8))
 

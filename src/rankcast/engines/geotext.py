@@ -223,6 +223,7 @@ class GeoTextTopK(MessageStream):
             fields["k"] = batch["k"]
         registered = self._in_order(changed) if changed.size > 1 else changed
         before = self._lists(registered)
+        self._begin()
         if live is not None:
             live.unlist(changed)
         words = self._reword(changed, fields.pop("terms")) if "terms" in fields else None
@@ -254,7 +255,7 @@ class GeoTextTopK(MessageStream):
 
     def memory(self) -> dict[str, int]:
         """Bytes of the state by part: buffers and reverse lists, subscriptions, postings, window, words."""
-        return geotext_told.bytes_by_part(self.state()[1])
+        return geotext_told.bytes_by_part(self._own("state")[1])
 
     # Explanation
 

@@ -42,6 +42,7 @@ class MessageStream(ListEngine):
         time = batch["time"] if timed else np.zeros(batch.size, np.int64)
         plan = geotext_batches.plan(batch.ids, time, self._window, self._messages)
         leaving = self._window.rows()[: plan.leaving].copy()
+        self._begin()
         self._age(time)
 
         def move() -> Rows:

@@ -90,7 +90,7 @@ class ListEngine(Engine):
 
     def amend(self, rows: Any) -> pa.Table:
         """Change live subscriptions in place: an absent column keeps its value, a null sets the default."""
-        return self._answer(self._amend(rows))
+        return self._amend_alone(rows)
 
     def unsubscribe(self, ids: Any) -> pa.Table:
         """Remove subscriptions; their items come as `leave` rows."""
@@ -110,8 +110,12 @@ class ListEngine(Engine):
         try:
             steps = self._accepted(commands, refused, lambda call, rows: getattr(self, f"_{call}")(rows))
         except BaseException:
-            self._settle()
+            if not self._turn.changing:  # what was applied is whole
+                self._begin()
+                self._settle()
+                self._turn.undo()
             raise
+        self._begin()
         return self._answer(self._net(steps))
 
     def results(self, ids: Any = None) -> pa.Table:
@@ -144,10 +148,15 @@ class ListEngine(Engine):
         self._subscriptions.require_new(batch.ids, where="subscriptions")
         default = {"k": np.zeros((), np.int64)} if self.takes_k else {}
         fields = {**default, **self._own_k(batch), **self._fields(batch, None)}
+        self._begin()
         fresh = self._subscriptions.add(batch.ids)
         self._write(fresh, fields)
         self._entered(fresh)
         return fresh
+
+    def _amend_alone(self, rows: Any) -> pa.Table:
+        """Amend as a batch by itself."""
+        return self._answer(self._amend(rows))
 
     def _amend(self, rows: Any) -> Changes:
         return self._change(*self._amendment(rows))
@@ -162,6 +171,7 @@ class ListEngine(Engine):
         """Give subscriptions other values; what has become of their results."""
         registered = self._in_order(changed)
         held = self._held(registered)
+        self._begin()
         self._amending(changed)
         self._write(changed, fields)
         self._amended(changed)
@@ -175,6 +185,7 @@ class ListEngine(Engine):
 
     def _dismiss(self, rows: Rows) -> None:
         """Let subscriptions go."""
+        self._begin()
         self._leaving(rows)
         self._subscriptions.release(rows)
 

@@ -23,7 +23,6 @@ from rankcast.engines.matching_indexes import INDEXES, Index
 from rankcast.errors import InputError, SettingError
 from rankcast.indexes.automatic import AutomaticIndex
 from rankcast.indexes.intervals import IntervalIndex
-from rankcast.indexes.slots import select
 from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.matches import ranks_of
 from rankcast.layouts import Batch, Form
@@ -145,6 +144,7 @@ class RankedMatcher(AnsweringEngine):
         batch = self._read(rows, self._form, "subscriptions")
         self._slots.require_new(batch.ids, where="subscriptions")
         fields = self._read_fields(batch, None)
+        self._begin()
         rows = self._slots.add(batch.ids)
         self._write(rows, fields)
         self._index.insert(self._columns(), rows)
@@ -154,6 +154,7 @@ class RankedMatcher(AnsweringEngine):
         batch = self._read(rows, self._amend_form, "subscriptions")
         amended = self._slots.require(batch.ids, where="subscriptions")
         fields = self._read_fields(batch, amended)
+        self._begin()
         self._index.remove(self._columns(), amended)
         self._write(amended, fields)
         self._index.insert(self._columns(), amended)
@@ -167,12 +168,15 @@ class RankedMatcher(AnsweringEngine):
             names = " or ".join(f'"{column.name}"' for column in self._ranking())
             raise InputError("has no weight at all", where="subscriptions", expected=f"a column {names}")
         rescored = self._slots.require(batch.ids, where="subscriptions")
-        self._write(rescored, self._read_ranking(batch, rescored))
+        ranking = self._read_ranking(batch, rescored)
+        self._begin()
+        self._write(rescored, ranking)
         self._index.rescore(self._columns(), rescored)
 
     def unsubscribe(self, ids: Any) -> None:
         """Remove subscriptions."""
         gone = self._slots.require(tables.read_ids(ids, where="ids"), where="ids")
+        self._begin()
         self._index.remove(self._columns(), gone)
         self._slots.release(gone)
         self._slots.settle()
@@ -289,10 +293,7 @@ class RankedMatcher(AnsweringEngine):
         batch = self._read(events, self._event_form, "events")
         spans = matching_events.read(batch, self._over, where="events")
         self._event_ids.find(batch.ids, where="events")
-        if self._event_ids.kind is None and batch.size:
-            self._event_ids.release(self._event_ids.add(select(batch.ids, [0])))
-            self._event_ids.settle()
-        self._count["events"] += batch.size
+        self._begin_events(batch)
         return batch.ids, spans
 
     def _reason(self, rank: int | None, inside: NDArray[np.bool_], spans: Spans) -> str:

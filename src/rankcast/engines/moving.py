@@ -116,6 +116,7 @@ class MovingEngine(MovingChecks):
         batch = self._read(rows, [ID, *PLACE], "events")
         row = self._known(batch.ids)
         self._check_places(batch["x"], batch["y"], "events")
+        self._begin()
         self._count["events"] += batch.size
         if (row[1:] > row[:-1]).all():
             return self._move(row, batch["x"], batch["y"])
@@ -153,7 +154,9 @@ class MovingEngine(MovingChecks):
         last = np.empty(first.size, np.int64)
         last[number] = np.arange(batch.size)
         given = Objects(row[first], batch["x"][last], batch["y"][last], attributes[last])
-        return self._store(select(batch.ids, first), given)
+        ids = select(batch.ids, first)
+        self._begin()
+        return self._store(ids, given)
 
     def _store(self, ids: Ids, given: Objects) -> Changes:
         """Store objects, each once; a row of -1 is new."""
@@ -171,7 +174,9 @@ class MovingEngine(MovingChecks):
         return row
 
     def _remove(self, ids: Any) -> Changes:
-        return self._forget(self._objects.require(self._ids(ids), where="ids"))
+        gone = self._objects.require(self._ids(ids), where="ids")
+        self._begin()
+        return self._forget(gone)
 
     def _forget(self, gone: Rows) -> Changes:
         """Forget objects."""

@@ -66,10 +66,10 @@ class TopKAnswers(ZonedEngine):
         passing = np.flatnonzero(self._passes(mine, objects.attributes))
         objects = Objects._make(column[passing] for column in objects)
         rows = self._slots.live()
-        zone = self.zones().slice(int(np.flatnonzero(rows == mine)[0]), 1).to_pylist()[0]
+        zone = self._own("zones").slice(int(np.flatnonzero(rows == mine)[0]), 1).to_pylist()[0]
         items = self._objects.take(objects.row).to_pylist()
         place = {item: at for at, item in enumerate(items)}
-        found = self.results([subscription])["item"].to_pylist()
+        found = self._own("results", [subscription])["item"].to_pylist()
         x, y = self._place(mine)
         return {
             "metric": self._metric,

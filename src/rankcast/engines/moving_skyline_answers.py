@@ -147,7 +147,7 @@ class SkylineAnswers(ZonedEngine):
             told["members"] = np.array([place[row] for row in members], np.int64)
         if self._zoned and self._metric == "euclidean":
             return told | self._shapes(self._zoned, mine, objects, told["members"])
-        zone = self.zones().slice(int(np.flatnonzero(self._slots.live() == mine)[0]), 1).to_pylist()[0]
+        zone = self._own("zones").slice(int(np.flatnonzero(self._slots.live() == mine)[0]), 1).to_pylist()[0]
         return told | {"zone": {"x": x, "y": y, "radius": 0.0, **zone}}
 
     def _shapes(self, zoned: SkylineMethod, row: int, objects: Objects, members: Ints) -> dict[str, Any]:

@@ -149,13 +149,13 @@ class RangeTopK(ListEngine):
     def _since(self, held: Any, rows: Rows) -> Changes:
         return self._way.since(held, rows)
 
-    def amend(self, rows: Any) -> pa.Table:
-        """Change live subscriptions in place: an absent column keeps its value, a null sets the default."""
+    def _amend_alone(self, rows: Any) -> pa.Table:
         changed, fields = self._amendment(rows)
         names = None if self._painted is None or "k" in fields else self._painted.names()
         if self._painted is None or names is None:
             with self._world.one_call():
                 return self._answer(self._change(changed, fields))
+        self._begin()
         self._write(changed, fields)
         return self._told(deltas.exchanged(*self._painted.exchanged(self._in_order(changed), names)))
 
@@ -174,6 +174,7 @@ class RangeTopK(ListEngine):
         columns = [Column(name, required=False, nullable=True) for name in [*self._over, self._by]]
         batch = self._read(rows, [ID, *columns], "events")
         steps = range_events.resolve(batch, self._items, self._over, self._by)
+        self._begin()
         self._count["events"] += batch.size
         return self._world.begin(steps)
 
