@@ -15,10 +15,13 @@ because Python delivers interrupts after function calls and jumps back only.
 from __future__ import annotations
 
 import functools
-import inspect
 import os
 import signal
 import weakref
+
+# Not by way of `signal`, whose conversions to enumerations cost more than all the rest of a turn.
+from _signal import getsignal as get_handler  # type: ignore[import-not-found]
+from _signal import signal as set_handler
 from collections.abc import Callable
 from threading import Lock, current_thread, get_ident, main_thread
 from types import FrameType
@@ -26,8 +29,6 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from rankcast.errors import InterruptedEngineError, NestedCallError
 
-# Without their conversion to enumerations, which costs more than the rest of a call's turn.
-get_handler, set_handler = inspect.unwrap(signal.getsignal), inspect.unwrap(signal.signal)
 SIGINT = int(signal.SIGINT)
 
 P = ParamSpec("P")
