@@ -221,7 +221,9 @@ class CoveringTable(FollowingTable):
         batch = self._read(rows, self._form, "boxes")
         given = boxes.read(batch, self._over, where="boxes")
         asked = Box(*map(np.ascontiguousarray, given))
-        found = self._relations.covers(self._world(), asked, settings.whole("k", k))
+        most = settings.whole("k", k)
+        self._begin()
+        found = self._relations.covers(self._world(), asked, most)
         self._tally(None)
         told = found >= 0
         told[:, 0] = True

@@ -7,6 +7,7 @@ are kept aside until somebody asks.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -96,17 +97,14 @@ class DirectCalls:
             action = np.concatenate([action, covering_answers.of_forwarded(forwarded.size)])
         return covering_answers.table(names, action, covering_answers.nobody(action.size, names.type))
 
-    def reckon(self, count: dict[str, int]) -> None:
-        """Add what was counted since the last time to the counters of the engine."""
+    def reckoned(self, count: Mapping[str, int]) -> dict[str, int]:
+        """The counters of the engine together with what was counted here."""
         totals = dict(zip(COUNTERS, self._totals.tolist(), strict=True))
-        self._totals[:] = 0
         most = max(count["freed_most"], totals.pop("freed_most"))
-        for name, value in totals.items():
-            count[name] += value
         for name in ("nodes_visited", "point_comparisons"):
-            count[name] += totals[f"{name}_subscribe"] + totals[f"{name}_unsubscribe"]
-        count["queries_unsubscribe"] += totals["freed"]
-        count["freed_most"] = most
+            totals[name] = totals[f"{name}_subscribe"] + totals[f"{name}_unsubscribe"]
+        totals["queries_unsubscribe"] = totals["freed"]
+        return {name: value + totals.get(name, 0) for name, value in count.items()} | {"freed_most": most}
 
     def _refuse(self, batch: Batch) -> None:
         """Say which new subscription does not fit, if there is one."""

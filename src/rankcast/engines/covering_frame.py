@@ -36,18 +36,16 @@ class TableFrame(AnsweringEngine):
 
     def stats(self) -> dict[str, Any]:
         """Counters since the start."""
-        self._reckon()
-        return super().stats()
+        return self._reckoned()
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The whole state: a small JSON header and named arrays (not copied)."""
-        self._reckon()
-        return super().state()
+        header, arrays = super().state()
+        return {**header, "counters": self._reckoned()}, arrays
 
-    def _reckon(self) -> None:
-        """Take over what direct calls have counted."""
-        if self._direct is not None:
-            self._direct.reckon(self._count)
+    def _reckoned(self) -> dict[str, int]:
+        """The counters, with what direct calls have counted."""
+        return dict(self._count) if self._direct is None else self._direct.reckoned(self._count)
 
     def _free(self, freed: int, most: int | None = None) -> None:
         """Count covered ones that had to look for another cover, and the most that did so at once."""

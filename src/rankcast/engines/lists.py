@@ -101,7 +101,7 @@ class ListEngine(Engine):
 
     def publish(self, rows: Any) -> pa.Table:
         """Apply a batch of events; returns the net change of every result over the batch."""
-        return self._answer(self._publish(rows))
+        return self._publish_alone(rows)
 
     def apply(
         self, commands: Iterable[Command | tuple[str, Any]], *, refused: Refused | None = None
@@ -157,6 +157,10 @@ class ListEngine(Engine):
     def _amend_alone(self, rows: Any) -> pa.Table:
         """Amend as a batch by itself."""
         return self._answer(self._amend(rows))
+
+    def _publish_alone(self, rows: Any) -> pa.Table:
+        """Publish as a batch by itself."""
+        return self._answer(self._publish(rows))
 
     def _amend(self, rows: Any) -> Changes:
         return self._change(*self._amendment(rows))

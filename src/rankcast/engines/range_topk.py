@@ -159,10 +159,9 @@ class RangeTopK(ListEngine):
         self._write(changed, fields)
         return self._told(deltas.exchanged(*self._painted.exchanged(self._in_order(changed), names)))
 
-    def publish(self, rows: Any) -> pa.Table:
-        """Apply a batch of events; returns the net change of every result over the batch."""
+    def _publish_alone(self, rows: Any) -> pa.Table:
         with self._world.one_call():
-            return super().publish(rows)
+            return super()._publish_alone(rows)
 
     def _publish(self, rows: Any) -> Changes:
         events = self._read_events(rows)

@@ -100,8 +100,8 @@ class Turn:
             return  # a part of a call that was called by itself
         if self.held is None:
             self.held = HeldInterrupt.hold()
-        self.begun += 1
         self.changing = True
+        self.begun += 1
 
     def undo(self) -> None:
         """What has begun has changed nothing after all."""
