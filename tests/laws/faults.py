@@ -1,7 +1,7 @@
 """Faults in the middle of a call: an exception at the n-th line of the package that the call runs through.
 
-A line stands for every place where memory may run out or an interrupt may come. What takes a turn and gives it
-back is left out: no interrupt can come there, and a line tracer can raise where Python itself never does,
+A line stands for every place where memory may run out or an interrupt may come. What takes a turn and returns
+it is left out: no interrupt can come there, and a line tracer can raise where Python itself never does,
 between the body of a `with` and its end.
 """
 

@@ -64,6 +64,31 @@ def test_the_laws(subject: Subject) -> None:
     laws()
 
 
+def _threads(subject: Subject, examples: int, *, writers: int, readers: int) -> None:
+    family = _family(subject)
+
+    @settings(max_examples=examples)
+    @given(family.workloads())
+    def laws(workload: contract.Workload) -> None:
+        ids = {call: rows["id"] for call, rows in workload.steps if isinstance(rows, dict) and rows["id"]}
+        named = ids.get("subscribe", [0])[0], ids.get("upsert", ids.get("publish", [0]))[0]
+        reads = [("explain", named)] if subject.family != "matching" else []
+        contract.threads(subject.make, workload, writers=writers, readers=readers, reads=reads)
+
+    laws()
+
+
+@every_subject
+def test_several_threads(subject: Subject) -> None:
+    _threads(subject, 4, writers=2, readers=1)
+
+
+@pytest.mark.deep
+@every_subject
+def test_many_threads(subject: Subject) -> None:
+    _threads(subject, 200, writers=4, readers=4)
+
+
 @every_subject
 def test_memory_follows_what_is_live(subject: Subject) -> None:
     family = _family(subject)

@@ -15,12 +15,14 @@ compare theirs with.
 | `net`     | several calls as one batch answer with the net change                                     |
 | `apart`   | inputs are never written to, and nothing hangs on them after the call                     |
 | `bounded` | memory does not grow with the number of events that have passed                           |
+| `threads` | calls of several threads are as if made one after the other; no list is read half changed |
 """
 
 from rankcast.contract.checks import apart, bounded, cut, follow, net, refuse, reload, run
 from rankcast.contract.comparing import Reference, Run, results_of, same_rows, same_state
 from rankcast.contract.spoilers import SPOILERS, Bad, Spoiler
 from rankcast.contract.subjects import ENGINES, Make, Model, Step, Subject, Workload, subjects
+from rankcast.contract.turns import threads
 
 __all__ = [
     "ENGINES",
@@ -46,4 +48,5 @@ __all__ = [
     "same_rows",
     "same_state",
     "subjects",
+    "threads",
 ]
