@@ -135,18 +135,25 @@ def plain(answer: Any) -> Any:
     return answer.to_pylist() if isinstance(answer, pa.Table) else repr(answer)
 
 
-def trials(make: Make, workload: Workload, reads: Callable[[Workload], Sequence[Call]]) -> Iterator[Trial]:
-    """The calls of a workload, the reads before each of them, and all of them as one batch."""
+def trials(
+    make: Make, workload: Workload, others: Callable[[Workload], Sequence[Sequence[Call]]]
+) -> Iterator[Trial]:
+    """The calls of a workload, other calls after each of them, and all of them as one batch.
+
+    Of several others only the last is a trial, and those come before it; what does not fit is left out.
+    """
     engine = make(workload.settings)
     steps = [calling(call, rows) for call, rows in workload.steps]
     yield Trial(engine, calling("apply", workload.steps))
     for place, step in enumerate(steps):
         yield Trial(copy.deepcopy(engine), step, steps[place + 1 :])
         step(engine)
-        for read in reads(workload):
-            held = copy.deepcopy(engine)
+        for *before, last in others(workload):
             try:
-                read(copy.deepcopy(engine))
+                trial = copy.deepcopy(engine)
+                for call in before:
+                    call(trial)
+                last(copy.deepcopy(trial))
             except InputError:
                 continue
-            yield Trial(held, read, steps[place + 1 : place + 2])
+            yield Trial(trial, last)

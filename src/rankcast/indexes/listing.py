@@ -164,9 +164,9 @@ class Listings:
     def _sync_length(self) -> None:
         length = len(self.objects.tree.y)
         if length > len(self._known):
-            self._known = grown(self._known, length, np.inf)
-            self._work = grown(self._work, length, np.inf)
-            self._moved = grown(self._moved, length, False)
+            longer = [grown(self._known, length, np.inf), grown(self._work, length, np.inf)]
+            moved = grown(self._moved, length, False)
+            (self._known, self._work), self._moved = longer, moved  # all of them or none
 
     def _know(self, rows: Rows) -> None:
         self._known[rows] = self._work[rows] = self.objects.tree.y[rows]
