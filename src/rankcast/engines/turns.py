@@ -2,8 +2,8 @@
 
 Every public call of an engine takes the engine's lock, readers too. A call first reads and checks; then it
 says `begin`, and from there to its end its change is half done. Whatever exception passes meanwhile leaves
-the engine in doubt: no later call touches it. Ctrl-C waits for the end of a change; pressed twice, it breaks
-in.
+the engine in doubt: no later call touches it. Ctrl-C waits for the end of the call (in a compiled kernel it
+would come out as a SystemError); pressed twice, it breaks in.
 
 A call from inside a call, by a function of the user's own that the engine has called, is refused; waiting for
 oneself would take forever. An override may call what it overrides, and other calls before and after.
@@ -85,7 +85,6 @@ class Turn:
         self.begun = 0  # changes that were begun
         self.changing = reason is not None
         self.reason = reason  # what left a change half done
-        self.held: HeldInterrupt | None = None
         TURNS.add(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -98,8 +97,6 @@ class Turn:
         """All checks have passed: what follows changes the engine, to the end of the call."""
         if not self.owner:
             return  # a part of a call that was called by itself
-        if self.held is None:
-            self.held = HeldInterrupt.hold()
         self.changing = True
         self.begun += 1
 
@@ -157,6 +154,7 @@ def call(method: Callable[Concatenate[E, P], T], *, seals: bool = True) -> Calla
             return turn.nested(method, seals, self, *given, **named)
         try:
             with turn.lock:
+                held = HeldInterrupt.hold()
                 turn.owner = me
                 turn.sealed = seals
                 try:
@@ -170,7 +168,6 @@ def call(method: Callable[Concatenate[E, P], T], *, seals: bool = True) -> Calla
                         turn.note(error)
                     raise
                 finally:
-                    held, turn.held = turn.held, None
                     turn.owner = 0
         finally:
             if held is not None:
@@ -198,7 +195,7 @@ def _after_fork() -> None:
     """In a child the thread that was inside an engine is not there: its lock would never be free again."""
     for turn in list(TURNS):
         if turn.owner != get_ident() and turn.lock.locked():
-            turn.lock, turn.owner, turn.held = Lock(), 0, None
+            turn.lock, turn.owner = Lock(), 0
 
 
 os.register_at_fork(after_in_child=_after_fork)
