@@ -110,7 +110,7 @@ class Trial:
         same_as(state, engine, where)
 
     def _refused(self, engine: Any, where: str) -> None:
-        for call in [*self._calls, Engine.stats, Engine.state, lambda e: e.apply([])]:
+        for call in [*self._calls, calling("stats"), calling("state"), calling("apply", [])]:
             try:
                 call(engine)
             except InterruptedEngineError:

@@ -218,11 +218,11 @@ class Engine(ABC):
         turn = self._turn
         if not turn.owner:
             return getattr(self, call)(*given)
-        turn.sealed = False
+        turn.sealed, turn.own = False, True
         try:
             return getattr(self, call)(*given)
         finally:
-            turn.sealed = True
+            turn.sealed, turn.own = True, False
 
     def _read(self, rows: Any, columns: Iterable[Column], where: str) -> Batch:
         return tables.read(rows, columns, where=where, extra=self._extra)

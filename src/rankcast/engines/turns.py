@@ -82,6 +82,7 @@ class Turn:
         self.lock = Lock()
         self.owner = 0  # the thread that is inside
         self.sealed = False  # whether calls from inside the call are refused
+        self.own = False  # whether the engine itself is about to make a call from inside
         self.begun = 0  # changes that were begun
         self.changing = reason is not None
         self.reason = reason  # what left a change half done
@@ -122,10 +123,11 @@ class Turn:
         if self.reason is not None:
             raise InterruptedEngineError(self.reason)
         begun, changing = self.begun, self.changing
-        self.sealed = seals
+        own, self.own, self.sealed = self.own, False, seals
         try:
             answer = method(engine, *given, **named)
-            self.changing = changing
+            if not own:  # for an override the change is whole; the engine has more to do
+                self.changing = changing
             return answer
         except BaseException as error:
             if self.begun != begun:
