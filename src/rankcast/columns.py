@@ -7,6 +7,7 @@
 | COUNT  | int64                           | 0         | below 1, not whole                                |
 | TERMS  | `Terms`, a ragged list of `Ids` | refused   | null, a null inside, anything but strings         |
 | TIME   | int64, nanoseconds since 1970   | refused   | null, anything but a timestamp or a date          |
+| WORD   | int64, place among `words`      | refused   | null, any other string, anything but strings      |
 """
 
 from __future__ import annotations
@@ -37,16 +38,21 @@ class Kind(Enum):
     COUNT = "a whole number from 1"
     TERMS = "a list of strings"
     TIME = "a timestamp"
+    WORD = "a word"
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column that an engine knows. `required`: must be there; `nullable`: may hold nulls."""
+    """A column that an engine knows. `required`: must be there; `nullable`: may hold nulls.
+
+    `words` are those that a column of the kind WORD may hold.
+    """
 
     name: str
     kind: Kind = Kind.NUMBER
     required: bool = True
     nullable: bool = False
+    words: tuple[str, ...] = ()
 
 
 class Ids(NamedTuple):

@@ -260,10 +260,27 @@ def _nanoseconds(array: pa.Array) -> Ints | None:
     return nanoseconds
 
 
+def _read_word(data: Any, column: Column, where: str) -> Ints:
+    array = _one_chunk(data)
+    if pa.types.is_null(array.type):
+        array = array.cast(_STRING)
+    if not _is_string(array.type):
+        raise _wrong_type(array.type, column, where)
+    found: Ints = pc.index_in(array.cast(_STRING), value_set=pa.array(column.words)).fill_null(-1).to_numpy()
+    if (found < 0).any():
+        row = _first(found < 0)
+        told = array[row].as_py()
+        what = "is null" if told is None else f'is "{told}"'
+        expected = f"one of: {', '.join(column.words)}"
+        raise InputError(what, where=where, column=column.name, row=row, expected=expected)
+    return found.astype(np.int64)
+
+
 _READERS = {
     Kind.ID: _read_id,
     Kind.NUMBER: _read_number,
     Kind.COUNT: _read_count,
     Kind.TERMS: _read_terms,
     Kind.TIME: _read_time,
+    Kind.WORD: _read_word,
 }

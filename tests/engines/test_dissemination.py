@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rankcast import RangeTopK, SubscriberList
 from rankcast.engines.range_topk import APPROXIMATE, METHODS
-from tests.laws.range_topk import workloads
+from tests.laws.range_topk import happen, records, workloads
 
 EXACT = [method for method in METHODS if method != "relax"]
 exact = pytest.mark.parametrize("method", EXACT)
@@ -86,6 +86,14 @@ def register(engine: RangeTopK, audience: Audience, call: str, rows: Any) -> Non
     audience.register(call, plain, engine)
 
 
+def calls_of(workload: Any) -> list[tuple[str, Any]]:
+    """The steps of a workload, objects removed by events: only those are disseminated."""
+    return [
+        ("publish", {"id": rows, "op": ["remove"] * len(rows)}) if call == "remove" else (call, rows)
+        for call, rows in workload.steps
+    ]
+
+
 def one_by_one(rows: dict[str, list[Any]]) -> list[dict[str, list[Any]]]:
     """A batch as batches of one."""
     return [{n: [v[i]] for n, v in rows.items()} for i in range(len(rows["id"]))]
@@ -104,7 +112,7 @@ def test_lists_follow_and_only_the_affected_hear(method: str, batch: bool) -> No
         engine = RangeTopK(**workload.settings, method=method if len(names) == 1 else "scan")
         audience = Audience(names, workload.settings["k"], workload.settings["order"])
         places: dict[Any, dict[str, Any]] = {}
-        for call, rows in workload.steps:
+        for call, rows in calls_of(workload):
             if call != "publish":
                 register(engine, audience, call, rows)
                 continue
@@ -159,7 +167,7 @@ def test_lists_follow_when_a_call_has_several_events(method: str, plan: str) -> 
     def law(workload: Any) -> None:
         engine = RangeTopK(**workload.settings, method=method)
         audience = Audience(["x"], workload.settings["k"], workload.settings["order"])
-        for call, rows in workload.steps:
+        for call, rows in calls_of(workload):
             if call != "publish":
                 register(engine, audience, call, rows)
                 continue
@@ -177,7 +185,7 @@ def test_whoever_counts_the_affected_and_sends_one_by_one_agrees_with_the_scan(b
     @given(workloads(narrow=True))
     def law(workload: Any) -> None:
         engines = {m: RangeTopK(**workload.settings, method=m) for m in ("scan", "unicast", "sparse")}
-        for call, rows in workload.steps:
+        for call, rows in calls_of(workload):
             if call != "publish":
                 plain = {n: v for n, v in rows.items() if n != "k"} if isinstance(rows, dict) else rows
                 for engine in engines.values():
@@ -217,7 +225,7 @@ def test_relax_reaches_every_range_that_holds_the_object(method: str, batch: boo
         engine = RangeTopK(**workload.settings, method=method)
         hoard = Audience(names, 10**6, workload.settings["order"])
         places: dict[Any, dict[str, Any]] = {}
-        for call, rows in workload.steps:
+        for call, rows in calls_of(workload):
             if call != "publish":
                 register(engine, hoard, call, rows)
                 for name in hoard.ranges:
@@ -227,7 +235,7 @@ def test_relax_reaches_every_range_that_holds_the_object(method: str, batch: boo
                 before = {item: dict(place) for item, place in places.items()}
                 told = engine.disseminate(part, method="relax", batch=batch)
                 hoard.deliver(told, "y", to_nobody=True)
-                _apply(places, part, names)
+                _apply(places, part, workload.settings["nulls"])
                 assert told.num_rows <= 2 * len(set(part["id"])) if batch else told.num_rows <= 2
                 for name, span in hoard.ranges.items():
                     held = {
@@ -258,15 +266,10 @@ def _everything(engine: RangeTopK, hoard: Audience, name: Any, places: dict[Any,
     return mine
 
 
-def _apply(places: dict[Any, Any], rows: dict[str, list[Any]], over: list[str]) -> None:
+def _apply(places: dict[Any, Any], rows: dict[str, list[Any]], nulls: str) -> None:
     """Follow events: unlike `_place`, with scores and deletions."""
-    for part in one_by_one(rows):
-        item = part["id"][0]
-        if part.get("y", [0])[0] is None:
-            del places[item]
-        else:
-            known = places.setdefault(item, {})
-            known.update({n: v[0] for n, v in part.items() if n != "id" and v[0] is not None})
+    for values in records(rows):
+        happen(places, values, nulls)
 
 
 @pytest.mark.parametrize("method", ["dense", "sparse"])
@@ -279,7 +282,7 @@ def test_epsilon_leaves_lists_exact_and_tells_nothing_far_beyond_k(method: str, 
         engine = RangeTopK(**workload.settings, method=method, epsilon=epsilon)
         audience = Audience(["x"], k, workload.settings["order"])
         places: dict[Any, dict[str, Any]] = {}
-        for call, rows in workload.steps:
+        for call, rows in calls_of(workload):
             if call != "publish":
                 register(engine, audience, call, rows)
                 continue
@@ -287,7 +290,7 @@ def test_epsilon_leaves_lists_exact_and_tells_nothing_far_beyond_k(method: str, 
                 moments = [{item: dict(place) for item, place in places.items()}]
                 audience.deliver(engine.disseminate(part), "y", to_nobody=method == "dense")
                 moments.append({item: p for item, p in moments[0].items() if item != part["id"][0]})
-                _apply(places, part, ["x"])
+                _apply(places, part, workload.settings["nulls"])
                 moments.append(places)
                 after = lists_of(engine, dict.fromkeys(places))
                 for name, mine in audience.lists.items():

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
+import pandas as pd
 from hypothesis import strategies as st
 
 from rankcast import RangeTopK
-from rankcast.contract import Workload
+from rankcast.contract import Bad, Spoiler, Workload
 from rankcast.engines.base import Engine
 
 SCORE_TOLERANCE = 0.0
 
 SPOTS = st.integers(0, 4)
 RANKS = st.integers(0, 3)
+NULLS = st.sampled_from(["delete", "delete", "keep", "refuse"])
+WHATEVER = st.sampled_from([None, 3, 0.5, math.nan, -math.inf])  # beside the id of what is removed
+CALLS = ("subscribe", "publish", "publish", "publish", "publish", "remove", "amend", "unsubscribe")
 
 
 @st.composite
@@ -24,6 +30,7 @@ def workloads(draw: st.DrawFn, *, narrow: bool = False) -> Workload:
         "over": over[0] if len(over) == 1 else over,
         "k": draw(st.integers(1, 3)),
         "order": draw(st.sampled_from(["asc", "desc"])),
+        "nulls": draw(NULLS),
     }
     subscription = draw(st.sampled_from([lambda i: i - 1, lambda i: f"s{i}"]))
     item = draw(st.sampled_from([lambda i: 10 * i - 20, lambda i: "abcdefgh"[7 - i]]))
@@ -31,9 +38,13 @@ def workloads(draw: st.DrawFn, *, narrow: bool = False) -> Workload:
     objects: set[Any] = set()
     steps: list[tuple[str, Any]] = []
     for _ in range(draw(st.integers(1, 8))):
-        call = draw(st.sampled_from(["subscribe", "publish", "publish", "publish", "amend", "unsubscribe"]))
+        call = draw(st.sampled_from(CALLS))
         if call == "publish":
-            steps.append((call, draw(_events(over, item, objects))))
+            steps.append((call, draw(_events(over, item, objects, settings["nulls"]))))
+        elif call == "remove":
+            removed = draw(_some(sorted(objects)))
+            objects -= set(removed)
+            steps.append((call, removed))
         elif call == "unsubscribe":
             gone = draw(_some(sorted(live)))
             live -= set(gone)
@@ -70,26 +81,75 @@ def _ranges(draw: st.DrawFn, over: list[str], names: list[Any]) -> dict[str, lis
 
 
 @st.composite
-def _events(draw: st.DrawFn, over: list[str], item: Any, objects: set[Any]) -> dict[str, list[Any]]:
+def _events(
+    draw: st.DrawFn, over: list[str], item: Any, objects: set[Any], nulls: str
+) -> dict[str, list[Any]]:
+    """Events with some of the columns; each row gives what it likes of them, as far as it may."""
     given = [name for name in over if draw(st.integers(0, 5))]
-    ranked = draw(st.integers(0, 5)) > 0
+    ranked, worded = draw(st.integers(0, 5)) > 0, draw(st.booleans())
     rows: dict[str, list[Any]] = {"id": [], **{name: [] for name in given}}
-    if ranked:
-        rows["y"] = []
+    rows |= {name: [] for name, there in (("y", ranked), ("op", worded)) if there}
     whole = ranked and given == over
+    keeps = given + ["y"] * (ranked and (nulls == "keep" or (nulls == "delete" and worded)))
+    deletes = worded or (ranked and nulls == "delete")
     for _ in range(draw(st.integers(0, 6))):
         name = item(draw(st.integers(0, 6)))
         if name not in objects and not whole:
             continue
-        gone = ranked and name in objects and draw(st.integers(0, 4)) == 0
-        rows["id"].append(name)
-        for attribute in given:
-            keep = name in objects and draw(st.integers(0, 2)) == 0
-            rows[attribute].append(None if keep else draw(SPOTS))
-        if ranked:
-            rows["y"].append(None if gone else draw(RANKS))
+        gone = deletes and name in objects and draw(st.integers(0, 4)) == 0
+        values: dict[str, Any] = {"id": name, "op": "remove" if gone else "upsert"}
+        for attribute in [*given, "y"]:
+            keep = attribute in keeps and name in objects and draw(st.integers(0, 2)) == 0
+            values[attribute] = None if keep else draw(RANKS if attribute == "y" else SPOTS)
+        if gone:
+            values |= {each: draw(WHATEVER) for each in [*given, "y"]} if worded else {"y": None}
+        for column, listed in rows.items():
+            listed.append(values[column])
         objects.discard(name) if gone else objects.add(name)
     return rows
+
+
+def spoilers(settings: dict[str, Any]) -> Sequence[Spoiler]:
+    """What else must be refused, under these settings."""
+
+    def in_last(rows: Any, column: str, value: Any) -> Bad | None:
+        """A value in the last row that does not remove."""
+        words = rows.get("op", ["upsert"] * len(rows["id"]))
+        places = [place for place, word in enumerate(words) if word == "upsert"]
+        if column not in rows or not places:
+            return None
+        spoiled = [value if place == places[-1] else each for place, each in enumerate(rows[column])]
+        return Bad({**rows, column: spoiled}, column, places[-1])
+
+    def null_to_be_refused(call: str, rows: Any) -> Bad | None:
+        refused = call == "publish" and settings["nulls"] == "refuse"
+        return in_last(rows, "y", None) if refused else None
+
+    def another_word(call: str, rows: Any) -> Bad | None:
+        return in_last(rows, "op", "delete") if call == "publish" else None
+
+    def no_word(call: str, rows: Any) -> Bad | None:
+        return in_last(rows, "op", None) if call == "publish" else None
+
+    def nothing_of_a_new_object(call: str, rows: Any) -> Bad | None:
+        if call != "publish" or not rows["id"] or not ("op" in rows or settings["nulls"] == "keep"):
+            return None
+        new = 99 if isinstance(rows["id"][0], int) else "new"
+        row = {"id": new, "op": "upsert", "y": None}
+        last = {name: [*values, row.get(name, 1)] for name, values in rows.items()}
+        return Bad(last, None, len(rows["id"]))
+
+    def nan_of_pandas(call: str, rows: Any) -> Bad | None:
+        bad = in_last(rows, "y", math.nan) if call == "publish" else None
+        kinds = dict.fromkeys(settings["over"], "Float64") | {"y": "float64"}
+        return bad and Bad(framed(bad.rows, kinds), bad.column)
+
+    return (null_to_be_refused, another_word, no_word, nothing_of_a_new_object, nan_of_pandas)
+
+
+def framed(rows: dict[str, list[Any]], kinds: dict[str, str]) -> pd.DataFrame:
+    """Rows as a frame of pandas', with those types of columns."""
+    return pd.DataFrame({name: pd.Series(values, dtype=kinds.get(name)) for name, values in rows.items()})
 
 
 def churn(engine: Engine, round_: int) -> None:
@@ -98,14 +158,18 @@ def churn(engine: Engine, round_: int) -> None:
     assert isinstance(engine, RangeTopK)
     engine.subscribe({"id": names, "x_lo": list(range(20)), "x_hi": list(range(5, 25))})
     engine.publish({"id": [round_ * 100 + i for i in range(30)], "x": list(range(30)), "y": list(range(30))})
-    engine.publish({"id": [round_ * 100 + i for i in range(30)], "y": [None] * 30})
+    engine.publish({"id": [round_ * 100 + i for i in range(20)], "y": [None] * 20})
+    engine.remove([round_ * 100 + i for i in range(20, 30)])
     engine.unsubscribe(names)
 
 
 class Naive:
     """All of it in dicts and sorted lists."""
 
-    def __init__(self, *, over: str | list[str] = "x", k: int = 10, order: str = "asc") -> None:
+    def __init__(
+        self, *, over: str | list[str] = "x", k: int = 10, order: str = "asc", nulls: str = "delete"
+    ) -> None:
+        self.nulls = nulls
         self.over = [over] if isinstance(over, str) else over
         self.k = k
         self.sign = 1 if order == "asc" else -1
@@ -118,22 +182,21 @@ class Naive:
         if name == "unsubscribe":
             for subscription in rows:
                 del self.subscriptions[subscription]
+        elif name == "remove":
+            for item in rows:
+                del self.objects[item]
         else:
-            for values in _records(rows):
-                self.publish(values) if name == "publish" else self.register(values)
+            for values in records(rows):
+                if name == "publish":
+                    happen(self.objects, values, self.nulls)
+                else:
+                    self.register(values)
         order += [subscription for subscription in self.subscriptions if subscription not in before]
         after = {subscription: self.top(subscription) for subscription in self.subscriptions}
         return [row for name in order for row in change_rows(name, before.get(name, []), after.get(name, []))]
 
     def register(self, values: dict[str, Any]) -> None:
         self.subscriptions.setdefault(values["id"], {}).update(values)
-
-    def publish(self, values: dict[str, Any]) -> None:
-        if values.get("y", 0) is None:
-            del self.objects[values["id"]]
-            return
-        given = {name: value for name, value in values.items() if value is not None}
-        self.objects.setdefault(values["id"], {}).update(given)
 
     def top(self, subscription: Any) -> list[tuple[Any, float]]:
         wanted = self.subscriptions[subscription]
@@ -156,7 +219,17 @@ class Naive:
         ]
 
 
-def _records(rows: dict[str, list[Any]]) -> list[dict[str, Any]]:
+def happen(objects: dict[Any, dict[str, Any]], values: dict[str, Any], nulls: str) -> None:
+    """What one event makes of the objects."""
+    null = values.get("y", 0) is None
+    if values["op"] == "remove" if "op" in values else null and nulls == "delete":
+        del objects[values["id"]]
+        return
+    given = {name: value for name, value in values.items() if value is not None and name not in ("id", "op")}
+    objects.setdefault(values["id"], {}).update(given)
+
+
+def records(rows: dict[str, list[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
 
 

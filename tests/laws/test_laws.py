@@ -56,7 +56,8 @@ def test_the_laws(subject: Subject) -> None:
         whole = contract.run(subject.make, workload)
         contract.cut(subject.make, workload, whole)
         contract.apart(subject.make, workload, whole)
-        contract.refuse(subject.make, workload, contract.SPOILERS, at)
+        own = family.spoilers(workload.settings) if hasattr(family, "spoilers") else ()
+        contract.refuse(subject.make, workload, (*contract.SPOILERS, *own), at)
         contract.net(subject.make, workload, whole, at)
         with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
             contract.reload(subject.make, workload, whole, Path(folder) / "snapshot", at)

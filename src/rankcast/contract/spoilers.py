@@ -95,10 +95,16 @@ def _number_column(rows: Any) -> str | None:
 
 
 def _in_a_number(rows: Any, value: float) -> Bad | None:
+    """The value in the last row that is looked at: one that removes an object may hold whatever it likes."""
     column = _number_column(rows)
     if column is None:
         return None
-    return Bad({**rows, column: [*map(_float, rows[column][:-1]), value]}, column, len(rows[column]) - 1)
+    removed = [word == "remove" for word in rows.get("op", [None] * len(rows[column]))]
+    if all(removed):
+        return None
+    row = len(removed) - 1 - removed[::-1].index(False)
+    spoiled = [value if place == row else _float(each) for place, each in enumerate(rows[column])]
+    return Bad({**rows, column: spoiled}, column, row)
 
 
 def _float(value: Any) -> float | None:

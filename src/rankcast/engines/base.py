@@ -105,6 +105,9 @@ class Engine(ABC):
         them can offer the good rows of a refused one next.
         """
 
+    def check_rows(self, call: str, rows: Any) -> None:
+        """Refuse what rows hold that would be lost where they become an Arrow table: here, nothing."""
+
     # What every engine has
 
     def __len__(self) -> int:

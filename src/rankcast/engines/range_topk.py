@@ -21,7 +21,7 @@ from rankcast.engines.range_scan import Scan
 from rankcast.engines.range_world import Events, Method, World
 from rankcast.errors import InputError, SettingError
 from rankcast.indexes.slots import Slots
-from rankcast.layouts import Batch
+from rankcast.layouts import Batch, Form
 
 METHODS = ("sparse", "dense", "unicast", "relax", "scan")
 APPROXIMATE = ("sparse", "dense")
@@ -38,9 +38,19 @@ class RangeTopK(ListEngine):
         method: how affected subscriptions are found: "sparse", "dense", "unicast" or "relax", which differ
             in what `disseminate` sends, or "scan", the brute force.
         epsilon: share of k by which dissemination with "sparse" or "dense" may exceed it, in (0, 1].
+        nulls: what a null in the column `by` of an event does: "delete" deletes the object, "keep" keeps its
+            value, "refuse" refuses the batch.
         extra: "forbid" or "ignore" columns that are not known.
         tuning: "sketch": how many boxes stand for all subscriptions when `disseminate` paints with "sparse";
             fewer know less, and cost more messages, some of which reach nobody (0: no sketch).
+
+    Events have `id` and attributes: a new id inserts and needs all of them; a known id updates what is given,
+    and a column that is absent, or a null in a column of `over`, keeps its value. Where the rows of a batch
+    give different attributes, a null in `by` is as likely to mean nothing as to mean deletion: the optional
+    column `op` says it outright. "remove" deletes the object, whatever the other columns hold; "upsert"
+    inserts or updates, and then a null in `by` keeps the value of a known object as in any other column; with
+    nulls="refuse" it is refused all the same. `remove` deletes by id. NaN is never a null, not even in a
+    frame of pandas', where one writes pd.NA in a nullable type ("Float64") for a null.
 
     >>> engine = RangeTopK(over="risk", by="pe", k=2)
     >>> engine.publish({"id": ["ACME", "BOLT", "CORE"], "risk": [3, 5, 8], "pe": [12.0, 9.5, 7.0]}).num_rows
@@ -49,8 +59,11 @@ class RangeTopK(ListEngine):
     [{'op': 'enter', 'item': 'BOLT'}, {'op': 'enter', 'item': 'ACME'}]
     >>> engine.publish({"id": ["CORE"], "risk": [6]}).select(["op", "item", "rank"]).to_pylist()
     [{'op': 'leave', 'item': 'ACME', 'rank': None}, {'op': 'enter', 'item': 'CORE', 'rank': 1}]
+    >>> engine.remove(["CORE"]).select(["op", "item", "rank"]).to_pylist()
+    [{'op': 'leave', 'item': 'CORE', 'rank': None}, {'op': 'enter', 'item': 'ACME', 'rank': 2}]
     """
 
+    calls = (*ListEngine.calls, "remove")
     variants = tuple({"method": method} for method in METHODS)
     counters = ("firstk", "miny", "snap", "messages", "affected")
     known_tuning: ClassVar[dict[str, Any]] = {"sketch": 0}
@@ -64,15 +77,18 @@ class RangeTopK(ListEngine):
         order: str = "asc",
         method: str = "sparse",
         epsilon: float | None = None,
+        nulls: str = "delete",
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
-        self._over = settings.attributes("over", over, most=3, reserved=("id", "item"))
-        self._by = settings.attributes("by", by, most=1, reserved=("id", "item", *self._over))[0]
+        own = ("id", "item", "op")
+        self._over = settings.attributes("over", over, most=3, reserved=own)
+        self._by = settings.attributes("by", by, most=1, reserved=(*own, *self._over))[0]
         self._k = settings.whole("k", k)
         self._order = settings.one_of("order", order, ["asc", "desc"])
         self._method = settings.one_of("method", method, METHODS)
         self._epsilon = _epsilon(epsilon, method)
+        self._nulls = settings.one_of("nulls", nulls, range_events.NULLS)
         super().__init__(
             {
                 "over": self._over,
@@ -81,6 +97,8 @@ class RangeTopK(ListEngine):
                 "order": order,
                 "method": method,
                 "epsilon": epsilon,
+                # the default is left out: states of before there was a choice have the same settings
+                **({} if nulls == "delete" else {"nulls": nulls}),
             },
             extra=extra,
             tuning=tuning,
@@ -93,6 +111,8 @@ class RangeTopK(ListEngine):
             settings.whole('tuning["sketch"]', self._tuning["sketch"], least=0),
         )
         self._ends = self._columns()
+        numbers = [Column(name, required=False, nullable=True) for name in [*self._over, self._by]]
+        self._event_form = Form([ID, *numbers, range_events.OP])
         self._no_own_k = False  # known not to be: no live subscription has a k of its own
         self._former_k = np.empty(0, np.int64)  # of the subscriptions that are being amended
         kind = Scan if method == "scan" else Painted if len(self._over) == 1 else Boxed
@@ -164,18 +184,38 @@ class RangeTopK(ListEngine):
             return super()._publish_alone(rows)
 
     def _publish(self, rows: Any) -> Changes:
-        events = self._read_events(rows)
-        changes = self._way.publish(events)
-        self._world.end(events)
-        return changes
+        return self._follow(self._read_events(rows))
 
     def _read_events(self, rows: Any) -> Events:
-        columns = [Column(name, required=False, nullable=True) for name in [*self._over, self._by]]
-        batch = self._read(rows, [ID, *columns], "events")
-        steps = range_events.resolve(batch, self._items, self._over, self._by)
+        range_events.refuse_nan(rows, [*self._over, self._by])
+        rows = range_events.emptied(rows, [*self._over, self._by])
+        batch = self._read(rows, self._event_form, "events")
+        steps = range_events.resolve(batch, self._items, self._over, self._by, self._nulls)
         self._begin()
         self._count["events"] += batch.size
         return self._world.begin(steps)
+
+    def check_rows(self, call: str, rows: Any) -> None:
+        """Refuse a NaN of pandas' among the numbers of events: in an Arrow table it would be a null."""
+        if call == "publish":
+            range_events.refuse_nan(rows, [*self._over, self._by])
+
+    def remove(self, ids: Any) -> pa.Table:
+        """Delete objects; returns the changes of results. Each of them is an event in `stats()`."""
+        with self._world.one_call():
+            return self._answer(self._remove(ids))
+
+    def _remove(self, ids: Any) -> Changes:
+        gone = self._items.require(self._ids(ids), where="ids")
+        self._begin()
+        self._count["events"] += gone.size
+        return self._follow(Events(gone, self._world.objects["x"][gone], np.full(gone.size, np.nan)))
+
+    def _follow(self, events: Events) -> Changes:
+        """Bring objects and results to what events make of them."""
+        changes = self._way.publish(events)
+        self._world.end(events)
+        return changes
 
     # Dissemination
 

@@ -7,6 +7,7 @@ Settings are those of the class, as TOML writes them; besides:
 | `window`     | a count, or a span of time: `"2 hours"`                                          |
 | `score`      | `{ name = "weighted_sum", weights = [1, 2] }`, or a function: `"module:name"`    |
 | `vocabulary` | `{ path = "documents.parquet" }`: documents with a column `terms`                |
+| `nulls`      | of `RangeTopK`, "refuse" by default: what Spark cannot read comes as a null      |
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ _PLAIN = {
     Kind.COUNT: (pa.int64(), pa.int32()),
     Kind.TERMS: (pa.list_(pa.string()),),
     Kind.TIME: (pa.timestamp("us"), pa.timestamp("us", "UTC")),
+    Kind.WORD: (pa.string(),),
 }
 _SCORES = {"weighted_sum", "weighted_product", "weighted_distance", "waspas"}
 
@@ -124,6 +126,8 @@ def read(table: Table) -> Made:
     Table(table.document, table.key, table.values, ["name", *settings])
     score = table.values.get("score")
     given = {key: _given(table, key, value) for key, value in table.values.items() if key != "name"}
+    if name == "RangeTopK":
+        given.setdefault("nulls", "refuse")
     made = Made(name, given, score if name == "MovingTopK" and isinstance(score, str) else None)
     try:
         made.engine()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,11 +34,13 @@ _TOKEN_BYTES = 32
 _OUTER = pa.schema([("call", pa.string()), ("rows", pa.large_binary())])
 
 
-def commands_of(batch: Any, calls: Iterable[str]) -> list[Command]:
+def commands_of(
+    batch: Any, calls: Iterable[str], check: Callable[[str, Any], None] | None = None
+) -> list[Command]:
     """The commands of a batch, their rows as canonical tables; a table alone is one `publish`.
 
     Commands other than `calls` are refused. `unsubscribe` and `remove` take ids, or a table with a column
-    `id`.
+    `id`. `check` sees each call with its rows as they came.
     """
     if isinstance(batch, Mapping) or hasattr(batch, "__arrow_c_stream__"):
         batch = [("publish", batch)]
@@ -48,7 +50,7 @@ def commands_of(batch: Any, calls: Iterable[str]) -> list[Command]:
             expected="a table, or a sequence of commands (call, rows)",
         )
     known = frozenset(calls)
-    return [_plain(command, known) for command in batch]
+    return [_plain(command, known, check) for command in batch]
 
 
 def encode(commands: Iterable[Command]) -> bytes:
@@ -95,13 +97,15 @@ def from_bytes(data: Any) -> pa.Table:
         return reader.read_all()
 
 
-def _plain(command: Any, known: frozenset[str]) -> Command:
+def _plain(command: Any, known: frozenset[str], check: Callable[[str, Any], None] | None) -> Command:
     """The command with its rows as a canonical table."""
     if not isinstance(command, tuple) or len(command) != 2:
         raise InputError(f"a batch holds a {type(command).__name__}", expected="commands (call, rows)")
     call, rows = command
     if not isinstance(call, str) or call not in known:
         raise InputError.unknown(call, known, where="batch", word="call")
+    if check is not None:
+        check(call, rows)
     is_table = isinstance(rows, Mapping | pa.Table | pa.RecordBatch) or hasattr(rows, "columns")
     if call in ID_CALLS and not is_table:
         rows = {"id": rows}

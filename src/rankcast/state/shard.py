@@ -156,7 +156,7 @@ class Shard(Generic[E]):
         """
         with self._turn:
             engine = self._live()
-            commands = batches.commands_of(batch, engine.calls)
+            commands = batches.commands_of(batch, engine.calls, engine.check_rows)
             data = batches.encode(commands)
             if len(data) > self._journal.largest:
                 raise InputError(
