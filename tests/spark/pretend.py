@@ -148,7 +148,12 @@ class Cluster:
             form = self.story.schema(name)
             table = pa.Table.from_pylist(rows, schema=form)
             packing = Packing(
-                name, self.plan.shards, roles[name].divided, "seq", "op" in form.names, beyond=self.plan.cut
+                name,
+                self.plan.shards,
+                roles[name].divided,
+                "seq",
+                len(roles[name].calls) > 1,
+                beyond=self.plan.cut,
             )
             for start in range(0, len(rows), 7):
                 found += packing(table.slice(start, 7).to_batches())

@@ -75,7 +75,7 @@ class Story:
             ]
             for _, seq, name, row in sorted(rows, key=lambda each: each[:2]):
                 top = max(top, seq)
-                commands.append((row.get("op", "publish"), self._passed(name, row), seq))
+                commands.append((self.call_of(name, row), self._passed(name, row), seq))
             reflected = commanded if isinstance(engine, RankedMatcher) else top
             told += _run(engine, _joined(commands), reflected, refused)
             commanded = max([commanded, *(row["seq"] for row in batch.get("subscriptions", []))])
@@ -93,11 +93,16 @@ class Story:
             if name in self.tables
         ]
 
+    def call_of(self, name: str, row: Row) -> str:
+        """The call that a row is: an `op` of events is not for the runtime."""
+        return "publish" if name == "events" else str(row["op"])
+
     def _passed(self, name: str, row: Row) -> Any:
-        if row.get("op") in ("unsubscribe", "remove"):
+        call = self.call_of(name, row)
+        if call in ("unsubscribe", "remove"):
             return {"id": [row["id"]]}
         wanted = list(self.columns[name])
-        if row.get("op") == "rescore":
+        if call == "rescore":
             wanted = ["id", "score"]
         return {column: [row[column]] for column in wanted}
 
@@ -187,7 +192,10 @@ class _Teller:
 SUBSCRIBING = ("subscribe", "unsubscribe", "amend")
 
 
-def range_topk(seed: int, *, count: int = 4, size: int = 30, table: bool = False) -> Story:
+def range_topk(
+    seed: int, *, count: int = 4, size: int = 30, table: bool = False, worded: bool = False
+) -> Story:
+    """Objects go by a null, or, with `worded`, by a column `op`, and then nulls are refused."""
     teller = _Teller(seed)
 
     def ends() -> Row:
@@ -205,17 +213,16 @@ def range_topk(seed: int, *, count: int = 4, size: int = 30, table: bool = False
             return "subscriptions", {"op": op, "id": name, **ends()}
         op, name = teller.command("events", list(range(10)), ("make", "end", "change"))
         y = None if op == "end" else teller.number()
-        return "events", {
-            "id": name,
-            "x": teller.number() if op != "change" else teller.pick([None, 1.0]),
-            "y": y,
-        }
+        row = {"id": name, "x": teller.number() if op != "change" else teller.pick([None, 1.0]), "y": y}
+        if worded and op == "end":
+            return "events", {**row, "y": teller.pick([None, 1.0, np.nan]), "op": "remove"}
+        return "events", {**row, "op": "upsert"} if worded else row
 
     columns = {
-        "events": {"id": WHOLE, "x": NUMBER, "y": NUMBER},
+        "events": {"id": WHOLE, "x": NUMBER, "y": NUMBER, **({"op": TEXT} if worded else {})},
         "subscriptions": {"id": TEXT, "x_lo": NUMBER, "x_hi": NUMBER, "k": WHOLE},
     }
-    story = Story(lambda: RangeTopK(k=3), columns)
+    story = Story(lambda: RangeTopK(k=3, nulls="refuse" if worded else "delete"), columns)
     if table:
         story.tables = {"subscriptions": [{"id": f"s{i}", **ends()} for i in range(25)]}
     story.batches = teller.batches(count, size, one, [name for name in columns if name not in story.tables])

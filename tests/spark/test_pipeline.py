@@ -31,6 +31,7 @@ def as_told(frame: Any) -> list[tuple[Any, ...]]:
 def test_files_to_files(name: str, spark: Any, tmp_path: Path) -> None:
     """Deltas are those of one process; a replay of the files gives the results at their end."""
     given = {"table": True} if name in ("geotext", "moving_skyline") else {}
+    given |= {"worded": True} if name == "range_topk" else {}
     story = getattr(stories, name)(41, count=2, size=20, **given)
     pipeline = Piped(spark, name, story, tmp_path)
     pipeline.offer(story.batches)
@@ -53,7 +54,7 @@ def _at_the_end(name: str, story: stories.Story) -> list[tuple[Any, ...]]:
 
 
 def test_results_are_current_and_once_twice_does_nothing(spark: Any, tmp_path: Path) -> None:
-    story = stories.range_topk(42, count=3, size=20)
+    story = stories.range_topk(42, count=3, size=20, worded=True)
     pipeline = Piped(spark, "range_topk", story, tmp_path, "results")
     heard: list[int] = []
     for count in (2, 3):
@@ -138,10 +139,50 @@ def test_texts_become_terms_and_rows_get_an_order(
     assert [line.replace('"', "").split(",")[:3] for line in lines[1:]] == [["bob", "enter", "3"]]
 
 
+QUOTES = """\
+checkpoint = "checkpoint"
+[engine]
+name = "RangeTopK"
+over = "risk"
+by = "pe"
+[events]
+format = "json"
+path = "quotes"
+schema = "id string, risk double, pe double, op string"
+[subscriptions]
+format = "csv"
+path = "people.csv"
+schema = "id string, risk_lo double"
+[sink]
+format = "json"
+path = "out"
+"""
+
+
+def test_what_is_no_number_deletes_nothing(spark: Any, tmp_path: Path) -> None:
+    """A text for a number, a misspelt key and a null are all null for Spark; only a word deletes."""
+    lines = [{"id": name, "risk": 1, "pe": pe, "op": "upsert"} for pe, name in enumerate("abcde")]
+    odd = [{"pe": "n/a"}, {"p/e": 7}, {"pe": None}]
+    lines += [{"id": name, "op": "upsert", **each} for name, each in zip("abc", odd, strict=True)]
+    lines += [{"id": name, "op": "remove"} for name in "de"]
+    (tmp_path / "quotes").mkdir()
+    (tmp_path / "quotes" / "0.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "people.csv").write_text("ann,\n")
+    (tmp_path / "pipeline.toml").write_text(QUOTES)
+    running = start(read(tmp_path / "pipeline.toml", {}), spark, once=True)
+    assert running.wait(PATIENCE)
+    running.stop()
+    rows = [row.asDict() for row in spark.read.json(str(tmp_path / "out")).collect()]
+    assert sorted(row["item"] for row in rows if row["op"] == "enter") == ["a", "b", "c"]
+    reasons = {row["item"]: row["reason"] for row in rows if row["op"] == "refused"}
+    for name in "bc":
+        assert f'column "pe" of "events" is null for object \'{name}\'' in reasons[name]
+
+
 def test_what_spark_refuses_is_one_line(
     spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    story = stories.range_topk(43, count=1, size=10)
+    story = stories.range_topk(43, count=1, size=10, worded=True)
     pipeline = Piped(spark, "range_topk", story, tmp_path)
     pipeline.offer(story.batches)
     plain = pipeline.file.read_text()
@@ -150,7 +191,9 @@ def test_what_spark_refuses_is_one_line(
     assert "Name its package in [spark]" in _only_line(capsys)
     bad = plain.replace("shards", 'bad_rows = "fail"\nshards').replace('"checkpoint"', '"second"', 1)
     pipeline.file.write_text(bad)
-    pipeline.offer([{"events": [{"seq": 999, "id": 77, "x": None, "y": 1.0}], "subscriptions": []}])
+    pipeline.offer(
+        [{"events": [{"seq": 999, "id": 77, "x": None, "y": 1.0, "op": "upsert"}], "subscriptions": []}]
+    )
     assert cli.main(["run", str(pipeline.file), "--once"]) == 2
     assert "the pipeline has stopped: column" in _only_line(capsys)
 
@@ -169,7 +212,7 @@ def test_a_killed_pipeline_goes_on(
     kills: int, number: int, code: int, spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Killed at random moments, then run elsewhere until a signal ends it: the same results, quietly."""
-    story = stories.range_topk(44, count=2 * kills + 2, size=20)
+    story = stories.range_topk(44, count=2 * kills + 2, size=20, worded=True)
     pipeline = Piped(spark, "range_topk", story, tmp_path, "results")
     pipeline.offer(story.batches)
     variables = hosts.environment(tmp_path / "scratch")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tests.spark.stories import Story
 
 STORIES: dict[str, Callable[..., Story]] = {
     "range_topk": stories.range_topk,
+    "range_topk_worded": partial(stories.range_topk, worded=True),
     "matching": stories.matching,
     "geotext": stories.geotext,
     "moving_topk": stories.moving_topk,
@@ -110,7 +112,7 @@ def _refused_by_one_process(story: Story) -> set[int]:
         rows = [(name != "objects", row["seq"], name, row) for name, rows in batch.items() for row in rows]
         for _, seq, name, row in sorted(rows, key=lambda each: each[:2]):
             try:
-                engine.apply([(row.get("op", "publish"), story._passed(name, row))])
+                engine.apply([(story.call_of(name, row), story._passed(name, row))])
             except InputError:
                 refused.add(seq)
     return refused

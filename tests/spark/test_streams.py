@@ -33,7 +33,8 @@ def test_a_stream_gives_the_deltas_of_one_process_across_a_restart(
     name: str, spark: Any, tmp_path: Path
 ) -> None:
     """With scratch kept or lost; of range top-k also other micro-batches, which end in the same results."""
-    story = whole = STORIES[name](11, count=3)
+    worded = {"worded": True} if name == "range_topk" else {}
+    story = whole = STORIES[name](11, count=3, **worded)
     if name == "range_topk":
         story = whole.recut([3, 50])
     stream = Stream(spark, story, tmp_path, shards=3)
@@ -120,14 +121,17 @@ def test_a_state_or_a_checkpoint_made_for_something_else_is_refused(spark: Any, 
 
 
 def test_bad_rows_are_told_and_disturb_nothing(spark: Any, tmp_path: Path) -> None:
-    story = stories.range_topk(16, count=1)
+    story = stories.range_topk(16, count=1, worded=True)
     expected = story.expected()[0]
     top = max(row["seq"] for rows in story.batches[0].values() for row in rows)
     bounds = {"x_lo": 0.0, "x_hi": 1.0, "k": None}
     story.batches[0]["events"] += [
-        {"seq": -3, "id": None, "x": 1.0, "y": 1.0},
-        {"seq": -2, "id": 77, "x": 1.0, "y": None},
-        {"seq": None, "id": 78, "x": 1.0, "y": 2.0},
+        {"seq": -3, "id": None, "x": 1.0, "y": 1.0, "op": "upsert"},
+        {"seq": -2, "id": 77, "x": 1.0, "y": None, "op": "upsert"},
+        {"seq": None, "id": 78, "x": 1.0, "y": 2.0, "op": "upsert"},
+        {"seq": -12, "id": 1, "x": 1.0, "y": 1.0, "op": "subscribe"},
+        {"seq": -11, "id": 2, "x": 1.0, "y": 1.0, "op": None},
+        {"seq": -10, "id": 79, "x": 1.0, "y": 1.0, "op": "remove"},
     ]
     story.batches[0]["subscriptions"] += [
         {"seq": -9, "op": "amend", "id": "nobody", **bounds},
@@ -144,6 +148,9 @@ def test_bad_rows_are_told_and_disturb_nothing(spark: Any, tmp_path: Path) -> No
     assert max(row["seq"] for row in stream.rows() if row["op"] != "refused") == top
     told = [(row["seq"], row["subscription"], row["item"], row["reason"]) for row in stream.refused()]
     assert [row[:3] for row in told] == [
+        (-12, None, 1),
+        (-11, None, 2),
+        (-10, None, 79),
         (-9, "nobody", None),
         (-8, "nobody", None),
         (-7, "s1", None),
@@ -155,6 +162,9 @@ def test_bad_rows_are_told_and_disturb_nothing(spark: Any, tmp_path: Path) -> No
         (None, None, 78),
     ]
     reasons = [
+        '"op" of "events" is "subscribe", expected one of: upsert, remove',
+        '"op" of "events" is null',
+        "object 79, which is not there",
         "not known",
         "not known",
         "destroy",
@@ -162,12 +172,12 @@ def test_bad_rows_are_told_and_disturb_nothing(spark: Any, tmp_path: Path) -> No
         "NaN",
         "is null",
         "is null",
-        "77",
+        "is null for object 77",
         "null",
     ]
     assert all(reason in row[3] for reason, row in zip(reasons, told, strict=True)), told
     deltas, refused = split(spark.read.parquet(str(tmp_path / "out")))
-    assert refused.count() == 9
+    assert refused.count() == 12
     assert deltas.columns == ["subscription", "op", "item", "score", "rank", "seq"]
 
 

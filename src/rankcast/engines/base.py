@@ -105,8 +105,8 @@ class Engine(ABC):
         them can offer the good rows of a refused one next.
         """
 
-    def check_rows(self, call: str, rows: Any) -> None:
-        """Refuse what rows hold that would be lost where they become an Arrow table: here, nothing."""
+    def check_rows(self, call: str, rows: Any) -> None:  # noqa: B027  most have nothing to refuse
+        """Refuse what rows of a call hold that would be lost where they become an Arrow table."""
 
     # What every engine has
 
