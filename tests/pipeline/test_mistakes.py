@@ -6,12 +6,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rankcast import cli
+from rankcast import InputError, cli
 from rankcast.pipeline import read
 from rankcast.pipeline.mistakes import ConfigError, lines_of
 
@@ -87,6 +88,14 @@ MISTAKES: list[tuple[str, str, str, str]] = [  # what is replaced, by what, the 
     ('by = "price"', 'by = "price"\nk = 0', "7", r"\[engine\] k is 0, expected a whole number from 1"),
     ('by = "price"', 'by = "price"\nk = "3"', "7", r"\[engine\] k is '3', expected a whole number from 1"),
     ('by = "price"', 'order = "up"', "6", r'\[engine\] order unknown value "up", expected one of: asc, desc'),
+    (
+        'by = "price"',
+        'by = "price"\nnulls = "no"',
+        "7",
+        r'nulls unknown value "no", expected one of: delete, k',
+    ),
+    ('by = "price"', 'by = "op"', "6", r'\[engine\] by names "op", which is a column of its own'),
+    ('id = "ticker"', 'id = "ticker", op = "seq"', "11", r'column "op" of "events" has the type int64'),
     ('by = "price"', "by = 3", "6", r"\[engine\] by is 3, expected a name"),
     ('format = "parquet"\n', "", "8", r"\[events\] format is missing, expected a format of Spark's"),
     ("columns", "column", "11", r'\[events\] column is no key here.*Did you mean "columns"'),
@@ -195,7 +204,7 @@ def test_a_mistake_is_told_by_name_and_place(
     [
         (
             GOOD.replace('columns = { id = "ticker" }\n', ""),
-            'unknown column "ticker", expected one of: id, price',
+            'unknown column "ticker", expected one of: id, op, price',
         ),
         (
             GOOD.replace('columns = { id = "ticker" }\n', "").replace("by =", 'extra = "ignore"\nby ='),
@@ -261,6 +270,27 @@ def test_a_good_file_is_read(folder: Path) -> None:
     }
     assert list(config.fits["subscriptions"] or {}) == ["id", "risk_lo", "risk_hi"]
     assert config.bad_rows == "keep"
+
+
+def test_nulls_are_refused_unless_the_file_says_otherwise(folder: Path) -> None:
+    event = {"id": ["a"], "price": [None]}
+    for said, stays in (("", True), ('nulls = "keep"', True), ('nulls = "delete"', False)):
+        made: Any = read(written(folder, GOOD.replace("by =", f"{said}\nby =")), {}).engine.engine()
+        made.subscribe({"id": [1]})
+        made.publish({"id": ["a"], "risk": [1], "price": [2]})
+        if not said:
+            with pytest.raises(InputError, match='column "price" of "events" is null'):
+                made.publish(event)
+        else:
+            made.publish(event)
+        assert made.results().num_rows == stays
+
+
+def test_a_source_may_say_what_its_events_do(folder: Path) -> None:
+    text = GOOD.replace('id = "ticker"', 'id = "ticker", op = "ticker"')
+    events = read(written(folder, text), {}).fits["events"]
+    assert events is not None
+    assert events["op"] == "`ticker`"
 
 
 def test_variables_are_filled_in_and_escaped(folder: Path) -> None:

@@ -24,6 +24,9 @@ class Engine(Protocol):
 
     calls: ClassVar[tuple[str, ...]]
 
+    def check_rows(self, call: str, rows: Any) -> None:
+        """Refuse what rows of a call hold that would be lost where they become an Arrow table."""
+
     def apply(self, commands: Iterable[Command], /) -> pa.Table:
         """Apply commands in order and answer with their net change; deterministic."""
 
