@@ -26,7 +26,7 @@ CALLS = ("subscribe", "publish", "publish", "publish", "publish", "remove", "ame
 def workloads(draw: st.DrawFn, *, narrow: bool = False) -> Workload:
     """Steps that are valid one after the other; with `narrow` over one attribute, what painting is for."""
     over = ["x"] if narrow else draw(st.sampled_from([["x"], ["x"], ["x", "z"], ["x", "z", "w"]]))
-    settings = {
+    settings: dict[str, Any] = {
         "over": over[0] if len(over) == 1 else over,
         "k": draw(st.integers(1, 3)),
         "order": draw(st.sampled_from(["asc", "desc"])),

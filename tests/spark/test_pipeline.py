@@ -162,7 +162,7 @@ path = "out"
 def test_what_is_no_number_deletes_nothing(spark: Any, tmp_path: Path) -> None:
     """A text for a number, a misspelt key and a null are all null for Spark; only a word deletes."""
     lines = [{"id": name, "risk": 1, "pe": pe, "op": "upsert"} for pe, name in enumerate("abcde")]
-    odd = [{"pe": "n/a"}, {"p/e": 7}, {"pe": None}]
+    odd: list[dict[str, Any]] = [{"pe": "n/a"}, {"p/e": 7}, {"pe": None}]
     lines += [{"id": name, "op": "upsert", **each} for name, each in zip("abc", odd, strict=True)]
     lines += [{"id": name, "op": "remove"} for name in "de"]
     (tmp_path / "quotes").mkdir()

@@ -84,7 +84,8 @@ def refuse_nan(rows: Any, names: Sequence[str]) -> None:
 def _nan_in(values: Any) -> Bools:
     """Where a column of pandas' holds NaN; nullable types keep it apart from null themselves."""
     if isinstance(values.dtype, np.dtype) and values.dtype.kind == "f":
-        return np.isnan(values.to_numpy())
+        plain: Floats = values.to_numpy()
+        return np.isnan(plain)
     if values.dtype != object:
         return np.zeros(len(values), np.bool_)
     nan = (isinstance(each, float | np.floating) and np.isnan(each) for each in values)
@@ -149,10 +150,10 @@ def resolve(batch: Batch, objects: Slots, over: list[str], by: str, nulls: str) 
 
 def _deletes(batch: Batch, by: str, nulls: str) -> Bools:
     """Which rows delete their object; refuses nulls if they are to be refused."""
-    removes = batch[OP.name] == REMOVE if OP.name in batch else np.zeros(batch.size, np.bool_)
+    removes: Bools = batch[OP.name] == REMOVE if OP.name in batch else np.zeros(batch.size, np.bool_)
     if by not in batch or nulls == "keep" or (nulls == "delete" and OP.name in batch):
         return removes
-    null = np.isnan(batch[by])
+    null: Bools = np.isnan(batch[by])
     if nulls == "delete":
         return null
     hint = 'To delete, say op "remove"; or make the engine with nulls="delete" or nulls="keep".'

@@ -163,7 +163,7 @@ def test_epsilon_leaves_lists_exact_and_tells_nothing_far_beyond_k(
                 play.audience.deliver(told, "y", to_nobody=method == "dense")
                 moments.append({item: place for item, place in moments[0].items() if item != part["id"][0]})
                 _place(play.places, part, play.over)
-                _apply(at, part, play.over)
+                _apply(at, part, "delete")
                 moments.append(at)
                 after = play.lists()
                 for name, mine in play.audience.lists.items():
@@ -292,7 +292,7 @@ def test_a_dense_batch_tells_what_must_be_told_and_nothing_else(seed: int) -> No
         old = {item: dict(place) for item, place in play.values_at.items()}
         (part,) = play.parts(batch=True)
         told = play.engine.disseminate(part, batch=True).to_pylist()
-        _apply(play.values_at, part, play.over)
+        _apply(play.values_at, part, "delete")
         for name, span in play.audience.ranges.items():
             heard = Counter(
                 (tile["item"], tuple(tile[o] for o in play.over), tile["y"])
