@@ -8,6 +8,7 @@ Cost: linear in the size of the column, no Python loop over rows.
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -266,14 +267,23 @@ def _read_word(data: Any, column: Column, where: str) -> Ints:
         array = array.cast(_STRING)
     if not _is_string(array.type):
         raise _wrong_type(array.type, column, where)
-    found: Ints = pc.index_in(array.cast(_STRING), value_set=pa.array(column.words)).fill_null(-1).to_numpy()
-    if (found < 0).any():
-        row = _first(found < 0)
+    if array.type != _STRING:
+        array = array.cast(_STRING)
+    found = pc.call_function("index_in", [array], _places(column.words))
+    if found.null_count:
+        row = _first(found.is_null().to_numpy(zero_copy_only=False))
         told = array[row].as_py()
         what = "is null" if told is None else f'is "{told}"'
         expected = f"one of: {', '.join(column.words)}"
         raise InputError(what, where=where, column=column.name, row=row, expected=expected)
-    return found.astype(np.int64)
+    places: Ints = found.to_numpy().astype(np.int64)
+    return places
+
+
+@lru_cache(maxsize=64)
+def _places(words: tuple[str, ...]) -> pc.SetLookupOptions:
+    """How to look words up."""
+    return pc.SetLookupOptions(value_set=pa.array(words))
 
 
 _READERS = {

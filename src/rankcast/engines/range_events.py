@@ -98,13 +98,11 @@ def emptied(rows: Any, names: Sequence[str]) -> Any:
         known = OP.name in rows
     else:
         rows = rows if isinstance(rows, pa.Table) else tables.as_table(rows, where="events")
-        known = rows.schema.get_field_index(OP.name) >= 0
-    if not known:
+        known = rows.num_rows > 0 and rows.schema.names.count(OP.name) == 1
+    removes = _words(rows[OP.name]) == REMOVE if known else None
+    if removes is None or not removes.any():
         return rows
     table = tables.as_table(rows, where="events")
-    removes = _words(table[OP.name]) == REMOVE if table.num_rows else None
-    if removes is None or not removes.any():
-        return table
     kept = pa.array(np.arange(table.num_rows), mask=removes)
     for place, name in enumerate(table.column_names):
         if name in names:
