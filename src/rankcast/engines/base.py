@@ -16,11 +16,11 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast import settings, snapshot, tables
+from rankcast import integrity, settings, snapshot, tables
 from rankcast.columns import Column, Kind
 from rankcast.engines import turns
 from rankcast.engines.turns import Turn
-from rankcast.errors import InputError, SnapshotError
+from rankcast.errors import InputError, RankcastError, SnapshotError
 from rankcast.indexes.slots import Slots
 from rankcast.layouts import Batch
 
@@ -86,6 +86,9 @@ class Engine(ABC):
         """The parts of the state by name; names become prefixes of array names."""
         return {"subscription": self._subscriptions}
 
+    def _check_restored(self) -> None:
+        """Refuse parts, each of which fits by itself, that do not fit together; see `integrity`."""
+
     @classmethod
     def _configured(cls, configuration: dict[str, Any], **given: Any) -> Self:
         """An empty engine from the settings in a snapshot; `given` is what a snapshot cannot hold."""
@@ -149,15 +152,24 @@ class Engine(ABC):
     @classmethod
     def restore(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], **given: Any) -> Self:
         """An engine that goes on from a state; it takes over the arrays."""
+        name = "settings"
         try:
-            engine = cls.configured(header["settings"], **given)
-            engine._count.update({name: int(header["counters"][name]) for name in engine._count})
-            for name, part in engine._parts().items():
+            engine = cls.configured(_plain(header["settings"]), **given)
+            name = "counters"
+            counts = _plain(header["counters"])
+            engine._count.update({each: integrity.whole(counts, each) for each in engine._count})
+            parts, name = engine._parts(), "arrays"
+            integrity.need(_parts_of(arrays) <= parts.keys(), "arrays", "are of parts that are not known")
+            for name, part in parts.items():
                 prefix = f"{name}."
                 mine = {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
-                part.restore(header["parts"][name], mine)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            raise SnapshotError(f"the state does not fit {cls.__name__}: {error}") from error
+                part.restore(_plain(header["parts"])[name], mine)
+            name = "all parts"
+            if integrity.wanted():
+                engine._check_restored()
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, SnapshotError) as error:
+            told = error.what if isinstance(error, RankcastError) else f"{type(error).__name__}: {error}"
+            raise SnapshotError(f"the state does not fit {cls.__name__}: {name}: {told}") from error
         return engine
 
     @turns.call
@@ -170,7 +182,9 @@ class Engine(ABC):
     def load(cls, path: str | os.PathLike[str], **given: Any) -> Self:
         """Read an engine that was saved; it goes on exactly as the saved one would.
 
-        The arrays are mapped, copy on write: the snapshot itself never changes.
+        The arrays are mapped, copy on write: the snapshot itself never changes. Checksums are compared, and
+        then every part checks its contents: whoever wrote the snapshot, it raises a `SnapshotError` here, or
+        no later call can crash on it or run without end. Whether what it holds is true nobody can tell.
         """
         saved = snapshot.read(path, kind=cls.__name__)
         return cls.restore(saved.header, saved.arrays, **given)
@@ -233,3 +247,15 @@ class Engine(ABC):
     def _find_one(self, slots: Slots, value: Any, where: str) -> int:
         """The row of one id, which must be live."""
         return int(slots.require(tables.read_ids([value], where=where), where=where)[0])
+
+
+def _plain(value: Any) -> Mapping[str, Any]:
+    """An object of a header, which must be one."""
+    integrity.need(isinstance(value, Mapping), "header", f"holds {value!r:.40}, expected an object")
+    mapping: Mapping[str, Any] = value
+    return mapping
+
+
+def _parts_of(arrays: Iterable[str]) -> set[str]:
+    """The names of parts that arrays belong to."""
+    return {name.partition(".")[0] for name in arrays}

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast import integrity
 from rankcast.columns import Floats, Ints, Rows
 from rankcast.deltas import Changes, no_changes
 from rankcast.engines.range_painted import Painted
@@ -64,6 +65,18 @@ class Boxed(Painted):
         """Take over what `state` gave."""
         self._listings.restore(dict(arrays))
         self._side = self._listings.one_sided()
+
+    def check(self) -> None:
+        """Refuse trees and boards from a snapshot that are not those of the world's."""
+        rows, held, slot_of = self._check_world(), self._index, self._index.slots.slot_of
+        integrity.need(np.array_equal(np.flatnonzero(slot_of >= 0), rows), "objects.slot_of", "is not of the live")
+        integrity.need(len(held.value) > rows.max(initial=-1), "objects.value", "is too short")
+        y = self._world.key(self._world.objects["y"][rows])
+        there = held.index.tree.point[slot_of[rows]] == self._world.objects["x"][rows]
+        integrity.need(there.all(), "objects.point", "differs from where objects are")
+        same = (held.value[rows] == y).all() and np.count_nonzero(held.value != np.inf) == len(rows)
+        same &= (held.index.tree.weight[slot_of[rows]] == -y).all()
+        integrity.need(same, "objects.value", "differs from what objects are worth")
 
     def entered(self, rows: Rows) -> None:
         """Index new subscriptions and fill their boards."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast import integrity
 from rankcast.columns import Floats, Ints, Rows, arrow, integer_ids
 from rankcast.deltas import Changes, External, Lists, empty_lists, no_changes
 from rankcast.engines.base import Part
@@ -24,6 +25,7 @@ from rankcast.indexes.objects import ObjectIndex
 from rankcast.indexes.painting import NOBODY, Painter
 from rankcast.kernels.board import ENTER
 from rankcast.kernels.gather import Names
+from rankcast.kernels.integrity import Listed
 from rankcast.kernels.paint import FIRSTK, MINY, SNAP
 from rankcast.kernels.relist import Held, Told
 
@@ -55,8 +57,35 @@ class Painted:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `state` gave."""
-        self._index.restore(_under(arrays, "tree."))
-        self._listings.restore(_under(arrays, "shelf."))
+        tree, shelf = _under(arrays, "tree."), _under(arrays, "shelf.")
+        integrity.need(len(tree) + len(shelf) == len(arrays), "painted", "has arrays that are not known")
+        self._index.restore(tree)
+        self._listings.restore(shelf)
+
+    def check(self) -> None:
+        """Refuse trees and boards from a snapshot that are not those of the world's."""
+        tree, rows = self._index.tree, self._check_world()
+        here = np.flatnonzero(tree.leaf_of >= 0)
+        integrity.need(np.array_equal(here, rows), "tree.leaf_of", "is not of the live objects")
+        same = tree.x[rows] == self._world.objects["x"][rows, 0]
+        same &= tree.y[rows] == self._world.key(self._world.objects["y"][rows])
+        integrity.need(same.all(), "tree.x", "differs from where objects are")
+
+    def _check_world(self) -> Rows:
+        """Refuse listings that are not of the subscriptions; the rows of live objects, ascending."""
+        world, objects = self._world, self._world.objects
+        live = world.subscriptions._live()
+        integrity.within(world.subscriptions["k"], 0, integrity.MOST, "k")
+        own = world.subscriptions["k"]
+        k = np.where(own > 0, own, world.k)
+        rows = objects._live()
+        integrity.finite(objects["y"][rows], "y")
+        integrity.finite(objects["x"][rows], "x")
+        there = objects["sequence"] >= 0
+        there[objects.used :] = False
+        listed = Listed(there, objects["x"], world.key(objects["y"]), objects.label)
+        self._listings.check_against(k, live, (world.subscriptions["lo"], world.subscriptions["hi"]), listed)
+        return rows
 
     # Subscriptions
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rankcast import deltas
+from rankcast import deltas, integrity
 from rankcast.boxes import Boxes
 from rankcast.columns import Ints, Rows
 from rankcast.deltas import Changes, Lists
@@ -27,6 +27,12 @@ class Scan:
     def parts(self) -> dict[str, Part]:
         """Nothing beyond the world."""
         return {}
+
+    def check(self) -> None:
+        """Refuse objects from a snapshot that have no value or place."""
+        held, live = self._world.objects, self._world.objects._live()
+        integrity.finite(held["y"][live], "object.y")
+        integrity.finite(held["x"][live], "object.x")
 
     def entered(self, rows: Rows) -> None:
         """Nothing to keep."""

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast import boxes, deltas, settings
+from rankcast import boxes, deltas, integrity, settings
 from rankcast.columns import Column, Rows
 from rankcast.deltas import Changes, External, Lists
 from rankcast.engines import range_dissemination, range_events, range_explanation
@@ -131,6 +131,12 @@ class RangeTopK(ListEngine):
 
     def _parts(self) -> dict[str, Part]:
         return {**self._world.parts(), **self._way.parts()}
+
+    def _check_restored(self) -> None:
+        for end in ("lo", "hi"):
+            integrity.no_nan(self._world.subscriptions[end], f"subscription.{end}")
+        integrity.within(self._world.subscriptions["k"], 0, integrity.MOST, "subscription.k")
+        self._way.check()
 
     def _columns(self) -> list[Column]:
         return boxes.columns(self._over)

@@ -170,6 +170,9 @@ class Method(Protocol):
     def parts(self) -> dict[str, Part]:
         """Parts of the state beyond the world's."""
 
+    def check(self) -> None:
+        """Refuse what comes from a snapshot and does not fit the world; see `integrity`."""
+
     def lists(self, rows: Rows) -> Lists:
         """The current results of the given subscriptions."""
 

@@ -7,18 +7,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import buffers
+from rankcast import buffers, integrity
 from rankcast.indexes.box_objects import BoxObjects
 from rankcast.indexes.corners import CornerIndex
 from rankcast.indexes.dominance import SHARED, SlotMap
-from rankcast.indexes.listing import classes
+from rankcast.indexes import tree_checks
+from rankcast.indexes.listing import Ends, by_shelf, check_shelves, classes, shared_slots
 from rankcast.indexes.objects import Floats, Rows
 from rankcast.kernels import box_replay, corner_search, relist, spread
+from rankcast.kernels import integrity as kernels
 from rankcast.kernels.box_replay import Batch
 from rankcast.kernels.changes import Changes, empty_changes
 from rankcast.kernels.corner_events import AFFECTED, SEARCHES, TRIED
 from rankcast.kernels.corner_next import Values
 from rankcast.kernels.corner_steps import Events, steps_of
+from rankcast.kernels.integrity import Listed
 from rankcast.kernels.relist import Held
 from rankcast.kernels.spread import Deltas
 
@@ -149,15 +152,24 @@ class BoxListings:
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take over the state that `arrays` gave."""
-        self.slots.slot_of = arrays[SHARED]
-        parts = {name.partition(".")[0] for name in arrays if name != SHARED}
-        for part in sorted(parts):
-            mine = {n.partition(".")[2]: a for n, a in arrays.items() if n.startswith(f"{part}.")}
-            if part == "objects":
-                self.objects.restore(mine)
-            else:
-                shelf = self.shelves[int(part)] = self.shelf(int(part))
-                shelf.restore(mine)
+        objects = {name: array for name, array in arrays.items() if name.startswith("objects.")}
+        self.slots.slot_of = shared_slots(arrays)
+        for k, mine in by_shelf({n: a for n, a in arrays.items() if n not in objects}).items():
+            shelf = self.shelves[k] = self.shelf(k)
+            shelf.restore(mine)
+        self.objects.restore({name.partition(".")[2]: array for name, array in objects.items()})
+
+    def check_against(self, k: NDArray[np.int64], live: Rows, ends: Ends, listed: Listed) -> None:
+        """Refuse shelves that do not hold the `live` subscriptions, which want `k`, with their boxes."""
+        held = {k: (shelf.tree, self.slots.slot_of[shelf.rows()]) for k, shelf in self.shelves.items()}
+        check_shelves(held, self.slots.slot_of, k, live)
+        for tree, slots in held.values():
+            lo, hi = (end[tree.row[slots]] for end in ends)
+            same = tree.point[slots] == corners_of(lo, hi)
+            integrity.need(same.all(), "point", "differs from what subscriptions ask for")
+            tree_checks.check_boards(tree.board, slots, lo, hi, listed)
+            fits = kernels.last_weights(tree.board, slots, tree.weight, listed.value)
+            integrity.need(fits, "weight", "is not that of the last item")
 
 
 def last_of(events: Events) -> Events:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast import integrity
 from rankcast.indexes.corners import CornerIndex
 from rankcast.indexes.dominance import SHARED, SlotMap
 from rankcast.indexes.objects import Floats, Rows, grown
@@ -100,6 +101,11 @@ class BoxObjects:
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take over the state that `arrays` gave."""
-        self.slots.slot_of, self.value, self.label = arrays[SHARED], arrays["value"], arrays["label"]
+        own = {SHARED: self.slots.slot_of, "value": self.value, "label": self.label}
+        mine = {name: arrays[name] for name in own}
+        integrity.forms(mine, {name: integrity.like(array) for name, array in own.items()})
+        rows = len(mine["value"])
+        integrity.need(len(mine["label"]) == rows, "label", f"has not {rows} entries")
+        self.slots.slot_of, self.value, self.label = mine[SHARED], mine["value"], mine["label"]
         self._along = None
-        self.index.restore(arrays)
+        self.index.restore({name: array for name, array in arrays.items() if name not in own})

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import buffers
+from rankcast import buffers, integrity
+from rankcast.indexes import tree_checks
 from rankcast.indexes.dominance import SHARED, SlotMap
 from rankcast.indexes.objects import Floats, Rows
 from rankcast.kernels import corner_edit, corner_tree, gather
@@ -129,8 +130,12 @@ class CornerIndex:
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take over the state that `arrays` gave."""
+        capacity = int(self._tree.meta[CAPACITY])
+        tree_checks.check_bucket_form(arrays, self._tree, NODE_ARRAYS, SLOT_ARRAYS, capacity)
         own = {name: arrays[name] for name in CornerTree._fields if name != SHARED}
         self._tree = CornerTree(slot_of=np.empty(0, np.int32), **own)
+        if integrity.wanted():
+            tree_checks.check_corners(self._tree, self._slots.slot_of, capacity)
 
     def check(self) -> None:
         """Assert the invariants of the tree."""

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import buffers
-from rankcast.indexes import point_store
+from rankcast import buffers, integrity
+from rankcast.indexes import point_store, tree_checks
 from rankcast.indexes.objects import Floats, Rows, grown
+from rankcast.indexes.point_store import NODE_ARRAYS, SLOT_ARRAYS
 from rankcast.kernels import gather, point_mend, point_plant, point_search, point_tree, relist
 from rankcast.kernels.gather import Names
 from rankcast.kernels.point_tree import BUCKET, FILL, PointTree
@@ -198,8 +199,11 @@ class SubscriptionIndex:
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take over the state that `arrays` gave."""
+        tree_checks.check_bucket_form(arrays, self._tree, NODE_ARRAYS, SLOT_ARRAYS, BUCKET)
         own = {name: arrays[name] for name in PointTree._fields if name != SHARED}
         self._tree = PointTree(slot_of=np.empty(0, np.int32), **own)
+        if integrity.wanted():
+            tree_checks.check_points(self._tree, self._slots.slot_of)
 
     def check(self) -> None:
         """Assert the invariants of the tree."""

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import DTypeLike, NDArray
 
+from rankcast import integrity
 from rankcast.columns import IdKind, Ids, Rows, arrow
-from rankcast.errors import SnapshotError
+from rankcast.indexes import id_checks
 from rankcast.indexes.keys import integer_keys
 from rankcast.kernels import hashing, strings
 from rankcast.kernels.hashing import KeyArrays
@@ -101,20 +102,26 @@ class IdStore:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
-        self._settle_kind(header["kind"])
-        if {name: array.dtype for name, array in arrays.items()} != {
-            name: array.dtype for name, array in self._arrays.items()
-        }:
-            raise SnapshotError(f"the arrays of ids are {sorted(arrays)}, expected {sorted(self._arrays)}")
-        self._meta[:] = [int(header[name]) for name in _COUNTS]
-        capacity = arrays["code"].size
-        short = any(arrays[name].shape[0] != capacity for name in self._by_row)
+        kind = header["kind"]
+        integrity.need(kind in (None, "int", "str"), "kind", "is not a kind of ids")
+        self.kind = None
+        self._settle_kind(kind)
+        wanted = {name: integrity.like(array) for name, array in self._arrays.items()}
+        capacity = arrays["code"].size if "code" in arrays else 0
+        wanted |= {name: integrity.like(self._arrays[name], length=capacity) for name in self._by_row}
+        integrity.forms(arrays, wanted)
+        self._meta[:] = [integrity.whole(header, name) for name in _COUNTS]
         free, text = self._meta[[FREE_COUNT, TEXT_USED]]
-        if short or free > arrays["free"].size or text > arrays["text"].size or self.used > capacity:
-            raise SnapshotError("the arrays of ids have sizes that do not fit together")
+        sizes = (("code", self.used, capacity), ("free", free, arrays["free"].size))
+        for name, most, size in (*sizes, ("text", text, arrays["text"].size)):
+            integrity.need(most <= size < 1 << 31 or name == "text", name, f"has {size} entries, not {most}")
         self._arrays = dict(arrays)
+        if integrity.wanted():
+            id_checks.check_rows(self.kind, self._meta, self._arrays)
         if header.get("hash") != _SCALED:
             self._rehash(len(self))
+        elif integrity.wanted():
+            id_checks.check_table(self._meta, self._arrays)
         return self
 
     def _keys(self) -> KeyArrays:
@@ -188,6 +195,8 @@ class IdStore:
         """Drop the text of ids that are gone."""
         live = self._live()
         offsets, data = strings.gather(self._keys(), live)
+        self._arrays["length"][:] = 0  # so that of a row that is gone nothing is read
+        self._arrays["length"][live] = np.diff(offsets)
         self._arrays["start"][live] = offsets[:-1]
         self._arrays["text"] = data
         self._meta[TEXT_USED] = self._meta[TEXT_LIVE] = offsets[-1]

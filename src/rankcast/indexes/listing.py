@@ -8,16 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import buffers
+from rankcast import buffers, integrity
+from rankcast.indexes import point_store, tree_checks
 from rankcast.indexes.dominance import SHARED, SlotMap, SubscriptionIndex
 from rankcast.indexes.objects import Floats, ObjectIndex, Rows, grown
 from rankcast.kernels import fill, join, relist, spread
 from rankcast.kernels.changes import AFFECTED, GROUPS, TRIED, Changes, Values, empty_changes
 from rankcast.kernels.gather import Names
+from rankcast.kernels.integrity import Listed
 from rankcast.kernels.relist import Held, Told
 from rankcast.kernels.spread import Deltas
 from rankcast.kernels.tiles import Tiles
 
+Ends = tuple[Floats, Floats]  # of boxes, by row
 MANY = 4096  # subscriptions from which an empty shelf is filled as a whole
 
 
@@ -183,10 +186,57 @@ class Listings:
         """Take over the state that `arrays` gave; the objects must have been restored before."""
         self._sync_length()
         self._know(np.arange(len(self._known), dtype=np.int32))
-        self.slots.slot_of = arrays[SHARED]
-        for k in sorted({int(name.split(".")[0]) for name in arrays if name != SHARED}):
+        self.slots.slot_of = shared_slots(arrays)
+        for k, mine in by_shelf(arrays).items():
             self.shelves[k] = SubscriptionIndex(k, self.slots)
-            self.shelves[k].restore({n.split(".")[1]: a for n, a in arrays.items() if n.startswith(f"{k}.")})
+            self.shelves[k].restore(mine)
+
+    def check_against(self, k: NDArray[np.int64], live: Rows, ends: Ends, listed: Listed) -> None:
+        """Refuse shelves that do not hold the `live` subscriptions, which want `k`, with their ranges."""
+        held = {k: (shelf._tree, point_store.live_slots(shelf._tree)) for k, shelf in self.shelves.items()}
+        check_shelves(held, self.slots.slot_of, k, live)
+        for tree, slots in held.values():
+            lo, hi = (end[tree.row[slots]] for end in ends)
+            same = (tree.lo[slots] == lo[:, 0]) & (tree.hi[slots] == hi[:, 0])
+            integrity.need(same.all(), "lo", "differs from what subscriptions ask for")
+            tree_checks.check_boards(tree.board, slots, lo, hi, listed)
+
+
+def shared_slots(arrays: dict[str, NDArray[Any]]) -> Rows:
+    """The slot map among the arrays of shelves."""
+    integrity.forms({SHARED: arrays[SHARED]}, {SHARED: (np.int32, (None,))})
+    return arrays[SHARED]
+
+
+def by_shelf(arrays: dict[str, NDArray[Any]]) -> dict[int, dict[str, NDArray[Any]]]:
+    """The arrays of each shelf, ascending by k; a name is "<k>.<array>"."""
+    found: dict[int, dict[str, NDArray[Any]]] = {}
+    for name, array in arrays.items():
+        k, _, own = name.partition(".")
+        if name != SHARED:
+            plain = k.isascii() and k.isdigit() and k[0] != "0" and len(k) < 10
+            integrity.need(plain, name, "is not known")
+            found.setdefault(int(k), {})[own] = array
+    return dict(sorted(found.items()))
+
+
+def check_shelves(
+    trees: dict[int, tuple[Any, Rows]], slot_of: Rows, k: NDArray[np.int64], live: Rows
+) -> None:
+    """Refuse trees by k, each with its slots in use, that do not hold each `live` row in the one of its k."""
+    total = 0
+    for each, (tree, slots) in trees.items():
+        rows = tree.row[slots]
+        total += len(rows)
+        integrity.need(len(rows) and int(rows.max()) < len(k), f"{each}.row", "names nobody who is there")
+        integrity.need((k[rows] == each).all(), f"{each}.row", "names subscriptions with another k")
+    held = np.count_nonzero(slot_of >= 0)
+    integrity.need(total == held == len(live), SHARED, f"has {held} of {len(live)} subscriptions")
+    integrity.need(
+        len(live) == 0 or (int(live.max()) < len(slot_of) and (slot_of[live] >= 0).all()),
+        SHARED,
+        "lacks a live subscription",
+    )
 
 
 def classes(k: NDArray[np.int64]) -> Iterator[tuple[int, Any]]:

@@ -7,6 +7,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast import integrity
+from rankcast.indexes import tree_checks
 from rankcast.kernels import blocks, object_search, object_tree
 from rankcast.kernels.blocks import Blocks
 from rankcast.kernels.object_tree import FILL, ORDER, SIZE, ObjectTree
@@ -172,7 +174,10 @@ class ObjectIndex:
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take over the state that `arrays` gave."""
+        tree_checks.check_object_form(arrays, self.tree)
         self.tree = ObjectTree(**{name: arrays[name] for name in ObjectTree._fields})
+        if integrity.wanted():
+            tree_checks.check_objects(self.tree)
 
     def check(self) -> None:
         """Assert the invariants of the tree."""

@@ -17,7 +17,7 @@ by others (grown ones), and the header.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import durable, manifest, snapshot
+from rankcast import durable, integrity, manifest, snapshot
 from rankcast.errors import SnapshotError
 from rankcast.manifest import Entry, Manifest
 from rankcast.state.batches import Token
@@ -86,8 +86,11 @@ class Live:
         """The answer to the last batch."""
         return (self.here / ANSWER).read_bytes()
 
-    def open(self, engine: type[E], given: Mapping[str, Any]) -> E:
-        """The engine over the mapped arrays, which `place` or `take` has found; it changes the files."""
+    def open(self, engine: type[E], given: Mapping[str, Any], *, ours: bool = False) -> E:
+        """The engine over the mapped arrays, which `place` or `take` has found; it changes the files.
+
+        Contents are checked unless the arrays are `ours`: those that `commit` left here.
+        """
         found = self._manifest
         if found is None or found.kind != engine.__name__:
             raise SnapshotError(f"{self.root} does not hold a {engine.__name__}")
@@ -96,7 +99,8 @@ class Live:
         except OSError as error:
             raise SnapshotError(f"{self.root} is damaged", detail=f"{error}.") from error
         self._mapped = dict(arrays)
-        return engine.restore(found.header["engine"], arrays, **given)
+        with integrity.trusted() if ours else nullcontext():
+            return engine.restore(found.header["engine"], arrays, **given)
 
     def begin(self) -> None:
         """From here on the arrays do not count, until `commit`."""
