@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
-from rankcast import boxes
+from rankcast import boxes, integrity
 from rankcast.boxes import Boxes
 from rankcast.columns import Column, Floats, Ids, Rows, arrow
 from rankcast.engines.base import ID, Command, Engine, Part, Refused
@@ -48,6 +48,11 @@ class AnsweringEngine(Engine):
 
     def _parts(self) -> dict[str, Part]:
         return {"subscription": self._slots, "event": self._event_ids}
+
+    def _check_restored(self) -> None:
+        for end in ("lo", "hi"):
+            integrity.no_nan(self._slots[end], f"subscription.{end}")
+        integrity.need(not len(self._event_ids), "event.sequence", "holds events, which are not kept")
 
     @abstractmethod
     def publish(self, events: Any) -> pa.Table:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rankcast import boxes, settings, tables
+from rankcast import boxes, integrity, settings, tables
 from rankcast.columns import Ids, Rows, arrow
 from rankcast.engines import covering_answers
 from rankcast.engines.base import ID, Part
@@ -21,7 +21,7 @@ from rankcast.errors import InputError
 from rankcast.indexes.departures import NOBODY, Departure
 from rankcast.indexes.relation import RelationGraph
 from rankcast.indexes.slots import select, show
-from rankcast.kernels.covering_buckets import FORWARDED, LEAVING, Box
+from rankcast.kernels.covering_buckets import FORWARDED, GONE, LEAVING, Box
 from rankcast.kernels.relation_follow import FORWARD
 from rankcast.layouts import Form
 
@@ -110,6 +110,14 @@ class CoveringTable(FollowingTable):
 
     def _parts(self) -> dict[str, Part]:
         return {**super()._parts(), "relation": self._relations}
+
+    def _check_restored(self) -> None:
+        super()._check_restored()
+        world = self._world()
+        integrity.within(world.standing, GONE, LEAVING + 1, "subscription.standing")
+        there = world.sequence >= 0
+        integrity.need(np.array_equal(world.standing != GONE, there), "subscription.standing", "is not of the live")
+        self._relations.check_restored(world)
 
     # The calls
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast import boxes, settings, tables
+from rankcast import boxes, integrity, settings, tables
 from rankcast.boxes import Boxes
 from rankcast.columns import Column, Floats, Ids, Rows
 from rankcast.engines import matching_events, matching_indexes
@@ -126,6 +126,14 @@ class RankedMatcher(AnsweringEngine):
 
     def _parts(self) -> dict[str, Part]:
         return {**super()._parts(), "index": self._index}
+
+    def _check_restored(self) -> None:
+        super()._check_restored()
+        slots, wanted = self._slots, self._slots["sequence"] >= 0
+        integrity.no_nan(slots["score"][wanted], "subscription.score")
+        integrity.finite(slots["weight"][wanted], "subscription.weight")
+        integrity.need((slots["weight"][wanted] >= 0).all(), "subscription.weight", "has a weight below 0")
+        self._index.check_restored(self._columns(), wanted)
 
     def _make_index(self, name: str) -> Index:
         """The index of a name; a function of one's own has one index, whatever the name."""

@@ -21,7 +21,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Floats, Rows
+from rankcast import integrity
+from rankcast.columns import Bools, Floats, Rows
 from rankcast.engines.brute_force import matching
 from rankcast.indexes.scored_matches import Found
 from rankcast.indexes.slots import Slots
@@ -99,5 +100,9 @@ class FunctionIndex:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over nothing, but that nothing is in order yet."""
+        integrity.forms(arrays, {})
         self._fresh = self._slots.live()
         return self
+
+    def check_restored(self, columns: Columns, wanted: Bools) -> None:
+        """Nothing is kept that could be wrong."""

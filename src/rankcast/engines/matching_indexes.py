@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from rankcast.columns import Floats, Rows
+from rankcast.columns import Bools, Floats, Rows
 from rankcast.engines.base import Part
 from rankcast.indexes.automatic import AutomaticIndex
 from rankcast.indexes.boxes import BoxIndex
@@ -33,6 +33,9 @@ class Index(Part, Protocol):
 
     def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
         """The k best rows for each event."""
+
+    def check_restored(self, columns: Columns, wanted: Bools) -> None:
+        """Refuse a state from a snapshot that is not that of the `wanted` rows; see `integrity`."""
 
 
 def make(name: str, d: int, *, combine: str | None, branching: int) -> Index:

@@ -24,7 +24,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Floats, Rows
+from rankcast import integrity
+from rankcast.columns import Bools, Floats, Rows
 from rankcast.indexes.boxes import BoxIndex
 from rankcast.indexes.interval_grid import IntervalGrid
 from rankcast.indexes.inverted import InvertedIndex
@@ -61,6 +62,9 @@ class Choice(Protocol):
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
         """Take over a state."""
+
+    def check_restored(self, columns: Columns, wanted: Bools) -> None:
+        """Refuse a state that is not that of the `wanted` rows."""
 
     def __len__(self) -> int: ...
 
@@ -115,11 +119,24 @@ class AutomaticIndex:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
-        self.chosen, self.costs = str(header["chosen"]), dict(header["costs"])
-        self._seen, self._decided = dict(header["seen"]), dict(header["decided"])
+        known = ["box-tree", "inverted", *(["interval-grid"] if self._dimensions == 1 else [])]
+        chosen, costs = header["chosen"], header["costs"]
+        integrity.need(chosen in known, "chosen", "is not an index")
+        plain = isinstance(costs, Mapping) and all(
+            name in known and type(cost) in (int, float) for name, cost in costs.items()
+        )
+        integrity.need(plain, "costs", "is not a cost for each index")
+        self.chosen, self.costs = chosen, dict(costs)
+        for name, held in (("seen", self._seen), ("decided", self._decided)):
+            integrity.need(header[name].keys() == held.keys(), name, "has other names")
+            held.update({each: integrity.whole(header[name], each) for each in held})
         self._index = self._make(self.chosen)
         self._index.restore(header["index"], arrays)
         return self
+
+    def check_restored(self, columns: Columns, wanted: Bools) -> None:
+        """Refuse a state from a snapshot that is not that of the `wanted` rows; see `integrity`."""
+        self._index.check_restored(columns, wanted)
 
     def _make(self, name: str) -> Choice:
         if name == "interval-grid":

@@ -8,10 +8,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Floats, Rows
-from rankcast.errors import SnapshotError
+from rankcast import integrity
+from rankcast.columns import Bools, Floats, Rows
 from rankcast.indexes.scored_matches import MODES, Found, search_all
-from rankcast.kernels import box_tree, box_tree_edit, box_tree_pack, box_tree_relaxed, box_tree_search
+from rankcast.kernels import (
+    box_tree,
+    box_tree_edit,
+    box_tree_pack,
+    box_tree_relaxed,
+    box_tree_search,
+    matching_checks,
+)
 from rankcast.kernels.box_tree import BLOCKS, BUILT, CELLS, LAYERS, MOST_LAYERS, SIZE, WIDTH, BoxTree
 from rankcast.kernels.box_tree_pack import Columns
 
@@ -80,12 +87,18 @@ class BoxIndex:
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
         mine = self.tree._asdict()
-        for name, array in mine.items():
-            given = arrays[name]
-            if given.dtype != array.dtype or given.shape[1:] != array.shape[1:]:
-                raise SnapshotError(f"the array {name} of boxes does not fit the settings")
+        blocks = len(arrays["size"]) if "size" in arrays and arrays["size"].ndim else 0
+        lengths = {name: blocks if name in _BY_BLOCK else len(array) for name, array in mine.items()}
+        wanted = {name: integrity.like(array, length=lengths[name]) for name, array in mine.items()}
+        integrity.forms(arrays, wanted | {"place": integrity.like(self.tree.place)})
         self.tree = BoxTree(**{name: arrays[name] for name in mine})
         return self
+
+    def check_restored(self, columns: Columns, wanted: Bools) -> None:
+        """Refuse a tree from a snapshot that does not hang together or hold just the `wanted` rows."""
+        check_cuts(self.tree.cuts)
+        found = matching_checks.box_tree(self.tree, columns, wanted)
+        integrity.need(found == matching_checks.FITS, "link", "does not lead to the boxes it should")
 
     def check(self, columns: Columns) -> None:
         """Assert the invariants of the tree."""
@@ -215,6 +228,12 @@ def quantiles(lo: Floats, hi: Floats, number: int) -> Floats:
         if ends.size:
             cuts[j] = ends[np.linspace(0, ends.size - 1, number).astype(np.int64)]
     return cuts
+
+
+def check_cuts(cuts: Floats) -> None:
+    """Refuse cuts that do not ascend."""
+    integrity.finite(cuts, "cuts")
+    integrity.need((cuts[:, 1:] >= cuts[:, :-1]).all(), "cuts", "does not ascend")
 
 
 def _empty_tree(dimensions: int, weights: int, *, blocks: int, rows: int) -> BoxTree:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Rows
-from rankcast.errors import SnapshotError
-from rankcast.kernels import covering_index, covering_kdtree, covering_zcurve
+from rankcast import integrity
+from rankcast.columns import Bools, Rows
+from rankcast.kernels import covering_checks, covering_index, covering_kdtree, covering_zcurve
 from rankcast.kernels.covering_buckets import (
     BUCKET,
     BUCKET_USED,
@@ -89,14 +89,23 @@ class BoxIndex:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> BoxIndex:
         """Take over a state that `state` gave."""
-        for name, each in self.index._asdict().items():
-            given = arrays[name]
-            if given.dtype != each.dtype or given.ndim != each.ndim or given.shape[1:] != each.shape[1:]:
-                raise SnapshotError(f"the array {name} of an index over boxes does not fit")
-        if arrays["meta"].shape != self.index.meta.shape or arrays["meta"][KIND] != self._kind:
-            raise SnapshotError("the index over boxes is of another kind")
+        buckets = len(arrays["row"]) if "row" in arrays and arrays["row"].ndim else 0
+        lengths = {"words": buckets, "row": buckets, "node": 2 * buckets, "corner": 2 * buckets}
+        wanted = {
+            name: integrity.like(each, length=lengths.get(name, len(each)))
+            for name, each in self.index._asdict().items()
+        }
+        integrity.forms(arrays, wanted)
+        integrity.need(arrays["meta"][KIND] == self._kind, "meta", "is of an index of another kind")
         self.index = Index(**{name: np.array(arrays[name]) for name in Index._fields})
         return self
+
+    def check_restored(self, world: World, wanted: Bools, name: str) -> None:
+        """Refuse an index from a snapshot that does not hang together or hold just the `wanted` rows."""
+        integrity.no_nan(self.index.cuts, f"{name}.cuts")
+        check = covering_checks.kdtree if self._kind == KDTREE else covering_checks.zcurve
+        found = check(self.index, world, wanted)
+        integrity.need(found == covering_checks.FITS, f"{name}.row", "does not hold the boxes it should")
 
     def _extend(self) -> None:
         old = self.index

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast import integrity
 from rankcast.columns import Bools, Rows
 from rankcast.indexes.covering_boxes import BoxIndex
 from rankcast.indexes.departures import NOBODY, Departure, Story, follow_by_calls
@@ -108,7 +109,19 @@ class IndexPair(ABC):
             prefix = f"{name}."
             mine = {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
             index.restore(header, mine)
+        own = {name: array for name, array in arrays.items() if not name.startswith(("front.", "back."))}
+        integrity.forms(own, self._forms())
         return self
+
+    @abstractmethod
+    def _forms(self) -> dict[str, integrity.Form]:
+        """The forms of the arrays beside those of the indexes."""
+
+    def check_restored(self, world: World) -> None:
+        """Refuse a state from a snapshot that is not that of the owner's rows; see `integrity`."""
+        self.front.check_restored(world, world.standing >= FORWARDED, "front")
+        covered = world.standing == COVERED
+        self.back.check_restored(world, covered if self._both else np.zeros_like(covered), "back")
 
     def check(self, world: World) -> None:
         """Assert that the indexes hold what they should."""

@@ -36,6 +36,10 @@ def check_rows(kind: IdKind | None, meta: NDArray[np.int64], arrays: Arrays) -> 
     integrity.distinct(free, used, "free")
     integrity.need((sequence[free] < 0).all(), "free", "names a live row")
     integrity.need(count + free_count <= used, "free", "has more rows than are free")
+    if kind == "int":
+        codes = arrays["code"][live]
+        codes = codes if (codes[1:] > codes[:-1]).all() else np.sort(codes)
+        integrity.need((codes[1:] > codes[:-1]).all(), "code", "has an id twice")
     if kind == "str":
         _check_text(meta, arrays, live)
         if "label" in arrays:

@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Floats, Rows
-from rankcast.errors import SnapshotError
-from rankcast.indexes.boxes import SAMPLED, SMALL, grown, quantiles
+from rankcast import integrity
+from rankcast.columns import Bools, Floats, Rows
+from rankcast.indexes.boxes import SAMPLED, SMALL, check_cuts, grown, quantiles
 from rankcast.indexes.scored_matches import MODES, Found, search_all
 from rankcast.kernels import (
     box_tree_search,
@@ -18,6 +18,7 @@ from rankcast.kernels import (
     interval_grid_edit,
     interval_grid_pack,
     interval_grid_search,
+    matching_checks,
 )
 from rankcast.kernels.box_tree import CELLS
 from rankcast.kernels.box_tree_pack import Columns
@@ -95,10 +96,18 @@ class IntervalGrid:
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
         mine = self.grid._asdict()
-        if any(arrays[name].dtype != array.dtype for name, array in mine.items()):
-            raise SnapshotError("the arrays of an interval grid do not fit")
+        chunks = len(arrays["chunk"]) if "chunk" in arrays and arrays["chunk"].ndim else 0
+        lengths = {name: chunks if name in _BY_CHUNK else len(array) for name, array in mine.items()}
+        wanted = {name: integrity.like(array, length=lengths[name]) for name, array in mine.items()}
+        integrity.forms(arrays, wanted | {"held": integrity.like(self.grid.held)})
         self.grid = Grid(**{name: arrays[name] for name in mine})
         return self
+
+    def check_restored(self, columns: Columns, wanted: Bools) -> None:
+        """Refuse a grid from a snapshot that does not hang together or hold just the `wanted` rows."""
+        check_cuts(self.grid.cuts)
+        found = matching_checks.interval_grid(self.grid, columns, wanted)
+        integrity.need(found == matching_checks.FITS, "entry", "does not hold the intervals it should")
 
     def check(self, columns: Columns) -> None:
         """Assert the invariants of the grid."""

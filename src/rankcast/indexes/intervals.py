@@ -17,12 +17,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Floats, Rows
-from rankcast.errors import SnapshotError
+from rankcast import integrity
+from rankcast.columns import Bools, Floats, Rows
 from rankcast.indexes.boxes import SMALL, grown
 from rankcast.indexes.scored_lists import ScoredLists, by_score, search_forest
 from rankcast.indexes.scored_matches import MODES, Found
-from rankcast.kernels import centre_tree, interval_routes
+from rankcast.kernels import centre_tree, interval_routes, matching_checks
 from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.centre_tree import FREE, NODES, REBUILT, USED, Centres
 from rankcast.kernels.scored_blocks import MERGES, SPLITS, Entries
@@ -91,12 +91,29 @@ class IntervalIndex:
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
         mine = self._centres._asdict()
-        if any(arrays[name].dtype != array.dtype for name, array in mine.items()):
-            raise SnapshotError("the arrays of a tree of centres do not fit")
+        given = {name: array for name, array in arrays.items() if not name.startswith("lists_")}
+        nodes = len(given["number"]) if "number" in given and given["number"].ndim else 0
+        lengths = {name: nodes if name in _BY_NODE else len(array) for name, array in mine.items()}
+        integrity.forms(given, {n: integrity.like(array, length=lengths[n]) for n, array in mine.items()})
         self._lists.restore(arrays)
-        self._centres = Centres(**{name: arrays[name] for name in mine})
-        self._built, self._size = int(header["built"]), int(header["size"])
+        self._centres = Centres(**given)
+        self._built, self._size = integrity.whole(header, "built"), integrity.whole(header, "size")
         return self
+
+    def check_restored(self, columns: Columns, wanted: Bools) -> None:
+        """Refuse a state from a snapshot that is not that of the `wanted` rows; see `integrity`."""
+        rows = np.flatnonzero(wanted).astype(np.int32)
+        integrity.need(self._size == rows.size, "size", f"is {self._size}, not {rows.size}")
+        by_centres = KINDS[self._kind] == CENTRES
+        number = np.zeros(max(1, self._centres.number.size if by_centres else 1), np.int64)
+        self._lists.check_restored(columns, wanted, number)
+        leaf = self._lists.blocks.leaf
+        integrity.need(rows.max(initial=-1) < len(leaf), "lists_leaf", "is too short")
+        integrity.need((leaf[rows] >= 0).all(), "lists_leaf", "lacks a live row")
+        if by_centres:
+            found = matching_checks.centres(self._centres, self._lists.blocks, columns, rows, number)
+            integrity.need(found == matching_checks.FITS, "child", "does not lead to the lists it should")
+        integrity.within(self._centres.meta[REBUILT:], 0, integrity.MOST, "meta")
 
     def check(self, columns: Columns) -> None:
         """Assert the invariants."""

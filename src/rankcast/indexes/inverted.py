@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Floats, Rows
-from rankcast.errors import SnapshotError
-from rankcast.indexes.boxes import SMALL, BoxIndex, grown, quantiles
+from rankcast import integrity
+from rankcast.columns import Bools, Floats, Rows
+from rankcast.indexes.boxes import SMALL, BoxIndex, check_cuts, grown, quantiles
 from rankcast.indexes.scored_matches import MODES, Found, search_all
 from rankcast.kernels import inverted
 from rankcast.kernels.box_tree_pack import Columns
@@ -89,13 +89,47 @@ class InvertedIndex:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
-        self._built, self._cuts, self._present = int(header["built"]), arrays["cuts"], arrays["present"]
-        held = self._tree.state()[1]
-        self._tree.restore({}, {name: arrays[f"tree_{name}"] for name in held})
-        self._filed = Filed(**{name: arrays[f"filed_{name}"] for name in Filed._fields})
-        if self._cuts.shape != (self._dimensions, CUTS):
-            raise SnapshotError("the arrays of attributes do not fit the settings")
+        self._built = integrity.whole(header, "built")
+        held = {name[5:]: array for name, array in arrays.items() if name.startswith("tree_")}
+        own = {name: array for name, array in arrays.items() if not name.startswith("tree_")}
+        rows = len(own["present"]) if "present" in own and own["present"].ndim else 0
+        shape = own["filed_attribute"].shape if "filed_attribute" in own else ()
+        width = int(shape[1]) if len(shape) == 2 else 1
+        entries = rows * (width if self._relaxed else 1)
+        integrity.forms(
+            own,
+            {
+                "cuts": integrity.like(self._cuts, length=self._dimensions),
+                "present": (np.bool_, (rows,)),
+                "filed_number": (np.int16, (rows,)),
+                "filed_attribute": (np.int16, (rows, width)),
+                "filed_always": (np.bool_, (rows,)),
+                "filed_lo": (np.float64, (entries, 1)),
+                "filed_hi": (np.float64, (entries, 1)),
+                "filed_score": (np.float64, (entries,)),
+            },
+        )
+        integrity.need(width > 0, "filed_attribute", "has no columns")
+        self._tree.restore({}, held)
+        self._cuts, self._present = own["cuts"], own["present"]
+        self._filed = Filed(**{name: own[f"filed_{name}"] for name in Filed._fields})
         return self
+
+    def check_restored(self, columns: Columns, wanted: Bools) -> None:
+        """Refuse a state from a snapshot that is not that of the `wanted` rows; see `integrity`."""
+        check_cuts(self._cuts)
+        rows, total = self.present(), self._present.size
+        integrity.need(total <= wanted.size, "present", "has rows that are not there")
+        integrity.need(np.array_equal(rows, np.flatnonzero(wanted)), "present", "is not of the live rows")
+        most = inverted.count_attributes(columns, rows, self._relaxed).max(initial=0)
+        integrity.need(most <= self._filed.attribute.shape[1], "filed_attribute", f"has not {most} columns")
+        again = Filed(*(array.copy() for array in self._filed))
+        entries = inverted.file_rows(again, self._cuts, columns, rows, self._relaxed) if total else rows
+        for name, mine, other in zip(Filed._fields, self._filed, again, strict=True):
+            integrity.need(np.array_equal(mine, other, equal_nan=mine.dtype == np.float64), f"filed_{name}", "differs from what rows are")
+        filed = np.zeros(self._filed.score.size, np.bool_)
+        filed[entries] = True
+        self._tree.check_restored(self._entry_columns(), filed)
 
     def check(self, columns: Columns) -> None:
         """Assert the invariants."""

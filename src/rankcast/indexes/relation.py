@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast import integrity
 from rankcast.columns import Bools, Rows
-from rankcast.errors import SnapshotError
 from rankcast.indexes.covering_pair import IndexPair
 from rankcast.indexes.departures import NOBODY, Departure, Story, lines
 from rankcast.indexes.objects import grown
-from rankcast.kernels import relation, relation_calls, relation_follow, relation_full
+from rankcast.kernels import covering_checks, relation, relation_calls, relation_follow, relation_full
 from rankcast.kernels.covering_buckets import (
     COMPARISONS,
     COVERED,
@@ -24,7 +24,7 @@ from rankcast.kernels.covering_buckets import (
     Box,
     World,
 )
-from rankcast.kernels.relation import FIELDS, LIVE, NONE, SOURCE, TARGET, USED, Graph
+from rankcast.kernels.relation import FIELDS, LIVE, NONE, SOURCE, TARGET, Graph
 from rankcast.kernels.relation_follow import FORWARD, NODES
 
 
@@ -136,9 +136,21 @@ class RelationGraph(IndexPair):
         super().restore(header, arrays)
         self._edge, self._first, self._meta = (np.array(arrays[name]) for name in ("edge", "first", "blocks"))
         self._block = np.array(arrays["block"]) if self._k > 1 else self._first
-        if self._edge.shape[1:] != (FIELDS,) or len(self._edge) < self._k * self._meta[USED]:
-            raise SnapshotError("the edges of the relation graph do not fit its rows")
         return self
+
+    def _forms(self) -> dict[str, integrity.Form]:
+        own = {"edge": integrity.like(self._edge), "first": integrity.like(self._first)}
+        own["blocks"] = integrity.like(self._meta, length=self._meta.size)
+        return {**own, **({"block": integrity.like(self._block)} if self._k > 1 else {})}
+
+    def check_restored(self, world: World) -> None:
+        """Refuse a state from a snapshot that is not that of the owner's rows; see `integrity`."""
+        super().check_restored(world)
+        edge, first, block, meta, k = self._own()
+        integrity.need(first.size == block.size, "block", f"has not {first.size} entries")
+        integrity.need(len(edge) % k == 0, "edge", f"is not blocks of {k} edges")
+        found = covering_checks.edges(edge, first, block, meta, k, world.standing)
+        integrity.need(found == covering_checks.FITS, "edge", "does not link covered rows to their covers")
 
     def check(self, world: World) -> None:
         """Assert that every covered row remembers live rows that cover it, and forwarded ones none."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast import integrity
 from rankcast.columns import Rows
 from rankcast.indexes.covering_pair import IndexPair
 from rankcast.indexes.departures import NOBODY, Departure
@@ -74,6 +75,15 @@ class FullRelationGraph(IndexPair):
         super().restore(header, arrays)
         self._degree = np.array(arrays["degree"])
         return self
+
+    def _forms(self) -> dict[str, integrity.Form]:
+        return {"degree": integrity.like(self._degree)}
+
+    def check_restored(self, world: World) -> None:
+        """Refuse a state from a snapshot that is not that of the owner's rows; see `integrity`."""
+        super().check_restored(world)
+        live = np.flatnonzero(world.standing != GONE)
+        integrity.need(live.max(initial=-1) < self._degree.size, "degree", "is too short")
 
     def check(self, world: World) -> None:
         """Assert that the degree of every covered row is the number of rows that cover it."""

@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast import integrity
 from rankcast.columns import Rows
-from rankcast.errors import SnapshotError
 from rankcast.indexes.covering_pair import IndexPair
 from rankcast.indexes.departures import NOBODY, Departure
 from rankcast.indexes.objects import grown
-from rankcast.kernels import relation_poset
+from rankcast.kernels import covering_checks, relation_poset
 from rankcast.kernels.covering_buckets import COVERED, FORWARDED, GONE, LEAVING, World
 from rankcast.kernels.covering_order import containers_first
 from rankcast.kernels.relation_poset import FIELDS, FREE, LIVE, META, NONE, OUT, WANTED, Poset
@@ -86,9 +86,18 @@ class PosetGraph(IndexPair):
         super().restore(header, arrays)
         self._edge, self._first = np.array(arrays["edge"]), np.array(arrays["first"])
         self._meta = np.array(arrays["poset"])
-        if self._edge.shape[1:] != (FIELDS,) or self._first.shape[1:] != (2,) or self._meta.shape != (META,):
-            raise SnapshotError("the edges of the poset do not fit its rows")
         return self
+
+    def _forms(self) -> dict[str, integrity.Form]:
+        own = {"edge": integrity.like(self._edge), "first": integrity.like(self._first)}
+        return {**own, "poset": integrity.like(self._meta, length=META)}
+
+    def check_restored(self, world: World) -> None:
+        """Refuse a state from a snapshot that is not that of the owner's rows; see `integrity`."""
+        super().check_restored(world)
+        integrity.within(self._meta[WANTED : WANTED + 1], 0, len(self._edge) + 1, "poset")
+        found = covering_checks.poset(self._edge, self._first, self._meta, world.standing)
+        integrity.need(found == covering_checks.FITS, "edge", "does not link rows to those next to them")
 
     def check(self, world: World) -> None:
         """Assert that the edges are the pairs of rows with none between. Cost: O(n^3)."""

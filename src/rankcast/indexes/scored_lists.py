@@ -8,11 +8,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Floats, Rows
-from rankcast.errors import SnapshotError
+from rankcast import integrity
+from rankcast.columns import Bools, Floats, Rows
 from rankcast.indexes.boxes import grown
 from rankcast.indexes.scored_matches import Found, search_all
-from rankcast.kernels import scored_blocks, threshold
+from rankcast.kernels import matching_checks, scored_blocks, threshold
 from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.centre_tree import DEPTH, SPARE
 from rankcast.kernels.scored_blocks import BLOCKS, Blocks, Entries
@@ -93,12 +93,23 @@ class ScoredLists:
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over arrays that `state` gave."""
         mine = self.blocks._asdict()
-        for name, array in mine.items():
-            given = arrays[f"lists_{name}"]
-            if given.dtype != array.dtype or given.shape[1:] != array.shape[1:]:
-                raise SnapshotError(f"the array {name} of scored lists does not fit the settings")
-        self.blocks = Blocks(**{name: arrays[f"lists_{name}"] for name in mine})
+        given = {name[6:]: array for name, array in arrays.items() if name.startswith("lists_")}
+        blocks = len(given["size"]) if "size" in given and given["size"].ndim else 0
+        lengths = {name: blocks if name in _BY_BLOCK else len(array) for name, array in mine.items()}
+        wanted = {name: integrity.like(array, length=lengths[name]) for name, array in mine.items()}
+        integrity.forms(given, wanted | {"leaf": integrity.like(mine["leaf"], length=None if self._live else 0)})
+        self.blocks = Blocks(**given)
         return self
+
+    def check_restored(self, columns: Columns, wanted: Bools, number: NDArray[np.int64]) -> None:
+        """Refuse lists from a snapshot that do not hang together or, if live, hold just the `wanted` rows.
+
+        `number` is raised by the entries of each list.
+        """
+        found = matching_checks.scored_lists(self.blocks, columns, wanted, self._live, number)
+        integrity.need(found == matching_checks.FITS, "lists_link", "does not lead to the intervals it should")
+        counts = self.blocks.meta[BLOCKS + 1 :]
+        integrity.within(counts, 0, integrity.MOST, "lists_meta")
 
     def check(self, label: NDArray[np.int64]) -> None:
         """Assert the invariants of blocks that are live."""

@@ -20,7 +20,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Floats, Rows
+from rankcast import integrity
+from rankcast.columns import Bools, Floats, Rows
 from rankcast.indexes.boxes import BoxIndex, grown
 from rankcast.indexes.scored_lists import ScoredLists, by_score, search_forest
 from rankcast.indexes.scored_matches import MODES, Found, merged
@@ -101,12 +102,44 @@ class StaticIntervalIndex:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
-        self._removed, self._size = int(header["removed"]), int(header["size"])
-        self._packed = arrays["packed"]
+        self._removed, self._size = integrity.whole(header, "removed"), integrity.whole(header, "size")
+        own = {name: a for name, a in arrays.items() if not name.startswith(("lists_", "fresh_"))}
+        d = self._dimensions
+        lengths = {"top": d, "end_first": d + 1, "leaves": d}
+        routes = {name: integrity.like(a, length=lengths.get(name)) for name, a in self._routes.items()}
+        integrity.forms(own, routes | {"packed": integrity.like(self._packed)})
         self._lists.restore(arrays)
-        self._fresh.restore({}, {name: arrays[f"fresh_{name}"] for name in self._fresh.state()[1]})
-        self._routes = {name: arrays[name] for name in self._routes}
+        self._fresh.restore({}, {name[6:]: a for name, a in arrays.items() if name.startswith("fresh_")})
+        self._packed = own.pop("packed")
+        self._routes = own
         return self
+
+    def check_restored(self, columns: Columns, wanted: Bools) -> None:
+        """Refuse a state from a snapshot that is not that of the `wanted` rows; see `integrity`."""
+        packed = np.zeros_like(wanted)
+        fits = 1 <= self._packed.size <= wanted.size
+        integrity.need(fits, "packed", f"has {self._packed.size} entries")
+        packed[: self._packed.size] = self._packed
+        integrity.need(not (packed & ~wanted).any(), "packed", "names rows that are not live")
+        integrity.need(self._size == np.count_nonzero(packed), "size", "is not the number of packed rows")
+        self._fresh.check_restored(columns, wanted & ~packed)
+        number = np.zeros(max(1, int(np.diff(self._spans()).max(initial=1))), np.int64)
+        self._lists.check_restored(columns, self._packed, number)
+
+    def _spans(self) -> NDArray[np.int64]:
+        """Where the lists of each dimension begin, which must follow from the ends."""
+        routes, d = self._routes, self._dimensions
+        first, leaves = routes["end_first"], routes["leaves"]
+        fits = first[0] == 0 and (first[1:] >= first[:-1]).all() and first[-1] == routes["ends"].size
+        integrity.need(fits, "end_first", "does not divide the ends")
+        integrity.no_nan(routes["ends"], "ends")
+        segments = self._kind == "segment-tree" and routes["number"].size > 0
+        sizes = [1 << (2 * size + 1).bit_length() if segments else 0 for size in np.diff(first).tolist()]
+        integrity.need(leaves.tolist() == sizes, "leaves", "does not fit the ends")
+        starts = np.cumsum([0, *(2 * size for size in sizes)])
+        integrity.need(routes["number"].size == starts[-1], "number", f"has not {starts[-1]} entries")
+        integrity.need(np.array_equal(routes["top"], starts[:d]), "top", "does not divide the lists")
+        return starts
 
     def entries(self) -> int:
         """How many entries the lists and the R-trees over them hold."""

@@ -148,6 +148,7 @@ def coverers(front: Index, world: World, rows: Rows) -> Rows:
     found, one = np.full(rows.shape[0], NONE, np.int32), np.empty(2, np.int32)
     box = Box(world.lo, world.hi)
     for i in range(rows.shape[0]):
+        one[0] = NONE
         if world.standing[rows[i]] == COVERED:
             if find(front, world, ask(box, rows[i], rows[i]), one[:1], np.int64(0)) == 0:
                 find(front, world, ask(box, rows[i], NOBODY), one[:1], np.int64(0))

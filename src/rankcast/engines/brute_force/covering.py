@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast import integrity
 from rankcast.boxes import Boxes
 from rankcast.columns import Bools, Floats, Rows
 from rankcast.indexes.departures import NOBODY, Departure, Story, follow_by_calls
@@ -110,7 +111,11 @@ class Scan:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over nothing."""
+        integrity.forms(arrays, {})
         return self
+
+    def check_restored(self, world: World) -> None:
+        """Nothing is kept that could be wrong."""
 
     def _exposed(self, world: World, lost: Boxes, moved: Rows) -> tuple[Rows, int]:
         """Covered rows that nothing covers: of those that moved, and those that lay in a lost box.

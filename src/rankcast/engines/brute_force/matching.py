@@ -8,6 +8,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast import integrity
 from rankcast.boxes import Boxes
 from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.indexes.scored_matches import Found
@@ -91,4 +92,8 @@ class Scan:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over nothing."""
+        integrity.forms(arrays, {})
         return self
+
+    def check_restored(self, columns: Columns, wanted: Bools) -> None:
+        """Nothing is kept that could be wrong."""
