@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast import integrity
 from rankcast.columns import Floats, Ints
 from rankcast.errors import SettingError
 from rankcast.windows import TimeWindow, Window
@@ -54,8 +55,16 @@ class Decay:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
-        self._landmark = None if header["landmark"] is None else int(header["landmark"])
+        integrity.forms(arrays, {})
+        known = header["landmark"] is not None
+        self._landmark = integrity.whole(header, "landmark", -integrity.MOST) if known else None
         return self
+
+    def check_restored(self, newest: Ints) -> None:
+        """Refuse a landmark from a snapshot that does not suit the newest time, if there is one."""
+        for time in newest.tolist():
+            behind = MOST + 1 if self._landmark is None else time // self._half_life - self._landmark
+            integrity.need(0 <= behind <= MOST, "landmark", "is not that of the newest message")
 
 
 def decay_of(half_life: object, window: Window) -> Decay | None:

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import settings
+from rankcast import integrity, settings
 from rankcast.columns import Ints, Rows
-from rankcast.errors import SettingError, SnapshotError
+from rankcast.errors import SettingError
 
 EARLIEST, LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _MICROSECOND = timedelta(microseconds=1)
@@ -85,13 +85,18 @@ class Window(ABC):
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
-        first, end = int(header["first"]), int(header["end"])
-        row, time = arrays["row"], arrays["time"]
-        fits = row.dtype == np.int32 and time.dtype == np.int64 and row.shape == time.shape == (row.size,)
-        if not fits or not 0 <= first <= end <= row.size:
-            raise SnapshotError("the arrays of the window do not fit together")
-        self._first, self._end, self._row, self._time = first, end, row, time
+        size = arrays["row"].size if "row" in arrays else 0
+        integrity.forms(arrays, {"row": (np.int32, (size,)), "time": (np.int64, (size,))})
+        end = integrity.whole(header, "end", 0, size)
+        first = integrity.whole(header, "first", 0, end)
+        self._first, self._end, self._row, self._time = first, end, arrays["row"], arrays["time"]
         return self
+
+    def check_restored(self, live: Rows) -> None:
+        """Refuse a window from a snapshot that does not hold the `live` rows, in the order of leaving."""
+        rows, times = self.rows(), self.times()
+        integrity.need(np.array_equal(np.sort(rows), live), "row", "is not of the messages that are there")
+        integrity.need((times[1:] >= times[:-1]).all(), "time", "does not ascend")
 
     def _make_room(self, size: int) -> None:
         """Room for `size` more at the end: move the queue to the front of arrays a quarter larger than it."""
@@ -110,6 +115,11 @@ class CountWindow(Window):
     def __init__(self, count: int) -> None:
         super().__init__()
         self.count = count
+
+    def check_restored(self, live: Rows) -> None:
+        """Refuse what `Window` refuses, and more messages than there may be."""
+        super().check_restored(live)
+        integrity.need(len(self) <= self.count, "row", f"has more than {self.count} messages")
 
     def departures(self, times: Ints) -> Departures:
         """The arrival `count` after a message pushes it out; nothing is ever late."""

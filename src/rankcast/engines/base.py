@@ -89,6 +89,9 @@ class Engine(ABC):
     def _check_restored(self) -> None:
         """Refuse parts, each of which fits by itself, that do not fit together; see `integrity`."""
 
+    def _complete(self) -> None:
+        """Make what a state of a former version does not have from what it has, which has been checked."""
+
     @classmethod
     def _configured(cls, configuration: dict[str, Any], **given: Any) -> Self:
         """An empty engine from the settings in a snapshot; `given` is what a snapshot cannot hold."""
@@ -167,6 +170,7 @@ class Engine(ABC):
             name = "all parts"
             if integrity.wanted():
                 engine._check_restored()
+            engine._complete()
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, SnapshotError) as error:
             told = error.what if isinstance(error, RankcastError) else f"{type(error).__name__}: {error}"
             raise SnapshotError(f"the state does not fit {cls.__name__}: {name}: {told}") from error

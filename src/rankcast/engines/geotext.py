@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from rankcast import settings
+from rankcast import integrity, settings
 from rankcast.columns import Column, Floats, Kind, Rows, Terms
 from rankcast.decay import decay_of
 from rankcast.deltas import Changes, Lists
@@ -174,6 +174,31 @@ class GeoTextTopK(MessageStream):
         if self._decay is not None:
             parts["decay"] = self._decay
         return parts if self._live is None else {**parts, "live": self._live}
+
+    def _check_restored(self) -> None:
+        readers, posts = self._slots._live(), self._messages._live()
+        for slots, live, name in ((self._slots, readers, "subscription"), (self._messages, posts, "message")):
+            for column in ("x", "y"):
+                integrity.finite(slots[column][live], f"{name}.{column}")
+        alpha = self._slots["alpha"][readers]
+        integrity.need(not (np.isinf(alpha) | (alpha < 0) | (alpha > 1)).any(), "subscription.alpha", "is not from 0 to 1")
+        integrity.within(self._slots["k"][readers], 0, integrity.MOST, "subscription.k")
+        self._window.check_restored(posts)
+        if self._decay is not None:
+            gain = self._messages["gain"][posts]
+            integrity.need(((gain > 1e-300) & (gain < 1e300)).all(), "message.gain", "is out of range")
+            self._decay.check_restored(self._window.times()[-1:])
+        uses = [vectors.check_restored(live) for vectors, live in ((self._interests, readers), (self._texts, posts))]
+        total = np.zeros(max(each.size for each in uses), np.int64)
+        for each in uses:
+            total[: each.size] += each
+        self._terms.check_restored(total)
+        if self._live is not None:
+            self._live.check_restored()
+
+    def _complete(self) -> None:
+        if self._live is not None:
+            self._live.complete()
 
     @classmethod
     def _configured(cls, configuration: dict[str, Any], **given: Any) -> Self:

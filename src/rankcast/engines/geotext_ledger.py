@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast import integrity
 from rankcast.columns import Floats, Ints, Rows
 from rankcast.engines.geotext_places import Space
-from rankcast.errors import SnapshotError
 from rankcast.indexes.objects import grown
 from rankcast.indexes.slots import Slots
 from rankcast.indexes.vectors import LiveTerms, Vectors
@@ -114,9 +114,19 @@ class Ledger:
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
         _, mine = self.state()
-        if any(arrays[name].dtype != array.dtype for name, array in mine.items()):
-            raise SnapshotError("the arrays of live results have other types")
-        self.arrivals = int(header["arrivals"])
+        given = {name: arrays[name] for name in mine}
+        lengths = {name: given["age_stamp" if name.startswith("age_") else "stamp"].size for name in mine}
+        integrity.forms(given, {n: integrity.like(array, length=lengths[n]) for n, array in mine.items()})
+        self.arrivals = integrity.whole(header, "arrivals")
         self.alpha, self.k, self.listed, self.stamp = (arrays[name] for name in OWN)
         self.ages = Ages(**{name: arrays[f"age_{name}"] for name in Ages._fields})
         return self
+
+    def check_restored(self, subscriptions: Rows, messages: Rows, most: int) -> None:
+        """Refuse columns from a snapshot that do not reach over the rows that are there, or hold odd values."""
+        integrity.need(subscriptions.max(initial=-1) < self.stamp.size, "stamp", "is too short")
+        integrity.need(messages.max(initial=-1) < self.ages.stamp.size, "age_stamp", "is too short")
+        alpha = self.alpha[subscriptions]
+        integrity.need(((alpha >= 0) & (alpha <= 1)).all(), "alpha", "is not from 0 to 1")
+        integrity.within(self.k[subscriptions], 1, most + 1, "k")
+        integrity.no_nan(self.listed, "listed")

@@ -15,7 +15,7 @@ from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.deltas import Changes, Lists
 from rankcast.engines import geotext_told as told
 from rankcast.engines.geotext_ledger import World
-from rankcast.engines.geotext_structures import Structures, Way
+from rankcast.engines.geotext_structures import MOST_K, Structures, Way
 from rankcast.indexes.result_buffers import Offers
 from rankcast.indexes.vectors import Replaced
 from rankcast.kernels.board import ENTER, LEAVE
@@ -24,7 +24,6 @@ from rankcast.kernels.skyband import Log
 from rankcast.kernels.verify import own_scores
 
 CHUNK = 1024  # messages disseminated at a time, if not too many subscriptions may want them
-MOST_K = 2**28
 SHORT = 0.02  # of the bounds: a step
 PRUNINGS = Switches._fields
 COUNTED = {"cells_pruned": CELLS, "groups_pruned": GROUPS, "candidates": CANDIDATES, "verified": VERIFIED}

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast import integrity
 from rankcast.columns import Bools, Floats, Rows
 from rankcast.engines.geotext_ledger import Ledger, World
 from rankcast.indexes.cell_lists import CellIndex
@@ -27,6 +28,7 @@ from rankcast.kernels.word_lists import STEP, Shape
 CELL, NEED_GROUPS = 960, 30  # [Geo §7.1], in whole blocks
 MANY = 4096  # subscriptions searched for at a time
 AHEAD = 1.05  # where scores fade, lists are made for gains up to so much more than there are
+MOST_K = 2**28  # of a subscription, as it counts
 RISE = 0.02  # a threshold that has risen by more is told to the lists
 
 
@@ -53,6 +55,7 @@ class Structures:
         self._ledger = Ledger(world)
         # What lists know of thresholds holds for messages with gains up to this.
         self._horizon = 1.0
+        self._missing: list[str] = []  # in a state that is being restored
         # Not part of the state: it means nothing between calls.
         self._scratch = Scratch(np.zeros(0), np.zeros(0, np.int32))
 
@@ -140,22 +143,42 @@ class Structures:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
-        self._horizon = float(header["horizon"])
+        horizon = header["horizon"]
+        plain = type(horizon) in (int, float) and 0 < horizon < 1e300
+        integrity.need(plain, "horizon", f"is {horizon!r:.40}, expected a number above 0")
+        self._horizon = float(horizon)
         self._ledger.restore(header, arrays)
-        relist = False  # lists of before are made anew
+        known = (*self._structures(), *self._ledger.state()[1])
+        odd = [name for name in arrays if not name.startswith(known)]
+        integrity.need(not odd, odd[0] if odd else "", "is not known")
         for name, part in self._structures().items():
             prefix = f"{name}_"
             held = {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
-            if name == "readers" and _without_signs(held):
-                relist = True
-            elif name in header:
+            if (name == "readers" and _without_signs(held)) or (name == "messages" and name not in header):
+                self._missing.append(name)  # lists of before are made anew
+            else:
                 part.restore(header[name], held)
-        if "messages" not in header:
+        return self
+
+    def complete(self) -> None:
+        """Make lists that a state of before does not have."""
+        if "messages" in self._missing:
             rows, texts = self._world.window.rows(), self._world.texts.texts()
             self._messages.add(rows, texts, self._idf(), self._ledger.places())
-        if relist:
+        if "readers" in self._missing:
             self._list(self._world.subscriptions.live())
-        return self
+        self._missing.clear()
+
+    def check_restored(self) -> None:
+        """Refuse structures from a snapshot that are not those of the world; see `integrity`."""
+        world, ledger = self._world, self._ledger
+        ledger.check_restored(world.subscriptions._live(), world.messages._live(), MOST_K)
+        readers, posts = (slots["sequence"][: slots.used] >= 0 for slots in (world.subscriptions, world.messages))
+        self._buffers.check_restored(readers, posts)
+        if "readers" not in self._missing:
+            self._readers.check_restored(world.interests.texts(), ledger.stamp, readers)
+        if "messages" not in self._missing:
+            self._messages.check_restored(world.texts.texts(), ledger.ages.stamp, posts)
 
     def _structures(self) -> dict[str, WordIndex | CellIndex | MessageIndex | ResultBuffers]:
         return {"readers": self._readers, "messages": self._messages, "buffers": self._buffers}

@@ -9,9 +9,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Ints, Rows
-from rankcast.errors import SnapshotError
+from rankcast import integrity
+from rankcast.columns import Bools, Ints, Rows
 from rankcast.indexes.objects import grown
+from rankcast.kernels import geotext_checks
 from rankcast.kernels import word_lists as kernel
 from rankcast.kernels.geo_bounds import Bits
 from rankcast.kernels.term_order import Texts
@@ -35,6 +36,7 @@ class ByWord(ABC):
         slack: sixteenths of its size that a list has as room to grow.
         tail: sixteenths of all rooms that are kept free for lists that move.
         worth: a list that is full is first arranged anew if more than one in so many of its entries is void.
+        stamp_at: which number of an entry is its stamp.
     """
 
     facts: int
@@ -42,6 +44,7 @@ class ByWord(ABC):
     slack: int
     tail: int
     worth: int
+    stamp_at: int
 
     def __init__(self) -> None:
         main, joint, size, room, dead = (np.zeros(8, np.int32) for _ in BY_WORD[1:])
@@ -74,15 +77,20 @@ class ByWord(ABC):
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
-        lists = Lists(**{name: arrays[name] for name in Lists._fields})
-        words, entries = lists.begin.size, lists.row.size
-        fits = [array.dtype for array in lists] == [array.dtype for array in self.lists]
-        fits &= all(getattr(lists, name).shape == (words,) for name in BY_WORD)
-        fits &= all(getattr(lists, name).shape == shape for name, shape in self._shapes(entries).items())
-        if not fits or not 0 <= int(header["used"]) <= entries:
-            raise SnapshotError("the arrays of lists by word do not fit together")
-        self.lists, self._used = lists, int(header["used"])
+        words, entries = (arrays[name].size if name in arrays else 0 for name in ("begin", "row"))
+        wanted = {name: (getattr(self.lists, name).dtype, (words,)) for name in BY_WORD}
+        wanted |= {name: (KINDS[name], shape) for name, shape in self._shapes(entries).items()}
+        integrity.forms(arrays, wanted)
+        integrity.need(entries % STEP == 0, "row", f"is not tiles of {STEP} entries")
+        self._used = integrity.whole(header, "used", 0, entries)
+        integrity.need(self._used % STEP == 0, "used", f"is not a multiple of {STEP}")
+        self.lists = Lists(**{name: arrays[name] for name in Lists._fields})
         return self
+
+    def check_restored(self, texts: Texts, stamps: Bits, live: Bools) -> None:
+        """Refuse lists from a snapshot that do not hang together or hold just the words of `live` owners."""
+        found = geotext_checks.word_lists(self.lists, self._used, self.stamp_at, texts, stamps, live)
+        integrity.need(found == geotext_checks.FITS, "row", "does not list the words of those who are there")
 
     def _words_of(self, rows: Rows, texts: Texts) -> tuple[Rows, Ints]:
         """The distinct words of some texts, and how often each comes."""

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast import integrity
 from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.indexes.objects import grown
 from rankcast.kernels import ciq
@@ -83,8 +84,14 @@ class CellIndex:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
-        self._member, self._stale = arrays["member"].astype(np.bool_, copy=False), None
+        integrity.forms(arrays, {"member": (np.bool_, (None,))})
+        self._member, self._stale = arrays["member"], None
         return self
+
+    def check_restored(self, texts: Texts, stamps: Bits, live: Bools) -> None:
+        """Refuse members from a snapshot that are not the `live` subscriptions."""
+        same = np.array_equal(np.flatnonzero(self._member), np.flatnonzero(live))
+        integrity.need(same, "readers_member", "is not of the subscriptions that are there")
 
     def _make(self, readers: Readers) -> None:
         """Make all lists: by word and cell, in order of subscriptions. Cost: O(n log n)."""

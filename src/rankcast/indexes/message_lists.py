@@ -6,7 +6,7 @@ from rankcast.columns import Floats, Rows
 from rankcast.indexes.by_word import ByWord
 from rankcast.kernels import message_lists as kernel
 from rankcast.kernels.geo_bounds import Bits, Frame
-from rankcast.kernels.message_lists import NODE, Places
+from rankcast.kernels.message_lists import NODE, STAMP, Places
 from rankcast.kernels.term_order import Texts
 
 
@@ -17,6 +17,7 @@ class MessageIndex(ByWord):
     """
 
     facts, node, slack, tail, worth = 8, NODE, 3, 1, 16
+    stamp_at = STAMP
 
     def __init__(self, frame: Frame) -> None:
         super().__init__()

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast import integrity
 from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.deltas import Lists
-from rankcast.errors import SnapshotError
 from rankcast.indexes.objects import grown
-from rankcast.kernels import buffer_store, skyband
+from rankcast.kernels import buffer_store, geotext_checks, skyband
 from rankcast.kernels.buffer_changes import Now
 from rankcast.kernels.buffer_store import Buffers, Links
 from rankcast.kernels.message_search import Ages, Found
@@ -186,20 +186,45 @@ class ResultBuffers:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
-        held = Buffers(**{name: arrays[name] for name in Buffers._fields})
-        if held.dominators.dtype == np.int32:  # as they once were
-            held = held._replace(dominators=np.minimum(held.dominators, skyband.MANY).astype(np.uint16))
-        links = Links(**{name: arrays[f"link_{name}"] for name in Links._fields})
-        fits = [array.dtype for array in held] == [array.dtype for array in self._held]
-        fits &= [array.dtype for array in links] == [array.dtype for array in self._links]
-        fits &= all(getattr(held, name).shape == held.begin.shape for name in BY_OWNER)
-        fits &= held.item.shape == held.score.shape == held.dominators.shape
-        fits &= links.head.shape == links.length.shape and links.owner.shape == links.next.shape
-        if not fits or links.free.shape != (2,) or not 0 <= int(header["used"]) <= held.item.size:
-            raise SnapshotError("the arrays of buffers do not fit together")
-        self._held, self._links, self._used = held, links, int(header["used"])
-        self._searches, self._work = (int(header.get(name, 0)) for name in ("searches", "work"))
+        mine = dict(arrays)
+        former = mine.get("dominators")
+        if former is not None and former.dtype == np.int32:  # as they once were
+            mine["dominators"] = np.clip(former, 0, skyband.MANY).astype(np.uint16)
+        sizes = {name: mine[name].size if name in mine else 0 for name in ("begin", "item", "link_head", "link_owner")}
+        lengths = dict.fromkeys(BY_OWNER, sizes["begin"]) | dict.fromkeys(("link_head", "link_length"), sizes["link_head"])
+        lengths |= dict.fromkeys(("link_owner", "link_next"), sizes["link_owner"]) | {"link_free": 2}
+        own = self.state()[1]
+        wanted = {n: integrity.like(array, length=lengths.get(n, sizes["item"])) for n, array in own.items()}
+        integrity.forms(mine, wanted)
+        self._held = Buffers(**{name: mine[name] for name in Buffers._fields})
+        self._links = Links(**{name: mine[f"link_{name}"] for name in Links._fields})
+        self._used = integrity.whole(header, "used", 0, sizes["item"])
+        counted = {"searches": 0, "work": 0, **header}
+        self._searches, self._work = (integrity.whole(counted, name) for name in ("searches", "work"))
         return self
+
+    def check_restored(self, live: Bools, messages: Bools) -> None:
+        """Refuse buffers from a snapshot that are not of `live` subscriptions or hold what is no message."""
+        held, owners, used = self._held, np.flatnonzero(live), self._used
+        integrity.need(owners.max(initial=-1) < held.begin.size, "buffers_begin", "is too short")
+        integrity.need(np.flatnonzero(messages).max(initial=-1) < self._links.head.size, "buffers_link_head", "is too short")
+        integrity.within(held.keep, 0, 1 << 31, "buffers_keep")
+        integrity.within(held.room, 0, used + 1, "buffers_room")
+        integrity.need(((held.size >= 0) & (held.size <= held.room)).all(), "buffers_size", "exceeds the room")
+        gone = np.ones(held.size.size, np.bool_)
+        gone[owners] = False
+        integrity.need(not held.room[gone].any(), "buffers_room", "is of subscriptions that are gone")
+        integrity.need(int(held.room.sum()) <= used, "buffers_room", f"adds up to more than {used}")
+        integrity.within(held.begin[owners], 0, used + 1, "buffers_begin")
+        integrity.within(held.begin[owners] + held.room[owners], 0, used + 1, "buffers_begin")
+        place = positions(held.begin[owners], held.size[owners].astype(np.int64))
+        items = held.item[place]
+        integrity.within(items, 0, messages.size, "buffers_item")
+        integrity.need(messages[items].all(), "buffers_item", "holds messages that are gone")
+        integrity.no_nan(held.score[place], "buffers_score")
+        integrity.no_nan(held.threshold, "buffers_threshold")
+        found = geotext_checks.links(self._links, live)
+        integrity.need(found == geotext_checks.FITS, "buffers_link_next", "does not link messages to buffers")
 
     def _most(self, keep: Rows) -> Rows:
         """How many entries buffers may have before they are cut."""

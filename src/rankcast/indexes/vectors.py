@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast import integrity
 from rankcast.columns import Bools, Floats, Ints, Rows, Terms
-from rankcast.errors import SnapshotError
 from rankcast.indexes.slots import Slots, select
 from rankcast.kernels.term_order import Texts, replace
 from rankcast.vocabulary import Vocabulary, bags_of, inverse_frequency, positions, unit_weights
@@ -83,9 +83,22 @@ class LiveTerms:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
-        self._documents = int(header["documents"])
+        self._documents = integrity.whole(header, "documents")
         self.slots.restore(header, arrays)
         return self
+
+    def check_restored(self, uses: Ints) -> None:
+        """Refuse terms from a snapshot that vectors use more often (`uses` by row) than there are references."""
+        live = self.slots["sequence"] >= 0
+        references, idf = self.slots["references"], self.slots["idf"]
+        integrity.need(uses.size <= references.size, "references", "is too short")
+        used = np.zeros(references.size, np.int64)
+        used[: uses.size] = uses
+        integrity.within(references, 0, integrity.MOST, "references")
+        integrity.need((references >= used).all(), "references", "counts too few")
+        integrity.need(not references[~live].any(), "references", "counts terms that are gone")
+        integrity.finite(idf[live], "idf")
+        integrity.need((idf[live] > 0).all(), "idf", "is not above 0")
 
 
 class Vectors:
@@ -133,14 +146,29 @@ class Vectors:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave. Cost: O(1), whatever the arrays hold."""
-        begin, size, term, weight = (arrays[name] for name in ("begin", "size", "term", "weight"))
-        used = int(header["used"])
-        fits = [array.dtype for array in (begin, size, term, weight)] == ["i8", "i4", "i4", "f8"]
-        fits &= begin.shape == size.shape == (begin.size,) and term.shape == weight.shape == (term.size,)
-        if not fits or not 0 <= used <= term.size:
-            raise SnapshotError("the arrays of vectors do not fit together")
-        self._begin, self._size, self._term, self._weight, self._used = begin, size, term, weight, used
+        rows, entries = (arrays[name].size if name in arrays else 0 for name in ("begin", "term"))
+        by_row = {"begin": (np.int64, (rows,)), "size": (np.int32, (rows,))}
+        integrity.forms(arrays, {**by_row, "term": (np.int32, (entries,)), "weight": (np.float64, (entries,))})
+        self._used = integrity.whole(header, "used", 0, entries)
+        self._begin, self._size, self._term, self._weight = (
+            arrays[name] for name in ("begin", "size", "term", "weight")
+        )
         return self
+
+    def check_restored(self, live: Rows) -> Ints:
+        """Refuse vectors from a snapshot that are not of `live` rows; how often each term is used."""
+        integrity.need(live.max(initial=-1) < self._size.size, "size", "is too short")
+        held, used = np.flatnonzero(self._size), self._used
+        integrity.within(self._size, 0, used + 1, "size")
+        integrity.need(np.isin(held, live, assume_unique=True).all(), "size", "has vectors of rows that are gone")
+        begin, size = self._begin[held], self._size[held].astype(np.int64)
+        integrity.within(begin, 0, used + 1, "begin")
+        integrity.within(begin + size, 0, used + 1, "begin")
+        integrity.need(int(size.sum()) <= used, "size", f"adds up to more than {used}")
+        entries = self.entries(held.astype(np.int32))
+        integrity.within(entries.term, 0, integrity.MOST, "term")
+        integrity.finite(entries.weight, "weight")
+        return np.bincount(entries.term) if int(entries.term.max(initial=0)) < 1 << 31 else np.zeros(0, np.int64)
 
     def _make_rows(self, rows: int) -> None:
         """Let there be so many rows."""

@@ -12,7 +12,7 @@ from rankcast.kernels.geo_bounds import Bits, Frame
 from rankcast.kernels.igpt import Posts, Readers, Switches
 from rankcast.kernels.term_order import Scratch, Texts
 from rankcast.kernels.verify import Hits
-from rankcast.kernels.word_lists import BLOCK, FACTS, NODE, Owners, Shape
+from rankcast.kernels.word_lists import BLOCK, FACTS, NODE, STAMP, Owners, Shape
 
 PAIRS = 1 << 18  # candidates of several messages at a time
 
@@ -27,6 +27,7 @@ class WordIndex(ByWord):
     """
 
     facts, node, slack, tail, worth = FACTS, NODE, 2, 2, 64
+    stamp_at = STAMP
 
     def __init__(self, frame: Frame, shape: Shape) -> None:
         super().__init__()
