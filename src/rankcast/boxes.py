@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rankcast import integrity
 from rankcast.columns import Bools, Column, Floats, Rows
 from rankcast.errors import InputError
 from rankcast.kernels import lines
@@ -84,6 +85,12 @@ def _lines(batch: Batch, names: tuple[str, ...]) -> Floats | None:
         return None
     found = batch.numbers[: len(names)]
     return found if lines.are_ordered(found) else None
+
+
+def check_boxes(lo: Floats, hi: Floats) -> None:
+    """Refuse boxes of subscriptions (n, d) from a snapshot that no `read` has given."""
+    ordered = (lo <= hi) & (lo < np.inf) & (hi > -np.inf)
+    integrity.need(ordered.all(), "lo", "is above hi, or one of them is NaN")
 
 
 def inside(boxes: Boxes, point: Floats) -> Bools:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
 from rankcast import boxes, integrity
-from rankcast.boxes import Boxes
+from rankcast.boxes import Boxes, check_boxes
 from rankcast.columns import Column, Floats, Ids, Rows, arrow
 from rankcast.engines.base import ID, Command, Engine, Part, Refused
 from rankcast.indexes.slots import Slots, select
@@ -50,8 +50,7 @@ class AnsweringEngine(Engine):
         return {"subscription": self._slots, "event": self._event_ids}
 
     def _check_restored(self) -> None:
-        for end in ("lo", "hi"):
-            integrity.no_nan(self._slots[end], f"subscription.{end}")
+        check_boxes(self._slots["lo"], self._slots["hi"])
         integrity.need(not len(self._event_ids), "event.sequence", "holds events, which are not kept")
 
     @abstractmethod

@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast import deltas, settings
+from rankcast import deltas, integrity, settings
 from rankcast.columns import Column, Floats, Ids, Rows
 from rankcast.deltas import Changes, Lists
 from rankcast.engines.base import ID, Engine, Part
 from rankcast.engines.brute_force.moving import Objects
 from rankcast.engines.moving_checks import MovingChecks
-from rankcast.engines.moving_places import PLACE
+from rankcast.engines.moving_places import PLACE, check_globe
 from rankcast.indexes.slots import Slots, keys_of, select
 from rankcast.kernels import hashing
 from rankcast.kernels.zone_follow import last_of_each
@@ -91,6 +91,20 @@ class MovingEngine(MovingChecks):
 
     def _parts(self) -> dict[str, Part]:
         return {"subscription": self._slots, "object": self._objects}
+
+    def _check_restored(self) -> None:
+        for slots, name in ((self._slots, "subscription"), (self._objects, "object")):
+            live = slots._live()
+            x, y = slots["x"][live], slots["y"][live]
+            integrity.finite(x, f"{name}.x")
+            integrity.finite(y, f"{name}.y")
+            if self._metric == "haversine":
+                check_globe(x, y, name)
+            self._reach.check_places(x, y, name)
+        attributes = self._objects["attributes"][live]
+        integrity.finite(attributes, "object.attributes")
+        self._check_attributes(attributes)
+        self._reach.check_scores(self._objects._ids_at(live), attributes)
 
     def _columns(self) -> list[Column]:
         return PLACE

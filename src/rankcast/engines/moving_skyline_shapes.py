@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rankcast import integrity
 from rankcast.columns import Floats, Ints, Rows
-from rankcast.errors import SnapshotError
 from rankcast.indexes.skyline_zones import SkylineZones
 from rankcast.kernels import region_outline
 from rankcast.kernels.convex import Region
@@ -45,9 +45,13 @@ class Universe:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
-        if arrays["box"].shape != (4,) or arrays["box"].dtype != np.float64:
-            raise SnapshotError("the universe of zones is no box")
-        self.box = arrays["box"]
+        integrity.forms(arrays, {"box": (np.float64, (4,))})
+        box = arrays["box"]
+        if self._given:
+            integrity.need(np.array_equal(box, self.box), "box", "is not the universe of the settings")
+        elif not np.array_equal(box, self.box):
+            integrity.need(np.isfinite(box).all() and (box[:2] <= box[2:]).all(), "box", "is no box")
+        self.box = box
         return self
 
 

@@ -60,6 +60,14 @@ class SkylineMethod(Shapes):
         """The parts of the state."""
         return {"place": self.places, "zone": self.zones, "universe": self.universe}
 
+    def check_restored(self) -> None:
+        """Refuse places and zones from a snapshot that are not those of objects and subscriptions."""
+        objects, live = self.objects, self.subscriptions["sequence"] >= 0
+        there = objects["sequence"] >= 0
+        self.places.check_restored(there, objects["x"], objects["y"])
+        items = there[: len(self.places.record)]
+        self.zones.check_restored(live, items)
+
     # Results
 
     def lists(self, rows: Rows) -> Lists:

@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import boxes, deltas
+from rankcast import boxes, deltas, integrity
 from rankcast.boxes import Boxes
 from rankcast.columns import Bools, Column, Floats, Ids, Rows
 from rankcast.deltas import Changes, Lists
@@ -37,6 +37,9 @@ class Zoned(Protocol):
     def follow(self, rows: Rows, x: Floats, y: Floats) -> tuple[Rows, Lists]:
         """Move queries; those whose results are others now, and what they were."""
 
+    def check_restored(self) -> None:
+        """Refuse places and zones from a snapshot that are not those of objects and subscriptions."""
+
     def listing(self, objects: Rows) -> Rows:
         """Subscriptions that have one of these objects in their results or members."""
 
@@ -64,7 +67,7 @@ class Queries(Slots):
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave; one from before there were filters has none."""
-        shape = (arrays["x"].shape[0], self._attributes)
+        shape = (arrays["x"].size, self._attributes)
         open_ends = {"lower": np.full(shape, -np.inf), "upper": np.full(shape, np.inf)}
         return super().restore(header, {**open_ends, **arrays})
 
@@ -85,6 +88,14 @@ class ZonedEngine(MovingEngine):
 
     def _parts(self) -> dict[str, Part]:
         return {**super()._parts(), **(self._zoned.parts() if self._zoned else {})}
+
+    def _check_restored(self) -> None:
+        super()._check_restored()
+        boxes.check_boxes(self._slots["lower"], self._slots["upper"])
+        if self.takes_k:
+            integrity.within(self._slots["k"], 0, integrity.MOST, "subscription.k")
+        if self._zoned:
+            self._zoned.check_restored()
 
     # Subscriptions
 

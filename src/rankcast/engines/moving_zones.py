@@ -54,6 +54,14 @@ class ZoneMethod:
     def _split_weights(self) -> list[float | None]:
         return self.wish.split_weights(len(self.over))
 
+    def check_restored(self) -> None:
+        """Refuse places and zones from a snapshot that are not those of objects and subscriptions."""
+        objects, live = self.objects, self.subscriptions["sequence"] >= 0
+        there = objects["sequence"] >= 0
+        self.places.check_restored(there, objects["x"], objects["y"])
+        items = there[: len(self.places.record)]
+        self.zones.check_restored(live, items)
+
     # Results
 
     def k_of(self, rows: Rows) -> Ints:

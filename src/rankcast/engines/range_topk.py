@@ -133,8 +133,7 @@ class RangeTopK(ListEngine):
         return {**self._world.parts(), **self._way.parts()}
 
     def _check_restored(self) -> None:
-        for end in ("lo", "hi"):
-            integrity.no_nan(self._world.subscriptions[end], f"subscription.{end}")
+        boxes.check_boxes(self._world.subscriptions["lo"], self._world.subscriptions["hi"])
         integrity.within(self._world.subscriptions["k"], 0, integrity.MOST, "subscription.k")
         self._way.check()
 

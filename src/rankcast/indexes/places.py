@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Floats, Ints, Rows
-from rankcast.errors import SnapshotError
+from rankcast import integrity
+from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.indexes.objects import grown
 from rankcast.indexes.rtree import PointIndex
 from rankcast.kernels import rtree, zone_search
@@ -76,12 +76,27 @@ class Places:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
-        record = arrays["record"]
-        if record.dtype != np.float64 or record.shape[1:] != self.record.shape[1:]:
-            raise SnapshotError("the records of objects do not fit the settings")
-        self.record = record
-        self._index.restore({}, {name[5:]: a for name, a in arrays.items() if name.startswith("tree_")})
+        tree = {name: array for name, array in arrays.items() if name.startswith("tree_")}
+        own = {name: array for name, array in arrays.items() if name not in tree}
+        integrity.forms(own, {"record": integrity.like(self.record)})
+        self.record = own["record"]
+        self._index.restore({}, {name[5:]: array for name, array in tree.items()})
         return self
+
+    def check_restored(self, live: Bools, x: Floats, y: Floats) -> None:
+        """Refuse a state from a snapshot that is not that of the `live` objects at these places."""
+        rows = np.flatnonzero(live)
+        integrity.need(rows.max(initial=-1) < len(self.record), "record", "is too short")
+        record = self.record[rows]
+        integrity.no_nan(record, "record")
+        integrity.need((record[:, 0] == x[rows]).all(), "record", "differs from where objects are")
+        integrity.need((record[:, 1] == y[rows]).all(), "record", "differs from where objects are")
+        self._index.check_restored(live)
+        same = np.array_equal(np.flatnonzero(self._index.present()), rows)
+        integrity.need(same, "tree_place", "is not of the objects that are there")
+        leaf, slot = np.divmod(self.tree.place[rows], rtree.BRANCH)
+        points = self.tree.point[leaf, : record.shape[1], slot]
+        integrity.need(np.array_equal(points, record), "tree_point", "differs from the records")
 
     def check(self, points: Floats) -> None:
         """Assert the invariants; `points` (n, C) are the objects by row."""

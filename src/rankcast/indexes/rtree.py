@@ -8,10 +8,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Floats, Rows
-from rankcast.errors import SnapshotError
+from rankcast import integrity
+from rankcast.columns import Bools, Floats, Rows
 from rankcast.indexes.objects import grown
-from rankcast.kernels import rtree, rtree_pack
+from rankcast.kernels import moving_checks, rtree, rtree_pack
 from rankcast.kernels.rtree import BRANCH, INNER_BASE, LEAF_BASE, MOST_LAYERS, SMALLEST, Rtree
 
 PLACE_COLUMNS = 2  # the first two columns are x and y, which are split alike
@@ -117,11 +117,30 @@ class PointIndex:
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
         mine = self.tree._asdict()
-        for name, array in mine.items():
-            if arrays[name].dtype != array.dtype or arrays[name].shape[1:] != array.shape[1:]:
-                raise SnapshotError(f"the array {name} of points does not fit the settings")
+        layers, wanted = 0, {name: integrity.like(array) for name, array in mine.items()}
+        if "row" in arrays and arrays["row"].ndim:
+            layers = int(np.searchsorted(LEAF_BASE, len(arrays["row"])))
+        leaves, inner = (int(each[min(layers, MOST_LAYERS)]) for each in (LEAF_BASE, INNER_BASE))
+        lengths = {"point": leaves, "row": leaves, **dict.fromkeys(("low", "high", "first", "width"), inner)}
+        lengths |= {"count": MOST_LAYERS, "filled": MOST_LAYERS}
+        wanted |= {name: integrity.like(mine[name], length=length) for name, length in lengths.items()}
+        integrity.forms(arrays, wanted)
         self.tree = Rtree(**{name: arrays[name] for name in mine})
+        for layer, (count, filled) in enumerate(zip(self.tree.count, self.tree.filled, strict=True)):
+            most = rtree.capacity(layer) if layer < layers else 0
+            integrity.need(0 <= count <= filled <= most, "count", f"is {count} of {filled} in layer {layer}")
         return self
+
+    def check_restored(self, wanted: Bools) -> None:
+        """Refuse a tree from a snapshot that does not hang together or holds others than `wanted` rows."""
+        integrity.need(np.isfinite(self.tree.point[:, :PLACE_COLUMNS]).all(), "tree_point", "is not finite")
+        found = moving_checks.rtree(self.tree, wanted)
+        integrity.need(found == moving_checks.FITS, "tree_row", "does not hold the points it should")
+
+    def present(self) -> Bools:
+        """Whether a row is there, by row."""
+        there: Bools = self.tree.place >= 0
+        return there
 
     def check(self, values: Floats) -> None:
         """Assert the invariants; `values` are the points by row."""

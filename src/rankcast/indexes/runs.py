@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Ints, Rows
-from rankcast.errors import SnapshotError
+from rankcast import integrity
+from rankcast.columns import Bools, Ints, Rows
 from rankcast.indexes.objects import grown
 
 BY_ROW = ("start", "count", "room")
@@ -88,13 +88,20 @@ class Runs:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
-        for name, array in self.state()[1].items():
-            if arrays[name].dtype != array.dtype or arrays[name].ndim != 1:
-                raise SnapshotError(f"the array {name} of zones has another type")
-        self._used = int(header["used"])
+        rows = arrays["start"].size if "start" in arrays else 0
+        values = {name: arrays[name].size for name in self.values if name in arrays}
+        size = next(iter(values.values()), 0)
+        lengths = dict.fromkeys(BY_ROW, rows)
+        known = self.state()[1]
+        integrity.forms(arrays, {n: integrity.like(a, length=lengths.get(n, size)) for n, a in known.items()})
+        self._used = integrity.whole(header, "used", 0, size)
         self.start, self.count, self.room = (arrays[name] for name in BY_ROW)
         self.values = {name: arrays[name] for name in self.values}
         return self
+
+    def check_restored(self, live: Bools, name: str) -> None:
+        """Refuse stretches from a snapshot that are not of `live` rows, or not within what is used."""
+        check_stretches(name, live, (self.start, self.count, self.room), self._used)
 
     def check(self) -> None:
         """Assert the invariants: every stretch has room, and no two share any."""
@@ -104,6 +111,21 @@ class Runs:
         np.add.at(taken, stretches(self.start[rows], self.room[rows]), 1)
         assert taken.max(initial=0) <= 1
         assert taken[self._used :].sum() == 0
+
+
+def check_stretches(name: str, live: Bools, runs: tuple[Ints, Ints, Ints], used: int) -> None:
+    """Refuse starts, counts and rooms by row that are not within what is used, or of rows that are gone."""
+    start, count, room = runs
+    rows = np.flatnonzero(live)
+    integrity.need(rows.max(initial=-1) < count.size, f"{name}count", "is too short")
+    integrity.within(room, 0, used + 1, f"{name}room")
+    integrity.need(((count >= 0) & (count <= room)).all(), f"{name}count", "exceeds the room")
+    gone = np.ones(count.size, np.bool_)
+    gone[rows] = False
+    integrity.need(not room[gone].any(), f"{name}room", "is of rows that are gone")
+    integrity.need(int(room.sum()) <= used, f"{name}room", f"adds up to more than {used}")
+    integrity.within(start[rows], 0, used + 1, f"{name}start")
+    integrity.within(start[rows] + room[rows], 0, used + 1, f"{name}start")
 
 
 def stretches(start: Ints, count: Ints) -> Ints:

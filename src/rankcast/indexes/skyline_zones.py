@@ -9,17 +9,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast import integrity
 from rankcast.columns import Bools, Floats, Ints, Rows
-from rankcast.errors import SnapshotError
 from rankcast.indexes.objects import grown
 from rankcast.indexes.places import Places
-from rankcast.indexes.runs import Runs
+from rankcast.indexes.runs import Runs, stretches
 from rankcast.kernels.skyline_follow import UNKNOWN, Kept
 from rankcast.kernels.skyline_gather import Zones, find_zones
 from rankcast.kernels.skyline_search import PLACE, Seekers
 
 PER_THREAD = 16
 BY_ROW = {"x": np.float64, "y": np.float64, "radius": np.float64, "result": np.int64, "cut": np.bool_}
+MOST_LINES = 1 << 24  # of a zone: far beyond what one has
 DISC = 3  # x, y, square of the radius
 
 
@@ -123,20 +124,43 @@ class SkylineZones:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave; an older one has no discs, and no owners of edges."""
-        for name, kind in BY_ROW.items():
-            if arrays[name].dtype != kind:
-                raise SnapshotError(f"the array {name} of zones has another type")
-        self._by_row = {name: arrays[name] for name in BY_ROW}
-        disc = arrays.get("disc", np.zeros((arrays["x"].size, DISC)))
-        if disc.dtype != np.float64 or disc.shape != (arrays["x"].size, DISC):
-            raise SnapshotError("the discs of zones have another shape")
-        self._by_row["disc"] = disc
+        rows = arrays["x"].size
         unknown = np.full(arrays["corners_line"].size, UNKNOWN, np.int32)
-        arrays = {"corners_owner": unknown, **arrays}
+        arrays = {"corners_owner": unknown, "disc": np.zeros((rows, DISC)), **arrays}
+        own = {name: a for name, a in arrays.items() if not name.startswith(("members_", "corners_"))}
+        integrity.forms(own, {name: (kind, (rows,)) for name, kind in BY_ROW.items()} | {"disc": (np.float64, (rows, DISC))})
+        self._by_row = own
         for part, runs in (("members", self._members), ("corners", self._corners)):
-            mine = {name.removeprefix(f"{part}_"): array for name, array in arrays.items()}
+            prefix = f"{part}_"
+            mine = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
             runs.restore(header[part], mine)
         return self
+
+    def check_restored(self, live: Bools, items: Bools) -> None:
+        """Refuse zones from a snapshot that are not of `live` subscriptions, or list others than `items`."""
+        self._members.check_restored(live, "members_")
+        self._corners.check_restored(live, "corners_")
+        rows, held, kept = np.flatnonzero(live), self._by_row, self.kept
+        integrity.need(rows.max(initial=-1) < held["x"].size, "x", "is too short")
+        for name in ("x", "y", "disc"):
+            integrity.finite(held[name][rows], name)
+        integrity.no_nan(held["radius"][rows], "radius")
+        result, count = held["result"][rows], kept.count[rows]
+        integrity.need(((result >= 0) & (result <= count)).all(), "result", "has more than members")
+        gone = np.ones(held["cut"].size, np.bool_)
+        gone[rows] = False
+        integrity.need(not held["cut"][gone].any(), "cut", "is of subscriptions that are gone")
+        members = kept.member[stretches(kept.start[rows], count)]
+        integrity.within(members, 0, items.size, "members_member")
+        integrity.need(items[members].all(), "members_member", "lists objects that are gone")
+        cornered = rows[kept.corners[rows] > 0]
+        ends = kept.corner[cornered] + kept.corners[cornered]
+        integrity.need((kept.line[ends - 1] < 0).all(), "corners_line", "has a piece without an end")
+        there = stretches(kept.corner[rows], kept.corners[rows])
+        for name in ("corner_x", "corner_y"):
+            integrity.finite(getattr(kept, name)[there], f"corners_{name}")
+        integrity.within(kept.line[there], -MOST_LINES, MOST_LINES, "corners_line")
+        integrity.within(kept.owner[there], UNKNOWN, items.size, "corners_owner")
 
     def check(self, rows: Rows) -> None:
         """Assert the invariants; `rows` are the live subscriptions."""

@@ -8,10 +8,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Floats, Rows
-from rankcast.errors import SnapshotError
+from rankcast import integrity
+from rankcast.columns import Bools, Floats, Rows
 from rankcast.indexes.objects import grown
 from rankcast.indexes.rtree import PointIndex
+from rankcast.indexes.runs import check_stretches, stretches
 from rankcast.kernels import zone_follow
 from rankcast.kernels.zone_follow import Held
 from rankcast.kernels.zone_search import Zones
@@ -98,14 +99,35 @@ class ZoneIndex:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
-        for name, array in (*self.held._asdict().items(), ("stale", self._stale)):
-            if arrays[name].dtype != array.dtype:
-                raise SnapshotError(f"the array {name} of zones has another type")
-        self._used = int(header["used"])
-        self.held = Held(**{name: arrays[name] for name in Held._fields})
-        self._stale = arrays["stale"]
-        self._index.restore({}, {name[5:]: a for name, a in arrays.items() if name.startswith("tree_")})
+        tree = {name: array for name, array in arrays.items() if name.startswith("tree_")}
+        own = {name: array for name, array in arrays.items() if name not in tree}
+        rows = own["x"].size if "x" in own else 0
+        known = {**self.held._asdict(), "stale": self._stale}
+        wanted = {n: integrity.like(a, length=None if n == "member" else rows) for n, a in known.items()}
+        integrity.forms(own, wanted)
+        self._used = integrity.whole(header, "used", 0, own["member"].size)
+        self.held = Held(**{name: own[name] for name in Held._fields})
+        self._stale = own["stale"]
+        self._index.restore({}, {name[5:]: array for name, array in tree.items()})
         return self
+
+    def check_restored(self, live: Bools, items: Bools) -> None:
+        """Refuse zones from a snapshot that are not of `live` subscriptions, or list others than `items`."""
+        held, rows = self.held, np.flatnonzero(live)
+        check_stretches("", live, (held.start, held.count, held.room), self._used)
+        for name in ("x", "y", "radius", "reach"):
+            integrity.no_nan(getattr(held, name)[rows], name)
+        integrity.finite(held.x[rows], "x")
+        integrity.finite(held.y[rows], "y")
+        members = held.member[stretches(held.start[rows], held.count[rows])]
+        integrity.within(members, 0, items.size, "member")
+        integrity.need(items[members].all(), "member", "lists objects that are gone")
+        self._index.check_restored(live)
+        there = np.zeros_like(live)
+        for known in (self._index.present(), self._stale):
+            integrity.need(not known[there.size :].any(), "stale", "names nobody who is there")
+            there[: known.size] |= known[: there.size]
+        integrity.need(np.array_equal(there, live), "stale", "is not of the subscriptions that are there")
 
     def check(self, rows: Rows) -> None:
         """Assert the invariants; `rows` are the live subscriptions."""

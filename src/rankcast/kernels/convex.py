@@ -85,7 +85,11 @@ def reach(region: Region, begin: int, end: int, cut: Cut) -> tuple[float, float]
 
 @njit(**EXACT)
 def clip(region: Region, begin: int, end: int, cut: Cut, out: Region, at: int) -> int:
-    """Write a piece without what lies beyond a cut to `out` from `at` on; returns where it ends there."""
+    """Write a piece without what lies beyond a cut to `out` from `at` on; returns where it ends there.
+
+    The border of a piece crosses a line twice. One that is not convex may do so more often: that is passed
+    over, so that there is never more than one corner more.
+    """
     x, y, line, _ = region
     out_x, out_y, out_line, _ = out
     nx, ny, c, label = cut
@@ -94,14 +98,15 @@ def clip(region: Region, begin: int, end: int, cut: Cut, out: Region, at: int) -
     if not least < -rounding:
         return at
     whole = not most > rounding
-    here = nx * x[begin] + ny * y[begin] - c
+    here, crossings = nx * x[begin] + ny * y[begin] - c, 0 if whole else 2
     for i in range(begin, end):
         following = i + 1 if i + 1 < end else begin
         there = nx * x[following] + ny * y[following] - c
         if here <= 0.0 or whole:
             out_x[at], out_y[at], out_line[at] = x[i], y[i], line[i]
             at += 1
-        if (here <= 0.0) != (there <= 0.0) and not whole:
+        if (here <= 0.0) != (there <= 0.0) and crossings > 0:
+            crossings -= 1
             share = here / (here - there)
             out_x[at] = x[i] + share * (x[following] - x[i])
             out_y[at] = y[i] + share * (y[following] - y[i])
