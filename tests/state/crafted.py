@@ -5,8 +5,8 @@ places before they are sealed again. `judge` loads it and goes on with every cal
 `SnapshotError` at loading, or answers and errors of the package; whatever else comes is a fault.
 
 `python -m tests.state.crafted [--seconds S] [--first SEED] [subject ...]` searches until the time is over and
-prints the faults it finds as `subject seed: what happened`. Each case runs in a process forked for it, so that
-a crash or a call without end is seen and costs nobody else.
+prints the faults it finds as `subject seed: what happened`. Each case runs in a process forked for it, so
+that a crash or a call without end is seen and costs nobody else.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,16 @@ class Play:
         calls = {"subscribe", "publish", "amend", "publish again", "unsubscribe"}
         calls |= {"upsert", "remove"} if hasattr(engine, "upsert") else set()
         calls |= {"rescore"} if hasattr(engine, "rescore") else set()
-        order = ["upsert", "subscribe", "publish", "amend", "rescore", "remove", "unsubscribe", "publish again"]
+        order = [
+            "upsert",
+            "subscribe",
+            "publish",
+            "amend",
+            "rescore",
+            "remove",
+            "unsubscribe",
+            "publish again",
+        ]
         for call in order:
             if call not in calls:
                 continue
@@ -89,10 +99,8 @@ class Play:
                 getattr(engine, plain)(rows)
             else:
                 heard(plain)
-                try:
+                with suppress(RankcastError):
                     getattr(engine, plain)(rows)
-                except RankcastError:
-                    pass
 
     def every(self, engine: Any, heard: Callable[[str], None], folder: Path) -> None:
         """All calls on an engine that was loaded, twice, and what only asks in between."""
@@ -103,17 +111,13 @@ class Play:
         everybody = [self.name(number) for number in self.live]
         for one in everybody:
             heard("unsubscribe one")
-            try:
+            with suppress(RankcastError):
                 engine.unsubscribe([one])
-            except RankcastError:
-                pass
         if hasattr(engine, "remove"):
             for number in self.items:
                 heard("remove one")
-                try:
+                with suppress(RankcastError):
                     engine.remove([self.item(number)])
-                except RankcastError:
-                    pass
         self.some(engine, heard)
         heard("save")
         engine.save(folder / "again")
@@ -232,11 +236,17 @@ class Play:
 
     def _amend(self) -> Rows | None:
         some = self._few(self.live, 0.3)
-        return {"id": [self.name(number) for number in some], **self._subscription(len(some))} if some else None
+        return (
+            {"id": [self.name(number) for number in some], **self._subscription(len(some))} if some else None
+        )
 
     def _rescore(self) -> Rows | None:
         rows = self._amend()
-        return None if rows is None else {name: each for name, each in rows.items() if name[-3:] not in ("_lo", "_hi")}
+        return (
+            None
+            if rows is None
+            else {name: each for name, each in rows.items() if name[-3:] not in ("_lo", "_hi")}
+        )
 
     def _unsubscribe(self) -> list[Any] | None:
         gone = self._few(self.live, 0.3)
@@ -301,7 +311,7 @@ def spoil(header: Any, arrays: dict[str, NDArray[Any]], rng: Rng) -> str:
     return f"{name} {how}"
 
 
-def _spoil_values(flat: NDArray[Any], rng: Rng) -> str:
+def _spoil_values(flat: NDArray[Any], rng: Rng) -> str:  # noqa: PLR0911
     where = rng.integers(0, flat.size, max(1, int(rng.choice([1, 1, 1, 2, 5, flat.size]))))
     if flat.dtype == np.bool_:
         flat[where] ^= True
@@ -316,7 +326,8 @@ def _spoil_values(flat: NDArray[Any], rng: Rng) -> str:
         return f"repeated at {where[:5]}"
     if flat.dtype.kind == "f":
         odd = [np.nan, np.inf, -np.inf, 0.0, -1.0, 1e308, -1e308, 5e-324]
-        flat[where] = flat[where] + 1 if way == 2 else odd[int(rng.integers(len(odd)))]
+        with np.errstate(over="ignore"):
+            flat[where] = flat[where] + 1 if way == 2 else odd[int(rng.integers(len(odd)))]
         return f"odd at {where[:5]}"
     info = np.iinfo(flat.dtype)
     if way in (2, 3):
@@ -333,7 +344,7 @@ def _spoil_values(flat: NDArray[Any], rng: Rng) -> str:
     return f"{value} at {where[:5]}"
 
 
-def _spoil_form(arrays: dict[str, NDArray[Any]], name: str, rng: Rng) -> str:
+def _spoil_form(arrays: dict[str, NDArray[Any]], name: str, rng: Rng) -> str:  # noqa: PLR0911
     array, way = arrays[name], int(rng.integers(0, 8))
     if way == 0:
         del arrays[name]
@@ -454,7 +465,7 @@ def _child(subject: Subject, seed: int, writer: int) -> None:
     try:
         heard(judge(subject, seed, heard))
         os._exit(0)
-    except BaseException as error:  # noqa: BLE001
+    except BaseException as error:
         frame = error.__traceback__
         places = []
         while frame is not None:
@@ -474,6 +485,12 @@ def warm(subject: Subject, seeds: range = range(6)) -> None:
             play.every(subject.engine.load(Path(name) / "kept"), lambda _: None, Path(name))
 
 
+def say(what: str) -> None:
+    """Write a line."""
+    sys.stdout.write(what + "\n")
+    sys.stdout.flush()
+
+
 def main() -> int:
     """Search for faults."""
     parser = argparse.ArgumentParser()
@@ -482,11 +499,13 @@ def main() -> int:
     parser.add_argument("--only", type=int, default=None)
     parser.add_argument("subjects", nargs="*")
     given = parser.parse_args()
-    chosen = [s for name, s in SUBJECTS.items() if not given.subjects or any(x in name for x in given.subjects)]
+    chosen = [
+        s for name, s in SUBJECTS.items() if not given.subjects or any(x in name for x in given.subjects)
+    ]
     for subject in chosen:
         began = time.monotonic()
         warm(subject)
-        print(f"warm {subject} {time.monotonic() - began:.1f}", flush=True)
+        say(f"warm {subject} {time.monotonic() - began:.1f}")
     ends, seed, count, faults = time.monotonic() + given.seconds, given.first, 0, 0
     while time.monotonic() < ends:
         for subject in chosen:
@@ -494,11 +513,11 @@ def main() -> int:
             count += 1
             if not well:
                 faults += 1
-                print(f"{subject} {seed}: {told}", flush=True)
+                say(f"{subject} {seed}: {told}")
         if given.only is not None:
             break
         seed += 1
-    print(f"{count} cases, seeds {given.first} to {seed}, {faults} faults", flush=True)
+    say(f"{count} cases, seeds {given.first} to {seed}, {faults} faults")
     return min(faults, 1)
 
 

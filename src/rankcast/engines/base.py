@@ -86,10 +86,10 @@ class Engine(ABC):
         """The parts of the state by name; names become prefixes of array names."""
         return {"subscription": self._subscriptions}
 
-    def _check_restored(self) -> None:
+    def _check_restored(self) -> None:  # noqa: B027
         """Refuse parts, each of which fits by itself, that do not fit together; see `integrity`."""
 
-    def _complete(self) -> None:
+    def _complete(self) -> None:  # noqa: B027
         """Make what a state of a former version does not have from what it has, which has been checked."""
 
     @classmethod

@@ -116,7 +116,9 @@ class CoveringTable(FollowingTable):
         world = self._world()
         integrity.within(world.standing, GONE, LEAVING + 1, "subscription.standing")
         there = world.sequence >= 0
-        integrity.need(np.array_equal(world.standing != GONE, there), "subscription.standing", "is not of the live")
+        integrity.need(
+            np.array_equal(world.standing != GONE, there), "subscription.standing", "is not of the live"
+        )
         self._relations.check_restored(world)
 
     # The calls

@@ -181,14 +181,21 @@ class GeoTextTopK(MessageStream):
             for column in ("x", "y"):
                 integrity.finite(slots[column][live], f"{name}.{column}")
         alpha = self._slots["alpha"][readers]
-        integrity.need(not (np.isinf(alpha) | (alpha < 0) | (alpha > 1)).any(), "subscription.alpha", "is not from 0 to 1")
+        integrity.need(
+            not (np.isinf(alpha) | (alpha < 0) | (alpha > 1)).any(),
+            "subscription.alpha",
+            "is not from 0 to 1",
+        )
         integrity.within(self._slots["k"][readers], 0, integrity.MOST, "subscription.k")
         self._window.check_restored(posts)
         if self._decay is not None:
             gain = self._messages["gain"][posts]
             integrity.need(((gain > 1e-300) & (gain < 1e300)).all(), "message.gain", "is out of range")
             self._decay.check_restored(self._window.times()[-1:])
-        uses = [vectors.check_restored(live) for vectors, live in ((self._interests, readers), (self._texts, posts))]
+        uses = [
+            vectors.check_restored(live)
+            for vectors, live in ((self._interests, readers), (self._texts, posts))
+        ]
         total = np.zeros(max(each.size for each in uses), np.int64)
         for each in uses:
             total[: each.size] += each

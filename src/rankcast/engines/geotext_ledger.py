@@ -123,7 +123,7 @@ class Ledger:
         return self
 
     def check_restored(self, subscriptions: Rows, messages: Rows, most: int) -> None:
-        """Refuse columns from a snapshot that do not reach over the rows that are there, or hold odd values."""
+        """Refuse columns from a snapshot that are too short for the rows that are there, or odd."""
         integrity.need(subscriptions.max(initial=-1) < self.stamp.size, "stamp", "is too short")
         integrity.need(messages.max(initial=-1) < self.ages.stamp.size, "age_stamp", "is too short")
         alpha = self.alpha[subscriptions]

@@ -173,7 +173,9 @@ class Structures:
         """Refuse structures from a snapshot that are not those of the world; see `integrity`."""
         world, ledger = self._world, self._ledger
         ledger.check_restored(world.subscriptions._live(), world.messages._live(), MOST_K)
-        readers, posts = (slots["sequence"][: slots.used] >= 0 for slots in (world.subscriptions, world.messages))
+        readers, posts = (
+            slots["sequence"][: slots.used] >= 0 for slots in (world.subscriptions, world.messages)
+        )
         self._buffers.check_restored(readers, posts)
         if "readers" not in self._missing:
             self._readers.check_restored(world.interests.texts(), ledger.stamp, readers)

@@ -69,7 +69,9 @@ class Boxed(Painted):
     def check(self) -> None:
         """Refuse trees and boards from a snapshot that are not those of the world's."""
         rows, held, slot_of = self._check_world(), self._index, self._index.slots.slot_of
-        integrity.need(np.array_equal(np.flatnonzero(slot_of >= 0), rows), "objects.slot_of", "is not of the live")
+        integrity.need(
+            np.array_equal(np.flatnonzero(slot_of >= 0), rows), "objects.slot_of", "is not of the live"
+        )
         integrity.need(len(held.value) > rows.max(initial=-1), "objects.value", "is too short")
         y = self._world.key(self._world.objects["y"][rows])
         there = held.index.tree.point[slot_of[rows]] == self._world.objects["x"][rows]

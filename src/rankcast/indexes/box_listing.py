@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast import buffers, integrity
+from rankcast.indexes import tree_checks
 from rankcast.indexes.box_objects import BoxObjects
 from rankcast.indexes.corners import CornerIndex
 from rankcast.indexes.dominance import SHARED, SlotMap
-from rankcast.indexes import tree_checks
 from rankcast.indexes.listing import Ends, by_shelf, check_shelves, classes, shared_slots
 from rankcast.indexes.objects import Floats, Rows
 from rankcast.kernels import box_replay, corner_search, relist, spread

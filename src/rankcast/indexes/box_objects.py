@@ -101,7 +101,7 @@ class BoxObjects:
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take over the state that `arrays` gave."""
-        own = {SHARED: self.slots.slot_of, "value": self.value, "label": self.label}
+        own: dict[str, NDArray[Any]] = {SHARED: self.slots.slot_of, "value": self.value, "label": self.label}
         mine = {name: arrays[name] for name in own}
         integrity.forms(mine, {name: integrity.like(array) for name, array in own.items()})
         rows = len(mine["value"])

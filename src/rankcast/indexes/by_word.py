@@ -78,7 +78,9 @@ class ByWord(ABC):
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
         words, entries = (arrays[name].size if name in arrays else 0 for name in ("begin", "row"))
-        wanted = {name: (getattr(self.lists, name).dtype, (words,)) for name in BY_WORD}
+        wanted: dict[str, integrity.Form] = {
+            name: (getattr(self.lists, name).dtype, (words,)) for name in BY_WORD
+        }
         wanted |= {name: (KINDS[name], shape) for name, shape in self._shapes(entries).items()}
         integrity.forms(arrays, wanted)
         integrity.need(entries % STEP == 0, "row", f"is not tiles of {STEP} entries")

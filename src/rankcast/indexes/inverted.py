@@ -31,6 +31,8 @@ class InvertedIndex:
 
     def __init__(self, dimensions: int, *, combine: str | None = None) -> None:
         self._mode, self._dimensions = MODES[combine], dimensions
+        self._tree: BoxIndex
+        self._cuts: Floats
         self._clear(rows=0, width=1)
         self._built = 0
 
@@ -123,10 +125,14 @@ class InvertedIndex:
         integrity.need(np.array_equal(rows, np.flatnonzero(wanted)), "present", "is not of the live rows")
         most = inverted.count_attributes(columns, rows, self._relaxed).max(initial=0)
         integrity.need(most <= self._filed.attribute.shape[1], "filed_attribute", f"has not {most} columns")
-        again = Filed(*(array.copy() for array in self._filed))
+        again = Filed._make(array.copy() for array in self._filed)
         entries = inverted.file_rows(again, self._cuts, columns, rows, self._relaxed) if total else rows
         for name, mine, other in zip(Filed._fields, self._filed, again, strict=True):
-            integrity.need(np.array_equal(mine, other, equal_nan=mine.dtype == np.float64), f"filed_{name}", "differs from what rows are")
+            integrity.need(
+                np.array_equal(mine, other, equal_nan=mine.dtype == np.float64),
+                f"filed_{name}",
+                "differs from what rows are",
+            )
         filed = np.zeros(self._filed.score.size, np.bool_)
         filed[entries] = True
         self._tree.check_restored(self._entry_columns(), filed)

@@ -190,8 +190,13 @@ class ResultBuffers:
         former = mine.get("dominators")
         if former is not None and former.dtype == np.int32:  # as they once were
             mine["dominators"] = np.clip(former, 0, skyband.MANY).astype(np.uint16)
-        sizes = {name: mine[name].size if name in mine else 0 for name in ("begin", "item", "link_head", "link_owner")}
-        lengths = dict.fromkeys(BY_OWNER, sizes["begin"]) | dict.fromkeys(("link_head", "link_length"), sizes["link_head"])
+        sizes = {
+            name: mine[name].size if name in mine else 0
+            for name in ("begin", "item", "link_head", "link_owner")
+        }
+        lengths = dict.fromkeys(BY_OWNER, sizes["begin"]) | dict.fromkeys(
+            ("link_head", "link_length"), sizes["link_head"]
+        )
         lengths |= dict.fromkeys(("link_owner", "link_next"), sizes["link_owner"]) | {"link_free": 2}
         own = self.state()[1]
         wanted = {n: integrity.like(array, length=lengths.get(n, sizes["item"])) for n, array in own.items()}
@@ -207,10 +212,16 @@ class ResultBuffers:
         """Refuse buffers from a snapshot that are not of `live` subscriptions or hold what is no message."""
         held, owners, used = self._held, np.flatnonzero(live), self._used
         integrity.need(owners.max(initial=-1) < held.begin.size, "buffers_begin", "is too short")
-        integrity.need(np.flatnonzero(messages).max(initial=-1) < self._links.head.size, "buffers_link_head", "is too short")
+        integrity.need(
+            np.flatnonzero(messages).max(initial=-1) < self._links.head.size,
+            "buffers_link_head",
+            "is too short",
+        )
         integrity.within(held.keep, 0, 1 << 31, "buffers_keep")
         integrity.within(held.room, 0, used + 1, "buffers_room")
-        integrity.need(((held.size >= 0) & (held.size <= held.room)).all(), "buffers_size", "exceeds the room")
+        integrity.need(
+            ((held.size >= 0) & (held.size <= held.room)).all(), "buffers_size", "exceeds the room"
+        )
         gone = np.ones(held.size.size, np.bool_)
         gone[owners] = False
         integrity.need(not held.room[gone].any(), "buffers_room", "is of subscriptions that are gone")

@@ -97,7 +97,9 @@ class ScoredLists:
         blocks = len(given["size"]) if "size" in given and given["size"].ndim else 0
         lengths = {name: blocks if name in _BY_BLOCK else len(array) for name, array in mine.items()}
         wanted = {name: integrity.like(array, length=lengths[name]) for name, array in mine.items()}
-        integrity.forms(given, wanted | {"leaf": integrity.like(mine["leaf"], length=None if self._live else 0)})
+        integrity.forms(
+            given, wanted | {"leaf": integrity.like(mine["leaf"], length=None if self._live else 0)}
+        )
         self.blocks = Blocks(**given)
         return self
 
@@ -107,7 +109,9 @@ class ScoredLists:
         `number` is raised by the entries of each list.
         """
         found = matching_checks.scored_lists(self.blocks, columns, wanted, self._live, number)
-        integrity.need(found == matching_checks.FITS, "lists_link", "does not lead to the intervals it should")
+        integrity.need(
+            found == matching_checks.FITS, "lists_link", "does not lead to the intervals it should"
+        )
         counts = self.blocks.meta[BLOCKS + 1 :]
         integrity.within(counts, 0, integrity.MOST, "lists_meta")
 

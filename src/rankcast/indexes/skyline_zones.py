@@ -128,7 +128,10 @@ class SkylineZones:
         unknown = np.full(arrays["corners_line"].size, UNKNOWN, np.int32)
         arrays = {"corners_owner": unknown, "disc": np.zeros((rows, DISC)), **arrays}
         own = {name: a for name, a in arrays.items() if not name.startswith(("members_", "corners_"))}
-        integrity.forms(own, {name: (kind, (rows,)) for name, kind in BY_ROW.items()} | {"disc": (np.float64, (rows, DISC))})
+        integrity.forms(
+            own,
+            {name: (kind, (rows,)) for name, kind in BY_ROW.items()} | {"disc": (np.float64, (rows, DISC))},
+        )
         self._by_row = own
         for part, runs in (("members", self._members), ("corners", self._corners)):
             prefix = f"{part}_"

@@ -89,7 +89,7 @@ def check_object_form(arrays: Arrays, empty: ObjectTree) -> None:
             for name, array in empty._asdict().items()
         },
     )
-    integrity.need(object_tree.ORDER == arrays["child"].shape[1], "child", "has nodes of another order")
+    integrity.need(arrays["child"].shape[1] == object_tree.ORDER, "child", "has nodes of another order")
 
 
 def check_bucket_form(
@@ -100,4 +100,6 @@ def check_bucket_form(
     lengths = dict.fromkeys(by_node, 2 * buckets) | dict.fromkeys(by_slot, buckets * capacity)
     lengths |= {"leaf_of": buckets, "meta": empty.meta.size}
     own = {name: array for name, array in empty._asdict().items() if name in lengths}
-    integrity.forms(arrays, {name: integrity.like(array, length=lengths[name]) for name, array in own.items()})
+    integrity.forms(
+        arrays, {name: integrity.like(array, length=lengths[name]) for name, array in own.items()}
+    )

@@ -88,7 +88,7 @@ class LiveTerms:
         return self
 
     def check_restored(self, uses: Ints) -> None:
-        """Refuse terms from a snapshot that vectors use more often (`uses` by row) than there are references."""
+        """Refuse terms from a snapshot with fewer references than vectors use them (`uses`, by row)."""
         live = self.slots["sequence"] >= 0
         references, idf = self.slots["references"], self.slots["idf"]
         integrity.need(uses.size <= references.size, "references", "is too short")
@@ -148,7 +148,9 @@ class Vectors:
         """Take over a state that `state` gave. Cost: O(1), whatever the arrays hold."""
         rows, entries = (arrays[name].size if name in arrays else 0 for name in ("begin", "term"))
         by_row = {"begin": (np.int64, (rows,)), "size": (np.int32, (rows,))}
-        integrity.forms(arrays, {**by_row, "term": (np.int32, (entries,)), "weight": (np.float64, (entries,))})
+        integrity.forms(
+            arrays, {**by_row, "term": (np.int32, (entries,)), "weight": (np.float64, (entries,))}
+        )
         self._used = integrity.whole(header, "used", 0, entries)
         self._begin, self._size, self._term, self._weight = (
             arrays[name] for name in ("begin", "size", "term", "weight")
@@ -160,7 +162,9 @@ class Vectors:
         integrity.need(live.max(initial=-1) < self._size.size, "size", "is too short")
         held, used = np.flatnonzero(self._size), self._used
         integrity.within(self._size, 0, used + 1, "size")
-        integrity.need(np.isin(held, live, assume_unique=True).all(), "size", "has vectors of rows that are gone")
+        integrity.need(
+            np.isin(held, live, assume_unique=True).all(), "size", "has vectors of rows that are gone"
+        )
         begin, size = self._begin[held], self._size[held].astype(np.int64)
         integrity.within(begin, 0, used + 1, "begin")
         integrity.within(begin + size, 0, used + 1, "begin")
@@ -168,7 +172,9 @@ class Vectors:
         entries = self.entries(held.astype(np.int32))
         integrity.within(entries.term, 0, integrity.MOST, "term")
         integrity.finite(entries.weight, "weight")
-        return np.bincount(entries.term) if int(entries.term.max(initial=0)) < 1 << 31 else np.zeros(0, np.int64)
+        return (
+            np.bincount(entries.term) if int(entries.term.max(initial=0)) < 1 << 31 else np.zeros(0, np.int64)
+        )
 
     def _make_rows(self, rows: int) -> None:
         """Let there be so many rows."""

@@ -48,7 +48,7 @@ def kdtree(index: Index, world: World, wanted: Bools) -> int:
     if not (1 <= nodes <= node.shape[0] and 1 <= meta[BUCKETS] <= buckets <= held.shape[0]):
         return NODE
     seen, taken, todo = np.zeros(nodes, np.bool_), np.zeros(buckets, np.bool_), wanted.copy()
-    stack, depth, known, leaves, points = np.empty(nodes + 1, np.int64), 1, 0, 0, 0
+    stack, depth, known, leaves, points = np.empty(nodes + 1, np.int64), 1, 0, 0, np.int64(0)
     key, lanes = np.empty(index.words.shape[1], np.uint64), lanes_for(dimensions)
     stack[0] = 0
     if node[0, PARENT] != -1:
@@ -129,7 +129,7 @@ def zcurve(index: Index, world: World, wanted: Bools) -> int:
     buckets, count = meta[BUCKET_USED], meta[BUCKETS]
     if not 1 <= count <= buckets <= held.shape[0]:
         return NODE
-    taken, todo, points = np.zeros(buckets, np.bool_), wanted.copy(), 0
+    taken, todo, points = np.zeros(buckets, np.bool_), wanted.copy(), np.int64(0)
     key = np.empty(index.words.shape[1], np.uint64)
     for position in range(count):
         bucket = np.int64(index.node[position, ORDER])
@@ -155,7 +155,9 @@ def zcurve(index: Index, world: World, wanted: Bools) -> int:
 
 
 @njit(**EXACT)
-def edges(edge: Rows, first: Rows, block: Rows, meta: NDArray[np.int64], k: int, standing: NDArray[np.int8]) -> int:
+def edges(
+    edge: Rows, first: Rows, block: Rows, meta: NDArray[np.int64], k: int, standing: NDArray[np.int8]
+) -> int:
     """Whether a relation graph hangs together: see `rankcast.kernels.relation`."""
     used, rows = meta[USED], standing.size
     if not (0 <= meta[LIVE] <= used and k * used <= edge.shape[0]):

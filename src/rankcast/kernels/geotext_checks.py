@@ -53,7 +53,7 @@ def word_lists(lists: Lists, used: int, stamp: int, texts: Texts, stamps: Bits, 
     `stamp` is where the stamp of an entry stands; entries with one that is not their owner's are void.
     """
     begins, mains, joints, sizes, rooms, deads, rows, fact, _ = lists
-    owners, taken = stamps.size, 0
+    owners, taken = stamps.size, np.int64(0)
     met, count = np.full(owners, -1, np.int64), np.zeros(owners, np.int64)
     for word in range(begins.size):
         begin, size, room = begins[word], np.int64(sizes[word]), np.int64(rooms[word])
@@ -79,7 +79,7 @@ def word_lists(lists: Lists, used: int, stamp: int, texts: Texts, stamps: Bits, 
                 return ENTRY
     if taken > used:
         return STRETCH
-    for row in range(live.size):
-        if live[row] and (row >= owners or count[row] != texts.size[row]):
+    for each in range(live.size):
+        if live[each] and (each >= owners or count[each] != texts.size[each]):
             return ENTRY
     return FITS

@@ -82,9 +82,9 @@ def bucket_tree(
     """Whether a tree with buckets of slots hangs together: `used` nodes, buckets, live buckets; free chains.
 
     Every node below `used` is in the tree or in the chain of free ones, once; so is every bucket. Leaves and
-    buckets, slots and rows point at each other; sizes add up. `boxes` are the lower and upper ends by node and
-    the points by slot, `tops` the largest weights by node and the weights by slot, or both are empty: those of
-    every node are the tightest.
+    buckets, slots and rows point at each other; sizes add up. `boxes` are the lower and upper ends by node
+    and the points by slot, `tops` the largest weights by node and the weights by slot, or both are empty:
+    those of every node are the tightest.
     """
     low, high, point = boxes
     top, weight = tops
@@ -149,18 +149,18 @@ def bucket_tree(
                 return BOX
     if leaves != used[2]:
         return LEAF
-    node = free[0]
-    while node != -1:
-        if node < 0 or node >= nodes or seen[node] or bucket[node] != -1:
+    spare = free[0]
+    while spare != -1:
+        if spare < 0 or spare >= nodes or seen[spare] or bucket[spare] != -1:
             return CHAIN
-        seen[node], known = True, known + 1
-        node = np.int64(parent[node])
-    which = free[1]
-    while which != -1:
-        if which < 0 or which >= buckets or taken[which]:
+        seen[spare], known = True, known + 1
+        spare = int(parent[spare])
+    spare = free[1]
+    while spare != -1:
+        if spare < 0 or spare >= buckets or taken[spare]:
             return CHAIN
-        taken[which], leaves = True, leaves + 1
-        which = np.int64(leaf_of[which])
+        taken[spare], leaves = True, leaves + 1
+        spare = int(leaf_of[spare])
     return FITS if known == nodes and leaves == buckets else CHAIN
 
 
@@ -190,14 +190,14 @@ def object_tree(tree: ObjectTree) -> int:
             if level > 1:
                 if below < 0 or below >= used or tree.parent[below] != node:
                     return NODE
-            elif below < 0 or below >= rows or tree.leaf_of[below] != node or tree.best[node, j] != below:
+                continue
+            if below < 0 or below >= rows or tree.leaf_of[below] != node or tree.best[node, j] != below:
                 return ROW
-            elif not (tree.key[node, j] >= last and tree.key[node, j] < np.inf):
+            if not last <= tree.key[node, j] < np.inf or tree.x[below] != tree.key[node, j]:
                 return ROW
-            elif tree.x[below] != tree.key[node, j] or tree.y[below] != tree.low[node, j]:
+            if tree.y[below] != tree.low[node, j]:
                 return ROW
-            else:
-                last, size = tree.key[node, j], size + 1
+            last, size = tree.key[node, j], size + 1
         for j in range(filled - 1, -1, -1):
             if level > 1:
                 stack[depth, 0], stack[depth, 1], depth = tree.child[node, j], level - 1, depth + 1
@@ -227,17 +227,17 @@ def _objects_rest(tree: ObjectTree, seen: NDArray[np.bool_], known: int, size: i
             return BOX
         if j > 0 and not tree.key[parent, j - 1] <= tree.key[parent, j]:
             return BOX
-    node = tree.meta[FREE_NODES]
-    while node != -1:
-        if node < 0 or node >= seen.size or seen[node]:
+    spare = int(tree.meta[FREE_NODES])
+    while spare != -1:
+        if spare < 0 or spare >= seen.size or seen[spare]:
             return CHAIN
-        seen[node], known = True, known + 1
-        node = np.int64(tree.parent[node])
+        seen[spare], known = True, known + 1
+        spare = int(tree.parent[spare])
     return FITS if known == seen.size else CHAIN
 
 
 class Listed(NamedTuple):
-    """What boards may list, by row of object: whether it is there, its place, what is ranked, and its label."""
+    """What boards may list, by row of object: whether it is there, where, what is ranked, its label."""
 
     there: NDArray[np.bool_]
     x: Floats

@@ -52,7 +52,9 @@ def box_tree(tree: BoxTree, columns: Columns, wanted: Bools) -> int:
     if not (0 <= meta[B_BLOCKS] <= used <= tree.size.size and 1 <= layers <= tree.root.size):
         return COUNTS
     for layer in range(tree.root.size):
-        if not -1 <= tree.edge_row[layer] < columns.label.size or (layer >= layers and tree.root[layer] != -1):
+        if not -1 <= tree.edge_row[layer] < columns.label.size or (
+            layer >= layers and tree.root[layer] != -1
+        ):
             return COUNTS
         if np.isnan(tree.floor[layer]) or np.isnan(tree.edge[layer]):
             return COUNTS
@@ -131,7 +133,7 @@ def _chained(seen: Bools, known: int, first: int, after: Rows) -> bool:
         if free < 0 or free >= seen.size or seen[free]:
             return False
         seen[free], known = True, known + 1
-        free = np.int64(after[free])
+        free = int(after[free])
     return known == seen.size
 
 
@@ -173,7 +175,10 @@ def interval_grid(grid: Grid, columns: Columns, wanted: Bools) -> int:
                 if mine[row] or entry.level != level or (stored < 0 and number != 2):
                     return ENTRIES
                 mine[row], entries = True, entries + 1
-                if grid.entry[chunk, slot, G_LOW] != entry.low or grid.entry[chunk, slot, G_HIGH] != entry.high:
+                if (
+                    grid.entry[chunk, slot, G_LOW] != entry.low
+                    or grid.entry[chunk, slot, G_HIGH] != entry.high
+                ):
                     return ENTRIES
                 if grid.entry[chunk, slot, G_RANK] != entry.rank:
                     return ENTRIES
@@ -256,8 +261,8 @@ def scored_lists(blocks: Blocks, columns: Columns, wanted: Bools, live: bool, nu
                 last, listed = row, np.int64(blocks.listed[block, i])
                 number[listed] += 1
         if live:
-            for row in range(blocks.leaf.shape[0]):
-                total -= blocks.leaf[row, j] >= 0
+            for each in range(blocks.leaf.shape[0]):
+                total -= blocks.leaf[each, j] >= 0
             if total != 0:
                 return ENTRIES
     if known != meta[L_BLOCKS]:

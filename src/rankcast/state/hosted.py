@@ -111,7 +111,9 @@ class Hosted(Generic[E]):
                 return Step(record, answer, "redo", 0.0)
             started = time.perf_counter()
             hit = place is not None and place.token == standing.token
-            engine = self._live.open(self._engine, self._given, ours=True) if hit else self._restore(standing, log)
+            engine = (
+                self._live.open(self._engine, self._given, ours=True) if hit else self._restore(standing, log)
+            )
             seconds = 0.0 if hit else time.perf_counter() - started
             self._live.begin()
             answer = self._answer_of(engine, data, number)
