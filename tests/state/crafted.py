@@ -4,8 +4,8 @@
 places before they are sealed again. `judge` loads it and goes on with every call there is. Allowed are a
 `SnapshotError` at loading, or answers and errors of the package; whatever else comes is a fault.
 
-`python -m tests.state.crafted [--seconds S] [--first SEED] [subject ...]` searches until the time is over and
-prints the faults it finds as `subject seed: what happened`. Each case runs in a process forked for it, so
+`python -m tests.state.crafted [--seconds S] [--first SEED] [subject ...]` searches until the time is over
+and prints the faults it finds as `subject seed: what happened`. Each case runs in a process forked for it, so
 that a crash or a call without end is seen and costs nobody else.
 """
 
@@ -495,29 +495,27 @@ def main() -> int:
     """Search for faults."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--only", type=int, default=None)
-    parser.add_argument("subjects", nargs="*")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--cases", nargs="*", default=[], metavar="SUBJECT=SEED", help="to try first")
+    parser.add_argument("subjects", nargs="*", help="parts of their names; all, if there are none")
     given = parser.parse_args()
-    chosen = [
-        s for name, s in SUBJECTS.items() if not given.subjects or any(x in name for x in given.subjects)
-    ]
+    tried = [(SUBJECTS[name], int(seed)) for name, seed in (case.rsplit("=", 1) for case in given.cases)]
+    chosen = [s for name, s in SUBJECTS.items() if any(part in name for part in given.subjects or [""])]
+    if tried and not given.subjects:
+        chosen = list({str(subject): subject for subject, _ in tried}.values())
     for subject in chosen:
         began = time.monotonic()
         warm(subject)
         say(f"warm {subject} {time.monotonic() - began:.1f}")
     ends, seed, count, faults = time.monotonic() + given.seconds, given.first, 0, 0
-    while time.monotonic() < ends:
-        for subject in chosen:
-            well, told = forked(subject, seed if given.only is None else given.only)
-            count += 1
+    while tried or time.monotonic() < ends:
+        for subject, number in tried or [(subject, seed) for subject in chosen]:
+            well, told = forked(subject, number)
+            count, faults = count + 1, faults + (not well)
             if not well:
-                faults += 1
-                say(f"{subject} {seed}: {told}")
-        if given.only is not None:
-            break
-        seed += 1
-    say(f"{count} cases, seeds {given.first} to {seed}, {faults} faults")
+                say(f"{subject} {number}: {told}")
+        seed, tried = seed + (not tried), []
+    say(f"{count} cases, seeds from {given.first} to {seed}, {faults} faults")
     return min(faults, 1)
 
 
