@@ -172,8 +172,10 @@ class Engine(ABC):
                 engine._check_restored()
             engine._complete()
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, SnapshotError) as error:
-            told = error.what if isinstance(error, RankcastError) else f"{type(error).__name__}: {error}"
-            raise SnapshotError(f"the state does not fit {cls.__name__}: {name}: {told}") from error
+            told, more = f"{type(error).__name__}: {error}", {}
+            if isinstance(error, RankcastError):
+                told, more = error.what, {"detail": error.detail, "hint": error.hint}
+            raise SnapshotError(f"the state does not fit {cls.__name__}: {name}: {told}", **more) from error
         return engine
 
     @turns.call
