@@ -505,7 +505,7 @@ def main() -> int:
         chosen = list({str(subject): subject for subject, _ in tried}.values())
     for subject in chosen:
         began = time.monotonic()
-        warm(subject)
+        warm(subject, range(2 if given.cases else 6))
         say(f"warm {subject} {time.monotonic() - began:.1f}")
     ends, seed, count, faults = time.monotonic() + given.seconds, given.first, 0, 0
     while tried or time.monotonic() < ends:

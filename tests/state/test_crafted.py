@@ -1,4 +1,4 @@
-"""Snapshots with valid checksums and wrong contents are refused, or harm nobody: see `tests.state.crafted`."""
+"""Snapshots with valid checksums and wrong contents are refused or harmless: see `tests.state.crafted`."""
 
 from __future__ import annotations
 

@@ -192,14 +192,9 @@ class GeoTextTopK(MessageStream):
             gain = self._messages["gain"][posts]
             integrity.need(((gain > 1e-300) & (gain < 1e300)).all(), "message.gain", "is out of range")
             self._decay.check_restored(self._window.times()[-1:])
-        uses = [
-            vectors.check_restored(live)
-            for vectors, live in ((self._interests, readers), (self._texts, posts))
-        ]
-        total = np.zeros(max(each.size for each in uses), np.int64)
-        for each in uses:
-            total[: each.size] += each
-        self._terms.check_restored(total)
+        words = self._terms.slots.used
+        uses = self._interests.check_restored(readers, words) + self._texts.check_restored(posts, words)
+        self._terms.check_restored(uses)
         if self._live is not None:
             self._live.check_restored()
 

@@ -91,11 +91,8 @@ class LiveTerms:
         """Refuse terms from a snapshot with fewer references than vectors use them (`uses`, by row)."""
         live = self.slots["sequence"] >= 0
         references, idf = self.slots["references"], self.slots["idf"]
-        integrity.need(uses.size <= references.size, "references", "is too short")
-        used = np.zeros(references.size, np.int64)
-        used[: uses.size] = uses
         integrity.within(references, 0, integrity.MOST, "references")
-        integrity.need((references >= used).all(), "references", "counts too few")
+        integrity.need((references[: uses.size] >= uses).all(), "references", "counts too few")
         integrity.need(not references[~live].any(), "references", "counts terms that are gone")
         integrity.finite(idf[live], "idf")
         integrity.need((idf[live] > 0).all(), "idf", "is not above 0")
@@ -157,8 +154,8 @@ class Vectors:
         )
         return self
 
-    def check_restored(self, live: Rows) -> Ints:
-        """Refuse vectors from a snapshot that are not of `live` rows; how often each term is used."""
+    def check_restored(self, live: Rows, terms: int) -> Ints:
+        """Refuse vectors from a snapshot that are not of `live` rows; how often each of the terms is used."""
         integrity.need(live.max(initial=-1) < self._size.size, "size", "is too short")
         held, used = np.flatnonzero(self._size), self._used
         integrity.within(self._size, 0, used + 1, "size")
@@ -170,11 +167,10 @@ class Vectors:
         integrity.within(begin + size, 0, used + 1, "begin")
         integrity.need(int(size.sum()) <= used, "size", f"adds up to more than {used}")
         entries = self.entries(held.astype(np.int32))
-        integrity.within(entries.term, 0, integrity.MOST, "term")
+        integrity.within(entries.term, 0, terms, "term")
         integrity.finite(entries.weight, "weight")
-        return (
-            np.bincount(entries.term) if int(entries.term.max(initial=0)) < 1 << 31 else np.zeros(0, np.int64)
-        )
+        uses: Ints = np.bincount(entries.term, minlength=terms)
+        return uses
 
     def _make_rows(self, rows: int) -> None:
         """Let there be so many rows."""

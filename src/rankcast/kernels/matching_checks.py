@@ -15,7 +15,7 @@ from rankcast.kernels import box_tree as boxes
 from rankcast.kernels import centre_tree as centre
 from rankcast.kernels import interval_grid as grids
 from rankcast.kernels import scored_blocks as lists
-from rankcast.kernels.box_tree import WIDTH, BoxTree, most_of, new_entry
+from rankcast.kernels.box_tree import WIDTH, BoxTree, encode, most_of, new_entry
 from rankcast.kernels.box_tree_pack import Columns, read_row
 from rankcast.kernels.centre_tree import Centres
 from rankcast.kernels.interval_grid import Grid
@@ -28,8 +28,7 @@ Longs = NDArray[np.int64]
 FITS = 0
 COUNTS, LINKS, ENTRIES, CHAIN, ORDER = 1, 2, 3, 4, 5
 TALLEST = 8  # levels of a box tree or of scored blocks with many entries a block
-grid_row, grid_second, row_of, cell_of = grids.read_row, grids.second, grids.row_of, grids.cell_of
-layer_for = boxes.layer_for
+cell_at, G_MOST = grids.cell_at, grids.MOST
 B_USED, B_FREE, B_BLOCKS, B_LAYERS, B_SIZE = boxes.USED, boxes.FREE, boxes.BLOCKS, boxes.LAYERS, boxes.SIZE
 G_USED, G_FREE, G_CHUNKS, G_ENTRIES, G_ROWS = grids.USED, grids.FREE, grids.CHUNKS, grids.ENTRIES, grids.ROWS
 G_SIZE, G_COUNT, G_LEVELS, G_LOW, G_HIGH, G_ROW, G_RANK = (
@@ -138,6 +137,22 @@ def _chained(seen: Bools, known: int, first: int, after: Rows) -> bool:
 
 
 @njit(**EXACT)
+def _codes(grid: Grid, columns: Columns, wanted: Bools) -> tuple[Rows, Rows, Rows]:
+    """By row, as `interval_grid.read_row` has them: both ends as codes, and the rank of the score."""
+    low, high, score = np.zeros(wanted.size, np.int32), np.zeros(wanted.size, np.int32), columns.score
+    rounded = np.zeros(wanted.size, np.float32)
+    for row in range(wanted.size):
+        if wanted[row]:
+            low[row] = encode(grid.cuts, 0, columns.lo[row, 0], G_MOST)
+            high[row] = encode(grid.cuts, 0, columns.hi[row, 0], G_MOST)
+            rounded[row] = score[row] + 0.0
+    rank = rounded.view(np.int32).copy()
+    for row in range(rank.size):
+        rank[row] = rank[row] if rank[row] >= 0 else rank[row] ^ np.int32(0x7FFFFFFF)
+    return low, high, rank
+
+
+@njit(**EXACT)
 def interval_grid(grid: Grid, columns: Columns, wanted: Bools) -> int:
     """Whether a grid hangs together and holds the `wanted` rows, each in its cells and in order."""
     meta, used, chunks, rows = grid.meta, grid.meta[G_USED], grid.meta[G_CHUNKS], grid.held.size
@@ -145,15 +160,11 @@ def interval_grid(grid: Grid, columns: Columns, wanted: Bools) -> int:
         return COUNTS
     if grid.first[0] != 0 or grid.first[G_LEVELS] != chunks or wanted.size < rows:
         return COUNTS
-    seen, first, second, entries = (
-        np.zeros(used, np.bool_),
-        np.zeros(rows, np.bool_),
-        np.zeros(rows, np.bool_),
-        0,
-    )
     for level in range(G_LEVELS):
         if not grid.first[level] <= grid.first[level + 1] <= chunks:
             return COUNTS
+    seen, times, entries = np.zeros(used, np.bool_), np.zeros(rows, np.int8), 0
+    lows, highs, ranks = _codes(grid, columns, wanted)
     for level in range(G_LEVELS):
         last, before = np.int64(-1), np.int64(-1)
         for place in range(grid.first[level], grid.first[level + 1]):
@@ -165,38 +176,38 @@ def interval_grid(grid: Grid, columns: Columns, wanted: Bools) -> int:
                 return COUNTS
             for slot in range(size):
                 stored = np.int64(grid.entry[chunk, slot, G_ROW])
-                row = row_of(stored)
-                if row >= rows or not wanted[row] or grid.held[row] != columns.score[row]:
-                    return ENTRIES
-                entry, number = grid_row(grid, columns, row, grid.held[row])
-                if stored < 0:
-                    entry = grid_second(entry)
-                mine = second if stored < 0 else first
-                if mine[row] or entry.level != level or (stored < 0 and number != 2):
-                    return ENTRIES
-                mine[row], entries = True, entries + 1
+                row, mine = (stored, 1) if stored >= 0 else (~stored, 2)
                 if (
-                    grid.entry[chunk, slot, G_LOW] != entry.low
-                    or grid.entry[chunk, slot, G_HIGH] != entry.high
+                    row >= rows
+                    or not wanted[row]
+                    or grid.held[row] != columns.score[row]
+                    or times[row] & mine
                 ):
                     return ENTRIES
-                if grid.entry[chunk, slot, G_RANK] != entry.rank:
+                low, high = np.int64(lows[row]), np.int64(highs[row])
+                cell = cell_at(low, level)
+                if level > 0 and cell_at(high, level - 1) - cell_at(low, level - 1) <= 1:
+                    return ENTRIES
+                if cell_at(high, level) - cell > 1 or cell_at(high, level) - cell < mine - 1:
+                    return ENTRIES
+                # whether there is another one is noted with the first
+                times[row] |= mine | (4 if mine == 1 and cell_at(high, level) > cell else 0)
+                entries, cell = entries + 1, cell + mine - 1
+                if grid.entry[chunk, slot, G_LOW] != low or grid.entry[chunk, slot, G_HIGH] != high:
+                    return ENTRIES
+                if grid.entry[chunk, slot, G_RANK] != ranks[row]:
                     return ENTRIES
                 if last >= 0:
-                    if before > entry.cell:
-                        return ORDER
                     one, two = columns.score[last], columns.score[row]
                     behind = two < one or (two == one and columns.label[last] < columns.label[row])
-                    if before == entry.cell and not behind:
+                    if before > cell or (before == cell and not behind):
                         return ORDER
-                last, before = row, np.int64(entry.cell)
-                if slot == 0 and (grid.cell[place] != entry.cell or grid.best[place] != grid.held[row]):
+                last, before = row, np.int64(cell)
+                if slot == 0 and (grid.cell[place] != cell or grid.best[place] != grid.held[row]):
                     return ORDER
-    for row in range(wanted.size):
-        there = row < rows and not np.isnan(grid.held[row])
-        if there != wanted[row] or (there and not first[row]):
-            return ENTRIES
-        if there and second[row] != (grid_row(grid, columns, row, grid.held[row])[1] == 2):
+    for each in range(wanted.size):
+        there = each < rows and not np.isnan(grid.held[each])
+        if there != wanted[each] or (there and times[each] != 1 and times[each] != 7):
             return ENTRIES
     if meta[G_ROWS] != np.count_nonzero(wanted) or meta[G_ENTRIES] != entries:
         return COUNTS
