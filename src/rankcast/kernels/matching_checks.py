@@ -15,8 +15,8 @@ from rankcast.kernels import box_tree as boxes
 from rankcast.kernels import centre_tree as centre
 from rankcast.kernels import interval_grid as grids
 from rankcast.kernels import scored_blocks as lists
-from rankcast.kernels.box_tree import WIDTH, BoxTree, encode, most_of, new_entry
-from rankcast.kernels.box_tree_pack import Columns, read_row
+from rankcast.kernels.box_tree import WIDTH, BoxTree, encode, most_of
+from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.centre_tree import Centres
 from rankcast.kernels.interval_grid import Grid
 from rankcast.kernels.options import EXACT
@@ -46,7 +46,11 @@ C_USED, C_FREE, C_NODES, C_DEPTH = centre.USED, centre.FREE, centre.NODES, centr
 
 @njit(**EXACT)
 def box_tree(tree: BoxTree, columns: Columns, wanted: Bools) -> int:
-    """Whether a tree of boxes hangs together and holds the `wanted` rows with their codes and scores."""
+    """Whether a tree of boxes hangs together and holds the `wanted` rows with their scores.
+
+    Codes and weights only bound: what is wrong there hides a row from an event, and no more. To make them
+    anew for every row would take longer than everything else.
+    """
     meta, used, layers = tree.meta, tree.meta[B_USED], tree.meta[B_LAYERS]
     if not (0 <= meta[B_BLOCKS] <= used <= tree.size.size and 1 <= layers <= tree.root.size):
         return COUNTS
@@ -60,7 +64,7 @@ def box_tree(tree: BoxTree, columns: Columns, wanted: Bools) -> int:
     if tree.floor[layers - 1] != -np.inf:
         return COUNTS
     seen, todo, known, rows = np.zeros(used, np.bool_), wanted.copy(), 0, 0
-    stack, entry = np.empty(TALLEST * WIDTH, np.int64), new_entry(tree)
+    stack = np.empty(TALLEST * WIDTH, np.int64)
     for layer in range(layers):
         root, members = np.int64(tree.root[layer]), 0
         if root < -1 or root >= used or (root >= 0 and tree.parent[root] != -1 - layer):
@@ -91,13 +95,6 @@ def box_tree(tree: BoxTree, columns: Columns, wanted: Bools) -> int:
                 todo[link], members = False, members + 1
                 if tree.place[link] != block * WIDTH + i or tree.top[block, i] != columns.score[link]:
                     return ENTRIES
-                read_row(tree, columns, link, entry)
-                for j in range(tree.low.shape[1]):
-                    if tree.low[block, j, i] != entry.low[j] or tree.high[block, j, i] != entry.high[j]:
-                        return ENTRIES
-                for j in range(tree.weight.shape[1]):
-                    if tree.weight[block, j, i] != entry.weight[j]:
-                        return ENTRIES
         if members != tree.members[layer]:
             return COUNTS
         rows += members
