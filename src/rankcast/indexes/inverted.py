@@ -123,16 +123,12 @@ class InvertedIndex:
         rows, total = self.present(), self._present.size
         integrity.need(total <= wanted.size, "present", "has rows that are not there")
         integrity.need(np.array_equal(rows, np.flatnonzero(wanted)), "present", "is not of the live rows")
-        most = inverted.count_attributes(columns, rows, self._relaxed).max(initial=0)
-        integrity.need(most <= self._filed.attribute.shape[1], "filed_attribute", f"has not {most} columns")
-        again = Filed._make(array.copy() for array in self._filed)
-        entries = inverted.file_rows(again, self._cuts, columns, rows, self._relaxed) if total else rows
-        for name, mine, other in zip(Filed._fields, self._filed, again, strict=True):
-            integrity.need(
-                np.array_equal(mine, other, equal_nan=mine.dtype == np.float64),
-                f"filed_{name}",
-                "differs from what rows are",
-            )
+        held, width = self._filed, self._filed.attribute.shape[1]
+        integrity.within(held.number, 0, width + 1, "filed_number")
+        integrity.within(held.attribute, 0, self._dimensions, "filed_attribute")
+        for name in ("lo", "hi", "score"):
+            integrity.no_nan(getattr(held, name), f"filed_{name}")
+        entries = inverted.entries_of(held, rows, self._relaxed) if total else rows
         filed = np.zeros(self._filed.score.size, np.bool_)
         filed[entries] = True
         self._tree.check_restored(self._entry_columns(), filed)
