@@ -56,7 +56,8 @@ def _scores(score: Scoring, values: Floats) -> Floats:
         with np.errstate(all="ignore"):
             return score(np.ascontiguousarray(values[:, :-1]), np.ascontiguousarray(values[:, -1]))
     except Exception as error:
-        raise SettingError(f"fails on a sample: {type(error).__name__}: {error}", where="score") from error
+        why = error.__cause__ or error
+        raise SettingError(f"fails on a sample: {type(why).__name__}: {why}", where="score") from error
 
 
 def _compare(before: Floats, after: Floats, name: str, *, falls: bool) -> None:

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from rankcast import sampling, settings
 from rankcast.columns import Bools, Floats
-from rankcast.errors import InputError, SettingError, SnapshotError
+from rankcast.errors import FunctionError, SettingError, SnapshotError
 
 Weights = Sequence[float] | NDArray[Any] | None
 Falling = tuple[str, ...] | Literal["all"]
@@ -129,11 +129,7 @@ class Function:
         """The scores of objects. What `f` is given it may write into."""
         if not distance.size:
             return np.empty(0)
-        found = np.asarray(self.f(attributes.copy(), distance.copy()))
-        if found.shape != distance.shape or found.dtype.kind not in "fiu":
-            expected = f"numbers of shape {distance.shape}"
-            raise InputError(f"gave {found.dtype} of shape {found.shape}", where="score", expected=expected)
-        return found.astype(np.float64)
+        return own_numbers("score", lambda: self.f(attributes.copy(), distance.copy()), distance.size)
 
     def fitted(self, over: Sequence[str]) -> Function:
         """The same score, tried on samples with these attributes."""
@@ -153,6 +149,29 @@ class Function:
 
 
 Score = Weighted | Function
+
+
+def own_numbers(name: str, call: Callable[[], Any], size: int) -> Floats:
+    """What a function of one's own gives for so many objects, if it gives a number for each.
+
+    Raises:
+        FunctionError: it gives something else, or raises.
+    """
+    try:
+        found = np.asarray(call())
+        if found.shape == (size,) and found.dtype.kind in "fiu":
+            return found.astype(np.float64)
+    except Exception as error:
+        raise FunctionError(f"raised {type(error).__name__}: {error}", where=name) from error
+    what = f"returned {found.dtype} of shape {found.shape} for {size} objects"
+    raise FunctionError(what, where=name, expected=f"numbers of shape ({size},)")
+
+
+def no_nan(name: str, scores: Floats) -> Floats:
+    """The same scores, of objects that were found to have some before, if none is NaN."""
+    if np.isnan(scores).any():
+        raise FunctionError(f"is NaN for {int(np.isnan(scores).sum())} of {scores.size} objects", where=name)
+    return scores
 
 
 def weighted_sum(w: Weights = None) -> Weighted:

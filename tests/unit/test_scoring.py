@@ -194,7 +194,7 @@ def test_a_function_is_not_asked_about_nothing() -> None:
 
 
 def test_a_result_of_the_wrong_shape_is_refused() -> None:
-    with pytest.raises(InputError, match=r"gave float64 of shape \(3, 2\), expected numbers of shape \(3,\)"):
+    with pytest.raises(InputError, match=r"returned float64 of shape \(3, 2\) for 3 objects"):
         scoring.function(lambda a, d: a)(ATTRIBUTES, DISTANCE)
 
 

@@ -87,21 +87,13 @@ class AnsweringEngine(Engine):
         batch = self._read(events, self._event_form, "events")
         self._event_ids.find(batch.ids, where="events")
         points = np.stack([batch[name] for name in self._over], axis=1)
-        self._begin_events(batch)
+        self._begin()
+        self._note_events(batch.ids)
         return batch.ids, points
 
-    def _begin_events(self, batch: Batch) -> None:
-        """All checks of events have passed: count them, and remember the kind of their ids."""
-        self._begin()
-        if self._event_ids.kind is None and batch.size:
-            self._event_ids.release(self._event_ids.add(select(batch.ids, [0])))
+    def _note_events(self, ids: Ids) -> None:
+        """Count events, and remember the kind of their ids."""
+        if self._event_ids.kind is None and ids.size:
+            self._event_ids.release(self._event_ids.add(select(ids, [0])))
             self._event_ids.settle()
-        self._count["events"] += batch.size
-
-    def _events_at(self, ids: Ids, places: Any) -> pa.Array:
-        """The ids of the events at some places, of the settled kind even if there are none."""
-        return arrow(select(ids, places)) if len(places) else self._event_ids.take(places)
-
-    def _write(self, rows: Rows, fields: Mapping[str, NDArray[Any]]) -> None:
-        for name, values in fields.items():
-            self._slots[name][rows] = values
+        self._count["events"] += ids.size

@@ -20,7 +20,7 @@ from rankcast import integrity, settings, snapshot, tables
 from rankcast.columns import Column, Kind
 from rankcast.engines import turns
 from rankcast.engines.turns import Turn
-from rankcast.errors import InputError, RankcastError, SnapshotError
+from rankcast.errors import FunctionError, InputError, RankcastError, SnapshotError
 from rankcast.indexes.slots import Slots
 from rankcast.layouts import Batch
 
@@ -207,6 +207,7 @@ class Engine(ABC):
 
         An error of the commands leaves what was applied before it. Any other exception, once something was
         applied, leaves the engine in doubt, since the caller cannot know how much that was.
+        A function of one's own that fails refuses no rows: it may not fail again when they are replayed.
         """
         turn, given = self._turn, iter(commands)
         found: list[T] = []
@@ -222,7 +223,7 @@ class Engine(ABC):
                     found.append(run(name, rows))
                     begun, turn.changing = turn.begun, True
                 except InputError as error:
-                    if refused is None or turn.begun != begun:
+                    if refused is None or isinstance(error, FunctionError) or turn.begun != begun:
                         raise
                     refused(Command(name, rows), error)
             except MemoryError:

@@ -20,7 +20,7 @@ from rankcast.engines.brute_force.matching import Scan
 from rankcast.engines.matching_events import Spans
 from rankcast.engines.matching_function import FunctionIndex
 from rankcast.engines.matching_indexes import INDEXES, Index
-from rankcast.errors import InputError, SettingError
+from rankcast.errors import FunctionError, InputError, SettingError
 from rankcast.indexes.automatic import AutomaticIndex
 from rankcast.indexes.intervals import IntervalIndex
 from rankcast.kernels.box_tree_pack import Columns
@@ -195,7 +195,13 @@ class RankedMatcher(AnsweringEngine):
         At most k rows an event, in the order of events, best first.
         """
         ids, spans = self._read_spans(events)
-        found = self._index.search(self._columns(), spans.below, spans.above, self._k, self._threads)
+        self._begin()  # an index may learn from what it is asked
+        try:
+            found = self._index.search(self._columns(), spans.below, spans.above, self._k, self._threads)
+        except FunctionError:
+            self._turn.undo()
+            raise
+        self._note_events(ids)
         self._count["candidates"] += found.tried
         self._count["looked"] += found.looked
         self._count["deltas"] += found.row.size
@@ -301,7 +307,6 @@ class RankedMatcher(AnsweringEngine):
         batch = self._read(events, self._event_form, "events")
         spans = matching_events.read(batch, self._over, where="events")
         self._event_ids.find(batch.ids, where="events")
-        self._begin_events(batch)
         return batch.ids, spans
 
     def _reason(self, rank: int | None, inside: NDArray[np.bool_], spans: Spans) -> str:

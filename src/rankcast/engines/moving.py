@@ -16,13 +16,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast import deltas, integrity, settings
+from rankcast import deltas, integrity, settings, tables
 from rankcast.columns import Column, Floats, Ids, Rows
 from rankcast.deltas import Changes, Lists
 from rankcast.engines.base import ID, Engine, Part
 from rankcast.engines.brute_force.moving import Objects
 from rankcast.engines.moving_checks import MovingChecks
 from rankcast.engines.moving_places import PLACE, check_globe
+from rankcast.engines.moving_undo import Step, Undo, columns_of, release
 from rankcast.indexes.slots import Slots, keys_of, select
 from rankcast.kernels import hashing
 from rankcast.kernels.zone_follow import last_of_each
@@ -30,6 +31,7 @@ from rankcast.layouts import Batch
 
 METRICS = ("euclidean", "manhattan", "haversine")
 METRICS_LATER = ("network",)
+OBJECT = ("x", "y", "attributes")
 
 
 def names_of(over: str | Sequence[str]) -> list[str]:
@@ -45,6 +47,7 @@ class MovingEngine(MovingChecks):
     methods: ClassVar[tuple[str, ...]] = ("scan",)
     variants: ClassVar[tuple[dict[str, Any], ...]] = ({"method": "scan"},)
     scores_move = True
+    _amendable: ClassVar[tuple[str, ...]] = ("x", "y")
 
     def __init__(
         self,
@@ -64,6 +67,7 @@ class MovingEngine(MovingChecks):
         place = {"x": np.float64, "y": np.float64}
         self._slots = self._new_slots()
         self._objects = Slots({**place, "attributes": (np.float64, len(self._over))}, ordered=True)
+        self._undo = Undo(self._count, self._standing)
 
     # What a subclass provides
 
@@ -74,6 +78,32 @@ class MovingEngine(MovingChecks):
     def _new_slots(self) -> Slots:
         """Subscriptions, none yet."""
         return Slots({"x": np.float64, "y": np.float64})
+
+    # Functions of one's own, which may fail in the middle of a change
+
+    def subscribe(self, rows: Any) -> pa.Table:
+        """Register subscriptions; returns their first results as `enter` rows."""
+        with self._undo():
+            return super().subscribe(rows)
+
+    def _subscribe(self, rows: Any) -> Changes:
+        with self._undo():
+            return super()._subscribe(rows)
+
+    def _amend(self, rows: Any) -> Changes:
+        with self._undo():
+            return super()._amend(rows)
+
+    def _standing(self) -> Step:
+        """A step that says that a call which had begun to change the engine has changed nothing after all."""
+        turn = getattr(self, "_turn", None)
+        begun, changing = getattr(turn, "begun", 0), getattr(turn, "changing", False)
+
+        def back() -> None:
+            if turn is not None:
+                turn.begun, turn.changing = begun, changing
+
+        return back
 
     # What the base asks for
 
@@ -115,9 +145,18 @@ class MovingEngine(MovingChecks):
         return place
 
     def _entered(self, rows: Rows) -> None:
-        self._count_recomputed(rows.size)
+        self._undo.note(lambda: release(self._slots, rows))
+        self._placed(rows)
+
+    def _amending(self, rows: Rows) -> None:
+        if self._undo.noting:
+            self._undo.note(columns_of(self._slots, self._amendable, rows))
 
     def _amended(self, rows: Rows) -> None:
+        self._placed(rows)
+
+    def _placed(self, rows: Rows) -> None:
+        """Subscriptions are new, or have changed."""
         self._count_recomputed(rows.size)
 
     def _lists(self, rows: Rows) -> Lists:
@@ -130,16 +169,19 @@ class MovingEngine(MovingChecks):
         batch = self._read(rows, [ID, *PLACE], "events")
         row = self._known(batch.ids)
         self._check_places(batch["x"], batch["y"], "events")
-        self._begin()
-        self._count["events"] += batch.size
-        if (row[1:] > row[:-1]).all():
-            return self._move(row, batch["x"], batch["y"])
-        last = last_of_each(row, self._slots.used)
-        return self._move(row[last], batch["x"][last], batch["y"][last])
+        with self._undo():
+            self._begin()
+            self._count["events"] += batch.size
+            if (row[1:] > row[:-1]).all():
+                return self._move(row, batch["x"], batch["y"])
+            last = last_of_each(row, self._slots.used)
+            return self._move(row[last], batch["x"][last], batch["y"][last])
 
     def _move(self, rows: Rows, x: Floats, y: Floats) -> Changes:
         """Bring queries, each once, to new places."""
         before = self._lists(rows)
+        if self._undo.noting:
+            self._undo.note(columns_of(self._slots, ("x", "y"), rows))
         self._write(rows, {"x": x, "y": y})
         self._count_recomputed(rows.size)
         return deltas.difference(before, self._lists(rows), self._slots.place, updates=False)
@@ -169,8 +211,9 @@ class MovingEngine(MovingChecks):
         last[number] = np.arange(batch.size)
         given = Objects(row[first], batch["x"][last], batch["y"][last], attributes[last])
         ids = select(batch.ids, first)
-        self._begin()
-        return self._store(ids, given)
+        with self._undo():
+            self._begin()
+            return self._store(ids, given)
 
     def _store(self, ids: Ids, given: Objects) -> Changes:
         """Store objects, each once; a row of -1 is new."""
@@ -182,22 +225,34 @@ class MovingEngine(MovingChecks):
     def _write_objects(self, ids: Ids, given: Objects) -> Rows:
         """Give rows to new objects and write all of them; returns their rows."""
         row, new = given.row.copy(), given.row < 0
+        if self._undo.noting:
+            self._undo.note(columns_of(self._objects, OBJECT, given.row[~new]))
         row[new] = self._objects.add(select(ids, np.flatnonzero(new)))
         for name, values in (("x", given.x), ("y", given.y), ("attributes", given.attributes)):
             self._objects[name][row] = values
+        self._undo.note(lambda: release(self._objects, row[new]))
         return row
 
     def _remove(self, ids: Any) -> Changes:
         gone = self._objects.require(self._ids(ids), where="ids")
-        self._begin()
-        return self._forget(gone)
+        with self._undo():
+            self._begin()
+            return self._forget(gone)
 
     def _forget(self, gone: Rows) -> Changes:
         """Forget objects."""
         live = self._slots.live()
         before = self._lists(live)
+        if self._undo.noting:
+            ids = tables.read_ids(self._objects.take(gone), where="ids")
+            held = Objects(np.full_like(gone, -1), *(self._objects[name][gone] for name in OBJECT))
+            self._undo.note(lambda: self._come_back(ids, held))
         self._objects.release(gone)
         return self._changed(live, before)
+
+    def _come_back(self, ids: Ids, held: Objects) -> None:
+        """Let objects be there again that were released."""
+        self._write_objects(ids, held)
 
     def _changed(self, live: Rows, before: Lists) -> Changes:
         """The changes that other objects cause; here a new score is told."""

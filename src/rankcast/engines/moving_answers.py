@@ -32,7 +32,7 @@ class TopKAnswers(ZonedEngine):
 
     def _best(self, row: int, objects: Objects, size: int) -> tuple[Rows, Floats]:
         """The best of the objects that pass a subscription's filter."""
-        scores = self._scores(*self._place(row), objects)
+        scores = scoring.no_nan("score", self._scores(*self._place(row), objects))
         best = ranked(scores)
         best = best[self._passes(row, objects.attributes[best])][:size]
         return best, scores[best]

@@ -56,7 +56,7 @@ class OwnMethod(ZoneMethod):
         return np.zeros((attributes.shape[0], 2))
 
     def _scores(self, items: Rows, away: Floats) -> Floats:
-        return self.own.of(items, away)
+        return scoring.no_nan("score", self.own.of(items, away))
 
     # Queries
 

@@ -86,9 +86,7 @@ class OwnScore:
     def highest(self, best: Found, radius: Floats) -> Floats:
         """At least the score of each of the best anywhere in a circle, by query; -inf without any."""
         scores = self.of(best.row, (best.distance + radius[best.query]) * (1 + self.fuzz))
-        found = np.full(radius.size, -np.inf)
-        np.maximum.at(found, best.query, scores)
-        return _set_apart(found)
+        return _set_apart(_most_of(scores, best.query, radius.size))
 
     def circles(
         self,
@@ -133,8 +131,8 @@ class OwnScore:
         """Those of the best that may be the last of them somewhere in a circle."""
         away = best.distance + radius[best.query]
         most = self.of(best.row, away * (1 + self.fuzz))
-        least = np.full(radius.size, -np.inf)
-        np.maximum.at(least, best.query, self.of(best.row, self.nearer(best.distance, radius[best.query])))
+        near = self.of(best.row, self.nearer(best.distance, radius[best.query]))
+        least = _most_of(near, best.query, radius.size)
         return best.at(~(most < least[best.query]))
 
     def _undecided(
@@ -169,7 +167,16 @@ class OwnScore:
         which = np.repeat(np.arange(query.size), size)
         rows = best.row[np.arange(which.size) + np.repeat(start - (ends - size), size)]
         far = zone_boxes.away(self.metric, self.places.record, rows, which, boxes, True) * (1 + self.fuzz)
-        return _set_apart(np.maximum.reduceat(self.of(rows, far), ends - size))
+        with np.errstate(invalid="ignore"):
+            return _set_apart(np.maximum.reduceat(self.of(rows, far), ends - size))
+
+
+def _most_of(scores: Floats, query: Ints, queries: int) -> Floats:
+    """The highest score of each query, -inf without any; NaN, which bounds nothing, if one is."""
+    found = np.full(queries, -np.inf)
+    with np.errstate(invalid="ignore"):
+        np.maximum.at(found, query, scores)
+    return found
 
 
 def _smallest(rivals: Found, circle: Floats, m: int, limit: Floats) -> Floats:

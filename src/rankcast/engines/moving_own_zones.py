@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rankcast import scoring
 from rankcast.columns import Bools, Floats, Ints
 from rankcast.engines.moving_own_bounds import Fine, Found, OwnScore
 from rankcast.indexes.descent import Test, descend
@@ -63,7 +64,7 @@ class OwnSearch:
         queries, own = self.queries, self.own
         size = np.minimum(queries.k + self.m, len(own.places))
         limit = _score_at(self._ranked(self._probe(size)), size - 1, queries.x.size)
-        return self._ranked(self._descend(lambda query, a, d: own(a, d) <= limit[query]))
+        return self._ranked(self._descend(lambda query, a, d: ~(own(a, d) > limit[query])))
 
     def _probe(self, size: Ints) -> Found:
         """Some good objects of each query, more than `size` if there are as many."""
@@ -86,7 +87,8 @@ class OwnSearch:
         )
         self.nodes += found.nodes
         self.tried += found.tried
-        return Found(found.query, found.row, found.distance, own.of(found.row, found.distance))
+        score = scoring.no_nan("score", own.of(found.row, found.distance))
+        return Found(found.query, found.row, found.distance, score)
 
     def _ranked(self, found: Found) -> Found:
         """Objects by query, score and id."""
@@ -147,7 +149,9 @@ class OwnSearch:
         extra = rivals.at(rank < self.m - 1)
         reach = np.where(full, own.highest(best, radius), np.inf)
         least = own.of(extra.row, own.nearer(extra.distance, radius[extra.query]))
-        np.maximum.at(reach, extra.query, least)
+        with np.errstate(invalid="ignore"):
+            np.maximum.at(reach, extra.query, least)
+        reach[np.isnan(reach)] = np.inf  # nothing is known of what is beyond
         owner = np.concatenate([best.query, extra.query])
         member = np.concatenate([best.row, extra.row])[np.argsort(owner, kind="stable")]
         count = np.bincount(owner, minlength=full.size)

@@ -99,6 +99,7 @@ class MovingTopK(TopKAnswers):
             self._count["rescored"] = 0
             kind = OwnMethod if isinstance(self._score, scoring.Function) else ZoneMethod
             self._zoned = kind(wish, self._slots, self._objects, self._over, self._count)
+        self._undo.needed = isinstance(self._score, scoring.Function)
 
     @classmethod
     def _configured(cls, configuration: dict[str, Any], *, score: Any = None, **given: Any) -> Self:

@@ -15,6 +15,8 @@ from rankcast.deltas import Changes, Lists
 from rankcast.engines.base import Part
 from rankcast.engines.brute_force.moving import Objects
 from rankcast.engines.moving import MovingEngine
+from rankcast.engines.moving_undo import columns_of, zones_of
+from rankcast.engines.moving_zones import ZoneMethod
 from rankcast.indexes.slots import Slots, select
 from rankcast.layouts import Batch
 
@@ -75,6 +77,7 @@ class Queries(Slots):
 class ZonedEngine(MovingEngine):
     """Moving queries with filters; `_zoned` keeps zones, or is None where every object is looked at."""
 
+    _amendable = ("x", "y", "k", "lower", "upper")
     _zoned: Zoned | None
 
     def _new_slots(self) -> Slots:
@@ -108,13 +111,23 @@ class ZonedEngine(MovingEngine):
         return {**super()._fields(batch, rows), "lower": filters.lo, "upper": filters.hi}
 
     def _entered(self, rows: Rows) -> None:
+        self._undo.note(lambda: self._leaving(rows))
+        super()._entered(rows)
+
+    def _amending(self, rows: Rows) -> None:
+        super()._amending(rows)
+        self._note_zones(rows)
+
+    def _placed(self, rows: Rows) -> None:
         if self._zoned:
             self._zoned.renew(rows)
         else:
-            super()._entered(rows)
+            super()._placed(rows)
 
-    def _amended(self, rows: Rows) -> None:
-        self._entered(rows)
+    def _note_zones(self, rows: Rows) -> None:
+        """The zones of subscriptions are about to change."""
+        if self._undo.noting and isinstance(self._zoned, ZoneMethod):
+            self._undo.note(zones_of(self._zoned.zones, rows))
 
     def _leaving(self, rows: Rows) -> None:
         if self._zoned:
@@ -126,6 +139,9 @@ class ZonedEngine(MovingEngine):
     def _move(self, rows: Rows, x: Floats, y: Floats) -> Changes:
         if not self._zoned:
             return super()._move(rows, x, y)
+        if self._undo.noting:
+            self._undo.note(columns_of(self._slots, ("x", "y"), rows))
+            self._note_zones(rows)
         other, before = self._zoned.follow(rows, x, y)
         if not other.size:
             return deltas.no_changes()
@@ -141,10 +157,13 @@ class ZonedEngine(MovingEngine):
         given = Objects._make(column[other] for column in given)
         listing = zoned.listing(given.row[given.row >= 0])
         before = [zoned.lists(listing)]
+        self._undo.note(lambda: zoned.put(given.row[given.row >= 0]))
         row = self._write_objects(select(ids, other), given)
+        self._undo.note(lambda: zoned.drop(row[given.row < 0]))
         zoned.put(row)
         broken = zoned.broken(row, listing)
         before.append(zoned.lists(broken))
+        self._note_zones(np.concatenate([listing, broken]))
         zoned.admit(row, listing, broken)
         return self._renewed(zoned, np.concatenate([listing, broken]), before)
 
@@ -154,10 +173,13 @@ class ZonedEngine(MovingEngine):
             return super()._forget(gone)
         listing = zoned.listing(gone)
         before = zoned.lists(listing)
+        self._note_zones(listing)
+        self._undo.note(lambda: zoned.put(gone))
         zoned.drop(gone)
-        self._objects.release(gone)
         zoned.renew(listing)
-        return self._renewed(zoned, listing, [before])
+        changes = self._renewed(zoned, listing, [before])
+        self._objects.release(gone)
+        return changes
 
     def _differs(self, given: Objects) -> Bools:
         """Which objects are new or other than they were."""

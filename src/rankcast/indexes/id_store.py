@@ -124,6 +124,18 @@ class IdStore:
             id_checks.check_table(self._meta, self._arrays)
         return self
 
+    def unsettle(self) -> None:
+        """Be as if no id had ever come: none counts as live, and the next one fixes the kind again."""
+        for name in ("start", "length", "label"):
+            self._by_row.pop(name, None)
+            self._arrays.pop(name, None)
+        self.kind = None
+        self._meta[:] = 0
+        self._pending.clear()
+        self._arrays["table"][:] = hashing.FREE
+        self._arrays["sequence"][:] = -1
+        self._arrays["order"] = np.empty(0, np.int32)
+
     def _keys(self) -> KeyArrays:
         """The stored keys as kernels take them."""
         a = self._arrays

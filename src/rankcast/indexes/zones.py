@@ -64,7 +64,8 @@ class ZoneIndex:
         self._stale[rows] = True
 
     def drop(self, rows: Rows) -> None:
-        """Forget zones."""
+        """Forget zones; a subscription that has none yet is passed over."""
+        rows = rows[rows < self._stale.size]
         self._take_out(rows)
         self._stale[rows] = False
         self.held.count[rows] = self.held.room[rows] = 0

@@ -8,7 +8,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
+from rankcast import integrity, scoring
 from rankcast.boxes import Boxes
 from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.indexes.scored_matches import Found
@@ -34,7 +34,10 @@ def combined(weights: Floats, combine: Combine) -> Floats:
     way to compute them.
     """
     if not isinstance(combine, str):
-        return np.asarray(combine(weights), dtype=np.float64)
+        if not len(weights):
+            return np.empty(0)
+        found = scoring.own_numbers("combine", lambda: combine(weights.copy()), len(weights))
+        return scoring.no_nan("combine", found)
     total = np.zeros(weights.shape[0])
     with np.errstate(over="ignore"):
         for column in weights.T:
