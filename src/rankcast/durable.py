@@ -47,6 +47,11 @@ def _write(descriptor: int, data: bytes | memoryview) -> None:
         rest = rest[os.write(descriptor, rest[:_PIECE]) :]
 
 
+def flush(descriptor: int) -> None:
+    """Flush the bytes of a file to disk; of what is known about it, only what reading them back needs."""
+    getattr(os, "fdatasync", os.fsync)(descriptor)
+
+
 def sync_directory(path: Path) -> None:
     """Flush the entries of a directory to disk."""
     descriptor = os.open(path, _DIRECTORY)

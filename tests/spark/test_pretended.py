@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rankcast import MovingSkyline, MovingTopK, scoring
-from rankcast.errors import InputError
+from rankcast import MovingSkyline, MovingTopK, durable, manifest, scoring
+from rankcast.errors import FunctionError, InputError, SnapshotError
 from rankcast.spark import applying, scratch
 from rankcast.spark.processor import Limits
+from rankcast.state.live import Live
 from tests.spark import stories
 from tests.spark.pretend import Cluster, GivenUpError, settle
 from tests.spark.stories import Story
@@ -70,6 +72,18 @@ def steep(attributes: Any, distance: Any) -> Any:
     """A score that has no number at a distance, and none for some objects."""
     with np.errstate(all="ignore"):
         return np.exp(distance * 100) + np.sqrt(attributes[:, 0])
+
+
+MOOD: dict[str, Any] = {"left": 0, "fault": ""}
+
+
+def moody(attributes: Any, distance: Any) -> Any:
+    """A score that fails at a call it was told of."""
+    MOOD["left"] -= 1
+    if MOOD["left"] == 0 and MOOD["fault"] == "raises":
+        raise ZeroDivisionError
+    scores = attributes[:, 0] + distance
+    return scores[1:] if MOOD["left"] == 0 and MOOD["fault"] else scores
 
 
 ODD = [0.0, -1.0, 1e8, -1e40, 1e120, 1e149, 1e151, -1e200, 1.7e308]
@@ -165,6 +179,140 @@ def test_faults_of_every_kind_change_nothing(
     settle()
     assert cluster.told() == story.expected()[0]
     assert {told["how"] for told in cluster.metrics} >= {"hit", "restore"}
+
+
+def damage_here(cluster: Cluster, rng: np.random.Generator) -> str:
+    """Lose or cut a file that hosts keep of a shard between batches."""
+    found = sorted(file for file in (cluster.folder / "hosts").rglob("*") if file.is_file())
+    if not found:
+        return "nothing"
+    file = found[int(rng.integers(len(found)))]
+    cut = file.suffix == ".array" and file.stat().st_size > 0 and rng.random() < 0.5
+    if cut:
+        os.truncate(file, int(rng.integers(file.stat().st_size)))
+    else:
+        file.unlink()
+    return f"{'cut' if cut else 'lost'} {file.name}"
+
+
+def no_room(rng: np.random.Generator, patch: pytest.MonkeyPatch) -> None:
+    """Let every other write of a snapshot, or of arrays of a host, find a full disk halfway."""
+    real_file, real_array = durable.write_file, Live._write
+
+    def write_file(path: Path, data: Any) -> None:
+        if rng.random() < 0.5:
+            real_file(path, bytes(data)[: len(data) // 2])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real_file(path, data)
+
+    def write_array(self: Live, name: str, generation: int, array: Any) -> Any:
+        if rng.random() < 0.5:
+            (self.here / manifest.file_name(name, generation)).write_bytes(b"half")
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real_array(self, name, generation, array)
+
+    patch.setattr(durable, "write_file", write_file)
+    patch.setattr(Live, "_write", write_array)
+
+
+def on_bad_disks(name: str, seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch, *, count: int) -> None:
+    """A stream over hosts that lose files between batches and run out of room in them."""
+    story = STORIES[name](seed, count=count, size=8)
+    rng = np.random.default_rng(seed)
+    cluster = Cluster(story, folder, monkeypatch, shards=2)
+    for batch in story.batches:
+        packed = cluster.packed(batch)
+        for each in cluster.plan.shards:
+            for _ in range(int(rng.integers(0, 3))):
+                settle()
+                fault = rng.choice(["damage", "full", "moved", "after"])
+                if fault == "damage":
+                    damage_here(cluster, rng)
+                elif fault == "full":
+                    with monkeypatch.context() as patch, suppress(OSError):
+                        no_room(rng, patch)
+                        cluster.attempt(each, packed)
+                        settle()
+                elif fault == "after":
+                    cluster.attempt(each, packed)
+                else:
+                    cluster.move(str(rng.choice(["first", "second"])))
+            cluster.commit(each, packed)
+        cluster.batch += 1
+    settle()
+    assert cluster.told() == story.expected()[0]
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("name", ["range_topk", "matching", "moving_topk"])
+def test_bad_disks_of_hosts_change_nothing(
+    name: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_bad_disks(name, seed, tmp_path, monkeypatch, count=8)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("ten", range(20))
+@pytest.mark.parametrize("name", STORIES)
+def test_bad_disks_of_hosts_never_change_anything(
+    name: str, ten: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(10 * ten + 100, 10 * ten + 110):
+        with monkeypatch.context() as patch:
+            on_bad_disks(name, seed, tmp_path / str(seed), patch, count=12)
+
+
+@pytest.mark.parametrize("how", ["flip", "cut", "lose"])
+def test_a_damaged_snapshot_in_the_depot_is_told(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever file of it: a shard that needs it fails with a word, and gives no answer."""
+    story = stories.range_topk(4, count=4, size=6)
+    cluster = Cluster(story, tmp_path, monkeypatch, shards=1)
+    for batch in story.batches[:3]:
+        cluster.run(batch)
+    settle()
+    (each,) = cluster.plan.shards
+    folder = Path(cluster.state) / cluster.standing(each).snapshot
+    packed = cluster.packed(story.batches[3])
+    for file in sorted(folder.iterdir()):
+        data = file.read_bytes()
+        if not data:
+            continue
+        if how == "lose":
+            file.unlink()
+        else:
+            file.write_bytes(data[:-1] if how == "cut" else data[:-1] + bytes([data[-1] ^ 1]))
+        cluster.move(f"new-{file.name}")
+        with pytest.raises(SnapshotError):
+            cluster.attempt(each, packed)
+        file.write_bytes(data)
+    cluster.commit(each, packed)
+    assert cluster.told() == story.expected()[0]
+
+
+@pytest.mark.parametrize("fault", ["raises", "shape"])
+def test_a_function_that_fails_gives_the_batch_up(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No row is refused for it, and the shard is restored: the next attempt gives what it should."""
+    story = stories.moving_topk(1, count=4)
+    story.make = lambda: MovingTopK(over=["price"], k=2, score=moody)
+    cluster = Cluster(story, tmp_path, monkeypatch, shards=1)
+    (each,) = cluster.plan.shards
+    for batch in story.batches:
+        packed = cluster.packed(batch)
+        for call in (40, 95, 130):
+            with monkeypatch.context() as patch:
+                patch.setitem(MOOD, "left", call)
+                patch.setitem(MOOD, "fault", fault)
+                with suppress(FunctionError, SnapshotError):  # the latter: on a sample, when restored
+                    cluster.attempt(each, packed)
+        cluster.commit(each, packed)
+        cluster.batch += 1
+    assert cluster.told() == story.expected()[0]
+    assert cluster.refused() == []
+    assert "restore" in {told["how"] for told in cluster.metrics}
 
 
 def test_a_batch_given_up_after_it_was_applied_is_answered_from_its_receipt(

@@ -54,6 +54,7 @@ def range_batch(number: int) -> Any:
 
 MAKERS: dict[str, tuple[Callable[[], Any], Callable[[int], Any]]] = {
     "toy": (toy, toy_batch),
+    "toy-small": (ToyCounter, toy_batch),
     "ranges": (ranges, range_batch),
 }
 

@@ -41,7 +41,7 @@ class Countdown:
 
 
 def die_at_file_operations(countdown: Countdown) -> None:
-    for name in ("open", "write", "fsync", "replace", "unlink", "close"):
+    for name in ("open", "write", "pwrite", "fsync", "fdatasync", "replace", "unlink", "close"):
         real = getattr(os, name)
 
         def call(*given: Any, real: Any = real, **named: Any) -> Any:

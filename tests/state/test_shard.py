@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rankcast import snapshot
+from rankcast import RangeTopK, RankedMatcher, snapshot
 from rankcast.errors import (
     InputError,
     JournalError,
@@ -534,3 +534,87 @@ def test_threads_take_turns(tmp_path: Path) -> None:
         live = shard.engine.fingerprint()
     with opened(tmp_path) as shard:
         assert shard.engine.fingerprint() == live
+
+
+def test_threads_append_and_read_between_batches(tmp_path: Path) -> None:
+    """Nobody hands a token around, and whoever reads sees the state after some batch, whole."""
+    torn: list[Any] = []
+    ended = threading.Event()
+
+    def watch(shard: Shard[Any]) -> None:
+        while not ended.is_set():
+            before = shard.read(lambda engine: (engine.results()["item"].to_pylist(), len(engine)))
+            if len(before[0]) != before[1]:
+                torn.append(before)
+
+    def add(shard: Shard[Any], worker: int) -> None:
+        for number in range(8):
+            token, deltas = shard.append([("subscribe", {"id": [100 * worker + number]})])
+            if len(token) != 64 or deltas.num_rows != 1:
+                torn.append((token, deltas))
+
+    with Shard.open(tmp_path, RangeTopK(k=1), snapshot_batches=7) as shard:
+        shard.append({"id": [1], "x": [0.5], "y": [3.0]})
+        watcher = threading.Thread(target=watch, args=(shard,))
+        workers = [threading.Thread(target=add, args=(shard, worker)) for worker in range(3)]
+        for thread in (watcher, *workers):
+            thread.start()
+        for worker in workers:
+            worker.join()
+        ended.set()
+        watcher.join()
+        assert not torn
+        assert shard.number == 25
+        assert shard.results().num_rows == 24
+        assert shard.results([203])["subscription"].to_pylist() == [203]
+    with Shard.open(tmp_path, RangeTopK(k=1)) as shard:
+        assert shard.results().num_rows == 24
+
+
+def test_an_engine_without_results_says_so(tmp_path: Path) -> None:
+    with (
+        Shard.open(tmp_path, RankedMatcher(over=["x"])) as shard,
+        pytest.raises(ShardError, match="a RankedMatcher keeps no results"),
+    ):
+        shard.results()
+
+
+def test_trouble_while_reading_costs_nothing(tmp_path: Path) -> None:
+    with after_first(tmp_path) as shard:
+        before = shard.engine
+        with pytest.raises(ZeroDivisionError):
+            shard.read(lambda engine: 1 // 0)
+        assert shard.engine is before
+        with pytest.raises(KeyboardInterrupt):
+            shard.read(lambda engine: (_ for _ in ()).throw(KeyboardInterrupt()))
+        assert shard.engine is not before
+        assert shard.engine.fingerprint() == before.fingerprint()
+
+
+class Doubtful(ToyCounter):
+    """Refuses a batch after it has changed, and says so or not."""
+
+    in_doubt = False
+
+    def _publish(self, rows: pa.Table) -> None:
+        super()._publish(rows)
+        if rows.num_rows == 1:
+            self.in_doubt = True
+            raise InputError("came too late")
+
+
+def test_an_engine_in_doubt_is_made_again(tmp_path: Path) -> None:
+    with Shard.open(tmp_path, Doubtful()) as shard:
+        shard.append(FIRST)
+        before = shard.engine
+        fingerprint = before.fingerprint()
+        with pytest.raises(InputError, match="too late"):
+            shard.append(EVENTS.slice(0, 1))
+        assert shard.engine is not before
+        assert shard.engine.fingerprint() == fingerprint
+        shard.append(EVENTS)
+        before = shard.engine
+        with pytest.raises(InputError, match="unknown"):
+            shard.append({"id": [99, 98], "add": [0, 0]})
+        assert shard.engine is before, "a row refused at the door costs no recovery"
+    Shard.open(tmp_path, Doubtful()).close()

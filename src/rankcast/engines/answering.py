@@ -97,3 +97,11 @@ class AnsweringEngine(Engine):
             self._event_ids.release(self._event_ids.add(select(ids, [0])))
             self._event_ids.settle()
         self._count["events"] += ids.size
+
+    def _events_at(self, ids: Ids, places: Any) -> pa.Array:
+        """The ids of the events at some places, of the settled kind even if there are none."""
+        return arrow(select(ids, places)) if len(places) else self._event_ids.take(places)
+
+    def _write(self, rows: Rows, fields: Mapping[str, NDArray[Any]]) -> None:
+        for name, values in fields.items():
+            self._slots[name][rows] = values

@@ -39,7 +39,8 @@ class Checkpoint:
     """The snapshot in one directory, and at most one thread that writes the next.
 
     `covered` is the number of the last batch that a snapshot on disk is known to hold; `failure` is why the
-    last attempt to write one failed, or None.
+    last attempt to write one failed, or None; `marked`, whether the one that was read says that there is a
+    high-water mark beside it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -47,6 +48,7 @@ class Checkpoint:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rankcast-snapshot")
         self._writing: Future[int] | None = None
         self.covered = 0
+        self.marked = False
         self.failure: Exception | None = None
 
     def exists(self) -> bool:
@@ -71,12 +73,14 @@ class Checkpoint:
         """The snapshot; its arrays are mapped, copy on write."""
         saved = snapshot.read(self._path, kind=KIND)
         mark = mark_of(saved.header)
+        self.marked = saved.header.get("marked") is True
         self.covered = max(self.covered, mark.number)
         return mark, (saved.header["engine"], saved.arrays)
 
     def write(self, kind: str, mark: Mark, state: State) -> int:
         """Write a snapshot and wait for it."""
-        snapshot.write(self._path, kind=KIND, header=header_of(kind, mark, state[0]), arrays=state[1])
+        header = {**header_of(kind, mark, state[0]), "marked": True}
+        snapshot.write(self._path, kind=KIND, header=header, arrays=state[1])
         return mark.number
 
     def start(self, kind: str, mark: Mark, state: State) -> None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from rankcast import manifest
-from rankcast.errors import JournalError, ShardError
+from rankcast.errors import JournalError, ShardError, SnapshotError
 from rankcast.state import batches, checkpoint
 from rankcast.state.batches import Token
 from rankcast.state.checkpoint import Mark
@@ -105,15 +105,17 @@ class Hosted(Generic[E]):
         number, token = standing.number + 1, batches.chain(standing.token, data)
         with self._live.held():
             place = self._live.place()
-            if place is not None and (place.token, place.prev) == (token, standing.token):
-                answer = self._live.answer()
+            answer = (
+                self._live.answer() if place is not None and place[1:] == (token, standing.token) else None
+            )
+            if answer is not None:
                 record = Record(number, standing.token, token, data, checksum(answer) if whole else UNCHECKED)
                 return Step(record, answer, "redo", 0.0)
             started = time.perf_counter()
-            hit = place is not None and place.token == standing.token
-            engine = (
-                self._live.open(self._engine, self._given, ours=True) if hit else self._restore(standing, log)
-            )
+            engine = self._hit() if place is not None and place.token == standing.token else None
+            hit = engine is not None
+            if engine is None:
+                engine = self._restore(standing, log)
             seconds = 0.0 if hit else time.perf_counter() - started
             self._live.begin()
             answer = self._answer_of(engine, data, number)
@@ -122,6 +124,13 @@ class Hosted(Generic[E]):
                 after(engine, Mark(number, token), len(data))
             record = Record(number, standing.token, token, data, checksum(answer) if whole else UNCHECKED)
             return Step(record, answer, "hit" if hit else "restore", seconds)
+
+    def _hit(self) -> E | None:
+        """The engine over the arrays here, None if a file is gone or has another length."""
+        try:
+            return self._live.open(self._engine, self._given, ours=True)
+        except SnapshotError:
+            return None
 
     def _restore(self, standing: Standing, log: Log) -> E:
         """The engine as of the last batch committed, from the snapshot and the log."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rankcast.errors import JournalError
+from rankcast.state.checkpoint import Mark
 
 FORMAT = 1
 _APPLICATION = 0x524B434A  # "RKCJ": tells a journal from any other SQLite file
@@ -150,6 +151,25 @@ class Journal:
             row = self._connection.execute("SELECT number, token FROM batch ORDER BY number DESC LIMIT 1")
             found: tuple[int, str] | None = row.fetchone()
         return found
+
+    def marks(self) -> list[Mark]:
+        """Number and token of every batch that is known, without a look at the rest."""
+        with self._told("cannot be read"):
+            rows = self._connection.execute("SELECT number, token FROM batch ORDER BY number").fetchall()
+        return [Mark(*row) for row in rows]
+
+    def begin_at(self, mark: Mark) -> None:
+        """Go on from a mark that the journal does not reach: what it holds is dropped.
+
+        A row without a batch stands for the last one; no token was before it.
+        """
+        newest = self.newest()
+        if mark.number == 0 or (newest is not None and newest[0] >= mark.number):
+            return
+        record = Record(mark.number, "", mark.token, None, b"")
+        with self._told("cannot be written"), self._transaction():
+            self._connection.execute("DELETE FROM batch")
+            self._connection.execute("INSERT INTO batch VALUES (?, ?, ?, ?, ?, ?)", (*record, record.seal()))
 
     def close(self) -> None:
         """Close the file; what was appended stays."""

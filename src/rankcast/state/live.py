@@ -82,9 +82,12 @@ class Live:
             return None
         return place if header.get("boot") == boot() else None
 
-    def answer(self) -> bytes:
-        """The answer to the last batch."""
-        return (self.here / ANSWER).read_bytes()
+    def answer(self) -> bytes | None:
+        """The answer to the last batch, None if it is gone."""
+        try:
+            return (self.here / ANSWER).read_bytes()
+        except OSError:
+            return None
 
     def open(self, engine: type[E], given: Mapping[str, Any], *, ours: bool = False) -> E:
         """The engine over the mapped arrays, which `place` or `take` has found; it changes the files.

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol, Self
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast.errors import InputError, JournalError, ShardError
+from rankcast.errors import FunctionError, InputError, JournalError, ShardError
 from rankcast.state import batches
 from rankcast.state.batches import Command
 from rankcast.state.checkpoint import Mark
@@ -36,6 +36,15 @@ class Engine(Protocol):
     @classmethod
     def restore(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], **given: Any) -> Self:
         """An engine that goes on from a state."""
+
+
+def refused_at_the_door(engine: Engine, error: InputError) -> bool:
+    """Whether a single call that raised has certainly changed nothing.
+
+    Rows are checked before anything changes. A function of one's own may fail later: an engine takes such a
+    change back as far as anybody can see, but not to the last bit. One `in_doubt` does not count at all.
+    """
+    return not isinstance(error, FunctionError) and not getattr(engine, "in_doubt", False)
 
 
 def run(engine: Engine, data: bytes) -> bytes:

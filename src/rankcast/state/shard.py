@@ -2,21 +2,23 @@
 
     <path>/snapshot/         the engine as of some batch, see rankcast.state.checkpoint
     <path>/journal.sqlite    the batches since, and the last receipts, see rankcast.state.journal
+    <path>/mark              the last batch that was answered, see rankcast.state.highwater
 
 The state is a pure function of the batches committed: whatever is in memory can be thrown away and made again
 from the snapshot and the journal. That is the one way back from every trouble: a kill, a batch refused after
 some of its commands had run, a journal that could not be written. A batch is committed when its row is in the
 journal; the caller hears of it after that. Offered again after the same token, it is answered from that row.
 
-Order of writing: the journal is made before the first snapshot, a batch enters the journal before it is
-answered, rows leave the journal after the snapshot that covers them is on disk.
+Order of writing: the journal and the mark are made before the first snapshot; a batch enters the journal,
+then the mark is raised, then it is answered; rows leave the journal after the snapshot that covers them is on
+disk. So snapshot and journal together reach the mark, or something was lost: then the shard does not open.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
@@ -24,25 +26,30 @@ from typing import Any, Generic, Self, TypeVar
 import pyarrow as pa
 
 from rankcast import durable
-from rankcast.errors import InputError, SettingError, ShardError, StaleTokenError
+from rankcast.errors import InputError, JournalError, SettingError, ShardError, StaleTokenError
 from rankcast.state import batches
 from rankcast.state.batches import Token
 from rankcast.state.checkpoint import Checkpoint, Mark
+from rankcast.state.highwater import HighWater
 from rankcast.state.journal import Journal, Record
-from rankcast.state.recovery import Engine, replay, run
+from rankcast.state.recovery import Engine, refused_at_the_door, replay, run
 
 _JOURNAL = "journal.sqlite"
 _SNAPSHOT = "snapshot"
+_LOSS = "Restore the shard from a copy, or open it with accept_loss=True to go on with what is there."
 
 
 E = TypeVar("E", bound=Engine)
+T = TypeVar("T")
 
 
 class Shard(Generic[E]):
     """An engine on disk; made by `Shard.open`, and a context manager.
 
-    Methods may be called from several threads; they take turns. A process that is killed leaves a shard that
-    opens again with every batch that was answered, each applied once.
+    Methods may be called from several threads; they take turns: `append` applies a batch after whatever came
+    before, `results` and `read` ask between two batches. A process that is killed leaves a shard that opens
+    again with every batch that was answered, each applied once. A shard belongs to the process that opened
+    it: a child that was forked meanwhile is refused.
 
     >>> import tempfile
     >>> from rankcast import RangeTopK
@@ -59,8 +66,18 @@ class Shard(Generic[E]):
     True
     """
 
-    def __init__(self, path: Path, engine: E, given: Mapping[str, Any], limits: tuple[int, int, int]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        engine: E,
+        given: Mapping[str, Any],
+        limits: tuple[int, int, int],
+        *,
+        accept_loss: bool = False,
+    ) -> None:
         self._path = path
+        self._process = os.getpid()
+        self._accept_loss = accept_loss
         self._type: type[E] = type(engine)
         self._given = dict(given)
         self._batches, self._bytes, self._receipts = limits
@@ -73,8 +90,11 @@ class Shard(Generic[E]):
             opened.callback(self._checkpoint.close)
             self._journal = Journal(path / _JOURNAL, make=not self._checkpoint.exists())
             opened.callback(self._journal.close)
+            self._high = HighWater(path)
+            opened.callback(self._high.close)
             self._agree(engine)
             self._live()
+            self._accept_loss = False
             self._closing = opened.pop_all()
 
     @classmethod
@@ -87,6 +107,7 @@ class Shard(Generic[E]):
         snapshot_batches: int = 1000,
         snapshot_bytes: int = 64 << 20,
         receipts: int = 16,
+        accept_loss: bool = False,
     ) -> Self:
         """Open the shard under `path`, or make it with the state of `engine` as its first.
 
@@ -98,9 +119,11 @@ class Shard(Generic[E]):
             snapshot_bytes: ... or after so many bytes in the journal, whichever comes first.
             receipts: how many of the last batches can be offered again; those that no snapshot covers yet
                 can be, too.
+            accept_loss: open a shard that has lost batches it had answered, at the last one that is left.
 
         Raises:
-            ShardError: another process holds it, or it was made for another engine or other settings.
+            ShardError: another process holds it, it was made for another engine or other settings, or batches
+                that it had answered are lost.
             SnapshotError: its snapshot is damaged, foreign or of a newer format.
             JournalError: so is its journal.
         """
@@ -114,7 +137,8 @@ class Shard(Generic[E]):
                 raise SettingError(f"{name} is {value}", where="Shard.open", expected="at least 1")
         root = Path(path)
         durable.make_directory(root)
-        return cls(root, engine, given or {}, (snapshot_batches, snapshot_bytes, receipts))
+        limited = (snapshot_batches, snapshot_bytes, receipts)
+        return cls(root, engine, given or {}, limited, accept_loss=accept_loss)
 
     @property
     def token(self) -> Token:
@@ -132,9 +156,37 @@ class Shard(Generic[E]):
 
     @property
     def engine(self) -> E:
-        """The live engine, for reading. Ask for it each time: after trouble it is another object."""
+        """The live engine, for one thread to look at. After trouble it is another object: ask each time.
+
+        It is no way to change the shard: what is done to it is not in the journal. Nor does it wait for its
+        turn: where another thread may apply a batch meanwhile, ask with `results` or `read`.
+        """
         with self._turn:
             return self._live()
+
+    def results(self, ids: Any = None) -> pa.Table:
+        """The current results, all or those of some subscriptions, as of the last batch answered."""
+
+        def ask(engine: Any) -> pa.Table:
+            if not hasattr(engine, "results"):
+                raise ShardError(f"a {self._type.__name__} keeps no results")
+            return engine.results() if ids is None else engine.results(ids)
+
+        return self.read(ask)
+
+    def read(self, ask: Callable[[E], T]) -> T:
+        """What `ask` answers of the engine, between two batches: nobody changes it meanwhile.
+
+        It must not change the engine, nor keep it. Batches wait until it returns.
+        """
+        with self._turn:
+            engine = self._live()
+            try:
+                return ask(engine)
+            except BaseException as error:
+                if not isinstance(error, Exception) or getattr(engine, "in_doubt", False):
+                    self._engine = None
+                raise
 
     @property
     def snapshot_failure(self) -> Exception | None:
@@ -146,8 +198,8 @@ class Shard(Generic[E]):
 
         Deterministic and atomic: it is applied whole, and on disk when this returns, or nothing has changed.
         The same batch after the same token gives the saved answer. Cost: the engine's, plus one flushed write
-        of the batch and its answer; a batch refused at its second command or later makes the next use of the
-        shard begin with a recovery.
+        of the batch and its answer; a batch refused at its second command or later, or by a function of one's
+        own, makes the next use of the shard begin with a recovery.
 
         Raises:
             InputError: the engine refuses the batch.
@@ -155,18 +207,17 @@ class Shard(Generic[E]):
             JournalError: it could not be written; it may be offered again.
         """
         with self._turn:
-            engine = self._live()
-            commands = batches.commands_of(batch, engine.calls, engine.check_rows)
-            data = batches.encode(commands)
-            if len(data) > self._journal.largest:
-                raise InputError(
-                    f"the batch has {len(data)} bytes", expected=f"at most {self._journal.largest}"
-                )
-            if after != self._mark.token:
-                return self._repeat(data, after)
-            answer = self._advance(engine, data, single=len(commands) == 1)
-            self._keep_up(engine)
-            return self._mark.token, batches.from_bytes(answer)
+            return self._apply(batch, after)
+
+    def append(self, batch: Any) -> tuple[Token, pa.Table]:
+        """Advance by one batch after whatever was applied last; see `apply`.
+
+        For several threads, which would contend for the token. A caller that does not hear the answer cannot
+        offer the batch again without applying it twice: for that there is `apply`.
+        """
+        with self._turn:
+            self._live()
+            return self._apply(batch, self._mark.token)
 
     def snapshot(self) -> None:
         """Write a snapshot now and wait for it; the journal forgets what it covers."""
@@ -181,6 +232,8 @@ class Shard(Generic[E]):
 
     def close(self) -> None:
         """Finish a snapshot under way, close the files and let others open the shard."""
+        if os.getpid() != self._process:  # a fork's copy: file, lock and thread are those of the parent
+            return
         with self._turn:
             self._engine, self._closed = None, True
             self._closing.close()
@@ -196,26 +249,84 @@ class Shard(Generic[E]):
         kind = self._type.__name__
         header, arrays = engine.state()
         if not self._checkpoint.exists():
-            if self._journal.newest() is not None:
+            told = None if self._accept_loss else self._high.read()
+            if self._journal.newest() is not None or (told is not None and told.number > 0):
                 raise ShardError(
                     f"{self._path} has lost its snapshot", detail="Its journal goes on from one."
                 )
-            durable.sync_directory(self._path)
-            self._checkpoint.write(kind, Mark(0, batches.first_token(kind, header, arrays)), (header, arrays))
+            first = Mark(0, batches.first_token(kind, header, arrays))
+            self._high.make(first)
+            self._checkpoint.write(kind, first, (header, arrays))
         self._checkpoint.require(kind, header["settings"])
 
     def _live(self) -> E:
         """The engine as of the last batch committed, recovered if need be."""
         if self._closed:
             raise ShardError(f"{self._path} is closed")
+        if os.getpid() != self._process:
+            raise ShardError(
+                f"{self._path} was opened by another process", hint="Open a shard after a fork, not before."
+            )
         if self._engine is None:
             self._journal.reopen()
-            mark, state = self._checkpoint.read()
+            snapped, state = self._checkpoint.read()
             engine = self._type.restore(*state, **self._given)
-            self._snapped = mark.number
-            self._mark, self._pending = replay(self._journal, engine, mark)
+            if self._accept_loss:
+                self._journal.begin_at(snapped)
+            mark, self._pending = replay(self._journal, engine, snapped)
+            self._reach_the_mark(snapped, mark)
+            self._snapped, self._mark = snapped.number, mark
             self._engine = engine
         return self._engine
+
+    def _reach_the_mark(self, snapped: Mark, mark: Mark) -> None:
+        """Refuse a history that ends before a batch that was answered; then mark where it ends."""
+        if self._accept_loss:
+            self._high.make(mark)
+            return
+        told = self._high.newest or self._high.read()
+        if told is None and self._checkpoint.marked:
+            raise ShardError(
+                f"{self._path} has lost its mark",
+                detail="So nobody can tell whether batches are lost, too.",
+                hint=_LOSS,
+            )
+        if told is not None and mark.number < told.number:
+            one = "was answered" if told.token else "may have been: the mark of the last one is damaged"
+            raise ShardError(
+                f"{self._path} has lost batches",
+                detail=f"It ends at batch {mark.number}, but batch {told.number} {one}.",
+                hint=_LOSS,
+            )
+        known = {place.number: place.token for place in (*self._journal.marks(), snapped)}
+        if told is not None and told.token and known.get(told.number, told.token) != told.token:
+            raise ShardError(
+                f"{self._path} has another history than it had",
+                detail=f"Its batch {told.number} is not the one that was answered.",
+                hint=_LOSS,
+            )
+        if told is None or not told.token:
+            self._high.make(mark)
+        else:
+            self._raise_the_mark(mark)
+
+    def _raise_the_mark(self, mark: Mark) -> None:
+        try:
+            self._high.write(mark)
+        except OSError as error:
+            raise JournalError(f"{self._path} cannot be marked", detail=f"{error}.") from error
+
+    def _apply(self, batch: Any, after: Token) -> tuple[Token, pa.Table]:
+        engine = self._live()
+        commands = batches.commands_of(batch, engine.calls, engine.check_rows)
+        data = batches.encode(commands)
+        if len(data) > self._journal.largest:
+            raise InputError(f"the batch has {len(data)} bytes", expected=f"at most {self._journal.largest}")
+        if after != self._mark.token:
+            return self._repeat(data, after)
+        answer = self._advance(engine, data, single=len(commands) == 1)
+        self._keep_up(engine)
+        return self._mark.token, batches.from_bytes(answer)
 
     def _repeat(self, data: bytes, after: Token) -> tuple[Token, pa.Table]:
         """Answer a batch that is not the next one from its receipt, or refuse it."""
@@ -238,13 +349,14 @@ class Shard(Generic[E]):
         self._engine = None
         try:
             answer = run(engine, data)
-        except InputError:
-            if single:  # one call that raises has changed nothing
+        except InputError as error:
+            if single and refused_at_the_door(engine, error):
                 self._engine = engine
             raise
         mark = Mark(self._mark.number + 1, batches.chain(self._mark.token, data))
         record = Record(mark.number, self._mark.token, mark.token, data, answer)
         self._journal.append(record, covered=self._checkpoint.covered, receipts=self._receipts)
+        self._raise_the_mark(mark)
         self._pending += len(data) + len(answer)
         self._mark = mark
         self._engine = engine
