@@ -85,8 +85,7 @@ class ListEngine(Engine):
 
     def subscribe(self, rows: Any) -> pa.Table:
         """Register subscriptions; returns their first results as `enter` rows."""
-        fresh = self._register(rows)
-        return self._told(deltas.whole(self._external(fresh, scored=True), ENTER))
+        return self._subscribe_alone(rows)
 
     def amend(self, rows: Any) -> pa.Table:
         """Change live subscriptions in place: an absent column keeps its value, a null sets the default."""
@@ -138,6 +137,11 @@ class ListEngine(Engine):
         lists = self._lists(rows)
         subscription, item = self._subscriptions.take(lists.subscription), self._items.take(lists.item)
         return External(subscription, item, lists.score, lists.rank)
+
+    def _subscribe_alone(self, rows: Any) -> pa.Table:
+        """Subscribe as a batch by itself."""
+        fresh = self._register(rows)
+        return self._told(deltas.whole(self._external(fresh, scored=True), ENTER))
 
     def _subscribe(self, rows: Any) -> Changes:
         return deltas.entered(self._lists(self._register(rows)))

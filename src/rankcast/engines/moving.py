@@ -81,10 +81,9 @@ class MovingEngine(MovingChecks):
 
     # Functions of one's own, which may fail in the middle of a change
 
-    def subscribe(self, rows: Any) -> pa.Table:
-        """Register subscriptions; returns their first results as `enter` rows."""
+    def _subscribe_alone(self, rows: Any) -> pa.Table:
         with self._undo():
-            return super().subscribe(rows)
+            return super()._subscribe_alone(rows)
 
     def _subscribe(self, rows: Any) -> Changes:
         with self._undo():
