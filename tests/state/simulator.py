@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 import pytest
 
 from rankcast.errors import JournalError, RankcastError, ShardError, SnapshotError
-from rankcast.state import Shard, checkpoint, highwater
+from rankcast.state import Shard, checkpoint
 
 from .histories import MAKERS, Reference
 
@@ -208,7 +208,7 @@ class Simulation:
         self.reference = Reference(self.engine)
         self.answered = self.offered = 0
         self.patch.setattr(checkpoint, "ThreadPoolExecutor", LaterPool)
-        self.patch.setattr(highwater.threading, "Thread", LaterFlush)
+        self.patch.setattr(threading, "Thread", LaterFlush)  # of the mark
         Later.waiting.clear()
         self._before: tuple[Path, int] | None = None
         self._taking = False

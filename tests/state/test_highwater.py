@@ -180,9 +180,16 @@ def test_a_batch_whose_mark_cannot_be_written_is_not_answered(
 
 def test_a_mark_is_on_disk_when_the_shard_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
-    real_write, real_flush = os.pwrite, os.fdatasync
-    monkeypatch.setattr(os, "pwrite", lambda *given: (done.append("write"), real_write(*given))[1])
-    monkeypatch.setattr(os, "fdatasync", lambda *given: (done.append("flush"), real_flush(*given))[1])
+
+    def told(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
+            done.append(name)
+            return real(*given)
+
+        return call
+
+    monkeypatch.setattr(os, "pwrite", told("write", os.pwrite))
+    monkeypatch.setattr(os, "fdatasync", told("flush", os.fdatasync))
     with opened(tmp_path) as shard:
         for batch in (FIRST, EVENTS, EVENTS):
             shard.append(batch)

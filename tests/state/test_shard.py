@@ -572,8 +572,9 @@ def test_threads_append_and_read_between_batches(tmp_path: Path) -> None:
 
 
 def test_an_engine_without_results_says_so(tmp_path: Path) -> None:
+    matcher: Any = RankedMatcher(over=["x"])
     with (
-        Shard.open(tmp_path, RankedMatcher(over=["x"])) as shard,
+        Shard.open(tmp_path, matcher) as shard,
         pytest.raises(ShardError, match="a RankedMatcher keeps no results"),
     ):
         shard.results()
