@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from rankcast import integrity
 from rankcast.columns import Floats, Ints
-from rankcast.errors import SettingError
+from rankcast.errors import SettingError, shown
 from rankcast.windows import TimeWindow, Window
 
 MOST = 256  # half-lives of a window, and of the newest message beyond the landmark
@@ -72,7 +72,7 @@ def decay_of(half_life: object, window: Window) -> Decay | None:
     if half_life is None:
         return None
     if not isinstance(half_life, timedelta) or half_life <= timedelta(0):
-        raise SettingError(f"half_life is {half_life!r}", expected="a timedelta above 0, or None")
+        raise SettingError(f"half_life is {shown(half_life)}", expected="a timedelta above 0, or None")
     if not isinstance(window, TimeWindow):
         raise SettingError(
             "half_life is set, but the window is a count", expected="a window that is a timedelta"

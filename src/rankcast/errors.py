@@ -9,8 +9,38 @@ exceptions between processes.
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
 from typing import Self
+
+_NAME, _PART, _WHOLE = 80, 450, 1950  # characters that a name, a part of a text and all of it have at most
+_NEAR = 2000  # names among which the nearest one is looked for
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
+
+
+def shown(value: object) -> str:
+    """A value as an error may show it: some 60 printable characters, whatever it is."""
+    try:
+        text = _SHORT.repr(value)
+    except Exception:  # of a foreign `__repr__`, or an integer that is too long for text
+        text = f"a {type(value).__name__}"
+    return printable(text, 60)
+
+
+def printable(text: str, most: int = _NAME, keep: str = "") -> str:
+    """Text with escapes for what cannot be printed (but for what is in `keep`), cut where it is too long."""
+    if len(text) <= most and text.isprintable():
+        return text
+    told = "".join(
+        c if c in keep or c.isprintable() else c.encode("unicode_escape").decode() for c in text[: most + 1]
+    )
+    return told if len(told) <= most else f"{told[: most - 3]}..."
+
+
+def _part(text: str | None) -> str:
+    """A part of an error's text."""
+    return printable(text, _PART, keep="\n") if text else ""
 
 
 def _lines(what: str, detail: str | None, hint: str | None) -> str:
@@ -57,12 +87,15 @@ class InputError(RankcastError, ValueError):
         detail: str | None = None,
         hint: str | None = None,
     ) -> None:
-        place = f' of "{where}"' if where else ""
-        subject = f'column "{column}"{place} ' if column is not None else f'"{where}": ' if where else ""
-        wanted = f", expected {expected}" if expected else ""
+        given = f'"{printable(where)}"' if where else ""
+        name = None if column is None else f'column "{printable(column)}"'
+        subject = (f"{name} of {given} " if given else f"{name} ") if name else f"{given}: " if given else ""
+        wanted = f", expected {_part(expected)}" if expected else ""
         first = f"First such row: {row}." if row is not None else ""
-        told = " ".join(part for part in (detail, first) if part)
-        super().__init__(f"{subject}{what}{wanted}", detail=told or None, hint=hint)
+        told = " ".join(part for part in (_part(detail), first) if part)
+        alone = not (subject or wanted or told or hint)  # as when it is unpickled: then it is the whole text
+        text = printable(f"{subject}{what}", _WHOLE if alone else _PART, keep="\n")
+        super().__init__(f"{text}{wanted}", detail=told or None, hint=_part(hint) or None)
         self.where = where
         self.column = column
         self.row = row
@@ -72,10 +105,10 @@ class InputError(RankcastError, ValueError):
     @classmethod
     def unknown(cls, key: object, known: Iterable[str], *, where: str, word: str = "key") -> Self:
         """Refuse a name that is not among the known ones, and point at the nearest of them."""
-        names = sorted(known)
-        near = difflib.get_close_matches(str(key), names, n=1, cutoff=0.5)
+        names, name = sorted(known), printable(str(key))
+        near = difflib.get_close_matches(name, names[:_NEAR], n=1, cutoff=0.5)
         return cls(
-            f'unknown {word} "{key}"',
+            f'unknown {word} "{name}"',
             where=where,
             expected=f"one of: {', '.join(names)}" if names else f"no {word} at all",
             hint=f'Did you mean "{near[0]}"?' if near else None,

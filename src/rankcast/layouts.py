@@ -76,11 +76,17 @@ class Form:
         return iter(self.known.values())
 
     def of_names(self, names: tuple[Any, ...], where: str, extra: str) -> Layout:
-        """The layout of columns with these names; refuses what does not fit."""
+        """The layout of columns with these names; refuses what does not fit.
+
+        Only names that are strings are remembered: others may be equal and yet be written differently.
+        """
         seen = self._by_names
-        if seen is None or seen[0] != (names, extra):
-            seen = self._by_names = ((names, extra), self._layout(list(map(str, names)), where, extra))
-        return seen[1]
+        if seen is not None and seen[0] == (names, extra):
+            return seen[1]
+        layout = self._layout(list(map(str, names)), where, extra)
+        if set(map(type, names)) <= {str}:
+            self._by_names = ((names, extra), layout)
+        return layout
 
     def of_schema(self, schema: pa.Schema, where: str, extra: str) -> Layout:
         """The layout of an Arrow table; only columns of float64 count as numbers there."""
@@ -88,7 +94,7 @@ class Form:
         if seen is None or seen[0][1] != extra or not schema.equals(seen[0][0]):
             found, types = self._layout(schema.names, where, extra), schema.types
             plain_ones = tuple(each for each in found.numbers if types[each[0]] == _FLOAT64)
-            odd = tuple(each for each in found.numbers if each not in plain_ones)
+            odd = tuple(each for each in found.numbers if types[each[0]] != _FLOAT64)
             whole = [types[place] for place, _ in found.others] == [_INT64] and self.known[
                 "id"
             ].kind is Kind.ID

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankcast.errors import InputError
+from rankcast.errors import InputError, shown
 
 
 class Range(NamedTuple):
@@ -74,7 +74,7 @@ class Hierarchy:
             stack.extend((child, False) for child in reversed(children.get(category, [])))
         for category in parent_of:
             if category not in self._first:
-                raise InputError(f"category {category!r} is its own ancestor", where="parent_of")
+                raise InputError(f"category {shown(category)} is its own ancestor", where="parent_of")
 
     def __len__(self) -> int:
         return len(self._first)

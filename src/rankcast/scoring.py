@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from rankcast import sampling, settings
 from rankcast.columns import Bools, Floats
-from rankcast.errors import FunctionError, SettingError, SnapshotError
+from rankcast.errors import FunctionError, InputError, SettingError, SnapshotError, shown
 
 Weights = Sequence[float] | NDArray[Any] | None
 Falling = tuple[str, ...] | Literal["all"]
@@ -206,7 +206,7 @@ def weighted_distance(w: Weights = None, offset: float = 0.0) -> Weighted:
     """
     weights = _checked(w)
     if weights is not None and not any(weights):
-        raise SettingError(f"w is {w!r}", where="score", expected="a weight above 0")
+        raise SettingError(f"w is {shown(w)}", where="score", expected="a weight above 0")
     return Weighted(DISTANCE, weights, offset=_offset(offset))
 
 
@@ -233,7 +233,9 @@ def function(f: Callable[[Floats, Floats], Any], falling: Sequence[str] = ()) ->
     [1.0, -0.5]
     """
     if not callable(f):
-        raise SettingError(f"score is {f!r}", expected="a score or a function of attributes and distance")
+        raise SettingError(
+            f"score is {shown(f)}", expected="a score or a function of attributes and distance"
+        )
     return Function(f, "all" if falling == "all" else tuple(settings.attributes("falling", falling, least=0)))
 
 
@@ -271,8 +273,8 @@ def _checked(w: Any) -> tuple[float, ...] | None:
         return None
     values: list[Any] = list(w) if isinstance(w, Sequence | np.ndarray) else [None]
     number = (int, float, np.integer, np.floating)
-    if not all(isinstance(each, number) and 0 <= each < math.inf for each in values):
-        raise SettingError(f"w is {w!r}", where="score", expected="finite numbers, none below 0")
+    if not all(isinstance(each, number) and 0 <= each <= sys.float_info.max for each in values):
+        raise SettingError(f"w is {shown(w)}", where="score", expected="finite numbers, none below 0")
     return tuple(float(each) for each in values)
 
 

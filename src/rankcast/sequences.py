@@ -1,26 +1,97 @@
-"""Plain sequences as columns: lists, tuples, arrays of NumPy or pandas, with a word where that cannot be."""
+"""Plain sequences as columns: lists, tuples, arrays of NumPy or pandas, with a word where that cannot be.
+
+Rows that come as a list of dicts are turned into columns here as well. Whatever a foreign object does when it
+is looked at, what comes out of this module is a sound column or an `InputError`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence, Set
+from datetime import date
+from decimal import Decimal
+from functools import lru_cache
+from itertools import chain
+from numbers import Number
+from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
-from rankcast.errors import InputError
-from rankcast.readers import is_plain, plain
+from rankcast.columns import Column, Kind
+from rankcast.errors import InputError, printable, shown
+from rankcast.readers import is_plain, plain, reason, sound
 
 FEW = 1024  # rows up to which numbers are read together: beyond, a copy costs more than the calls
+HINT = (
+    "Pass a pyarrow Table, a pandas or polars DataFrame, a dict of equally long sequences or a list of dicts."
+)
+
+T = TypeVar("T")
+_OWN = (list, tuple, np.ndarray)  # sequences beyond doubt
+_MIXED = "values of one kind"
+_EXPECTED = {Kind.ID: "integers or strings, one kind in all rows"}
+_GROUPS = {
+    "truths": (bool, np.bool_),
+    "numbers": (Number, np.number),
+    "texts": (str,),
+    "bytes": (bytes,),
+    "times": (date, np.datetime64),
+}
 
 
-def as_arrays(rows: Mapping[Any, Any], where: str) -> list[Any]:
-    """Equally long columns from a dict of sequences."""
-    arrays = [as_array(values, name, where) for name, values in rows.items()]
+def attempted(look: Callable[[], T], where: str) -> T:
+    """What a look at a foreign object gives; what it raises is an `InputError`."""
+    try:
+        return look()
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        raise InputError("cannot be read as rows", where=where, detail=_told(error), hint=HINT) from error
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {reason(error)}"
+
+
+def is_records(rows: Any) -> bool:
+    """Whether rows are a list of dicts, or an empty one."""
+    return isinstance(rows, list | tuple) and (not rows or isinstance(rows[0], Mapping))
+
+
+def from_records(rows: Sequence[Any], where: str) -> dict[Any, list[Any]]:
+    """A list of dicts as a dict of columns; a key that is absent in some of them is null there.
+
+    Cost: linear in the number of values; a list of dicts that all have the same keys is read quickest.
+    """
+    if len(rows) == 1 and type(rows[0]) is dict:
+        return {name: [value] for name, value in rows[0].items()}
+    if set(map(type, rows)) != {dict}:
+        rows = [_record(record, row, where) for row, record in enumerate(rows)]
+    if set(map(len, rows)) == {len(rows[0])}:
+        try:
+            return {name: [record[name] for record in rows] for name in rows[0]}
+        except KeyError:
+            pass
+    names = dict.fromkeys(chain.from_iterable(rows))
+    return {name: [record.get(name) for record in rows] for name in names}
+
+
+def _record(record: Any, row: int, where: str) -> dict[Any, Any]:
+    if not isinstance(record, Mapping):
+        raise InputError(
+            f"holds {shown(record)} among its rows", where=where, row=row, expected="a dict in each row"
+        )
+    return dict(record)
+
+
+def as_arrays(rows: Mapping[Any, Any], where: str, known: Mapping[str, Column] | None = None) -> list[Any]:
+    """Equally long columns from a dict of sequences; what is `known` of them serves the words of errors."""
+    arrays = [as_array(values, name, where, known) for name, values in rows.items()]
     if len(set(map(len, arrays))) > 1:
         names, size = list(map(str, rows)), len(arrays[0])
         odd = next(place for place, array in enumerate(arrays) if len(array) != size)
         raise InputError(
-            f'has {len(arrays[odd])} rows while column "{names[0]}" has {size}',
+            f'has {len(arrays[odd])} rows while column "{printable(names[0])}" has {size}',
             where=where,
             column=names[odd],
             row=min(len(arrays[odd]), size),
@@ -29,35 +100,142 @@ def as_arrays(rows: Mapping[Any, Any], where: str) -> list[Any]:
     return arrays
 
 
-def as_array(values: Any, column: Any, where: str) -> Any:
-    """One sequence as an Arrow array, with a clear word if it has no single type.
+def as_array(values: Any, name: Any, where: str, known: Mapping[str, Column] | None = None) -> Any:
+    """One sequence as a sound Arrow array, with a clear word if it has no single type.
 
     What `read_column` takes as a NumPy array is one.
     """
-    if is_plain(values) or isinstance(values, pa.Array | pa.ChunkedArray):
+    if is_plain(values):
         return values
-    if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__len__"):
-        raise InputError(
-            f"is a single {type(values).__name__}", where=where, column=str(column), expected="a sequence"
-        )
     if type(values) is list and len(values) <= FEW:
         found = plain(values)
         if found is not None:
             return found
     try:
+        if type(values) in _OWN:
+            array = pa.array(_unboxed(values, name, where, _named(name, known)))
+        else:
+            array = _foreign(values, name, where)
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        array = _tamed(values)
+        if array is None:
+            raise _no_column(values, name, where, _named(name, known), error) from error
+    return sound(array, name, where)
+
+
+def _named(name: Any, known: Mapping[str, Column] | None) -> Column | None:
+    return None if known is None else known.get(str(name))
+
+
+def _unboxed(values: Any, name: Any, where: str, known: Column | None) -> Any:
+    """Values without scalars of NumPy's, which Arrow bends where kinds are mixed.
+
+    Refuses what Arrow would not: truths among numbers, numbers among times.
+    """
+    if type(values) is np.ndarray:
+        if values.dtype != object or values.ndim != 1:
+            return values
+        values = values.tolist()
+    kinds = set(map(type, values))
+    if len({_group(kind) for kind in kinds} - {None}) > 1:
+        first = next(value for value in values if _group(type(value)))
+        group = _group(type(first))
+        row = next(row for row, value in enumerate(values) if _group(type(value)) not in (group, None))
+        what, expected = _mixed(first, values[row], known)
+        raise InputError(what, where=where, column=str(name), row=row, expected=expected)
+    if any(issubclass(kind, np.generic) for kind in kinds):
+        return list(map(_plain_value, values))
+    return values
+
+
+@lru_cache(maxsize=256)
+def _group(kind: type) -> str | None:
+    """What kind of values a type has, if that is plain to see."""
+    return next((group for group, kinds in _GROUPS.items() if issubclass(kind, kinds)), None)
+
+
+def _foreign(values: Any, name: Any, where: str) -> Any:
+    """The Arrow array of a sequence that is not Python's or NumPy's own."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    what = None
+    if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__len__"):
+        what = f"is a single {type(values).__name__}"
+    elif isinstance(values, Set):
+        what = f"is a {type(values).__name__}, which has no order"
+    elif hasattr(values, "columns"):
+        what = f"is a {type(values).__name__}, which is a table"
+    if what is None:
         return pa.array(values)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-        raise InputError(
-            "has no single Arrow type",
-            where=where,
-            column=str(column),
-            row=_first_odd(values),
-            expected="values of one kind",
-            detail=f"{str(error).splitlines()[0].rstrip('.')}.",
-        ) from error
+    hint = "Turn it into a list." if hasattr(values, "__iter__") else "Wrap it in a list."
+    raise InputError(what, where=where, column=str(name), expected="a sequence", hint=hint)
 
 
-def _first_odd(values: Sequence[Any]) -> int:
+def _tamed(values: Any) -> Any | None:
+    """What Arrow takes only after a word in between: other byte orders and units, wide decimals."""
+    try:
+        if isinstance(values, np.ndarray) and values.dtype != object:
+            return pa.array(_native(values))
+        if isinstance(values, list | tuple | np.ndarray):
+            return pa.array([float(v) if isinstance(v, Decimal) else _plain_value(v) for v in values])
+    except Exception:  # then the first refusal holds
+        return None
+    return None
+
+
+def _native(values: Any) -> Any:
+    """The same values in a type that Arrow has."""
+    kind = values.dtype
+    if kind.kind == "M":
+        return values.astype(
+            "M8[D]" if np.datetime_data(kind)[0] in ("Y", "M", "W") else kind.newbyteorder("=")
+        )
+    return values.astype(np.float64 if kind.char == "g" else kind.newbyteorder("="))
+
+
+def _plain_value(value: Any) -> Any:
+    """A value of Python's own instead of a scalar of NumPy's; nanoseconds, which Python has not, stay."""
+    if isinstance(value, np.longdouble):
+        return float(value)
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        item = value.item()
+        return value if item is None or isinstance(item, int) else item
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _no_column(values: Any, name: Any, where: str, known: Column | None, error: Exception) -> InputError:
+    """The error for a sequence that Arrow makes no array of."""
+    try:
+        row: int | None = _first_odd(values)
+        what, expected = _misfit(values, row, known)
+    except Exception:  # a foreign object that cannot be looked at, or has no rows
+        row, what, expected = None, "cannot be read", "a sequence" if known is None else known.kind.value
+    if isinstance(error, UnicodeError):
+        what, expected = "holds text that is not valid Unicode", "text without lone surrogates"
+    return InputError(what, where=where, column=str(name), row=row, expected=expected, detail=_told(error))
+
+
+def _mixed(first: Any, value: Any, known: Column | None) -> tuple[str, str]:
+    """What to say of two values of different kinds."""
+    expected = _MIXED if known is None else _EXPECTED.get(known.kind, known.kind.value)
+    return f"holds {shown(first)} and {shown(value)}, which are of different kinds", expected
+
+
+def _misfit(values: Any, row: int | None, known: Column | None) -> tuple[str, str]:
+    """What is wrong with the value at which Arrow gave up, and what was expected instead."""
+    value = values[row]
+    first = next((each for each in values if each is not None), value)
+    what, expected = _mixed(first, value, known)
+    if type(first) is not type(value):
+        return what, expected
+    if isinstance(value, int):
+        return f"holds {shown(value)}, which is too large", "a 64-bit integer" if known is None else expected
+    return f"holds {shown(value)}, a {type(value).__name__}", expected
+
+
+def _first_odd(values: Any) -> int:
     """The first row at which Arrow gives up; only on the way to an error."""
     low, high = 0, len(values)
     while high - low > 1:

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any
 
-from rankcast.errors import SettingError
+import numpy as np
+
+from rankcast.errors import SettingError, shown
 
 
 def one_of(name: str, value: object, known: Iterable[str], *, later: Iterable[str] = ()) -> str:
     """A word from a list; `later` are words of the contract whose algorithm is not there yet."""
     known, later = list(known), list(later)
-    if value in later:
+    if isinstance(value, str) and value in later:
         raise SettingError(f'{name}="{value}" is not available yet', expected=f"one of: {', '.join(known)}")
     if not isinstance(value, str) or value not in known:
-        raise SettingError.unknown(value, known, where=name, word="value")
-    return value
+        told = value if isinstance(value, str) else shown(value)
+        raise SettingError.unknown(told, known, where=name, word="value")
+    return str(value)
 
 
 def whole(name: str, value: object, *, least: int = 1) -> int:
-    """A whole number from `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**31:
-        raise SettingError(f"{name} is {value!r}", expected=f"a whole number from {least}")
-    return value
+    """A whole number from `least`, NumPy's as well."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= value < 2**31:
+        raise SettingError(f"{name} is {shown(value)}", expected=f"a whole number from {least}")
+    return int(value)
 
 
 def threads(value: object) -> int:
@@ -34,11 +38,11 @@ def threads(value: object) -> int:
 
 
 def number(name: str, value: object, *, low: float, high: float, above: bool = False) -> float:
-    """A number in [low, high], or in (low, high] with `above`."""
-    good = isinstance(value, int | float) and not isinstance(value, bool)
+    """A number in [low, high], or in (low, high] with `above`; NumPy's as well."""
+    good = isinstance(value, Real) and not isinstance(value, bool)
     if not good or not (low < value if above else low <= value) or not value <= high:  # type: ignore[operator]
         bracket = "(" if above else "["
-        raise SettingError(f"{name} is {value!r}", expected=f"a number in {bracket}{low:g}, {high:g}]")
+        raise SettingError(f"{name} is {shown(value)}", expected=f"a number in {bracket}{low:g}, {high:g}]")
     return float(value)  # type: ignore[arg-type]
 
 
@@ -48,24 +52,46 @@ def attributes(
     """Names of attributes: one string or a sequence of distinct ones that are no column of ours."""
     names = [value] if isinstance(value, str) else list(value) if isinstance(value, Sequence) else None
     if names is None or not all(isinstance(each, str) and each for each in names):
-        raise SettingError(f"{name} is {value!r}", expected="a name or a list of names")
+        raise SettingError(f"{name} is {shown(value)}", expected="a name or a list of names")
+    names = list(map(str, names))
+    if not all(map(_is_text, names)):
+        raise SettingError(f"{name} is {shown(value)}", expected="names of valid Unicode")
     if len(names) < least or (most is not None and len(names) > most):
         limit = f"{least} to {most}" if most is not None else f"at least {least}"
         raise SettingError(f"{name} names {len(names)} attributes", expected=limit)
     if len(set(names)) < len(names):
-        raise SettingError(f"{name} names an attribute twice: {names}", expected="distinct names")
-    for each in names:
-        if each in set(reserved):
+        raise SettingError(f"{name} names an attribute twice: {shown(names)}", expected="distinct names")
+    for each in reserved:
+        if each in names:
             raise SettingError(
                 f'{name} names "{each}", which is a column of its own', expected="another name"
             )
     return names
 
 
+def _is_text(name: str) -> bool:
+    """Whether a name can be written down: there is no lone surrogate in it."""
+    try:
+        return bool(name.encode())
+    except UnicodeEncodeError:
+        return False
+
+
 def tuning(value: Mapping[str, Any] | None, known: Mapping[str, Any]) -> dict[str, Any]:
-    """The tuning of an engine: `known` holds every key with its default."""
-    given = dict(value or {})
+    """The tuning that was given, as JSON can hold it; `known` holds every key with its default."""
+    if value is not None and not isinstance(value, Mapping):
+        raise SettingError(f"tuning is {shown(value)}", expected="a dict")
+    given = {key: plain(each) for key, each in (value or {}).items()}
     for key in given:
         if key not in known:
             raise SettingError.unknown(key, known, where="tuning")
-    return {**known, **given}
+    return given
+
+
+def plain(value: Any) -> Any:
+    """A setting without NumPy: its scalars and arrays as Python's own."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from rankcast import tables
 from rankcast.columns import NO_VALUES, Column, Floats, Ids, Ints, Kind, Rows, Terms, arrow
-from rankcast.errors import InputError
+from rankcast.errors import InputError, shown
 from rankcast.kernels import bags, hashing, strings
 from rankcast.kernels.hashing import KeyArrays
 
@@ -103,7 +103,7 @@ class Vocabulary:
     def idf(self, term: str) -> float:
         """The inverse document frequency of a term, seen or not. Cost: O(log size)."""
         if not isinstance(term, str):
-            raise InputError(f"term is {term!r}", expected="a string")
+            raise InputError(f"term is {shown(term)}", expected="a string")
         offsets, data = self.words.offsets, self.words.data
         key = term.encode()
         at = bisect_left(range(self.size), key, key=lambda i: data[offsets[i] : offsets[i + 1]].tobytes())

@@ -18,6 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import timedelta
+from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 from rankcast import integrity, settings
 from rankcast.columns import Ints, Rows
-from rankcast.errors import SettingError
+from rankcast.errors import SettingError, SnapshotError, shown
 
 EARLIEST, LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _MICROSECOND = timedelta(microseconds=1)
@@ -158,8 +159,8 @@ class TimeWindow(Window):
 def window_of(setting: object) -> Window:
     """The empty window that a setting describes: a count of messages or a `timedelta`."""
     if not isinstance(setting, timedelta):
-        if isinstance(setting, bool) or not isinstance(setting, int):
-            raise SettingError(f"window is {setting!r}", expected="a count of messages or a timedelta")
+        if isinstance(setting, bool) or not isinstance(setting, Integral):
+            raise SettingError(f"window is {shown(setting)}", expected="a count of messages or a timedelta")
         return CountWindow(settings.whole("window", setting))
     span = setting // _MICROSECOND * 1000
     if not 0 < span <= LATEST:

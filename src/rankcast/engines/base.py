@@ -67,8 +67,9 @@ class Engine(ABC):
     ) -> None:
         self._turn = Turn()
         self._extra = settings.one_of("extra", extra, ["forbid", "ignore"])
-        self._tuning = settings.tuning(tuning, self.known_tuning)
-        self._configuration = {**configuration, "extra": self._extra, "tuning": dict(tuning or {})}
+        given = settings.tuning(tuning, self.known_tuning)
+        self._tuning = {**self.known_tuning, **given}
+        self._configuration = {**configuration, "extra": self._extra, "tuning": given}
         self._count = dict.fromkeys(("events", "candidates", "deltas", *self.counters), 0)
 
     def __init_subclass__(cls, **given: Any) -> None:
@@ -118,6 +119,9 @@ class Engine(ABC):
 
     def __len__(self) -> int:
         return len(self._subscriptions)
+
+    def __bool__(self) -> bool:
+        return True  # also an engine without subscriptions is one
 
     def __repr__(self) -> str:
         told = ", ".join(f"{name}={value!r}" for name, value in self._configuration.items() if value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rankcast import settings
 from rankcast.engines.brute_force.covering import Scan
-from rankcast.errors import SettingError
+from rankcast.errors import SettingError, shown
 from rankcast.indexes.departures import Relations
 from rankcast.indexes.relation import RelationGraph
 from rankcast.indexes.relation_full import FullRelationGraph
@@ -28,5 +28,7 @@ def known_graph(graph: object) -> int | str:
     if isinstance(graph, str) and graph in GRAPHS:
         return graph
     if isinstance(graph, str):
-        raise SettingError(f"graph is {graph!r}", expected=f"a whole number or one of: {', '.join(GRAPHS)}")
+        raise SettingError(
+            f"graph is {shown(graph)}", expected=f"a whole number or one of: {', '.join(GRAPHS)}"
+        )
     return settings.whole("graph", graph)

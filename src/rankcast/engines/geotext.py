@@ -20,7 +20,7 @@ from rankcast.engines.geotext_live import PRUNINGS, Live
 from rankcast.engines.geotext_scan import Scan
 from rankcast.engines.geotext_stream import MessageStream
 from rankcast.engines.geotext_structures import NEED_GROUPS, Way
-from rankcast.errors import SettingError
+from rankcast.errors import SettingError, shown
 from rankcast.indexes.result_buffers import REFILLS, Extent
 from rankcast.indexes.slots import Slots
 from rankcast.indexes.vectors import LiveTerms, Replaced, Vectors
@@ -114,7 +114,7 @@ class GeoTextTopK(MessageStream):
         super().__init__(
             {
                 "bounds": list(self._space.bounds),
-                "k": k,
+                "k": self._k,
                 "alpha": self._alpha,
                 "window": _window_to_json(window),
                 "metric": metric,
@@ -144,6 +144,8 @@ class GeoTextTopK(MessageStream):
 
     def _make_live(self, world: World) -> Live:
         prune = self._tuning["prune"]
+        if not isinstance(prune, list | tuple):
+            raise SettingError(f"prune is {shown(prune)}", expected=f"a list of: {', '.join(PRUNINGS)}")
         for name in prune:
             settings.one_of("prune", name, PRUNINGS)
         groups = settings.whole("groups", self._tuning["groups"])
@@ -301,4 +303,6 @@ class GeoTextTopK(MessageStream):
 
 def _window_to_json(window: int | timedelta) -> int | dict[str, int]:
     """The setting of a window as it stands in a snapshot."""
-    return {"microseconds": window // timedelta(microseconds=1)} if isinstance(window, timedelta) else window
+    if isinstance(window, timedelta):
+        return {"microseconds": window // timedelta(microseconds=1)}
+    return int(window)

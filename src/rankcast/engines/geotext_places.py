@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankcast.columns import Column, Floats
-from rankcast.errors import InputError, SettingError
+from rankcast.errors import InputError, SettingError, shown
 from rankcast.kernels import distance
 from rankcast.layouts import Batch
 
@@ -57,7 +57,7 @@ def space_of(bounds: Sequence[float] | None, metric: str) -> Space:
         return Space(read, code, diagonal)
     if min(west + 180, south + 90, 180 - east, 90 - north) < 0:
         raise SettingError(
-            f"bounds are {bounds!r}", expected="longitudes in [-180, 180] and latitudes in [-90, 90]"
+            f"bounds are {shown(bounds)}", expected="longitudes in [-180, 180] and latitudes in [-90, 90]"
         )
     return Space(read, code, distance.HALF_CIRCUMFERENCE)
 
@@ -81,6 +81,6 @@ def _four_numbers(bounds: Sequence[float] | None) -> tuple[float, float, float, 
 
 def _bad_bounds(bounds: object) -> SettingError:
     return SettingError(
-        f"bounds are {bounds!r}",
+        f"bounds are {shown(bounds)}",
         expected="(xmin, ymin, xmax, ymax) with xmin <= xmax and ymin <= ymax, not all one point",
     )

@@ -98,7 +98,7 @@ class RankedMatcher(AnsweringEngine):
         self._named = settings.one_of("index", index, INDEXES)
         told = "function" if callable(combine) else combine
         super().__init__(
-            {"k": k, "mode": mode, "index": index, "combine": told, "score": score},
+            {"k": self._k, "mode": mode, "index": index, "combine": told, "score": score},
             {"score": np.float64, "weight": (np.float64, len(names) if mode == "relaxed" else 0)},
             over=names,
             ordered=True,
@@ -172,7 +172,7 @@ class RankedMatcher(AnsweringEngine):
         batch = self._read(rows, self._rescore_form, "subscriptions")
         if self._tightest:
             raise InputError("follows from the box", where="subscriptions", expected="amend of its bounds")
-        if not any(column.name in batch for column in self._ranking()):
+        if batch.size and not any(column.name in batch for column in self._ranking()):
             names = " or ".join(f'"{column.name}"' for column in self._ranking())
             raise InputError("has no weight at all", where="subscriptions", expected=f"a column {names}")
         rescored = self._slots.require(batch.ids, where="subscriptions")

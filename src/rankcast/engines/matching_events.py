@@ -9,7 +9,7 @@ import numpy as np
 from rankcast import tables
 from rankcast.columns import Column, Floats
 from rankcast.engines.base import ID
-from rankcast.errors import InputError
+from rankcast.errors import InputError, shown
 from rankcast.layouts import Batch
 
 
@@ -52,7 +52,7 @@ def read(batch: Batch, over: list[str], *, where: str) -> Spans:
             raise InputError(
                 f'is given beside "{name}"', where=where, column=given[0], expected="one of them"
             )
-        if name not in batch and not given:
+        if name not in batch and not given and batch.size:
             raise InputError("is missing", where=where, column=name, expected="a number")
         if name in batch:
             spans.above[:, place] = spans.below[:, place] = values[name]
@@ -83,7 +83,7 @@ def _refuse_crossed(lo: Floats, hi: Floats, ends: list[str], where: str) -> None
 def span_of(event: Any, over: list[str], extra: str) -> Spans:
     """The span of one event, given as a dict of its attributes; its id may be there."""
     if not isinstance(event, dict):
-        raise InputError(f"got {event!r}", where="event", expected="a dict of the event's attributes")
+        raise InputError(f"got {shown(event)}", where="event", expected="a dict of the event's attributes")
     rows = {name: [value] for name, value in event.items()}
     batch = tables.read(rows, columns(over, id_required=False), where="event", extra=extra)
     return read(batch, over, where="event")

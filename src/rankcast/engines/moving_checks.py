@@ -12,7 +12,7 @@ from rankcast.engines.brute_force.moving import Objects, distances_to
 from rankcast.engines.lists import ListEngine
 from rankcast.engines.moving_places import check_globe, fixed, unscored
 from rankcast.engines.moving_reach import Reach, reach_of
-from rankcast.errors import InputError
+from rankcast.errors import InputError, shown
 from rankcast.indexes.slots import Slots, show
 from rankcast.kernels.zone_follow import rows_in_order
 
@@ -82,7 +82,7 @@ class MovingChecks(ListEngine):
             odd = np.flatnonzero(~np.isfinite(self._scores(*place, objects)))
             if odd.size:
                 item = self._objects.take(objects.row[odd[:1]])[0].as_py()
-                raise unscored(f"object {item!r} from here", where, row)
+                raise unscored(f"object {shown(item)} from here", where, row)
 
     def _check_objects(self, ids: Ids, x: Floats, y: Floats, attributes: Floats) -> None:
         """Refuse objects that are too far, or have no finite score from where a query is or may be."""
@@ -98,7 +98,9 @@ class MovingChecks(ListEngine):
             odd = np.flatnonzero(~np.isfinite(self._scores(*self._place(subscription), objects)))
             if odd.size:
                 query = self._slots.take([subscription])[0].as_py()
-                raise unscored(f"object {show(ids, odd[0])} from subscription {query!r}", "objects", odd[0])
+                raise unscored(
+                    f"object {show(ids, odd[0])} from subscription {shown(query)}", "objects", odd[0]
+                )
 
     # Helpers
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from rankcast import settings
 from rankcast.engines.moving import names_of
 from rankcast.engines.moving_skyline_answers import SkylineAnswers
 from rankcast.engines.moving_skyline_zones import SkylineMethod, SkylineWish
-from rankcast.errors import SettingError
+from rankcast.errors import SettingError, shown
 
 WAYS = ("min", "max")
 
@@ -101,12 +102,10 @@ def _with_universe(tuning: Mapping[str, Any] | None) -> dict[str, Any]:
     if box is None:
         return given
     numbers = list(box) if isinstance(box, Sequence | np.ndarray) else []
-    good = len(numbers) == 4 and all(
-        isinstance(each, int | float) and math.isfinite(each) for each in numbers
-    )
+    good = len(numbers) == 4 and all(isinstance(each, Real) and math.isfinite(each) for each in numbers)
     if not good or not (numbers[0] < numbers[2] and numbers[1] < numbers[3]):
         raise SettingError(
-            f"universe is {box!r}",
+            f"universe is {shown(box)}",
             where="tuning",
             expected="(xmin, ymin, xmax, ymax), each min below its max",
         )

@@ -14,7 +14,7 @@ from rankcast.engines.moving_answers import TopKAnswers
 from rankcast.engines.moving_own import OwnMethod
 from rankcast.engines.moving_wish import WAYS, Wish
 from rankcast.engines.moving_zones import ZoneMethod
-from rankcast.errors import InputError, SettingError
+from rankcast.errors import InputError, SettingError, shown
 
 
 class MovingTopK(TopKAnswers):
@@ -71,7 +71,7 @@ class MovingTopK(TopKAnswers):
         self._k = settings.whole("k", k)
         self._m = settings.whole("m", m)
         if not isinstance(ordered, bool):
-            raise SettingError(f"ordered is {ordered!r}", expected="True or False")
+            raise SettingError(f"ordered is {shown(ordered)}", expected="True or False")
         names = names_of(over)
         self._score = scoring.as_score(score).fitted(names)
         super().__init__(

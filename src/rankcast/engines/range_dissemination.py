@@ -25,7 +25,7 @@ import pyarrow as pa
 from rankcast.engines.range_relax import relax
 from rankcast.engines.range_scan import Scan
 from rankcast.engines.range_world import Events, Tiles, World
-from rankcast.errors import InputError
+from rankcast.errors import InputError, shown
 from rankcast.indexes.painting import NOBODY, Painter
 from rankcast.indexes.slots import Slots
 from rankcast.kernels import paint, reach, sketch, tiles
@@ -138,7 +138,7 @@ def refuse_own_k(subscriptions: Slots) -> None:
     own = live[subscriptions["k"][live] > 0]
     if own.size:
         raise InputError(
-            f"subscription {subscriptions.take(own[:1])[0].as_py()!r} has a k of its own",
+            f"subscription {shown(subscriptions.take(own[:1])[0].as_py())} has a k of its own",
             where="disseminate",
             expected="only subscriptions with the engine's k",
             hint="Amend k to null, or use publish.",

@@ -93,10 +93,10 @@ class RangeTopK(ListEngine):
             {
                 "over": self._over,
                 "by": self._by,
-                "k": k,
-                "order": order,
-                "method": method,
-                "epsilon": epsilon,
+                "k": self._k,
+                "order": self._order,
+                "method": self._method,
+                "epsilon": self._epsilon,
                 # the default is left out: states of before there was a choice have the same settings
                 **({} if nulls == "delete" else {"nulls": nulls}),
             },
@@ -301,7 +301,7 @@ def _epsilon(epsilon: float | None, method: str) -> float | None:
     """An epsilon, checked; only approximate methods take one."""
     if epsilon is None:
         return None
-    settings.number("epsilon", epsilon, low=0, high=1, above=True)
+    share = settings.number("epsilon", epsilon, low=0, high=1, above=True)
     if method not in APPROXIMATE:
         raise SettingError(f'epsilon is not for method="{method}"', expected="sparse or dense")
-    return float(epsilon)
+    return share

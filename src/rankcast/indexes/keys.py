@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rankcast.columns import Ids, Ints, integer_ids
+from rankcast.errors import shown
 from rankcast.kernels import hashing, strings
 from rankcast.kernels.hashing import KeyArrays
 
@@ -38,4 +39,5 @@ def show(ids: Ids, row: int) -> str:
     """One id, for an error."""
     if ids.kind == "int":
         return str(ids.values[row])
-    return repr(bytes(ids.data[ids.offsets[row] : ids.offsets[row + 1]]).decode())
+    start, stop = ids.offsets[row : row + 2].tolist()
+    return shown(bytes(ids.data[start:stop]).decode())

@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 from rankcast import manifest
 from rankcast.errors import InputError
 from rankcast.manifest import Json
+from rankcast.readers import reason
+from rankcast.sequences import attempted, is_records
 from rankcast.tables import as_table
 
 Token: TypeAlias = str
@@ -37,12 +39,12 @@ _OUTER = pa.schema([("call", pa.string()), ("rows", pa.large_binary())])
 def commands_of(
     batch: Any, calls: Iterable[str], check: Callable[[str, Any], None] | None = None
 ) -> list[Command]:
-    """The commands of a batch, their rows as canonical tables; a table alone is one `publish`.
+    """The commands of a batch, their rows as canonical tables; a table or rows alone are one `publish`.
 
     Commands other than `calls` are refused. `unsubscribe` and `remove` take ids, or a table with a column
     `id`. `check` sees each call with its rows as they came.
     """
-    if isinstance(batch, Mapping) or hasattr(batch, "__arrow_c_stream__"):
+    if attempted(lambda: _is_table(batch) or hasattr(batch, "__arrow_c_stream__"), "batch"):
         batch = [("publish", batch)]
     if isinstance(batch, str | bytes) or not isinstance(batch, Iterable):
         raise InputError(
@@ -106,10 +108,21 @@ def _plain(command: Any, known: frozenset[str], check: Callable[[str, Any], None
         raise InputError.unknown(call, known, where="batch", word="call")
     if check is not None:
         check(call, rows)
-    is_table = isinstance(rows, Mapping | pa.Table | pa.RecordBatch) or hasattr(rows, "columns")
-    if call in ID_CALLS and not is_table:
-        rows = {"id": rows}
-    return call, _canonical(as_table(rows, where=call))
+    given = {"id": rows} if call in ID_CALLS and not attempted(lambda: _is_table(rows), call) else rows
+    table = as_table(given, where=call)
+    try:
+        return call, _canonical(table)
+    except pa.ArrowNotImplementedError as error:
+        raise InputError(
+            "has a column of a type that cannot be written down", where=call, detail=reason(error)
+        ) from error
+
+
+def _is_table(rows: Any) -> bool:
+    """Whether rows are a table rather than ids."""
+    if isinstance(rows, Mapping | pa.Table | pa.RecordBatch) or hasattr(rows, "columns"):
+        return True
+    return is_records(rows) and bool(rows)
 
 
 def _canonical(table: pa.Table) -> pa.Table:
@@ -125,6 +138,13 @@ def _canonical_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
         column = column.cast(kind.value_type)
     elif pa.types.is_string_view(kind):
         column = column.cast(pa.large_string())
+    elif _is_plain_list(kind) and pa.types.is_string_view(kind.value_type):  # as polars gives lists of words
+        column = column.cast(pa.large_list(pa.large_string()))
     if column.null_count or pa.types.is_nested(kind):
         column = column.take(pa.array(np.arange(len(column))))
     return column
+
+
+def _is_plain_list(kind: pa.DataType) -> bool:
+    """Whether a type is a list that Arrow casts as it should, which it does not with views of lists."""
+    return any(test(kind) for test in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list))
