@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,7 +72,7 @@ def read_ends(batch: Batch, over: Sequence[str], *, where: str) -> Floats:
 
     They may be the batch's own, and a box may be crossed there: that is left to whoever takes them.
     """
-    if batch.numbers is not None and len(batch.names) == 2 * len(over):
+    if batch.numbers is not None and len(batch.lines) == 2 * len(over):
         return batch.numbers
     lo, hi = read(batch, over, where=where)
     found = np.empty((2 * len(over), batch.size))
@@ -81,7 +82,7 @@ def read_ends(batch: Batch, over: Sequence[str], *, where: str) -> Floats:
 
 def _lines(batch: Batch, names: tuple[str, ...]) -> Floats | None:
     """The columns of those names if they stand together in that order and no box is crossed."""
-    if batch.numbers is None or batch.names[: len(names)] != names:
+    if batch.numbers is None or tuple(islice(batch.lines, len(names))) != names:
         return None
     found = batch.numbers[: len(names)]
     return found if lines.are_ordered(found) else None

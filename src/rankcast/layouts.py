@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -20,27 +20,27 @@ _FLOAT64, _INT64 = pa.float64(), pa.int64()
 class Batch:
     """The checked columns of one table, by name; one that was not given is not there.
 
-    Numbers that were read together are the lines of `numbers`, as `names` says; `apart` holds all others.
+    Numbers that were read together are the lines of `numbers`, as `lines` says; `apart` holds all others.
     """
 
     size: int
     apart: dict[str, Any]
-    names: tuple[str, ...] = ()
+    lines: dict[str, int] = field(default_factory=dict)
     numbers: Floats | None = None
 
     def __contains__(self, name: str) -> bool:
-        return name in self.apart or name in self.names
+        return name in self.apart or name in self.lines
 
     def __getitem__(self, name: str) -> Any:
         if name in self.apart or self.numbers is None:
             return self.apart[name]
-        return self.numbers[self.names.index(name)]
+        return self.numbers[self.lines[name]]
 
     @property
     def values(self) -> dict[str, Any]:
         """All columns."""
         together = () if self.numbers is None else self.numbers
-        return {**self.apart, **dict(zip(self.names, together, strict=True))}
+        return {**self.apart, **dict(zip(self.lines, together, strict=True))}
 
     @property
     def ids(self) -> Ids:
@@ -55,7 +55,7 @@ class Layout(NamedTuple):
     `whole`: the table has nothing else, and is of float64 and int64 alone, the latter being the ids.
     """
 
-    names: tuple[str, ...]
+    lines: dict[str, int]  # of numbers: which comes how manieth
     numbers: tuple[tuple[int, Column], ...]
     others: tuple[tuple[int, Column], ...]
     whole: bool = False
@@ -99,8 +99,7 @@ class Form:
                 "id"
             ].kind is Kind.ID
             whole = whole and len(plain_ones) == len(types) - 1 > 0
-            names = tuple(column.name for _, column in plain_ones)
-            layout = Layout(names, plain_ones, found.others + odd, whole)
+            layout = Layout(_lines(plain_ones), plain_ones, found.others + odd, whole)
             seen = self._by_schema = ((schema, extra), layout)
         return seen[1]
 
@@ -117,7 +116,12 @@ class Form:
         given = [(places[name], column) for name, column in self.known.items() if name in places]
         numbers = tuple(each for each in given if each[1].kind is Kind.NUMBER)
         others = tuple(each for each in given if each[1].kind is not Kind.NUMBER)
-        return Layout(tuple(column.name for _, column in numbers), numbers, others)
+        return Layout(_lines(numbers), numbers, others)
+
+
+def _lines(numbers: tuple[tuple[int, Column], ...]) -> dict[str, int]:
+    """The names of numbers in their order."""
+    return {column.name: line for line, (_, column) in enumerate(numbers)}
 
 
 def is_index(name: str) -> bool:

@@ -138,12 +138,12 @@ def _unboxed(values: Any, name: Any, where: str, known: Column | None) -> Any:
         if values.dtype != object or values.ndim != 1:
             return values
         values = values.tolist()
-    kinds = set(map(type, values))
+    kinds: set[Any] = set(map(type, values))
     if len({_group(kind) for kind in kinds} - {None}) > 1:
-        first = next(value for value in values if _group(type(value)))
-        group = _group(type(first))
-        row = next(row for row, value in enumerate(values) if _group(type(value)) not in (group, None))
-        what, expected = _mixed(first, values[row], known)
+        groups: list[str | None] = [_group(kind) for kind in map(type, values)]
+        first = next(row for row, group in enumerate(groups) if group)
+        row = next(row for row, group in enumerate(groups) if group not in (groups[first], None))
+        what, expected = _mixed(values[first], values[row], known)
         raise InputError(what, where=where, column=str(name), row=row, expected=expected)
     if any(issubclass(kind, np.generic) for kind in kinds):
         return list(map(_plain_value, values))
@@ -151,7 +151,7 @@ def _unboxed(values: Any, name: Any, where: str, known: Column | None) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _group(kind: type) -> str | None:
+def _group(kind: Any) -> str | None:
     """What kind of values a type has, if that is plain to see."""
     return next((group for group, kinds in _GROUPS.items() if issubclass(kind, kinds)), None)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -23,9 +22,19 @@ def one_of(name: str, value: object, known: Iterable[str], *, later: Iterable[st
     return str(value)
 
 
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether a value is a whole number, Python's or NumPy's; truths and spans of time are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value is a number, Python's or NumPy's."""
+    return is_whole(value) or isinstance(value, float | np.floating)
+
+
 def whole(name: str, value: object, *, least: int = 1) -> int:
     """A whole number from `least`, NumPy's as well."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= value < 2**31:
+    if not is_whole(value) or not least <= int(value) < 2**31:
         raise SettingError(f"{name} is {shown(value)}", expected=f"a whole number from {least}")
     return int(value)
 
@@ -39,11 +48,10 @@ def threads(value: object) -> int:
 
 def number(name: str, value: object, *, low: float, high: float, above: bool = False) -> float:
     """A number in [low, high], or in (low, high] with `above`; NumPy's as well."""
-    good = isinstance(value, Real) and not isinstance(value, bool)
-    if not good or not (low < value if above else low <= value) or not value <= high:  # type: ignore[operator]
+    if not is_number(value) or not (low < value if above else low <= value) or not value <= high:
         bracket = "(" if above else "["
         raise SettingError(f"{name} is {shown(value)}", expected=f"a number in {bracket}{low:g}, {high:g}]")
-    return float(value)  # type: ignore[arg-type]
+    return float(value)
 
 
 def attributes(

@@ -107,7 +107,7 @@ def _batch(size: int, layout: Layout, numbers: Floats | None, column_at: Any, wh
     """The checked columns: numbers together if they are there and fine, all others one by one."""
     values = {column.name: read_column(column_at(place), column, where) for place, column in layout.others}
     if numbers is not None and lines.are_finite(numbers):
-        return Batch(size, values, layout.names, numbers)
+        return Batch(size, values, layout.lines, numbers)
     for place, column in layout.numbers:
         values[column.name] = read_column(column_at(place), column, where)
     return Batch(size, values)
@@ -129,7 +129,7 @@ def _whole(part: pa.RecordBatch, size: int, layout: Layout) -> Batch | None:
     if not lines.are_finite(numbers):
         return None
     place, column = layout.others[0]
-    return Batch(size, {column.name: integer_ids(columns[place])}, layout.names, numbers)
+    return Batch(size, {column.name: integer_ids(columns[place])}, layout.lines, numbers)
 
 
 def _plain(arrays: list[Any], layout: Layout) -> Batch | None:
@@ -147,7 +147,7 @@ def _plain(arrays: list[Any], layout: Layout) -> Batch | None:
     numbers = np.array(taken)
     if not lines.are_finite(numbers):
         return None
-    return Batch(ids.size, {column.name: integer_ids(ids)}, layout.names, numbers)
+    return Batch(ids.size, {column.name: integer_ids(ids)}, layout.lines, numbers)
 
 
 def _stacked(arrays: list[Any]) -> Floats | None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import timedelta
-from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -159,7 +158,7 @@ class TimeWindow(Window):
 def window_of(setting: object) -> Window:
     """The empty window that a setting describes: a count of messages or a `timedelta`."""
     if not isinstance(setting, timedelta):
-        if isinstance(setting, bool) or not isinstance(setting, Integral):
+        if not settings.is_whole(setting):
             raise SettingError(f"window is {shown(setting)}", expected="a count of messages or a timedelta")
         return CountWindow(settings.whole("window", setting))
     span = setting // _MICROSECOND * 1000

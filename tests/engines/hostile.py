@@ -68,6 +68,7 @@ def _moving(engine: type[Engine]) -> Case:
 OBJECTS = {"id": ["a", "b"], "risk": [1.0, 2.0], "pe": [5.0, 7.0]}
 RANGES = {"id": [1, 2], "risk_lo": [0.0, 1.0], "risk_hi": [2.0, 9.0], "k": [1, 2]}
 BOXES = {"id": ["s", "t"], "x_lo": [0.0, 1.0], "x_hi": [9.0, 2.0], "y_lo": [0.0, 1.0], "y_hi": [9.0, 8.0]}
+COMMANDS = {"op": ["unsubscribe", "subscribe"], "id": ["s", "u"], "x_lo": [0.0, 1.0], "y_hi": [9.0, 8.0]}
 POINTS = {"id": [1, 2], "x": [1.0, 2.0], "y": [1.0, 5.0]}
 TEXTS = {
     "id": ["m", "n"],
@@ -103,7 +104,7 @@ CASES = {
         CoveringTable,
         {"over": ["x", "y"]},
         [("subscribe", BOXES)],
-        {"subscribe": _new(BOXES), "amend": BOXES, "publish": POINTS, "covers": BOXES},
+        {"subscribe": _new(BOXES), "amend": BOXES, "publish": POINTS, "covers": BOXES, "follow": COMMANDS},
         {"unsubscribe": ["s", "t"]},
     ),
     "matching": Case(
@@ -294,7 +295,6 @@ COLUMNS: dict[str, Callable[[int], Any]] = {
     "structured": lambda n: np.zeros(n, [("a", "i4"), ("b", "f8")]),
     "masked": lambda n: np.ma.masked_array(np.ones(n), [True] + [False] * (n - 1)),
     "record array": lambda n: np.rec.array(np.zeros(n, [("a", "i4")])),
-    "matrix": lambda n: np.matrix(np.ones(n)),  # type: ignore[no-untyped-call]
     "complex array": lambda n: np.zeros(n, complex),
     "truth array": lambda n: np.ones(n, bool),
     "bytes array": lambda n: np.array([b"\xff"] * n),

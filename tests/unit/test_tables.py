@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ import pytest
 
 from rankcast.columns import Column, Ids, Kind
 from rankcast.errors import InputError
-from rankcast.tables import read, read_ids
+from rankcast.tables import as_table, read, read_ids
 
 COLUMNS = [
     Column("id", Kind.ID),
@@ -41,6 +43,14 @@ FORMS = {
     "pandas": pd.DataFrame,
     "pandas with an index of its own": lambda d: pd.DataFrame(d, index=[7, 5, 6]),
     "polars": pl.DataFrame,
+    "list of dicts": lambda d: [dict(zip(d, row, strict=True)) for row in zip(*d.values(), strict=True)],
+    "list of dicts without nulls": lambda d: [
+        {name: one for name, one in zip(d, row, strict=True) if one is not None}
+        for row in zip(*d.values(), strict=True)
+    ],
+    "dict of lists of NumPy scalars": lambda d: {
+        name: [one if one is None else np.array([one])[0] for one in values] for name, values in d.items()
+    },
     "sliced table": lambda d: pa.table({n: [v[0], *v] for n, v in d.items()}).slice(1),
 }
 
@@ -156,8 +166,41 @@ BAD: dict[str, tuple[Any, str, int | None, str]] = {
     "null id": ({"id": ["a", None], "x": [0, 0]}, "id", 1, "null"),
     "only null ids": ({"id": [None], "x": [0]}, "id", 0, "null"),
     "float id": ({"id": [1.0], "x": [0]}, "id", 0, "double"),
-    "mixed ids": ({"id": [1, "a"], "x": [0, 0]}, "id", 1, "kind"),
-    "id beyond 64 bits": ({"id": [1, 2**64], "x": [0, 0]}, "id", 1, "kind"),
+    "mixed ids": ({"id": [1, "a"], "x": [0, 0]}, "id", 1, "integers or strings, one kind"),
+    "text before a number": ({"id": ["a", 1], "x": [0, 0]}, "id", 1, "holds 'a' and 1"),
+    "bytes among strings": ({"id": ["a", b"b"], "x": [0, 0]}, "id", 1, "different kinds"),
+    "id beyond 64 bits": ({"id": [1, 2**64], "x": [0, 0]}, "id", 1, "too large"),
+    "id of any length": ({"id": [1, 10**5000], "x": [0, 0]}, "id", 1, "too large"),
+    "lone surrogate": ({"id": ["a", "\ud800"], "x": [0, 0]}, "id", 1, "Unicode"),
+    "truth among numbers": ({"id": [1, 2], "x": [0, True]}, "x", 1, "different kinds"),
+    "number among times": (
+        {"id": [1, 2], "x": [0, 0], "time": [dt.datetime(2020, 1, 1), 1.5]},
+        "time",
+        1,
+        "different kinds",
+    ),
+    "unsigned among floats": ({"id": [1, 2], "x": [0.5, np.uint64(2**64 - 1)]}, "x", 1, "too large"),
+    "fraction": ({"id": [1], "x": [Fraction(1, 3)]}, "x", 0, "Fraction"),
+    "decimal that is no number": ({"id": [1, 2], "x": [Decimal(1), Decimal("nan")]}, "x", 1, "NaN"),
+    "no dict among rows": ([{"id": 1, "x": 0}, None], "events", 1, "a dict in each row"),
+    "missing in some rows": ([{"id": 1, "x": 0}, {"id": 2}], "x", 1, "null"),
+    "0-d array": ({"id": np.array(1), "x": [0]}, "id", None, "cannot be read"),
+    "set": ({"id": [1], "x": {0}}, "x", None, "no order"),
+    "table for a column": ({"id": pd.DataFrame({"a": [1]}), "x": [0]}, "id", None, "table"),
+    "generator": ({"id": (one for one in [1]), "x": [0]}, "id", None, "Turn it into a list"),
+    "columns that are written alike": ({"id": [1], "x": [0], 1: [0], "1": [0]}, "1", None, "twice"),
+    "null in a dictionary of terms": (
+        {
+            "id": [1],
+            "x": [0],
+            "terms": pa.ListArray.from_arrays(
+                [0, 1], pa.DictionaryArray.from_arrays([0], pa.array([None, "a"]))
+            ),
+        },
+        "terms",
+        0,
+        "null",
+    ),
     "unsigned id beyond 63 bits": ({"id": pa.array([1, 2**63], pa.uint64()), "x": [0, 0]}, "id", 1, "large"),
     "k below 1": ({"id": [1, 2], "x": [0, 0], "k": [1, 0]}, "k", 1, "whole number"),
     "k not whole": ({"id": [1], "x": [0], "k": [1.5]}, "k", 0, "whole number"),
@@ -183,6 +226,40 @@ def test_bad_input_is_refused_by_column_row_and_reason(
     assert f'"{column}"' in text
     assert word in text
     assert row is None or f"row: {row}" in text
+
+
+def test_columns_that_are_written_alike_are_named_even_if_they_are_not_known() -> None:
+    rows = {"id": [1], "x": [0], 1: [0], "1": [0]}
+    with pytest.raises(InputError, match=r'"1".*twice'):
+        read(rows, COLUMNS, where="events", extra="ignore")
+
+
+def test_an_empty_list_of_rows_is_an_empty_table() -> None:
+    for nothing in ([], (), pa.table({}), pd.DataFrame()):
+        batch = read(nothing, COLUMNS, where="events")
+        assert (batch.size, batch.ids.size, batch["x"].size) == (0, 0, 0)
+        assert "k" not in batch
+
+
+def test_an_error_shows_little_of_a_long_value_and_can_be_printed() -> None:
+    for odd in ("x" * 10_000_000, "\x1b[31m" * 1000, "\ud800"):
+        for rows in ({"id": [1, odd], "x": [0, 0]}, {"id": [1], odd: [0]}, {"id": [1], "x": [odd]}):
+            with pytest.raises(InputError) as caught:
+                read(rows, COLUMNS, where="events")
+            text = str(caught.value)
+            assert len(text) < 500
+            assert all(c.isprintable() or c == "\n" for c in text)
+            assert str(pickle.loads(pickle.dumps(caught.value))) == text  # noqa: S301  our own
+
+
+def test_a_table_may_have_very_many_columns() -> None:
+    """So many that a comparison of each with all others would be noticed."""
+    known = [COLUMNS[0], *(Column(f"c{place}") for place in range(20_000))]
+    rows = {"id": [1], **{column.name: [0.0] for column in known[1:]}}
+    for form in (rows, pa.table(rows)):
+        batch = read(form, known, where="events")
+        assert sum(batch[column.name][0] for column in known[1:] if column.name in batch) == 0
+    assert as_table(rows, where="events").num_columns == len(rows)
 
 
 def test_a_typo_in_a_column_is_answered_with_the_nearest_name() -> None:
@@ -217,6 +294,8 @@ IDS = {
     "polars series": pl.Series(["a", "b"]),
     "table": pa.table({"id": ["a", "b"]}),
     "dict": {"id": ["a", "b"]},
+    "list of dicts": [{"id": "a"}, {"id": "b"}],
+    "view of Arrow": pa.array(["a", "b"], pa.string_view()),
 }
 
 
@@ -225,7 +304,11 @@ def test_ids_come_in_any_form(ids: Any) -> None:
     assert texts(read_ids(ids, where="ids")) == ["a", "b"]
 
 
-@pytest.mark.parametrize("ids", ["abc", 5, None, b"x"], ids=repr)
+def test_a_set_of_ids_will_do() -> None:
+    assert sorted(texts(read_ids({"a", "b"}, where="ids"))) == ["a", "b"]
+
+
+@pytest.mark.parametrize("ids", ["abc", 5, None, b"x", 1.5, np.int64(5)], ids=repr)
 def test_a_single_id_is_refused_with_a_hint(ids: Any) -> None:
     with pytest.raises(InputError, match="list"):
         read_ids(ids, where="ids")

@@ -175,10 +175,13 @@ def _in_memory(rows: Any) -> tuple[bytearray, Any]:
 
 
 def slices(rows: Any) -> Iterator[Any]:
-    """Rows one by one."""
+    """Rows one by one, by turns as a dict of columns and as a list of one dict."""
     if not isinstance(rows, dict):
         yield from ([one] for one in rows)
         return
     size = len(next(iter(rows.values()), []))
     for place in range(size):
-        yield {name: values[place : place + 1] for name, values in rows.items()}
+        if place % 2:
+            yield [{name: values[place] for name, values in rows.items()}]
+        else:
+            yield {name: values[place : place + 1] for name, values in rows.items()}

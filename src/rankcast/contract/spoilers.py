@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 
 @dataclass(frozen=True)
 class Bad:
@@ -80,6 +82,32 @@ def text_for_number(call: str, rows: Any) -> Bad | None:
     return Bad({**rows, column: ["1"] * len(rows[column])}, column, 0) if column else None
 
 
+def truth_among_numbers(call: str, rows: Any) -> Bad | None:
+    """A truth among the numbers of a column."""
+    column = _number_column(rows)
+    if column is None or rows[column][0] is None or len(rows[column]) < 2:
+        return None
+    return Bad({**rows, column: [*rows[column][:-1], True]}, column, len(rows[column]) - 1)
+
+
+def no_row(call: str, rows: Any) -> Bad | None:
+    """A list of dicts of which the last one is none."""
+    if not isinstance(rows, dict) or not rows["id"]:
+        return None
+    records = [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
+    return Bad([*records, None], row=len(records))
+
+
+def damaged_id(call: str, rows: Any) -> Bad | None:
+    """Strings of Arrow's of which the last is not text."""
+    ids = rows["id"] if isinstance(rows, dict) else rows
+    if not ids or not isinstance(ids[0], str):
+        return None
+    raw = pa.array([*(one.encode() for one in ids[:-1]), b"\xff"], pa.binary())
+    spoiled = pa.Array.from_buffers(pa.string(), len(ids), raw.buffers())
+    return Bad({**rows, "id": spoiled} if isinstance(rows, dict) else spoiled, "id", len(ids) - 1)
+
+
 def _number_column(rows: Any) -> str | None:
     if not isinstance(rows, dict):
         return None
@@ -120,4 +148,7 @@ SPOILERS: tuple[Spoiler, ...] = (
     not_a_number,
     infinite,
     text_for_number,
+    truth_among_numbers,
+    no_row,
+    damaged_id,
 )

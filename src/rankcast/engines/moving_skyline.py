@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -97,12 +96,14 @@ def _ways(prefer: Any, over: list[str]) -> dict[str, str]:
 
 def _with_universe(tuning: Mapping[str, Any] | None) -> dict[str, Any]:
     """The tuning with a checked universe."""
-    given = dict(tuning or {})
+    given = settings.tuning(tuning, MovingSkyline.known_tuning)
     box = given.get("universe")
     if box is None:
         return given
     numbers = list(box) if isinstance(box, Sequence | np.ndarray) else []
-    good = len(numbers) == 4 and all(isinstance(each, Real) and math.isfinite(each) for each in numbers)
+    good = len(numbers) == 4 and all(
+        settings.is_number(each) and abs(each) <= sys.float_info.max for each in numbers
+    )
     if not good or not (numbers[0] < numbers[2] and numbers[1] < numbers[3]):
         raise SettingError(
             f"universe is {shown(box)}",
