@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ def attack_all(family: str, attacks: list[hostile.Attack]) -> int:
     """Give everything to one engine, made anew after whatever it takes; says how often it took something."""
     engine, taken = CASES[family].make(), 0
     for one in attacks:
-        if one.call in CASES[family].engine.calls and not isinstance(one.given, Iterator):
+        if one.call in CASES[family].engine.calls and not hasattr(type(one.given), "__next__"):
             hostile.journaled(CASES[family].engine, one)
         if hostile.attack(engine, one):
             engine, taken = CASES[family].make(), taken + 1
