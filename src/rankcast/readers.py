@@ -61,8 +61,7 @@ def sound(data: Any, column: Any, where: str) -> Any:
     """
     try:
         data.validate(full=True)
-        if pa.types.is_nested(data.type):
-            _refuse_overrun(data)
+        _refuse_overrun(data)
     except pa.ArrowException as error:
         raise InputError(
             "is a damaged Arrow array",
@@ -77,16 +76,21 @@ def sound(data: Any, column: Any, where: str) -> Any:
 
 def _refuse_overrun(data: Any) -> None:
     """Raise if lists of a fixed size reach beyond their values: with an offset, Arrow does not see that."""
-    if isinstance(data, pa.ChunkedArray):
-        for chunk in data.chunks:
-            _refuse_overrun(chunk)
-        return
     kind = data.type
-    if pa.types.is_fixed_size_list(kind) and (data.offset + len(data)) * kind.list_size > len(data.values):
-        raise pa.ArrowInvalid("Lists of a fixed size reach beyond their values")
-    if pa.types.is_nested(kind):
-        for child in _children(data):
+    if not kind.num_fields or not _has_fixed_lists(kind):
+        return
+    for array in data.chunks if isinstance(data, pa.ChunkedArray) else [data]:
+        fixed = pa.types.is_fixed_size_list(kind)
+        if fixed and (array.offset + len(array)) * kind.list_size > len(array.values):
+            raise pa.ArrowInvalid("Lists of a fixed size reach beyond their values")
+        for child in _children(array):
             _refuse_overrun(child)
+
+
+def _has_fixed_lists(kind: pa.DataType) -> bool:
+    """Whether a type is or has lists of a fixed size."""
+    inner = (kind.field(place).type for place in range(kind.num_fields))
+    return pa.types.is_fixed_size_list(kind) or any(map(_has_fixed_lists, inner))
 
 
 def _children(data: pa.Array) -> list[pa.Array]:
@@ -129,9 +133,12 @@ def is_plain(values: Any) -> bool:
     return type(values) is np.ndarray and values.ndim == 1 and values.dtype in _PLAIN
 
 
-def plain(values: list[Any]) -> NDArray[Any] | None:
-    """A list of nothing but floats or 64-bit integers as a NumPy array, ten times faster than by Arrow."""
-    if set(map(type, values)) not in ({float}, {int}):
+def plain(values: list[Any], kinds: set[Any] | None = None) -> NDArray[Any] | None:
+    """A list of nothing but floats or 64-bit integers as a NumPy array, ten times faster than by Arrow.
+
+    The types of its values, `kinds`, may be known.
+    """
+    if (set(map(type, values)) if kinds is None else kinds) not in ({float}, {int}):
         return None
     found = np.array(values)
     return found if found.dtype in _PLAIN else None
@@ -305,7 +312,8 @@ def _read_terms(data: Any, column: Column, where: str) -> Terms:
     kind = _type_of(data)
     if not (pa.types.is_null(kind) or (_is_list(kind) and _is_text(kind.value_type))):
         raise _wrong_type(kind, column, where)
-    _refuse_overrun(data)
+    if pa.types.is_fixed_size_list(kind):
+        _refuse_overrun(data)
     array = _one_chunk(data)
     if pa.types.is_null(kind):
         array = array.cast(pa.list_(pa.string()))

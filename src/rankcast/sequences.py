@@ -28,6 +28,7 @@ HINT = (
 
 T = TypeVar("T")
 _OWN = (list, tuple, np.ndarray)  # sequences beyond doubt
+_SIMPLE: list[set[Any]] = [{str}, {list}, {float, type(None)}, {str, type(None)}]  # as they should be
 _MIXED = "values of one kind"
 _EXPECTED = {Kind.ID: "integers or strings, one kind in all rows"}
 _GROUPS = {
@@ -107,13 +108,17 @@ def as_array(values: Any, name: Any, where: str, known: Mapping[str, Column] | N
     """
     if is_plain(values):
         return values
+    kinds: set[Any] | None = None
     if type(values) is list and len(values) <= FEW:
-        found = plain(values)
+        kinds = set(map(type, values))
+        found = plain(values, kinds)
         if found is not None:
             return found
     try:
         if type(values) in _OWN:
-            array = pa.array(_unboxed(values, name, where, _named(name, known)))
+            if kinds not in _SIMPLE:
+                values = _unboxed(values, name, where, _named(name, known))
+            array = pa.array(values)
         else:
             array = _foreign(values, name, where)
     except (InputError, MemoryError):

@@ -34,7 +34,7 @@ from rankcast.vocabulary import Vocabulary
 Rows = dict[str, list[Any]]
 MOST = 2000  # characters of an error
 NOON = dt.datetime(2024, 1, 1, 12)
-PLACES = {"id": ["p", "q"], "x": [1.0, 2.0], "y": [1.0, 5.0], "price": [3.0, 1.0]}
+PLACES: Rows = {"id": ["p", "q"], "x": [1.0, 2.0], "y": [1.0, 5.0], "price": [3.0, 1.0]}
 
 
 class Case(NamedTuple):
@@ -54,8 +54,8 @@ class Case(NamedTuple):
 
 
 def _moving(engine: type[Engine]) -> Case:
-    queries = {"id": [8, 9], "x": [0.5, 3.0], "y": [1.0, 2.0]}
-    known = {"id": [1, 2], "x": [0.0, 3.0], "y": [0.0, 3.0]}
+    queries: Rows = {"id": [8, 9], "x": [0.5, 3.0], "y": [1.0, 2.0]}
+    known: Rows = {"id": [1, 2], "x": [0.0, 3.0], "y": [0.0, 3.0]}
     return Case(
         engine,
         {"over": ["price"]},
@@ -65,26 +65,37 @@ def _moving(engine: type[Engine]) -> Case:
     )
 
 
-OBJECTS = {"id": ["a", "b"], "risk": [1.0, 2.0], "pe": [5.0, 7.0]}
-RANGES = {"id": [1, 2], "risk_lo": [0.0, 1.0], "risk_hi": [2.0, 9.0], "k": [1, 2]}
-BOXES = {"id": ["s", "t"], "x_lo": [0.0, 1.0], "x_hi": [9.0, 2.0], "y_lo": [0.0, 1.0], "y_hi": [9.0, 8.0]}
-COMMANDS = {"op": ["unsubscribe", "subscribe"], "id": ["s", "u"], "x_lo": [0.0, 1.0], "y_hi": [9.0, 8.0]}
-POINTS = {"id": [1, 2], "x": [1.0, 2.0], "y": [1.0, 5.0]}
-TEXTS = {
+OBJECTS: Rows = {"id": ["a", "b"], "risk": [1.0, 2.0], "pe": [5.0, 7.0]}
+RANGES: Rows = {"id": [1, 2], "risk_lo": [0.0, 1.0], "risk_hi": [2.0, 9.0], "k": [1, 2]}
+BOXES: Rows = {
+    "id": ["s", "t"],
+    "x_lo": [0.0, 1.0],
+    "x_hi": [9.0, 2.0],
+    "y_lo": [0.0, 1.0],
+    "y_hi": [9.0, 8.0],
+}
+COMMANDS: Rows = {
+    "op": ["unsubscribe", "subscribe"],
+    "id": ["s", "u"],
+    "x_lo": [0.0, 1.0],
+    "y_hi": [9.0, 8.0],
+}
+POINTS: Rows = {"id": [1, 2], "x": [1.0, 2.0], "y": [1.0, 5.0]}
+TEXTS: Rows = {
     "id": ["m", "n"],
     "x": [1.0, 2.0],
     "y": [3.0, 4.0],
     "terms": [["tea", "jazz"], ["tea", "sun"]],
     "time": [NOON, NOON + dt.timedelta(minutes=1)],
 }
-READERS = {
+READERS: Rows = {
     "id": [1, 2],
     "x": [1.0, 2.0],
     "y": [3.0, 4.0],
     "terms": [["tea", "jazz"], ["sun", "tea"]],
     "k": [1, 2],
 }
-RANKED = {**BOXES, "score": [1.0, 2.0]}
+RANKED: Rows = {**BOXES, "score": [1.0, 2.0]}
 
 
 def _new(rows: Rows) -> Rows:
@@ -206,8 +217,11 @@ class Raising:
 
 def capsule(method: str, answer: Callable[[], Any]) -> Any:
     """An object with a method of the PyCapsule interface."""
-    body = {method: lambda self, requested_schema=None: answer(), "__len__": lambda self: 2}
-    return type("Foreign", (), body)()
+
+    def answers(self: Any, requested_schema: Any = None) -> Any:
+        return answer()
+
+    return type("Foreign", (), {method: answers, "__len__": lambda self: 2})()
 
 
 def _fails() -> Any:

@@ -235,7 +235,8 @@ def test_columns_that_are_written_alike_are_named_even_if_they_are_not_known() -
 
 
 def test_an_empty_list_of_rows_is_an_empty_table() -> None:
-    for nothing in ([], (), pa.table({}), pd.DataFrame()):
+    empty: list[Any] = [[], (), pa.table({}), pd.DataFrame()]
+    for nothing in empty:
         batch = read(nothing, COLUMNS, where="events")
         assert (batch.size, batch.ids.size, batch["x"].size) == (0, 0, 0)
         assert "k" not in batch
