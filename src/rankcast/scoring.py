@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from rankcast import sampling, settings
 from rankcast.columns import Bools, Floats
-from rankcast.errors import FunctionError, InputError, SettingError, SnapshotError, shown
+from rankcast.errors import FunctionError, SettingError, SnapshotError, shown
 
 Weights = Sequence[float] | NDArray[Any] | None
 Falling = tuple[str, ...] | Literal["all"]
