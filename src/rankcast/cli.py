@@ -5,8 +5,9 @@ A command is a row of `COMMANDS`: a name, a line of help, and the module that se
 arguments and returns the exit code. Only the module of the command that was asked for is imported, so that
 `rankcast --version` and a mistyped word answer at once.
 
-Exit codes: 0; 2 with one line on standard error for a mistake of the user's; 1 when a command finished and
-found what it measures to be wrong.
+Exit codes: 0; 2 with a word on standard error for a mistake of the user's (on a terminal what, detail and
+hint have a line each; anywhere else all is one line); 1 when a command finished and found what it measures to
+be wrong.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
 
 from rankcast._version import __version__
-from rankcast.errors import RankcastError
+from rankcast.errors import RankcastError, plain
 
 USAGE_MISTAKE = 2
 INTERRUPTED = 130
@@ -46,7 +47,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser that answers a mistake with one line instead of the whole usage."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(USAGE_MISTAKE, f"{self.prog}: {_one_line(message)} (see {self.prog} --help)\n")
+        self.exit(USAGE_MISTAKE, f"{self.prog}: {plain(_one_line(message))} (see {self.prog} --help)\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -86,8 +87,9 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _refuse(text: str) -> int:
-    """Say in one line on standard error what the user should change."""
-    sys.stderr.write(f"rankcast: {_one_line(text)}\n")
+    """Say on standard error what the user should change, a line for each part if people read it there."""
+    said = plain(text, keep="\n") if sys.stderr.isatty() else plain(_one_line(text))
+    sys.stderr.write(f"rankcast: {said}\n")
     return USAGE_MISTAKE
 
 

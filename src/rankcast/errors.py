@@ -4,6 +4,10 @@ Every error of the package is a `RankcastError`. Its text has one to three lines
 `Detail:` and `Hint:` where there is something to add. The parts stay available as attributes, so that a
 runtime can report a refused row without parsing text. All of them survive pickling, since Spark ships
 exceptions between processes.
+
+What comes from outside (ids, names, values) never reaches a terminal as it is: whatever does not print is
+written as an escape, in every part of every error, and `shown` and `brief` cut long values where they are
+quoted.
 """
 
 from __future__ import annotations
@@ -13,28 +17,54 @@ import reprlib
 from collections.abc import Iterable
 from typing import Self
 
+SHOWN = 60  # characters of a value that is quoted in a message
+
+
+def plain(text: str, keep: str = "") -> str:
+    r"""A text in which characters that do not print (controls, bidi marks, lone surrogates) are escapes.
+
+    Those in `keep` stay. Cost: one look if there is nothing to do.
+
+    >>> plain("a\x1b[31mb"), plain("two\nlines", keep="\n") == "two\nlines"
+    ('a\\x1b[31mb', True)
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() or each in keep else each.encode("unicode_escape").decode()
+        for each in text
+    )
+
+
+def brief(text: str) -> str:
+    """A text for the inside of a message: no character that does not print, and no more than `SHOWN`."""
+    return printable(text, SHOWN)
+
+
 _NAME, _PART, _WHOLE = 80, 450, 1950  # characters that a name, a part of a text and all of it have at most
 _NEAR = 2000  # names among which the nearest one is looked for
 _SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = SHOWN
 
 
 def shown(value: object) -> str:
-    """A value as an error may show it: some 60 printable characters, whatever it is."""
+    """A value as an error may show it: some 60 printable characters, whatever it is.
+
+    >>> shown("[/]"), shown(7), len(shown("a" * 100))
+    ("'[/]'", '7', 60)
+    """
     try:
         text = _SHORT.repr(value)
     except Exception:  # of a foreign `__repr__`, or an integer that is too long for text
         text = f"a {type(value).__name__}"
-    return printable(text, 60)
+    return printable(text, SHOWN)
 
 
 def printable(text: str, most: int = _NAME, keep: str = "") -> str:
     """Text with escapes for what cannot be printed (but for what is in `keep`), cut where it is too long."""
     if len(text) <= most and text.isprintable():
         return text
-    told = "".join(
-        c if c in keep or c.isprintable() else c.encode("unicode_escape").decode() for c in text[: most + 1]
-    )
+    told = plain(text[: most + 1], keep)
     return told if len(told) <= most else f"{told[: most - 3]}..."
 
 
@@ -53,10 +83,20 @@ class RankcastError(Exception):
     """Base of every error raised on purpose by this package."""
 
     def __init__(self, what: str, *, detail: str | None = None, hint: str | None = None) -> None:
+        what = plain(what)
+        detail, hint = (None if part is None else plain(part) for part in (detail, hint))
         super().__init__(_lines(what, detail, hint))
         self.what = what
         self.detail = detail
         self.hint = hint
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuilt, (type(self), self.args), self.__dict__
+
+
+def _rebuilt(kind: type[RankcastError], told: tuple[object, ...]) -> RankcastError:
+    """An error from its text; its parts are put back by pickle."""
+    return kind.__new__(kind, *told)
 
 
 class InputError(RankcastError, ValueError):
@@ -100,7 +140,7 @@ class InputError(RankcastError, ValueError):
         self.column = column
         self.row = row
         self.expected = expected
-        self.detail = detail
+        self.detail = None if detail is None else plain(detail)
 
     @classmethod
     def unknown(cls, key: object, known: Iterable[str], *, where: str, word: str = "key") -> Self:

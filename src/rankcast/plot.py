@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankcast.errors import MissingExtraError
+from rankcast.plot_skyline import label, words
 from rankcast.plot_zone import zone
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ def influence(engine: RangeTopK, item: Any, *, figure: Any = None) -> Any:
     _objects(left, told)
     _subscriptions(right, told)
     figure.suptitle(
-        f"influence of {told['item']!r}: {told['by']} = {told['y']:g} at {told['over']} = {told['x']:g}"
+        f"influence of {label(told['item'])}: {words(told['by'])} = {told['y']:g} "
+        f"at {words(told['over'])} = {told['x']:g}"
     )
     figure.tight_layout()
     return figure
@@ -49,9 +51,11 @@ def _objects(axes: Any, told: dict[str, Any]) -> None:
     x, y, bounding = told["objects_x"], told["objects_y"], told["bounding"]
     axes.scatter(x, y, s=14, color=GREY, label="objects")
     axes.scatter(x[bounding], y[bounding], s=34, color=GREEN, label="better ones that bound it")
-    axes.scatter([told["x"]], [told["y"]], s=80, marker="*", color=ORANGE, label=str(told["item"]), zorder=3)
+    axes.scatter(
+        [told["x"]], [told["y"]], s=80, marker="*", color=ORANGE, label=label(told["item"]), zorder=3
+    )
     axes.axhline(told["y"], color=ORANGE, linewidth=0.8, alpha=0.6)
-    axes.set(xlabel=told["over"], ylabel=told["by"], title="objects")
+    axes.set(xlabel=words(told["over"]), ylabel=words(told["by"]), title="objects")
     axes.legend(loc="best", fontsize=8, framealpha=0.9)
 
 
@@ -75,5 +79,7 @@ def _subscriptions(axes: Any, told: dict[str, Any]) -> None:
     axes.plot([low, high], [low, high], color="black", linewidth=0.8)
     axes.plot([told["x"]], [told["x"]], marker="*", markersize=12, color=ORANGE)
     axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
-    axes.set(xlabel=f"{told['over']}_lo", ylabel=f"{told['over']}_hi", title="subscription space")
+    axes.set(
+        xlabel=words(f"{told['over']}_lo"), ylabel=words(f"{told['over']}_hi"), title="subscription space"
+    )
     axes.legend(loc="lower right", fontsize=8, framealpha=0.9)

@@ -6,10 +6,22 @@ from typing import Any
 
 import numpy as np
 
+from rankcast.errors import brief, shown
+
 BLUE, ORANGE, GREY, GREEN = "#2b6cb0", "#dd6b20", "#a0aec0", "#2f855a"
 MARGIN = 1.3
 MOST_OBJECTS = 20_000
 MOST_REGIONS = 60
+
+
+def label(value: Any) -> str:
+    """A value in a title or a legend: no character that does not print, no formula between dollar signs."""
+    return words(shown(value))
+
+
+def words(text: str) -> str:
+    """A name on an axis, as `label`."""
+    return brief(text).replace("$", r"\$")
 
 
 def draw(axes: Any, told: dict[str, Any], subscription: Any, path: Any) -> None:
@@ -29,7 +41,7 @@ def draw(axes: Any, told: dict[str, Any], subscription: Any, path: Any) -> None:
     axes.plot([told["x"]], [told["y"]], zorder=6, **dot)
     edges = sum(map(len, told["rings"]))
     axes.set(
-        title=f"zone of {subscription!r}: {edges} edges, a skyline of {len(told['result'])}",
+        title=f"zone of {label(subscription)}: {edges} edges, a skyline of {len(told['result'])}",
         xlabel="x",
         ylabel="y",
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from rankcast import plot_skyline
 from rankcast.errors import MissingExtraError
+from rankcast.plot_skyline import label
 
 BLUE, ORANGE, GREY, GREEN = "#2b6cb0", "#dd6b20", "#a0aec0", "#2f855a"
 DEGREE = 111_195.08  # metres of a degree of latitude
@@ -48,7 +49,7 @@ def zone(engine: Any, subscription: Any, *, track: Any = None, figure: Any = Non
     )
     radius = told["zone"]["radius"]
     axes.set(
-        title=f"zone of {subscription!r}: radius {radius:,.6g}, {len(told['members'])} members",
+        title=f"zone of {label(subscription)}: radius {radius:,.6g}, {len(told['members'])} members",
         xlabel="x",
         ylabel="y",
     )

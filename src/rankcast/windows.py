@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from rankcast import integrity, settings
 from rankcast.columns import Ints, Rows
-from rankcast.errors import SettingError, SnapshotError, shown
+from rankcast.errors import SettingError, shown
 
 EARLIEST, LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _MICROSECOND = timedelta(microseconds=1)

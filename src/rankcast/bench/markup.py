@@ -1,9 +1,14 @@
-"""Helpers of the report: elements whose text is always escaped, numbers for people, the style sheet."""
+"""Helpers of the report: elements whose text is always escaped, numbers for people, the style sheet.
+
+Text loses its markup, and what does not print is written as an escape, but for the ends of lines.
+"""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Iterable
+
+from rankcast.errors import plain
 
 
 class Markup(str):
@@ -19,7 +24,7 @@ def element(name: str, *content: str, **attributes: str | int | None) -> Markup:
     '<td class="number">a &lt; b</td>'
     """
     given = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
+        f' {key.rstrip("_").replace("_", "-")}="{_escaped(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
@@ -28,7 +33,11 @@ def element(name: str, *content: str, **attributes: str | int | None) -> Markup:
 
 def join(content: Iterable[str]) -> Markup:
     """Join pieces, escaping those that are not markup yet."""
-    return Markup("".join(each if isinstance(each, Markup) else html.escape(str(each)) for each in content))
+    return Markup("".join(each if isinstance(each, Markup) else _escaped(each) for each in content))
+
+
+def _escaped(value: object) -> str:
+    return html.escape(plain(str(value), keep="\n"))
 
 
 def number(value: float | None) -> str:

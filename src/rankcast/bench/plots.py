@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from rankcast.bench.case import Figure
 from rankcast.bench.records import Record
-from rankcast.errors import MissingExtraError
+from rankcast.errors import MissingExtraError, plain
 
 PALETTE = ("#3b82c4", "#e0803a", "#2fa37c", "#c65f9e", "#8f7fd6", "#b3922e", "#5aa9d6", "#d0574f")
 MARKERS = "osD^vP*X"
@@ -86,7 +86,7 @@ def _lines(figure: Figure, records: Sequence[Record]) -> Iterator[tuple[str, tup
             label = " ".join(
                 [measured.name, *(f"{each}={record.parameters.get(each)}" for each in figure.series)]
             )
-            ours, paper = found.setdefault(label, ([], []))
+            ours, paper = found.setdefault(plain(label), ([], []))
             y = measured.quantity(figure.y)
             if y is not None:
                 ours.append((x, y))

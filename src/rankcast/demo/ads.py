@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rankcast.demo.scenes import Row, Scene
+from rankcast.demo.scenes import Row, Scene, cell
 from rankcast.engines.matching import RankedMatcher
 
 PRODUCTS = (
@@ -53,4 +53,4 @@ def scene(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:
 
 def tell_match(row: Row) -> tuple[str, ...]:
     """One match."""
-    return row["event"], f"#{row['rank']}", row["subscription"], f"{row['score']:.2f}"
+    return cell(row["event"]), f"#{row['rank']}", cell(row["subscription"]), f"{row['score']:.2f}"

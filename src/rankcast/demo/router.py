@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rankcast.demo.scenes import Row, Scene
+from rankcast.demo.scenes import Row, Scene, cell
 from rankcast.engines.covering import CoveringTable
 
 
@@ -34,4 +34,5 @@ def scene(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:
 def tell_action(row: Row) -> tuple[str, ...]:
     """One action of the router."""
     colours = {"forward": "green", "covered": "dim", "withdraw": "red", "drop": "dim red"}
-    return row["subscription"], f"[{colours[row['action']]}]{row['action']}[/]", row["covered_by"] or ""
+    by = "" if row["covered_by"] is None else cell(row["covered_by"])
+    return cell(row["subscription"]), f"[{colours[row['action']]}]{row['action']}[/]", by

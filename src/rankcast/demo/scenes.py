@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rankcast.engines.base import Engine
+from rankcast.errors import plain
 
 NAMES = ("stocks", "ads", "news", "taxi", "hotels", "router")
 
@@ -52,7 +53,14 @@ def tell_change(row: Row) -> tuple[str, ...] | None:
     signs = {"enter": "[green]+ enters[/]", "leave": "[red]- leaves[/]", "update": "[yellow]~ changes[/]"}
     score = "" if row["score"] is None else f"{row['score']:.2f}"
     rank = "" if row["rank"] is None else f"#{row['rank']}"
-    return str(row["subscription"]), signs[row["op"]], str(row["item"]), rank, score
+    return cell(row["subscription"]), signs[row["op"]], cell(row["item"]), rank, score
+
+
+def cell(value: object) -> str:
+    """An id in a cell: no markup of its own, and escapes for what does not print."""
+    from rich.markup import escape  # noqa: PLC0415
+
+    return escape(plain(str(value)))
 
 
 CHANGE_COLUMNS = ("who", "change", "item", "rank", "score")

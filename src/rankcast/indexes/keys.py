@@ -39,5 +39,4 @@ def show(ids: Ids, row: int) -> str:
     """One id, for an error."""
     if ids.kind == "int":
         return str(ids.values[row])
-    start, stop = ids.offsets[row : row + 2].tolist()
-    return shown(bytes(ids.data[start:stop]).decode())
+    return shown(bytes(ids.data[ids.offsets[row] : ids.offsets[row + 1]]).decode(errors="backslashreplace"))

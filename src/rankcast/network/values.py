@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from rankcast import settings
-from rankcast.errors import SettingError
+from rankcast.errors import SettingError, shown
 from rankcast.network.traffic import Method, method
 
 MOST = 2**31 - 1
@@ -71,12 +71,12 @@ def methods(name: str, value: Any) -> list[Method]:
     """One method or several, each once."""
     given = value if isinstance(value, list) else [value]
     if not given or not all(isinstance(each, str) for each in given):
-        raise SettingError(f"{name} is {value!r}", expected="names of methods")
+        raise SettingError(f"{name} is {shown(value)}", expected="names of methods")
     return [method(each) for each in dict.fromkeys(given)]
 
 
 def path(name: str, value: Any) -> Path:
     """A directory."""
     if not isinstance(value, str) or not value:
-        raise SettingError(f"{name} is {value!r}", expected="a directory")
+        raise SettingError(f"{name} is {shown(value)}", expected="a directory")
     return Path(value)

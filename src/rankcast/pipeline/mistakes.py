@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from rankcast.errors import RankcastError
+from rankcast.errors import RankcastError, brief
 
 Key = tuple[str, ...]
 
@@ -57,7 +57,7 @@ class Document:
 
     def foreign(self, key: Key, value: str, known: Iterable[str], *, word: str) -> ConfigError:
         """An error about a value that is not among the known ones; points at the nearest of them."""
-        return self._strange(key, f'is "{value}", which is no {word}', value, known)
+        return self._strange(key, f'is "{brief(value)}", which is no {word}', value, known)
 
     def _strange(self, key: Key, what: str, value: str, known: Iterable[str]) -> ConfigError:
         names = sorted(known)

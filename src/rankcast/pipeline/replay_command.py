@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from rankcast.errors import plain
 from rankcast.pipeline.run_command import checked
 
 SHOWN = 1000
@@ -54,14 +55,20 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def show(told: Any) -> None:
-    """Print rows, by subscription (matching: event) and rank, as comma-separated values."""
+    """Print rows, by subscription (matching: event) and rank, as comma-separated values.
+
+    People read them here, so what does not print is an escape; `--out` writes everything as it is.
+    """
+    from rankcast.pipeline.view import rows_of  # noqa: PLC0415
+
     first = "event" if "event" in told.column_names else "subscription"
     told = told.sort_by([(first, "ascending"), ("rank", "ascending")])
     if not any(told["reason"].is_valid().to_pylist()):
         told = told.drop_columns(["reason"])
     lines = csv.writer(sys.stdout, lineterminator="\n")
     lines.writerow(told.column_names)
-    lines.writerows(row.values() for row in told.slice(0, SHOWN).to_pylist())
+    for row in rows_of(told.slice(0, SHOWN)):
+        lines.writerow([plain(value) if isinstance(value, str) else value for value in row.values()])
     if told.num_rows > SHOWN:
         sys.stderr.write(f"{told.num_rows - SHOWN:,} more rows; --out PATH writes all of them\n")
 

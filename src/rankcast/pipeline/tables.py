@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from rankcast.errors import SHOWN
 from rankcast.pipeline.mistakes import Document, Key
 
 _VARIABLE = re.compile(r"\$(\$?)\{([^{}]*)\}")
@@ -121,7 +122,7 @@ class Table:
         value = self.values.get(name)
         if value is not None and not fits(value):
             told = f'"{value}"' if isinstance(value, str) else f"{value!r}"
-            told = told if len(told) <= 60 and not isinstance(value, dict) else f"a {_word(value)}"
+            told = told if len(told) <= SHOWN and not isinstance(value, dict) else f"a {_word(value)}"
             raise self.mistake(name, f"is {told}", expected=expected)
         return value
 

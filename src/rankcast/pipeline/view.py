@@ -1,4 +1,7 @@
-"""What a running pipeline shows: a live table on a terminal, a line a micro-batch anywhere else."""
+"""What a running pipeline shows: a live table on a terminal, a line a micro-batch anywhere else.
+
+Ids and reasons come from rows, so they are plain text here: no markup, and escapes for what does not print.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any, TextIO
 
 import pyarrow as pa
 
-from rankcast.errors import MissingExtraError
+from rankcast.errors import MissingExtraError, plain
 from rankcast.pipeline.progress import Batch, Progress
 
 _WIDTH = 12
@@ -30,7 +33,7 @@ class View(AbstractContextManager["View"]):
         self._stream = stream
         self._rows = rows
         self._told = -1
-        self._changed: OrderedDict[Any, list[str]] = OrderedDict()
+        self._changed: OrderedDict[str, list[str]] = OrderedDict()
         self._progress = Progress()
         self._live: Any = None
 
@@ -68,25 +71,28 @@ class View(AbstractContextManager["View"]):
         """Show what a micro-batch told."""
         owner = "event" if "event" in told.column_names else "subscription"
         other = "subscription" if owner == "event" else "item"
-        for row in told.slice(0, 1000).to_pylist():
+        for row in rows_of(told.slice(0, 1000)):
+            who = plain(str(row[owner]))
             word = row["reason"] if row["op"] == "refused" else f"{_OPS[row['op']]}{row[other]}{_score(row)}"
+            word = plain(str(word))
             if self._live is None:
-                self._stream.write(f"  {row[owner]}: {word}\n")
+                self._stream.write(f"  {who}: {word}\n")
                 continue
-            words = self._changed.setdefault(row[owner], [])
+            words = self._changed.setdefault(who, [])
             words.append(word)
             del words[:-_WIDTH]
-            self._changed.move_to_end(row[owner])
+            self._changed.move_to_end(who)
             while len(self._changed) > self._rows:
                 self._changed.popitem(last=False)
 
     def _page(self) -> Any:
         from rich.console import Group  # noqa: PLC0415
         from rich.table import Table  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
 
         told = self._progress
-        head = (
-            f"{self._name}: {told.batches:,} micro-batches, {told.rows:,} rows, "
+        head = Text(
+            f"{plain(self._name)}: {told.batches:,} micro-batches, {told.rows:,} rows, "
             f"{told.rate:,.0f} rows/s, {told.batch_seconds:.2f} s a micro-batch, lag {told.lag:.1f} s"
         )
         shards = Table(
@@ -101,12 +107,29 @@ class View(AbstractContextManager["View"]):
         if self._changed:
             lists = Table("who", "what changed")
             for owner, words in reversed(self._changed.items()):
-                lists.add_row(str(owner), " ".join(words))
+                lists.add_row(Text(owner), Text(" ".join(words)))
             parts.append(lists)
         return Group(*parts)
 
 
 _COLUMNS = ("rows", "deltas", "refused", "candidates", "hits", "misses", "redos")
+
+
+def rows_of(told: pa.Table) -> list[dict[str, Any]]:
+    """The rows of a table; text that is no UTF-8, which Spark lets through, has escapes where it is not."""
+    try:
+        found: list[dict[str, Any]] = told.to_pylist()
+    except UnicodeDecodeError:
+        columns = [_decoded(column) for column in told.columns]
+        found = [dict(zip(told.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+    return found
+
+
+def _decoded(column: pa.ChunkedArray) -> list[Any]:
+    if not pa.types.is_string(column.type):
+        return list(column.to_pylist())
+    parts: list[bytes | None] = column.cast(pa.binary()).to_pylist()
+    return [None if part is None else part.decode(errors="backslashreplace") for part in parts]
 
 
 def _score(row: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812
 
 from rankcast.engines.base import Engine
-from rankcast.errors import InputError
+from rankcast.errors import InputError, shown
 from rankcast.spark import answers, applying
 from rankcast.spark.inputs import COPY, Input
 from rankcast.spark.keeping import Aside, Run
@@ -183,5 +183,5 @@ def _second(role: Role, rows: pa.Table, aside: Aside) -> None:
     """Set rows of a table aside whose id another row has."""
     second = Run(role, "", rows.filter(pc.greater(rows[COPY], 1)))
     for row, name in enumerate(second.rows["id"].to_pylist()):
-        what = f"is {name!r} a second time"
+        what = f"is {shown(name)} a second time"
         aside.put(second, row, InputError(what, where=role.name, column="id", expected="each id once"))

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rankcast.columns import Bools
-from rankcast.errors import InputError
+from rankcast.errors import InputError, brief
 from rankcast.spark.roles import OP, SEQ, Role
 
 _ONLY_IDS = frozenset({"unsubscribe", "remove"})
@@ -134,7 +134,7 @@ def _commands(role: Role, rows: pa.Table, aside: Aside) -> NDArray[np.int64]:
         command = found.fill_null(-1).to_numpy().astype(np.int64)
         for row in np.flatnonzero(command < 0):
             told = rows[OP][int(row)].as_py()
-            what = "is null" if told is None else f'is "{told}"'
+            what = "is null" if told is None else f'is "{brief(told)}"'
             expected = f"one of: {', '.join(role.calls)}"
             aside.put(Run(role, "", rows), int(row), _wrong(role, "op", what, expected))
     if SEQ in rows.column_names and rows[SEQ].null_count:

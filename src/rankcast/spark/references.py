@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rankcast.columns import Floats
-from rankcast.errors import InputError, SettingError
+from rankcast.errors import InputError, SettingError, shown
 from rankcast.scoring import Function, as_score
 
 LARGEST = 1e300
@@ -41,14 +41,14 @@ def resolve(reference: str) -> Any:
     """
     module, colon, name = reference.partition(":")
     if not colon or not module or not name:
-        raise InputError(f"score is {reference!r}", expected='"module:name"')
+        raise InputError(f"score is {shown(reference)}", expected='"module:name"')
     try:
         found: Any = import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError) as error:
         raise InputError(
-            f"score {reference!r} cannot be imported",
+            f"score {shown(reference)} cannot be imported",
             detail=f"{error}.",
             hint="The module must be installed, or on the Python path, of the driver and of every executor.",
         ) from error

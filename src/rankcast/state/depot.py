@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pyarrow import fs
 
 from rankcast import durable, manifest, snapshot
-from rankcast.errors import InputError, SnapshotError
+from rankcast.errors import InputError, SnapshotError, shown
 from rankcast.manifest import Entry, Manifest
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*(?:/[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)*")
@@ -48,7 +48,7 @@ class Depot:
         scheme = urlsplit(text).scheme
         if not scheme and not Path(text).is_absolute():
             raise InputError(
-                f"state is {text!r}",
+                f"state is {shown(text)}",
                 expected="an absolute path or URI",
                 detail="Every executor has a working directory of its own.",
             )
@@ -56,7 +56,7 @@ class Depot:
             filesystem, path = fs.FileSystem.from_uri(text if scheme else Path(text).as_posix())
         except (pa.ArrowException, OSError, ValueError) as error:
             raise InputError(
-                f"state is {text!r}, which cannot be opened", detail=f"{error}".rstrip(".") + "."
+                f"state is {shown(text)}, which cannot be opened", detail=f"{error}".rstrip(".") + "."
             ) from error
         return cls(filesystem, path)
 

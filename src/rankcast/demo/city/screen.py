@@ -19,6 +19,7 @@ from rich.text import Text
 from rankcast.demo.city import sketch
 from rankcast.demo.city.evening import Minute
 from rankcast.demo.city.town import ENGINES, TITLES, Town
+from rankcast.demo.scenes import cell
 
 PACE = 5  # half minutes of the city a second
 NARROW = 100
@@ -117,16 +118,17 @@ class Screen:
 def tell(name: str, row: dict[str, Any]) -> str | None:
     """A row that an engine told as a line, None if it is about somebody without a name."""
     if name == "routers":
-        by = f" by {row['covered_by']}" if row["covered_by"] else ""
-        return f"{row['router']}: {ACTIONS[row['action']]} {row['subscription']}{by}"
+        by = f" by {cell(row['covered_by'])}" if row["covered_by"] else ""
+        return f"{cell(row['router'])}: {ACTIONS[row['action']]} {cell(row['subscription'])}{by}"
     if name == "offers":
-        return f"{row['event']} [bold]#{row['rank']}[/] {row['subscription']} [dim]bid {row['score']:.2f}[/]"
+        who = cell(row["subscription"])
+        return f"{cell(row['event'])} [bold]#{row['rank']}[/] {who} [dim]bid {row['score']:.2f}[/]"
     who = str(row["subscription"])
     if who.startswith(("courier ", "walker ", "customer ", "watcher ")):
         return None
     rank = "" if row["rank"] is None else f" [bold]#{row['rank']}[/]"
     cost = f" [dim]{row['score']:.2f}[/]" if name == "prices" and row["score"] is not None else ""
-    return f"{SIGNS[row['op']]} {who}{rank} {row['item']}{cost}"
+    return f"{SIGNS[row['op']]} {cell(who)}{rank} {cell(row['item'])}{cost}"
 
 
 def saved(town: Town, name: str) -> str:

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rankcast.demo.pipelines.flow import Flow
+from rankcast.errors import plain
 from rankcast.pipeline.view import line_of
 
 SIGNS = {"enter": ("+", "green"), "leave": ("-", "red"), "update": ("~", "yellow")}
@@ -39,7 +40,9 @@ class Board:
                 if number > self._told[name]:
                     self._told[name] = number
                     self._console.print(
-                        f"{name}: {line_of(flow.batches[number], flow.progress)}", soft_wrap=True
+                        f"{name}: {line_of(flow.batches[number], flow.progress)}",
+                        soft_wrap=True,
+                        markup=False,
                     )
                     for row in flow.last(2):
                         self._console.print(Text("  ").append(tell(flow, row)), soft_wrap=True)
@@ -65,10 +68,10 @@ def tell(flow: Flow, row: dict[str, Any]) -> Text:
     """A change as a line."""
     sign, style = SIGNS.get(row["op"], ("!", "bold red"))
     text = Text(no_wrap=True, overflow="ellipsis")
-    text.append(f"{sign} ", style).append(flow.feed.shown[row["subscription"]])
+    text.append(f"{sign} ", style).append(plain(flow.feed.shown[row["subscription"]]))
     if row["rank"] is not None:
         text.append(f"  #{row['rank']}", "bold")
-    text.append(f"  {row['item']}")
+    text.append(f"  {plain(str(row['item']))}")
     return text if row["score"] is None else text.append(f"  {row['score']:.3f}", "dim")
 
 
