@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+SETTING, SECRET = "spark.rankcast.password", 'hush:\\ #=!\u00e9\U0001f600\tdon\'t\nlook "here"'
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker of long runs."""
@@ -37,6 +39,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             **hosts.settings(),
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
             "spark.driver.memory": "1g",
+            SETTING: SECRET,
         },
     )
     yield made

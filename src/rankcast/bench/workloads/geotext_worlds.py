@@ -1,15 +1,13 @@
 """Engines of `GeoTextTopK` with a full window and all subscriptions, made once and saved.
 
-Loading takes minutes where measuring takes seconds, so a world is kept among the machine's temporary files
-under a name that says what is in it, and read from there the next time.
+Loading takes minutes where measuring takes seconds, so a world is kept in the private scratch directory of
+this user (`rankcast.spark.scratch`) under a name that says what is in it, and read from there the next time.
 """
 
 from __future__ import annotations
 
 import copy
 import hashlib
-import tempfile
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +17,7 @@ from rankcast import GeoTextTopK, Vocabulary
 from rankcast.bench.case import Parameters
 from rankcast.bench.workloads import batches, geotext
 from rankcast.errors import SnapshotError
+from rankcast.spark import scratch
 
 SEED = 24
 PART = 200_000  # subscriptions between two snapshots
@@ -74,8 +73,7 @@ def world(parameters: Parameters, **settings: Any) -> World:
 def _loaded(engine: GeoTextTopK, held: pa.Table, subscriptions: pa.Table, name: str) -> GeoTextTopK:
     """The engine with a window and subscriptions, from a snapshot if there is one, even of a part of them."""
     digest = hashlib.blake2b(name.encode(), digest_size=12).hexdigest()
-    path = Path(tempfile.gettempdir()) / "rankcast-geotext" / digest
-    path.parent.mkdir(exist_ok=True)
+    path = scratch.private("geotext-worlds") / digest
     try:
         engine = copy.deepcopy(GeoTextTopK.load(path))
     except (SnapshotError, OSError):
