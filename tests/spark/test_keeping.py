@@ -14,7 +14,7 @@ from rankcast.engines.base import Engine
 from rankcast.errors import InputError
 from rankcast.spark import applying
 from rankcast.spark.keeping import Aside
-from rankcast.spark.roles import OP, SEQ, roles_of
+from rankcast.spark.roles import OP, REASON, SEQ, roles_of
 
 MIDNIGHT = datetime(2026, 1, 1)
 
@@ -173,3 +173,34 @@ def test_a_first_batch_tells_all_results() -> None:
         ("enter", "a", 2),
         ("enter", "b", 2),
     ]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_that_say_why_they_are_refused_disturb_nothing(seed: int) -> None:
+    """Whatever else is in them, they come out with what they say; the rest is as if they were not there."""
+    rng = np.random.default_rng(seed)
+    size = 60
+    why = [f"because {place}" if rng.random() < 0.3 else None for place in range(size)]
+    bad = np.array([each is not None for each in why])
+    rows = {
+        SEQ: [None if bad[place] and rng.random() < 0.5 else place for place in range(size)],
+        OP: [None if bad[place] and rng.random() < 0.5 else "subscribe" for place in range(size)],
+        "id": [None if bad[place] and rng.random() < 0.5 else place // 2 for place in range(size)],
+        "x_hi": [float(place) for place in range(size)],
+        REASON: pa.array(why, pa.string()),
+    }
+    engine, twin = RangeTopK(k=1), RangeTopK(k=1)
+    kept = apply(engine, subscriptions=rows)
+    good = {
+        name: [each for each, odd in zip(rows[name], bad, strict=True) if not odd]
+        for name in (SEQ, OP, "id", "x_hi")
+    }
+    expected = apply(twin, subscriptions=good)
+    told = [refusal.reason for refusal in kept.refused if refusal.reason.startswith("because")]
+    assert told == [each for each in why if each is not None]
+    assert [each for each in kept.refused if each.reason not in told] == expected.refused
+    events = {"id": [1, 2, 3], "x": [5.0, 25.0, 55.0], "y": [3.0, 2.0, 1.0]}
+    assert engine.publish(events).equals(twin.publish(events))
+    if bad.any():
+        with pytest.raises(InputError, match="because"):
+            apply(RangeTopK(k=1), subscriptions=rows, strict=True)

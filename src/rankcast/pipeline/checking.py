@@ -1,4 +1,8 @@
-"""Whether the columns of every source are what the engine takes: the engine itself says so, without a row."""
+"""Whether the columns of every source are what the engine takes: the engine itself says so, without a row.
+
+Where the source's files are on this machine, some of them are looked into (`rankcast.pipeline.samples`): what
+is declared must be there.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from rankcast.errors import InputError
+from rankcast.pipeline import looking
 from rankcast.pipeline.engines import Made
 from rankcast.pipeline.mistakes import Document
 from rankcast.pipeline.sources import OP, SEQ, Source
@@ -16,9 +21,13 @@ from rankcast.spark.roles import Role
 
 def fit_all(
     document: Document, engine: Made, sources: Mapping[str, Source]
-) -> dict[str, Mapping[str, str] | None]:
-    """By input, the engine's columns as expressions of Spark's; None where Spark must first tell which."""
+) -> tuple[dict[str, Mapping[str, str] | None], list[str]]:
+    """By input, the engine's columns as expressions of Spark's, None where Spark must first tell which.
+
+    Beside it, in words, what was not looked at.
+    """
     found: dict[str, Mapping[str, str] | None] = {}
+    unchecked: list[str] = []
     for role in engine.roles:
         source = sources[role.name]
         try:
@@ -27,8 +36,10 @@ def fit_all(
             hint = "Say which columns there will be in schema, or begin when there are rows."
             raise document.mistake((role.name, "path"), f"cannot be read: {error}", hint=hint) from error
         found[role.name] = None if given is None else fit(document, engine, role, source, given)
+        if given is not None:
+            unchecked += looking.look(document, engine, role, source, given)
     check_order(document, sources, found)
-    return found
+    return found, unchecked
 
 
 def fit(document: Document, engine: Made, role: Role, source: Source, given: pa.Schema) -> dict[str, str]:
@@ -46,7 +57,7 @@ def fit(document: Document, engine: Made, role: Role, source: Source, given: pa.
             raise document.mistake((role.name,), 'has no column "op"', expected=expected)
     form = pa.schema([(name, kind) for name, (_, kind) in columns.items() if name not in own])
     try:
-        known = engine.known(role, form)
+        known = {column.name for column in engine.known(role, form)}
     except InputError as error:
         raise _refused(document, engine, source, error, given) from error
     return {name: sql for name, (sql, _) in columns.items() if name in own or name in known}

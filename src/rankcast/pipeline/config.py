@@ -27,6 +27,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rankcast.errors import shown
 from rankcast.pipeline import checking, engines
 from rankcast.pipeline.engines import Made
 from rankcast.pipeline.mistakes import ConfigError, Document
@@ -57,6 +58,8 @@ class Config:
         settings: Spark's settings.
         shards: how many, None for one a core.
         bad_rows: `keep` or `fail`.
+        hidden: values that errors must not show, and what they say instead.
+        unchecked: what was not looked at, in words.
     """
 
     path: Path
@@ -72,14 +75,22 @@ class Config:
     settings: Mapping[str, str] = field(repr=False)
     shards: int | None
     bad_rows: str
+    hidden: Mapping[str, str] = field(repr=False, default_factory=dict)
+    unchecked: tuple[str, ...] = ()
 
 
-def read(path: str | os.PathLike[str], environment: Mapping[str, str] = os.environ) -> Config:
+def read(
+    path: str | os.PathLike[str], environment: Mapping[str, str] = os.environ, *, trust: bool = False
+) -> Config:
     """Read a pipeline's file and check all of it that can be checked without Spark.
+
+    Of large folders a bounded part is looked at; `unchecked` says what was not.
 
     Args:
         path: the file. Relative paths in it count from its folder.
         environment: what `${NAME}` in any string stands for.
+        trust: also import a `module:name` that the file names, which runs that module. Otherwise that is left
+            to whoever runs the pipeline.
 
     Raises:
         ConfigError: the first mistake, by name and with its place in the file.
@@ -94,14 +105,14 @@ def read(path: str | os.PathLike[str], environment: Mapping[str, str] = os.envir
         raise ConfigError(f"{file}: is not a text: {error.reason}") from error
     document = Document(file, text)
     top = Table(document, (), filled(document, (), values, environment), (*KEYS, *TABLES))
-    return _read(document, top)
+    return _read(document, top, trust=trust)
 
 
-def _read(document: Document, top: Table) -> Config:
+def _read(document: Document, top: Table, *, trust: bool) -> Config:
     for name in ("engine", "events", "subscriptions", "sink"):
         top.need(name, f"a table [{name}]")
     top.need("checkpoint", "a folder for Spark's checkpoint")
-    engine = engines.read(_table(top, "engine"))
+    engine = engines.read(_table(top, "engine"), trust=trust)
     roles = {role.name: role for role in engine.roles}
     for name in ("events", "subscriptions", "objects"):
         if name in top and name not in roles:
@@ -109,7 +120,9 @@ def _read(document: Document, top: Table) -> Config:
     for name in roles:
         top.need(name, f"a table [{name}]: {engine.kind} has {name}")
     sources = {name: read_source(_table(top, name), name) for name in roles}
-    fits = checking.fit_all(document, engine, sources)
+    fits, unchecked = checking.fit_all(document, engine, sources)
+    if not engine.is_whole:
+        unchecked.insert(0, f"score {shown(engine.score)} was not imported (--trust does, and runs it)")
     sink = read_sink(_table(top, "sink"), engine)
     checkpoint = top.place("checkpoint")
     state = top.place("state")
@@ -128,6 +141,8 @@ def _read(document: Document, top: Table) -> Config:
         settings=settings,
         shards=top.whole("shards"),
         bad_rows=top.one_of("bad_rows", BAD_ROWS) or "keep",
+        hidden=document.hidden,
+        unchecked=tuple(unchecked),
     )
 
 

@@ -7,7 +7,10 @@ Settings are those of the class, as TOML writes them; besides:
 | `window`     | a count, or a span of time: `"2 hours"`                                          |
 | `score`      | `{ name = "weighted_sum", weights = [1, 2] }`, or a function: `"module:name"`    |
 | `vocabulary` | `{ path = "documents.parquet" }`: documents with a column `terms`                |
-| `nulls`      | of `RangeTopK`, "refuse" by default: what Spark cannot read comes as a null      |
+| `nulls`      | of `RangeTopK`, "refuse" by default: a null is no wish to delete                  |
+
+Importing `module:name` runs somebody's code, so a file is read without it unless it is trusted; for an engine
+that is to run it is imported in any case.
 """
 
 from __future__ import annotations
@@ -47,7 +50,7 @@ class Made:
 
     Attributes:
         kind: the name of the class.
-        settings: what it is made with.
+        settings: what it is made with, but for a score that was not imported.
         score: where executors find its scoring function, if it has one of its own.
     """
 
@@ -60,18 +63,29 @@ class Made:
         """Its inputs."""
         return ROLES[self.kind]
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it was looked at: a score of one's own is there."""
+        return self.score is None or "score" in self.settings
+
     def engine(self) -> Engine:
-        """A new empty engine."""
+        """A new empty engine; a score of one's own is imported, which runs its module."""
+        own = {} if self.is_whole else {"score": references.resolve(str(self.score))}
+        made: Engine = getattr(rankcast, self.kind)(**self.settings, **own)
+        return made
+
+    def sample(self) -> Engine:
+        """An engine that takes the same columns; runs no code but our own."""
         made: Engine = getattr(rankcast, self.kind)(**self.settings)
         return made
 
-    def known(self, role: Role, form: pa.Schema) -> list[str]:
+    def known(self, role: Role, form: pa.Schema) -> tuple[Column, ...]:
         """The columns of an input that the engine takes; no kernel is called.
 
         Raises:
             InputError: a column is missing, unknown or of a wrong type.
         """
-        engine = self.engine()
+        engine = self.sample()
         probe = _probing(type(engine))
         call = role.calls[0]
         engine.__class__ = probe
@@ -79,7 +93,7 @@ class Made:
             none = pa.Table.from_arrays([pa.nulls(0, kind) for kind in form.types], schema=form)
             getattr(engine, call)(keeping.passed(call, none))
         except _Seen as seen:
-            return [column.name for column in seen.columns]
+            return seen.columns
         raise AssertionError(f"{self.kind}.{call} reads no rows")
 
 
@@ -108,8 +122,8 @@ def _probing(kind: type[Engine]) -> type[Engine]:
     return type(kind.__name__, (kind,), {"_read": read})
 
 
-def read(table: Table) -> Made:
-    """Read the table `[engine]` and make the engine once."""
+def read(table: Table, *, trust: bool = False) -> Made:
+    """Read the table `[engine]` and make the engine once; a function is imported only with `trust`."""
     table.need("name", "the name of an engine")
     name = table.text("name")
     if name == "CoveringTable":
@@ -125,17 +139,28 @@ def read(table: Table) -> Made:
     settings = [each for each in inspect.signature(kind.__init__).parameters if each != "self"]
     Table(table.document, table.key, table.values, ["name", *settings])
     score = table.values.get("score")
-    given = {key: _given(table, key, value) for key, value in table.values.items() if key != "name"}
+    own = score if name == "MovingTopK" and isinstance(score, str) else None
+    if own is not None and not trust:
+        _check_reference(table, own)
+    left_out = ("name",) if trust or own is None else ("name", "score")
+    given = {key: _given(table, key, value) for key, value in table.values.items() if key not in left_out}
     if name == "RangeTopK":
         given.setdefault("nulls", "refuse")
-    made = Made(name, given, score if name == "MovingTopK" and isinstance(score, str) else None)
+    made = Made(name, given, own)
     try:
-        made.engine()
+        made.sample()
     except InputError as error:
         raise fitted(table, given, error) from error
     except (TypeError, ValueError) as error:
         raise table.document.mistake(table.key, f"does not make a {name}: {error}") from error
     return made
+
+
+def _check_reference(table: Table, reference: str) -> None:
+    try:
+        references.parts(reference)
+    except InputError as error:
+        raise fitted(table, ["score"], error) from error
 
 
 def fitted(table: Table, names: Iterable[str], error: InputError) -> Exception:

@@ -19,11 +19,12 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast.errors import InputError
-from rankcast.pipeline import checking, ddl
+from rankcast.pipeline import checking, ddl, looking, texts
 from rankcast.pipeline.config import Config
 from rankcast.pipeline.mistakes import Document
 from rankcast.pipeline.sources import FILES, OP, SEQ, Source
 from rankcast.pipeline.terms import literal, quoted
+from rankcast.spark.roles import REASON, Role
 
 EVENTS_FROM = 1 << 62  # events come behind commands
 _PARTITION = "__partition"
@@ -42,9 +43,10 @@ def open_all(
         only: by input, one row of the source that stands for all of it, as a table.
     """
     document = Document(config.path, config.path.read_text())
+    document.hidden.update(config.hidden)
     raw = {
-        name: opened(spark, source, stream=source.stream and not history)
-        for name, source in config.sources.items()
+        role.name: _opened(config, role, spark, stream=config.sources[role.name].stream and not history)
+        for role in config.engine.roles
     }
     fits: dict[str, Mapping[str, str]] = {}
     for role in config.engine.roles:
@@ -55,23 +57,30 @@ def open_all(
         fits[role.name] = fit
     checking.check_order(document, config.sources, fits)
     made = {name: _shaped(raw[name], config.sources[name], fits[name], history=history) for name in raw}
-    return made | {name: _one(spark, raw[name], name, fits[name], row) for name, row in (only or {}).items()}
+    return made | {
+        name: _one(spark, raw[name].drop(REASON), name, fits[name], row) for name, row in (only or {}).items()
+    }
+
+
+def _opened(config: Config, role: Role, spark: Any, *, stream: bool) -> Any:
+    """A source as Spark reads it; rows of text that do not fit its schema say why, in `REASON`."""
+    source = config.sources[role.name]
+    given = source.given()
+    if not texts.is_checked(source) or given is None:
+        return opened(spark, source, stream=stream)
+    needs = looking.needed(config.engine, role, source, given)
+    strict = looking.is_strict(config.engine)
+    return texts.opened(spark, source, stream=stream, needs=[*needs.values()], strict=strict)
 
 
 def opened(spark: Any, source: Source, *, stream: bool) -> Any:
-    """A source as Spark reads it, texts in `value` taken apart."""
+    """A source as Spark reads it, whatever it makes of its rows."""
     reader = (spark.readStream if stream else spark.read).format(source.format).options(**source.options)
-    if source.schema is not None and source.values is None:
+    if source.schema is not None:
         reader = reader.schema(source.schema)
     elif stream and source.format == "parquet":
         reader = reader.schema(spark.read.format("parquet").load(source.path).schema)
-    frame = reader.load(source.path) if source.path is not None else reader.load()
-    if source.values is None:
-        return frame
-    declared = ddl.parse(str(source.schema)).names
-    parsed = f"from_{source.values}(cast(value as string), {literal(str(source.schema))}) as __row"
-    others = [quoted(name) for name in frame.columns if name not in declared]
-    return frame.selectExpr("*", parsed).selectExpr("__row.*", *others)
+    return reader.load(source.path) if source.path is not None else reader.load()
 
 
 def _one(spark: Any, raw: Any, name: str, fit: Mapping[str, str], row: Mapping[str, Any]) -> Any:
@@ -101,6 +110,7 @@ def columns_of(frame: Any) -> pa.Schema:
 def _shaped(frame: Any, source: Source, fit: Mapping[str, str], *, history: bool) -> Any:
     """The engine's columns of a source, and `seq` if it is a stream."""
     wanted = [f"{sql} as {quoted(name)}" for name, sql in fit.items()]
+    wanted += [REASON] if REASON in frame.columns else []
     if not source.stream or SEQ in fit:
         return frame.selectExpr(*wanted)
     first = EVENTS_FROM if source.name == "events" else 0

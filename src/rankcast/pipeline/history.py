@@ -35,7 +35,7 @@ def replay(
         if source.format in ENDLESS:
             raise InputError(f"is of the format {source.format}, which has no history", where=source.name)
     row = None if subscription is None else _row(subscription)
-    with failing.told():
+    with failing.told(config.hidden):
         given = frames.open_all(
             config, session, history=True, only={} if row is None else {"subscriptions": row}
         )
@@ -68,13 +68,13 @@ def write(config: Config, frame: Any, path: str | None) -> None:
     if sink.format == "results":
         if path is None:
             raise InputError("the file of results is the stream's own", where="sink", expected="--out PATH")
-        with failing.told():
+        with failing.told(config.hidden):
             told = frame.toArrow()
         results.Results(path, ranked=sinks.is_ranked(config)).put("replay", told)
         return
     place = path or sink.path
     format_ = "parquet" if sink.format == "console" else sink.format
-    with failing.told():
+    with failing.told(config.hidden):
         writer = sinks.shaped(config, frame).write.format(format_).options(**sink.options)
         writer.save(place) if place is not None else writer.save()
 
@@ -122,5 +122,8 @@ def _alone(config: Config, spark: Any, given: dict[str, Any]) -> tuple[dict[str,
             raise InputError(
                 "is a stream of commands", where="subscriptions", expected="a table, to try one more beside"
             )
-        given = {**given, "subscriptions": others.where(f"id <> {same}").unionByName(mine)}
+        given = {
+            **given,
+            "subscriptions": others.where(f"id <> {same}").unionByName(mine, allowMissingColumns=True),
+        }
     return given, f"subscription = {same}"

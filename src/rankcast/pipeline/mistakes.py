@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from rankcast.errors import RankcastError, brief
@@ -15,6 +15,9 @@ _HEADER = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]\s*(?:#.*)?")
 _KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
 _PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
 _QUOTES = ('"""', "'''")
+
+
+LEAST_SECRET = 4  # characters: a shorter value is no secret, and would be found everywhere
 
 
 class ConfigError(RankcastError):
@@ -30,7 +33,13 @@ class Document:
 
     def __init__(self, path: Path, text: str = "") -> None:
         self.path = path
+        self.hidden: dict[str, str] = {}
         self._lines = lines_of(text)
+
+    def hide(self, value: str, word: str) -> None:
+        """Let errors say a word instead of a value that may be a secret."""
+        if len(value) >= LEAST_SECRET:
+            self.hidden[value] = word
 
     def mistake(
         self,
@@ -49,7 +58,8 @@ class Document:
         """An error in somebody else's words, at the place of a key."""
         places = [key[:size] for size in range(len(key), 0, -1) if key[:size] in self._lines]
         where = f"{self.path}:{self._lines[places[0]]}" if places else str(self.path)
-        return ConfigError(f"{where}: {what}", detail=detail, hint=hint)
+        detail, hint = (None if part is None else veiled(part, self.hidden) for part in (detail, hint))
+        return ConfigError(f"{where}: {veiled(what, self.hidden)}", detail=detail, hint=hint)
 
     def unknown(self, key: Key, known: Iterable[str], *, word: str = "key") -> ConfigError:
         """An error about a key that is not among the known ones; points at the nearest of them."""
@@ -64,6 +74,13 @@ class Document:
         near = difflib.get_close_matches(value, names, n=1, cutoff=0.5)
         hint = f'Did you mean "{near[0]}"?' if near else None
         return self.mistake(key, what, expected=f"one of: {', '.join(names)}", hint=hint)
+
+
+def veiled(text: str, hidden: Mapping[str, str]) -> str:
+    """A text without the values that are hidden, each replaced by its word."""
+    for value in sorted(hidden, key=len, reverse=True):
+        text = text.replace(value, hidden[value])
+    return text
 
 
 def named(key: Key) -> str:

@@ -12,6 +12,7 @@ from contextlib import ExitStack, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from rankcast.errors import plain
 from rankcast.pipeline.mistakes import PipelineError
 
 if TYPE_CHECKING:
@@ -27,7 +28,16 @@ _STEP = 0.25
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rankcast run`."""
     parser.add_argument("config", metavar="CONFIG.toml", help="the file that describes the pipeline")
-    parser.add_argument("--check", action="store_true", help="only check the file; Spark is not started")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="only check the file; Spark is not started, no code of others is run",
+    )
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="with --check: also import a module:name that the file names, which runs that module",
+    )
     parser.add_argument("--once", action="store_true", help="process what is there and end")
     parser.add_argument(
         "--metrics-port",
@@ -41,9 +51,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Check, and run to the end or to a signal."""
-    config = checked(arguments.config)
+    config = checked(arguments.config, trust=arguments.trust or not arguments.check)
+    from rankcast.pipeline import standing  # noqa: PLC0415
+
+    standing.check(config)
     if arguments.check:
-        sys.stdout.write(f"{arguments.config}: {summary(config)}\n")
+        sys.stdout.write(f"{plain(arguments.config)}: {summary(config)}\n")
         return 0
     signals = Signals()
     with signals:
@@ -51,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     return INTERRUPTED if signals.came() == signal.SIGINT else 0
 
 
-def checked(path: str) -> Config:
+def checked(path: str, *, trust: bool) -> Config:
     """Read a file. Kernels are not compiled in this process, which runs none: that would take longest."""
     former = os.environ.get(_NO_COMPILING)
     os.environ[_NO_COMPILING] = "1"
@@ -63,7 +76,7 @@ def checked(path: str) -> Config:
             os.environ[_NO_COMPILING] = former
     from rankcast.pipeline.config import read  # noqa: PLC0415
 
-    return read(path)
+    return read(path, trust=trust)
 
 
 def summary(config: Config) -> str:
@@ -71,7 +84,8 @@ def summary(config: Config) -> str:
     sources = ", ".join(f"{name} from {each.format}" for name, each in config.sources.items())
     open_ = [name for name, fit in config.fits.items() if fit is None]
     rest = f"; columns of {', '.join(open_)} are checked once Spark has opened them" if open_ else ""
-    return f"in order: {config.engine.kind}, {sources}, into {config.sink.format}{rest}"
+    left = f"; not checked: {'; '.join(config.unchecked)}" if config.unchecked else ""
+    return plain(f"in order: {config.engine.kind}, {sources}, into {config.sink.format}{rest}{left}")
 
 
 def _run(config: Config, arguments: argparse.Namespace, signals: Signals) -> None:

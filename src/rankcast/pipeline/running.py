@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
@@ -29,8 +29,9 @@ class Running:
         query: Spark's streaming query.
     """
 
-    def __init__(self, query: Any, cleanup: ExitStack) -> None:
+    def __init__(self, query: Any, cleanup: ExitStack, hidden: Mapping[str, str] | None = None) -> None:
         self.query = query
+        self._hidden = hidden
         self._following = Following()
         self._cleanup = cleanup
         self._ended: Progress | None = None
@@ -46,7 +47,7 @@ class Running:
         Raises:
             PipelineError: the pipeline has failed.
         """
-        with failing.told():
+        with failing.told(self._hidden):
             if seconds is None:
                 self.query.awaitTermination()
                 return True
@@ -82,10 +83,10 @@ def start(config: Config, session: Any = None, *, once: bool = False, tell: Tell
     """
     with ExitStack() as cleanup:
         _lock(config, cleanup)
-        with failing.told():
+        with failing.told(config.hidden):
             spark = session if session is not None else begin(config, cleanup)
             query = _query(config, spark, once=once, tell=tell)
-        return Running(query, cleanup.pop_all())
+        return Running(query, cleanup.pop_all(), config.hidden)
 
 
 def begin(config: Config, cleanup: ExitStack, *, quiet: bool = True) -> Any:

@@ -7,14 +7,14 @@ Parquet file, or what the format always has; of any other format it is known onc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 
 from rankcast.pipeline import ddl
-from rankcast.pipeline.tables import local
+from rankcast.pipeline.samples import files_at
 from rankcast.pipeline.terms import Text, quoted
 
 FILES = ("parquet", "json", "csv", "orc", "text")  # formats that need a path
@@ -23,7 +23,7 @@ ENDLESS = ("rate", "rate-micro-batch", "socket")  # formats without a history
 VALUES = ("kafka", "socket", "text")  # formats whose rows are texts in the column `value`
 SEQ, OP = "seq", "op"
 
-_PARTITION = re.compile(r"([^=/]+)=([^=/]+)")
+PARTITION = re.compile(r"([^=/]+)=([^=/]+)")
 _OWN = {
     "rate": "timestamp timestamp, value long",
     "rate-micro-batch": "timestamp timestamp, value long",
@@ -100,6 +100,36 @@ class Source:
             found[name] = (f"cast(({sql}) as {kind})", ddl.type_of(kind))
         return found
 
+    def origins(self, names: Iterable[str]) -> dict[str, str]:
+        """By column of the engine, the source's column that it is taken from; computed ones are left out."""
+        found = {name: self.columns.get(name, name) for name in names if name not in self.expressions}
+        if self.seq is not None and SEQ in found:
+            found[SEQ] = self.seq
+        if self.text is not None and "terms" in found:
+            found["terms"] = self.text.column
+        return found
+
+    @property
+    def written(self) -> str | None:
+        """How its rows are written if they are texts, `json` or `csv`."""
+        return self.values or (self.format if self.format in ("json", "csv") else None)
+
+    @property
+    def separator(self) -> str:
+        """What stands between values of a line."""
+        named = {key.lower(): value for key, value in self.options.items()}
+        return named.get("sep") or named.get("delimiter") or ","
+
+    def is_on(self, option: str) -> bool:
+        """Whether an option of Spark's is set to true, however it is written."""
+        return any(
+            key.lower() == option.lower() and value.lower() == "true" for key, value in self.options.items()
+        )
+
+    def has_option(self, *options: str) -> bool:
+        """Whether one of some options is given, however it is written."""
+        return bool({key.lower() for key in self.options} & {option.lower() for option in options})
+
 
 def parquet_columns(place: str) -> pa.Schema | None:
     """The columns of the first Parquet file at a place, with those that its folders name; None if not here.
@@ -107,36 +137,25 @@ def parquet_columns(place: str) -> pa.Schema | None:
     Raises:
         FileNotFoundError: there is no such file.
     """
-    path = local(place)
-    if path is None:
+    sample = files_at(place)
+    if sample is None:
         return None
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    first = next(_files(path), None)
-    if first is None:
+    if not sample.files:
         raise FileNotFoundError(f"no Parquet file is at {place}")
-    fields = [pa.field(each.name, _plain(each.type)) for each in pq.read_schema(first)]
+    first = sample.files[0]
+    fields = list(parquet_fields(first))
     names = {each.name for each in fields}
-    for name, value in _PARTITION.findall(str(first.parent)):
+    for name, value in PARTITION.findall(str(first.parent)):
         if name not in names:
             fields.append(pa.field(name, pa.int32() if value.isdigit() else pa.string()))
     return pa.schema(fields)
 
 
-def _files(path: Path) -> Iterator[Path]:
-    """Files that Spark would read at a path, which may be a pattern."""
-    if path.is_file():
-        yield path
-        return
-    if any(sign in str(path) for sign in "*?["):
-        anchor = Path(path.anchor)
-        for found in sorted(anchor.glob(str(path.relative_to(anchor)))):
-            yield from _files(found)
-        return
-    for found in sorted(path.rglob("*")) if path.is_dir() else ():
-        hidden = any(part.startswith(("_", ".")) for part in found.relative_to(path).parts)
-        if found.is_file() and not hidden:
-            yield found
+def parquet_fields(path: Path) -> pa.Schema:
+    """The columns of one Parquet file, with the types that Spark sees."""
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    return pa.schema([pa.field(each.name, _plain(each.type)) for each in pq.read_schema(path)])
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

@@ -159,7 +159,10 @@ def duration_of(text: str) -> timedelta | None:
 
 
 def filled(document: Document, key: Key, value: Any, environment: Mapping[str, str]) -> Any:
-    """The same value with every `${NAME}` in its strings replaced; `$${NAME}` stays as `${NAME}`."""
+    """The same value with every `${NAME}` in its strings replaced; `$${NAME}` stays as `${NAME}`.
+
+    What stands for `${NAME}` in options and in settings of Spark may be a secret, and is hidden in errors.
+    """
     if isinstance(value, dict):
         return {name: filled(document, (*key, name), each, environment) for name, each in value.items()}
     if isinstance(value, list):
@@ -173,6 +176,8 @@ def filled(document: Document, key: Key, value: Any, environment: Mapping[str, s
             return f"${{{name}}}"
         if name not in environment:
             raise document.mistake(key, f"needs the environment variable {name}, which is not set")
+        if key[:1] == ("spark",) or "options" in key:
+            document.hide(environment[name], f"${{{name}}}")
         return environment[name]
 
     return _VARIABLE.sub(found, value)

@@ -16,7 +16,7 @@ from rankcast.engines.base import Engine
 from rankcast.errors import InputError
 from rankcast.spark import keeping
 from rankcast.spark.packing import PACKED, Packing
-from rankcast.spark.roles import OP, SEQ, Role
+from rankcast.spark.roles import OP, REASON, SEQ, Role
 from rankcast.spark.zones import Split
 
 COPY = "__copy"
@@ -90,7 +90,8 @@ def check(engine: Engine, given: Mapping[str, Any], inputs: Mapping[str, Input])
     copy = type(engine).restore(header, {name: array.copy() for name, array in arrays.items()}, **given)
     for each in inputs.values():
         form = to_arrow_schema(each.frame.schema)
-        kept = [field for field in form if field.name != each.seq and not (each.op and field.name == "op")]
+        own = {each.seq, REASON, *(["op"] if each.op else [])}
+        kept = [field for field in form if field.name not in own]
         rows = keeping.passed(each.role.calls[0], pa.schema(kept).empty_table())
         getattr(copy, each.role.calls[0])(rows)
 
@@ -109,5 +110,8 @@ def _numbered(frame: Any) -> Any:
         if name in frame.columns:
             raise InputError(f'a column is called "{name}"', expected="another name")
     others = [F.col(f"`{name}`") for name in frame.columns if name != "id"]
-    copies = F.row_number().over(Window.partitionBy("id").orderBy(*others, F.lit(0)))
-    return frame.withColumn(COPY, F.when(F.col("id").isNull(), 1).otherwise(copies))
+    groups, alone = [F.col("id")], F.col("id").isNull()
+    if REASON in frame.columns:  # a row that is refused in any case is no copy of another, and has none
+        groups, alone = [*groups, F.col(REASON).isNull()], alone | F.col(REASON).isNotNull()
+    copies = F.row_number().over(Window.partitionBy(*groups).orderBy(*others, F.lit(0)))
+    return frame.withColumn(COPY, F.when(alone, 1).otherwise(copies))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from rankcast.columns import Bools
 from rankcast.errors import InputError, brief
-from rankcast.spark.roles import OP, SEQ, Role
+from rankcast.spark.roles import OP, REASON, SEQ, Role
 
 _ONLY_IDS = frozenset({"unsubscribe", "remove"})
 _TRIES = 8  # bad rows taken out one by one before a run is halved
@@ -88,7 +88,7 @@ def mended(run: Run, tries: int, error: InputError, aside: Aside) -> list[tuple[
 
 def passed(call: str, rows: pa.Table) -> pa.Table:
     """The columns of rows that a call takes."""
-    names = [name for name in rows.column_names if name not in (SEQ, OP)]
+    names = [name for name in rows.column_names if name not in (SEQ, OP, REASON)]
     if call in _ONLY_IDS:
         names = [name for name in names if name == "id"]
     elif call == "rescore":
@@ -132,11 +132,18 @@ def _commands(role: Role, rows: pa.Table, aside: Aside) -> NDArray[np.int64]:
     if OP in rows.column_names:
         found = pc.index_in(rows[OP], value_set=pa.array(role.calls))
         command = found.fill_null(-1).to_numpy().astype(np.int64)
-        for row in np.flatnonzero(command < 0):
+    told_why = np.zeros(rows.num_rows, np.bool_)
+    if REASON in rows.column_names and rows[REASON].null_count < rows.num_rows:
+        told_why = rows[REASON].is_valid().to_numpy()
+        for row in np.flatnonzero(told_why):
+            aside.put(Run(role, "", rows), int(row), InputError(rows[REASON][int(row)].as_py()))
+    if OP in rows.column_names:
+        for row in np.flatnonzero((command < 0) & ~told_why):
             told = rows[OP][int(row)].as_py()
             what = "is null" if told is None else f'is "{brief(told)}"'
             expected = f"one of: {', '.join(role.calls)}"
             aside.put(Run(role, "", rows), int(row), _wrong(role, "op", what, expected))
+    command[told_why] = -1
     if SEQ in rows.column_names and rows[SEQ].null_count:
         lacking: Bools = rows[SEQ].is_null().to_numpy() & (command >= 0)
         for row in np.flatnonzero(lacking):

@@ -83,6 +83,28 @@ class Plan:
                     hint="Give the engine the settings it had, or begin with a new state and checkpoint.",
                 )
 
+    def go_on(self, wanted: Plan, state: str, shards: int | None, *, commands: bool) -> None:
+        """Refuse to go on as `wanted`, with so many shards, where this plan was made for something else.
+
+        Args:
+            wanted: what is given now.
+            state: where this plan lies.
+            shards: how many are asked for, if a number is.
+            commands: whether subscriptions are a stream of commands now.
+        """
+        self.agree(wanted, state)
+        if shards is not None and shards != len(self.shards):
+            raise ShardError(
+                f"{state} has {len(self.shards)} shards, not {shards}",
+                hint="Leave shards out to go on with it, or begin with a new state and checkpoint.",
+            )
+        if self.zones is not None and commands:
+            raise ShardError(
+                f"{state} was made with a table of subscriptions, now they are a stream of commands",
+                detail="A table is divided by place; commands are sent by id and would not find them.",
+                hint="Begin with a new state, from a history of commands with the columns op and seq.",
+            )
+
 
 def with_genesis(plan: Plan, names: dict[str, str]) -> Plan:
     """The plan with what each shard begins with."""

@@ -39,12 +39,10 @@ def resolve(reference: str) -> Any:
     Raises:
         InputError: there is no such module or name here.
     """
-    module, colon, name = reference.partition(":")
-    if not colon or not module or not name:
-        raise InputError(f"score is {shown(reference)}", expected='"module:name"')
+    module, names = parts(reference)
     try:
         found: Any = import_module(module)
-        for part in name.split("."):
+        for part in names:
             found = getattr(found, part)
     except (ImportError, AttributeError) as error:
         raise InputError(
@@ -53,6 +51,18 @@ def resolve(reference: str) -> Any:
             hint="The module must be installed, or on the Python path, of the driver and of every executor.",
         ) from error
     return found
+
+
+def parts(reference: str) -> tuple[str, list[str]]:
+    """The module and the names of `module:name`; nothing is imported.
+
+    Raises:
+        InputError: it is no such text.
+    """
+    module, colon, name = reference.partition(":")
+    if not colon or not module or not name:
+        raise InputError(f"score is {shown(reference)}", expected='"module:name"')
+    return module, name.split(".")
 
 
 def given_of(reference: str | None) -> dict[str, Any]:

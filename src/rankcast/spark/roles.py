@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rankcast.engines.base import Engine
 
 SEQ, OP = "__seq", "__op"  # what an input's own columns for order and command are called once packed
+REASON = "__reason"  # a column of any input: why a row is refused before an engine sees it, null if it is not
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from rankcast import settings
 from rankcast.engines.base import Engine
-from rankcast.errors import InputError, ShardError
+from rankcast.errors import InputError
 from rankcast.spark import answers, genesis, inputs, plan, sessions
 from rankcast.spark.inputs import Input
 from rankcast.spark.packing import shard_ids
@@ -179,7 +179,7 @@ def _planned(
     there = plan.read(depot)
     if there is not None:
         wanted = draft(engine, given, score, there.shards, told=there.told)
-        _go_on(there, wanted, uri, shards, streams)
+        there.go_on(wanted, uri, shards, commands="subscriptions" in streams)
         return there
     partitions = sessions.partitions(spark)
     wanted = draft(engine, given, score, shard_ids(size, partitions), told=False)
@@ -192,19 +192,3 @@ def _planned(
         fresh = genesis.make(tables, fresh, engine, uri, folder, strict=strict, partitions=partitions)
     plan.write(depot, fresh)
     return fresh
-
-
-def _go_on(there: Plan, wanted: Plan, uri: str, shards: int | None, streams: Mapping[str, Input]) -> None:
-    """Refuse to go on with a state that does not fit."""
-    there.agree(wanted, uri)
-    if shards is not None and shards != len(there.shards):
-        raise ShardError(
-            f"{uri} has {len(there.shards)} shards, not {shards}",
-            hint="Leave shards out to go on with it, or begin with a new state and checkpoint.",
-        )
-    if there.zones is not None and "subscriptions" in streams:
-        raise ShardError(
-            f"{uri} was made with a table of subscriptions, now they are a stream of commands",
-            detail="A table is divided by place; commands are sent by id and would not find them.",
-            hint="Begin with a new state, from a history of commands with the columns op and seq.",
-        )
