@@ -105,7 +105,14 @@ def test_a_header_with_other_names_is_told(folder: Path) -> None:
         (folder / "people.csv").write_text(f"{header}\nann,1,2\n")
         found = told(folder)
         assert all(part in found for part in message.split(".*")), found
+    (folder / "people.csv").write_text("id,low,high\nann,1,2\n")
     read(write(folder, PIPELINE.replace("header = true", "header = true, enforceSchema = true")), {})
+    read(write(folder, PIPELINE.replace("header = true", "")), {})
+    (folder / "people.csv").write_text("ann;1;2\nbob;2;3\n")
+    found = told(folder, PIPELINE.replace("header = true", ""))
+    assert "[subscriptions] schema has 3 columns, but lines of /people.csv have 1 values" in found
+    config = read(write(folder, PIPELINE.replace("header = true", 'sep = ";"')), {})
+    assert config.unchecked == ()
 
 
 def test_a_parquet_file_with_other_types_or_names_is_told(folder: Path) -> None:

@@ -247,6 +247,7 @@ def test_what_an_engine_refuses_is_told(text: str, message: str, folder: Path) -
 
 
 def test_results_of_matching_are_refused(folder: Path) -> None:
+    (folder / "subscriptions.csv").write_text("ann,1,2,3\n")
     text = GOOD.replace(
         'name = "RangeTopK"\nover = "risk"\nby = "price"', 'name = "RankedMatcher"\nover = ["risk"]'
     )
@@ -303,6 +304,7 @@ def test_variables_are_filled_in_and_escaped(folder: Path) -> None:
 
 
 def test_further_columns_are_left_out_if_that_is_wanted(folder: Path) -> None:
+    (folder / "subscriptions.csv").write_text("ann,1,2,3\n")
     text = GOOD.replace('by = "price"', 'by = "price"\nextra = "ignore"').replace(
         "risk_hi double", "risk_hi double, note string"
     )

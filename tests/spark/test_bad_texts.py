@@ -214,7 +214,7 @@ def test_a_file_that_has_changed_is_named(
         in capsys.readouterr().err
     )
     pq.write_table(pa.Table.from_pylist(GOOD[3:]), fresh)
-    running = finished(config, spark)
+    finished(config, spark)
     assert pq.read_table(tmp_path / "results.parquet")["item"].to_pylist() == ["E", "D"]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rankcast.columns import Ints, Rows
+from rankcast.errors import brief
 from rankcast.kernels import network_zones as kernels
 from rankcast.network.content import ContentNetwork, Tiles
 from rankcast.network.simulation import Simulation, tiles_of
@@ -55,7 +56,7 @@ def draw_map(figure_class: Any, simulation: Simulation, k: int) -> Any:
     )
     low, high = network.zones.frame
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
-    over = simulation.over[0]
+    over = brief(simulation.over[0]).replace("$", r"\$")  # no formula between dollar signs
     axes.set(xlabel=f"{over}_lo", ylabel=f"{over}_hi")
     axes.set_title(
         f"one tile in {len(network.zones)} zones: {len(path) - 1} hops to it, {len(told) + 1} zones touched"

@@ -27,6 +27,7 @@ def fit_all(
     Beside it, in words, what was not looked at.
     """
     found: dict[str, Mapping[str, str] | None] = {}
+    forms: dict[str, pa.Schema | None] = {}
     unchecked: list[str] = []
     for role in engine.roles:
         source = sources[role.name]
@@ -36,9 +37,12 @@ def fit_all(
             hint = "Say which columns there will be in schema, or begin when there are rows."
             raise document.mistake((role.name, "path"), f"cannot be read: {error}", hint=hint) from error
         found[role.name] = None if given is None else fit(document, engine, role, source, given)
-        if given is not None:
-            unchecked += looking.look(document, engine, role, source, given)
+        forms[role.name] = given
     check_order(document, sources, found)
+    for role in engine.roles:
+        form = forms[role.name]
+        if form is not None:
+            unchecked += looking.look(document, engine, role, sources[role.name], form)
     return found, unchecked
 
 

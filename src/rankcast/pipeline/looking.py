@@ -13,7 +13,7 @@ from rankcast.errors import InputError
 from rankcast.pipeline import ddl
 from rankcast.pipeline.engines import Made
 from rankcast.pipeline.mistakes import Document
-from rankcast.pipeline.samples import Sample, files_at, header_of, is_packed, json_rows, lines_of
+from rankcast.pipeline.samples import Sample, csv_rows, files_at, is_packed, json_rows, lines_of
 from rankcast.pipeline.sources import OP, PARTITION, SEQ, Source, parquet_fields
 from rankcast.spark.roles import Role
 
@@ -99,6 +99,9 @@ def _look(
     elif source.format == "csv" and source.is_on("header") and not source.has_option("enforceSchema"):
         for path in texts:
             _look_at_header(document, source, declared, path)
+    elif source.written == "csv" and not source.is_on("multiLine"):
+        for path in texts:
+            _look_at_values(document, source, declared, path)
     else:
         return False
     return len(texts) == len(sample.files)
@@ -188,7 +191,7 @@ def _look_at_json(
 
 def _look_at_header(document: Document, source: Source, declared: list[str], path: Path) -> None:
     """Refuse a file with other names in its first line than are declared: Spark takes columns by place."""
-    names = [each.strip() for each in header_of(path, source.separator)]
+    names = [each.strip() for each in next(csv_rows(lines_of(path)[:1], source.separator), [])]
     folders = {name for name, _ in PARTITION.findall(str(path.parent))}
     wanted = [name for name in declared if name not in folders or name in names]
     if not names or [name.lower() for name in names] == [name.lower() for name in wanted]:
@@ -200,6 +203,16 @@ def _look_at_header(document: Document, source: Source, declared: list[str], pat
             raise _lacking(document, source, column, names, near, hint=_BY_PLACE)
     what = f"has other columns, or another order, than {path}: {', '.join(names)}"
     raise document.mistake((source.name, "schema"), what, hint=_BY_PLACE)
+
+
+def _look_at_values(document: Document, source: Source, declared: list[str], path: Path) -> None:
+    """Refuse a file in which no line has as many values as columns are declared."""
+    folders = {name for name, _ in PARTITION.findall(str(path.parent))}
+    counts = {len(values) for values in csv_rows(lines_of(path), source.separator)}
+    wanted = {len(declared), len([name for name in declared if name not in folders])}
+    if counts and not counts & wanted:
+        what = f"has {len(declared)} columns, but lines of {path} have {min(counts)} values"
+        raise document.mistake((source.name, "schema"), what)
 
 
 def is_strict(engine: Made) -> bool:

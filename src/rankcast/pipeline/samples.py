@@ -93,7 +93,6 @@ def json_rows(lines: list[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def header_of(path: Path, separator: str) -> list[str]:
-    """The names in the first line of a file of comma-separated values."""
-    lines = lines_of(path)
-    return next(csv.reader(lines[:1], delimiter=separator), []) if len(separator) == 1 else []
+def csv_rows(lines: list[str], separator: str) -> Iterator[list[str]]:
+    """The values of lines; none if they are separated by more than one character."""
+    return csv.reader(lines, delimiter=separator) if len(separator) == 1 else iter(())
