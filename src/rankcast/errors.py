@@ -203,6 +203,8 @@ class NestedCallError(RankcastError, RuntimeError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return NestedCallError, (self.call,)
+
+
 class FunctionError(InputError):
     """A function of one's own that gave something else than numbers, or NaN; the call has changed nothing."""
 
