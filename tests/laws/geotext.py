@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
@@ -21,32 +22,34 @@ SCORE_TOLERANCE = 1e-12
 CHURN_SETTINGS = {"bounds": (0, 0, 9, 9), "k": 3, "window": 40}
 PLANE = (0.0, 0.0, 4.0, 3.0)
 Places = list[tuple[float, float]]
+Texts = list[list[str]]
 PLACES: dict[str, Places] = {
-    "euclidean": [(0, 0), (4, 3), (4, 0), (1, 2), (1, 2.5), (3, 3)],
+    "euclidean": [(0, 0), (4, 3), (4, 0), (1, 2), (1, 2.5), (3, 3), (2, 0)],
     "haversine": [(10, 0), (170, 0), (-170, 0), (10, 30), (170, 30), (-170, 30)],
 }
-SPANS: list[int | timedelta] = [1, 1, 2, 3, 5, timedelta(seconds=1), timedelta(seconds=3)]
-HALF_LIVES = [
-    None,
-    timedelta(seconds=1),
-    timedelta(seconds=0.5),
-    timedelta(seconds=2),
-    timedelta(milliseconds=20),
-]
+SPANS: list[int | timedelta] = [
+    timedelta(seconds=8), timedelta(seconds=1), 1, 3, timedelta(seconds=100), 20, 2, timedelta(days=4),
+]  # fmt: skip
+TIMED = [span for span in SPANS if isinstance(span, timedelta)]
+UNITS = 8  # steps of the clock to a span; times are multiples of half a step
+HALVINGS = [1, 2, 0.5, 8, 250]  # half-lives to a span
+PATTERNS = ["late", "late", "steps", "shuffled", "drift", "equal", "jump", "backwards"]
 WORDS = ["a", "b", "é", "ab", "", "z"]
 TEXTS = [["a"], ["a", "b"], ["b", "a"], ["a", "a", "b"], ["b", "z"], ["é", "ab", "z"], ["", "z"], WORDS, []]
 CORPUS = [["a", "b"], ["a", "a"], ["a", "é"], [], ["far"]]
 FITTED = Vocabulary.fit({"terms": CORPUS})
-CALLS = ["publish", "amend", "publish", "subscribe", "unsubscribe"]
+FEW = [["a"], ["a"], ["a", "b"], ["z"]]  # lists of most of what is live, so that places and times decide
+CALLS = ["publish", "amend", "publish", "publish", "subscribe", "publish", "unsubscribe"]
 START = datetime(2024, 2, 29, 23, 59, 58)
 
 
 @st.composite
 def workloads(draw: st.DrawFn) -> Workload:
     metric = draw(st.sampled_from(["euclidean", "euclidean", "haversine"]))
-    span = draw(st.sampled_from(SPANS))
+    long = draw(st.integers(0, 2)) == 2
+    span = draw(st.sampled_from(TIMED if long else SPANS))
     settings: dict[str, Any] = {
-        "k": draw(st.integers(1, 3)),
+        "k": draw(st.sampled_from([2, 3, 1, 2, 5, 9, 40])),
         "alpha": draw(st.sampled_from([0, 0.25, 0.5, 1])),
         "window": span,
         "metric": metric,
@@ -55,15 +58,21 @@ def workloads(draw: st.DrawFn) -> Workload:
     if metric == "euclidean":
         settings["bounds"] = PLANE
     if isinstance(span, timedelta):
-        settings["half_life"] = draw(st.sampled_from(HALF_LIVES))
+        halvings = None if draw(st.booleans()) else draw(st.sampled_from(HALVINGS))
+        settings["half_life"] = None if halvings is None else span / halvings
     subscription = draw(st.sampled_from([lambda i: i - 1, lambda i: f"s{i}"]))
     item = draw(st.sampled_from([lambda i: 3 - i, lambda i: f"m{i}"]))
+    texts = draw(st.sampled_from([FEW, TEXTS]))
     window = Window(span)
     live: list[Any] = []
     steps: list[tuple[str, Any]] = []
+    if long:
+        chance = Random(draw(st.integers(0, 2**32)))
+        steps = _stream(chance, draw(st.integers(6, 12)), window, PLACES[metric], (subscription, item))
+        return Workload(settings, tuple(steps))
     for call in ["subscribe", "publish", *draw(st.lists(st.sampled_from(CALLS), max_size=6))]:
         if call == "publish":
-            steps.append((call, draw(_messages(window, PLACES[metric], item))))
+            steps.append((call, draw(_messages(window, PLACES[metric], texts, item))))
         elif call == "unsubscribe":
             gone = draw(_some(live))
             live = [name for name in live if name not in gone]
@@ -72,7 +81,9 @@ def workloads(draw: st.DrawFn) -> Workload:
             free = [name for name in map(subscription, range(6)) if name not in live]
             names = draw(_some(free if call == "subscribe" else live))
             live += [name for name in names if name not in live]
-            steps.append((call, draw(_subscriptions(names, PLACES[metric], whole=call == "subscribe"))))
+            steps.append(
+                (call, draw(_subscriptions(names, PLACES[metric], texts, whole=call == "subscribe")))
+            )
     return Workload(settings, tuple(steps))
 
 
@@ -85,15 +96,17 @@ def _some(draw: st.DrawFn, names: list[Any]) -> list[Any]:
 
 
 @st.composite
-def _subscriptions(draw: st.DrawFn, names: list[Any], places: Places, *, whole: bool) -> dict[str, list[Any]]:
+def _subscriptions(
+    draw: st.DrawFn, names: list[Any], places: Places, texts: Texts, *, whole: bool
+) -> dict[str, list[Any]]:
     rows: dict[str, list[Any]] = {"id": names}
     spots = [draw(st.sampled_from(places)) for _ in names]
     for axis, name in enumerate("xy"):
         if whole or draw(st.booleans()):
             rows[name] = [spot[axis] for spot in spots]
     if whole or draw(st.booleans()):
-        rows["terms"] = [draw(st.sampled_from(TEXTS)) for _ in names]
-    own: dict[str, list[Any]] = {"k": [None, 1, 2, 9], "alpha": [None, 0, 0.25, 1]}
+        rows["terms"] = [draw(st.sampled_from(texts)) for _ in names]
+    own: dict[str, list[Any]] = {"k": [None, None, 1, 2, 9, 60], "alpha": [None, 0, 0.25, 1]}
     for name, values in own.items():
         if draw(st.booleans()):
             rows[name] = [draw(st.sampled_from(values)) for _ in names]
@@ -102,27 +115,95 @@ def _subscriptions(draw: st.DrawFn, names: list[Any], places: Places, *, whole: 
 
 @st.composite
 def _messages(
-    draw: st.DrawFn, window: Window, places: Places, item: Callable[[int], Any]
+    draw: st.DrawFn, window: Window, places: Places, texts: Texts, item: Callable[[int], Any]
 ) -> dict[str, list[Any]]:
     """Messages whose ids are free when they come, as far as they are not late; freed ids come again soon."""
     rows: dict[str, list[Any]] = {"id": [], "x": [], "y": [], "terms": []}
     timed = isinstance(window.span, timedelta)
     if timed:
         rows["time"] = []
-    for _ in range(draw(st.sampled_from([2, 1, 3, 4, 7, 2, 3, 0]))):
-        seconds = draw(st.sampled_from([-4, -3, -1, -0.5, 0, 0, 1, 1, 2, 3])) if timed else 0
-        time = (window.newest or START) + timedelta(seconds=seconds)
+    size = draw(st.sampled_from([2, 1, 7, 4, 12, 3, 0]))
+    for time in draw(_times(window, size)):
         taken = window.arrive(time)
         used = {message["id"] for message in window.messages} if taken else set()
-        free = [name for name in map(item, range(60)) if name not in used]
+        free = [name for name in map(item, range(200)) if name not in used]
         name = draw(st.sampled_from(free[:3]))
         if taken:
             window.messages.append({"id": name, "time": time})
         x, y = draw(st.sampled_from(places))
-        values = {"id": name, "x": x, "y": y, "terms": draw(st.sampled_from(TEXTS)), "time": time}
+        values = {"id": name, "x": x, "y": y, "terms": draw(st.sampled_from(texts)), "time": time}
         for column, held in rows.items():
             held.append(values[column])
     return rows
+
+
+def _stream(
+    chance: Random, publishes: int, window: Window, places: Places, names: tuple[Callable[[int], Any], ...]
+) -> list[tuple[str, Any]]:
+    """Some subscriptions, and many messages in small batches, half of them late, while time goes on.
+
+    Long enough for messages to come late, to be overtaken in rank and age, and to expire one by one.
+    """
+    assert isinstance(window.span, timedelta)
+    subscription, item = names
+
+    def interests(few: list[int]) -> dict[str, list[Any]]:
+        spots = [chance.choice(places) for _ in few]
+        return {
+            "id": [subscription(i) for i in few],
+            "x": [x for x, _ in spots],
+            "y": [y for _, y in spots],
+            "terms": [chance.choice(FEW) for _ in few],
+            "k": [chance.choice([2, 3, 5, 4, 9, 1, None, 60]) for _ in few],
+            "alpha": [chance.choice([None, 0.25, 0.75, 1, 0]) for _ in few],
+        }
+
+    steps: list[tuple[str, Any]] = [("subscribe", interests([0, 1, 2, 3]))]
+    came = 0
+    for _ in range(publishes):
+        rows: dict[str, list[Any]] = {"id": [], "x": [], "y": [], "terms": [], "time": []}
+        for _ in range(chance.choice([1, 2, 4, 8])):
+            step = chance.choice([0.5, 1, 1, 2]) if chance.random() < 0.5 else -chance.randint(0, UNITS + 1)
+            time = (window.newest or START) + step * (window.span / UNITS)
+            window.arrive(time)
+            x, y = chance.choice(places)
+            values = {"id": item(came), "x": x, "y": y, "terms": chance.choice(FEW), "time": time}
+            for column, held in rows.items():
+                held.append(values[column])
+            came += 1
+        steps.append(("publish", rows))
+        again = [chance.randrange(4)]
+        if chance.random() < 0.2:
+            steps.append(("amend", interests(again)))
+        elif chance.random() < 0.1:
+            steps += [("unsubscribe", [subscription(again[0])]), ("subscribe", interests(again))]
+    return steps
+
+
+@st.composite
+def _times(draw: st.DrawFn, window: Window, size: int) -> list[datetime]:
+    """Times of messages around the newest: late, shuffled, equal, drifting, bursts, jumps of the clock."""
+    newest, steps = window.newest or START, [0.0] * size
+    if not isinstance(window.span, timedelta):
+        return [newest] * size
+    pattern = draw(st.sampled_from(PATTERNS))
+    if pattern == "late":  # ahead by little, now and then behind by up to more than the span
+        behind = st.integers(-UNITS - 2, 0)
+        steps = [i if draw(st.booleans()) else draw(behind) for i in range(1, size + 1)]
+    elif pattern == "steps":
+        steps = [draw(st.sampled_from([-4, -3, -1, -0.5, 0, 0, 1, 1, 2, 3])) for _ in range(size)]
+    elif pattern == "shuffled":
+        steps = [place - UNITS // 2 for place in draw(st.permutations(range(size)))]
+    elif pattern == "drift":  # each a little later than the one before, all of them late or none
+        first = draw(st.integers(-UNITS, 1))
+        steps = [first + i / 2 for i in range(size)]
+    elif pattern == "backwards":
+        steps = [1 - i / 2 for i in range(size)]
+    elif pattern == "jump" and size:  # of less than the span, just the span, far beyond; others stay behind
+        jump = draw(st.sampled_from([UNITS - 1, UNITS // 2, UNITS, 40 * UNITS, 1000 * UNITS]))
+        at = draw(st.integers(0, size - 1))
+        steps = [jump if i == at else draw(st.integers(0, jump)) for i in range(size)]
+    return [newest + step * (window.span / UNITS) for step in steps]
 
 
 def churn(engine: Engine, round_: int) -> None:
@@ -219,8 +300,10 @@ class Naive:
 
     def weight(self, wanted: dict[str, Any], message: dict[str, Any]) -> float:
         """What a message ranks by: its score, or what that would have been worth at the start."""
-        halvings = 0.0 if self.half_life is None else (START - message["time"]) / self.half_life
-        return float(self.score(wanted, message) * 0.5**halvings)
+        if self.half_life is None:
+            return self.score(wanted, message)
+        whole, rest = divmod(message["time"] - START, self.half_life)
+        return math.ldexp(self.score(wanted, message) * 2.0 ** (rest / self.half_life), whole)
 
     def score(self, wanted: dict[str, Any], message: dict[str, Any]) -> float:
         own = wanted.get("alpha")

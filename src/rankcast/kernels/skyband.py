@@ -125,9 +125,10 @@ def _insert(
 
     Without `k` nothing is counted. There is room for one more. Returns the new end.
     """
+    newcomer = item  # `item` is what is still to be placed: the newcomer first, then whom it displaces
     for i in range(at, end):
         its, its_score, count = items[i], scores[i], dominators[i]
-        if k > 0 and (not late or newer(time, arrival, item, its)):
+        if k > 0 and (not late or newer(time, arrival, newcomer, its)):
             count = np.uint16(min(MANY, count + 1))
         items[at], scores[at], dominators[at] = item, score, dominating
         stays = count < k or k == 0

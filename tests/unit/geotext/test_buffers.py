@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
@@ -11,48 +12,74 @@ from rankcast import GeoTextTopK
 from rankcast.engines.brute_force import geotext as brute_force
 from rankcast.indexes.result_buffers import REFILLS
 from rankcast.kernels import skyband
+from tests.unit.geotext.late import HALF_LIFE, generated
 from tests.unit.geotext.scenes import K, played, stream
 
 
-def direct_skyband(scores: np.ndarray, threshold: float, k: int) -> set[int]:
-    """Places of those above the threshold with fewer than k dominators; the newest is first."""
-    kept = set()
-    for place, score in enumerate(scores):
-        if score > threshold and int((scores[:place] >= score).sum()) < k:
-            kept.add(place)
-    return kept
+def check_buffers(engine: GeoTextTopK) -> None:
+    """Every buffer holds what ranks before its frontier, without what k dominate if it is a skyband.
 
-
-def check_skybands(engine: GeoTextTopK, k: int) -> None:
-    """Every buffer holds the k-skyband above its threshold, and nothing else but what ties with it."""
-    rows = engine._slots.live()
-    messages = engine._scan.messages()
+    In order of rank, with as many dominators as there are; what ranks behind is not above the threshold.
+    """
+    rows, live = engine._slots.live(), engine._live
+    assert live is not None
+    messages, buffers = engine._scan.messages(), live._buffers
     interests = engine._scan.interests(rows, engine._alpha_of(rows), engine._k_of(rows))
-    found = 0
-    for row, similarity in zip(
-        rows, brute_force.similarities(interests, messages, engine._space), strict=True
+    skyband, found = "skyband" in engine._refill, 0
+    for row, k, similarity in zip(
+        rows, interests.k, brute_force.similarities(interests, messages, engine._space), strict=True
     ):
-        live = engine._live
-        assert live is not None
-        scores = np.where(similarity.cosine > 0, similarity.score, -np.inf)
-        expected = direct_skyband(scores, live.threshold(row), k)
-        held, _ = live.held_by(row)
-        at_threshold = {int(messages.row[i]) for i in np.flatnonzero(scores == live.threshold(row))}
-        assert {int(messages.row[i]) for i in expected} == set(held.tolist()) - at_threshold
+        scores = np.where(similarity.cosine > 0, similarity.score * messages.gain, -np.inf)
+        ranked = brute_force.ranked(similarity, messages.gain)
+        # Messages are in order of age, the newest first: of those that rank before, lower places dominate.
+        dominators = np.tril(ranked[:, None] > ranked).sum(axis=1)
+        stays = dominators < (k if skyband else ranked.size + 1)
+        held, held_score = live.held_by(row)
+        place = {int(messages.row[one]): at for at, one in enumerate(ranked)}
+        at = [place[int(item)] for item in held]
+        frontier = 1 + max(at, default=-1)
+        assert at == np.flatnonzero(stays[:frontier]).tolist()
+        assert held_score.tolist() == scores[ranked[at]].tolist()
+        behind = scores[ranked[frontier:]][stays[frontier:]]
+        assert behind.max(initial=-np.inf) <= live.threshold(row) <= held_score.min(initial=np.inf)
+        assert frontier >= min(k, ranked.size)
+        if skyband:
+            begin = buffers._held.begin[row]
+            counted = buffers._held.dominators[begin : begin + held.size]
+            assert counted.tolist() == dominators[at].tolist()
         found += len(held)
-    assert found == engine.stats()["buffered"] > k * len(rows) // 2
+    assert found == engine.stats()["buffered"]
 
 
-@pytest.mark.parametrize("refill", ["cost-skyband", "skyband"])
-def test_buffers_are_the_k_skyband_above_the_threshold_and_nothing_else(refill: str) -> None:
+@pytest.mark.parametrize("refill", REFILLS)
+def test_buffers_hold_what_ranks_before_their_frontier_and_nothing_else(refill: str) -> None:
     engine, _ = played(*stream(), refill=refill)
-    check_skybands(engine, K)
+    assert engine.stats()["buffered"] > K * len(engine) // 2
+    check_buffers(engine)
     rng = np.random.default_rng(4)
     ids = np.arange(len(engine))
     engine.amend({"id": ids, "x": rng.random(ids.size), "alpha": rng.random(ids.size)})
-    check_skybands(engine, K)
+    check_buffers(engine)
     engine.amend({"id": ids, "k": [K - 2] * ids.size})
-    check_skybands(engine, K - 2)
+    check_buffers(engine)
+
+
+@pytest.mark.parametrize("half_life", [None, timedelta(microseconds=HALF_LIFE)])
+@pytest.mark.parametrize("refill", REFILLS)
+def test_buffers_hold_over_a_time_window_with_late_messages(refill: str, half_life: timedelta | None) -> None:
+    """Whether they come one by one or several at once; k is amended on the way."""
+    for seed, size in ((1, 2), (2, 7), (3, 40)):
+        rng = np.random.default_rng(seed)
+        late = generated(60 + 3 * size, 25, rng)
+        engine = late.engine(refill=refill, half_life=half_life)
+        engine.subscribe(late.subscriptions())
+        for start in range(0, late.time.size, size):
+            engine.publish(late.messages(slice(start, start + size)))
+            check_buffers(engine)
+            if start // size % 5 == 4:
+                some = rng.choice(25, 4, replace=False)
+                engine.amend({"id": some, "k": rng.choice([1, 2, 4, 100], 4)})
+                check_buffers(engine)
 
 
 @pytest.mark.parametrize("refill", REFILLS)
@@ -133,8 +160,6 @@ def test_a_dear_search_asks_for_a_larger_buffer() -> None:
 
 def test_a_message_out_of_order_at_the_threshold_is_ranked_by_its_time() -> None:
     """Ties at the frontier: whoever came late in order of time may belong on either side of it."""
-    from datetime import datetime, timedelta
-
     start = datetime(2024, 1, 1)
     for refill in ("cost-skyband", "kmax", "none"):
         engines = [
