@@ -67,7 +67,7 @@ def workloads(draw: st.DrawFn) -> Workload:
     live: list[Any] = []
     steps: list[tuple[str, Any]] = []
     if long:
-        chance = Random(draw(st.integers(0, 2**32)))
+        chance = Random(draw(st.integers(0, 2**32)))  # noqa: S311  a workload, no secret
         steps = _stream(chance, draw(st.integers(6, 12)), window, PLACES[metric], (subscription, item))
         return Workload(settings, tuple(steps))
     for call in ["subscribe", "publish", *draw(st.lists(st.sampled_from(CALLS), max_size=6))]:

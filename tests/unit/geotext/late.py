@@ -65,7 +65,7 @@ def delayed(time: Ints, most: int, share: float, rng: np.random.Generator) -> In
 
 
 def generated(count: int, subscriptions: int, rng: np.random.Generator) -> Stream:
-    """Places and times on coarse grids, so that scores and times tie; bursts, and gaps as long as a window."""
+    """Places and times on coarse grids, so that scores and times tie; bursts, and gaps of a window."""
     words = np.array(["a", "b", "c", "d"])
 
     def texts(size: int) -> list[list[str]]:
