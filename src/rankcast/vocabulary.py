@@ -150,7 +150,8 @@ def bags_of(terms: Terms, rows: Rows | None = None) -> Bags:
 def _keys_of(words: Ids) -> KeyArrays:
     """Words as kernels look them up."""
     lengths = np.diff(words.offsets).astype(np.int32)
-    return hashing.hash_strings(words.offsets, words.data), words.offsets[:-1], lengths, words.data
+    codes = hashing.hash_strings(words.offsets, words.data, hashing.SEED)
+    return codes, words.offsets[:-1], lengths, words.data, hashing.SEED
 
 
 def _code_point_order(words: Ids, keys: KeyArrays, places: Rows) -> Ints:

@@ -46,7 +46,7 @@ START = datetime(2024, 2, 29, 23, 59, 58)
 @st.composite
 def workloads(draw: st.DrawFn) -> Workload:
     metric = draw(st.sampled_from(["euclidean", "euclidean", "haversine"]))
-    long = draw(st.integers(0, 2)) == 2
+    long = draw(st.integers(0, 3)) == 3
     span = draw(st.sampled_from(TIMED if long else SPANS))
     settings: dict[str, Any] = {
         "k": draw(st.sampled_from([2, 3, 1, 2, 5, 9, 40])),
@@ -68,7 +68,7 @@ def workloads(draw: st.DrawFn) -> Workload:
     steps: list[tuple[str, Any]] = []
     if long:
         chance = Random(draw(st.integers(0, 2**32)))  # noqa: S311  a workload, no secret
-        steps = _stream(chance, draw(st.integers(6, 12)), window, PLACES[metric], (subscription, item))
+        steps = _stream(chance, draw(st.integers(6, 10)), window, PLACES[metric], (subscription, item))
         return Workload(settings, tuple(steps))
     for call in ["subscribe", "publish", *draw(st.lists(st.sampled_from(CALLS), max_size=6))]:
         if call == "publish":
@@ -299,11 +299,13 @@ class Naive:
         return [(item, score) for _, _, _, item, score in best]
 
     def weight(self, wanted: dict[str, Any], message: dict[str, Any]) -> float:
-        """What a message ranks by: its score, or what that would have been worth at the start."""
+        """What a message ranks by: its score, or what is left of that by the newest message."""
         if self.half_life is None:
             return self.score(wanted, message)
+        assert self.window.newest is not None
+        newest = (self.window.newest - START) // self.half_life
         whole, rest = divmod(message["time"] - START, self.half_life)
-        return math.ldexp(self.score(wanted, message) * 2.0 ** (rest / self.half_life), whole)
+        return math.ldexp(self.score(wanted, message) * 2.0 ** (rest / self.half_life), whole - newest)
 
     def score(self, wanted: dict[str, Any], message: dict[str, Any]) -> float:
         own = wanted.get("alpha")

@@ -57,7 +57,7 @@ class DirectCalls:
         self._turn.begin()
         if slots.kind != ids.kind:
             slots.make_room(ids)
-        keys, told = keys_of(ids), np.empty((2, size), np.int32)
+        keys, told = keys_of(ids, slots.seed), np.empty((2, size), np.int32)
         answer, start = np.empty(2 * size + size // 32 + 1, np.int64), NEW
         done = relation_calls.subscribe(self._state(), keys, ends, told, answer, start)
         while done != size:
@@ -79,7 +79,7 @@ class DirectCalls:
         slots.refuse_duplicates(ids, where="ids")
         if slots.kind != ids.kind:
             slots.require(ids, where="ids")
-        keys, told, action = keys_of(ids), np.empty(size + 1, np.int32), np.empty(size, np.int8)
+        keys, told, action = keys_of(ids, slots.seed), np.empty(size + 1, np.int32), np.empty(size, np.int8)
         self._turn.begin()
         alone = relation_calls.unsubscribe(self._state(), keys, told, action)
         settled = told.item(size)

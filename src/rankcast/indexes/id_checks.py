@@ -48,12 +48,12 @@ def check_rows(kind: IdKind | None, meta: NDArray[np.int64], arrays: Arrays) -> 
         integrity.need(not arrays["order"].size, "order", "has rows, though there are no labels")
 
 
-def check_table(meta: NDArray[np.int64], arrays: Arrays) -> None:
+def check_table(meta: NDArray[np.int64], arrays: Arrays, seed: int) -> None:
     """Every live id is found in the hash table, and every search of it ends."""
     table, count = arrays["table"], int(meta[COUNT])
     roomy = hashing.LEAST <= table.size < 1 << 31 and not hashing.crowded(table.size, count)
     integrity.need(roomy, "table", f"has {table.size} cells for {count} ids")
-    found = kernels.hash_table(table, arrays["code"], arrays["sequence"], int(meta[USED]), count)
+    found = kernels.hash_table(table, arrays["code"], arrays["sequence"], int(meta[USED]), count, seed)
     integrity.need(found == kernels.FITS, "table", "does not lead to every live id")
 
 

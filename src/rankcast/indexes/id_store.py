@@ -20,7 +20,7 @@ from rankcast.kernels.register import COUNT, FREE_COUNT, META, NEXT, TEXT_LIVE, 
 FEW, _MANY = 4096, 65536
 _NOTHING = np.empty(0)
 _COUNTS = ("used", "count", "next_sequence", "text_used", "text_live", "free_count")  # in order of `register`
-_SCALED = 2  # the layout of hash tables: a key's home is its hash scaled to their length
+_SEEDED = 3  # the layout of hash tables: a key's home is its hash under the seed, scaled to their length
 
 
 class IdStore:
@@ -36,6 +36,7 @@ class IdStore:
     ) -> None:
         self.kind: IdKind | None = None
         self.ordered = ordered
+        self.seed = hashing.draw_seed()  # of the hash table, and of the codes of strings
         self.relabelled = 0  # how often all labels were spread anew
         self._meta = np.zeros(META, np.int64)  # see `rankcast.kernels.register`
         self._pending: list[Rows] = []  # released in this batch, free after settle()
@@ -96,8 +97,9 @@ class IdStore:
         self._extend("free", int(self._meta[FREE_COUNT]) + rows)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The small state and the arrays; only between batches."""
-        header = {"kind": self.kind, "hash": _SCALED}
+        """The small state and the arrays; only between batches. `seeded`: those that the seed decides."""
+        seeded = ["table", "code"] if self.kind == "str" else ["table"]
+        header = {"kind": self.kind, "hash": _SEEDED, "seed": self.seed, "seeded": seeded}
         return header | dict(zip(_COUNTS, self._meta.tolist(), strict=True)), dict(self._arrays)
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -118,10 +120,12 @@ class IdStore:
         self._arrays = dict(arrays)
         if integrity.wanted():
             id_checks.check_rows(self.kind, self._meta, self._arrays)
-        if header.get("hash") != _SCALED:
-            self._rehash(len(self))
-        elif integrity.wanted():
-            id_checks.check_table(self._meta, self._arrays)
+        if header.get("hash") == _SEEDED:
+            self.seed = integrity.whole(header, "seed", high=hashing.MOST_SEED)
+            if integrity.wanted():
+                id_checks.check_table(self._meta, self._arrays, self.seed)
+        else:
+            self._hash_anew()
         return self
 
     def unsettle(self) -> None:
@@ -140,7 +144,9 @@ class IdStore:
         """The stored keys as kernels take them."""
         a = self._arrays
         return (
-            (a["code"], a["start"], a["length"], a["text"]) if self.kind == "str" else integer_keys(a["code"])
+            (a["code"], a["start"], a["length"], a["text"], self.seed)
+            if self.kind == "str"
+            else integer_keys(a["code"], self.seed)
         )
 
     def _settle_kind(self, kind: IdKind | None) -> None:
@@ -191,8 +197,18 @@ class IdStore:
     def _rehash(self, count: int) -> None:
         """Make a table for so many ids; those that are live already are in it."""
         table = np.full(hashing.cells_for(count), hashing.FREE, np.int32)
-        hashing.insert(table, self._arrays["code"], self._live())
+        hashing.insert(table, self._arrays["code"], self._live(), self.seed)
         self._arrays["table"] = table
+
+    def _hash_anew(self) -> None:
+        """Hash what a state holds that was made without a seed."""
+        if self.kind == "str":
+            arrays, live = self._arrays, self._live()
+            start, end = arrays["start"][live], arrays["start"][live] + arrays["length"][live]
+            if (start < 0).any() or (end < start).any() or (end > arrays["text"].size).any():
+                raise SnapshotError("the texts of ids are out of their array")
+            hashing.hash_rows(self._keys(), live)
+        self._rehash(len(self))
 
     def _label(self, ids: Ids, rows: Rows) -> None:
         """Give order labels to fresh strings."""

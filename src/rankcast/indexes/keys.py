@@ -14,17 +14,17 @@ from rankcast.kernels.hashing import KeyArrays
 NO_VALUES, NO_LENGTHS, NO_TEXT = np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8)
 
 
-def keys_of(ids: Ids) -> KeyArrays:
-    """Ids as kernels take them: the fields of `hashing.Keys`."""
+def keys_of(ids: Ids, seed: int = hashing.SEED) -> KeyArrays:
+    """Ids as kernels take them: the fields of `hashing.Keys`. A store looks up those with its own seed."""
     if ids.kind == "int":
-        return integer_keys(ids.values)
+        return integer_keys(ids.values, seed)
     lengths = np.diff(ids.offsets).astype(np.int32)
-    return hashing.hash_strings(ids.offsets, ids.data), ids.offsets[:-1], lengths, ids.data
+    return hashing.hash_strings(ids.offsets, ids.data, seed), ids.offsets[:-1], lengths, ids.data, seed
 
 
-def integer_keys(codes: Ints) -> KeyArrays:
+def integer_keys(codes: Ints, seed: int) -> KeyArrays:
     """Integers need no text."""
-    return codes, NO_VALUES, NO_LENGTHS, NO_TEXT
+    return codes, NO_VALUES, NO_LENGTHS, NO_TEXT, seed
 
 
 def select(ids: Ids, index: Any) -> Ids:

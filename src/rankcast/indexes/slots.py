@@ -64,7 +64,7 @@ class Slots(IdStore):
             raise InputError(
                 f"holds {_WORDS[ids.kind]}", where=where, column=column, row=0, expected=expected
             )
-        rows: Rows = hashing.find(self._arrays["table"], self._keys(), keys_of(ids))
+        rows: Rows = hashing.find(self._arrays["table"], self._keys(), keys_of(ids, self.seed))
         return rows
 
     def require(self, ids: Ids, *, where: str, column: str = "id") -> Rows:
@@ -119,7 +119,7 @@ class Slots(IdStore):
 
         Ordered strings: O(m log n) comparisons and one pass over the order.
         """
-        rows, keys = np.empty(ids.size, np.int32), keys_of(ids)
+        rows, keys = np.empty(ids.size, np.int32), keys_of(ids, self.seed)
         if not ids.size:
             return rows
         self._settle_kind(ids.kind)

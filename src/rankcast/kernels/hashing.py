@@ -7,12 +7,19 @@ Invariant: from the home cell of every live row to its own cell no cell is FREE;
 taken (see `crowded`).
 Cost: O(1) expected per key. Integer keys compare by value, strings by hash, length and bytes.
 
+Homes, and the hashes of strings, depend on a secret `seed`: nobody can choose ids that share a home without
+knowing it. It decides where a key lies and nothing else, so answers are the same under any seed. Tables that
+are thrown away after a batch have the seed of the process, `SEED`; those of a state have one of their own,
+which is kept with it.
+
 Keys come from Python as plain tuples: Numba recognises the type of a plain tuple some ten times faster than
 that of a named one, and for a few keys that is what a call costs.
 """
 
 from __future__ import annotations
 
+import os
+import secrets
 from typing import NamedTuple
 
 import numpy as np
@@ -23,22 +30,37 @@ from rankcast.kernels.options import EXACT
 
 FREE = -1
 LEAST = 16
-KeyArrays = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]]
+MOST_SEED = 2**63 - 1
+FIXED_SEED = "RANKCAST_HASH_SEED"  # in the environment: for states that are alike to the last bit
+KeyArrays = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8], int]
+
+
+def draw_seed() -> int:
+    """A seed that nobody can guess, or the one in the environment."""
+    fixed = os.environ.get(FIXED_SEED)
+    return secrets.randbits(63) if fixed is None else int(fixed) & MOST_SEED
+
+
+SEED = draw_seed()
 
 
 class Keys(NamedTuple):
-    """Keys by row. Integers: `code` is the key, the others are empty. Strings: `code` is their hash."""
+    """Keys by row. Integers: `code` is the key, the others are empty. Strings: `code` is their hash.
+
+    `seed` is that of the hash of strings and of the table that looks them up.
+    """
 
     code: NDArray[np.int64]
     start: NDArray[np.int64]
     length: NDArray[np.int32]
     data: NDArray[np.uint8]
+    seed: int
 
 
 @njit(**EXACT)
 def named(keys: KeyArrays) -> Keys:
     """Keys as kernels call them."""
-    return Keys(keys[0], keys[1], keys[2], keys[3])
+    return Keys(keys[0], keys[1], keys[2], keys[3], keys[4])
 
 
 def crowded(cells: int, keys: int) -> bool:
@@ -52,30 +74,93 @@ def cells_for(keys: int) -> int:
 
 
 @njit(**EXACT)
-def mix(code: int) -> int:
-    """Spread the bits of a key over all 64 (the finaliser of splitmix64)."""
-    z = np.uint64(code)
+def mix(code: int, seed: int) -> int:
+    """Spread the bits of a key over all 64 (the finaliser of splitmix64), under a seed."""
+    key = np.uint64(seed)
+    z = np.uint64(code) ^ key
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z ^= (key << np.uint64(32)) | (
+        key >> np.uint64(32)
+    )  # so that no difference of keys lasts under all seeds
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return int((z ^ (z >> np.uint64(31))) & np.uint64(0x7FFFFFFFFFFFFFFF))
 
 
 @njit(**EXACT)
-def home(code: int, cells: int) -> int:
+def home(code: int, cells: int, seed: int) -> int:
     """The cell of a table where a key belongs: its hash as a fraction of the length."""
-    return ((mix(code) >> 31) * cells) >> 32
+    return ((mix(code, seed) >> 31) * cells) >> 32
 
 
 @njit(**EXACT)
-def hash_strings(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """A 64-bit FNV-1a hash of each string."""
+def _turned(word: np.uint64, bits: int) -> np.uint64:
+    """The bits of a word, turned to the left."""
+    return np.uint64((word << np.uint64(bits)) | (word >> np.uint64(64 - bits)))
+
+
+@njit(**EXACT)
+def _round(a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64) -> tuple[np.uint64, ...]:
+    """One round of SipHash."""
+    a, c = a + b, c + d
+    b, d = _turned(b, 13) ^ a, _turned(d, 16) ^ c
+    a = _turned(a, 32)
+    c, a = c + b, a + d
+    b, d = _turned(b, 17) ^ c, _turned(d, 21) ^ a
+    return a, b, _turned(c, 32), d
+
+
+@njit(**EXACT)
+def _word(data: NDArray[np.uint8], at: np.uint64) -> np.uint64:
+    """Eight bytes as a word, the first the lowest; written out, they are read at once."""
+    word = np.uint64(data[at]) | (np.uint64(data[at + np.uint64(1)]) << np.uint64(8))
+    word |= np.uint64(data[at + np.uint64(2)]) << np.uint64(16)
+    word |= np.uint64(data[at + np.uint64(3)]) << np.uint64(24)
+    word |= np.uint64(data[at + np.uint64(4)]) << np.uint64(32)
+    word |= np.uint64(data[at + np.uint64(5)]) << np.uint64(40)
+    word |= np.uint64(data[at + np.uint64(6)]) << np.uint64(48)
+    return np.uint64(word | (np.uint64(data[at + np.uint64(7)]) << np.uint64(56)))
+
+
+@njit(**EXACT)
+def hash_text(data: NDArray[np.uint8], start: int, length: int, seed: int) -> int:
+    """SipHash-1-3 of some bytes; both halves of its key come from the seed."""
+    one, other = np.uint64(seed), np.uint64(mix(seed, 1))
+    a, b = one ^ np.uint64(0x736F6D6570736575), other ^ np.uint64(0x646F72616E646F6D)
+    c, d = one ^ np.uint64(0x6C7967656E657261), other ^ np.uint64(0x7465646279746573)
+    at, whole = np.uint64(start), np.uint64(start + length // 8 * 8)
+    while at < whole:
+        word = _word(data, at)
+        d ^= word
+        a, b, c, d = _round(a, b, c, d)
+        a ^= word
+        at += np.uint64(8)
+    word = np.uint64(length & 255) << np.uint64(56)  # the last word has what is left, and the length
+    for i in range(length & 7):
+        word |= np.uint64(data[at + np.uint64(i)]) << np.uint64(8 * i)
+    d ^= word
+    a, b, c, d = _round(a, b, c, d)
+    a ^= word
+    c ^= np.uint64(255)
+    for _ in range(3):
+        a, b, c, d = _round(a, b, c, d)
+    return np.int64(a ^ b ^ c ^ d)
+
+
+@njit(**EXACT)
+def hash_strings(offsets: NDArray[np.int64], data: NDArray[np.uint8], seed: int) -> NDArray[np.int64]:
+    """The hash of each string."""
     codes = np.empty(offsets.size - 1, np.int64)
     for i in range(codes.size):
-        h = np.uint64(0xCBF29CE484222325)
-        for p in range(offsets[i], offsets[i + 1]):
-            h = (h ^ np.uint64(data[p])) * np.uint64(0x100000001B3)
-        codes[i] = np.int64(h)
+        codes[i] = hash_text(data, offsets[i], offsets[i + 1] - offsets[i], seed)
     return codes
+
+
+@njit(**EXACT)
+def hash_rows(keys: KeyArrays, rows: NDArray[np.int32]) -> None:
+    """Hash the strings of some rows anew, under the seed of the keys."""
+    code, start, length, data, seed = keys
+    for row in rows:
+        code[row] = hash_text(data, start[row], np.int64(length[row]), seed)
 
 
 @njit(**EXACT)
@@ -108,7 +193,7 @@ def seek(
     `codes` are those of `stored`: whoever looks for many keys fetches them once, or references to them would
     be counted for every key, which takes longer than the search.
     """
-    cell = np.uint64(home(code, table.size))
+    cell = np.uint64(home(code, table.size, stored.seed))
     row = table[cell]
     while row != FREE and not (codes[np.uint32(row)] == code and _same_text(stored, np.int64(row), keys, i)):
         cell = _next(table, cell)
@@ -123,9 +208,9 @@ def probe(table: NDArray[np.int32], stored: Keys, keys: Keys, i: int) -> np.uint
 
 
 @njit(**EXACT)
-def vacancy(table: NDArray[np.int32], code: int) -> np.uint64:
+def vacancy(table: NDArray[np.int32], code: int, seed: int) -> np.uint64:
     """The free cell where a key with such a code goes that is not in the table: no other key is read."""
-    cell = np.uint64(home(code, table.size))
+    cell = np.uint64(home(code, table.size, seed))
     while table[cell] != FREE:
         cell = _next(table, cell)
     return cell
@@ -164,16 +249,16 @@ def distinct(plain: KeyArrays) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
 
 
 @njit(**EXACT)
-def insert(table: NDArray[np.int32], codes: NDArray[np.int64], rows: NDArray[np.int32]) -> None:
+def insert(table: NDArray[np.int32], codes: NDArray[np.int64], rows: NDArray[np.int32], seed: int) -> None:
     """Enter rows whose keys are not in the table."""
     for i in range(rows.size):
-        table[vacancy(table, codes[rows[i]])] = rows[i]
+        table[vacancy(table, codes[rows[i]], seed)] = rows[i]
 
 
 @njit(**EXACT)
-def remove(table: NDArray[np.int32], codes: NDArray[np.int64], row: int) -> None:
+def remove(table: NDArray[np.int32], codes: NDArray[np.int64], row: int, seed: int) -> None:
     """Take a row out of the table, closing the gap."""
-    hole = np.uint64(home(codes[row], table.size))
+    hole = np.uint64(home(codes[row], table.size, seed))
     while table[hole] != row:
         hole = _next(table, hole)
     cell = hole
@@ -181,7 +266,7 @@ def remove(table: NDArray[np.int32], codes: NDArray[np.int64], row: int) -> None
         cell = _next(table, cell)
         if table[cell] == FREE:
             break
-        away = np.int64(cell) - home(codes[np.uint32(table[cell])], table.size)
+        away = np.int64(cell) - home(codes[np.uint32(table[cell])], table.size, seed)
         gap = np.int64(cell) - np.int64(hole)
         if away + (table.size if away < 0 else 0) >= gap + (table.size if gap < 0 else 0):
             table[hole] = table[cell]

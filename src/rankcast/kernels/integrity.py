@@ -30,7 +30,7 @@ NODE, LEAF, ROW, CHAIN, DEEP, SIZES, BOX = 1, 2, 3, 4, 5, 6, 7  # of a tree
 
 
 @njit(**EXACT)
-def hash_table(table: Rows, codes: Ints, sequence: Ints, used: int, count: int) -> int:
+def hash_table(table: Rows, codes: Ints, sequence: Ints, used: int, count: int, seed: int) -> int:
     """Whether each live row is in the table once, where probing finds it, and nobody else is.
 
     A key is found if no cell is free from its home to its own: it lies within the run of taken cells that it
@@ -56,7 +56,7 @@ def hash_table(table: Rows, codes: Ints, sequence: Ints, used: int, count: int) 
         if seen[row]:
             return TWICE
         seen[row], found = True, found + 1
-        at = home(codes[row], cells) - first
+        at = home(codes[row], cells, seed) - first
         at += cells if at <= 0 else 0
         if at <= start or at > step:
             return LOST

@@ -24,13 +24,14 @@ FITS = -1
 
 
 class Register(NamedTuple):
-    """The hash table, keys by row (see `Keys`), rows that are free, numbers of registration, and counts."""
+    """The hash table, keys by row and seed (see `Keys`), free rows, numbers of registration, and counts."""
 
     table: Rows
     code: NDArray[np.int64]
     start: NDArray[np.int64]
     length: NDArray[np.int32]
     text: NDArray[np.uint8]
+    seed: int
     free: Rows
     sequence: NDArray[np.int64]
     meta: NDArray[np.int64]
@@ -39,13 +40,14 @@ class Register(NamedTuple):
 @njit(**EXACT)
 def register_of(plain: tuple[Any, ...]) -> Register:
     """The register whose fields came as a plain tuple."""
-    return Register(plain[0], plain[1], plain[2], plain[3], plain[4], plain[5], plain[6], plain[7])
+    keys = (plain[1], plain[2], plain[3], plain[4], plain[5])
+    return Register(plain[0], keys[0], keys[1], keys[2], keys[3], keys[4], plain[6], plain[7], plain[8])
 
 
 @njit(**EXACT)
 def keys_in(register: Register) -> Keys:
     """The keys by row."""
-    return Keys(register.code, register.start, register.length, register.text)
+    return Keys(register.code, register.start, register.length, register.text, register.seed)
 
 
 @njit(**EXACT)
@@ -108,10 +110,10 @@ def admit(register: Register, keys: Keys, rows: Rows) -> bool:
         register.sequence,
         register.meta,
     )
-    code, is_text = keys.code, keys.length.size > 0
+    code, seed, is_text = keys.code, register.seed, keys.length.size > 0
     for i in range(rows.size):
         row = _next_row(free, meta)
-        table[vacancy(table, code[i])] = row
+        table[vacancy(table, code[i], seed)] = row
         rows[i], codes[row], sequence[row] = row, code[i], meta[NEXT] + i
         if is_text:
             _store_text(register, row, keys, i)
@@ -132,7 +134,7 @@ def dismiss(register: Register, rows: Rows) -> None:
     )
     for i in range(rows.size):
         row = np.int64(rows[i])
-        remove(table, codes, row)
+        remove(table, codes, row, register.seed)
         sequence[row] = ~sequence[row]
         if length.size > 0:
             meta[TEXT_LIVE] -= length[row]

@@ -70,7 +70,11 @@ def decode(data: bytes) -> list[Command]:
 
 
 def first_token(kind: str, header: Json, arrays: Mapping[str, NDArray[Any]]) -> Token:
-    """The token of a shard before its first batch: the name of the engine's settings and first state."""
+    """The token of a shard before its first batch: the name of the engine's settings and first state.
+
+    Seeds of hash tables do not count, nor what they decide: engines that hold the same have the same token.
+    """
+    header, arrays = _without_seeds(header, arrays)
     listed = {
         name: [array.dtype.str, array.shape, manifest.digest(np.ascontiguousarray(array).data)]
         for name, array in arrays.items()
@@ -97,6 +101,17 @@ def from_bytes(data: Any) -> pa.Table:
     """The table in an Arrow IPC stream; its columns lie in `data` and are not copied."""
     with pa.ipc.open_stream(data) as reader:
         return reader.read_all()
+
+
+def _without_seeds(
+    header: Json, arrays: Mapping[str, NDArray[Any]]
+) -> tuple[Json, Mapping[str, NDArray[Any]]]:
+    """A state without the seeds of its parts and the arrays that these name as decided by them."""
+    parts = header.get("parts", {})
+    decided = {f"{name}.{array}" for name, part in parts.items() for array in part.get("seeded", ())}
+    plain = {name: {key: part[key] for key in part if key != "seed"} for name, part in parts.items()}
+    kept = {name: array for name, array in arrays.items() if name not in decided}
+    return {**header, "parts": plain} if parts else header, kept
 
 
 def _plain(command: Any, known: frozenset[str], check: Callable[[str, Any], None] | None) -> Command:
