@@ -18,6 +18,7 @@ from rankcast.kernels.staircase import empty_stairs
 from rankcast.kernels.tiles import Tiles, empty_tiles, filled, widened
 
 NOBODY = SubscriptionIndex(1, SlotMap()).tree
+MOST_BOXES = 2.0**31  # more than an object has tiles; kernels multiply it by steps
 
 
 class Painter:
@@ -174,8 +175,13 @@ class Painter:
             tally=self.tally,
             window=np.empty(4),
             aware=points is not None,
-            lists=0 if epsilon is None else math.ceil(1 / epsilon),
+            lists=boxes_for(epsilon),
         )
+
+
+def boxes_for(epsilon: float | None) -> int:
+    """How many boxes may cover the tiles of an object at most; 0 is no limit."""
+    return 0 if epsilon is None else math.ceil(min(1 / epsilon, MOST_BOXES))
 
 
 def _at(net: Net, places: NDArray[np.intp]) -> Net:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +9,7 @@ from rankcast.indexes.box_objects import BoxObjects
 from rankcast.indexes.corners import CornerIndex
 from rankcast.indexes.dominance import SlotMap
 from rankcast.indexes.objects import grown
+from rankcast.indexes.painting import boxes_for
 from rankcast.kernels import slab_events
 from rankcast.kernels.corner_merge import Post, empty_post
 from rankcast.kernels.corner_steps import Events
@@ -62,7 +61,7 @@ class SlabPainter:
                 sign=float(side),
                 bound=3 if side > 0 else 2,
                 aware=shelf is not None,
-                lists=0 if epsilon is None else math.ceil(1 / epsilon),
+                lists=boxes_for(epsilon),
                 asking=self.asking,
                 tally=self.asked,
             )

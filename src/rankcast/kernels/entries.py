@@ -131,7 +131,7 @@ def try_entries(
     for j in range(size):
         i = np.uint64(passed[j])
         its, near = np.uint64(first) + i, nears[i]
-        close = np.uint16(min(near * HALF + 3, float(NEAREST))) if prefix else NEAREST
+        close = np.uint16(min(max(near * HALF + 3, 0.0), float(NEAREST))) if prefix else NEAREST
         found = np.int64(_passing(fact, tile, bits, its, close, aim, blank))
         more = np.int64(_passing(fact, other, bits, its, close, aim, blank)) << STEP
         masks[j] = (found | (more if bar <= bests[i] else np.int64(0))) & valid  # Theorem 4

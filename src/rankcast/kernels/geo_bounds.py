@@ -61,21 +61,33 @@ def embed(frame: Frame, x: float, y: float) -> Spot:
 
 
 @njit(**EXACT)
+def _units(value: float) -> float:
+    """A share in units from 0 to `UNIT`; 0 for what is no number.
+
+    Floor and ceiling are whole numbers of 64 bits: what these cannot hold must not come to them, since what
+    becomes of it depends on the processor.
+    """
+    if value >= 1.0:
+        return UNIT
+    return value * UNIT if value > 0.0 else 0.0
+
+
+@njit(**EXACT)
 def whole(value: float) -> int:
     """A share in 16 bits, not below it."""
-    return int(min(UNIT, math.ceil(value * UNIT)))
+    return math.ceil(_units(value))
 
 
 @njit(**EXACT)
 def floor(value: float) -> int:
     """A share in 16 bits, not above it; 0 for what is less."""
-    return int(max(0.0, min(UNIT, math.floor(value * UNIT))))
+    return math.floor(_units(value))
 
 
 @njit(**EXACT)
 def nearest(value: float) -> int:
     """The share in 16 bits that is nearest."""
-    return int(max(0.0, min(UNIT, math.floor(value * UNIT + 0.5))))
+    return math.floor(_units(value) + 0.5)
 
 
 @njit(**EXACT)

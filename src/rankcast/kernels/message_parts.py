@@ -20,6 +20,7 @@ from rankcast.kernels.term_order import Texts
 from rankcast.kernels.word_lists import BLOCK, Lists
 
 FINE, NUMBER = 2.0**30, 32
+LIMIT = np.float32(1.5)  # beyond all scores, and a key has room for it
 MASK = (1 << NUMBER) - 1
 FACTS, LINE = 8, 64  # numbers of an entry; bytes of a cache line
 
@@ -114,7 +115,8 @@ def push_parts(
         best = _best(node, slot_of(first, after), wish)
         if best >= least:
             terms[used], starts[used], ends[used] = place, first, after
-            key, at = ((np.int64(best * FINE) + 1) << NUMBER) | used, size
+            fine = np.int64(min(max(best, -LIMIT), LIMIT) * FINE)  # of infinity there is no whole number
+            key, at = ((fine + 1) << NUMBER) | used, size
             while at > 0 and keys[(at - 1) // 2] < key:
                 keys[at] = keys[(at - 1) // 2]
                 at = (at - 1) // 2
