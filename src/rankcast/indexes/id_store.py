@@ -71,7 +71,7 @@ class IdStore:
         """A column by row; valid until the next `add`."""
         return self._arrays[column]
 
-    def register(self) -> tuple[NDArray[Any], ...]:
+    def register(self) -> tuple[Any, ...]:
         """The arrays as `rankcast.kernels.register` takes them; valid until room is made."""
         return (
             self._arrays["table"],

@@ -122,7 +122,7 @@ def _word(data: NDArray[np.uint8], at: np.uint64) -> np.uint64:
 
 
 @njit(**EXACT)
-def hash_text(data: NDArray[np.uint8], start: int, length: int, seed: int) -> int:
+def hash_text(data: NDArray[np.uint8], start: int, length: int, seed: int) -> np.int64:
     """SipHash-1-3 of some bytes; both halves of its key come from the seed."""
     one, other = np.uint64(seed), np.uint64(mix(seed, 1))
     a, b = one ^ np.uint64(0x736F6D6570736575), other ^ np.uint64(0x646F72616E646F6D)
