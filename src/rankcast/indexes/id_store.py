@@ -205,8 +205,8 @@ class IdStore:
         if self.kind == "str":
             arrays, live = self._arrays, self._live()
             start, end = arrays["start"][live], arrays["start"][live] + arrays["length"][live]
-            if (start < 0).any() or (end < start).any() or (end > arrays["text"].size).any():
-                raise SnapshotError("the texts of ids are out of their array")
+            fits = (start >= 0).all() and (end >= start).all() and (end <= arrays["text"].size).all()
+            integrity.need(bool(fits), "text", "ends before the ids do")
             hashing.hash_rows(self._keys(), live)
         self._rehash(len(self))
 
