@@ -17,6 +17,7 @@ from rankcast.pipeline.samples import Sample, csv_rows, files_at, is_packed, jso
 from rankcast.pipeline.sources import OP, PARTITION, SEQ, Source, parquet_fields
 from rankcast.spark.roles import Role
 
+_MISSPELT = 0.7  # how alike a name must be to be taken for a column that is not there
 _IGNORE = 'With extra = "ignore" in [engine] further keys are left out.'
 _BY_PLACE = "With the option enforceSchema = true columns are taken by their place, whatever they are called."
 _WIDER = {
@@ -132,7 +133,7 @@ def _look_at_parquet(
                 _check_type(document, source, path, column, form.field(column).type, given.field(column).type)
     for column in known.values():
         if seen and column not in seen:
-            near = difflib.get_close_matches(column, sorted(others), n=1, cutoff=0.5)
+            near = difflib.get_close_matches(column, sorted(others), n=1, cutoff=_MISSPELT)
             if column in needs.values() or near:
                 raise _lacking(document, source, column, seen, near)
 
@@ -178,7 +179,7 @@ def _look_at_json(
     unknown = sorted(seen - set(declared))
     for column in declared:
         if column not in seen:
-            near = difflib.get_close_matches(column, unknown, n=1, cutoff=0.5)
+            near = difflib.get_close_matches(column, unknown, n=1, cutoff=_MISSPELT)
             if near or column in needs.values():
                 raise _lacking(document, source, column, seen, near)
     foreign = sorted(in_all - set(declared))
