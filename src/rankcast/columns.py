@@ -4,7 +4,7 @@
 | ------ | ------------------------------- | --------- | ------------------------------------------------- |
 | ID     | `Ids`                           | refused   | null, a type that is neither integer nor string   |
 | NUMBER | float64                         | NaN       | NaN, infinity, an integer that a float would bend |
-| COUNT  | int64                           | 0         | below 1, not whole                                |
+| COUNT  | int64                           | 0         | below 1, above 2**31 - 1, not whole               |
 | TERMS  | `Terms`, a ragged list of `Ids` | refused   | null, a null inside, anything but strings         |
 | TIME   | int64, nanoseconds since 1970   | refused   | null, anything but a timestamp or a date          |
 | WORD   | int64, place among `words`      | refused   | null, any other string, anything but strings      |
@@ -35,7 +35,7 @@ class Kind(Enum):
 
     ID = "an integer or a string"
     NUMBER = "a finite number"
-    COUNT = "a whole number from 1"
+    COUNT = "a whole number from 1 to 2147483647"
     TERMS = "a list of strings"
     TIME = "a timestamp"
     WORD = "a word"

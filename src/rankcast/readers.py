@@ -261,7 +261,7 @@ def _read_count(data: Any, column: Column, where: str) -> Ints:
     if bad.any():
         row = _first(bad)
         raise InputError(
-            f"is {values[row]:g}", where=where, column=column.name, row=row, expected=column.kind.value
+            f"is {values[row]:.17g}", where=where, column=column.name, row=row, expected=column.kind.value
         )
     return np.where(given, values, 0).astype(np.int64)
 

@@ -10,6 +10,8 @@ import numpy as np
 
 from rankcast.errors import SettingError, shown
 
+MOST = 2**31 - 1  # the largest whole number that a setting takes
+
 
 def one_of(name: str, value: object, known: Iterable[str], *, later: Iterable[str] = ()) -> str:
     """A word from a list; `later` are words of the contract whose algorithm is not there yet."""
@@ -32,11 +34,21 @@ def is_number(value: object) -> TypeGuard[float]:
     return is_whole(value) or isinstance(value, float | np.floating)
 
 
-def whole(name: str, value: object, *, least: int = 1) -> int:
-    """A whole number from `least`, NumPy's as well."""
-    if not is_whole(value) or not least <= int(value) < 2**31:
-        raise SettingError(f"{name} is {shown(value)}", expected=f"a whole number from {least}")
+def whole(name: str, value: object, *, least: int = 1, most: int = MOST) -> int:
+    """A whole number from `least` to `most`, NumPy's as well."""
+    if not is_whole(value) or not least <= int(value) <= most:
+        raise SettingError(f"{name} is {shown(value)}", expected=f"a whole number from {least} to {most}")
     return int(value)
+
+
+def ceiling(name: str, value: object, of: str, least: int) -> int | None:
+    """What another setting, which is `least`, and its like in rows may not exceed; None: nothing."""
+    if value is None:
+        return None
+    most = whole(name, value)
+    if least > most:
+        raise SettingError(f"{of} is {least}", expected=f"at most {name}, which is {most}")
+    return most
 
 
 def threads(value: object) -> int:

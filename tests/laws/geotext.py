@@ -49,7 +49,7 @@ def workloads(draw: st.DrawFn) -> Workload:
     long = draw(st.integers(0, 3)) == 3
     span = draw(st.sampled_from(TIMED if long else SPANS))
     settings: dict[str, Any] = {
-        "k": draw(st.sampled_from([2, 3, 1, 2, 5, 9, 40])),
+        "k": draw(st.sampled_from([2, 3, 1, 2, 5, 9, 40, 10**6, 2**31 - 1])),
         "alpha": draw(st.sampled_from([0, 0.25, 0.5, 1])),
         "window": span,
         "metric": metric,
@@ -106,7 +106,7 @@ def _subscriptions(
             rows[name] = [spot[axis] for spot in spots]
     if whole or draw(st.booleans()):
         rows["terms"] = [draw(st.sampled_from(texts)) for _ in names]
-    own: dict[str, list[Any]] = {"k": [None, None, 1, 2, 9, 60], "alpha": [None, 0, 0.25, 1]}
+    own: dict[str, list[Any]] = {"k": [None, None, 1, 2, 9, 60, 2**31 - 1], "alpha": [None, 0, 0.25, 1]}
     for name, values in own.items():
         if draw(st.booleans()):
             rows[name] = [draw(st.sampled_from(values)) for _ in names]

@@ -24,7 +24,7 @@ def workloads(draw: st.DrawFn) -> Workload:
     over = draw(st.sampled_from([["x"], ["x", "y"], ["x", "y", "z"]]))
     settings = {
         "over": over,
-        "k": draw(st.sampled_from([1, 2, 3, 9])),
+        "k": draw(st.sampled_from([1, 2, 3, 9, 10**6, 2**31 - 1])),
         "mode": draw(st.sampled_from(["exact", "relaxed"])),
         "combine": draw(st.sampled_from(["sum", "sum", "max"])),
     }

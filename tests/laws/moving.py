@@ -72,7 +72,7 @@ def steps(
             names = draw(_some(set(queries) - live if call == "subscribe" else live))
             rows = draw(_placed(names, places, drop=call == "amend"))
             if takes_k and draw(st.booleans()):
-                rows["k"] = [draw(st.sampled_from([None, 1, 2, 7])) for _ in names]
+                rows["k"] = [draw(st.sampled_from([None, 1, 2, 7, 10**6, 2**31 - 1])) for _ in names]
             if filters and over and draw(st.integers(0, 2)) == 0:
                 rows["a_lo"] = [draw(st.sampled_from([None, attributes[1]])) for _ in names]
                 rows["a_hi"] = [draw(st.sampled_from([None, attributes[1], attributes[-1]])) for _ in names]

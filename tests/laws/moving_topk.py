@@ -25,8 +25,8 @@ def workloads(draw: st.DrawFn) -> Workload:
     metric = draw(METRICS)
     settings: dict[str, Any] = {
         "over": over,
-        "k": draw(st.integers(1, 3)),
-        "m": draw(st.integers(1, 3)),
+        "k": draw(st.integers(1, 3) | st.sampled_from([80, 2**31 - 1])),
+        "m": draw(st.integers(1, 3) | st.sampled_from([80, 2**31 - 1])),
         "metric": metric,
         "ordered": draw(st.booleans()),
         "score": draw(_scores(len(over))),

@@ -20,6 +20,7 @@ RANKS = st.integers(0, 3)
 NULLS = st.sampled_from(["delete", "delete", "keep", "refuse"])
 WHATEVER = st.sampled_from([None, 3, 0.5, math.nan, -math.inf])  # beside the id of what is removed
 CALLS = ("subscribe", "publish", "publish", "publish", "publish", "remove", "amend", "unsubscribe")
+LARGE = [8, 80, 10**6, 2**31 - 1]  # beyond all objects: about as many, some more, and far more
 
 
 @st.composite
@@ -28,7 +29,7 @@ def workloads(draw: st.DrawFn, *, narrow: bool = False) -> Workload:
     over = ["x"] if narrow else draw(st.sampled_from([["x"], ["x"], ["x", "z"], ["x", "z", "w"]]))
     settings: dict[str, Any] = {
         "over": over[0] if len(over) == 1 else over,
-        "k": draw(st.integers(1, 3)),
+        "k": draw(st.integers(1, 3) | st.sampled_from(LARGE)),
         "order": draw(st.sampled_from(["asc", "desc"])),
         "nulls": draw(NULLS),
     }
@@ -76,7 +77,7 @@ def _ranges(draw: st.DrawFn, over: list[str], names: list[Any]) -> dict[str, lis
             rows[f"{name}_lo"] = lows if both else [None for _ in names]
             rows[f"{name}_hi"] = highs
     if draw(st.booleans()):
-        rows["k"] = [draw(st.sampled_from([None, 1, 2, 7])) for _ in names]
+        rows["k"] = [draw(st.sampled_from([None, 1, 2, 7, *LARGE])) for _ in names]
     return rows
 
 

@@ -53,7 +53,7 @@ def test_keys_of_parts_have_room_for_any_box(alpha: float, corner: float) -> Non
     for push in both(push_parts):
         parts = Parts(np.zeros(4, np.int32), *(np.zeros(4, np.int64) for _ in range(3)))
         with np.errstate(all="ignore"):
-            size, used = push(node, 0, 1, message_parts.BLOCK, 0, wish, parts, 0, 0, -math.inf)
+            size, used = push(node, 0, 1, word_lists.BLOCK, 0, wish, parts, 0, 0, -math.inf)
         assert size == used <= 1
         assert -2 <= (int(parts.key[0]) >> NUMBER) / message_parts.FINE <= 2
 

@@ -37,7 +37,8 @@ class CoveringTable(FollowingTable):
 
     Args:
         over: the attributes.
-        graph: how many covering subscriptions are remembered for each covered one (G_k); "full" (G*): all;
+        graph: how many covering subscriptions are remembered for each covered one (G_k), up to 65,536, 16
+            bytes each whether there are so many or not; "full" (G*): all;
             "poset": those with none between. What is forwarded is the same for all.
         index: how a covering subscription is found: "kdtree", "zcurve" or "scan", which remembers nothing.
         extra: "forbid" or "ignore" columns that are not known.
@@ -231,7 +232,7 @@ class CoveringTable(FollowingTable):
         batch = self._read(rows, self._form, "boxes")
         given = boxes.read(batch, self._over, where="boxes")
         asked = Box(*map(np.ascontiguousarray, given))
-        most = settings.whole("k", k)
+        most = min(settings.whole("k", k), max(len(self), 1))
         self._begin()
         found = self._relations.covers(self._world(), asked, most)
         self._tally(None)

@@ -11,6 +11,7 @@ from rankcast.indexes.relation_full import FullRelationGraph
 from rankcast.indexes.relation_poset import PosetGraph
 
 INDEXES = ("kdtree", "zcurve", "scan")
+MOST = 65_536  # the largest k of G_k: a megabyte a covered subscription
 GRAPHS = {"full": FullRelationGraph, "poset": PosetGraph}
 
 
@@ -30,5 +31,11 @@ def known_graph(graph: object) -> int | str:
     if isinstance(graph, str):
         raise SettingError(
             f"graph is {shown(graph)}", expected=f"a whole number or one of: {', '.join(GRAPHS)}"
+        )
+    if isinstance(graph, int) and graph > MOST:
+        raise SettingError(
+            f"graph is {shown(graph)}",
+            expected=f'a whole number from 1 to {MOST}, or "full"',
+            detail="Each covered subscription has room for as many that cover it.",
         )
     return settings.whole("graph", graph)

@@ -15,6 +15,7 @@ from rankcast import deltas, tables
 from rankcast.columns import Column, Ids, Ints, Kind, Rows
 from rankcast.deltas import Changes, External, Lists
 from rankcast.engines.base import ID, Command, Engine, Refused
+from rankcast.errors import InputError
 from rankcast.indexes.slots import Slots
 from rankcast.kernels.board import ENTER, LEAVE, UPDATE
 from rankcast.layouts import Batch, Form
@@ -33,6 +34,7 @@ class ListEngine(Engine):
 
     takes_k: ClassVar[bool] = True  # whether subscriptions have a k: the engine's or their own
     _k: int
+    _max_k: int | None = None  # what no k may exceed
 
     # What a subclass provides
 
@@ -219,7 +221,19 @@ class ListEngine(Engine):
 
     def _own_k(self, batch: Batch) -> dict[str, Ints]:
         """The k of each subscription by slot column, 0 for the engine's, if they say so."""
-        return {"k": np.asarray(batch["k"], np.int64)} if "k" in batch else {}
+        if "k" not in batch:
+            return {}
+        k = np.asarray(batch["k"], np.int64)
+        if self._max_k is not None and (k > self._max_k).any():
+            row = int(np.argmax(k > self._max_k))
+            raise InputError(
+                f"is {k[row]}",
+                where="subscriptions",
+                column="k",
+                row=row,
+                expected=f"at most max_k, which is {self._max_k}",
+            )
+        return {"k": k}
 
     def _k_of(self, rows: Rows) -> Ints:
         """How many items each subscription wants."""

@@ -27,6 +27,8 @@ from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.matches import ranks_of
 from rankcast.layouts import Batch, Form
 
+MOST_BRANCHES = 65_536  # of a node of an R-tree, which has room for as many
+
 
 def tightness(box: Boxes) -> Floats:
     """A ready-made score: the tighter the box, the higher.
@@ -63,7 +65,7 @@ class RankedMatcher(AnsweringEngine):
         score: "given" by subscriptions, or "tightest": the tighter the box, the better (see `tightness`).
         extra: "forbid" or "ignore" columns that are not known.
         tuning: "threads" for a batch of events (default: as many as there are cores); "branching" of the
-            R-trees in an index of intervals (default: 50).
+            R-trees in an index of intervals (default: 50; from 2 to 65,536).
 
     >>> matcher = RankedMatcher(over=["price", "stars"], k=2)
     >>> matcher.subscribe({"id": ["a", "b", "c"], "price_hi": [9, 5, 9], "score": [1.0, 3.0, 2.0]})
@@ -142,7 +144,7 @@ class RankedMatcher(AnsweringEngine):
         if not isinstance(self._combine, str) and self._mode == "relaxed":
             return FunctionIndex(self._slots, self._combine)
         combine = self._combine if self._mode == "relaxed" and isinstance(self._combine, str) else None
-        branching = settings.whole("branching", self._tuning["branching"], least=2)
+        branching = settings.whole("branching", self._tuning["branching"], least=2, most=MOST_BRANCHES)
         return matching_indexes.make(name, len(self._over), combine=combine, branching=branching)
 
     # The calls

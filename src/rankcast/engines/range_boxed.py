@@ -59,11 +59,11 @@ class Boxed(Painted):
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The trees and boards, brought up to date."""
         self._refresh()
-        return {}, self._listings.arrays()
+        return {"rooms": self._listings.widths.state()}, self._listings.arrays()
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `state` gave."""
-        self._listings.restore(dict(arrays))
+        self._listings.restore(dict(arrays), header.get("rooms", {}))
         self._side = self._listings.one_sided()
 
     def check(self) -> None:
@@ -107,6 +107,7 @@ class Boxed(Painted):
         touched = np.unique(events.row)
         old = world.objects["y"][touched].copy()
         self._follow(events)
+        self._make_room(events)
         with self._counting():
             changes = listings.play(self._keyed(events), self._moved)
         world.place(events)
@@ -148,7 +149,7 @@ class Boxed(Painted):
         """Apply events to the objects of the 1.5-d case; the tiles that tell those affected. Boards stay."""
         k, side = self._world.k, self._side
         if method == "sparse":
-            return self._sparse.paint(self._keyed(events), k, side, self._listings.shelf(k), epsilon)
+            return self._sparse.paint(self._keyed(events), k, side, self._listings.corners(), epsilon)
         if batch:
             return self._dense.paint_net(self._keyed(events.coalesced()), k, side)
         return self._dense.paint(self._keyed(events), k, side, epsilon)
@@ -156,6 +157,8 @@ class Boxed(Painted):
     def _send(self, events: Events, epsilon: float | None, *, one_by_one: bool, batch: bool) -> Post:
         """Let the events change the boards; the messages that cover whom they reach."""
         self._refresh()
+        self._make_room(events)
+        self._listings.unite()
         wish = Wish(-1 if epsilon is None else int((1 + epsilon) * self._world.k), one_by_one=one_by_one)
         if not batch:
             return self._sender.send(self._keyed(events), wish)

@@ -29,7 +29,7 @@ class Influence(NamedTuple):
 
 def influence(objects: Objects, row: int, k: int) -> Influence:
     """The region of the object in `row`. Cost: one pass over the objects."""
-    place = int(np.flatnonzero(objects.row == row)[0])
+    place, k = int(np.flatnonzero(objects.row == row)[0]), min(k, objects.row.size)
     x, key, label = objects.x[:, 0], objects.key, objects.label
     mine = x[place]
     better = (key < key[place]) | ((key == key[place]) & (label < label[place]))

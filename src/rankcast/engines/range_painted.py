@@ -20,6 +20,7 @@ from rankcast.deltas import Changes, External, Lists, empty_lists, no_changes
 from rankcast.engines.base import Part
 from rankcast.engines.range_dissemination import BLIND, Sender, keyed
 from rankcast.engines.range_world import Events, Tiles, World
+from rankcast.indexes import widths
 from rankcast.indexes.listing import Listings, classes
 from rankcast.indexes.objects import ObjectIndex
 from rankcast.indexes.painting import NOBODY, Painter
@@ -53,14 +54,15 @@ class Painted:
         """The trees and boards, brought up to date."""
         self._refresh()
         arrays = {f"tree.{name}": array for name, array in self._index.arrays().items()}
-        return {}, arrays | {f"shelf.{name}": a for name, a in self._listings.arrays().items()}
+        header = {"rooms": self._listings.widths.state()}
+        return header, arrays | {f"shelf.{name}": a for name, a in self._listings.arrays().items()}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `state` gave."""
         tree, shelf = _under(arrays, "tree."), _under(arrays, "shelf.")
         integrity.need(len(tree) + len(shelf) == len(arrays), "painted", "has arrays that are not known")
         self._index.restore(tree)
-        self._listings.restore(shelf)
+        self._listings.restore(shelf, header.get("rooms", {}))
 
     def check(self) -> None:
         """Refuse trees and boards from a snapshot that are not those of the world's."""
@@ -120,8 +122,8 @@ class Painted:
         """The current results of the given subscriptions, read off their boards."""
         self._refresh()
         shelves, values = self._listings.shelves, self._world.objects["y"]
-        ks = classes(self._world.k_of(rows))
-        found = [Lists(*shelves[k].listed(rows[mine], values)) for k, mine in ks]
+        keys = classes(self._listings.widths.keys(rows, self._world.k_of(rows)))
+        found = [Lists(*shelves[key].listed(rows[mine], values)) for key, mine in keys]
         if len(found) < 2:
             return found[0] if found else empty_lists()
         joined = Lists._make(np.concatenate(columns) for columns in zip(*found, strict=True))
@@ -142,9 +144,14 @@ class Painted:
         return self._listings.replace(rows, *self._ends(rows), names)
 
     def names(self) -> Names | None:
-        """What is shown outside, by row; None unless there is one k and ids are integers."""
+        """What is shown outside, by row; None unless there is one k, no list is open and ids are integers."""
         objects, subscriptions = self._world.objects, self._world.subscriptions
-        if len(self._listings.shelves) != 1 or objects.kind != "int" or subscriptions.kind != "int":
+        if (
+            [*self._listings.shelves][1:]
+            or not self._listings.ks.size
+            or objects.kind != "int"
+            or subscriptions.kind != "int"
+        ):
             return None
         return Names(subscriptions["code"], objects["code"], objects["y"])
 
@@ -172,11 +179,13 @@ class Painted:
         touched = np.unique(events.row)
         old = world.objects["y"][touched].copy()
         self._follow(events)
+        self._make_room(events)
         affected, tried, tally = listings.affected, listings.tried, self._painter.tally.copy()
-        ks = listings.ks if listings.shelves else np.array([1])
-        tiles = self._painter.paint(keyed(self._world, events), ks)
+        ks, steps = listings.ks, keyed(self._world, events)
+        told = listings.open_tiles(steps)
+        tiles = self._painter.paint(steps, ks if ks.size else np.array([1]))
         world.place(events)
-        found = listings.apply(tiles, touched)
+        found = listings.apply(tiles, touched, told)
         self._count_questions(tally)
         world.count["affected"] += listings.affected - affected
         world.count["candidates"] += listings.tried - tried
@@ -190,6 +199,16 @@ class Painted:
             return Changes(subscription, op, item, score, rows.rank, former=score[:0])
         former = self._former(touched, old, op, item)
         return Changes(subscription.copy(), op.copy(), item.copy(), score, rows.rank, former)
+
+    def _make_room(self, events: Events) -> None:
+        """Let no list that is held open be filled by the objects that come or move in a batch."""
+        if not any(key < 0 or key > widths.NARROW for key in self._listings.shelves):
+            return
+        x, y = self._world.objects["x"][events.row], self._world.objects["y"][events.row]
+        there, was = ~np.isnan(events.y), ~np.isnan(y)
+        comes = there & (~was | (x != events.x).any(axis=1))
+        goes = was & (~there | comes)
+        self._listings.make_room(events.x[comes], int(goes.sum()), self._world.k_of)
 
     def _former(self, touched: Rows, old: Floats, op: NDArray[np.int8], item: Rows) -> Floats:
         """The scores that items had before the batch, NaN for those that enter."""
@@ -213,16 +232,16 @@ class Painted:
     def _refresh(self) -> None:
         """Fill all boards again if they are stale."""
         if self._stale:
-            self._listings.refill()
+            self._listings.refill(self._world.k_of)
             self._stale = False
 
     def disseminate(self, events: Events, method: str, epsilon: float | None, *, batch: bool) -> Tiles:
         """Paint the batch and hand the tiles out; the boards are stale afterwards."""
         self._follow(events)
         tally = self._painter.tally.copy()
-        shelf = self._listings.shelves.get(self._world.k)
-        points = NOBODY if shelf is None or method in BLIND else shelf.tree
-        tiles = Sender(self._world, self._painter, points).send(events, method, epsilon, batch=batch)
+        points = None if method in BLIND else self._listings.points()
+        sender = Sender(self._world, self._painter, NOBODY if points is None else points)
+        tiles = sender.send(events, method, epsilon, batch=batch)
         self._count_questions(tally)
         self._stale = True
         return tiles

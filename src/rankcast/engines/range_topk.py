@@ -33,13 +33,15 @@ class RangeTopK(ListEngine):
     Args:
         over: the attribute that ranges are over, or a list of up to three.
         by: the attribute that ranks.
-        k: how many objects a subscription wants, unless it says so itself.
+        k: how many objects a subscription wants, unless it says so itself; up to 2**31 - 1. A list costs what
+            it holds, whatever its k.
         order: "asc" for the smallest `by`, "desc" for the largest; ties go to the smaller id.
         method: how affected subscriptions are found: "sparse", "dense", "unicast" or "relax", which differ
             in what `disseminate` sends, or "scan", the brute force.
         epsilon: share of k by which dissemination with "sparse" or "dense" may exceed it, in (0, 1].
         nulls: what a null in the column `by` of an event does: "delete" deletes the object, "keep" keeps its
             value, "refuse" refuses the batch.
+        max_k: what no k may exceed, neither the engine's nor a subscription's.
         extra: "forbid" or "ignore" columns that are not known.
         tuning: "sketch": how many boxes stand for all subscriptions when `disseminate` paints with "sparse";
             fewer know less, and cost more messages, some of which reach nobody (0: no sketch).
@@ -78,6 +80,7 @@ class RangeTopK(ListEngine):
         method: str = "sparse",
         epsilon: float | None = None,
         nulls: str = "delete",
+        max_k: int | None = None,
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
@@ -85,6 +88,7 @@ class RangeTopK(ListEngine):
         self._over = settings.attributes("over", over, most=3, reserved=own)
         self._by = settings.attributes("by", by, most=1, reserved=(*own, *self._over))[0]
         self._k = settings.whole("k", k)
+        self._max_k = settings.ceiling("max_k", max_k, "k", self._k)
         self._order = settings.one_of("order", order, ["asc", "desc"])
         self._method = settings.one_of("method", method, METHODS)
         self._epsilon = _epsilon(epsilon, method)
@@ -97,8 +101,9 @@ class RangeTopK(ListEngine):
                 "order": self._order,
                 "method": self._method,
                 "epsilon": self._epsilon,
-                # the default is left out: states of before there was a choice have the same settings
+                # defaults are left out: states of before there was a choice have the same settings
                 **({} if nulls == "delete" else {"nulls": nulls}),
+                **({} if max_k is None else {"max_k": self._max_k}),
             },
             extra=extra,
             tuning=tuning,

@@ -71,6 +71,11 @@ class CornerIndex:
         size = np.where(live, tree.size[np.where(live, leaf, 0)], 0)
         return np.asarray(tree.row[slots[np.arange(capacity) < size[:, None]]], np.int32)
 
+    def points(self) -> tuple[Rows, Floats]:
+        """All rows and their points, those of a bucket side by side."""
+        rows = self.rows()
+        return rows, self._tree.point[self._slots.slot_of[rows]]
+
     def boards(self, rows: Rows) -> Rows:
         """The boards of rows, one a line: item rows best first, then -1."""
         return np.asarray(self._tree.board[self._slots.slot_of[rows]], np.int32)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from rankcast.indexes.box_objects import BoxObjects
 from rankcast.indexes.objects import Floats, Rows
-from rankcast.indexes.slab_painting import FEW, SlabPainter
+from rankcast.indexes.slab_painting import FEW, SlabPainter, least
 from rankcast.kernels import slab_batch
 from rankcast.kernels.corner_merge import Post, empty_post
 from rankcast.kernels.corner_steps import Events
@@ -38,7 +38,7 @@ class DensePainter:
 
     def paint(self, events: Events, k: int, side: int, epsilon: float | None) -> Post:
         """Paint and apply events one by one."""
-        return self._painter.paint(events, self._least(k, events), side, None, epsilon)
+        return self._painter.paint(events, k, side, None, epsilon)
 
     def paint_net(self, events: Events, k: int, side: int) -> Post:
         """Paint and apply events of distinct objects as one batch, exactly: see `kernels.slab_batch`.
@@ -46,7 +46,7 @@ class DensePainter:
         Memory: a copy of the objects, and the tiles.
         """
         self.objects.reserve(int(events.row.max(initial=-1)) + 1)
-        k, net = self._least(k, events), self._net(events)
+        k, net = least(self.objects, k, events), self._net(events)
         moved = (net.x != net.old_x).any(axis=1)
         gone, come = self._losses(net, moved), (net.y < np.inf) & (moved | (net.y < net.old_y))
         before = _copied(self.objects.along())
@@ -61,10 +61,6 @@ class DensePainter:
         )
         away = np.flatnonzero(~stays[gone])
         return self._tell(before, told, away, net.old_x[gone[away]], (k, side))
-
-    def _least(self, k: int, events: Events) -> int:
-        """A k beyond all objects counts as just that."""
-        return min(k, len(self.objects.index) + len(events.row) + 1)
 
     def _net(self, events: Events) -> Net:
         """What the events come to, for the objects they change at all."""

@@ -169,6 +169,12 @@ class SubscriptionIndex:
         """How many points lie in a closed box."""
         return int(point_search.list_rows(self.tree, box, np.empty(0, np.int32)))
 
+    def points(self) -> tuple[Rows, Floats, Floats]:
+        """All subscriptions: their rows and the ends of their ranges, those of a bucket side by side."""
+        tree = self.tree
+        slots = point_store.live_slots(tree)
+        return tree.row[slots], tree.lo[slots], tree.hi[slots]
+
     def boards(self, rows: Rows) -> Rows:
         """The boards of subscriptions, one a line: item rows best first, then -1."""
         return np.asarray(self._tree.board[self._slots.slot_of[rows]], np.int32)
@@ -202,6 +208,7 @@ class SubscriptionIndex:
         tree_checks.check_bucket_form(arrays, self._tree, NODE_ARRAYS, SLOT_ARRAYS, BUCKET)
         own = {name: arrays[name] for name in PointTree._fields if name != SHARED}
         self._tree = PointTree(slot_of=np.empty(0, np.int32), **own)
+        self.k = self._tree.board.shape[1]
         if integrity.wanted():
             tree_checks.check_points(self._tree, self._slots.slot_of)
 

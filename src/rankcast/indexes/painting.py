@@ -17,6 +17,7 @@ from rankcast.kernels.point_tree import PointTree
 from rankcast.kernels.staircase import empty_stairs
 from rankcast.kernels.tiles import Tiles, empty_tiles, filled, widened
 
+EVERY = 0  # instead of a k beyond all objects
 NOBODY = SubscriptionIndex(1, SlotMap()).tree
 MOST_BOXES = 2.0**31  # more than an object has tiles; kernels multiply it by steps
 
@@ -43,12 +44,13 @@ class Painter:
         points: PointTree | None = None,
         epsilon: float | None = None,
     ) -> Tiles:
-        """Paint and apply events one by one for every k of `ks` (falling).
+        """Paint and apply events one by one for every k of `ks` (falling); one beyond all objects is cut.
 
         With `points` the tiles are thinned to those subscriptions (one k only); without, no subscription is
         read. With `epsilon` an object's tiles are covered by at most ceil(1 / epsilon) boxes.
         """
         self._begin(events.row)
+        ks = np.minimum(ks, len(self.objects) + len(events.row) + 1)
         self._run(len(events.row), ks, points, epsilon, lambda brush, done: paint.paint(brush, events, done))
         return filled(self._tiles)
 
@@ -62,10 +64,11 @@ class Painter:
     def paint_net(self, net: Net, k: int, *, points: PointTree | None = None) -> Tiles:
         """Paint and apply net changes of distinct objects as one batch, exactly.
 
-        Memory: O(k) an object that loses, gains or is exposed; a k beyond all objects counts as just that.
+        Memory: O(k) an object that loses, gains or is exposed; O(1) if k is beyond all objects, as then all
+        are in the lists of all ranges that hold them.
         """
         self._begin(net.row)
-        k = min(k, len(self.objects) + len(net.row) + 1)
+        k = k if k <= len(self.objects) + len(net.row) else EVERY
         gone, come = self._losses(net), self._gains(net)
         nothing = outline.empty_outlines(1, k)
         old = self._draw(gone.row, gone.old_x, gone.old_y, k)
@@ -96,6 +99,9 @@ class Painter:
 
     def _apply(self, net: Net, gone: Net, come: Net, k: int, points: PointTree | None) -> Rows:
         """Apply gains, then losses with their sweeps; the unchanged objects these expose."""
+        if k == EVERY:
+            self._settle(net.row, net.x, net.y)
+            return net.row[:0]
         stays = come.x == come.old_x
         here = _at(come, np.flatnonzero(stays | (come.old_y == np.inf)))
         self._settle(here.row, here.x, here.y)
@@ -118,6 +124,9 @@ class Painter:
     def _draw(self, rows: Rows, x: Floats, y: Floats, k: int) -> Floats:
         """The outlines of objects with values y at x among the objects as they are now."""
         drawn = outline.empty_outlines(len(rows), k)
+        if k == EVERY:
+            drawn[y < np.inf, 0, outline.TOP] = np.inf
+            return drawn
         outline.draw(self.objects.tree, rows, x, y, empty_stairs(k), drawn)
         self.tally[FIRSTK] += 2 * int((y < np.inf).sum())
         return drawn

@@ -35,11 +35,11 @@ class SkylinePlaces(Places):
         self, metric: int, seekers: Seekers, universe: Floats, m: int, threads: int
     ) -> tuple[Zones, Ints]:
         """The zones of queries, on several cores; and blocks opened, objects tried."""
-        many = seekers.x.size
+        many, most = seekers.x.size, min(m, max(len(self), 1))
         parts = np.array_split(np.arange(many), max(1, min(threads, many // PER_THREAD)))
 
         def search(part: Ints) -> tuple[Zones, Ints]:
-            found: tuple[Zones, Ints] = find_zones(metric, self.tree, seekers, part, universe, m)
+            found: tuple[Zones, Ints] = find_zones(metric, self.tree, seekers, part, universe, most)
             return found
 
         if len(parts) == 1:

@@ -45,7 +45,8 @@ class SlabPainter:
         The second attribute is bounded on a `side`, 1 above or -1 below. Without a shelf no subscription is
         read; an empty one is that of nobody.
         """
-        objects, nobody, done = self.objects, CornerIndex(4, k, 1, SlotMap()), 0
+        k = least(self.objects, k, events)
+        objects, nobody, done = self.objects, CornerIndex(4, 1, 1, SlotMap()), 0
         objects.reserve(int(events.row.max(initial=-1)) + 1)
         corners, post = nobody if shelf is None else shelf, empty_post(FEW, 2)
         members = self._members(corners)
@@ -98,3 +99,8 @@ class SlabPainter:
             )
         room.size[FOUND], room.size[AFFECTED], room.size[TWICE] = 0, 0, 0
         return room
+
+
+def least(objects: BoxObjects, k: int, events: Events) -> int:
+    """A k beyond all objects counts as just that."""
+    return min(k, len(objects.index) + len(events.row) + 1)

@@ -104,6 +104,38 @@ def best(
 
 
 @njit(**EXACT)
+def _within(corner: Floats, low: Floats, high: Floats, node: int) -> bool:
+    """Whether the box of a corner holds all of a node of objects."""
+    for axis in range(low.shape[1]):
+        if low[node, axis] < corner[2 * axis] or -high[node, axis] < corner[2 * axis + 1]:
+            return False
+    return True
+
+
+@njit(**EXACT)
+def count(objects: CornerTree, corners: Floats, found: NDArray[np.int64]) -> None:
+    """Write how many objects each box holds. A node that lies in the box is not opened."""
+    low, high, bucket, capacity = objects.low, objects.high, objects.bucket, objects.meta[CAPACITY]
+    stack = np.empty(DEPTH, np.int32)
+    for i in range(corners.shape[0]):
+        corner, total, depth, stack[0] = corners[i], 0, 1, 0
+        while depth > 0:
+            depth -= 1
+            node = stack[depth]
+            if objects.size[node] == 0 or not _meets(corner, low, high, node):
+                continue
+            if _within(corner, low, high, node):
+                total += objects.size[node]
+            elif bucket[node] < 0:
+                depth = descend(objects, node, stack, depth)
+            else:
+                first = bucket[node] * capacity
+                for slot in range(first, first + objects.size[node]):
+                    total += holds(corner, objects.point, slot)
+        found[i] = total
+
+
+@njit(**EXACT)
 def fill(subscriptions: CornerTree, rows: Rows, objects: CornerTree, label: Labels) -> None:
     """Fill the boards of some subscriptions by a search each."""
     last, slot_of, boards = subscriptions.board.shape[1] - 1, subscriptions.slot_of, subscriptions.board

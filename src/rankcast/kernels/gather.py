@@ -59,6 +59,20 @@ def count_items(board: NDArray[np.int32], slots: NDArray[np.int32], rows: NDArra
 
 
 @njit(**EXACT)
+def count_each(board: NDArray[np.int32], slots: NDArray[np.int32], sizes: NDArray[np.int64]) -> None:
+    """Write how many items the board at each slot lists. O(log k) each."""
+    for i in range(slots.size):
+        low, high = 0, board.shape[1]
+        while low < high:
+            middle = (low + high) // 2
+            if board[slots[i], middle] < 0:
+                high = middle
+            else:
+                low = middle + 1
+        sizes[i] = low
+
+
+@njit(**EXACT)
 def _copy_boards(
     board: NDArray[np.int32], slots: NDArray[np.int32], rows: NDArray[np.int32], block: NDArray[np.int32]
 ) -> None:

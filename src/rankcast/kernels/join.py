@@ -132,7 +132,8 @@ def join(points: PointTree, tiles: Tiles, values: Values, changes: Changes) -> C
                 stack[depth, 0], stack[depth, 1], stack[depth, 2] = child[node, side], end, size
                 depth += 1
             continue
-        deltas, groups = changes.tally[DELTAS] + 2 * k * BUCKET, changes.tally[GROUPS] + BUCKET
+        most = 2 * min(k, size - end)  # a tile brings an item in and may push another out
+        deltas, groups = changes.tally[DELTAS] + most * BUCKET, changes.tally[GROUPS] + BUCKET
         if groups > changes.group.shape[0] or deltas > changes.item.shape[0]:
             changes = _longer_changes(changes, groups, deltas)
         _visit(points, node, tiles, queue[end:size], values, crowds, changes)

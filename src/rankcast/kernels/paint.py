@@ -33,7 +33,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.object_search import miny
-from rankcast.kernels.object_tree import HEIGHT, ObjectTree, insert, remove, room, set_value
+from rankcast.kernels.object_tree import HEIGHT, SIZE, ObjectTree, insert, remove, room, set_value
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.paint_sparse import clip, look, surround, thin
 from rankcast.kernels.point_tree import PointTree
@@ -142,6 +142,8 @@ def lower(brush: Brush, row: int, value: float, event: int) -> bool:
     brush.tally[FIRSTK] += 2
     first = brush.tiles.size[0]
     _tell(brush, row, value, event)
+    if brush.tree.meta[SIZE] <= brush.ks[-1]:  # no list is full: nobody waits behind its last item
+        return True
     if brush.aware and not _look_around(brush, x, first):
         return True
     while room_of(brush.stairs, brush.ks[0]) > 0:

@@ -34,6 +34,7 @@ NONE, KMAX, SKYBAND, COST = range(4)
 KEPT = -1
 SPARE = 32  # entries that a small list has room for beside its own, and a large one in vain
 MANY = 65535  # dominators are not counted beyond: a list that wants more keeps some in vain
+MOST = 2**30  # entries that a list keeps at most
 
 
 class Log(NamedTuple):
@@ -247,7 +248,7 @@ def keeps(k: Ints, refill: int, kmax: int, window: float, search: float) -> Rows
     """How many entries each list keeps: what is cheapest, given what a search costs in the mean.
 
     At most `kmax` times k. Other refills keep k, as many as that (kmax) or, before scores are known, 1.5 k;
-    so do lists over a small window.
+    so do lists over a small window. None keeps more than MOST, which no window comes to.
     """
     keep = np.empty(k.size, np.int32)
     for i in range(k.size):
@@ -257,7 +258,8 @@ def keeps(k: Ints, refill: int, kmax: int, window: float, search: float) -> Rows
         elif refill == COST and window > most:
             keep[i] = cheapest(k[i], most, window, search)
         else:
-            keep[i] = k[i] if refill == NONE else most if refill == KMAX else k[i] + k[i] // 2 + 1
+            all_of = k[i] if refill == NONE else most if refill == KMAX else k[i] + k[i] // 2 + 1
+            keep[i] = min(all_of, MOST)
     return keep
 
 

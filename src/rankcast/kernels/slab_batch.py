@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.corner_merge import Post
 from rankcast.kernels.corner_tree import Floats, Rows
+from rankcast.kernels.object_tree import SIZE
 from rankcast.kernels.options import EXACT
 from rankcast.kernels.outline import combine, outline, paint_between
 from rankcast.kernels.slab_easel import emit, new_rows, stamp
@@ -64,7 +65,8 @@ class Told(NamedTuple):
 def _draw(objects: Along, row: int, value: float, k: int, sign: float, tally: NDArray[np.int64]) -> Layers:
     """The region that an object has with a value at its place."""
     x, height = objects.tree.x[row], sign * objects.second[row]
-    better, same = surround(objects, row, value, k, sign)
+    every = objects.tree.meta[SIZE] <= k  # all are in the lists of all who hold them
+    better, same = surround(objects, row, -np.inf if every else value, k, sign)
     count_questions(better, height, same, k, tally)
     slabs = find_slabs(better, same, x, height, k)
     size = slabs.size[0]

@@ -76,7 +76,8 @@ def paint(easel: Easel, row: int, old: float, value: Floats, post: Post) -> Post
     now, first, members, k = value[row], post.size[0], easel.members, easel.k
     place = easel.objects.point[easel.objects.slot_of[row]]
     x, height = place[0], easel.sign * place[1]
-    better, same = surround(easel.along, row, min(old, now), k, easel.sign)
+    every = easel.objects.size[0] <= k  # all are in the lists of all who hold them
+    better, same = surround(easel.along, row, -np.inf if every else min(old, now), k, easel.sign)
     count_questions(better, height, same, k, easel.tally)
     exact = easel.lists == 0 and not easel.asking
     if easel.aware:
@@ -85,8 +86,8 @@ def paint(easel: Easel, row: int, old: float, value: Floats, post: Post) -> Post
     if easel.aware and exact:
         post = _tell_members(easel, (x, height), better, same, post)
         stamp(post, first, row, now, (place[0], place[1]))
-        return post if now < old else tell_gains(easel, better, row, old, value, post)
+        return post if now < old or every else tell_gains(easel, better, row, old, value, post)
     slabs = outline(better, same, x, height, k)
     post = _tell_region(easel, slabs, x, better, post)
     stamp(post, first, row, now, (place[0], place[1]))
-    return post if now < old else sweep(easel, slabs, x, old, row, value, post)
+    return post if now < old or every else sweep(easel, slabs, x, old, row, value, post)

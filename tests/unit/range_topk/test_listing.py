@@ -63,7 +63,7 @@ def test_a_batch_gives_the_net_change_of_every_list(data: st.DataObject) -> None
     lo, hi = np.array(world.ranges).reshape(-1, 2).T
     listings = Listings(world.object_index())
     painter = Painter(listings.objects)
-    listings.refill()
+    listings.refill(ks.take)
     listings.add(np.arange(count, dtype=np.int32), lo.copy(), hi.copy(), ks)
     place = np.array(data.draw(st.permutations(range(count))), np.int64)
     for _ in range(2):
@@ -108,7 +108,7 @@ def test_affected_counts_each_subscription_once_an_event() -> None:
     world = World(2, [(0.0, 9.0), (0.0, 2.0), (5.0, 6.0)])
     world.objects = {0: (1.0, 1.0), 1: (2.0, 2.0), 2: (8.0, 3.0)}
     listings = Listings(world.object_index())
-    listings.refill()
+    listings.refill(np.full(3, 2).take)
     lo, hi = np.array(world.ranges).T
     listings.add(np.arange(3, dtype=np.int32), lo.copy(), hi.copy(), np.full(3, 2))
     painter = Painter(listings.objects)
