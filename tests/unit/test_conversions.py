@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from rankcast import RangeTopK
 from rankcast.indexes.painting import MOST_BOXES, boxes_for
-from rankcast.kernels import geo_bounds, message_parts
+from rankcast.kernels import geo_bounds, message_parts, word_lists
 from rankcast.kernels.box_tree import CELLS, encode
 from rankcast.kernels.message_lists import BOX, NODE
 from rankcast.kernels.message_parts import NUMBER, Parts, Wish, push_parts
