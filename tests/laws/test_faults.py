@@ -66,7 +66,7 @@ def test_a_fault_leaves_an_engine_unchanged_or_in_doubt(subject: Subject) -> Non
     """A handful of lines of a handful of calls."""
     family = import_module(f"tests.laws.{subject.family}")
 
-    @settings(max_examples=12, phases=GENERATE)
+    @settings(max_examples=4, phases=GENERATE)
     @given(family.workloads(), st.integers(0, 2**20), st.sampled_from(ERRORS))
     def faults(workload: Workload, seed: int, error: type[BaseException]) -> None:
         for place, trial in enumerate(trials(subject.make, workload, lambda w: _others(subject, w))):
