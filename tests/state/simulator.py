@@ -271,6 +271,7 @@ class Simulation:
         self.reference.reach(number)
         self.offered = number
         size = (self.live / WAL).stat().st_size if (self.live / WAL).exists() else 0
+        self._before = None
         if self.rng.random() < 0.3:
             self._hold()
         token, answer = shard.apply(batch(number), after=self.reference.tokens[number - 1])
@@ -308,6 +309,7 @@ class Simulation:
         with self.disk.lock:
             self._taking = True
             path = self.folder / "before"
+            shutil.rmtree(path, ignore_errors=True)
             shutil.copytree(self.live, path)
             self._before = path, self.answered
             self._taking = False

@@ -86,6 +86,8 @@ def repeat(
         _follows(record, mark)
         try:
             answer = answer_of(record)
+        except FunctionError:  # which says nothing of the batch
+            raise
         except InputError as error:
             raise _unlike(record) from error
         if answer != record.answer and not (same or _same_table)(answer, record.answer):
