@@ -210,7 +210,6 @@ class Simulation:
         self.patch.setattr(checkpoint, "ThreadPoolExecutor", LaterPool)
         self.patch.setattr(threading, "Thread", LaterFlush)  # of the mark
         Later.waiting.clear()
-        self._before: tuple[Path, int] | None = None
         self._taking = False
 
     def run(self, steps: int) -> None:
@@ -271,15 +270,13 @@ class Simulation:
         self.reference.reach(number)
         self.offered = number
         size = (self.live / WAL).stat().st_size if (self.live / WAL).exists() else 0
-        self._before = None
-        if self.rng.random() < 0.3:
-            self._hold()
+        held = self._hold() if self.rng.random() < 0.3 else None
         token, answer = shard.apply(batch(number), after=self.reference.tokens[number - 1])
         assert (token, shard.number) == (self.reference.tokens[number], number)
         assert answer.equals(self.reference.answers[number])
         self.answered = number
-        if self._before is not None:
-            self._torn_commit(size)
+        if held is not None:
+            self._torn_commit(held, number - 1, size)
         for kind in ("kill", "power", "damage"):
             if self.rng.random() < 0.2:
                 self._take(kind)
@@ -304,20 +301,18 @@ class Simulation:
             self.images.append(image)
             self._taking = False
 
-    def _hold(self) -> None:
+    def _hold(self) -> Path:
         """Keep what is there before a batch."""
         with self.disk.lock:
             self._taking = True
             path = self.folder / "before"
             shutil.rmtree(path, ignore_errors=True)
             shutil.copytree(self.live, path)
-            self._before = path, self.answered
             self._taking = False
+        return path
 
-    def _torn_commit(self, size: int) -> None:
+    def _torn_commit(self, path: Path, number: int, size: int) -> None:
         """What was there before a batch, with a part of what SQLite wrote for it."""
-        assert self._before is not None
-        (path, number), self._before = self._before, None
         old = (path / WAL).read_bytes() if (path / WAL).exists() else b""
         new = (self.live / WAL).read_bytes()
         if not size or not new.startswith(old):  # the log began anew
