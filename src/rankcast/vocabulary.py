@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from rankcast import tables
+from rankcast import seeds, tables
 from rankcast.columns import NO_VALUES, Column, Floats, Ids, Ints, Kind, Rows, Terms, arrow
 from rankcast.errors import InputError, shown
 from rankcast.kernels import bags, hashing, strings
@@ -150,8 +150,8 @@ def bags_of(terms: Terms, rows: Rows | None = None) -> Bags:
 def _keys_of(words: Ids) -> KeyArrays:
     """Words as kernels look them up."""
     lengths = np.diff(words.offsets).astype(np.int32)
-    codes = hashing.hash_strings(words.offsets, words.data, hashing.SEED)
-    return codes, words.offsets[:-1], lengths, words.data, hashing.SEED
+    codes = hashing.hash_strings(words.offsets, words.data, seeds.PROCESS)
+    return codes, words.offsets[:-1], lengths, words.data, seeds.PROCESS
 
 
 def _code_point_order(words: Ids, keys: KeyArrays, places: Rows) -> Ints:

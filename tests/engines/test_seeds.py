@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rankcast import contract
+from rankcast import contract, seeds
 from rankcast.contract import results_of
-from rankcast.kernels import hashing
 from rankcast.state import batches
 from tests.engines.histories import HISTORIES, History
 
@@ -20,9 +19,9 @@ def test_answers_and_tokens_do_not_depend_on_seeds(history: History, monkeypatch
     told, tokens, tables = [], [], []
     for seed in ("0", "12345", None):
         if seed is None:
-            monkeypatch.delenv(hashing.FIXED_SEED)
+            monkeypatch.delenv(seeds.FIXED)
         else:
-            monkeypatch.setenv(hashing.FIXED_SEED, seed)
+            monkeypatch.setenv(seeds.FIXED, seed)
         engine = history.run()
         header, arrays = engine.state()
         tokens.append(batches.first_token(type(engine).__name__, header, arrays))
@@ -39,10 +38,10 @@ def test_answers_and_tokens_do_not_depend_on_seeds(history: History, monkeypatch
 def test_a_seed_goes_with_the_state(
     history: History, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv(hashing.FIXED_SEED, "5")
+    monkeypatch.setenv(seeds.FIXED, "5")
     engine = history.run()
     engine.save(tmp_path / "saved")
-    monkeypatch.delenv(hashing.FIXED_SEED)
+    monkeypatch.delenv(seeds.FIXED)
     loaded = history.engine.load(tmp_path / "saved")
     contract.same_state(loaded, engine, "loaded")
     call, rows = history.further

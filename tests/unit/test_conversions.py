@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 from rankcast import RangeTopK
 from rankcast.indexes.painting import MOST_BOXES, boxes_for
-from rankcast.kernels import geo_bounds, message_parts, word_lists
+from rankcast.kernels import geo_bounds, message_parts
 from rankcast.kernels.box_tree import CELLS, encode
 from rankcast.kernels.message_lists import BOX, NODE
 from rankcast.kernels.message_parts import NUMBER, Parts, Wish, push_parts
+from rankcast.kernels.word_lists import BLOCK
 
 STRANGE = [math.inf, -math.inf, math.nan, 1e308, -1e308, 5e-324, -5e-324, 0.0, -0.0, 1.0, 2.0**63, -(2.0**63)]
 UNIT = int(geo_bounds.UNIT)
@@ -53,7 +54,7 @@ def test_keys_of_parts_have_room_for_any_box(alpha: float, corner: float) -> Non
     for push in both(push_parts):
         parts = Parts(np.zeros(4, np.int32), *(np.zeros(4, np.int64) for _ in range(3)))
         with np.errstate(all="ignore"):
-            size, used = push(node, 0, 1, word_lists.BLOCK, 0, wish, parts, 0, 0, -math.inf)
+            size, used = push(node, 0, 1, BLOCK, 0, wish, parts, 0, 0, -math.inf)
         assert size == used <= 1
         assert -2 <= (int(parts.key[0]) >> NUMBER) / message_parts.FINE <= 2
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from rankcast import seeds
 from rankcast.columns import integer_ids
 from rankcast.indexes.slots import Slots
 from rankcast.kernels import hashing
@@ -69,9 +70,9 @@ def hashing_nothing() -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.
 
 
 def test_a_store_has_a_seed_of_its_own_unless_one_is_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(hashing.FIXED_SEED)
+    monkeypatch.delenv(seeds.FIXED)
     assert len({Slots().seed for _ in range(20)}) == 20
-    monkeypatch.setenv(hashing.FIXED_SEED, "7")
+    monkeypatch.setenv(seeds.FIXED, "7")
     assert {Slots().seed for _ in range(20)} == {7}
 
 

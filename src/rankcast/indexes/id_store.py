@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import DTypeLike, NDArray
 
-from rankcast import integrity
+from rankcast import integrity, seeds
 from rankcast.columns import IdKind, Ids, Rows, arrow
 from rankcast.indexes import id_checks
 from rankcast.indexes.keys import integer_keys
@@ -36,7 +36,7 @@ class IdStore:
     ) -> None:
         self.kind: IdKind | None = None
         self.ordered = ordered
-        self.seed = hashing.draw_seed()  # of the hash table, and of the codes of strings
+        self.seed = seeds.draw()  # of the hash table, and of the codes of strings
         self.relabelled = 0  # how often all labels were spread anew
         self._meta = np.zeros(META, np.int64)  # see `rankcast.kernels.register`
         self._pending: list[Rows] = []  # released in this batch, free after settle()

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rankcast import seeds
 from rankcast.columns import Ids, Ints, integer_ids
 from rankcast.errors import shown
 from rankcast.kernels import hashing, strings
@@ -14,7 +15,7 @@ from rankcast.kernels.hashing import KeyArrays
 NO_VALUES, NO_LENGTHS, NO_TEXT = np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8)
 
 
-def keys_of(ids: Ids, seed: int = hashing.SEED) -> KeyArrays:
+def keys_of(ids: Ids, seed: int = seeds.PROCESS) -> KeyArrays:
     """Ids as kernels take them: the fields of `hashing.Keys`. A store looks up those with its own seed."""
     if ids.kind == "int":
         return integer_keys(ids.values, seed)

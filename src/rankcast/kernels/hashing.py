@@ -9,8 +9,8 @@ Cost: O(1) expected per key. Integer keys compare by value, strings by hash, len
 
 Homes, and the hashes of strings, depend on a secret `seed`: nobody can choose ids that share a home without
 knowing it. It decides where a key lies and nothing else, so answers are the same under any seed. Tables that
-are thrown away after a batch have the seed of the process, `SEED`; those of a state have one of their own,
-which is kept with it.
+are thrown away after a batch have the seed of the process; those of a state have one of their own, which is
+kept with it (`rankcast.seeds`).
 
 Keys come from Python as plain tuples: Numba recognises the type of a plain tuple some ten times faster than
 that of a named one, and for a few keys that is what a call costs.
@@ -18,8 +18,6 @@ that of a named one, and for a few keys that is what a call costs.
 
 from __future__ import annotations
 
-import os
-import secrets
 from typing import NamedTuple
 
 import numpy as np
@@ -31,17 +29,7 @@ from rankcast.kernels.options import EXACT
 FREE = -1
 LEAST = 16
 MOST_SEED = 2**63 - 1
-FIXED_SEED = "RANKCAST_HASH_SEED"  # in the environment: for states that are alike to the last bit
 KeyArrays = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8], int]
-
-
-def draw_seed() -> int:
-    """A seed that nobody can guess, or the one in the environment."""
-    fixed = os.environ.get(FIXED_SEED)
-    return secrets.randbits(63) if fixed is None else int(fixed) & MOST_SEED
-
-
-SEED = draw_seed()
 
 
 class Keys(NamedTuple):
