@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rankcast import InputError, RangeTopK, contract
 from rankcast.contract import Workload
 from rankcast.state import Shard
-from tests.laws.range_topk import framed, workloads
+from tests.laws.range_topk import Naive, framed, workloads
 
 Rows = dict[str, list[Any]]
 NUMBERS = ("x", "z", "w", "y")
@@ -122,6 +122,13 @@ def test_a_frame_of_plain_floats_deletes_and_keeps_nothing(workload: Workload) -
         else:
             engine.publish(frame)
     contract.same_state(engine, twin, "in the end")
+
+
+@settings(max_examples=150)
+@given(workloads())
+def test_events_do_what_the_plain_model_says(workload: Workload) -> None:
+    """The brute force reads events as every method does, so it cannot tell a row that is misread by all."""
+    contract.follow(lambda given: RangeTopK(**given), Naive(**workload.settings), workload)
 
 
 def stocks(**given: Any) -> RangeTopK:

@@ -38,6 +38,11 @@ def workloads(draw: st.DrawFn, *, narrow: bool = False) -> Workload:
     live: set[Any] = set()
     objects: set[Any] = set()
     steps: list[tuple[str, Any]] = []
+    if draw(st.booleans()):  # somebody sees all of some objects from the start
+        live.add(subscription(0))
+        objects |= {item(i) for i in range(4)}
+        values = {name: list(range(4)) for name in [*over, "y"]}
+        steps += [("subscribe", {"id": sorted(live)}), ("publish", {"id": sorted(objects), **values})]
     for _ in range(draw(st.integers(1, 8))):
         call = draw(st.sampled_from(CALLS))
         if call == "publish":
@@ -94,7 +99,8 @@ def _events(
     keeps = given + ["y"] * (ranked and (nulls == "keep" or (nulls == "delete" and worded)))
     deletes = worded or (ranked and nulls == "delete")
     for _ in range(draw(st.integers(0, 6))):
-        name = item(draw(st.integers(0, 6)))
+        known = sorted(objects) if draw(st.booleans()) else []
+        name = draw(st.sampled_from(known)) if known else item(draw(st.integers(0, 6)))
         if name not in objects and not whole:
             continue
         gone = deletes and name in objects and draw(st.integers(0, 4)) == 0
