@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rankcast.engines.moving_skyline import MovingSkyline
     from rankcast.engines.moving_topk import MovingTopK
     from rankcast.engines.range_topk import RangeTopK
-    from rankcast.ranges import Hierarchy, near
     from rankcast.subscriber import SubscriberList
+    from rankcast.tables.boxes import Hierarchy, near
     from rankcast.vocabulary import Vocabulary
 
     from . import scoring
@@ -48,7 +48,7 @@ __all__ = [
 _HOMES = {
     "CoveringTable": "rankcast.engines.covering",
     "GeoTextTopK": "rankcast.engines.geotext",
-    "Hierarchy": "rankcast.ranges",
+    "Hierarchy": "rankcast.tables.boxes",
     "MovingSkyline": "rankcast.engines.moving_skyline",
     "MovingTopK": "rankcast.engines.moving_topk",
     "RangeTopK": "rankcast.engines.range_topk",
@@ -56,7 +56,7 @@ _HOMES = {
     "SubscriberList": "rankcast.subscriber",
     "Vocabulary": "rankcast.vocabulary",
     "maxima": "rankcast.engines.covering",
-    "near": "rankcast.ranges",
+    "near": "rankcast.tables.boxes",
 }
 
 

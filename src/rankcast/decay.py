@@ -17,9 +17,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
-from rankcast.columns import Floats, Ints
 from rankcast.errors import SettingError, shown
+from rankcast.structures import integrity
+from rankcast.tables.schema import Floats, Ints
 from rankcast.windows import TimeWindow, Window
 
 MOST = 256  # half-lives of a window, and of the newest message beyond the landmark

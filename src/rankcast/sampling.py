@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from rankcast.columns import Bools, Floats
 from rankcast.errors import SettingError
+from rankcast.tables.schema import Bools, Floats
 
 SAMPLES = 64
 GROWTH = (1.001, 2.0, 100.0)

@@ -33,9 +33,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import sampling, settings
-from rankcast.columns import Bools, Floats
+from rankcast import sampling
 from rankcast.errors import FunctionError, SettingError, SnapshotError, shown
+from rankcast.tables import schema
+from rankcast.tables.schema import Bools, Floats
 
 Weights = Sequence[float] | NDArray[Any] | None
 Falling = tuple[str, ...] | Literal["all"]
@@ -218,7 +219,7 @@ def waspas(w: Weights = None, lam: float = 0.5, offset: float = 0.0) -> Weighted
     >>> waspas([2, 1], 0.25)(np.array([[3.0], [5.0]]), np.array([4.0, 0.5])).tolist()
     [29.5, 12.0]
     """
-    return Weighted(WASPAS, _checked(w), settings.number("lam", lam, low=0, high=1), _offset(offset))
+    return Weighted(WASPAS, _checked(w), schema.number("lam", lam, low=0, high=1), _offset(offset))
 
 
 def function(f: Callable[[Floats, Floats], Any], falling: Sequence[str] = ()) -> Function:
@@ -236,7 +237,7 @@ def function(f: Callable[[Floats, Floats], Any], falling: Sequence[str] = ()) ->
         raise SettingError(
             f"score is {shown(f)}", expected="a score or a function of attributes and distance"
         )
-    return Function(f, "all" if falling == "all" else tuple(settings.attributes("falling", falling, least=0)))
+    return Function(f, "all" if falling == "all" else tuple(schema.attributes("falling", falling, least=0)))
 
 
 def as_score(value: Any) -> Score:
@@ -280,7 +281,7 @@ def _checked(w: Any) -> tuple[float, ...] | None:
 
 def _offset(value: Any) -> float:
     """What is added to each attribute."""
-    return settings.number("offset", value, low=0, high=sys.float_info.max)
+    return schema.number("offset", value, low=0, high=sys.float_info.max)
 
 
 def _sum(values: Sequence[Floats], weights: Sequence[float]) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rankcast import settings
+from rankcast.tables import schema
 
 
 class SubscriberList:
@@ -21,8 +21,8 @@ class SubscriberList:
     """
 
     def __init__(self, k: int, order: str = "asc") -> None:
-        self._k = settings.whole("k", k)
-        self._sign = 1.0 if settings.one_of("order", order, ["asc", "desc"]) == "asc" else -1.0
+        self._k = schema.whole("k", k)
+        self._sign = 1.0 if schema.one_of("order", order, ["asc", "desc"]) == "asc" else -1.0
         self._scores: dict[Any, float] = {}
 
     def __len__(self) -> int:

@@ -21,11 +21,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from rankcast import seeds, tables
-from rankcast.columns import NO_VALUES, Column, Floats, Ids, Ints, Kind, Rows, Terms, arrow
 from rankcast.errors import InputError, shown
-from rankcast.kernels import bags, hashing, strings
-from rankcast.kernels.hashing import KeyArrays
+from rankcast.kernels import bags
+from rankcast.structures import hashing, ids, strings
+from rankcast.structures.hashing import KeyArrays
+from rankcast.tables import read
+from rankcast.tables.schema import NO_VALUES, Column, Floats, Ids, Ints, Kind, Rows, Terms, arrow
 
 TERMS = Column("terms", Kind.TERMS)
 
@@ -67,7 +68,7 @@ class Vocabulary:
 
         Cost: O(n log n) for n terms in all rows.
         """
-        batch = tables.read(rows, [TERMS], where="documents", extra="ignore")
+        batch = read.read(rows, [TERMS], where="documents", extra="ignore")
         counted = bags_of(batch["terms"])
         frequency = np.bincount(counted.word, minlength=counted.words.size).astype(np.int64)
         return cls.of(counted.words, frequency, batch.size)
@@ -150,8 +151,8 @@ def bags_of(terms: Terms, rows: Rows | None = None) -> Bags:
 def _keys_of(words: Ids) -> KeyArrays:
     """Words as kernels look them up."""
     lengths = np.diff(words.offsets).astype(np.int32)
-    codes = hashing.hash_strings(words.offsets, words.data, seeds.PROCESS)
-    return codes, words.offsets[:-1], lengths, words.data, seeds.PROCESS
+    codes = hashing.hash_strings(words.offsets, words.data, ids.PROCESS)
+    return codes, words.offsets[:-1], lengths, words.data, ids.PROCESS
 
 
 def _code_point_order(words: Ids, keys: KeyArrays, places: Rows) -> Ints:

@@ -23,9 +23,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity, settings
-from rankcast.columns import Ints, Rows
 from rankcast.errors import SettingError, shown
+from rankcast.structures import integrity
+from rankcast.tables import schema
+from rankcast.tables.schema import Ints, Rows
 
 EARLIEST, LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _MICROSECOND = timedelta(microseconds=1)
@@ -158,9 +159,9 @@ class TimeWindow(Window):
 def window_of(setting: object) -> Window:
     """The empty window that a setting describes: a count of messages or a `timedelta`."""
     if not isinstance(setting, timedelta):
-        if not settings.is_whole(setting):
+        if not schema.is_whole(setting):
             raise SettingError(f"window is {shown(setting)}", expected="a count of messages or a timedelta")
-        return CountWindow(settings.whole("window", setting))
+        return CountWindow(schema.whole("window", setting))
     span = setting // _MICROSECOND * 1000
     if not 0 < span <= LATEST:
         raise SettingError(f"window is {setting}", expected="a timedelta above 0 and below 292 years")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from rankcast import CoveringTable, GeoTextTopK, MovingSkyline, MovingTopK, RangeTopK, RankedMatcher, scoring
-from rankcast.engines.base import Engine
+from rankcast.core.engine import Engine
 
 
 class History(NamedTuple):

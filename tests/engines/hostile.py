@@ -24,11 +24,11 @@ import polars as pl
 import pyarrow as pa
 
 from rankcast import CoveringTable, GeoTextTopK, MovingSkyline, MovingTopK, RangeTopK, RankedMatcher
-from rankcast.contract.comparing import frozen, same_as
-from rankcast.engines.base import Engine
+from rankcast.core.contract.checks import frozen, same_as
+from rankcast.core.engine import Engine
 from rankcast.errors import InputError
 from rankcast.state import batches
-from rankcast.tables import read_ids
+from rankcast.tables.read import read_ids
 from rankcast.vocabulary import Vocabulary
 
 Rows = dict[str, list[Any]]

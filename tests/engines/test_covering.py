@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast import CoveringTable, InputError, SettingError, maxima
-from rankcast.contract import Workload
+from rankcast.core.contract import Workload
 from tests.laws.covering import Naive, box_columns, changed, contains, records, workloads
 
 every_variant = pytest.mark.parametrize("variant", CoveringTable.variants, ids=str)

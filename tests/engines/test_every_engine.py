@@ -18,8 +18,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rankcast import InputError, contract
-from rankcast.contract import Subject
+from rankcast import InputError
+from rankcast.core import contract
+from rankcast.core.contract import Subject
 
 DEFAULTS = [subject for subject in contract.subjects() if subject.default]
 NEEDED: dict[str, dict[str, Any]] = {

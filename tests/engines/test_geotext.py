@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from rankcast import GeoTextTopK, InputError, SettingError, SnapshotError, Vocabulary
-from rankcast.kernels.distance import HALF_CIRCUMFERENCE
+from rankcast.structures.distance import HALF_CIRCUMFERENCE
 
 START = datetime(2024, 3, 1, 12)
 HOUR = timedelta(hours=1)

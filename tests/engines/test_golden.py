@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rankcast import manifest
-from rankcast.contract import results_of
+from rankcast.core import snapshot
+from rankcast.core.contract import results_of
 from tests.engines.histories import HISTORIES
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -18,7 +18,7 @@ SAVED = sorted(path.parent for path in GOLDEN.glob("v*/engines/*/header.json"))
 
 
 def test_the_current_format_has_every_engine() -> None:
-    current = {path.name for path in SAVED if path.parents[1].name == f"v{manifest.FORMAT}"}
+    current = {path.name for path in SAVED if path.parents[1].name == f"v{snapshot.FORMAT}"}
     assert current == set(HISTORIES)
 
 
@@ -36,4 +36,4 @@ def test_a_golden_engine_goes_on_as_a_fresh_one(path: Path) -> None:
 
 if __name__ == "__main__":
     for name, history in HISTORIES.items():
-        history.run().save(GOLDEN / f"v{manifest.FORMAT}" / "engines" / name)
+        history.run().save(GOLDEN / f"v{snapshot.FORMAT}" / "engines" / name)

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast import InputError, MovingTopK, SettingError, SnapshotError, contract, scoring
-from rankcast.columns import Floats
+from rankcast import InputError, MovingTopK, SettingError, SnapshotError, scoring
+from rankcast.core import contract
+from rankcast.tables.schema import Floats
 from tests.laws import moving_topk as laws
 
 FAR = 1e200  # the square of this is infinite

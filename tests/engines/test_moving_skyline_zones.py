@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rankcast import InputError, MovingSkyline
 from rankcast.engines.moving_skyline_zones import SkylineMethod
-from rankcast.kernels.distance import CODES, distance
+from rankcast.structures.distance import CODES, distance
 from tests.engines.test_moving_zones import METRICS, TRACKS, crowd, walk
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

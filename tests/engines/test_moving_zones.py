@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast import MovingTopK, scoring
-from rankcast.columns import Floats
 from rankcast.engines.moving_zones import ZoneMethod
+from rankcast.tables.schema import Floats
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 METRICS = ("euclidean", "manhattan", "haversine")

@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast import InputError, RangeTopK, contract
-from rankcast.contract import Workload
+from rankcast import InputError, RangeTopK
+from rankcast.core import contract
+from rankcast.core.contract import Workload
 from rankcast.state import Shard
 from tests.laws.range_topk import Naive, framed, workloads
 

@@ -329,7 +329,7 @@ def test_a_saved_engine_is_not_touched_by_the_one_that_goes_on(tmp_path: Path) -
 
 
 def test_a_snapshot_of_another_engine_is_refused(tmp_path: Path) -> None:
-    from rankcast import snapshot
+    from rankcast.core import snapshot
 
     snapshot.write(tmp_path / "s", kind="Other", header={}, arrays={})
     with pytest.raises(SnapshotError):

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from rankcast import contract, seeds
-from rankcast.contract import results_of
+from rankcast.core import contract
+from rankcast.core.contract import results_of
 from rankcast.state import batches
+from rankcast.structures import ids
 from tests.engines.histories import HISTORIES, History
 
 every_engine = pytest.mark.parametrize("history", HISTORIES.values(), ids=list(HISTORIES))
@@ -19,9 +20,9 @@ def test_answers_and_tokens_do_not_depend_on_seeds(history: History, monkeypatch
     told, tokens, tables = [], [], []
     for seed in ("0", "12345", None):
         if seed is None:
-            monkeypatch.delenv(seeds.FIXED)
+            monkeypatch.delenv(ids.FIXED)
         else:
-            monkeypatch.setenv(seeds.FIXED, seed)
+            monkeypatch.setenv(ids.FIXED, seed)
         engine = history.run()
         header, arrays = engine.state()
         tokens.append(batches.first_token(type(engine).__name__, header, arrays))
@@ -38,10 +39,10 @@ def test_answers_and_tokens_do_not_depend_on_seeds(history: History, monkeypatch
 def test_a_seed_goes_with_the_state(
     history: History, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv(seeds.FIXED, "5")
+    monkeypatch.setenv(ids.FIXED, "5")
     engine = history.run()
     engine.save(tmp_path / "saved")
-    monkeypatch.delenv(seeds.FIXED)
+    monkeypatch.delenv(ids.FIXED)
     loaded = history.engine.load(tmp_path / "saved")
     contract.same_state(loaded, engine, "loaded")
     call, rows = history.further

@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rankcast import CoveringTable, InputError, InterruptedEngineError, MovingTopK, RangeTopK, contract
-from rankcast.engines.base import Engine
+from rankcast import CoveringTable, InputError, InterruptedEngineError, MovingTopK, RangeTopK
+from rankcast.core import contract
+from rankcast.core.engine import Engine
 from rankcast.errors import NestedCallError
 
 ENGINES = sorted({subject.engine for subject in contract.subjects()}, key=lambda engine: engine.__name__)

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from rankcast import CoveringTable
-from rankcast.contract import Workload
-from rankcast.engines.base import Engine
+from rankcast.core.contract import Workload
+from rankcast.core.engine import Engine
 
 SCORE_TOLERANCE = 0.0
 CHURN_SETTINGS = {"over": ["x"]}

@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 import rankcast
-from rankcast.contract import Make, Workload
-from rankcast.contract.comparing import frozen, same_as
-from rankcast.engines.base import Engine
+from rankcast.core.contract import Make, Workload
+from rankcast.core.contract.checks import frozen, same_as
+from rankcast.core.engine import Engine
 from rankcast.errors import InputError, InterruptedEngineError
 
 ROOT = str(Path(rankcast.__file__).parent)

@@ -12,8 +12,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from rankcast import GeoTextTopK, Vocabulary
-from rankcast.contract import Workload
-from rankcast.engines.base import Engine
+from rankcast.core.contract import Workload
+from rankcast.core.engine import Engine
 from tests.laws.range_topk import change_rows
 
 # Haversine distances go through sine, cosine and arcsine, which may differ in the last bit between libraries.

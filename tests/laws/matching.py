@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from rankcast import RankedMatcher
-from rankcast.contract import Workload
-from rankcast.engines.base import Engine
+from rankcast.core.contract import Workload
+from rankcast.core.engine import Engine
 from tests.laws.covering import Box, box_columns, changed, enter, events, records, some, steps
 
 SCORE_TOLERANCE = 0.0  # sums of a few halves are exact

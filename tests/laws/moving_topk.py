@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from rankcast import scoring
-from rankcast.contract import Workload
+from rankcast.core.contract import Workload
 from tests.laws.moving import METRICS, SCORE_TOLERANCE, Moving, churn, steps
 
 __all__ = ["CHURN_SETTINGS", "SCORE_TOLERANCE", "Naive", "churn", "workloads"]

@@ -10,8 +10,8 @@ import pandas as pd
 from hypothesis import strategies as st
 
 from rankcast import RangeTopK
-from rankcast.contract import Bad, Spoiler, Workload
-from rankcast.engines.base import Engine
+from rankcast.core.contract import Bad, Spoiler, Workload
+from rankcast.core.engine import Engine
 
 SCORE_TOLERANCE = 0.0
 

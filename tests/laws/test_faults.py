@@ -10,8 +10,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from rankcast import contract
-from rankcast.contract import Subject, Workload
+from rankcast.core import contract
+from rankcast.core.contract import Subject, Workload
 from tests.laws.faults import ERRORS, Call, Fault, calling, trials
 
 DEFAULTS = [subject for subject in contract.subjects() if subject.default]

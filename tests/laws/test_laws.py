@@ -1,4 +1,4 @@
-"""Every engine, under every method or index, keeps the laws of `rankcast.contract`."""
+"""Every engine, under every method or index, keeps the laws of `rankcast.core.contract`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast import contract
-from rankcast.contract import Model, Reference, Subject
+from rankcast.core import contract
+from rankcast.core.contract import Model, Reference, Subject
 
 SUBJECTS = list(contract.subjects())
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108  flushing to a disk is slow

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast import RangeTopK, contract
-from rankcast.contract import Reference
+from rankcast import RangeTopK
+from rankcast.core import contract
+from rankcast.core.contract import Reference
 from rankcast.indexes import widths
 from tests.laws.range_topk import LARGE, workloads
 from tests.laws.test_laws import MEMORY

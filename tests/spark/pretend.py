@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from rankcast.engines.base import Engine
+from rankcast.core.engine import Engine
 from rankcast.spark import genesis, scratch, shard
 from rankcast.spark.genesis import Making
 from rankcast.spark.inputs import COPY

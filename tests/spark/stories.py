@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast import GeoTextTopK, MovingSkyline, MovingTopK, RangeTopK, RankedMatcher
-from rankcast.engines.base import Command, Engine
+from rankcast.core.engine import Command, Engine
 from rankcast.errors import InputError
 
 Row = dict[str, Any]

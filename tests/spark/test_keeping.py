@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from rankcast import GeoTextTopK, MovingTopK, RangeTopK, RankedMatcher
-from rankcast.engines.base import Engine
+from rankcast.core.engine import Engine
 from rankcast.errors import InputError
 from rankcast.spark import applying
 from rankcast.spark.keeping import Aside

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rankcast import MovingSkyline, MovingTopK, durable, manifest, scoring
+from rankcast import MovingSkyline, MovingTopK, scoring
+from rankcast.core import durable, snapshot
 from rankcast.errors import FunctionError, InputError, SnapshotError
 from rankcast.spark import applying, scratch
 from rankcast.spark.processor import Limits
@@ -207,7 +208,7 @@ def no_room(rng: np.random.Generator, patch: pytest.MonkeyPatch) -> None:
 
     def write_array(self: Live, name: str, generation: int, array: Any) -> Any:
         if rng.random() < 0.5:
-            (self.here / manifest.file_name(name, generation)).write_bytes(b"half")
+            (self.here / snapshot.file_name(name, generation)).write_bytes(b"half")
             raise OSError(errno.ENOSPC, "No space left on device")
         return real_array(self, name, generation, array)
 

@@ -28,9 +28,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import contract, snapshot
-from rankcast.contract import Subject
-from rankcast.engines.base import Engine
+from rankcast.core import contract, snapshot
+from rankcast.core.contract import Subject
+from rankcast.core.engine import Engine
 from rankcast.errors import RankcastError, SnapshotError
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108

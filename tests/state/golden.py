@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import manifest, snapshot
+from rankcast.core import snapshot
 from rankcast.state import Shard
 
 from .toy_engine import ToyCounter
@@ -22,7 +22,7 @@ BATCHES = 7
 def arrays() -> dict[str, NDArray[Any]]:
     """One array of every type, and odd shapes."""
     made: dict[str, NDArray[Any]] = {
-        f"type_{dtype[1:]}": (np.arange(12) % 2).astype(dtype).reshape(3, 4) for dtype in manifest.DTYPES
+        f"type_{dtype[1:]}": (np.arange(12) % 2).astype(dtype).reshape(3, 4) for dtype in snapshot.DTYPES
     }
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324])
     return {**made, "special": special, "empty": np.empty((0, 3), np.int32), "scalar.part": np.array(7)}

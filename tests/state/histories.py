@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rankcast.manifest import digest
+from rankcast.core.snapshot import digest
 from rankcast.state import batches
 
 from .toy_engine import ToyCounter

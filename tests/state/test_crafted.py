@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankcast import MovingTopK, RangeTopK, integrity, snapshot
+from rankcast import MovingTopK, RangeTopK
+from rankcast.core import snapshot
 from rankcast.errors import SnapshotError
+from rankcast.structures import integrity
 
 from . import crafted
 

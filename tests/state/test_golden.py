@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast import manifest, snapshot
+from rankcast.core import snapshot
 from rankcast.errors import RankcastError
 from rankcast.state import Shard, journal
 
@@ -23,7 +23,7 @@ VERSIONS = sorted(path.name for path in GOLDEN.iterdir() if path.is_dir() and pa
 
 
 def test_the_current_formats_have_golden_files() -> None:
-    assert f"v{max(manifest.FORMAT, journal.FORMAT)}" in VERSIONS
+    assert f"v{max(snapshot.FORMAT, journal.FORMAT)}" in VERSIONS
 
 
 @pytest.mark.parametrize("version", VERSIONS)

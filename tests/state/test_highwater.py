@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rankcast import snapshot
+from rankcast.core import snapshot
 from rankcast.errors import JournalError, ShardError
 from rankcast.state import Shard, batches
 from rankcast.state.checkpoint import Mark

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rankcast import CoveringTable, RangeTopK, RankedMatcher
-from rankcast.engines.base import Command
+from rankcast.core.engine import Command
 from rankcast.errors import InputError, SettingError
 
 

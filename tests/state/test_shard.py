@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rankcast import RangeTopK, RankedMatcher, snapshot
+from rankcast import RangeTopK, RankedMatcher
+from rankcast.core import snapshot
 from rankcast.errors import (
     InputError,
     JournalError,

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast import contract
-from rankcast.contract import Subject
+from rankcast.core import contract
+from rankcast.core.contract import Subject
 from rankcast.errors import InputError
 from rankcast.state import Shard
 

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 from numpy.typing import NDArray
 
-from rankcast import manifest, snapshot
+from rankcast.core import snapshot
 from rankcast.errors import SnapshotError
 
 from .crash import Killed, Tape
 
 NAMES = st.from_regex(r"[a-z0-9_]{1,8}([.-][a-z0-9_]{1,8}){0,2}", fullmatch=True)
-ARRAYS = st.sampled_from(manifest.DTYPES).flatmap(
+ARRAYS = st.sampled_from(snapshot.DTYPES).flatmap(
     lambda dtype: arrays_of.arrays(
         np.dtype(dtype), arrays_of.array_shapes(min_dims=0, min_side=0, max_side=4)
     )
@@ -138,7 +138,7 @@ def test_another_kind_is_refused(tmp_path: Path) -> None:
         ({}, {"a": np.zeros(2), "A": np.zeros(2)}),
         ({"x": float("nan")}, {}),
         ({"x": {1, 2}}, {}),
-        ({"x": "y" * (manifest.MAX_HEADER + 1)}, {}),
+        ({"x": "y" * (snapshot.MAX_HEADER + 1)}, {}),
     ],
 )
 def test_what_could_not_be_read_is_not_written(

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast import manifest, snapshot
+from rankcast.core import snapshot
 from rankcast.errors import SnapshotError
 
 ARRAYS = {"a": np.arange(6.0).reshape(2, 3), "flag": np.array([True, False, True]), "none": np.empty((0, 4))}
@@ -46,9 +46,9 @@ def changed(file: Path, data: bytes) -> Iterator[None]:
         file.write_bytes(before)
 
 
-def seal(body: bytes, *, version: int = manifest.FORMAT) -> bytes:
+def seal(body: bytes, *, version: int = snapshot.FORMAT) -> bytes:
     """A header with a checksum that fits, whatever the body."""
-    return manifest.MAGIC + f"{version} {manifest.digest(body)}\n".encode() + body
+    return snapshot.MAGIC + f"{version} {snapshot.digest(body)}\n".encode() + body
 
 
 def refuse(path: Path, match: str | None = None) -> None:
@@ -90,7 +90,7 @@ def test_any_flipped_bit_is_noticed(shared: Path) -> None:
 
 @given(noise=st.binary(max_size=300), magic=st.booleans(), sealed=st.booleans())
 def test_random_bytes_are_no_header(shared: Path, noise: bytes, magic: bool, sealed: bool) -> None:
-    bad = seal(noise) if sealed else manifest.MAGIC + noise if magic else noise
+    bad = seal(noise) if sealed else snapshot.MAGIC + noise if magic else noise
     with changed(shared / "header.json", bad):
         refuse(shared)
         with pytest.raises(SnapshotError):
@@ -230,7 +230,7 @@ def test_junk_anywhere_in_the_header_never_gives_other_arrays(
 
 
 def test_a_newer_format_is_named(saved: Path) -> None:
-    (saved / "header.json").write_bytes(seal(b"whatever comes", version=manifest.FORMAT + 1))
+    (saved / "header.json").write_bytes(seal(b"whatever comes", version=snapshot.FORMAT + 1))
     refuse(saved, match=r"format 2.*\n?.*Upgrade")
 
 
@@ -273,6 +273,6 @@ def test_a_longer_file_is_refused_before_it_is_mapped(saved: Path) -> None:
 def test_booleans_are_only_true_or_false(saved: Path) -> None:
     odd = bytes([0, 1, 2])
     (saved / "flag.1.array").write_bytes(odd)
-    fits = edited(saved, lambda fields: fields["arrays"]["flag"].update(blake2b=manifest.digest(odd)))
+    fits = edited(saved, lambda fields: fields["arrays"]["flag"].update(blake2b=snapshot.digest(odd)))
     (saved / "header.json").write_bytes(fits)
     refuse(saved, match="damaged")

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast import deltas
-from rankcast.deltas import Changes, External, Lists
-from rankcast.kernels.board import ENTER, LEAVE, UPDATE
+from rankcast.structures.boards import ENTER, LEAVE, UPDATE
+from rankcast.tables import deltas
+from rankcast.tables.deltas import Changes, External, Lists
 
 Result = list[tuple[int, float]]
 RESULTS = st.lists(

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rankcast import seeds
-from rankcast.columns import integer_ids
-from rankcast.indexes.slots import Slots
-from rankcast.kernels import hashing
-from rankcast.tables import read_ids
+from rankcast.structures import hashing
+from rankcast.structures import ids as seeds
+from rankcast.structures.ids import Slots
+from rankcast.tables.read import read_ids
+from rankcast.tables.schema import integer_ids
 
 WORD = 2**64
 Codes = NDArray[np.uint64]

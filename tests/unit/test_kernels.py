@@ -1,4 +1,4 @@
-"""What every kernel has from `rankcast.kernels.kernel` and its options."""
+"""What every kernel has from `rankcast.structures.jit` and its options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numba import njit
 from numba.core.compiler import Flags
 from numpy.typing import NDArray
 
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 ANEW = {**EXACT, "cache": False}
 
@@ -93,7 +93,7 @@ def test_flags_are_the_same_if_all_their_values_are() -> None:
 
 MODULE = """
 from numba import njit
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 @njit(**EXACT)
 def callee(value):

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from numba import njit
 
 from rankcast import scoring
-from rankcast.columns import Floats
 from rankcast.errors import InputError, SettingError, SnapshotError
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
+from rankcast.tables.schema import Floats
 
 OVER = ["price", "stars"]
 ATTRIBUTES = np.array([[2.0, 5.0], [0.5, 0.25], [7.0, 0.1]])

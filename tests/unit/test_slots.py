@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.columns import Ids
 from rankcast.errors import InputError, SnapshotError
-from rankcast.indexes.slots import Slots, select
-from rankcast.tables import read_ids
+from rankcast.structures.ids import Slots, select
+from rankcast.tables.read import read_ids
+from rankcast.tables.schema import Ids
 
 WORDS = st.text(alphabet="ab\x00é\U0001f600", max_size=3)
 NUMBERS = st.integers(-3, 3) | st.sampled_from([-(2**63), 2**63 - 1])

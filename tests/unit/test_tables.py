@@ -14,9 +14,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from rankcast.columns import Column, Ids, Kind
 from rankcast.errors import InputError
-from rankcast.tables import as_table, read, read_ids
+from rankcast.tables.read import as_table, read, read_ids
+from rankcast.tables.schema import Column, Ids, Kind
 
 COLUMNS = [
     Column("id", Kind.ID),

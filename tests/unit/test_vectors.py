@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast import SnapshotError, Vocabulary, tables
-from rankcast.columns import Rows, Terms
+from rankcast import SnapshotError, Vocabulary
 from rankcast.indexes.vectors import LiveTerms, Vectors
+from rankcast.tables import read
+from rankcast.tables.schema import Rows, Terms
 from rankcast.vocabulary import TERMS
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "c", "d", "é"]), max_size=4)
@@ -25,7 +26,7 @@ def rows(*values: int) -> Rows:
 
 def terms_of(*texts: list[str]) -> Terms:
     column = pa.array(texts, pa.list_(pa.string()))
-    found: Terms = tables.read(pa.table({"terms": column}), [TERMS], where="texts")["terms"]
+    found: Terms = read.read(pa.table({"terms": column}), [TERMS], where="texts")["terms"]
     return found
 
 

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast import InputError, Vocabulary, tables
-from rankcast.columns import Floats, Ids, Terms
+from rankcast import InputError, Vocabulary
+from rankcast.tables import read
+from rankcast.tables.schema import Floats, Ids, Terms
 from rankcast.vocabulary import TERMS, bags_of, positions, unit_weights
 
 WORDS = st.sampled_from(["", "a", "aa", "b", "é", "z", "\U0001f355", "\uffff"])
@@ -22,7 +23,7 @@ TEXTS = st.lists(st.lists(WORDS, max_size=6), max_size=6)
 
 def terms_of(texts: list[list[str]]) -> Terms:
     column = pa.array(texts, pa.list_(pa.string()))
-    found: Terms = tables.read(pa.table({"terms": column}), [TERMS], where="texts")["terms"]
+    found: Terms = read.read(pa.table({"terms": column}), [TERMS], where="texts")["terms"]
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rankcast.engines.base import Engine
+from rankcast.core.engine import Engine
 from rankcast.errors import plain
 
 NAMES = ("stocks", "ads", "news", "taxi", "hotels", "router")

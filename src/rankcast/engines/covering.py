@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rankcast import boxes, integrity, settings, tables
-from rankcast.columns import Ids, Rows, arrow
+from rankcast.core.engine import ID, Part
 from rankcast.engines import covering_answers
-from rankcast.engines.base import ID, Part
 from rankcast.engines.covering_commands import OP
 from rankcast.engines.covering_direct import DirectCalls
 from rankcast.engines.covering_following import FollowingTable
@@ -20,10 +18,12 @@ from rankcast.engines.covering_settings import INDEXES, known_graph, relations_f
 from rankcast.errors import InputError
 from rankcast.indexes.departures import NOBODY, Departure
 from rankcast.indexes.relation import RelationGraph
-from rankcast.indexes.slots import select, show
 from rankcast.kernels.covering_buckets import FORWARDED, GONE, LEAVING, Box
 from rankcast.kernels.relation_follow import FORWARD
-from rankcast.layouts import Form
+from rankcast.structures import integrity
+from rankcast.structures.ids import select, show
+from rankcast.tables import boxes, read, schema
+from rankcast.tables.schema import Form, Ids, Rows, arrow
 
 __all__ = ["CoveringTable", "maxima"]
 
@@ -93,8 +93,8 @@ class CoveringTable(FollowingTable):
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
-        kind, by = known_graph(graph), settings.one_of("index", index, INDEXES)
-        names = settings.attributes("over", over)
+        kind, by = known_graph(graph), schema.one_of("index", index, INDEXES)
+        names = schema.attributes("over", over)
         super().__init__(
             {"graph": kind, "index": by},
             {"standing": np.int8},
@@ -193,8 +193,8 @@ class CoveringTable(FollowingTable):
         [{'subscription': 1, 'action': 'withdraw'}, {'subscription': 3, 'action': 'forward'}]
         """
         if limit is not None:
-            settings.whole("limit", limit)
-        given = tables.read_ids(ids, where="ids")
+            schema.whole("limit", limit)
+        given = read.read_ids(ids, where="ids")
         if self._direct is not None and limit is None and given.size:
             return self._direct.unsubscribe(given)
         rows = self._slots.require(given, where="ids")
@@ -232,7 +232,7 @@ class CoveringTable(FollowingTable):
         batch = self._read(rows, self._form, "boxes")
         given = boxes.read(batch, self._over, where="boxes")
         asked = Box(*map(np.ascontiguousarray, given))
-        most = min(settings.whole("k", k), max(len(self), 1))
+        most = min(schema.whole("k", k), max(len(self), 1))
         self._begin()
         found = self._relations.covers(self._world(), asked, most)
         self._tally(None)

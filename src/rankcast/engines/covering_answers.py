@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast.columns import Bools, Rows
 from rankcast.kernels.covering_buckets import FORWARDED, LEAVING, World
 from rankcast.kernels.relation_follow import COVER, DROP, FORWARD, WITHDRAW
+from rankcast.tables.schema import Bools, Rows
 
 Actions = NDArray[np.int8]
 COLUMNS = ["subscription", "action", "covered_by"]

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from rankcast import boxes
-from rankcast.boxes import Boxes
-from rankcast.columns import Bools, Column, Ids, Ints, Kind, arrow
 from rankcast.errors import InputError
-from rankcast.indexes.slots import Slots, keys_of, select, show
-from rankcast.kernels import hashing, sequence
-from rankcast.layouts import Batch
+from rankcast.kernels import sequence
+from rankcast.structures import hashing
+from rankcast.structures.ids import Slots, keys_of, select, show
+from rankcast.tables import boxes
+from rankcast.tables.boxes import Boxes
+from rankcast.tables.schema import Batch, Bools, Column, Ids, Ints, Kind, arrow
 
 OP = Column("op", Kind.ID)
 WHERE = "commands"

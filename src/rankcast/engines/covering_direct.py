@@ -13,18 +13,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rankcast import boxes
-from rankcast.columns import Ids, Ints, arrow
+from rankcast.core.turns import Turn
 from rankcast.engines import covering_answers
 from rankcast.engines.covering_answers import FEW
-from rankcast.engines.turns import Turn
-from rankcast.indexes.keys import keys_of
 from rankcast.indexes.relation import RelationGraph
-from rankcast.indexes.slots import Slots
 from rankcast.kernels import relation_calls
 from rankcast.kernels.covering_buckets import World
 from rankcast.kernels.relation_calls import FULL, NEW, REFUSED, TOTALS
-from rankcast.layouts import Batch
+from rankcast.structures.ids import Slots, keys_of
+from rankcast.tables import boxes
+from rankcast.tables.schema import Batch, Ids, Ints, arrow
 
 COUNTERS = (
     "queries_subscribe",

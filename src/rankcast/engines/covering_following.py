@@ -11,9 +11,9 @@ from rankcast.engines.covering_commands import WHERE, Commands
 from rankcast.engines.covering_commands import read as read_commands
 from rankcast.engines.covering_frame import TableFrame
 from rankcast.indexes.departures import NOBODY
-from rankcast.indexes.slots import select
 from rankcast.kernels.relation_follow import ACTION, BY, ROW
-from rankcast.layouts import Form
+from rankcast.structures.ids import select
+from rankcast.tables.schema import Form
 
 
 class FollowingTable(TableFrame):

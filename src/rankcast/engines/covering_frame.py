@@ -7,13 +7,13 @@ from typing import Any
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast import boxes
-from rankcast.columns import Rows
+from rankcast.core.answering import AnsweringEngine
 from rankcast.engines import covering_answers
-from rankcast.engines.answering import AnsweringEngine
 from rankcast.engines.covering_direct import DirectCalls
 from rankcast.indexes.departures import Relations
 from rankcast.kernels.covering_buckets import World
+from rankcast.tables import boxes
+from rankcast.tables.schema import Rows
 
 
 class TableFrame(AnsweringEngine):

@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from rankcast import boxes, settings, tables
-from rankcast.columns import arrow
-from rankcast.engines.base import ID
+from rankcast.core.engine import ID
 from rankcast.indexes.maxima import maximal
-from rankcast.indexes.slots import Slots, select
+from rankcast.structures.ids import Slots, select
+from rankcast.tables import boxes, read, schema
+from rankcast.tables.schema import arrow
 
 
 def maxima(rows: Any, *, over: str | Sequence[str]) -> pa.Table:
@@ -23,8 +23,8 @@ def maxima(rows: Any, *, over: str | Sequence[str]) -> pa.Table:
     >>> maxima({"id": [1, 2, 3], "x_lo": [0, 1, 4], "x_hi": [3, 2, 5]}, over="x")["id"].to_pylist()
     [1, 3]
     """
-    names = settings.attributes("over", over)
-    batch = tables.read(rows, [ID, *boxes.columns(names)], where="boxes")
+    names = schema.attributes("over", over)
+    batch = read.read(rows, [ID, *boxes.columns(names)], where="boxes")
     Slots.refuse_duplicates(batch.ids, where="boxes")
     given = boxes.read(batch, names, where="boxes")
     return pa.table({"id": arrow(select(batch.ids, maximal(given)))})

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rankcast import settings
 from rankcast.engines.brute_force.covering import Scan
 from rankcast.errors import SettingError, shown
 from rankcast.indexes.departures import Relations
 from rankcast.indexes.relation import RelationGraph
 from rankcast.indexes.relation_full import FullRelationGraph
 from rankcast.indexes.relation_poset import PosetGraph
+from rankcast.tables import schema
 
 INDEXES = ("kdtree", "zcurve", "scan")
 MOST = 65_536  # the largest k of G_k: a megabyte a covered subscription
@@ -38,4 +38,4 @@ def known_graph(graph: object) -> int | str:
             expected=f'a whole number from 1 to {MOST}, or "full"',
             detail="Each covered subscription has room for as many that cover it.",
         )
-    return settings.whole("graph", graph)
+    return schema.whole("graph", graph)

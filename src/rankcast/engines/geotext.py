@@ -9,12 +9,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from rankcast import integrity, settings
-from rankcast.columns import Column, Floats, Kind, Rows, Terms
+from rankcast.core.engine import ID, Part
 from rankcast.decay import decay_of
-from rankcast.deltas import Changes, Lists
 from rankcast.engines import geotext_places, geotext_told
-from rankcast.engines.base import ID, Part
 from rankcast.engines.geotext_ledger import World
 from rankcast.engines.geotext_live import PRUNINGS, Live
 from rankcast.engines.geotext_scan import Scan
@@ -22,10 +19,13 @@ from rankcast.engines.geotext_stream import MessageStream
 from rankcast.engines.geotext_structures import NEED_GROUPS, Way
 from rankcast.errors import SettingError, shown
 from rankcast.indexes.result_buffers import REFILLS, Extent
-from rankcast.indexes.slots import Slots
 from rankcast.indexes.vectors import LiveTerms, Replaced, Vectors
 from rankcast.kernels.igpt import Switches
-from rankcast.layouts import Batch, Form
+from rankcast.structures import integrity
+from rankcast.structures.ids import Slots
+from rankcast.tables import schema
+from rankcast.tables.deltas import Changes, Lists
+from rankcast.tables.schema import Batch, Column, Floats, Form, Kind, Rows, Terms
 from rankcast.vocabulary import TERMS, Vocabulary
 from rankcast.windows import TimeWindow, window_of
 
@@ -99,14 +99,14 @@ class GeoTextTopK(MessageStream):
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
-        settings.one_of("metric", metric, geotext_places.METRICS)
+        schema.one_of("metric", metric, geotext_places.METRICS)
         self._space = geotext_places.space_of(bounds, metric)
-        self._k = settings.whole("k", k)
-        self._alpha = settings.number("alpha", alpha, low=0, high=1)
+        self._k = schema.whole("k", k)
+        self._alpha = schema.number("alpha", alpha, low=0, high=1)
         self._window = window_of(window)
         self._decay = decay_of(half_life, self._window)
-        self._method = settings.one_of("method", method, METHODS)
-        self._refill = settings.one_of("refill", refill, REFILLS)
+        self._method = schema.one_of("method", method, METHODS)
+        self._refill = schema.one_of("refill", refill, REFILLS)
         if vocabulary is not None and not isinstance(vocabulary, Vocabulary):
             raise SettingError(
                 f"vocabulary is a {type(vocabulary).__name__}", expected="a Vocabulary or None"
@@ -147,10 +147,10 @@ class GeoTextTopK(MessageStream):
         if not isinstance(prune, list | tuple):
             raise SettingError(f"prune is {shown(prune)}", expected=f"a list of: {', '.join(PRUNINGS)}")
         for name in prune:
-            settings.one_of("prune", name, PRUNINGS)
-        groups = settings.whole("groups", self._tuning["groups"])
-        kmax = settings.whole("kmax", self._tuning["kmax"])
-        share = settings.number("share", self._tuning["share"], low=0, high=1)
+            schema.one_of("prune", name, PRUNINGS)
+        groups = schema.whole("groups", self._tuning["groups"])
+        kmax = schema.whole("kmax", self._tuning["kmax"])
+        share = schema.number("share", self._tuning["share"], low=0, high=1)
         way = Way(self._method, self._refill, groups, Extent(kmax, share))
         return Live(world, way, Switches(*(name in prune for name in PRUNINGS)), self._count)
 

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankcast.columns import Ids, Ints, Rows
 from rankcast.errors import InputError
-from rankcast.indexes.slots import Slots, keys_of, show
-from rankcast.kernels import hashing
+from rankcast.structures import hashing
+from rankcast.structures.ids import Slots, keys_of, show
+from rankcast.tables.schema import Ids, Ints, Rows
 from rankcast.windows import Window
 
 

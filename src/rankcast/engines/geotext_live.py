@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from rankcast.columns import Bools, Floats, Ints, Rows
-from rankcast.deltas import Changes, Lists
 from rankcast.engines import geotext_told as told
 from rankcast.engines.geotext_ledger import World
 from rankcast.engines.geotext_structures import MOST_K, Structures, Way
 from rankcast.indexes.result_buffers import Offers
 from rankcast.indexes.vectors import Replaced
-from rankcast.kernels.board import ENTER, LEAVE
 from rankcast.kernels.igpt import CANDIDATES, CELLS, GROUPS, VERIFIED, Switches
 from rankcast.kernels.skyband import Log
 from rankcast.kernels.verify import own_scores
+from rankcast.structures.boards import ENTER, LEAVE
+from rankcast.tables.deltas import Changes, Lists
+from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 CHUNK = 1024  # messages disseminated at a time, if not too many subscriptions may want them
 SHORT = 0.02  # of the bounds: a step

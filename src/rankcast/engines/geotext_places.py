@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankcast.columns import Column, Floats
 from rankcast.errors import InputError, SettingError, shown
-from rankcast.kernels import distance
-from rankcast.layouts import Batch
+from rankcast.structures import distance
+from rankcast.tables.schema import Batch, Column, Floats
 
 COLUMNS = (Column("x"), Column("y"))
 METRICS = ("euclidean", "haversine")

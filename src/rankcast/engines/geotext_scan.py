@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from rankcast import deltas
-from rankcast.columns import Floats, Ints, Rows
-from rankcast.deltas import Lists
 from rankcast.engines.brute_force import geotext as brute_force
 from rankcast.engines.brute_force.geotext import Interests, Messages, Similarity
 from rankcast.engines.geotext_ledger import World
+from rankcast.tables import deltas
+from rankcast.tables.deltas import Lists
+from rankcast.tables.schema import Floats, Ints, Rows
 
 
 class Scan:

@@ -7,18 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from rankcast import deltas
-from rankcast.columns import Floats, Ints, Rows
+from rankcast.core.lists import ListEngine
 from rankcast.decay import Decay
-from rankcast.deltas import Changes
 from rankcast.engines import geotext_batches
 from rankcast.engines.geotext_batches import Plan
 from rankcast.engines.geotext_live import Live
 from rankcast.engines.geotext_places import Space
-from rankcast.engines.lists import ListEngine
-from rankcast.indexes.slots import Slots, select
 from rankcast.indexes.vectors import LiveTerms, Vectors
-from rankcast.layouts import Batch, Form
+from rankcast.structures.ids import Slots, select
+from rankcast.tables import deltas
+from rankcast.tables.deltas import Changes
+from rankcast.tables.schema import Batch, Floats, Form, Ints, Rows
 from rankcast.windows import TimeWindow, Window
 
 

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
-from rankcast.columns import Bools, Floats, Rows
 from rankcast.engines.geotext_ledger import Ledger, World
 from rankcast.indexes.cell_lists import CellIndex
 from rankcast.indexes.message_lists import MessageIndex
@@ -24,6 +22,8 @@ from rankcast.kernels.geo_bounds import frame_of
 from rankcast.kernels.message_search import Found, best_messages
 from rankcast.kernels.term_order import Scratch
 from rankcast.kernels.word_lists import STEP, Shape
+from rankcast.structures import integrity
+from rankcast.tables.schema import Bools, Floats, Rows
 
 CELL, NEED_GROUPS = 960, 30  # [Geo §7.1], in whole blocks
 MANY = 4096  # subscriptions searched for at a time

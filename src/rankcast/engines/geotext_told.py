@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Floats, Ints, Rows
-from rankcast.deltas import Changes, Lists
 from rankcast.engines.geotext_ledger import World
 from rankcast.indexes.result_buffers import ResultBuffers
 from rankcast.kernels.buffer_changes import write_changes, write_replaced
-from rankcast.kernels.difference import Entries, Told
-from rankcast.kernels.distance import distance
 from rankcast.kernels.geo_bounds import Frame, alikeness, best_score
 from rankcast.kernels.message_search import Ages
 from rankcast.kernels.skyband import Log
 from rankcast.kernels.term_order import rarest_first
+from rankcast.structures.diff import ChangeColumns, Entries
+from rankcast.structures.distance import distance
+from rankcast.tables.deltas import Changes, Lists
+from rankcast.tables.schema import Floats, Ints, Rows
 from rankcast.vocabulary import positions
 
 PARTS = {  # arrays of the state by the beginnings of their names, the first that fits
@@ -34,7 +34,7 @@ PARTS = {  # arrays of the state by the beginnings of their names, the first tha
 def difference(rows: Rows, before: Lists, after: Lists) -> Changes:
     """What turns the results of rows into others; all in the order of registration."""
     size = before.item.size + after.item.size + 1
-    told = Told(*(np.empty(size, kind) for kind in ("i4", "i1", "i4", "f8", "i8", "f8")))
+    told = ChangeColumns(*(np.empty(size, kind) for kind in ("i4", "i1", "i4", "f8", "i8", "f8")))
     size = write_replaced(rows, Entries(*before), Entries(*after), told)
     return Changes._make(column[:size] for column in told)
 
@@ -61,7 +61,7 @@ def net_changes(log: Log, sequence: Ints, buffers: ResultBuffers, ages: Ages) ->
         sizes = np.diff(ends, prepend=0)[order]
         lines = lines[positions(ends[order] - sizes, sizes)]
         owners, ends = owners[order], np.cumsum(sizes)
-    told = Told(*(np.empty(lines.size, kind) for kind in ("i4", "i1", "i4", "f8", "i8", "f8")))
+    told = ChangeColumns(*(np.empty(lines.size, kind) for kind in ("i4", "i1", "i4", "f8", "i8", "f8")))
     size = write_changes(log, lines, ends, owners, buffers.now(owners), ages, told)
     return Changes._make(column[:size] for column in told)
 

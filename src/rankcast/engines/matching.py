@@ -9,12 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast import boxes, integrity, settings, tables
-from rankcast.boxes import Boxes
-from rankcast.columns import Column, Floats, Ids, Rows
+from rankcast.core.answering import AnsweringEngine
+from rankcast.core.engine import ID, Part
 from rankcast.engines import matching_events, matching_indexes
-from rankcast.engines.answering import AnsweringEngine
-from rankcast.engines.base import ID, Part
 from rankcast.engines.brute_force import matching
 from rankcast.engines.brute_force.matching import Scan
 from rankcast.engines.matching_events import Spans
@@ -25,7 +22,10 @@ from rankcast.indexes.automatic import AutomaticIndex
 from rankcast.indexes.intervals import IntervalIndex
 from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.matches import ranks_of
-from rankcast.layouts import Batch, Form
+from rankcast.structures import integrity
+from rankcast.tables import boxes, read, schema
+from rankcast.tables.boxes import Boxes
+from rankcast.tables.schema import Batch, Column, Floats, Form, Ids, Rows
 
 MOST_BRANCHES = 65_536  # of a node of an R-tree, which has room for as many
 
@@ -90,14 +90,14 @@ class RankedMatcher(AnsweringEngine):
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
-        names = settings.attributes("over", over)
-        self._k = settings.whole("k", k)
-        self._mode = settings.one_of("mode", mode, ["exact", "relaxed"])
-        self._combine = combine if callable(combine) else settings.one_of("combine", combine, ["sum", "max"])
-        self._tightest = settings.one_of("score", score, ["given", "tightest"]) == "tightest"
+        names = schema.attributes("over", over)
+        self._k = schema.whole("k", k)
+        self._mode = schema.one_of("mode", mode, ["exact", "relaxed"])
+        self._combine = combine if callable(combine) else schema.one_of("combine", combine, ["sum", "max"])
+        self._tightest = schema.one_of("score", score, ["given", "tightest"]) == "tightest"
         if self._tightest and mode == "relaxed":
             raise SettingError('score="tightest" has no weights', expected='mode="exact"')
-        self._named = settings.one_of("index", index, INDEXES)
+        self._named = schema.one_of("index", index, INDEXES)
         told = "function" if callable(combine) else combine
         super().__init__(
             {"k": self._k, "mode": mode, "index": index, "combine": told, "score": score},
@@ -107,7 +107,7 @@ class RankedMatcher(AnsweringEngine):
             extra=extra,
             tuning=tuning,
         )
-        self._threads = settings.threads(self._tuning["threads"])
+        self._threads = schema.threads(self._tuning["threads"])
         self._event_form = Form(matching_events.columns(names))
         ends, optional = boxes.columns(names), self._ranking(required=False)
         self._form, self._amend_form, self._rescore_form = (
@@ -144,7 +144,7 @@ class RankedMatcher(AnsweringEngine):
         if not isinstance(self._combine, str) and self._mode == "relaxed":
             return FunctionIndex(self._slots, self._combine)
         combine = self._combine if self._mode == "relaxed" and isinstance(self._combine, str) else None
-        branching = settings.whole("branching", self._tuning["branching"], least=2, most=MOST_BRANCHES)
+        branching = schema.whole("branching", self._tuning["branching"], least=2, most=MOST_BRANCHES)
         return matching_indexes.make(name, len(self._over), combine=combine, branching=branching)
 
     # The calls
@@ -185,7 +185,7 @@ class RankedMatcher(AnsweringEngine):
 
     def unsubscribe(self, ids: Any) -> None:
         """Remove subscriptions."""
-        gone = self._slots.require(tables.read_ids(ids, where="ids"), where="ids")
+        gone = self._slots.require(read.read_ids(ids, where="ids"), where="ids")
         self._begin()
         self._index.remove(self._columns(), gone)
         self._slots.release(gone)

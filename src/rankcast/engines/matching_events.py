@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankcast import tables
-from rankcast.columns import Column, Floats
-from rankcast.engines.base import ID
+from rankcast.core.engine import ID
 from rankcast.errors import InputError, shown
-from rankcast.layouts import Batch
+from rankcast.tables import read as tables
+from rankcast.tables.schema import Batch, Column, Floats
 
 
 class Spans(NamedTuple):

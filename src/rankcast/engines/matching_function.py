@@ -21,13 +21,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
-from rankcast.columns import Bools, Floats, Rows
 from rankcast.engines.brute_force import matching
 from rankcast.indexes.scored_matches import Found
-from rankcast.indexes.slots import Slots
 from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.matches import weights_met
+from rankcast.structures import integrity
+from rankcast.structures.ids import Slots
+from rankcast.tables.schema import Bools, Floats, Rows
 
 FIRST = 1024
 GROWTH = 2

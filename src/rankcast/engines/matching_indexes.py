@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from rankcast.columns import Bools, Floats, Rows
-from rankcast.engines.base import Part
+from rankcast.core.engine import Part
 from rankcast.indexes.automatic import AutomaticIndex
 from rankcast.indexes.boxes import BoxIndex
 from rankcast.indexes.intervals import KINDS, IntervalIndex
@@ -15,6 +14,7 @@ from rankcast.indexes.scored_matches import Found
 from rankcast.indexes.static_intervals import KINDS as STATIC_KINDS
 from rankcast.indexes.static_intervals import StaticIntervalIndex
 from rankcast.kernels.box_tree_pack import Columns
+from rankcast.tables.schema import Bools, Floats, Rows
 
 INDEXES = ("auto", "scan", "box-tree", "inverted", *KINDS, *STATIC_KINDS)
 

@@ -16,18 +16,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast import deltas, integrity, settings, tables
-from rankcast.columns import Column, Floats, Ids, Rows
-from rankcast.deltas import Changes, Lists
-from rankcast.engines.base import ID, Engine, Part
+from rankcast.core.engine import ID, Engine, Part
 from rankcast.engines.brute_force.moving import Objects
 from rankcast.engines.moving_checks import MovingChecks
 from rankcast.engines.moving_places import PLACE, check_globe
 from rankcast.engines.moving_undo import Step, Undo, columns_of, release
-from rankcast.indexes.slots import Slots, keys_of, select
-from rankcast.kernels import hashing
 from rankcast.kernels.zone_follow import last_of_each
-from rankcast.layouts import Batch
+from rankcast.structures import hashing, integrity
+from rankcast.structures.ids import Slots, keys_of, select
+from rankcast.tables import deltas, read, schema
+from rankcast.tables.deltas import Changes, Lists
+from rankcast.tables.schema import Batch, Column, Floats, Ids, Rows
 
 METRICS = ("euclidean", "manhattan", "haversine")
 METRICS_LATER = ("network",)
@@ -36,7 +35,7 @@ OBJECT = ("x", "y", "attributes")
 
 def names_of(over: str | Sequence[str]) -> list[str]:
     """The setting `over`: attributes of objects, or none."""
-    return settings.attributes("over", over, least=0, reserved=("id", "x", "y"))
+    return schema.attributes("over", over, least=0, reserved=("id", "x", "y"))
 
 
 class MovingEngine(MovingChecks):
@@ -60,8 +59,8 @@ class MovingEngine(MovingChecks):
         tuning: Mapping[str, Any] | None,
     ) -> None:
         self._over = over
-        self._metric = settings.one_of("metric", metric, METRICS, later=METRICS_LATER)
-        self._method = settings.one_of("method", method, self.methods)
+        self._metric = schema.one_of("metric", metric, METRICS, later=METRICS_LATER)
+        self._method = schema.one_of("method", method, self.methods)
         shared = {"over": self._over, "metric": self._metric, "method": self._method}
         super().__init__({**shared, **configuration}, extra=extra, tuning=tuning)
         place = {"x": np.float64, "y": np.float64}
@@ -243,7 +242,7 @@ class MovingEngine(MovingChecks):
         live = self._slots.live()
         before = self._lists(live)
         if self._undo.noting:
-            ids = tables.read_ids(self._objects.take(gone), where="ids")
+            ids = read.read_ids(self._objects.take(gone), where="ids")
             held = Objects(np.full_like(gone, -1), *(self._objects[name][gone] for name in OBJECT))
             self._undo.note(lambda: self._come_back(ids, held))
         self._objects.release(gone)

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast import scoring
-from rankcast.columns import Floats, Rows
 from rankcast.engines.brute_force.moving import Objects, ranked
 from rankcast.engines.moving_zoned import ZonedEngine
 from rankcast.engines.moving_zones import ZoneMethod
+from rankcast.tables.schema import Floats, Rows
 
 
 class TopKAnswers(ZonedEngine):

@@ -7,14 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
-from rankcast.columns import Floats, Ids, Rows
+from rankcast.core.lists import ListEngine
 from rankcast.engines.brute_force.moving import Objects, distances_to
-from rankcast.engines.lists import ListEngine
 from rankcast.engines.moving_places import check_globe, fixed, unscored
 from rankcast.engines.moving_reach import Reach, reach_of
 from rankcast.errors import InputError, shown
-from rankcast.indexes.slots import Slots, show
 from rankcast.kernels.zone_follow import rows_in_order
+from rankcast.structures.ids import Slots, show
+from rankcast.tables.schema import Floats, Ids, Rows
 
 MANY = 64  # events, of which it pays to see whether they come in order
 

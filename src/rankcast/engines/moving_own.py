@@ -11,18 +11,18 @@ from functools import cached_property
 import numpy as np
 
 from rankcast import scoring
-from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.engines.moving_own_bounds import Fine, Found, OwnScore
 from rankcast.engines.moving_own_zones import OwnSearch
 from rankcast.engines.moving_places import box_of, farthest, fixed
 from rankcast.engines.moving_zones import ZoneMethod
 from rankcast.indexes.descent import descend
 from rankcast.kernels import zone_follow, zone_scores
-from rankcast.kernels.distance import CODES, HAVERSINE
 from rankcast.kernels.rtree_search import Queries
 from rankcast.kernels.rtree_spread import Corner
 from rankcast.kernels.zone_follow import OUTSIDE, Flags
 from rankcast.kernels.zone_scores import STATIC, Form
+from rankcast.structures.distance import CODES, HAVERSINE
+from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 AT_ONCE = 256
 RADIUS_AND_REACH = Corner(2, np.array([True, True]))  # of an R-tree of zones

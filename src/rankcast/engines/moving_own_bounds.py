@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankcast import scoring
-from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.indexes.places import PlaceIndex
-from rankcast.indexes.slots import Slots
 from rankcast.kernels import zone_boxes, zone_scores
-from rankcast.kernels.distance import HAVERSINE
+from rankcast.structures.distance import HAVERSINE
+from rankcast.structures.ids import Slots
+from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 APART = 1e-11
 INWARD = 1 - 1e-12

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast import scoring
-from rankcast.columns import Bools, Floats, Ints
 from rankcast.engines.moving_own_bounds import Fine, Found, OwnScore
 from rankcast.indexes.descent import Test, descend
 from rankcast.kernels.rtree_search import Queries
 from rankcast.kernels.rtree_spread import Corner
 from rankcast.kernels.zone_scores import STATIC
 from rankcast.kernels.zone_search import Zones
+from rankcast.tables.schema import Bools, Floats, Ints
 
 STEPS = 30
 GROWTHS = 15  # a zone is looked for up to 4^15 times as far as its best objects are

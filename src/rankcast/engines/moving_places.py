@@ -7,10 +7,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Column, Floats
 from rankcast.errors import InputError
-from rankcast.kernels.distance import HALF_CIRCUMFERENCE, HAVERSINE
 from rankcast.kernels.zone_scores import far_distance
+from rankcast.structures.distance import HALF_CIRCUMFERENCE, HAVERSINE
+from rankcast.tables.schema import Column, Floats
 
 Kind = TypeVar("Kind", bound=np.generic)
 PLACE = [Column("x"), Column("y")]

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from rankcast import scoring
-from rankcast.columns import Floats, Ids
 from rankcast.engines.moving_places import unscored
 from rankcast.errors import InputError
-from rankcast.indexes.slots import show
-from rankcast.kernels.distance import HALF_CIRCUMFERENCE
 from rankcast.scoring import Score
+from rankcast.structures.distance import HALF_CIRCUMFERENCE
+from rankcast.structures.ids import show
+from rankcast.tables.schema import Floats, Ids
 
 _EXPONENTS = range(150, -1, -1)  # of reach; the square of a distance is still a number
 _ROOM = 1e150  # what a score may be at the farthest, of attributes of 1: the rest is left to other attributes

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rankcast import settings
 from rankcast.engines.moving import names_of
 from rankcast.engines.moving_skyline_answers import SkylineAnswers
 from rankcast.engines.moving_skyline_zones import SkylineMethod, SkylineWish
 from rankcast.errors import SettingError, shown
+from rankcast.tables import schema
 
 WAYS = ("min", "max")
 
@@ -75,8 +75,8 @@ class MovingSkyline(SkylineAnswers):
         wish = SkylineWish(
             self._metric,
             self._sign,
-            settings.whole("m", given["m"]),
-            settings.threads(given["threads"]),
+            schema.whole("m", given["m"]),
+            schema.threads(given["threads"]),
             given["universe"],
         )
         self._zoned: SkylineMethod | None = None
@@ -87,22 +87,22 @@ class MovingSkyline(SkylineAnswers):
 def _ways(prefer: Any, over: list[str]) -> dict[str, str]:
     """Which way each attribute is good."""
     if not isinstance(prefer, Mapping):
-        return dict.fromkeys(over, settings.one_of("prefer", prefer, WAYS))
+        return dict.fromkeys(over, schema.one_of("prefer", prefer, WAYS))
     for name in prefer:
         if name not in over:
             raise SettingError.unknown(name, over, where="prefer", word="attribute")
-    return {name: settings.one_of("prefer", prefer.get(name, "min"), WAYS) for name in over}
+    return {name: schema.one_of("prefer", prefer.get(name, "min"), WAYS) for name in over}
 
 
 def _with_universe(tuning: Mapping[str, Any] | None) -> dict[str, Any]:
     """The tuning with a checked universe."""
-    given = settings.tuning(tuning, MovingSkyline.known_tuning)
+    given = schema.tuning(tuning, MovingSkyline.known_tuning)
     box = given.get("universe")
     if box is None:
         return given
     numbers = list(box) if isinstance(box, Sequence | np.ndarray) else []
     good = len(numbers) == 4 and all(
-        settings.is_number(each) and abs(each) <= sys.float_info.max for each in numbers
+        schema.is_number(each) and abs(each) <= sys.float_info.max for each in numbers
     )
     if not good or not (numbers[0] < numbers[2] and numbers[1] < numbers[3]):
         raise SettingError(

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.engines.brute_force.moving import Objects, dominates, skyline
 from rankcast.engines.moving_skyline_regions import impact_region, nearest_point
 from rankcast.engines.moving_skyline_shapes import Universe
 from rankcast.engines.moving_skyline_zones import SkylineMethod
 from rankcast.engines.moving_zoned import ZonedEngine
+from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 
 class SkylineAnswers(ZonedEngine):

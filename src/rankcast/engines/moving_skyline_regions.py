@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankcast.columns import Bools, Floats
 from rankcast.kernels.convex import box, clip, region_for
 from rankcast.kernels.region_parts import radius_of
 from rankcast.kernels.skyline_cells import bisector
+from rankcast.tables.schema import Bools, Floats
 
 NONE = np.empty((0, 2))
 

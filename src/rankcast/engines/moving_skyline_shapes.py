@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast import integrity
-from rankcast.columns import Floats, Ints, Rows
 from rankcast.indexes.skyline_zones import SkylineZones
 from rankcast.kernels import region_outline
 from rankcast.kernels.convex import Region
 from rankcast.kernels.region_parts import clearance
+from rankcast.structures import integrity
+from rankcast.tables.schema import Floats, Ints, Rows
 
 MARGIN = 0.1  # of the larger side of what the universe holds
 POLYGON = 3

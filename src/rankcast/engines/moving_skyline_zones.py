@@ -16,16 +16,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankcast.columns import Floats, Rows
-from rankcast.deltas import Lists, empty_lists
-from rankcast.engines.base import Part
+from rankcast.core.engine import Part
 from rankcast.engines.moving_places import box_of, fixed
 from rankcast.engines.moving_skyline_shapes import Shapes, Universe
 from rankcast.indexes.skyline_zones import SkylinePlaces, SkylineZones
-from rankcast.indexes.slots import Slots
 from rankcast.kernels import skyline_admit, skyline_break, skyline_follow, zone_follow
-from rankcast.kernels.distance import CODES, EUCLIDEAN
 from rankcast.kernels.skyline_search import Seekers
+from rankcast.structures.distance import CODES, EUCLIDEAN
+from rankcast.structures.ids import Slots
+from rankcast.tables.deltas import Lists, empty_lists
+from rankcast.tables.schema import Floats, Rows
 
 MANY, A_ZONE = 350, 7  # objects, also a zone, beyond which looking for broken zones costs more than new ones
 

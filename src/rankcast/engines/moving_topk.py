@@ -7,14 +7,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from rankcast import scoring, settings
-from rankcast.columns import Floats
+from rankcast import scoring
 from rankcast.engines.moving import names_of
 from rankcast.engines.moving_answers import TopKAnswers
 from rankcast.engines.moving_own import OwnMethod
 from rankcast.engines.moving_wish import WAYS, Wish
 from rankcast.engines.moving_zones import ZoneMethod
 from rankcast.errors import InputError, SettingError, shown
+from rankcast.tables import schema
+from rankcast.tables.schema import Floats
 
 
 class MovingTopK(TopKAnswers):
@@ -68,8 +69,8 @@ class MovingTopK(TopKAnswers):
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
-        self._k = settings.whole("k", k)
-        self._m = settings.whole("m", m)
+        self._k = schema.whole("k", k)
+        self._m = schema.whole("m", m)
         if not isinstance(ordered, bool):
             raise SettingError(f"ordered is {shown(ordered)}", expected="True or False")
         names = names_of(over)
@@ -89,10 +90,10 @@ class MovingTopK(TopKAnswers):
             self._k,
             self._m,
             ordered,
-            settings.threads(given["threads"]),
-            settings.one_of("circle", given["circle"], WAYS),
-            settings.number("epsilon", given["epsilon"], low=0, high=1, above=True),
-            settings.whole("n", given["n"]),
+            schema.threads(given["threads"]),
+            schema.one_of("circle", given["circle"], WAYS),
+            schema.number("epsilon", given["epsilon"], low=0, high=1, above=True),
+            schema.whole("n", given["n"]),
         )
         self._zoned: ZoneMethod | None = None
         if self._method == "zone":

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from rankcast.columns import Rows
 from rankcast.errors import FunctionError
-from rankcast.indexes.slots import Slots
 from rankcast.indexes.zones import ZoneIndex
 from rankcast.kernels.zone_search import Zones
+from rankcast.structures.ids import Slots
+from rankcast.tables.schema import Rows
 
 Step = Callable[[], None]
 

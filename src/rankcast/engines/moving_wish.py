@@ -6,8 +6,8 @@ from typing import NamedTuple, cast
 
 from rankcast import scoring
 from rankcast.kernels import zone_scores
-from rankcast.kernels.distance import CODES, HALF_CIRCUMFERENCE
 from rankcast.kernels.zone_scores import Form
+from rankcast.structures.distance import CODES, HALF_CIRCUMFERENCE
 
 KINDS = {
     scoring.SUM: zone_scores.SUM,

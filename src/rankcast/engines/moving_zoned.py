@@ -8,17 +8,17 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import boxes, deltas, integrity
-from rankcast.boxes import Boxes
-from rankcast.columns import Bools, Column, Floats, Ids, Rows
-from rankcast.deltas import Changes, Lists
-from rankcast.engines.base import Part
+from rankcast.core.engine import Part
 from rankcast.engines.brute_force.moving import Objects
 from rankcast.engines.moving import MovingEngine
 from rankcast.engines.moving_undo import columns_of, zones_of
 from rankcast.engines.moving_zones import ZoneMethod
-from rankcast.indexes.slots import Slots, select
-from rankcast.layouts import Batch
+from rankcast.structures import integrity
+from rankcast.structures.ids import Slots, select
+from rankcast.tables import boxes, deltas
+from rankcast.tables.boxes import Boxes
+from rankcast.tables.deltas import Changes, Lists
+from rankcast.tables.schema import Batch, Bools, Column, Floats, Ids, Rows
 
 
 class Zoned(Protocol):

@@ -13,19 +13,19 @@ from functools import cached_property
 
 import numpy as np
 
-from rankcast import deltas
-from rankcast.columns import Bools, Floats, Ints, Rows
-from rankcast.deltas import Lists
-from rankcast.engines.base import Part
+from rankcast.core.engine import Part
 from rankcast.engines.moving_wish import Wish
 from rankcast.indexes.places import PlaceIndex
-from rankcast.indexes.slots import Slots
 from rankcast.indexes.zones import ZoneIndex
 from rankcast.kernels import zone_break, zone_follow
-from rankcast.kernels.distance import CODES, distance
 from rankcast.kernels.rtree_search import Queries
 from rankcast.kernels.zone_follow import OUTSIDE, SAME
 from rankcast.kernels.zone_scores import STATIC, Form
+from rankcast.structures.distance import CODES, distance
+from rankcast.structures.ids import Slots
+from rankcast.tables import deltas
+from rankcast.tables.deltas import Lists
+from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 
 @dataclass

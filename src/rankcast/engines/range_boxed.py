@@ -16,9 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
-from rankcast.columns import Floats, Ints, Rows
-from rankcast.deltas import Changes, no_changes
 from rankcast.engines.range_painted import Painted
 from rankcast.engines.range_scan import Scan
 from rankcast.engines.range_world import Events, Tiles, World
@@ -33,6 +30,9 @@ from rankcast.kernels.corner_post import Former
 from rankcast.kernels.corner_steps import Events as Keyed
 from rankcast.kernels.slabs import FIRSTK, MIN, SNAP
 from rankcast.kernels.tiles import outer
+from rankcast.structures import integrity
+from rankcast.tables.deltas import Changes, no_changes
+from rankcast.tables.schema import Floats, Ints, Rows
 
 
 class Boxed(Painted):

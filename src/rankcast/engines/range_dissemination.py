@@ -27,10 +27,10 @@ from rankcast.engines.range_scan import Scan
 from rankcast.engines.range_world import Events, Tiles, World
 from rankcast.errors import InputError, shown
 from rankcast.indexes.painting import NOBODY, Painter
-from rankcast.indexes.slots import Slots
 from rankcast.kernels import paint, reach, sketch, tiles
 from rankcast.kernels.paint_batch import Net
 from rankcast.kernels.point_tree import PointTree
+from rankcast.structures.ids import Slots
 
 BLIND = ("dense", "relax")  # the methods that are never shown a subscription
 

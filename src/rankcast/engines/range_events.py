@@ -25,14 +25,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast import tables
-from rankcast.columns import Bools, Column, Floats, Ids, Kind, Rows
 from rankcast.errors import InputError
-from rankcast.indexes.slots import Slots, keys_of, select, show
-from rankcast.kernels import hashing
-from rankcast.layouts import Batch
-from rankcast.readers import read_column
-from rankcast.sequences import as_array
+from rankcast.structures import hashing
+from rankcast.structures.ids import Slots, keys_of, select, show
+from rankcast.tables import read
+from rankcast.tables.readers import read_column
+from rankcast.tables.schema import Batch, Bools, Column, Floats, Ids, Kind, Rows
+from rankcast.tables.sequences import as_array
 
 NULLS = ("delete", "keep", "refuse")
 UPSERT, REMOVE = 0, 1
@@ -97,12 +96,12 @@ def emptied(rows: Any, names: Sequence[str]) -> Any:
     if isinstance(rows, Mapping):
         known = OP.name in rows
     else:
-        rows = rows if isinstance(rows, pa.Table) else tables.as_table(rows, where="events")
+        rows = rows if isinstance(rows, pa.Table) else read.as_table(rows, where="events")
         known = rows.num_rows > 0 and rows.schema.names.count(OP.name) == 1
     removes = _words(rows[OP.name]) == REMOVE if known else None
     if removes is None or not removes.any():
         return rows
-    table = tables.as_table(rows, where="events")
+    table = read.as_table(rows, where="events")
     kept = pa.array(np.arange(table.num_rows), mask=removes)
     for place, name in enumerate(table.column_names):
         if name in names:

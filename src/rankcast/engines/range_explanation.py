@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from rankcast.columns import Rows
-from rankcast.deltas import Lists
 from rankcast.engines.brute_force.range_topk import top_k
 from rankcast.engines.range_influence import influence
 from rankcast.engines.range_world import World
+from rankcast.tables.deltas import Lists
+from rankcast.tables.schema import Rows
 
 
 def explain(world: World, over: list[str], subscription: int, item: int, lists: Lists) -> dict[str, Any]:

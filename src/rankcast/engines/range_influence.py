@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankcast.columns import Floats, Rows
 from rankcast.engines.brute_force.range_topk import Objects
+from rankcast.tables.schema import Floats, Rows
 
 
 class Influence(NamedTuple):

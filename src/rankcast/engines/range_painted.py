@@ -14,21 +14,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
-from rankcast.columns import Floats, Ints, Rows, arrow, integer_ids
-from rankcast.deltas import Changes, External, Lists, empty_lists, no_changes
-from rankcast.engines.base import Part
+from rankcast.core.engine import Part
 from rankcast.engines.range_dissemination import BLIND, Sender, keyed
 from rankcast.engines.range_world import Events, Tiles, World
 from rankcast.indexes import widths
 from rankcast.indexes.listing import Listings, classes
 from rankcast.indexes.objects import ObjectIndex
 from rankcast.indexes.painting import NOBODY, Painter
-from rankcast.kernels.board import ENTER
-from rankcast.kernels.gather import Names
-from rankcast.kernels.integrity import Listed
 from rankcast.kernels.paint import FIRSTK, MINY, SNAP
-from rankcast.kernels.relist import Held, Told
+from rankcast.structures import integrity
+from rankcast.structures.arrays import Names
+from rankcast.structures.boards import ENTER
+from rankcast.structures.diff import DeltaColumns, Held
+from rankcast.structures.integrity import Listed
+from rankcast.tables.deltas import Changes, External, Lists, empty_lists, no_changes
+from rankcast.tables.schema import Floats, Ints, Rows, arrow, integer_ids
 
 
 class Painted:
@@ -138,7 +138,7 @@ class Painted:
         subscription, item, score, rank = shelf.external(rows, names, scored=scored)
         return External(arrow(integer_ids(subscription)), arrow(integer_ids(item)), score, rank)
 
-    def exchanged(self, rows: Rows, names: Names) -> tuple[Told, int]:
+    def exchanged(self, rows: Rows, names: Names) -> tuple[DeltaColumns, int]:
         """Index subscriptions anew with other ranges; what changes, as shown outside, in how many rows."""
         self._refresh()
         return self._listings.replace(rows, *self._ends(rows), names)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankcast.columns import Floats, Rows
 from rankcast.engines.range_world import Events, Tiles, World
+from rankcast.tables.schema import Floats, Rows
 
 
 def relax(world: World, events: Events, *, batch: bool) -> Tiles:

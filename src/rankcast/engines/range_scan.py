@@ -6,16 +6,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rankcast import deltas, integrity
-from rankcast.boxes import Boxes
-from rankcast.columns import Ints, Rows
-from rankcast.deltas import Changes, Lists
-from rankcast.engines.base import Part
+from rankcast.core.engine import Part
 from rankcast.engines.brute_force.range_topk import Objects, top_k
 from rankcast.engines.brute_force.tiles import Message, messages
 from rankcast.engines.range_relax import relax
 from rankcast.engines.range_world import Events, Tiles, World
 from rankcast.kernels.tiles import outer
+from rankcast.structures import integrity
+from rankcast.tables import deltas
+from rankcast.tables.boxes import Boxes
+from rankcast.tables.deltas import Changes, Lists
+from rankcast.tables.schema import Ints, Rows
 
 
 class Scan:

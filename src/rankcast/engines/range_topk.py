@@ -9,19 +9,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast import boxes, deltas, integrity, settings
-from rankcast.columns import Column, Rows
-from rankcast.deltas import Changes, External, Lists
+from rankcast.core.engine import ID, Part
+from rankcast.core.lists import ListEngine
 from rankcast.engines import range_dissemination, range_events, range_explanation
-from rankcast.engines.base import ID, Part
-from rankcast.engines.lists import ListEngine
 from rankcast.engines.range_boxed import Boxed
 from rankcast.engines.range_painted import Painted
 from rankcast.engines.range_scan import Scan
 from rankcast.engines.range_world import Events, Method, World
 from rankcast.errors import InputError, SettingError
-from rankcast.indexes.slots import Slots
-from rankcast.layouts import Batch, Form
+from rankcast.structures import integrity
+from rankcast.structures.ids import Slots
+from rankcast.tables import boxes, deltas, schema
+from rankcast.tables.deltas import Changes, External, Lists
+from rankcast.tables.schema import Batch, Column, Form, Rows
 
 METHODS = ("sparse", "dense", "unicast", "relax", "scan")
 APPROXIMATE = ("sparse", "dense")
@@ -85,14 +85,14 @@ class RangeTopK(ListEngine):
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
         own = ("id", "item", "op")
-        self._over = settings.attributes("over", over, most=3, reserved=own)
-        self._by = settings.attributes("by", by, most=1, reserved=(*own, *self._over))[0]
-        self._k = settings.whole("k", k)
-        self._max_k = settings.ceiling("max_k", max_k, "k", self._k)
-        self._order = settings.one_of("order", order, ["asc", "desc"])
-        self._method = settings.one_of("method", method, METHODS)
+        self._over = schema.attributes("over", over, most=3, reserved=own)
+        self._by = schema.attributes("by", by, most=1, reserved=(*own, *self._over))[0]
+        self._k = schema.whole("k", k)
+        self._max_k = schema.ceiling("max_k", max_k, "k", self._k)
+        self._order = schema.one_of("order", order, ["asc", "desc"])
+        self._method = schema.one_of("method", method, METHODS)
         self._epsilon = _epsilon(epsilon, method)
-        self._nulls = settings.one_of("nulls", nulls, range_events.NULLS)
+        self._nulls = schema.one_of("nulls", nulls, range_events.NULLS)
         super().__init__(
             {
                 "over": self._over,
@@ -113,7 +113,7 @@ class RangeTopK(ListEngine):
             self._k,
             self._order == "desc",
             self._count,
-            settings.whole('tuning["sketch"]', self._tuning["sketch"], least=0),
+            schema.whole('tuning["sketch"]', self._tuning["sketch"], least=0),
         )
         self._ends = self._columns()
         numbers = [Column(name, required=False, nullable=True) for name in [*self._over, self._by]]
@@ -252,8 +252,8 @@ class RangeTopK(ListEngine):
 
         "coalesce" is event after event, but with one event an object, its last. [Range §V]
         """
-        chosen = settings.one_of("method", method, METHODS)
-        batch = settings.one_of("plan", plan, ["online", "coalesce", "net"]) == "net"
+        chosen = schema.one_of("method", method, METHODS)
+        batch = schema.one_of("plan", plan, ["online", "coalesce", "net"]) == "net"
         approximate = _epsilon(epsilon, chosen)
         if epsilon is None and chosen in APPROXIMATE:
             approximate = self._epsilon
@@ -306,7 +306,7 @@ def _epsilon(epsilon: float | None, method: str) -> float | None:
     """An epsilon, checked; only approximate methods take one."""
     if epsilon is None:
         return None
-    share = settings.number("epsilon", epsilon, low=0, high=1, above=True)
+    share = schema.number("epsilon", epsilon, low=0, high=1, above=True)
     if method not in APPROXIMATE:
         raise SettingError(f'epsilon is not for method="{method}"', expected="sparse or dense")
     return share

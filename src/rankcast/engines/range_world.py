@@ -9,15 +9,15 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from rankcast.boxes import Boxes
-from rankcast.columns import Floats, Ids, Ints, Rows
-from rankcast.deltas import Changes, Lists
-from rankcast.engines.base import Part
+from rankcast.core.engine import Part
+from rankcast.core.lists import together
 from rankcast.engines.brute_force.range_topk import Objects
-from rankcast.engines.lists import together
 from rankcast.engines.range_events import Steps
-from rankcast.indexes.slots import Slots, select
-from rankcast.kernels import register
+from rankcast.structures import hashing
+from rankcast.structures.ids import Slots, select
+from rankcast.tables.boxes import Boxes
+from rankcast.tables.deltas import Changes, Lists
+from rankcast.tables.schema import Floats, Ids, Ints, Rows
 
 FEW = 256  # ids up to which a shortcut is not worth a look
 NOBODY: Rows = np.empty(0, np.int32)
@@ -52,7 +52,7 @@ class Subscriptions(Slots):
             if first < 0:
                 return NOBODY, False
             self._shift = first - int(ids.values[0])
-        found: tuple[Rows, bool] = register.find_in_line(self["code"], self["sequence"], ids.values, first)
+        found: tuple[Rows, bool] = hashing.find_in_line(self["code"], self["sequence"], ids.values, first)
         return found
 
     @property

@@ -24,14 +24,14 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
-from rankcast.columns import Bools, Floats, Rows
 from rankcast.indexes.boxes import BoxIndex
 from rankcast.indexes.interval_grid import IntervalGrid
 from rankcast.indexes.inverted import InvertedIndex
 from rankcast.indexes.scored_matches import Found
 from rankcast.kernels.box_tree import FILL
 from rankcast.kernels.box_tree_pack import Columns
+from rankcast.structures import integrity
+from rankcast.tables.schema import Bools, Floats, Rows
 
 SAMPLE = 500
 SMALL = 64

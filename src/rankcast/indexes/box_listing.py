@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import buffers, integrity
 from rankcast.indexes import tree_checks, widths
 from rankcast.indexes.box_objects import BoxObjects
 from rankcast.indexes.corners import CornerIndex
@@ -16,16 +15,18 @@ from rankcast.indexes.dominance import SHARED, SlotMap
 from rankcast.indexes.listing import Ends, by_shelf, check_shelves, classes, shared_slots
 from rankcast.indexes.objects import Floats, Rows
 from rankcast.indexes.widths import Wanted, Widths
-from rankcast.kernels import box_replay, corner_edit, corner_search, relist, spread
-from rankcast.kernels import integrity as kernels
+from rankcast.kernels import box_replay, corner_edit, corner_search
 from rankcast.kernels.box_replay import Batch
-from rankcast.kernels.changes import Changes, empty_changes
 from rankcast.kernels.corner_events import AFFECTED, SEARCHES, TRIED
 from rankcast.kernels.corner_next import Values
 from rankcast.kernels.corner_steps import Events, steps_of
-from rankcast.kernels.integrity import Listed
-from rankcast.kernels.relist import Held
-from rankcast.kernels.spread import Deltas
+from rankcast.structures import arrays as buffers
+from rankcast.structures import boards as spread
+from rankcast.structures import diff, integrity
+from rankcast.structures import integrity as kernels
+from rankcast.structures.boards import BoardChanges, Deltas, empty_changes
+from rankcast.structures.diff import Held
+from rankcast.structures.integrity import Listed
 
 SUBSCRIPTIONS = 64  # slots a bucket
 ROOM = 1024  # changes that room is made for at first
@@ -162,19 +163,19 @@ class BoxListings:
         item = buffers.empty(int(start[-1]), np.int32)
         for key, mine in classes(keys):
             board = self.shelves[key].tree.board
-            relist.copy_boards(board, self.slots.slot_of, rows[mine], start[:-1][mine], item)
+            diff.copy_boards(board, self.slots.slot_of, rows[mine], start[:-1][mine], item)
         return Held(start, item)
 
     def since(self, held: Held, rows: Rows, k: NDArray[np.int64], y: Floats) -> Deltas:
         """Delta rows from boards that were held, of subscriptions in the given order, to those of now."""
         now = self.held(rows, k)
         told = _columns(len(held.item) + len(now.item) + 1)
-        size = int(relist.write_exchange(rows, held, now, y, np.zeros(len(y), np.int32), told))
+        size = int(diff.write_exchange(rows, held, now, y, np.zeros(len(y), np.int32), told))
         return Deltas._make(column[:size] for column in told)
 
     # Events
 
-    def play(self, events: Events, moved: NDArray[np.bool_]) -> Changes:
+    def play(self, events: Events, moved: NDArray[np.bool_]) -> BoardChanges:
         """Apply events to the objects and all boards; the net changes of these.
 
         `moved` has an entry for every object, all false, and is left so.
@@ -196,7 +197,7 @@ class BoxListings:
         self.count(*(int(tally[each]) for each in (AFFECTED, TRIED, SEARCHES)))
         return changes
 
-    def deltas(self, changes: Changes, place: NDArray[np.int64], span: int) -> Deltas:
+    def deltas(self, changes: BoardChanges, place: NDArray[np.int64], span: int) -> Deltas:
         """Delta rows of the changes by `place`, a row's position in registration order, below `span`."""
         columns = _columns(int(spread.count_rows(changes)))
         spread.spread(changes, spread.in_order(changes, place, span), self.objects.value, columns)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
 from rankcast.indexes.corners import CornerIndex
 from rankcast.indexes.dominance import SHARED, SlotMap
 from rankcast.indexes.objects import Floats, Rows, grown
@@ -15,6 +14,7 @@ from rankcast.indexes.objects_along import ObjectsAlong
 from rankcast.kernels import corner_edit
 from rankcast.kernels.slab_search import Along
 from rankcast.kernels.value_order import Order
+from rankcast.structures import integrity
 
 OBJECTS = 16  # slots a bucket
 WORTH = 1024  # objects that may be put in order for one that changes

@@ -8,8 +8,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
-from rankcast.columns import Bools, Floats, Rows
 from rankcast.indexes.scored_matches import MODES, Found, search_all
 from rankcast.kernels import (
     box_tree,
@@ -21,6 +19,8 @@ from rankcast.kernels import (
 )
 from rankcast.kernels.box_tree import BLOCKS, BUILT, CELLS, LAYERS, MOST_LAYERS, SIZE, WIDTH, BoxTree
 from rankcast.kernels.box_tree_pack import Columns
+from rankcast.structures import integrity
+from rankcast.tables.schema import Bools, Floats, Rows
 
 SMALL = 256
 SIZES = np.array([box_tree.layer_size(layer) for layer in range(MOST_LAYERS)])

@@ -8,8 +8,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
-from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.indexes.objects import grown
 from rankcast.kernels import ciq
 from rankcast.kernels.ciq import LEVELS, CellLists
@@ -18,6 +16,8 @@ from rankcast.kernels.igpt import Posts, Readers, Switches
 from rankcast.kernels.term_order import Scratch, Texts
 from rankcast.kernels.verify import Hits
 from rankcast.kernels.word_lists import Owners
+from rankcast.structures import integrity
+from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 PAIRS = 1 << 16  # hits of several messages at a time
 

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import buffers, integrity
 from rankcast.indexes import tree_checks
 from rankcast.indexes.dominance import SHARED, SlotMap
 from rankcast.indexes.objects import Floats, Rows
-from rankcast.kernels import corner_edit, corner_tree, gather
+from rankcast.kernels import corner_edit, corner_tree
 from rankcast.kernels.corner_tree import BUCKET_USED, BUCKETS, CAPACITY, UNFILLED, CornerTree, Records
+from rankcast.structures import arrays as buffers
+from rankcast.structures import arrays as gather
+from rankcast.structures import integrity
 
 SPARE_BUCKETS = 8
 SLOT_ARRAYS = ("point", "weight", "row", "board")

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
-from rankcast.columns import Bools, Rows
 from rankcast.kernels import covering_checks, covering_index, covering_kdtree, covering_zcurve
 from rankcast.kernels.covering_buckets import (
     BUCKET,
@@ -31,6 +29,8 @@ from rankcast.kernels.covering_buckets import (
 )
 from rankcast.kernels.covering_codes import encode, levels_for, words_for
 from rankcast.kernels.covering_kdtree import HOLDS, LEFT, PARENT, RIGHT
+from rankcast.structures import integrity
+from rankcast.tables.schema import Bools, Rows
 
 KINDS = {"kdtree": KDTREE, "zcurve": ZCURVE}
 FIELDS = {KDTREE: covering_kdtree.FIELDS, ZCURVE: covering_zcurve.FIELDS}

@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
-from rankcast.columns import Bools, Rows
 from rankcast.indexes.covering_boxes import BoxIndex
 from rankcast.indexes.departures import NOBODY, Departure, Story, follow_by_calls
 from rankcast.kernels import covering_index, relation_full
 from rankcast.kernels.covering_buckets import COVERED, FORWARDED, Box, World
+from rankcast.structures import integrity
+from rankcast.tables.schema import Bools, Rows
 
 
 class IndexPair(ABC):

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.kernels import rtree_spread
 from rankcast.kernels.rtree import Rtree
 from rankcast.kernels.rtree_search import Queries
 from rankcast.kernels.rtree_spread import Corner, Entries
+from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 Test = Callable[[Ints, Floats, Floats], Bools]  # of queries, values and distances
 

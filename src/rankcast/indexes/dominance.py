@@ -7,15 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import buffers, integrity
 from rankcast.indexes import point_store, tree_checks
 from rankcast.indexes.objects import Floats, Rows, grown
 from rankcast.indexes.point_store import NODE_ARRAYS, SLOT_ARRAYS
-from rankcast.kernels import gather, point_mend, point_plant, point_search, point_tree, relist
-from rankcast.kernels.gather import Names
+from rankcast.kernels import point_mend, point_plant, point_search, point_tree
 from rankcast.kernels.point_tree import BUCKET, FILL, PointTree
-from rankcast.kernels.radix import Words
-from rankcast.kernels.relist import Told
+from rankcast.structures import arrays as buffers
+from rankcast.structures import arrays as gather
+from rankcast.structures import diff, integrity
+from rankcast.structures.arrays import Names
+from rankcast.structures.diff import DeltaColumns
+from rankcast.structures.select import Words
 
 SPARE_BUCKETS = 8
 MOST_STAMPS = 2**31 - 2
@@ -96,16 +98,18 @@ class SubscriptionIndex:
 
     def move(self, rows: Rows, lo: Floats, hi: Floats, boards: Rows) -> None:
         """Give subscriptions other ranges and boards, which are kept. O(k) each, and later `settle`."""
-        relist.write_boards(self.board, self._slots.slot_of, rows, boards)
+        diff.write_boards(self.board, self._slots.slot_of, rows, boards)
         self._note(rows, lo, hi, boards)
 
-    def replace(self, rows: Rows, lo: Floats, hi: Floats, boards: Rows, names: Names) -> tuple[Told, int]:
+    def replace(
+        self, rows: Rows, lo: Floats, hi: Floats, boards: Rows, names: Names
+    ) -> tuple[DeltaColumns, int]:
         """The same as `move`; what that changes in the lists, as shown outside, in how many rows."""
         told, slots, stamps = empty_told(2 * boards.size + 1), self._slots.slot_of, 2 * len(rows)
         if len(self._seen) < len(names.value) or self._stamps + stamps >= MOST_STAMPS:
             self._seen, self._stamps = np.zeros(len(names.value), np.int32), 0
         size = int(
-            relist.replace_boards(self.board, slots, rows, boards, names, self._seen, self._stamps, told)
+            diff.replace_boards(self.board, slots, rows, boards, names, self._seen, self._stamps, told)
         )
         self._stamps += stamps
         self._note(rows, lo, hi, boards)
@@ -245,10 +249,10 @@ def _empty_records(size: int) -> Floats:
     return buffers.empty(4 * size, np.float64).reshape(-1, 4)
 
 
-def empty_told(size: int) -> Told:
+def empty_told(size: int) -> DeltaColumns:
     """Columns for so many deltas."""
     sizes, kinds = (
-        (size,) * 4 + (size * relist.LETTERS + 3, size // 8 + 1),
+        (size,) * 4 + (size * diff.LETTERS + 3, size // 8 + 1),
         ("i8", "i8", "f8", "i8", "u1", "u1"),
     )
-    return Told(*map(buffers.empty, sizes, kinds))
+    return DeltaColumns(*map(buffers.empty, sizes, kinds))

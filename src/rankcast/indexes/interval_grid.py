@@ -8,8 +8,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
-from rankcast.columns import Bools, Floats, Rows
 from rankcast.indexes.boxes import SAMPLED, SMALL, check_cuts, grown, quantiles
 from rankcast.indexes.scored_matches import MODES, Found, search_all
 from rankcast.kernels import (
@@ -35,6 +33,8 @@ from rankcast.kernels.interval_grid import (
     SIZE,
     Grid,
 )
+from rankcast.structures import integrity
+from rankcast.tables.schema import Bools, Floats, Rows
 
 _BY_CHUNK = ("entry", "extent", "chunk", "cell", "best")
 

@@ -17,8 +17,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
-from rankcast.columns import Bools, Floats, Rows
 from rankcast.indexes.boxes import SMALL, grown
 from rankcast.indexes.scored_lists import ScoredLists, by_score, search_forest
 from rankcast.indexes.scored_matches import MODES, Found
@@ -27,6 +25,8 @@ from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.centre_tree import FREE, NODES, REBUILT, USED, Centres
 from rankcast.kernels.scored_blocks import MERGES, SPLITS, Entries
 from rankcast.kernels.threshold import CENTRES, ONE_LIST, Forest
+from rankcast.structures import integrity
+from rankcast.tables.schema import Bools, Floats, Rows
 
 KINDS = {"r-tree": ONE_LIST, "interval-tree": CENTRES, "ir-tree": CENTRES}
 _BY_NODE = ("centre", "child", "number", "weight")

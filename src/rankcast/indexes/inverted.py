@@ -8,14 +8,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
-from rankcast.columns import Bools, Floats, Rows
 from rankcast.indexes.boxes import SMALL, BoxIndex, check_cuts, grown, quantiles
 from rankcast.indexes.scored_matches import MODES, Found, search_all
 from rankcast.kernels import inverted
 from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.inverted import Filed
 from rankcast.kernels.matches import ALL
+from rankcast.structures import integrity
+from rankcast.tables.schema import Bools, Floats, Rows
 
 CUTS = 64
 SAMPLED = 20_000

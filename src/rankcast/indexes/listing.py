@@ -8,20 +8,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import buffers, integrity
 from rankcast.indexes import point_store, tree_checks, widths
 from rankcast.indexes.dominance import SHARED, SlotMap, SubscriptionIndex
 from rankcast.indexes.objects import Floats, ObjectIndex, Rows, grown
 from rankcast.indexes.widths import Wanted, Widths
-from rankcast.kernels import fill, join, object_tree, relist, spread
-from rankcast.kernels.changes import AFFECTED, GROUPS, TRIED, Changes, Values, empty_changes
-from rankcast.kernels.gather import Names
-from rankcast.kernels.integrity import Listed
+from rankcast.kernels import fill, join, object_tree
 from rankcast.kernels.paint import Events
 from rankcast.kernels.point_tree import PointTree
-from rankcast.kernels.relist import Held, Told
-from rankcast.kernels.spread import Deltas
 from rankcast.kernels.tiles import Tiles, empty_tiles
+from rankcast.structures import arrays as buffers
+from rankcast.structures import boards as spread
+from rankcast.structures import diff, integrity
+from rankcast.structures.arrays import Names
+from rankcast.structures.boards import AFFECTED, GROUPS, TRIED, BoardChanges, Deltas, Values, empty_changes
+from rankcast.structures.diff import DeltaColumns, Held
+from rankcast.structures.integrity import Listed
 
 Ends = tuple[Floats, Floats]  # of boxes, by row
 MANY = 4096  # subscriptions from which an empty shelf is filled as a whole
@@ -131,7 +132,7 @@ class Listings:
             self._points = every.tree
         return self._points
 
-    def replace(self, rows: Rows, lo: Floats, hi: Floats, names: Names) -> tuple[Told, int]:
+    def replace(self, rows: Rows, lo: Floats, hi: Floats, names: Names) -> tuple[DeltaColumns, int]:
         """The same as `move` if there is one shelf; what changes, as shown outside, in how many rows."""
         (shelf,) = self.shelves.values()
         self._points = None
@@ -149,7 +150,7 @@ class Listings:
         item = buffers.empty(int(start[-1]), np.int32)
         for key, mine in classes(keys):
             board = self.shelves[key].board
-            relist.copy_boards(board, self.slots.slot_of, rows[mine], start[:-1][mine], item)
+            diff.copy_boards(board, self.slots.slot_of, rows[mine], start[:-1][mine], item)
         return Held(start, item)
 
     def since(self, held: Held, rows: Rows, k: NDArray[np.int64], y: Floats) -> Deltas:
@@ -157,7 +158,7 @@ class Listings:
         now = self._just_moved(held, rows) or self.held(rows, k)
         most, kinds = len(held.item) + len(now.item) + 1, ("i4", "i1", "i4", "f8", "i8")
         told = Deltas(*(buffers.empty(most, kind) for kind in kinds))
-        size = int(relist.write_exchange(rows, held, now, y, np.zeros(len(y), np.int32), told))
+        size = int(diff.write_exchange(rows, held, now, y, np.zeros(len(y), np.int32), told))
         return Deltas._make(column[:size] for column in told)
 
     def _just_moved(self, held: Held, rows: Rows) -> Held | None:
@@ -165,7 +166,7 @@ class Listings:
         boards = [shelf.just_moved(rows) for shelf in self.shelves.values()]
         return None if len(boards) != 1 or boards[0] is None else Held(held.start, boards[0].reshape(-1))
 
-    def apply(self, tiles: Tiles, changed: Rows, told: Tiles | None = None) -> list[Changes]:
+    def apply(self, tiles: Tiles, changed: Rows, told: Tiles | None = None) -> list[BoardChanges]:
         """Apply exact tiles painted for `ks`, and `told`, those of `open_tiles`; `changed` are their rows.
 
         Returns the net changes of each shelf; pass them to `deltas` before the next call when there is one
@@ -214,7 +215,7 @@ class Listings:
         told.shelf[:], told.step[:], told.size[0] = 0, 0, len(event)
         return told
 
-    def deltas(self, found: list[Changes], place: NDArray[np.int64], span: int) -> Deltas:
+    def deltas(self, found: list[BoardChanges], place: NDArray[np.int64], span: int) -> Deltas:
         """Delta rows of the changes by `place`, a row's position in registration order, below `span`.
 
         Scores and ranks belong to the caller; the other columns are views into buffers that the next call
@@ -370,12 +371,12 @@ def _of_shelf(tiles: Tiles, number: int) -> Tiles:
     return Tiles(size=np.array([int(mine.sum())]), **columns)
 
 
-def _together(found: list[Changes]) -> Changes:
+def _together(found: list[BoardChanges]) -> BoardChanges:
     """The changes of several shelves as one."""
     groups, sizes = [int(c.tally[GROUPS]) for c in found], [len(c.item) for c in found]
     group = np.concatenate([c.group[:g] for c, g in zip(found, groups, strict=True)])
     group[:, 1:] += np.repeat(np.cumsum([0, *sizes[:-1]]), groups).astype(np.int32)[:, None]
-    return Changes(
+    return BoardChanges(
         group=group,
         item=np.concatenate([c.item for c in found]),
         mark=np.concatenate([c.mark for c in found]),

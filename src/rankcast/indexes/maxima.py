@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankcast.boxes import Boxes
-from rankcast.columns import Rows
 from rankcast.indexes.covering_boxes import BoxIndex
 from rankcast.kernels import maxima
 from rankcast.kernels.covering_buckets import COVERED, World
 from rankcast.kernels.covering_order import containers_first
+from rankcast.tables.boxes import Boxes
+from rankcast.tables.schema import Rows
 
 SAMPLE = 4096
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rankcast.columns import Floats, Rows
 from rankcast.indexes.by_word import ByWord
 from rankcast.kernels import message_lists as kernel
 from rankcast.kernels.geo_bounds import Bits, Frame
 from rankcast.kernels.message_lists import NODE, STAMP, Places
 from rankcast.kernels.term_order import Texts
+from rankcast.tables.schema import Floats, Rows
 
 
 class MessageIndex(ByWord):

@@ -7,11 +7,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
 from rankcast.indexes import tree_checks
 from rankcast.kernels import blocks, object_search, object_tree
 from rankcast.kernels.blocks import Blocks
 from rankcast.kernels.object_tree import FILL, ORDER, SIZE, ObjectTree
+from rankcast.structures import integrity
 
 Rows = NDArray[np.int32]
 Floats = NDArray[np.float64]

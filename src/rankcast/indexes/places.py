@@ -9,14 +9,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
-from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.indexes.objects import grown
 from rankcast.indexes.rtree import PointIndex
 from rankcast.kernels import rtree, zone_search
 from rankcast.kernels.rtree_search import Queries, Space, space_for
 from rankcast.kernels.zone_scores import STATIC, Form
 from rankcast.kernels.zone_search import Zones
+from rankcast.structures import integrity
+from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 PER_THREAD = 64
 

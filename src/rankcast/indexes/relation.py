@@ -8,8 +8,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
-from rankcast.columns import Bools, Rows
 from rankcast.indexes.covering_pair import IndexPair
 from rankcast.indexes.departures import NOBODY, Departure, Story, lines
 from rankcast.indexes.objects import grown
@@ -26,6 +24,8 @@ from rankcast.kernels.covering_buckets import (
 )
 from rankcast.kernels.relation import FIELDS, LIVE, NONE, SOURCE, TARGET, Graph
 from rankcast.kernels.relation_follow import FORWARD, NODES
+from rankcast.structures import integrity
+from rankcast.tables.schema import Bools, Rows
 
 
 class RelationGraph(IndexPair):

@@ -8,14 +8,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
-from rankcast.columns import Rows
 from rankcast.indexes.covering_pair import IndexPair
 from rankcast.indexes.departures import NOBODY, Departure
 from rankcast.indexes.objects import grown
 from rankcast.kernels import relation_full
 from rankcast.kernels.covering_buckets import COVERED, FORWARDED, GONE, LEAVING, World
 from rankcast.kernels.relation_full import FullGraph
+from rankcast.structures import integrity
+from rankcast.tables.schema import Rows
 
 NO_ROW = -1
 

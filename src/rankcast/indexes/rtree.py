@@ -8,11 +8,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
-from rankcast.columns import Bools, Floats, Rows
 from rankcast.indexes.objects import grown
 from rankcast.kernels import moving_checks, rtree, rtree_pack
 from rankcast.kernels.rtree import BRANCH, INNER_BASE, LEAF_BASE, MOST_LAYERS, SMALLEST, Rtree
+from rankcast.structures import integrity
+from rankcast.tables.schema import Bools, Floats, Rows
 
 PLACE_COLUMNS = 2  # the first two columns are x and y, which are split alike
 

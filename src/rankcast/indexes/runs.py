@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
-from rankcast.columns import Bools, Ints, Rows
 from rankcast.indexes.objects import grown
+from rankcast.structures import integrity
+from rankcast.tables.schema import Bools, Ints, Rows
 
 BY_ROW = ("start", "count", "room")
 SPARE = 1024

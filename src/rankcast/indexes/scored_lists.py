@@ -8,8 +8,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
-from rankcast.columns import Bools, Floats, Rows
 from rankcast.indexes.boxes import grown
 from rankcast.indexes.scored_matches import Found, search_all
 from rankcast.kernels import matching_checks, scored_blocks, threshold
@@ -17,6 +15,8 @@ from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.centre_tree import DEPTH, SPARE
 from rankcast.kernels.scored_blocks import BLOCKS, Blocks, Entries
 from rankcast.kernels.threshold import Forest, Limits
+from rankcast.structures import integrity
+from rankcast.tables.schema import Bools, Floats, Rows
 
 _BY_BLOCK = ("lo", "hi", "key", "bound", "listed", "link", "size", "height", "parent")
 

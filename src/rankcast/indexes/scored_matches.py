@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankcast.columns import Floats, Ints, Rows
 from rankcast.kernels.matches import ALL, LARGEST, SUM, Matches, gather, merge
+from rankcast.tables.schema import Floats, Ints, Rows
 
 PER_THREAD = 512
 PARTS = 4

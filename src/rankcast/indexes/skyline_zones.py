@@ -9,14 +9,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
-from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.indexes.objects import grown
 from rankcast.indexes.places import Places
 from rankcast.indexes.runs import Runs, stretches
 from rankcast.kernels.skyline_follow import UNKNOWN, Kept
 from rankcast.kernels.skyline_gather import Zones, find_zones
 from rankcast.kernels.skyline_search import PLACE, Seekers
+from rankcast.structures import integrity
+from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 PER_THREAD = 16
 BY_ROW = {"x": np.float64, "y": np.float64, "radius": np.float64, "result": np.int64, "cut": np.bool_}

@@ -20,8 +20,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
-from rankcast.columns import Bools, Floats, Rows
 from rankcast.indexes.boxes import BoxIndex, grown
 from rankcast.indexes.scored_lists import ScoredLists, by_score, search_forest
 from rankcast.indexes.scored_matches import MODES, Found, merged
@@ -29,6 +27,8 @@ from rankcast.kernels import interval_arrangement, interval_routes
 from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.scored_blocks import Entries
 from rankcast.kernels.threshold import ONE_LIST, SEGMENTS, Forest
+from rankcast.structures import integrity
+from rankcast.tables.schema import Bools, Floats, Rows
 
 KINDS = {"sopt-r-tree": ONE_LIST, "segment-tree": SEGMENTS}
 SMALL = 64

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
 from rankcast.kernels import corner_tree, object_tree, point_tree
-from rankcast.kernels import integrity as kernels
 from rankcast.kernels.corner_tree import CornerTree
-from rankcast.kernels.integrity import Listed
 from rankcast.kernels.object_tree import ObjectTree
 from rankcast.kernels.point_tree import PointTree
+from rankcast.structures import integrity
+from rankcast.structures import integrity as kernels
+from rankcast.structures.integrity import Listed
 
 Arrays = dict[str, NDArray[Any]]
 Rows = NDArray[np.int32]

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
-from rankcast.columns import Bools, Floats, Ints, Rows, Terms
-from rankcast.indexes.slots import Slots, select
 from rankcast.kernels.term_order import Texts, replace
+from rankcast.structures import integrity
+from rankcast.structures.ids import Slots, select
+from rankcast.tables.schema import Bools, Floats, Ints, Rows, Terms
 from rankcast.vocabulary import Vocabulary, bags_of, inverse_frequency, positions, unit_weights
 
 

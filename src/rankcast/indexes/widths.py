@@ -17,9 +17,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
 from rankcast.indexes.objects import Floats, Rows, grown
-from rankcast.kernels import gather
+from rankcast.structures import arrays, integrity
 
 Ints: TypeAlias = NDArray[np.int64]
 Wanted: TypeAlias = Callable[[Rows], Ints]  # the k of subscriptions
@@ -131,7 +130,7 @@ class Widths:
 def lengths(board: Rows, slots: Rows) -> Ints:
     """How many items the boards at some slots list."""
     found = np.empty(len(slots), np.int64)
-    gather.count_each(board, slots, found)
+    arrays.count_each(board, slots, found)
     return found
 
 

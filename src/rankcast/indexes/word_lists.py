@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankcast.columns import Floats, Ints, Rows
 from rankcast.indexes.by_word import ByWord
 from rankcast.kernels import igpt, verify, word_order
 from rankcast.kernels import word_lists as kernel
@@ -13,6 +12,7 @@ from rankcast.kernels.igpt import Posts, Readers, Switches
 from rankcast.kernels.term_order import Scratch, Texts
 from rankcast.kernels.verify import Hits
 from rankcast.kernels.word_lists import BLOCK, FACTS, NODE, STAMP, Owners, Shape
+from rankcast.tables.schema import Floats, Ints, Rows
 
 PAIRS = 1 << 18  # candidates of several messages at a time
 

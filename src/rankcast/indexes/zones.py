@@ -8,14 +8,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity
-from rankcast.columns import Bools, Floats, Rows
 from rankcast.indexes.objects import grown
 from rankcast.indexes.rtree import PointIndex
 from rankcast.indexes.runs import check_stretches, stretches
 from rankcast.kernels import zone_follow
 from rankcast.kernels.zone_follow import Held
 from rankcast.kernels.zone_search import Zones
+from rankcast.structures import integrity
+from rankcast.tables.schema import Bools, Floats, Rows
 
 BY_ROW = ("x", "y", "radius", "reach", "start", "count", "room")
 SPARE = 1024

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.geo_bounds import Bits, Floats32, Frame, embed, nearest
 from rankcast.kernels.list_order import signs, sort_places
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.term_order import Texts, rarest_first
+from rankcast.structures.jit import EXACT
 
 WIDTH = 16  # messages that are tested at once
 HALF = 32768  # 1 in 15 bits

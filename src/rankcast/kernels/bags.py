@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 Ints = NDArray[np.int64]
 

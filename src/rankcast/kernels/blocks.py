@@ -18,9 +18,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.gather import BLOCK
-from rankcast.kernels.options import EXACT
-from rankcast.kernels.prefetch import prefetch
+from rankcast.structures.arrays import BLOCK, prefetch
+from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]
 Floats = NDArray[np.float64]

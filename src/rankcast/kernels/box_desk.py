@@ -12,12 +12,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.board import ahead, write_entries, write_leaves
-from rankcast.kernels.changes import DELTAS, GROUPS, Changes
 from rankcast.kernels.corner_events import AFFECTED
 from rankcast.kernels.corner_tree import Floats, Rows
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.value_order import Asked
+from rankcast.structures.boards import DELTAS, GROUPS, BoardChanges, ahead, write_entries, write_leaves
+from rankcast.structures.jit import EXACT
 
 
 class Desk(NamedTuple):
@@ -136,7 +135,7 @@ def worsen(
 
 
 @njit(**EXACT)
-def with_room(changes: Changes, groups: int, deltas: int) -> Changes:
+def with_room(changes: BoardChanges, groups: int, deltas: int) -> BoardChanges:
     """The same changes with room for more."""
     group, item, mark, tally = changes
     if tally[GROUPS] + groups > group.shape[0]:
@@ -144,12 +143,12 @@ def with_room(changes: Changes, groups: int, deltas: int) -> Changes:
     if tally[DELTAS] + deltas > item.shape[0]:
         more = np.empty(item.shape[0] + deltas, np.int32)
         item, mark = np.concatenate((item, more)), np.concatenate((mark, more))
-    return Changes(group, item, mark, tally)
+    return BoardChanges(group, item, mark, tally)
 
 
 @njit(**EXACT)
 def write_changes(
-    rows: Rows, board: Rows, desk: Desk, touched: int, moved: NDArray[np.bool_], changes: Changes
+    rows: Rows, board: Rows, desk: Desk, touched: int, moved: NDArray[np.bool_], changes: BoardChanges
 ) -> None:
     """Append what the boards touched have become."""
     group, item, mark, tally = changes

@@ -23,15 +23,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.board import take_out
 from rankcast.kernels.box_desk import Desk, improve, new_desk, touch, with_room, worsen, write_changes
-from rankcast.kernels.changes import Changes
 from rankcast.kernels.corner_events import SEARCHES, TRIED
 from rankcast.kernels.corner_next import Values, ask_spells
 from rankcast.kernels.corner_steps import Spells, Steps
 from rankcast.kernels.corner_tree import CAPACITY, DEPTH, CornerTree, Floats, Rows
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.value_order import Order, ask_in_order
+from rankcast.structures.boards import BoardChanges, take_out
+from rankcast.structures.jit import EXACT
 
 
 class Batch(NamedTuple):
@@ -186,8 +185,8 @@ def _sift(low: Floats, node: int, top: float, steps: Steps, queue: Rows, start: 
 @njit(**EXACT)
 def replay(
     tree: CornerTree, objects: CornerTree, batch: Batch, values: Values, moved: NDArray[np.bool_],
-    changes: Changes, tally: NDArray[np.int64],
-) -> Changes:  # fmt: skip
+    changes: BoardChanges, tally: NDArray[np.int64],
+) -> BoardChanges:  # fmt: skip
     """Bring all boards through the steps, and append their net changes; the changes, in arrays long enough.
 
     `values` are those of before the batch, and stay so; `moved` marks objects that have others afterwards.

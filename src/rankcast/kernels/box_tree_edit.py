@@ -34,7 +34,7 @@ from rankcast.kernels.box_tree import (
     write,
 )
 from rankcast.kernels.box_tree_pack import Columns, Rows, halve, read_row
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 
 @njit(**EXACT)

@@ -30,7 +30,7 @@ from rankcast.kernels.box_tree import (
     take_block,
     write,
 )
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 SAMPLE = 64
 Rows = NDArray[np.int32]

@@ -19,8 +19,8 @@ from rankcast.kernels.box_tree import LAYERS, WIDTH, BoxTree, Floats
 from rankcast.kernels.box_tree_pack import Columns, Rows
 from rankcast.kernels.box_tree_search import DEPTH, Events, Work, hopeless, search_layers
 from rankcast.kernels.matches import ALL, LARGEST, Matches, append_list
-from rankcast.kernels.options import EXACT
-from rankcast.kernels.scored_heap import best_first, offer
+from rankcast.structures.heap import best_first, offer
+from rankcast.structures.jit import EXACT
 
 Bounds = NDArray[np.float32]
 NOTHING = np.float32(0.0)

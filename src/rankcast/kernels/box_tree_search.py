@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.box_tree import LAYERS, WIDTH, BoxTree, Codes, Floats, encode, most_of
 from rankcast.kernels.box_tree_pack import Columns, Rows
-from rankcast.kernels.options import EXACT
-from rankcast.kernels.scored_heap import better, offer
+from rankcast.structures.heap import better, offer
+from rankcast.structures.jit import EXACT
 
 DEPTH = 512
 

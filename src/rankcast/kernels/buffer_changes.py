@@ -15,11 +15,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.board import ENTER, LEAVE, UPDATE
-from rankcast.kernels.difference import Entries, Told
 from rankcast.kernels.message_search import Ages
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.skyband import KEPT, Log
+from rankcast.structures.boards import ENTER, LEAVE, UPDATE
+from rankcast.structures.diff import ChangeColumns, Entries
+from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
@@ -111,7 +111,9 @@ def _comers(
 
 
 @njit(**EXACT)
-def write_changes(log: Log, lines: Rows, ends: Ints, owners: Rows, now: Now, ages: Ages, told: Told) -> int:
+def write_changes(
+    log: Log, lines: Rows, ends: Ints, owners: Rows, now: Now, ages: Ages, told: ChangeColumns
+) -> int:
     """Write the changes of all lists in the order of the contract; returns how many. At most one a line.
 
     Lines are grouped by list in the order of `owners`; group i ends at `ends[i]`.
@@ -156,7 +158,7 @@ def write_changes(log: Log, lines: Rows, ends: Ints, owners: Rows, now: Now, age
 
 
 @njit(**EXACT)
-def write_replaced(rows: Rows, old: Entries, new: Entries, told: Told) -> int:
+def write_replaced(rows: Rows, old: Entries, new: Entries, told: ChangeColumns) -> int:
     """Write what turns the old lists of rows into the new ones, both flat and in that order; return how much.
 
     Each entry is compared with all of the other list, several at a time, and written over if it is no change:

@@ -8,8 +8,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.options import EXACT
-from rankcast.kernels.prefetch import prefetch
+from rankcast.structures.arrays import prefetch
+from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]

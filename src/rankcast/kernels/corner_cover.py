@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from rankcast.kernels.corner_merge import Post, inside, longer, merge, outside
 from rankcast.kernels.corner_search import count_better
 from rankcast.kernels.corner_tree import CAPACITY, DEPTH, CornerTree, Floats, Rows
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 NEAR = 16  # how many tiles back a merge is tried
 Marks = NDArray[np.int64]

@@ -20,7 +20,7 @@ from rankcast.kernels.corner_tree import (
     plant,
     spare_buckets,
 )
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 SKEW = 0.8
 

@@ -23,11 +23,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.board import ahead, receive, take_out
 from rankcast.kernels.corner_next import Values, ask_near, ask_spells
 from rankcast.kernels.corner_steps import Spells, Steps
 from rankcast.kernels.corner_tree import CAPACITY, DEPTH, CornerTree, Floats, Rows
-from rankcast.kernels.options import EXACT
+from rankcast.structures.boards import ahead, receive, take_out
+from rankcast.structures.jit import EXACT
 
 AFFECTED, TRIED, SEARCHES, TOUCHED, SINCE, EVENT = range(6)
 

@@ -12,7 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.corner_tree import CAPACITY, DEPTH, CornerTree, Floats, Rows
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 WITNESSES = 24
 

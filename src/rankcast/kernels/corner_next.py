@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rankcast.kernels.corner_search import find_next, holds
 from rankcast.kernels.corner_steps import Spells
 from rankcast.kernels.corner_tree import CornerTree, Floats, Rows
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 FIRST_LABEL = np.iinfo(np.int64).min
 NEAR, FAR = 4.0, 32.0  # gaps between the values of a list

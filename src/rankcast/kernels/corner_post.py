@@ -14,7 +14,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.board import ahead
 from rankcast.kernels.corner_cover import Message, cover
 from rankcast.kernels.corner_edit import put_in, set_weight
 from rankcast.kernels.corner_edit import take_out as remove
@@ -23,7 +22,8 @@ from rankcast.kernels.corner_merge import Post
 from rankcast.kernels.corner_next import Values
 from rankcast.kernels.corner_steps import Events, differs, single
 from rankcast.kernels.corner_tree import CornerTree, Floats, Rows, spare_buckets
-from rankcast.kernels.options import EXACT
+from rankcast.structures.boards import ahead
+from rankcast.structures.jit import EXACT
 
 WORSE, BETTER, GONE = range(3)
 

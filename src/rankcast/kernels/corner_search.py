@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.corner_edit import set_weight
 from rankcast.kernels.corner_tree import CAPACITY, DEPTH, CornerTree, Floats, Rows
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 FIRST = np.iinfo(np.int64).min
 Labels = NDArray[np.int64]

@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.corner_tree import CornerTree, Floats, Rows
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 FOREVER = np.iinfo(np.int64).max
 Moments = NDArray[np.int64]

@@ -24,7 +24,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 NODE_USED, NODE_FREE, BUCKET_USED, BUCKET_FREE, BUCKETS, CAPACITY = range(6)
 UNFILLED = -2

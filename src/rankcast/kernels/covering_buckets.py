@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.covering_codes import Words, lanes_for, larger
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 BUCKET = 64
 KDTREE, ZCURVE = range(2)

@@ -1,6 +1,6 @@
 """Whether indexes over boxes and relation graphs from a snapshot keep the invariants that kernels rely on.
 
-As in `rankcast.kernels.integrity`, nothing read is trusted and every walk is counted.
+As in `rankcast.structures.integrity`, nothing read is trusted and every walk is counted.
 Cost: O(n) for a graph; for an index one pass over its points, and for each the way to its bucket.
 """
 
@@ -29,10 +29,10 @@ from rankcast.kernels.covering_codes import Words, encode, lanes_for
 from rankcast.kernels.covering_kdtree import AXIS, HASHED, HOLDS, LEFT, PARENT, RIGHT
 from rankcast.kernels.covering_kdtree import _side as side_of
 from rankcast.kernels.covering_zcurve import ORDER, precedes
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.relation import AFTER, BEFORE, FREE, LIVE, NONE, SOURCE, TARGET, USED
 from rankcast.kernels.relation_poset import AFTER as POSET_AFTER
 from rankcast.kernels.relation_poset import BEFORE as POSET_BEFORE
+from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]
 Bools = NDArray[np.bool_]

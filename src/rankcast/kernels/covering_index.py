@@ -25,7 +25,7 @@ from rankcast.kernels.covering_buckets import (
     lacking,
 )
 from rankcast.kernels.covering_codes import Words, encode, quantile_cuts
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 FIRST_CUT = 64
 SAMPLE = 4096

@@ -42,7 +42,7 @@ from rankcast.kernels.covering_buckets import (
     take_bucket,
 )
 from rankcast.kernels.covering_codes import Lanes, Words, code_at, lanes_for, larger, raise_corner, reaches
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 UNDERFLOW = 16
 MERGED = 48

@@ -12,7 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.covering_buckets import World
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]
 

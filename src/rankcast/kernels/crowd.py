@@ -13,10 +13,18 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.board import Boards, receive, take_out, write_entries, write_leaves
-from rankcast.kernels.changes import DELTAS, GROUPS, Changes
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.point_tree import BUCKET
+from rankcast.structures.boards import (
+    DELTAS,
+    GROUPS,
+    BoardChanges,
+    Boards,
+    receive,
+    take_out,
+    write_entries,
+    write_leaves,
+)
+from rankcast.structures.jit import EXACT
 
 
 class Crowds(NamedTuple):
@@ -138,7 +146,7 @@ def copy_back(crowds: Crowds, boards: Boards) -> None:
 
 @njit(**EXACT)
 def write_changes(
-    crowds: Crowds, rows: NDArray[np.int32], moved: NDArray[np.bool_], changes: Changes
+    crowds: Crowds, rows: NDArray[np.int32], moved: NDArray[np.bool_], changes: BoardChanges
 ) -> None:
     """Write the net change of every crowd once, and a group for each member whose list changed."""
     crowd, start, stop, size = crowds.crowd, crowds.hits, crowds.target, changes.tally[DELTAS]

@@ -13,9 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.asked import BIT_HIGH, BIT_LOW, BIT_REST, BIT_WEIGHT, BIT_X, BIT_Y, BIT_Z, HALF
-from rankcast.kernels.distance import EUCLIDEAN
 from rankcast.kernels.geo_bounds import Bits, Floats32, Frame, part
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.word_lists import (
     ALPHA,
     BAR,
@@ -30,6 +28,8 @@ from rankcast.kernels.word_lists import (
     Y,
     Z,
 )
+from rankcast.structures.distance import EUCLIDEAN
+from rankcast.structures.jit import EXACT
 
 ARRIVAL, ROW = 16, 32  # where these begin in a key, above a stamp
 NONE = np.float32(0.0)

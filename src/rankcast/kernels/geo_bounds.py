@@ -18,8 +18,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.distance import EUCLIDEAN
-from rankcast.kernels.options import EXACT
+from rankcast.structures.distance import EUCLIDEAN
+from rankcast.structures.jit import EXACT
 
 UNIT = 65535.0
 SHARE = np.float32(1.0 / UNIT)

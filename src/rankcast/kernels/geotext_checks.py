@@ -1,6 +1,6 @@
 """Whether buffers and lists by word from a snapshot keep the invariants that kernels rely on.
 
-As in `rankcast.kernels.integrity`, nothing read is trusted and every walk is counted. Cost: O(n).
+As in `rankcast.structures.integrity`, nothing read is trusted and every walk is counted. Cost: O(n).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.buffer_store import Links
 from rankcast.kernels.geo_bounds import Bits
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.term_order import Texts
 from rankcast.kernels.word_lists import STEP, Lists
+from rankcast.structures.jit import EXACT
 
 Bools = NDArray[np.bool_]
 FITS = 0

@@ -30,8 +30,6 @@ from rankcast.kernels import asked as message
 from rankcast.kernels.asked import SPOT, WIDTH, ask
 from rankcast.kernels.entries import aim_of, try_entries, write_keys
 from rankcast.kernels.geo_bounds import Bits, Floats32, Frame, alikeness, best_of_group, nearness
-from rankcast.kernels.options import EXACT
-from rankcast.kernels.prefetch import prefetch
 from rankcast.kernels.term_order import Texts
 from rankcast.kernels.word_lists import (
     AWAY,
@@ -52,6 +50,8 @@ from rankcast.kernels.word_lists import (
     STEP,
     Lists,
 )
+from rankcast.structures.arrays import prefetch
+from rankcast.structures.jit import EXACT
 
 CELLS, GROUPS, CANDIDATES, VERIFIED = range(4)
 AHEAD, LINE = 8, 64  # words whose first blocks are asked for beforehand; bytes of a cache line

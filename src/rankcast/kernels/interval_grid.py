@@ -21,7 +21,7 @@ from numba import njit
 from rankcast.kernels.box_tree import encode
 from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.matches import Floats, Longs, Rows
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 SIZE = 64
 FILL = 56

@@ -35,7 +35,7 @@ from rankcast.kernels.interval_grid import (
     write,
 )
 from rankcast.kernels.matches import Longs, Rows
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 
 @njit(**EXACT)

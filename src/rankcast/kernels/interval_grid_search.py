@@ -31,8 +31,8 @@ from rankcast.kernels.interval_grid import (
     row_of,
 )
 from rankcast.kernels.matches import ALL, Floats, Longs, Matches, Rows, append_list
-from rankcast.kernels.options import EXACT
-from rankcast.kernels.scored_heap import best_first, better, offer
+from rankcast.structures.heap import best_first, better, offer
+from rankcast.structures.jit import EXACT
 
 
 class Span(NamedTuple):

@@ -25,8 +25,8 @@ from rankcast.kernels.box_tree import LAYERS, BoxTree, encode, most_of
 from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.box_tree_search import DEPTH
 from rankcast.kernels.matches import ALL, LARGEST, Floats, Longs, Matches, Rows, append_list
-from rankcast.kernels.options import EXACT
-from rankcast.kernels.scored_heap import best_first, offer
+from rankcast.structures.heap import best_first, offer
+from rankcast.structures.jit import EXACT
 
 BUCKETS = 1024
 

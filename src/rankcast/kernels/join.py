@@ -20,7 +20,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.changes import AFFECTED, DELTAS, GROUPS, TRIED, Changes, Values
 from rankcast.kernels.crowd import (
     Crowds,
     copy_back,
@@ -31,9 +30,10 @@ from rankcast.kernels.crowd import (
     split,
     write_changes,
 )
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.point_tree import BUCKET, PointTree
 from rankcast.kernels.tiles import Tiles
+from rankcast.structures.boards import AFFECTED, DELTAS, GROUPS, TRIED, BoardChanges, Values
+from rankcast.structures.jit import EXACT
 
 DEPTH = 256
 
@@ -49,11 +49,11 @@ def _longer(array: NDArray[np.int32], needed: int) -> NDArray[np.int32]:
 
 
 @njit(**EXACT)
-def _longer_changes(changes: Changes, groups: int, deltas: int) -> Changes:
+def _longer_changes(changes: BoardChanges, groups: int, deltas: int) -> BoardChanges:
     """The same changes in buffers twice as long, at least as long as asked for."""
     group = np.empty((max(groups, 2 * changes.group.shape[0]), 3), np.int32)
     group[: changes.group.shape[0]] = changes.group
-    return Changes(group, _longer(changes.item, deltas), _longer(changes.mark, deltas), changes.tally)
+    return BoardChanges(group, _longer(changes.item, deltas), _longer(changes.mark, deltas), changes.tally)
 
 
 @njit(**EXACT)
@@ -83,7 +83,7 @@ def _sift(
 @njit(**EXACT)
 def _visit(
     points: PointTree, node: int, tiles: Tiles, queue: NDArray[np.int32], values: Values, crowds: Crowds,
-    changes: Changes,
+    changes: BoardChanges,
 ) -> None:  # fmt: skip
     """Apply the queued tiles to the bucket of a leaf and write what changed. There must be space."""
     item, value, box, event, tally = tiles.item, tiles.value, tiles.box, tiles.event, changes.tally
@@ -110,7 +110,7 @@ def _visit(
 
 
 @njit(**EXACT)
-def join(points: PointTree, tiles: Tiles, values: Values, changes: Changes) -> Changes:
+def join(points: PointTree, tiles: Tiles, values: Values, changes: BoardChanges) -> BoardChanges:
     """Apply all tiles to the boards; return the net changes (in the given buffers, or larger ones)."""
     box, child, sizes = points.box, points.child, points.size
     total, k = tiles.size[0], points.board.shape[1]

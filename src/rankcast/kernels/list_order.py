@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 FACTOR = np.uint32(2654435769)
 FEW = 64  # places that are sorted one by one

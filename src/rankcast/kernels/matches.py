@@ -9,8 +9,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.box_tree_pack import Columns
-from rankcast.kernels.options import EXACT
-from rankcast.kernels.scored_heap import better
+from rankcast.structures.heap import better
+from rankcast.structures.jit import EXACT
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int32]

@@ -1,6 +1,6 @@
 """Whether indexes of scored boxes and intervals from a snapshot keep the invariants that kernels rely on.
 
-As in `rankcast.kernels.integrity`, nothing read is trusted and every walk is counted. What stands in an order
+As in `rankcast.structures.integrity`, nothing read is trusted and every walk is counted. What stands in an order
 is compared with the columns by row, so that a search for it leads there.
 Cost: O(n d), in a tree of centres O(n d log n).
 """
@@ -19,8 +19,8 @@ from rankcast.kernels.box_tree import WIDTH, BoxTree, encode, most_of
 from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.centre_tree import Centres
 from rankcast.kernels.interval_grid import Grid
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.scored_blocks import Blocks
+from rankcast.structures.jit import EXACT
 
 Bools = NDArray[np.bool_]
 Rows = NDArray[np.int32]

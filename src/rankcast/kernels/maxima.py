@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.covering_buckets import NOBODY, Box, Index, World, ask
 from rankcast.kernels.covering_index import insert, scratch_for, search, unready
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 
 @njit(**EXACT)

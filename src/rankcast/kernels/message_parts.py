@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.geo_bounds import Bits, Floats32, alikeness, best_score, nearness
 from rankcast.kernels.message_lists import BOX, MOST, MOST_REST, slot_of
-from rankcast.kernels.options import EXACT
-from rankcast.kernels.prefetch import prefetch
 from rankcast.kernels.term_order import Texts
 from rankcast.kernels.word_lists import BLOCK, Lists
+from rankcast.structures.arrays import prefetch
+from rankcast.structures.jit import EXACT
 
 FINE, NUMBER = 2.0**30, 32
 LIMIT = np.float32(1.5)  # beyond all scores, and a key has room for it

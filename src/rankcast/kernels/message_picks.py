@@ -16,9 +16,9 @@ from rankcast.kernels.geo_bounds import Bits, Floats32, alikeness, best_score, n
 from rankcast.kernels.igpt import Posts
 from rankcast.kernels.message_lists import LOW, REST, STAMP, WEIGHT, X, Y, Z
 from rankcast.kernels.message_parts import Wish
-from rankcast.kernels.options import EXACT
-from rankcast.kernels.prefetch import prefetch
 from rankcast.kernels.word_lists import BLOCK, STEP
+from rankcast.structures.arrays import prefetch
+from rankcast.structures.jit import EXACT
 
 ROOM = 2 * BLOCK
 LATER = 8  # weights of a cache line

@@ -25,7 +25,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.distance import distance
 from rankcast.kernels.geo_bounds import Bits, Frame, embed
 from rankcast.kernels.igpt import Posts, Readers
 from rankcast.kernels.list_order import bit_of
@@ -50,9 +49,10 @@ from rankcast.kernels.message_picks import (
     pick,
     take_all,
 )
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.term_order import Scratch, clear, note, rarest_first
 from rankcast.kernels.word_lists import BLOCK, Lists
+from rankcast.structures.distance import distance
+from rankcast.structures.jit import EXACT
 
 ALWAYS, LOOKED, SCORED = 1000, 64, 16  # the work of a search, of a block, of a score
 SEVERAL = 16  # messages that are scored together; at most `BLOCK`

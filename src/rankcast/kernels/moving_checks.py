@@ -1,6 +1,6 @@
 """Whether an R-tree from a snapshot keeps the invariants that kernels rely on.
 
-As in `rankcast.kernels.integrity`, nothing read is trusted and every walk is counted. Cost: O(n).
+As in `rankcast.structures.integrity`, nothing read is trusted and every walk is counted. Cost: O(n).
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.rtree import BRANCH, INNER_BASE, LEAF_BASE, Rtree, root_of
+from rankcast.structures.jit import EXACT
 
 Bools = NDArray[np.bool_]
 FITS = 0

@@ -24,7 +24,7 @@ from rankcast.kernels.network_zones import (
     root_cell,
     teller,
 )
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -25,7 +25,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 Cells = NDArray[np.int32]
 Zones = NDArray[np.int32]

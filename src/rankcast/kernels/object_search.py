@@ -16,7 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.object_tree import HEIGHT, ROOT, ObjectTree, place_of
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 
 @njit(**EXACT)

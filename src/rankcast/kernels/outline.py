@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.object_search import firstk, locate
 from rankcast.kernels.object_tree import ObjectTree
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.staircase import LEFT, RIGHT, SAME, Stairs, left_at, right_at, room_of
 from rankcast.kernels.tiles import Tiles, above, below
+from rankcast.structures.jit import EXACT
 
 Outline = NDArray[np.float64]
 EDGE, TOP = range(2)

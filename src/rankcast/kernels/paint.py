@@ -34,11 +34,11 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.object_search import miny
 from rankcast.kernels.object_tree import HEIGHT, SIZE, ObjectTree, insert, remove, room, set_value
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.paint_sparse import clip, look, surround, thin
 from rankcast.kernels.point_tree import PointTree
 from rankcast.kernels.staircase import Stairs, climb, expose, paint_gain, paint_region, reach, room_of
 from rankcast.kernels.tiles import Message, Tiles, coarsen, space, stamp
+from rankcast.structures.jit import EXACT
 
 FIRSTK, MINY, SNAP, PROBE = range(4)
 

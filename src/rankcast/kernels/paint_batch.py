@@ -44,10 +44,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.object_tree import HEIGHT, ObjectTree, insert, remove, room, set_value
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.outline import combine, paint_between
 from rankcast.kernels.paint import Brush, lower, refine, tight
 from rankcast.kernels.tiles import Message, space, stamp
+from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]
 Floats = NDArray[np.float64]

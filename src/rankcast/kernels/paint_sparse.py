@@ -13,11 +13,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.point_search import snap, stray, widen
 from rankcast.kernels.point_tree import PointTree
 from rankcast.kernels.staircase import LEFT, Stairs, room_of, strip_of
 from rankcast.kernels.tiles import Tiles, move
+from rankcast.structures.jit import EXACT
 
 Box = NDArray[np.float64]
 

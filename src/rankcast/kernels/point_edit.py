@@ -22,12 +22,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.gather import BLOCK
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.point_tree import BUCKET, HI_FROM, HI_TO, LO_FROM, LO_TO, PointTree, surround
-from rankcast.kernels.prefetch import prefetch
-from rankcast.kernels.radix import HALF, LOWER, Words, with_places
-from rankcast.kernels.selection import Records, precedes
+from rankcast.structures.arrays import BLOCK, prefetch
+from rankcast.structures.jit import EXACT
+from rankcast.structures.select import HALF, LOWER, Records, Words, precedes, with_places
 
 Rows = NDArray[np.int32]
 Floats = NDArray[np.float64]

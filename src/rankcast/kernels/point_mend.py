@@ -18,7 +18,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.point_edit import exchange, move_out, take_out
 from rankcast.kernels.point_plant import collect, plant, rebuild, write_records
 from rankcast.kernels.point_tree import (
@@ -30,9 +29,9 @@ from rankcast.kernels.point_tree import (
     most_buckets,
     spare_buckets,
 )
-from rankcast.kernels.prefetch import prefetch
-from rankcast.kernels.radix import HALF, LOWER, Words
-from rankcast.kernels.selection import Records
+from rankcast.structures.arrays import prefetch
+from rankcast.structures.jit import EXACT
+from rankcast.structures.select import HALF, LOWER, Records, Words
 
 Rows = NDArray[np.int32]
 Floats = NDArray[np.float64]

@@ -12,8 +12,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.division import Division, balanced, divide, levels_for
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.point_tree import (
     BUCKET,
     NODE_FREE,
@@ -25,7 +23,8 @@ from rankcast.kernels.point_tree import (
     merge_boxes,
     release,
 )
-from rankcast.kernels.selection import Places, Records, bring, split
+from rankcast.structures.jit import EXACT
+from rankcast.structures.select import Division, Places, Records, balanced, bring, divide, levels_for, split
 
 
 @njit(**EXACT)

@@ -25,8 +25,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.division import LEAST
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
+from rankcast.structures.select import LEAST
 
 BUCKET = 64
 FILL = 56

@@ -11,10 +11,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.point_search import list_rows, widen
 from rankcast.kernels.point_tree import BUCKET, PointTree
 from rankcast.kernels.tiles import Tiles
+from rankcast.structures.jit import EXACT
 
 Boxes = NDArray[np.float64]
 Rows = NDArray[np.int32]

@@ -15,8 +15,8 @@ import numpy as np
 from numba import njit
 
 from rankcast.kernels.convex import Floats, Ints, Region
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.region_parts import DOOR, overlap, radius_of
+from rankcast.structures.jit import EXACT
 
 
 class Stretches(NamedTuple):

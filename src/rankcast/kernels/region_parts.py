@@ -14,7 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.convex import FIRST, Region
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 DOOR = 1e-10  # of the size of the region: narrower doors are closed
 

@@ -36,7 +36,7 @@ from rankcast.kernels.covering_buckets import (
 from rankcast.kernels.covering_codes import Words
 from rankcast.kernels.covering_index import find, insert, remove, scratch_for, search, unready
 from rankcast.kernels.covering_order import containers_first, first_containers
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]
 NONE = -1

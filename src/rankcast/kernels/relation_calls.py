@@ -20,21 +20,24 @@ from rankcast.kernels import relation
 from rankcast.kernels.covering_buckets import COMPARISONS, COVERED, GONE, NODES_VISITED, Ends, Index, World
 from rankcast.kernels.covering_index import scratch_for
 from rankcast.kernels.covering_order import containers_first
-from rankcast.kernels.hashing import FREE, KeyArrays, named, probe
-from rankcast.kernels.lines import are_ordered
-from rankcast.kernels.options import EXACT
-from rankcast.kernels.register import (
+from rankcast.kernels.relation import Graph, Rows, enter, waiting
+from rankcast.kernels.relation_follow import DROP, WITHDRAW
+from rankcast.structures.arrays import are_ordered
+from rankcast.structures.hashing import (
     FITS,
+    FREE,
     FREE_COUNT,
+    KeyArrays,
     Register,
     admit,
     dismiss,
     first_unfit,
     keys_in,
+    named,
+    probe,
     register_of,
 )
-from rankcast.kernels.relation import Graph, Rows, enter, waiting
-from rankcast.kernels.relation_follow import DROP, WITHDRAW
+from rankcast.structures.jit import EXACT
 
 NEW, FULL, REFUSED = -1, -2, -3  # from the beginning; room must be made; an id or a box does not fit
 TOTALS = 8

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.covering_buckets import COMPARISONS, COVERED, FORWARDED, GONE, NODES_VISITED, World
 from rankcast.kernels.covering_index import scratch_for
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.relation import NONE, Graph, Rows, depart, enter, resettle, waiting
+from rankcast.structures.jit import EXACT
 
 FORWARD, COVER, WITHDRAW, DROP = range(4)
 ROW, ACTION, BY = range(3)

@@ -29,7 +29,7 @@ from rankcast.kernels.covering_buckets import (
     covers,
 )
 from rankcast.kernels.covering_index import find, insert, remove, unready
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]
 NONE = -1

@@ -33,8 +33,8 @@ from rankcast.kernels.covering_buckets import (
     same_box,
 )
 from rankcast.kernels.covering_index import find, insert, remove
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.relation_full import waiting
+from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]
 NONE = -1

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.rtree import BRANCH, INNER_BASE, LEAF_BASE, Floats, Ints, Rows, Rtree
+from rankcast.structures.jit import EXACT
 
 
 @njit(**EXACT)

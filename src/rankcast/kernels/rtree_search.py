@@ -18,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from rankcast.kernels.distance import distance
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.rtree import BRANCH, Rtree, root_of
 from rankcast.kernels.zone_scores import STATIC, Floats, Form, Ints, Rows, box_distance, least, value
+from rankcast.structures.distance import distance
+from rankcast.structures.jit import EXACT
 
 HEAP, ASIDE, BOARD, NODES, TRIED = range(5)
 

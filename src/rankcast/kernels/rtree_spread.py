@@ -12,11 +12,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.distance import distance
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.rtree import BRANCH, Rtree, root_of
 from rankcast.kernels.rtree_search import Queries, child_distance, may_pass, passes
 from rankcast.kernels.zone_scores import Floats, Ints
+from rankcast.structures.distance import distance
+from rankcast.structures.jit import EXACT
 
 Bools = NDArray[np.bool_]
 

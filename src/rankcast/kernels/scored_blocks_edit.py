@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from numba import njit
 
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.scored_blocks import (
     MERGES,
     SPLITS,
@@ -24,6 +23,7 @@ from rankcast.kernels.scored_blocks import (
     summarise,
     take_block,
 )
+from rankcast.structures.jit import EXACT
 
 
 class Entry(NamedTuple):

@@ -12,8 +12,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.point_tree import PointTree
+from rankcast.structures.jit import EXACT
 
 
 @njit(**EXACT)

@@ -20,11 +20,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.board import ENTER, LEAVE
 from rankcast.kernels.buffer_store import AHEAD, LOWER, ROW, Buffers, Counts, Links, fetch, link
 from rankcast.kernels.message_search import Ages, Found, newer
-from rankcast.kernels.options import EXACT
-from rankcast.kernels.prefetch import prefetch
+from rankcast.structures.arrays import prefetch
+from rankcast.structures.boards import ENTER, LEAVE
+from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]

@@ -37,8 +37,6 @@ from rankcast.kernels.convex import (
     region_for,
     subtract,
 )
-from rankcast.kernels.distance import EUCLIDEAN, distance
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.region_parts import keep_part, radius_of
 from rankcast.kernels.skyline_cells import (
     EVERYWHERE,
@@ -54,6 +52,8 @@ from rankcast.kernels.skyline_follow import UNKNOWN, Kept, Rows, as_good, result
 from rankcast.kernels.skyline_gather import Zones, laid, pile, zones_of
 from rankcast.kernels.skyline_search import PLACE, lead_of
 from rankcast.kernels.zone_scores import PLANE_FUZZ
+from rankcast.structures.distance import EUCLIDEAN, distance
+from rankcast.structures.jit import EXACT
 
 Bools = NDArray[np.bool_]
 Seen = tuple[Floats, Floats, Floats]  # places, distances and attributes of a skyline

@@ -14,13 +14,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.convex import FIRST, ONE, Floats, Region, copied, region_for
-from rankcast.kernels.distance import EUCLIDEAN, distance
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.rtree import Rtree
 from rankcast.kernels.skyline_cells import EVERYWHERE, cell_cuts, needed_cuts
 from rankcast.kernels.skyline_follow import Kept, Rows, as_good, results_from
 from rankcast.kernels.skyline_impact import GIVE, impact_box
 from rankcast.kernels.skyline_search import PLACE, fuzz_of, lead_of, room_for
+from rankcast.structures.distance import EUCLIDEAN, distance
+from rankcast.structures.jit import EXACT
 
 Bools = NDArray[np.bool_]
 

@@ -28,11 +28,11 @@ import numpy as np
 from numba import njit
 
 from rankcast.kernels.convex import FIRST, ONE, Floats, Ints, Region, clip, common, reach, region_for, roomy
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.region_parts import radius_of
 from rankcast.kernels.rtree import Rows
 from rankcast.kernels.skyline_search import lead_of
 from rankcast.kernels.zone_scores import PLANE_FUZZ
+from rankcast.structures.jit import EXACT
 
 MARGIN = 2.0**-45
 NEVER, EVERYWHERE = -1, 0

@@ -19,9 +19,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.convex import Floats, Ints
-from rankcast.kernels.distance import EUCLIDEAN, distance
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.skyline_search import PLACE
+from rankcast.structures.distance import EUCLIDEAN, distance
+from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]
 

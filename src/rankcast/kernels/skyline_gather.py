@@ -9,12 +9,12 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.convex import FIRST, MANY, ONE, Floats, Ints, Region, copied, region_for, roomy
-from rankcast.kernels.distance import EUCLIDEAN
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.rtree import Rows, Rtree
 from rankcast.kernels.skyline_cells import UNIVERSE_LINES
 from rankcast.kernels.skyline_search import FOUND, NODES, Seekers, find_skyline, room_for
 from rankcast.kernels.skyline_zone import carve, circle
+from rankcast.structures.distance import EUCLIDEAN
+from rankcast.structures.jit import EXACT
 
 
 class Zones(NamedTuple):

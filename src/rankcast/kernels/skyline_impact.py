@@ -13,13 +13,13 @@ import numpy as np
 from numba import njit
 
 from rankcast.kernels.convex import FIRST, MANY, ONE, Floats, Region, box, clip, region_for, roomy
-from rankcast.kernels.distance import EUCLIDEAN, distance
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.region_parts import radius_of
 from rankcast.kernels.rtree import BRANCH, Rtree, root_of
 from rankcast.kernels.rtree_search import HEAP, child_distance, pop, push
 from rankcast.kernels.skyline_cells import bisector
 from rankcast.kernels.skyline_search import PLACE, Room
+from rankcast.structures.distance import EUCLIDEAN, distance
+from rankcast.structures.jit import EXACT
 
 GIVE = 1e-9  # of its size: what a box around a cell is larger
 

@@ -25,11 +25,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from rankcast.kernels.distance import HAVERSINE, distance
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.rtree import BRANCH, Floats, Ints, Rows, Rtree, root_of
 from rankcast.kernels.rtree_search import HEAP, child_distance, pop, push
 from rankcast.kernels.zone_scores import FUZZ, PLANE_FUZZ
+from rankcast.structures.distance import HAVERSINE, distance
+from rankcast.structures.jit import EXACT
 
 ASIDE, FOUND, NODES, TRIED = 1, 2, 3, 4
 PLACE = 2  # x, y come before the attributes

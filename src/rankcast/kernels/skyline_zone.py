@@ -35,8 +35,6 @@ from rankcast.kernels.convex import (
     region_for,
     subtract,
 )
-from rankcast.kernels.distance import EUCLIDEAN, distance
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.region_parts import keep_part, radius_of
 from rankcast.kernels.rtree import BRANCH, Rows, Rtree
 from rankcast.kernels.rtree_search import HEAP, child_distance, pop, push
@@ -57,6 +55,8 @@ from rankcast.kernels.skyline_search import (
     point_attributes,
 )
 from rankcast.kernels.zone_scores import MICRON, PLANE_FUZZ, gap
+from rankcast.structures.distance import EUCLIDEAN, distance
+from rankcast.structures.jit import EXACT
 
 
 @njit(**EXACT)

@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from rankcast.kernels.corner_merge import Post
 from rankcast.kernels.corner_tree import Floats, Rows
 from rankcast.kernels.object_tree import SIZE
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.outline import combine, outline, paint_between
 from rankcast.kernels.slab_easel import emit, new_rows, stamp
 from rankcast.kernels.slab_search import Along, surround
 from rankcast.kernels.slabs import count_questions, stairs_of
 from rankcast.kernels.slabs import outline as find_slabs
 from rankcast.kernels.tiles import Tiles
+from rankcast.structures.jit import EXACT
 
 LOSS, EXPOSED, GAIN = range(3)
 

@@ -16,10 +16,10 @@ import numpy as np
 from numba import njit
 
 from rankcast.kernels.corner_tree import Floats
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.slab_cut import WIDE, fill_up, wide
 from rankcast.kernels.slab_members import HEIGHT, HI, LO
 from rankcast.kernels.tiles import above, below
+from rankcast.structures.jit import EXACT
 
 LEAST, MOST, OUTER_LO, INNER_LO, INNER_HI, FLOOR, END, LINES = 0, 3, 6, 7, 8, 9, 10, 11
 

@@ -19,7 +19,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.corner_tree import CAPACITY, CornerTree, Floats, Rows
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 NODES, POINTS, SEEN = range(3)
 UNREAD = -2

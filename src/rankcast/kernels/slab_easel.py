@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.corner_merge import Post, longer
 from rankcast.kernels.corner_tree import CornerTree, Floats, Rows
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.slab_members import Members
 from rankcast.kernels.slab_search import Along
 from rankcast.kernels.tiles import Tiles, below, coarsen
+from rankcast.structures.jit import EXACT
 
 
 class Easel(NamedTuple):

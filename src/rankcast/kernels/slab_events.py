@@ -10,10 +10,10 @@ from rankcast.kernels.corner_merge import Post
 from rankcast.kernels.corner_steps import Events, differs
 from rankcast.kernels.corner_tree import Floats, spare_buckets
 from rankcast.kernels.object_tree import insert, remove, roomy, set_value
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.slab_easel import Easel
 from rankcast.kernels.slab_members import MOMENT, TWICE
 from rankcast.kernels.slab_paint import paint
+from rankcast.structures.jit import EXACT
 
 
 @njit(**EXACT)

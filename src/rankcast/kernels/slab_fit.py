@@ -11,11 +11,11 @@ from numba import njit
 
 from rankcast.kernels.corner_merge import Post, longer
 from rankcast.kernels.corner_tree import CornerTree, Floats, Rows
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.slab_cut import Cut
 from rankcast.kernels.slab_members import HEIGHT, HI, LO, Members
 from rankcast.kernels.slab_merge import merge_boxes
 from rankcast.kernels.slabs import Slabs, slab_at
+from rankcast.structures.jit import EXACT
 
 
 @njit(**EXACT)

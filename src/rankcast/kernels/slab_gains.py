@@ -16,7 +16,6 @@ from numba import njit
 
 from rankcast.kernels.corner_merge import Post
 from rankcast.kernels.corner_tree import Floats, Rows
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.slab_cells import new_cells, part_members
 from rankcast.kernels.slab_cut import WIDE, fill_up, wide
 from rankcast.kernels.slab_easel import Easel, stamp
@@ -24,6 +23,7 @@ from rankcast.kernels.slab_fit import write_tiles
 from rankcast.kernels.slab_members import FOUND, HEIGHT, HI, LO, Members
 from rankcast.kernels.slab_search import Along, list_between
 from rankcast.kernels.slabs import MIN, SNAP
+from rankcast.structures.jit import EXACT
 
 BLOCK = 32  # members that look at the same objects
 LISTED, AHEAD = 32, 128  # objects listed at first, and at a time when those have not been enough

@@ -16,9 +16,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.corner_tree import CAPACITY, DEPTH, CornerTree, Floats, Rows
-from rankcast.kernels.options import EXACT
-from rankcast.kernels.prefetch import prefetch
 from rankcast.kernels.slab_cut import NODES, Cut, clear, fill_up, put_node, read_leaf, wide
+from rankcast.structures.arrays import prefetch
+from rankcast.structures.jit import EXACT
 
 FEW = 24  # better objects that go down the tree as they are
 LINE = 8  # numbers that come into the cache together

@@ -11,7 +11,6 @@ import numpy as np
 from numba import njit
 
 from rankcast.kernels.corner_tree import CornerTree, Floats
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.slab_cut import (
     UNREAD,
     WITNESSES,
@@ -23,6 +22,7 @@ from rankcast.kernels.slab_cut import (
     near_to,
     remember,
 )
+from rankcast.structures.jit import EXACT
 
 NEAR, ALL = 4, 12  # how many boxes back a merge is tried; so few are tried all
 

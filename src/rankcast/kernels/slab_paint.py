@@ -20,7 +20,6 @@ from numba import njit
 
 from rankcast.kernels.corner_merge import Post
 from rankcast.kernels.corner_tree import Floats
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.slab_cells import new_cells, part_members
 from rankcast.kernels.slab_easel import Easel, emit, new_rows, stamp
 from rankcast.kernels.slab_fit import write_tiles
@@ -31,6 +30,7 @@ from rankcast.kernels.slab_strips import part_region
 from rankcast.kernels.slab_sweep import fit, sweep
 from rankcast.kernels.slabs import SNAP, Slabs, above, count_questions, outline, stairs_of
 from rankcast.kernels.staircase import paint_region, room_of
+from rankcast.structures.jit import EXACT
 
 FEW = 128  # members up to which a region's tiles are made from them alone
 

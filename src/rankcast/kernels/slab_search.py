@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from rankcast.kernels.corner_tree import Floats, Rows
 from rankcast.kernels.object_search import better, locate
 from rankcast.kernels.object_tree import ObjectTree, place_of
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 FEW = 64  # objects that room is made for at first
 SAME, SIZE = range(2)

@@ -12,12 +12,12 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.corner_tree import CAPACITY, CornerTree, Floats, Rows
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.slab_cut import WIDE
 from rankcast.kernels.slab_members import FOUND, HEIGHT, HI, LO, WHOLE, Members
 from rankcast.kernels.slabs import Slabs, stairs_of
 from rankcast.kernels.staircase import LEFT, RIGHT, left_at, right_at, room_of
 from rankcast.kernels.tiles import above
+from rankcast.structures.jit import EXACT
 
 
 class Strips(NamedTuple):

@@ -17,17 +17,17 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.board import ahead
 from rankcast.kernels.corner_merge import Post
 from rankcast.kernels.corner_search import find_next
 from rankcast.kernels.corner_tree import Floats, Rows
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.slab_easel import Easel, emit, new_rows, stamp
 from rankcast.kernels.slab_fit import thin
 from rankcast.kernels.slab_members import FOUND, pass_object, reach_of
 from rankcast.kernels.slabs import MIN, NONE, SNAP, UNKNOWN, Slabs, above, alike, drop, part, stairs_of
 from rankcast.kernels.staircase import expose, paint_gain, reach
 from rankcast.kernels.tiles import below
+from rankcast.structures.boards import ahead
+from rankcast.structures.jit import EXACT
 
 
 @njit(**EXACT)

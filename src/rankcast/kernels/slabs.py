@@ -15,8 +15,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.kernels.corner_tree import Floats, Rows
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.staircase import LEFT, RIGHT, SAME, Stairs, expose, reach, room_of
+from rankcast.structures.jit import EXACT
 
 UNKNOWN, NONE = -2, -1
 FIRSTK, MIN, SNAP = range(3)  # questions, as they are counted

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.object_search import firstk
 from rankcast.kernels.object_tree import ObjectTree, place_of
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.tiles import Tiles, above, below
+from rankcast.structures.jit import EXACT
 
 LEFT, RIGHT, SAME = range(3)
 

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.interval_routes import route_by_centres, route_by_segments
 from rankcast.kernels.matches import ALL, LARGEST, Floats, Longs, Matches, Rows, append_list
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.scored_blocks import Blocks, begin_of
-from rankcast.kernels.scored_heap import best_first, better, offer
+from rankcast.structures.heap import best_first, better, offer
+from rankcast.structures.jit import EXACT
 
 ONE_LIST, CENTRES, SEGMENTS = range(3)
 

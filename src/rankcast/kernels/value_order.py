@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.corner_next import ask_near
 from rankcast.kernels.corner_tree import CornerTree, Floats, Rows
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 FAR = 1024  # objects passed before the tree is asked
 

@@ -15,11 +15,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.distance import distance
 from rankcast.kernels.entries import ARRIVAL, ROW
 from rankcast.kernels.geo_bounds import Bits, Frame
 from rankcast.kernels.igpt import CANDIDATES, VERIFIED, Posts, Readers
-from rankcast.kernels.options import EXACT
+from rankcast.structures.distance import distance
+from rankcast.structures.jit import EXACT
 
 DIGIT = 10
 SLOTS = 2  # cells of a bucket

@@ -36,8 +36,8 @@ from rankcast.kernels.geo_bounds import (
     whole,
 )
 from rankcast.kernels.list_order import signs
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.term_order import Texts, rarest_first
+from rankcast.structures.jit import EXACT
 
 BLOCK, STEP = 32, 16
 WEIGHT, REST, ALPHA, BAR, X, Y, Z, STAMP, LOW_SIGN, HIGH_SIGN, FACTS = range(11)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from rankcast.kernels.geo_bounds import SHARE, Bits, needed_alike
 from rankcast.kernels.list_order import sort_places, spread_bits
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.word_lists import (
     ALPHA,
     BAR,
@@ -32,6 +31,7 @@ from rankcast.kernels.word_lists import (
     clear,
     widen,
 )
+from rankcast.structures.jit import EXACT
 
 CURVE, NEED = -1, -2  # what entries may be sorted by beside a fact
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.zone_scores import Floats, Ints, Rows, box_distance, far_distance
+from rankcast.structures.jit import EXACT
 
 
 @njit(**EXACT)

@@ -11,13 +11,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from rankcast.kernels.distance import distance
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.rtree import BRANCH, Rtree, root_of
 from rankcast.kernels.rtree_search import child_distance
 from rankcast.kernels.zone_follow import Bools, Held
 from rankcast.kernels.zone_irrelevant import Best, irrelevant
 from rankcast.kernels.zone_scores import Floats, Form, Ints, Rows, lowest, value
+from rankcast.structures.distance import distance
+from rankcast.structures.jit import EXACT
 
 
 @njit(**EXACT)

@@ -25,8 +25,6 @@ import math
 import numpy as np
 from numba import njit
 
-from rankcast.kernels.distance import EUCLIDEAN, HAVERSINE, distance
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.zone_scores import (
     APART,
     CLOSED,
@@ -42,6 +40,8 @@ from rankcast.kernels.zone_scores import (
     value,
 )
 from rankcast.kernels.zone_trim import trim
+from rankcast.structures.distance import EUCLIDEAN, HAVERSINE, distance
+from rankcast.structures.jit import EXACT
 
 STEPS = 60
 FLAT = 1e-7  # a hyperbola whose c is below this part of the distance of its foci is taken for a line

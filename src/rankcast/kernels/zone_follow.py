@@ -13,10 +13,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.distance import distance
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.zone_scores import Floats, Form, Ints, Rows, value
 from rankcast.kernels.zone_search import Zones
+from rankcast.structures.distance import distance
+from rankcast.structures.jit import EXACT
 
 Bools = NDArray[np.bool_]
 Flags = NDArray[np.int8]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from rankcast.kernels.distance import distance
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.zone_circles import preferred
 from rankcast.kernels.zone_scores import APART, SUM, Floats, Form, Ints, Rows, fuzz, highest, value
+from rankcast.structures.distance import distance
+from rankcast.structures.jit import EXACT
 
 Best = tuple[Rows, Floats, Floats]  # the best k objects in order: rows, scores, distances
 

@@ -28,8 +28,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.distance import EARTH_RADIUS, EUCLIDEAN, HAVERSINE, MANHATTAN, distance
-from rankcast.kernels.options import EXACT
+from rankcast.structures.distance import EARTH_RADIUS, EUCLIDEAN, HAVERSINE, MANHATTAN, distance
+from rankcast.structures.jit import EXACT
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -20,8 +20,6 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from rankcast.kernels.distance import distance
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.rtree import BRANCH, Rtree
 from rankcast.kernels.rtree_search import (
     ASIDE,
@@ -52,6 +50,8 @@ from rankcast.kernels.zone_scores import (
     may_fall_to,
     value,
 )
+from rankcast.structures.distance import distance
+from rankcast.structures.jit import EXACT
 
 
 class Zones(NamedTuple):

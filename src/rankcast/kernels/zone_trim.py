@@ -15,8 +15,6 @@ import math
 import numpy as np
 from numba import njit
 
-from rankcast.kernels.distance import EUCLIDEAN
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.zone_scores import (
     DISTANCE,
     PRODUCT,
@@ -28,6 +26,8 @@ from rankcast.kernels.zone_scores import (
     highest,
     lowest,
 )
+from rankcast.structures.distance import EUCLIDEAN
+from rankcast.structures.jit import EXACT
 
 OUTWARD, INWARD = 1 + 1e-12, 1 - 1e-12
 ROOMY = 4.0  # the first rectangle when nothing limits it, in distances of the two objects

@@ -41,10 +41,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rankcast import settings
 from rankcast.errors import InputError, SettingError
 from rankcast.network import topology, values, workload, zones
 from rankcast.network.traffic import Method
+from rankcast.tables import schema
 
 NETWORKS = ("content", "acyclic")
 METHODS = ["unicast", "relax", "dense", "sparse", "sparse(1)"]
@@ -100,7 +100,7 @@ KEYS: dict[str, dict[str, tuple[str, Any, values.Check]]] = {
         "over": (
             "over",
             ["x"],
-            lambda name, value: settings.attributes(name, value, most=3, reserved=("id", "y")),
+            lambda name, value: schema.attributes(name, value, most=3, reserved=("id", "y")),
         ),
         "one_sided": ("one_sided", [], values.names),
     },

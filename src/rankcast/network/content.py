@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.kernels import network_delivery as delivery
 from rankcast.kernels.network_delivery import Crowd, Messages
 from rankcast.kernels.network_listening import NO_LIST, Listeners, words
 from rankcast.network.topology import Topology
 from rankcast.network.zones import Zones
+from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 
 class Tiles(NamedTuple):

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankcast import settings
-from rankcast.columns import Floats, Ints
 from rankcast.errors import SettingError
 from rankcast.kernels import network_diagonal as walking
+from rankcast.tables import schema
+from rankcast.tables.schema import Floats, Ints
 
 
 class Walks(NamedTuple):
@@ -38,7 +38,7 @@ class Diagonal:
     """
 
     def __init__(self, x: Floats, y: Floats, servers: int) -> None:
-        count = settings.whole("servers", servers)
+        count = schema.whole("servers", servers)
         if count > len(x):
             raise SettingError(f"servers is {count}", expected=f"at most the {len(x)} objects")
         order = np.argsort(x, kind="stable")

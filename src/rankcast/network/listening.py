@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rankcast import settings
-from rankcast.columns import Floats, Ints, Rows
 from rankcast.engines.range_topk import RangeTopK
 from rankcast.network.workload import Columns, with_nulls
+from rankcast.tables import schema
+from rankcast.tables.schema import Floats, Ints, Rows
 
 NOTHING = -1
 MOST_KEPT = 500_000  # objects in all lists together, of those who keep every object in their range
@@ -38,7 +38,7 @@ class Boards(NamedTuple):
 
 def chosen(subscriptions: Ints, most: int | None, rng: np.random.Generator) -> Ints:
     """Who is checked, in rising order: all, or some at random. Leaves the generator where it is."""
-    if most is None or settings.whole("listeners", most) >= len(subscriptions):
+    if most is None or schema.whole("listeners", most) >= len(subscriptions):
         return subscriptions
     return np.sort(rng.spawn(1)[0].choice(subscriptions, most, replace=False))
 

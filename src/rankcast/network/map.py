@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from rankcast.columns import Ints, Rows
 from rankcast.errors import brief
 from rankcast.kernels import network_zones as kernels
 from rankcast.network.content import ContentNetwork, Tiles
 from rankcast.network.simulation import Simulation, tiles_of
 from rankcast.network.traffic import method
+from rankcast.tables.schema import Ints, Rows
 
 GREY, PALE, BLUE, ORANGE, GREEN, RED = "#718096", "#e2e8f0", "#2b6cb0", "#dd6b20", "#2f855a", "#c53030"
 MOST_POINTS = 3_000

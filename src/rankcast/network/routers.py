@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.engines.covering import CoveringTable
 from rankcast.kernels.network_graph import causes, spread
 from rankcast.network.topology import rows_of
 from rankcast.network.workload import with_nulls
+from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 
 class Commands(NamedTuple):

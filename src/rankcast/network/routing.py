@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankcast import settings
-from rankcast.columns import Bools, Floats, Ints
 from rankcast.errors import SettingError
 from rankcast.kernels.network_listening import receive
 from rankcast.network.listening import Boards, Checked, Witness, chosen, spread_over
@@ -21,6 +19,8 @@ from rankcast.network.routers import AcyclicNetwork
 from rankcast.network.topology import Topology
 from rankcast.network.traffic import EVENT_BYTES
 from rankcast.network.workload import Workload
+from rankcast.tables import schema
+from rankcast.tables.schema import Bools, Floats, Ints
 
 PORTION = 4_000_000  # pairs of event and subscription that are compared at once
 
@@ -71,7 +71,7 @@ class Routing:
             np.column_stack([workload.ranges[f"{name}_{end}"] for name in self.over]) for end in ("lo", "hi")
         )
         count, brokers = len(self._low), len(self.parent)
-        share = settings.number("gone", gone, low=0, high=1)
+        share = schema.number("gone", gone, low=0, high=1)
         self.home = rng.integers(0, brokers, count).astype(np.int32)
         order = rng.permutation(count)
         self.gone, stay = np.sort(order[: int(share * count)]), np.sort(order[int(share * count) :])

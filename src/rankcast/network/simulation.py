@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.engines.range_topk import RangeTopK
 from rankcast.errors import SettingError
 from rankcast.kernels import network_delivery as delivery
@@ -27,6 +26,7 @@ from rankcast.network.topology import Topology
 from rankcast.network.traffic import TILE_BYTES, Method, Outcome, with_needed
 from rankcast.network.workload import Columns, Workload, with_nulls
 from rankcast.network.zones import cut_space
+from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 PORTION = 200_000  # messages that travel at once
 WALK_BYTES = 2 * TILE_BYTES  # a question to the next server, and its answer

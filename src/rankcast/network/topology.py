@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import settings
-from rankcast.columns import Ints, Rows
 from rankcast.errors import MissingExtraError, SettingError
 from rankcast.kernels.network_graph import hops_from, joining_tree
+from rankcast.tables import schema
+from rankcast.tables.schema import Ints, Rows
 
 KINDS = ("internet", "power-law", "tree", "ring")
 LINKS_OF_A_NEW_NODE = 2
@@ -67,9 +67,9 @@ class Topology:
 
 def make(kind: str, nodes: int, brokers: int, rng: np.random.Generator) -> Topology:
     """Draw a connected network with brokers at random nodes."""
-    chosen = settings.one_of("kind", kind, KINDS)
-    settings.whole("nodes", nodes)
-    settings.whole("brokers", brokers)
+    chosen = schema.one_of("kind", kind, KINDS)
+    schema.whole("nodes", nodes)
+    schema.whole("brokers", brokers)
     enough_nodes(chosen, nodes)
     if brokers > nodes:
         raise SettingError(f"brokers is {brokers}", expected=f"at most the {nodes} nodes")

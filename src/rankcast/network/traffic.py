@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankcast import settings
-from rankcast.columns import Ints
 from rankcast.errors import SettingError
 from rankcast.kernels import network_delivery as delivery
 from rankcast.network.listening import Checked
+from rankcast.tables import schema
+from rankcast.tables.schema import Ints
 
 TILE_BYTES, UNICAST_BYTES, EVENT_BYTES = 24, 16, 16
 METHODS = ("unicast", "unicast-direct", "relax", "dense", "sparse", "sparse-unmerged")
@@ -62,18 +62,18 @@ def method(name: str) -> Method:
     if parts is None:
         raise SettingError(f'method is "{name}"', expected=expected)
     plain, share, times = parts.groups()
-    settings.one_of("method", plain, METHODS)
+    schema.one_of("method", plain, METHODS)
     try:
         epsilon, batch = float(share) if share else None, int(times) if times else 1
     except ValueError:
         raise SettingError(f'method is "{name}"', expected=expected) from None
     if epsilon is not None:
-        settings.number("epsilon", epsilon, low=0, high=1, above=True)
+        schema.number("epsilon", epsilon, low=0, high=1, above=True)
         if plain not in ("sparse", "dense"):
             raise SettingError(f'method is "{name}"', expected="epsilon for sparse or dense alone")
     if plain == "relax" and times:
         raise SettingError(f'method is "{name}"', expected="no batches for relax: no server gathers updates")
-    return Method(name, plain, epsilon, settings.whole("batch", batch))
+    return Method(name, plain, epsilon, schema.whole("batch", batch))
 
 
 @dataclass

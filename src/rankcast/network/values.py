@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from rankcast import settings
 from rankcast.errors import SettingError, shown
 from rankcast.network.traffic import Method, method
+from rankcast.tables import schema
 
 MOST = 2**31 - 1
 
@@ -17,7 +17,7 @@ Check: TypeAlias = Callable[[str, Any], Any]
 
 def word(known: tuple[str, ...]) -> Check:
     """A word from a list."""
-    return lambda name, value: settings.one_of(name, value, known)
+    return lambda name, value: schema.one_of(name, value, known)
 
 
 def count(least: int = 1) -> Check:
@@ -29,14 +29,14 @@ def whole(name: str, value: Any, least: int = 1) -> int:
     """A whole number of at most 31 bits; one that is too large is told so."""
     if isinstance(value, int) and value > MOST:
         raise SettingError(f"{name} is {value}", expected=f"a whole number from {least} to {MOST}")
-    return settings.whole(name, value, least=least)
+    return schema.whole(name, value, least=least)
 
 
 def seed(name: str, value: Any) -> int:
     """Any whole number from 0, as generators take it."""
     if isinstance(value, int) and value > MOST:
         return value
-    return settings.whole(name, value, least=0)
+    return schema.whole(name, value, least=0)
 
 
 def limit(name: str, value: Any) -> int | None:
@@ -46,7 +46,7 @@ def limit(name: str, value: Any) -> int | None:
 
 def share(name: str, value: Any) -> float:
     """A share below 1."""
-    share = settings.number(name, value, low=0, high=1)
+    share = schema.number(name, value, low=0, high=1)
     if share == 1:
         raise SettingError(
             f"{name} is {value}", expected="a share below 1, so that somebody is there to tell"
@@ -56,7 +56,7 @@ def share(name: str, value: Any) -> float:
 
 def names(name: str, value: Any) -> list[str]:
     """Names of attributes, perhaps none."""
-    return [] if value == [] else settings.attributes(name, value, reserved=("id", "y"))
+    return [] if value == [] else schema.attributes(name, value, reserved=("id", "y"))
 
 
 def counts(name: str, value: Any) -> list[int]:

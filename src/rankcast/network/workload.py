@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast import settings
+from rankcast.tables import schema
 
 Columns: TypeAlias = dict[str, NDArray[Any]]
 
@@ -49,7 +49,7 @@ def draw(
     Subscriptions have no lower end in the attributes of `one_sided`; two attributes, the second of which is
     one of them, are the 1.5-d case.
     """
-    clustered = settings.one_of("kind", kind, KINDS) == "clustered"
+    clustered = schema.one_of("kind", kind, KINDS) == "clustered"
     y = rng.random(objects)
     things: Columns = {"id": np.arange(objects), "y": y}
     things |= {name: _values((objects,), clustered, rng) for name in over}

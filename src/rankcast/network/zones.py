@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankcast import settings
-from rankcast.columns import Bools, Floats, Ints, Rows
 from rankcast.errors import SettingError
 from rankcast.kernels.network_zones import LEAF, Space, find_neighbours, owners
+from rankcast.tables import schema
+from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 SPLITS = ("midpoint", "balanced")
 SAMPLE = 100_000
@@ -66,13 +66,13 @@ class Zones:
 
 def cut_space(points: Floats, count: int, split: str, rng: np.random.Generator) -> Zones:
     """Cut space into `count` zones by a sample of subscriptions, points (n, axes), some perhaps infinite."""
-    way = settings.one_of("split", split, SPLITS)
+    way = schema.one_of("split", split, SPLITS)
     chosen = rng.choice(len(points), SAMPLE, replace=False) if len(points) > SAMPLE else slice(None)
     sample = points[chosen]
     frame = _frame(sample)
     bounded: Bools = np.any(np.isfinite(sample), axis=0)
     cutting = _Cutting(np.clip(sample, *frame), frame, bounded)
-    while len(cutting.low) < settings.whole("count", count):
+    while len(cutting.low) < schema.whole("count", count):
         if not cutting.waiting:
             raise SettingError(f"space cannot be cut into {count} zones", expected="fewer brokers")
         cutting.cut_one(way == "balanced")

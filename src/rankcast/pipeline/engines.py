@@ -23,14 +23,13 @@ from typing import Any
 import pyarrow as pa
 
 import rankcast
-from rankcast.columns import Column, Kind
-from rankcast.engines.base import Engine
+from rankcast.core.engine import Engine
 from rankcast.errors import InputError
-from rankcast.layouts import Form
 from rankcast.pipeline.tables import Table, duration_of, place_of
-from rankcast.readers import read_column
 from rankcast.spark import keeping, references
 from rankcast.spark.roles import ROLES, Role
+from rankcast.tables.readers import read_column
+from rankcast.tables.schema import Column, Form, Kind
 
 NAMES = (*ROLES, "CoveringTable")
 _PLAIN = {

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from rankcast.columns import Column
 from rankcast.errors import InputError
 from rankcast.pipeline import ddl
 from rankcast.pipeline.engines import Made
@@ -16,6 +15,7 @@ from rankcast.pipeline.mistakes import Document
 from rankcast.pipeline.samples import Sample, csv_rows, files_at, is_packed, json_rows, lines_of
 from rankcast.pipeline.sources import OP, PARTITION, SEQ, Source, parquet_fields
 from rankcast.spark.roles import Role
+from rankcast.tables.schema import Column
 
 _MISSPELT = 0.7  # how alike a name must be to be taken for a column that is not there
 _IGNORE = 'With extra = "ignore" in [engine] further keys are left out.'

@@ -20,12 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rankcast import durable
-from rankcast.columns import Ints
+from rankcast.core import durable
 from rankcast.errors import ShardError
 from rankcast.pipeline.tables import local
 from rankcast.spark.answers import REFUSED
 from rankcast.state.depot import Depot
+from rankcast.tables.schema import Ints
 
 _MARK = b"rankcast"
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
-from rankcast import durable
+from rankcast.core import durable
 from rankcast.errors import ShardError
 from rankcast.pipeline import failing, frames, sinks
 from rankcast.pipeline.config import Config

@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rankcast.columns import Column, Ints, Kind
-from rankcast.engines.base import Command, Engine
-from rankcast.engines.lists import ListEngine
+from rankcast.core.engine import Command, Engine
+from rankcast.core.lists import ListEngine
 from rankcast.errors import InputError
-from rankcast.readers import read_column
 from rankcast.spark.keeping import Aside, Refusal, Run, mended, passed, runs
 from rankcast.spark.roles import SEQ, Role
+from rankcast.tables.readers import read_column
+from rankcast.tables.schema import Column, Ints, Kind
 from rankcast.windows import TimeWindow
 
 

@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812
 
-from rankcast import settings
-from rankcast.engines.base import Engine
+from rankcast.core.engine import Engine
 from rankcast.errors import InputError
 from rankcast.spark import genesis, inputs
 from rankcast.spark.packing import point_column
 from rankcast.spark.plan import Plan
 from rankcast.spark.roles import roles_of
 from rankcast.spark.zones import Split, zone_of
+from rankcast.tables import schema
 
 Box = dict[int, tuple[float, float]]
 
@@ -33,7 +33,7 @@ def boundaries(engine: Engine, subscriptions: Any, *, shards: int) -> pa.Table:
     Raises:
         InputError: the engine's subscriptions have no places: they are divided by a hash of their ids.
     """
-    size = settings.whole("shards", shards)
+    size = schema.whole("shards", shards)
     role = next(role for role in roles_of(engine) if role.name == "subscriptions")
     given = inputs.read(role, subscriptions, seq="", ordered=False)
     kind, configured = type(engine).__name__, engine.state()[0]["settings"]

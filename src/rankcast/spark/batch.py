@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import rankcast
-from rankcast import settings
-from rankcast.engines.base import Engine
+from rankcast.core.engine import Engine
 from rankcast.errors import InputError, ShardError
 from rankcast.spark import answers, genesis, plan, sessions, streams
 from rankcast.spark.genesis import ANSWER_FILE, Making
 from rankcast.spark.packing import shard_ids
 from rankcast.state import batches
 from rankcast.state.depot import Depot
+from rankcast.tables import schema
 
 
 def snapshot(
@@ -54,14 +54,14 @@ def snapshot(
         bad_rows: "keep" or "fail", as for `continuous`.
         score: as for `continuous`.
     """
-    strict = settings.one_of("bad_rows", bad_rows, streams.BAD_ROWS) == "fail"
+    strict = schema.one_of("bad_rows", bad_rows, streams.BAD_ROWS) == "fail"
     frames = {"events": events, "subscriptions": subscriptions, "objects": objects}
     given = streams.read_inputs(engine, frames, seq, history=True)
     for name, each in given.items():
         if each.frame.isStreaming:
             raise InputError("is a stream", where=name, expected="a static DataFrame", hint="Use continuous.")
     spark = events.sparkSession
-    size = settings.whole("shards", shards) if shards is not None else sessions.cores(spark)
+    size = schema.whole("shards", shards) if shards is not None else sessions.cores(spark)
     partitions = sessions.partitions(spark)
     wanted = streams.draft(engine, given, score, shard_ids(size, partitions), told=True)
     if given["subscriptions"].seq is None:
@@ -106,7 +106,7 @@ def uncovered(subscriptions: Any, *, over: Sequence[str]) -> Any:
     Every partition finds its own maxima, and one task the maxima of those. Cost: as `rankcast.maxima`, on
     each partition and on what they leave.
     """
-    names = settings.attributes("over", over)
+    names = schema.attributes("over", over)
     wanted = {"id", *(f"{name}_{end}" for name in names for end in ("lo", "hi"))}
     if "id" not in subscriptions.columns:
         raise InputError("is missing", where="subscriptions", column="id", expected="an integer or a string")

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, StringType
 
-from rankcast import tables
-from rankcast.columns import arrow
 from rankcast.errors import InputError
+from rankcast.tables import read
+from rankcast.tables.schema import arrow
 from rankcast.vocabulary import Vocabulary
 
 TERM, DOCUMENTS, REFUSED = 0, 1, 2
@@ -45,7 +45,7 @@ def fit(frame: Any, column: str = "terms") -> Vocabulary:
         raise InputError(refused["term"][0].as_py(), where="documents", column=column, expected=expected)
     documents = pc.sum(rows.filter(pc.equal(rows["kind"], DOCUMENTS))["documents"]).as_py() or 0
     words = rows.filter(pc.equal(rows["kind"], TERM)).sort_by([("term", "ascending")]).combine_chunks()
-    ids = tables.read_ids(words["term"].cast(pa.large_string()), where="terms")
+    ids = read.read_ids(words["term"].cast(pa.large_string()), where="terms")
     return Vocabulary.of(ids, words["documents"].to_numpy().astype(np.int64), documents)
 
 

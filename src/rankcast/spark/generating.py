@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from rankcast import settings
 from rankcast.spark import sessions
-from rankcast.tables import as_table
+from rankcast.tables import schema as settings
+from rankcast.tables.read import as_table
 
 BLOCK = 50_000
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812
 
-from rankcast.engines.base import Engine
+from rankcast.core.engine import Engine
 from rankcast.errors import InputError, shown
 from rankcast.spark import answers, applying
 from rankcast.spark.inputs import COPY, Input

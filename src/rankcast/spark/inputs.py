@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, StringType
 from pyspark.sql.window import Window
 
-from rankcast.engines.base import Engine
+from rankcast.core.engine import Engine
 from rankcast.errors import InputError
 from rankcast.spark import keeping
 from rankcast.spark.packing import PACKED, Packing

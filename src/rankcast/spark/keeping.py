@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rankcast.columns import Bools
 from rankcast.errors import InputError, brief
 from rankcast.spark.roles import OP, REASON, SEQ, Role
+from rankcast.tables.schema import Bools
 
 _ONLY_IDS = frozenset({"unsubscribe", "remove"})
 _TRIES = 8  # bad rows taken out one by one before a run is halved

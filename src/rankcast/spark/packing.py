@@ -22,10 +22,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rankcast.columns import Ints
 from rankcast.spark.roles import OP, SEQ
 from rankcast.spark.zones import Split, zone_of
 from rankcast.state import batches
+from rankcast.tables.schema import Ints
 
 NO_SEQ = -(1 << 63)
 PACKED = "shard int, role string, top long, data binary"

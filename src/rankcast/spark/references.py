@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from rankcast.columns import Floats
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.scoring import Function, as_score
+from rankcast.tables.schema import Floats
 
 LARGEST = 1e300
 

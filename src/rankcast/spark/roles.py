@@ -18,7 +18,7 @@ import rankcast
 from rankcast.errors import InputError
 
 if TYPE_CHECKING:
-    from rankcast.engines.base import Engine
+    from rankcast.core.engine import Engine
 
 SEQ, OP = "__seq", "__op"  # what an input's own columns for order and command are called once packed
 REASON = "__reason"  # a column of any input: why a row is refused before an engine sees it, null if it is not

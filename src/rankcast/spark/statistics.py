@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812
 
-from rankcast import settings
-from rankcast.columns import Ints
 from rankcast.engines.geotext import GeoTextTopK
 from rankcast.errors import InputError
 from rankcast.kernels import skyband
 from rankcast.state import batches
+from rankcast.tables import schema
+from rankcast.tables.schema import Ints
 
 _FORM = "cell long, messages long, reason string"
 _SCHEMA = pa.schema([("cell", pa.int64()), ("messages", pa.int64()), ("reason", pa.string())])
@@ -46,7 +46,7 @@ def score_distribution(messages: Any, subscriptions: Any, *, bins: int = 100, **
         engine: the settings of `GeoTextTopK` that scores depend on: `bounds`, `metric`, `alpha`,
             `vocabulary`.
     """
-    settings.whole("bins", bins)
+    schema.whole("bins", bins)
     unknown = set(engine) - {"bounds", "metric", "alpha", "vocabulary"}
     if unknown:
         raise InputError.unknown(min(unknown), ["bounds", "metric", "alpha", "vocabulary"], where="engine")

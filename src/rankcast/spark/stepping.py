@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from rankcast import manifest
-from rankcast.engines.base import Engine
+from rankcast.core import snapshot
+from rankcast.core.engine import Engine
 from rankcast.spark import answers, applying
 from rankcast.spark.keeping import Aside
 from rankcast.spark.packing import NO_SEQ
@@ -67,7 +67,7 @@ class Stepping:
         fleeting = [role.name for role in self._roles if not role.lasting]
         for place, (name, table) in enumerate(rows):
             if name in fleeting:
-                checksum = manifest.digest(batches.to_bytes(table))
+                checksum = snapshot.digest(batches.to_bytes(table))
                 self._passing[checksum] = (name, table)
                 rows[place] = (PASSING, pa.table({"checksum": [checksum]}))
         return batches.encode([(CLOCK, clock), *rows])

@@ -10,8 +10,7 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from rankcast import settings
-from rankcast.engines.base import Engine
+from rankcast.core.engine import Engine
 from rankcast.errors import InputError
 from rankcast.spark import answers, genesis, inputs, plan, sessions
 from rankcast.spark.inputs import Input
@@ -22,6 +21,7 @@ from rankcast.spark.references import given_of, reference_of
 from rankcast.spark.roles import Role, roles_of
 from rankcast.spark.watching import OBSERVED, expressions
 from rankcast.state.depot import Depot
+from rankcast.tables import schema
 
 BAD_ROWS = ("keep", "fail")
 
@@ -67,7 +67,7 @@ def continuous(
         InputError: an argument or a column that cannot be accepted.
         ShardError: `state` was made for another engine, other settings or another number of shards.
     """
-    settings.one_of("bad_rows", bad_rows, BAD_ROWS)
+    schema.one_of("bad_rows", bad_rows, BAD_ROWS)
     given = read_inputs(
         engine, {"events": events, "subscriptions": subscriptions, "objects": objects}, seq, history=False
     )
@@ -86,8 +86,8 @@ def continuous(
         uri,
         strict=bad_rows == "fail",
         limits=Limits(
-            settings.whole("snapshot_batches", snapshot_batches),
-            settings.whole("snapshot_bytes", snapshot_bytes),
+            schema.whole("snapshot_batches", snapshot_batches),
+            schema.whole("snapshot_bytes", snapshot_bytes),
             int(spark.conf.get("spark.sql.streaming.minBatchesToRetain")),
         ),
     )
@@ -175,7 +175,7 @@ def _planned(
 ) -> Plan:
     """The plan in the state, or a new one, with shards that hold the tables given."""
     spark = given["events"].frame.sparkSession
-    size = settings.whole("shards", shards) if shards is not None else sessions.cores(spark)
+    size = schema.whole("shards", shards) if shards is not None else sessions.cores(spark)
     there = plan.read(depot)
     if there is not None:
         wanted = draft(engine, given, score, there.shards, told=there.told)

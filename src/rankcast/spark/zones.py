@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.columns import Floats, Ints
+from rankcast.tables.schema import Floats, Ints
 
 Split: TypeAlias = Any
 

@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast import manifest
+from rankcast.core import snapshot
+from rankcast.core.snapshot import Json
 from rankcast.errors import InputError
-from rankcast.manifest import Json
-from rankcast.readers import reason
-from rankcast.sequences import attempted, is_records
-from rankcast.tables import as_table
+from rankcast.tables.read import as_table
+from rankcast.tables.readers import reason
+from rankcast.tables.sequences import attempted, is_records
 
 Token: TypeAlias = str
 Command: TypeAlias = tuple[str, Any]
@@ -76,7 +76,7 @@ def first_token(kind: str, header: Json, arrays: Mapping[str, NDArray[Any]]) -> 
     """
     header, arrays = _without_seeds(header, arrays)
     listed = {
-        name: [array.dtype.str, array.shape, manifest.digest(np.ascontiguousarray(array).data)]
+        name: [array.dtype.str, array.shape, snapshot.digest(np.ascontiguousarray(array).data)]
         for name, array in arrays.items()
     }
     text = json.dumps([kind, header, listed], sort_keys=True, separators=(",", ":"))

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import snapshot
+from rankcast.core import snapshot
 from rankcast.errors import ShardError, SnapshotError
 from rankcast.state.batches import Token
 

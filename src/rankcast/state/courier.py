@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import durable
+from rankcast.core import durable
 from rankcast.state import checkpoint
 from rankcast.state.checkpoint import Mark
 from rankcast.state.depot import Depot

@@ -1,6 +1,6 @@
 """Snapshots and small files on any file system that `pyarrow.fs` knows, local or an object store.
 
-A snapshot is a folder of array files and a `header.json` (see `rankcast.manifest`), written last: one without
+A snapshot is a folder of array files and a `header.json` (see `rankcast.core.snapshot`), written last: one without
 a header was never finished. Every attempt to write one has a folder of its own, so nothing is ever replaced
 or renamed, which object stores cannot do in one step. Files are read back against their checksums.
 """
@@ -21,9 +21,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import fs
 
-from rankcast import durable, manifest, snapshot
+from rankcast.core import durable, snapshot
+from rankcast.core.snapshot import Entry, Manifest
 from rankcast.errors import InputError, SnapshotError, shown
-from rankcast.manifest import Entry, Manifest
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*(?:/[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)*")
 _PIECE = 8 << 20
@@ -89,14 +89,14 @@ class Depot:
 
     def write(self, name: str, kind: str, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> int:
         """Write a snapshot into a folder that is not there yet; return its bytes."""
-        manifest.check_names(arrays)
+        snapshot.check_names(arrays)
         entries = {key: self._put_array(name, key, array) for key, array in arrays.items()}
-        self.put(f"{name}/{snapshot.HEADER}", manifest.render(Manifest(kind, 1, dict(header), entries)))
+        self.put(f"{name}/{snapshot.HEADER}", snapshot.render(Manifest(kind, 1, dict(header), entries)))
         return sum(entry.bytes for entry in entries.values())
 
     def peek(self, name: str) -> Manifest:
         """The checked header of a snapshot."""
-        return manifest.parse(self.get(f"{name}/{snapshot.HEADER}"))
+        return snapshot.parse(self.get(f"{name}/{snapshot.HEADER}"))
 
     def fetch(self, name: str, into: Path) -> Manifest:
         """Copy the array files of a snapshot into a local directory, each against its checksum.
@@ -132,9 +132,9 @@ class Depot:
     def _put_array(self, folder: str, name: str, array: NDArray[Any]) -> Entry:
         dtype = array.dtype.newbyteorder("<")
         data = np.ascontiguousarray(array, dtype=dtype).reshape(-1).view(np.uint8).data
-        file = manifest.file_name(name, 1)
+        file = snapshot.file_name(name, 1)
         self.put(f"{folder}/{file}", data)
-        return Entry(dtype.str, array.shape, data.nbytes, manifest.digest(data), file)
+        return Entry(dtype.str, array.shape, data.nbytes, snapshot.digest(data), file)
 
     def _fetch_array(self, name: str, entry: Entry, target: Path, key: str) -> None:
         told = hashlib.blake2b(digest_size=32)

@@ -22,7 +22,7 @@ import struct
 import threading
 from pathlib import Path
 
-from rankcast import durable
+from rankcast.core import durable
 from rankcast.errors import ShardError
 from rankcast.state.checkpoint import Mark
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from rankcast import manifest
+from rankcast.core import snapshot as manifest
 from rankcast.errors import JournalError, ShardError, SnapshotError
 from rankcast.state import batches, checkpoint
 from rankcast.state.batches import Token

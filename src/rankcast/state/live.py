@@ -1,6 +1,6 @@
 """The live arrays of a shard on one host: files that any process of the host maps in a millisecond.
 
-    header.json                  see rankcast.manifest; absent while a batch is being applied
+    header.json                  see rankcast.core.snapshot; absent while a batch is being applied
     <name>.<generation>.array    the elements, changed in place by whoever holds the lock
     answer                       what the last batch was answered with: its receipt
 
@@ -25,11 +25,12 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import durable, integrity, manifest, snapshot
+from rankcast.core import durable, snapshot
+from rankcast.core.snapshot import Entry, Manifest
 from rankcast.errors import SnapshotError
-from rankcast.manifest import Entry, Manifest
 from rankcast.state.batches import Token
 from rankcast.state.recovery import Engine
+from rankcast.structures import integrity
 
 ANSWER = "answer"
 _NEW = ".new"
@@ -124,7 +125,7 @@ class Live:
         durable.overwrite_file(self.here / ANSWER, answer)  # counts only with the header
         told = {**place._asdict(), "boot": boot(), "engine": header}
         now = Manifest(type(engine).__name__, generation, told, entries)
-        _replace(self.here / snapshot.HEADER, manifest.render(now))
+        _replace(self.here / snapshot.HEADER, snapshot.render(now))
         if entries != before.arrays:
             self._remove_others({entry.file for entry in entries.values()})
         self._manifest = now
@@ -139,7 +140,7 @@ class Live:
         durable.overwrite_file(self.here / ANSWER, b"")
         _replace(
             self.here / snapshot.HEADER,
-            manifest.render(Manifest(found.header["kind"], found.generation, told, arrays)),
+            snapshot.render(Manifest(found.header["kind"], found.generation, told, arrays)),
         )
         self._manifest = snapshot.peek(self.here)
 
@@ -150,13 +151,13 @@ class Live:
 
     def _write(self, name: str, generation: int, array: NDArray[Any]) -> Entry:
         plain = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-        file = self.here / manifest.file_name(name, generation)
+        file = self.here / snapshot.file_name(name, generation)
         file.write_bytes(plain.reshape(-1).view(np.uint8).data)
         return Entry(plain.dtype.str, array.shape, plain.nbytes, _NO_CHECKSUM, file.name)
 
     def _remove_others(self, kept: set[str]) -> None:
         for file in self.here.iterdir():
-            if manifest.generation_of(file.name) is not None and file.name not in kept:
+            if snapshot.generation_of(file.name) is not None and file.name not in kept:
                 file.unlink(missing_ok=True)
 
 

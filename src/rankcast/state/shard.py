@@ -25,7 +25,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import pyarrow as pa
 
-from rankcast import durable
+from rankcast.core import durable
 from rankcast.errors import InputError, JournalError, SettingError, ShardError, StaleTokenError
 from rankcast.state import batches
 from rankcast.state.batches import Token

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast import CoveringTable
-from rankcast.boxes import Boxes
 from rankcast.engines import covering_commands
 from rankcast.engines.brute_force import covering
 from rankcast.indexes import maxima
@@ -30,6 +29,7 @@ from rankcast.kernels.covering_codes import (
     words_for,
 )
 from rankcast.kernels.covering_order import containers_first, first_containers
+from rankcast.tables.boxes import Boxes
 
 GRAPHS = [
     ("kdtree", 1),

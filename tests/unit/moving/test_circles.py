@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.columns import Floats, Ints
 from rankcast.kernels import zone_scores
-from rankcast.kernels.distance import CODES, distance
 from rankcast.kernels.zone_circles import preferred as preferred_of
 from rankcast.kernels.zone_scores import CLOSED, DISTANCE, LEMMA, PRODUCT, SUM, TRIM, WASPAS, Form, value
+from rankcast.structures.distance import CODES, distance
+from rankcast.tables.schema import Floats, Ints
 
 KINDS = {"sum": SUM, "product": PRODUCT, "distance": DISTANCE, "waspas": WASPAS}
 LABEL: Ints = np.array([5, 3])

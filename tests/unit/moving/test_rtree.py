@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.columns import Floats
 from rankcast.indexes.rtree import PointIndex
 from rankcast.kernels import rtree
+from rankcast.tables.schema import Floats
 
 COLUMNS = 3
 values = st.sampled_from([-2.0, 0.0, 0.5, 1.0, 7.0])

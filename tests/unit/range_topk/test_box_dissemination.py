@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rankcast import RangeTopK
 from rankcast.engines.range_world import Subscriptions, World
 from rankcast.errors import SettingError
-from rankcast.indexes.slots import Slots
+from rankcast.structures.ids import Slots
 from tests.engines.test_dissemination import (
     Audience,
     _apply,

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rankcast import deltas
 from rankcast.indexes import dominance
 from rankcast.indexes.dominance import SlotMap, SubscriptionIndex
 from rankcast.kernels import point_mend
-from rankcast.kernels.gather import Names
+from rankcast.structures.arrays import Names
+from rankcast.tables import deltas
 
 INF = np.inf
 ENDS = st.sampled_from([-INF, 0.0, 1.0, 1.0, 2.0, 3.0, 4.0, INF])

@@ -7,14 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rankcast import deltas
 from rankcast.indexes.dominance import empty_told
 from rankcast.indexes.listing import Listings
 from rankcast.indexes.painting import Painter
-from rankcast.kernels import relist
-from rankcast.kernels.board import ENTER, LEAVE, UPDATE
-from rankcast.kernels.gather import Names
-from rankcast.kernels.spread import Deltas
+from rankcast.structures import diff
+from rankcast.structures.arrays import Names
+from rankcast.structures.boards import ENTER, LEAVE, UPDATE, Deltas
+from rankcast.tables import deltas
 
 from .world import World, event_arrays, histories, worlds
 
@@ -140,7 +139,7 @@ def test_other_ranges_tell_what_leaves_and_what_enters(pairs: Pairs) -> None:
     old, new = lines_of(pairs, 0).ravel(), lines_of(pairs, 1).ravel()
     told = Deltas(*(np.empty(6 * len(pairs) + 1, kind) for kind in ("i4", "i1", "i4", "f8", "i8")))
     seen = np.zeros(6, np.int32)
-    size = relist.write_exchange(rows, relist.Held(start, old), relist.Held(start, new), values, seen, told)
+    size = diff.write_exchange(rows, diff.Held(start, old), diff.Held(start, new), values, seen, told)
     lines = list(zip(*(column[:size].tolist() for column in told), strict=True))
     assert [(*line[:3], None if np.isnan(line[3]) else line[3], line[4]) for line in lines] == exchanges(
         rows.tolist(), pairs
@@ -155,7 +154,7 @@ def test_lists_that_replace_boards_tell_the_same(pairs: Pairs, places: list[int]
     told = empty_told(6 * len(pairs) + 1)
     names = Names(10 * np.arange(5), 100 * np.arange(6), np.linspace(0, 2.5, 6))
     seen = np.full(6, 8, np.int32)  # the last of eight stamps
-    size = relist.replace_boards(board, slots, rows, lines_of(pairs, 1), names, seen, 8, told)
+    size = diff.replace_boards(board, slots, rows, lines_of(pairs, 1), names, seen, 8, told)
     lines = deltas.exchanged(told, size).to_pylist()
     assert np.array_equal(board[slots[rows]], lines_of(pairs, 1))
     assert (np.delete(board, slots[rows], axis=0) == 9).all()
@@ -171,7 +170,7 @@ def test_words_of_many_deltas_come_in_chunks() -> None:
     enters = np.random.default_rng(5).integers(0, 2, size)
     told.enters[:] = np.packbits(enters, bitorder="little")
     said = [deltas.OPS[op] for op in enters]
-    told.words[: relist.LETTERS * size] = list("".join(said).encode())
+    told.words[: diff.LETTERS * size] = list("".join(said).encode())
     table = deltas.exchanged(told, size)
     assert table["op"].to_pylist() == said
     assert table["rank"].is_valid().to_numpy().tolist() == enters.astype(bool).tolist()

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.columns import integer_ids
 from rankcast.engines import range_world
 from rankcast.engines.range_world import Subscriptions
+from rankcast.tables.schema import integer_ids
 
 IDS = st.integers(-3, 12)
 LAST = 2**63 - 1

@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.bench.workloads import Columns, Floats, Integers
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 MAX_LABEL = np.iinfo(np.int64).max
 

@@ -9,7 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.bench.workloads import Columns, Floats, Integers
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
 
 
 class ObjectScan:

@@ -19,12 +19,12 @@ from rankcast.engines.moving_skyline import MovingSkyline
 from rankcast.engines.moving_skyline_zones import SkylineMethod
 from rankcast.errors import MissingExtraError
 from rankcast.kernels.convex import Region, box, clip, reach, region_for, subtract
-from rankcast.kernels.distance import EUCLIDEAN
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.region_parts import keep_part
 from rankcast.kernels.rtree import BRANCH, Rtree
 from rankcast.kernels.skyline_cells import bisector
 from rankcast.kernels.skyline_search import FOUND, NODES, Room, Seekers, find_skyline, room_for
+from rankcast.structures.distance import EUCLIDEAN
+from rankcast.structures.jit import EXACT
 
 NOWHERE = 1e-6  # how far from a part its query may be, in the units of the plane
 

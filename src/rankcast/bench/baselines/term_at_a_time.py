@@ -21,9 +21,9 @@ import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast import tables
 from rankcast.bench.workloads import Floats, Integers
-from rankcast.kernels.options import EXACT
+from rankcast.structures.jit import EXACT
+from rankcast.tables import read
 from rankcast.vocabulary import TERMS, Bags, Vocabulary, bags_of, unit_weights
 
 Rows = NDArray[np.int32]
@@ -85,7 +85,7 @@ class TermAtATime:
         vocabulary: Vocabulary, diagonal: float,
     ) -> None:  # fmt: skip
         both = pa.concat_tables([messages.select(["terms"]), subscriptions.select(["terms"])])
-        bags = bags_of(tables.read(both, [TERMS], where="texts", extra="ignore")["terms"])
+        bags = bags_of(read.read(both, [TERMS], where="texts", extra="ignore")["terms"])
         weight = unit_weights(bags, np.array([vocabulary.idf(word) for word in _words(bags)]))
         self._messages = _texts(bags, weight, 0, messages.num_rows)
         self._interests = _texts(bags, weight, messages.num_rows, both.num_rows)

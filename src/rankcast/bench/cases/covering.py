@@ -26,8 +26,8 @@ from rankcast.bench.cases.covering_playing import (
     same_forwarded,
 )
 from rankcast.bench.workloads import covering
-from rankcast.boxes import Boxes
 from rankcast.engines.brute_force.covering import maximal
+from rankcast.tables.boxes import Boxes
 
 PREFIXES = {
     "calls": 4_000,

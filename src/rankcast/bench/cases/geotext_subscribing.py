@@ -15,7 +15,7 @@ from rankcast.bench.case import Answers, Contender, Parameters, Trial, case
 from rankcast.bench.cases.geotext import FULL, PAPER, SMALL, _follows, baseline, publisher
 from rankcast.bench.workloads.geotext import BOUNDS
 from rankcast.bench.workloads.geotext_worlds import world
-from rankcast.deltas import replay
+from rankcast.tables.deltas import replay
 
 ROWS = 1_000  # in a call
 SHARE = 20  # one in so many changes

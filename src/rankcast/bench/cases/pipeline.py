@@ -20,7 +20,7 @@ from rankcast.bench.case import Answers, Contender, Parameters, Trial, case
 from rankcast.bench.cases import spark_streams
 from rankcast.bench.cases.pipeline_streams import Alone, Feed, Piped
 from rankcast.bench.workloads import geotext, matching
-from rankcast.engines.base import Engine
+from rankcast.core.engine import Engine
 
 CORES = 2
 OVER = ["a0", "a1", "a2", "a3"]

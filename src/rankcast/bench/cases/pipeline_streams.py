@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankcast.bench.cases import spark_streams
-from rankcast.engines.base import Engine
+from rankcast.core.engine import Engine
 
 FILES = 2  # a micro-batch, so that both cores read
 SECONDS = 3.0  # from one look at memory to the next

@@ -15,16 +15,16 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.bench.workloads import Columns, Floats, Integers, batches
-from rankcast.boxes import Boxes
 from rankcast.engines.brute_force.range_topk import Objects, top_k
 from rankcast.indexes.dominance import SlotMap, SubscriptionIndex
 from rankcast.indexes.objects import ObjectIndex
 from rankcast.indexes.painting import Painter
 from rankcast.kernels import point_search
-from rankcast.kernels.options import EXACT
 from rankcast.kernels.paint import FIRSTK, MINY, PROBE, SNAP, Events
 from rankcast.kernels.point_tree import PointTree
 from rankcast.kernels.tiles import Tiles
+from rankcast.structures.jit import EXACT
+from rankcast.tables.boxes import Boxes
 
 TILE_BYTES, UNICAST_BYTES = 24, 16
 BATCH = 1_000

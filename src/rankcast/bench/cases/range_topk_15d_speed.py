@@ -19,8 +19,8 @@ from rankcast.bench.cases.range_counts import Workload
 from rankcast.bench.cases.range_topk import SAMPLE
 from rankcast.bench.cases.range_topk_15d import ends, half_boxes
 from rankcast.bench.cases.range_topk_speed import Turn, affected, first_rows, items_of, turns
-from rankcast.boxes import Boxes
 from rankcast.engines.brute_force.range_topk import Objects, top_k
+from rankcast.tables.boxes import Boxes
 
 RUNS = 8
 SMALL: Grid = {"objects": [1_000], "subscriptions": [5_000], "k": [10], "batch": [50]}

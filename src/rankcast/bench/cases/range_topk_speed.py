@@ -23,8 +23,8 @@ from rankcast.bench.cases.range_counts import Workload
 from rankcast.bench.cases.range_topk import SAMPLE, loaded
 from rankcast.bench.cases.range_topk_tables import uniform
 from rankcast.bench.workloads import Columns, Floats, batches, range_topk
-from rankcast.boxes import Boxes
 from rankcast.engines.brute_force.range_topk import Objects, top_k
+from rankcast.tables.boxes import Boxes
 
 SMALL: Grid = {"objects": [1_000], "subscriptions": [20_000], "k": [10], "batch": [200]}
 W: Grid = {"objects": [10_000], "subscriptions": [2_000_000], "k": [10], "batch": [1_000]}

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from rankcast import RankedMatcher
 from rankcast.bench.case import Parameters
 from rankcast.bench.workloads import Columns
-from rankcast.engines.base import Engine
+from rankcast.core.engine import Engine
 
 NAMES = ["x", "y", "z", "w", "s", "t", "u", "v"]
 OVER = NAMES[:4]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from rankcast import tables
 from rankcast.bench.case import Answers, Contender, Parameters, Trial, case
-from rankcast.columns import Column, Kind, Rows
-from rankcast.indexes.slots import Slots
+from rankcast.structures.ids import Slots
+from rankcast.tables import read
+from rankcast.tables.schema import Column, Kind, Rows
 
 COLUMNS = (Column("id", Kind.ID), Column("x"), Column("y"))
 
@@ -33,7 +33,7 @@ def intake(parameters: Parameters, rng: np.random.Generator) -> Trial:
     table = pa.table({"id": ids, "x": rng.random(count), "y": rng.random(count)})
 
     def run(slots: Slots) -> tuple[Slots, Rows]:
-        batch = tables.read(table, COLUMNS, where="rows")
+        batch = read.read(table, COLUMNS, where="rows")
         slots.require_new(batch.ids, where="rows")
         return slots, slots.add(batch.ids)
 

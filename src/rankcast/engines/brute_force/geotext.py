@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankcast.columns import Floats, Ints, Rows
 from rankcast.engines.geotext_places import Space
 from rankcast.indexes.vectors import Entries
-from rankcast.kernels import distance
+from rankcast.structures import distance
+from rankcast.tables.schema import Floats, Ints, Rows
 
 
 class Messages(NamedTuple):

@@ -8,12 +8,13 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import integrity, scoring
-from rankcast.boxes import Boxes
-from rankcast.columns import Bools, Floats, Ints, Rows
+from rankcast import scoring
 from rankcast.indexes.scored_matches import Found
-from rankcast.indexes.slots import Slots
 from rankcast.kernels.box_tree_pack import Columns
+from rankcast.structures import integrity
+from rankcast.structures.ids import Slots
+from rankcast.tables.boxes import Boxes
+from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 Combine: TypeAlias = "str | Callable[[Floats], Floats]"
 

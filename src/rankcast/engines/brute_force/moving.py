@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankcast.columns import Bools, Floats, Rows
-from rankcast.kernels.distance import CODES, distances
+from rankcast.structures.distance import CODES, distances
+from rankcast.tables.schema import Bools, Floats, Rows
 
 
 class Objects(NamedTuple):

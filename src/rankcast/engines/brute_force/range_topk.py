@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankcast.boxes import Boxes
-from rankcast.columns import Floats, Ints, Rows
+from rankcast.tables.boxes import Boxes
+from rankcast.tables.schema import Floats, Ints, Rows
 
 
 class Objects(NamedTuple):

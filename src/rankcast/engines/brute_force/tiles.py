@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankcast.boxes import Boxes
-from rankcast.columns import Rows
 from rankcast.engines.brute_force.range_topk import Objects, top_k
+from rankcast.tables.boxes import Boxes
+from rankcast.tables.schema import Rows
 
 
 class Message(NamedTuple):

@@ -1,0 +1,1 @@
+"""What an engine is: its frame, its state on disk, the laws it keeps."""

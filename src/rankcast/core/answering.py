@@ -1,0 +1,107 @@
+"""The frame of engines over boxes that keep no results: a call has an answer of its own, or none."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import DTypeLike, NDArray
+
+from rankcast.core.engine import ID, Command, Engine, Part, Refused
+from rankcast.structures import integrity
+from rankcast.structures.ids import Slots, select
+from rankcast.tables import boxes
+from rankcast.tables.boxes import Boxes, check_boxes
+from rankcast.tables.schema import Batch, Column, Floats, Form, Ids, Rows, arrow
+
+
+class AnsweringEngine(Engine):
+    """An engine whose subscriptions are boxes and whose events are points that it does not keep.
+
+    Of events it remembers only whether their ids are integers or strings: `_event_ids` never holds a row
+    beyond the call that settles it.
+    """
+
+    def __init__(
+        self,
+        configuration: dict[str, Any],
+        columns: Mapping[str, DTypeLike | tuple[DTypeLike, int]],
+        *,
+        over: list[str],
+        ordered: bool,
+        extra: str,
+        tuning: Mapping[str, Any] | None,
+    ) -> None:
+        super().__init__({"over": over, **configuration}, extra=extra, tuning=tuning)
+        self._over = over
+        ends = {"lo": (np.float64, len(over)), "hi": (np.float64, len(over))}
+        self._slots = Slots({**ends, **columns}, ordered=ordered)
+        self._event_ids = Slots()
+        self._event_form = Form([ID, *map(Column, over)])
+
+    @property
+    def _subscriptions(self) -> Slots:
+        return self._slots
+
+    def _parts(self) -> dict[str, Part]:
+        return {"subscription": self._slots, "event": self._event_ids}
+
+    def _check_restored(self) -> None:
+        check_boxes(self._slots["lo"], self._slots["hi"])
+        integrity.need(not len(self._event_ids), "event.sequence", "holds events, which are not kept")
+
+    @abstractmethod
+    def publish(self, events: Any) -> pa.Table:
+        """Answer a batch of events; an empty one gives an empty table."""
+
+    def apply(
+        self, commands: Iterable[Command | tuple[str, Any]], *, refused: Refused | None = None
+    ) -> pa.Table:
+        """Apply several calls in order; returns their answers one below the other. See `Engine.apply`.
+
+        Where the answers have different columns, the table has all of them, with nulls. Without any answer
+        it is that of `publish`, empty.
+        """
+        answers = self._accepted(commands, refused, self._own)
+        told = [answer for answer in answers if answer is not None]
+        if not told:
+            return self._own("publish", {name: [] for name in ["id", *self._over]})
+        full = [answer for answer in told if answer.num_rows]
+        return pa.concat_tables(full or told[-1:], promote_options="permissive")
+
+    # Helpers for subclasses
+
+    def _boxes(self, rows: Any) -> Boxes:
+        return Boxes(self._slots["lo"][rows], self._slots["hi"][rows])
+
+    def _read_boxes(self, batch: Batch, rows: Rows | None = None) -> Boxes:
+        """The boxes of new subscriptions, or of live `rows`, which keep what is not given."""
+        held = None if rows is None else self._boxes(rows)
+        return boxes.read(batch, self._over, held, where="subscriptions")
+
+    def _read_events(self, events: Any) -> tuple[Ids, Floats]:
+        """The ids and the points (n, d) of events that have all attributes."""
+        batch = self._read(events, self._event_form, "events")
+        self._event_ids.find(batch.ids, where="events")
+        points = np.stack([batch[name] for name in self._over], axis=1)
+        self._begin()
+        self._note_events(batch.ids)
+        return batch.ids, points
+
+    def _note_events(self, ids: Ids) -> None:
+        """Count events, and remember the kind of their ids."""
+        if self._event_ids.kind is None and ids.size:
+            self._event_ids.release(self._event_ids.add(select(ids, [0])))
+            self._event_ids.settle()
+        self._count["events"] += ids.size
+
+    def _events_at(self, ids: Ids, places: Any) -> pa.Array:
+        """The ids of the events at some places, of the settled kind even if there are none."""
+        return arrow(select(ids, places)) if len(places) else self._event_ids.take(places)
+
+    def _write(self, rows: Rows, fields: Mapping[str, NDArray[Any]]) -> None:
+        for name, values in fields.items():
+            self._slots[name][rows] = values

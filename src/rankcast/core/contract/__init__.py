@@ -1,0 +1,65 @@
+"""The laws that every engine keeps, as checks that run on any engine under any method or index.
+
+A `Subject` is an engine class with one variant (a `method` or an `index`). An engine gets every law by
+standing in `subjects.ENGINES`, a new variant by standing in its class's `variants`. A check takes a way to
+make the engine and a `Workload`, runs it, and raises `AssertionError` with what differed and where. They
+need no test library, so they run on an engine of one's own as well. `run` makes the `Run` that most of them
+compare theirs with.
+
+| check     | law                                                                                       |
+| --------- | ----------------------------------------------------------------------------------------- |
+| `follow`  | answers equal the model's, step by step; deltas replay                                     |
+| `cut`     | one batch of n and n batches of one end in the same results                               |
+| `reload`  | saving, loading and going on is the same as never having stopped, to the last bit         |
+| `refuse`  | a call that raises has changed nothing, and its text names the column and the row         |
+| `net`     | several calls as one batch answer with the net change                                     |
+| `apart`   | inputs are never written to, and nothing hangs on them after the call                     |
+| `bounded` | memory does not grow with the number of events that have passed                           |
+| `threads` | calls of several threads are as if made one after the other; no list is read half changed |
+"""
+
+from rankcast.core.contract.checks import (
+    Reference,
+    Run,
+    apart,
+    bounded,
+    cut,
+    follow,
+    net,
+    refuse,
+    reload,
+    results_of,
+    run,
+    same_rows,
+    same_state,
+)
+from rankcast.core.contract.spoilers import SPOILERS, Bad, Spoiler
+from rankcast.core.contract.subjects import ENGINES, Make, Model, Step, Subject, Workload, subjects
+from rankcast.core.contract.threads import threads
+
+__all__ = [
+    "ENGINES",
+    "SPOILERS",
+    "Bad",
+    "Make",
+    "Model",
+    "Reference",
+    "Run",
+    "Spoiler",
+    "Step",
+    "Subject",
+    "Workload",
+    "apart",
+    "bounded",
+    "cut",
+    "follow",
+    "net",
+    "refuse",
+    "reload",
+    "results_of",
+    "run",
+    "same_rows",
+    "same_state",
+    "subjects",
+    "threads",
+]

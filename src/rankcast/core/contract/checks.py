@@ -1,0 +1,296 @@
+"""The laws, one function each.
+
+Comparing answers, results and states, with a word on what differs.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from rankcast.core.contract.spoilers import Spoiler
+from rankcast.core.contract.subjects import Make, Model, Plain, Workload
+from rankcast.core.engine import Engine
+from rankcast.errors import InputError
+from rankcast.tables import deltas
+
+
+class Reference:
+    """Another engine as the model: by default the brute force of the same family."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def call(self, name: str, rows: Any) -> list[dict[str, Any]] | None:
+        """The other engine's answer."""
+        return rows_of(getattr(self._engine, name)(rows))
+
+    def results(self) -> list[dict[str, Any]] | None:
+        """The other engine's results."""
+        return results_of(self._engine)
+
+
+def results_of(engine: Engine) -> list[dict[str, Any]] | None:
+    """The results of an engine as rows, None if it keeps none."""
+    return rows_of(engine.results()) if hasattr(engine, "results") else None
+
+
+def rows_of(table: pa.Table | None) -> list[dict[str, Any]] | None:
+    """A table as a list of rows."""
+    return None if table is None else table.to_pylist()
+
+
+def same_rows(
+    found: list[dict[str, Any]] | None, expected: list[dict[str, Any]] | None, where: str, tolerance: float
+) -> None:
+    """Equal tables, row by row; scores may differ by the relative tolerance."""
+    if found is None or expected is None:
+        assert found is expected, f"{where}: {found}, expected {expected}"
+        return
+    for place, (one, other) in enumerate(zip(found, expected, strict=False)):
+        assert _same_row(one, other, tolerance), f"{where}, row {place}: {one}, expected {other}"
+    longer = found if len(found) > len(expected) else expected
+    told = "not expected" if longer is found else "missing"
+    assert len(found) == len(expected), f"{where}: {told}: {longer[min(len(found), len(expected)) :]}"
+
+
+def _same_row(one: dict[str, Any], other: dict[str, Any], tolerance: float) -> bool:
+    if one.keys() != other.keys():
+        return False
+    for name, value in one.items():
+        twin = other[name]
+        if isinstance(value, float) and isinstance(twin, float) and tolerance:
+            if not math.isclose(value, twin, rel_tol=tolerance, abs_tol=tolerance):
+                return False
+        elif value != twin:
+            return False
+    return True
+
+
+State = tuple[Any, dict[str, tuple[Any, bytes]]]
+
+
+def frozen(engine: Engine) -> State:
+    """The state of an engine as it is now: header, and by name the type and the bytes of each array."""
+    header, arrays = engine.state()
+    return copy.deepcopy(header), {name: (array.dtype, array.tobytes()) for name, array in arrays.items()}
+
+
+def same_as(state: State, engine: Engine, where: str) -> None:
+    """An engine has that state, to the last bit."""
+    header, arrays = engine.state()
+    assert header == state[0], f"{where}: the headers differ: {header}, {state[0]}"
+    assert arrays.keys() == state[1].keys(), f"{where}: the arrays differ in name"
+    for name, array in arrays.items():
+        kind, told = state[1][name]
+        assert array.dtype == kind, f"{where}: {name} differs in type"
+        assert array.tobytes() == told, f"{where}: {name} differs"
+
+
+def same_state(engine: Engine, twin: Engine, where: str) -> None:
+    """Two engines have the same state, to the last bit."""
+    same_as(frozen(twin), engine, where)
+
+
+class Run:
+    """What an engine answered and was: at the beginning, and after each step of a workload."""
+
+    def __init__(self) -> None:
+        self.answers: list[Any] = []
+        self.results: list[Any] = []
+        self._states: list[State] = []
+
+    def note(self, engine: Engine, answer: pa.Table | None) -> None:
+        """Keep what the engine has answered and is now."""
+        self.answers.append(answer)
+        self.results.append(engine.results() if hasattr(engine, "results") else None)
+        self._states.append(frozen(engine))
+
+    def after_steps(self) -> tuple[list[Any], list[Any]]:
+        """Answers and results of the steps."""
+        return self.answers[1:], self.results[1:]
+
+    def same_before(self, place: int, engine: Engine, where: str) -> None:
+        """An engine is as this one was before a step."""
+        same_as(self._states[place], engine, where)
+
+    def same_after(self, place: int, engine: Engine, answer: Any, where: str) -> None:
+        """An engine has answered a step as this one did, and is as this one was after it."""
+        expected = self.answers[place + 1]
+        assert answer is expected is None or answer.equals(expected), f"{where}: answered otherwise"
+        same_as(self._states[place + 1], engine, where)
+
+
+def follow(
+    make: Make, model: Model, workload: Workload, *, tolerance: float = 0.0, plain: Plain | None = None
+) -> None:
+    """Run engine and model side by side and compare answers and results after every step.
+
+    Where several answers are right, `plain` checks the rows of one against the engine and makes all alike.
+    """
+    engine: Any = make(workload.settings)
+    now = engine.results() if hasattr(engine, "results") else None
+    for place, (call, rows) in enumerate(workload.steps):
+        where = f"step {place}, {call}({rows})"
+        given = copy.deepcopy(rows)
+        before, answer = now, getattr(engine, call)(rows)
+        assert rows == given, f"{where} modified its input"
+        now = None if before is None else engine.results()
+        found, expected = rows_of(answer), model.call(call, rows)
+        if plain is not None and found is not None and expected is not None:
+            found, expected = plain(engine, found), plain(engine, expected)
+        same_rows(found, expected, f"answer of {where}", tolerance)
+        same_rows(rows_of(now), model.results(), f"results after {where}", tolerance)
+        if before is not None and answer is not None:
+            _replays(engine, before, now, answer, where)
+
+
+def _replays(engine: Engine, before: pa.Table, after: pa.Table, answer: pa.Table, where: str) -> None:
+    """Deltas on the former results give the new ones (of engines whose scores move: the items)."""
+    held = deltas.replay(before, answer)
+    now: dict[Any, dict[Any, float]] = {}
+    for row in after.to_pylist():
+        now.setdefault(row["subscription"], {})[row["item"]] = row["score"]
+    if engine.scores_move:
+        assert {s: set(items) for s, items in held.items()} == {s: set(items) for s, items in now.items()}, (
+            where
+        )
+    else:
+        assert held == now, f"deltas of {where} give {held}, results are {now}"
+
+
+def run(make: Make, workload: Workload) -> Run:
+    """Take the steps one after the other, as the checks below take them otherwise."""
+    engine, whole = make(workload.settings), Run()
+    whole.note(engine, None)
+    for call, rows in workload.steps:
+        whole.note(engine, getattr(engine, call)(rows))
+    return whole
+
+
+def cut(make: Make, workload: Workload, whole: Run) -> None:
+    """One batch of n rows and n batches of one row end in the same results."""
+    single = make(workload.settings)
+    for (call, rows), answer, results in zip(workload.steps, *whole.after_steps(), strict=True):
+        parts = [getattr(single, call)(one) for one in slices(rows)]
+        if results is None and call == "publish":
+            joined = [row for part in parts for row in part.to_pylist()]
+            assert joined == answer.to_pylist(), f"{call}({rows}) row by row answers otherwise"
+        assert rows_of(results) == results_of(single), f"{call}({rows}) row by row ends otherwise"
+
+
+def reload(make: Make, workload: Workload, whole: Run, folder: Path, at: int, **given: Any) -> None:
+    """Save and load before step `at` and go on with the loaded one, as one that never stopped."""
+    engine = make(workload.settings)
+    for place, (call, rows) in enumerate(workload.steps):
+        if place == at:
+            engine.save(folder)
+            engine = type(engine).load(folder, **given)
+            whole.same_before(place, engine, f"loaded before {call}")
+        whole.same_after(place, engine, getattr(engine, call)(rows), f"{call}({rows}) after loading")
+    assert results_of(engine) == rows_of(whole.results[-1])
+
+
+def refuse(make: Make, workload: Workload, spoilers: Sequence[Spoiler], at: int) -> None:
+    """Each spoiled form of step `at` raises an `InputError` and leaves the engine as it was."""
+    engine = make(workload.settings)
+    for call, rows in workload.steps[:at]:
+        getattr(engine, call)(rows)
+    call, rows = workload.steps[at]
+    for spoil in spoilers:
+        bad = spoil(call, rows)
+        if bad is None:
+            continue
+        before = frozen(engine)
+        try:
+            getattr(engine, call)(bad.rows)
+        except InputError as error:
+            assert bad.column is None or f'"{bad.column}"' in str(error), (
+                f"{error} does not name {bad.column}"
+            )
+            assert bad.row is None or f"row: {bad.row}" in str(error), f"{error} does not name row {bad.row}"
+        else:
+            raise AssertionError(f"{call}({bad.rows}) was accepted")
+        same_as(before, engine, f"after the refused {call}({bad.rows})")
+
+
+def net(make: Make, workload: Workload, whole: Run, start: int) -> None:
+    """The steps from `start` on, applied as one batch, answer with the difference of the results."""
+    engine = make(workload.settings)
+    for call, rows in workload.steps[:start]:
+        getattr(engine, call)(rows)
+    answer = engine.apply(workload.steps[start:])
+    before, after = whole.results[start], whole.results[-1]
+    if before is not None:
+        assert results_of(engine) == rows_of(after), "one batch of commands ends otherwise"
+        _replays(engine, before, after, answer, f"apply({workload.steps[start:]})")
+        _spare(engine, before, after, answer)
+
+
+def _spare(engine: Engine, before: pa.Table, after: pa.Table, answer: pa.Table) -> None:
+    """A net change names each pair once, tells no update that is none, and has the current ranks."""
+    old = {(row["subscription"], row["item"]): row["score"] for row in before.to_pylist()}
+    new = {(row["subscription"], row["item"]): row for row in after.to_pylist()}
+    told = answer.to_pylist()
+    pairs = [(row["subscription"], row["item"]) for row in told]
+    assert len(set(pairs)) == len(pairs), f"a pair comes twice in {told}"
+    for pair, row in zip(pairs, told, strict=True):
+        if row["op"] != "leave":
+            assert (row["score"], row["rank"]) == (new[pair]["score"], new[pair]["rank"]), f"{row} is stale"
+        if row["op"] == "update" and not engine.scores_move:
+            assert old[pair] != row["score"], f"{row} is no update"
+
+
+def bounded(engine: Engine, churn: Callable[[Engine, int], None], rounds: int = 70) -> None:
+    """Rounds that end with as much alive as they began with do not make the state grow.
+
+    Growth by doubling and compaction now and then make the size swing, so the largest size of the second half
+    is compared with that of the first: a state that followed the events would be twice as large. Rounds have
+    numbers of equally many digits, so that ids made from them take equal room.
+    """
+    sizes = []
+    for place in range(2 * rounds):
+        churn(engine, 1000 + place)
+        sizes.append(sum(array.nbytes for array in engine.state()[1].values()))
+    assert max(sizes[rounds:]) <= 1.1 * max(sizes[:rounds]), f"state grows: {sizes[:: rounds // 4]}"
+
+
+def apart(make: Make, workload: Workload, whole: Run) -> None:
+    """No call writes into the memory of its input, and nothing kept or answered hangs on it afterwards."""
+    engine = make(workload.settings)
+    for place, (call, rows) in enumerate(workload.steps):
+        memory, given = _in_memory(rows)
+        before = bytes(memory)
+        answer = getattr(engine, call)(given)
+        assert bytes(memory) == before, f"{call}({rows}) wrote into its input"
+        memory[:] = bytes(len(memory))
+        whole.same_after(place, engine, answer, f"{call}({rows}), its input overwritten")
+
+
+def _in_memory(rows: Any) -> tuple[bytearray, Any]:
+    """A table whose columns lie in memory of ours, without a copy; ids lie in a column of their own."""
+    table = pa.table(rows if isinstance(rows, dict) else {"id": rows})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    memory = bytearray(sink.getvalue())
+    given = pa.ipc.open_stream(pa.py_buffer(memory)).read_all()
+    return memory, given if isinstance(rows, dict) else given["id"]
+
+
+def slices(rows: Any) -> Iterator[Any]:
+    """Rows one by one, by turns as a dict of columns and as a list of one dict."""
+    if not isinstance(rows, dict):
+        yield from ([one] for one in rows)
+        return
+    size = len(next(iter(rows.values()), []))
+    for place in range(size):
+        if place % 2:
+            yield [{name: values[place] for name, values in rows.items()}]
+        else:
+            yield {name: values[place : place + 1] for name, values in rows.items()}

@@ -1,0 +1,68 @@
+"""What is checked: engines, their variants, and workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Protocol
+
+from rankcast.core.engine import Engine
+
+ENGINES = {
+    "range_topk": "rankcast.engines.range_topk:RangeTopK",
+    "covering": "rankcast.engines.covering:CoveringTable",
+    "matching": "rankcast.engines.matching:RankedMatcher",
+    "geotext": "rankcast.engines.geotext:GeoTextTopK",
+    "moving_topk": "rankcast.engines.moving_topk:MovingTopK",
+    "moving_skyline": "rankcast.engines.moving_skyline:MovingSkyline",
+}
+
+Step = tuple[str, Any]
+Make = Callable[[dict[str, Any]], Engine]
+Plain = Callable[[Engine, list[dict[str, Any]]], list[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Settings of an engine and calls that are valid one after the other: (call, rows)."""
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+
+
+class Model(Protocol):
+    """What an engine is compared with."""
+
+    def call(self, name: str, rows: Any) -> list[dict[str, Any]] | None:
+        """The expected answer of a call."""
+
+    def results(self) -> list[dict[str, Any]] | None:
+        """The expected results, None if the engine keeps none."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An engine under one variant."""
+
+    family: str
+    engine: type[Engine]
+    variant: dict[str, Any]
+    default: bool
+
+    def make(self, settings: dict[str, Any]) -> Engine:
+        """The engine with these settings."""
+        return self.engine(**settings, **self.variant)
+
+    def __str__(self) -> str:
+        told = "-".join(str(value) for value in self.variant.values())
+        return f"{self.family}[{told}]"
+
+
+def subjects() -> Iterator[Subject]:
+    """Every registered engine under every variant it has; its first variant is the default."""
+    for family, home in ENGINES.items():
+        module, name = home.split(":")
+        engine = getattr(import_module(module), name)
+        for place, variant in enumerate(engine.variants):
+            yield Subject(family, engine, variant, place == 0)

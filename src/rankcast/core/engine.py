@@ -1,0 +1,272 @@
+"""What all engines share: settings, live subscriptions, counters, state on disk.
+
+A call takes its turn (`rankcast.core.turns`) and has three steps: read and check everything (nothing has
+changed if that raises), change the state, from `_begin` on, answer. An engine says what it knows in a few
+small methods and leaves the frame to its base; `rankcast.core.lists` adds what engines with a ranked
+result per subscription have in common.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rankcast.core import snapshot, turns
+from rankcast.core.turns import Turn
+from rankcast.errors import FunctionError, InputError, RankcastError, SnapshotError
+from rankcast.structures import integrity
+from rankcast.structures.ids import Slots
+from rankcast.tables import read, schema
+from rankcast.tables.schema import Batch, Column, Kind
+
+ID = Column("id", Kind.ID)
+
+
+class Part(Protocol):
+    """A piece of an engine's state: some small values and some arrays."""
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Its small values and its arrays, not copied."""
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
+        """Take over what `state` gave."""
+
+
+class Command(NamedTuple):
+    """One call of an engine by name, as part of a batch."""
+
+    call: str
+    rows: Any
+
+
+Refused: TypeAlias = Callable[[Command, InputError], None]
+T = TypeVar("T")
+
+
+class Engine(ABC):
+    """The common ground of all engines.
+
+    A subclass sets `calls` (the calls that may stand in a batch of commands), `counters` and `known_tuning`,
+    passes its settings as JSON values to `__init__`, and lists the parts of its state in `_parts`. Its public
+    methods take turns by themselves; each says `_begin` when all is checked and before anything changes.
+    """
+
+    calls: ClassVar[tuple[str, ...]] = ("subscribe", "amend", "unsubscribe", "publish")
+    counters: ClassVar[tuple[str, ...]] = ()
+    known_tuning: ClassVar[dict[str, Any]] = {}
+    variants: ClassVar[tuple[dict[str, Any], ...]] = ({},)  # every method or index, the default first
+    scores_move: ClassVar[bool] = False  # whether scores change without a delta
+
+    def __init__(
+        self, configuration: dict[str, Any], *, extra: str, tuning: Mapping[str, Any] | None
+    ) -> None:
+        self._turn = Turn()
+        self._extra = schema.one_of("extra", extra, ["forbid", "ignore"])
+        given = schema.tuning(tuning, self.known_tuning)
+        self._tuning = {**self.known_tuning, **given}
+        self._configuration = {**configuration, "extra": self._extra, "tuning": given}
+        self._count = dict.fromkeys(("events", "candidates", "deltas", *self.counters), 0)
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        turns.wrap(cls)
+
+    # What a subclass provides
+
+    @property
+    @abstractmethod
+    def _subscriptions(self) -> Slots:
+        """The live subscriptions."""
+
+    def _parts(self) -> dict[str, Part]:
+        """The parts of the state by name; names become prefixes of array names."""
+        return {"subscription": self._subscriptions}
+
+    def _check_restored(self) -> None:  # noqa: B027
+        """Refuse parts, each of which fits by itself, that do not fit together; see `integrity`."""
+
+    def _complete(self) -> None:  # noqa: B027
+        """Make what a state of a former version does not have from what it has, which has been checked."""
+
+    @classmethod
+    def _configured(cls, configuration: dict[str, Any], **given: Any) -> Self:
+        """An empty engine from the settings in a snapshot; `given` is what a snapshot cannot hold."""
+        return cls(**configuration, **given)
+
+    @abstractmethod
+    def apply(
+        self, commands: Iterable[Command | tuple[str, Any]], *, refused: Refused | None = None
+    ) -> pa.Table:
+        """Apply several calls, in order, as one batch; returns the net answer.
+
+        A refused command raises and leaves what the commands before it did: only a batch of one command is
+        atomic by itself. `rankcast.state.Shard` makes any batch so.
+
+        With `refused`, the batch goes on without the command; `refused` is told which one, and why. Commands
+        are taken one at a time, each after the one before was applied or refused, so that a generator of
+        them can offer the good rows of a refused one next.
+        """
+
+    def check_rows(self, call: str, rows: Any) -> None:  # noqa: B027  most have nothing to refuse
+        """Refuse what rows of a call hold that would be lost where they become an Arrow table."""
+
+    # What every engine has
+
+    def __len__(self) -> int:
+        return len(self._subscriptions)
+
+    def __bool__(self) -> bool:
+        return True  # also an engine without subscriptions is one
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name}={value!r}" for name, value in self._configuration.items() if value)
+        return f"{type(self).__name__}({told})"
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether a change is half done: in another call at this moment, or for good.
+
+        For good: something has interrupted a call in the middle of its change, and every call raises
+        `InterruptedEngineError`.
+        """
+        return self._turn.changing
+
+    @turns.call
+    def stats(self) -> dict[str, Any]:
+        """Counters since the start."""
+        return dict(self._count)
+
+    @turns.call
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The whole state: a small JSON header and named arrays (not copied)."""
+        header: dict[str, Any] = {"settings": self._configuration, "counters": dict(self._count), "parts": {}}
+        arrays: dict[str, NDArray[Any]] = {}
+        for name, part in self._parts().items():
+            header["parts"][name], mine = part.state()
+            arrays |= {f"{name}.{array}": values for array, values in mine.items()}
+        return header, arrays
+
+    @classmethod
+    def configured(cls, configuration: Mapping[str, Any], **given: Any) -> Self:
+        """An empty engine with the settings that a state has; `given` is what a state cannot hold."""
+        return cls._configured(dict(configuration), **given)
+
+    @classmethod
+    def restore(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], **given: Any) -> Self:
+        """An engine that goes on from a state; it takes over the arrays."""
+        name = "settings"
+        try:
+            engine = cls.configured(_plain(header["settings"]), **given)
+            name = "counters"
+            counts = _plain(header["counters"])
+            engine._count.update({each: integrity.whole(counts, each) for each in engine._count})
+            parts, name = engine._parts(), "arrays"
+            integrity.need(_parts_of(arrays) <= parts.keys(), "arrays", "are of parts that are not known")
+            for name, part in parts.items():
+                prefix = f"{name}."
+                mine = {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
+                part.restore(_plain(header["parts"])[name], mine)
+            name = "all parts"
+            if integrity.wanted():
+                engine._check_restored()
+            engine._complete()
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, SnapshotError) as error:
+            told, more = f"{type(error).__name__}: {error}", {}
+            if isinstance(error, RankcastError):
+                told, more = error.what, {"detail": error.detail, "hint": error.hint}
+            raise SnapshotError(f"the state does not fit {cls.__name__}: {name}: {told}", **more) from error
+        return engine
+
+    @turns.call
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole state under `path`, atomically: a kill leaves the old snapshot or the new one."""
+        header, arrays = self._own("state")
+        snapshot.write(path, kind=type(self).__name__, header=header, arrays=arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], **given: Any) -> Self:
+        """Read an engine that was saved; it goes on exactly as the saved one would.
+
+        The arrays are mapped, copy on write: the snapshot itself never changes. Checksums are compared, and
+        then every part checks its contents: whoever wrote the snapshot, it raises a `SnapshotError` here, or
+        no later call can crash on it or run without end. Whether what it holds is true nobody can tell.
+        """
+        saved = snapshot.read(path, kind=cls.__name__)
+        return cls.restore(saved.header, saved.arrays, **given)
+
+    # Helpers for subclasses
+
+    def _accepted(
+        self,
+        commands: Iterable[Command | tuple[str, Any]],
+        refused: Refused | None,
+        run: Callable[[str, Any], T],
+    ) -> list[T]:
+        """What `run` gives for each command; those it refuses are told to `refused`, if there is one.
+
+        An error of the commands leaves what was applied before it. Any other exception, once something was
+        applied, leaves the engine in doubt, since the caller cannot know how much that was.
+        A function of one's own that fails refuses no rows: it may not fail again when they are replayed.
+        """
+        turn, given = self._turn, iter(commands)
+        found: list[T] = []
+        while True:
+            begun = turn.begun
+            try:
+                command = next(given, None)
+                if command is None:
+                    return found
+                call, rows = command
+                name = schema.one_of("call", call, self.calls)
+                try:
+                    found.append(run(name, rows))
+                    begun, turn.changing = turn.begun, True
+                except InputError as error:
+                    if refused is None or isinstance(error, FunctionError) or turn.begun != begun:
+                        raise
+                    refused(Command(name, rows), error)
+            except MemoryError:
+                raise
+            except Exception:
+                if turn.begun == begun:
+                    turn.changing = False
+                raise
+
+    def _begin(self) -> None:
+        """All checks of the call have passed, and nothing has changed: from here on it changes the engine."""
+        self._turn.begin()
+
+    def _own(self, call: str, *given: Any) -> Any:
+        """Make a public call from inside another one."""
+        turn = self._turn
+        if not turn.owner:
+            return getattr(self, call)(*given)
+        turn.sealed, turn.own = False, True
+        try:
+            return getattr(self, call)(*given)
+        finally:
+            turn.sealed, turn.own = True, False
+
+    def _read(self, rows: Any, columns: Iterable[Column], where: str) -> Batch:
+        return read.read(rows, columns, where=where, extra=self._extra)
+
+    def _find_one(self, slots: Slots, value: Any, where: str) -> int:
+        """The row of one id, which must be live."""
+        return int(slots.require(read.read_ids([value], where=where), where=where)[0])
+
+
+def _plain(value: Any) -> Mapping[str, Any]:
+    """An object of a header, which must be one."""
+    integrity.need(isinstance(value, Mapping), "header", f"holds {value!r:.40}, expected an object")
+    mapping: Mapping[str, Any] = value
+    return mapping
+
+
+def _parts_of(arrays: Iterable[str]) -> set[str]:
+    """The names of parts that arrays belong to."""
+    return {name.partition(".")[0] for name in arrays}

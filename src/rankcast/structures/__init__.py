@@ -1,0 +1,1 @@
+"""Arrays and kernels that several families share."""

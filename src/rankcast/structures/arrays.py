@@ -1,0 +1,251 @@
+"""Gathering by row into memory that is there already: plain loops, since NumPy would first widen the rows.
+
+Asking for memory before it is needed: a cache miss that is known beforehand costs next to nothing.
+
+What is asked for need not be there: a place beyond the end of an array does no harm.
+
+Columns of numbers as the lines of one array: checks that a call with a few rows makes at once.
+
+The words of a small vocabulary, written out as a column of strings: offsets and bytes.
+
+Memory for large answers, from Arrow's pool, which keeps what was freed.
+
+The first touch of a fresh page is a fault: an answer of millions of rows would spend most of its time there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+from numba.core import cgutils, types
+from numba.extending import lower_builtin, type_callable
+from numpy.typing import DTypeLike, NDArray
+
+from rankcast.structures.jit import EXACT
+
+BLOCK = 64
+
+
+class Lists(NamedTuple):
+    """Columns for results of subscriptions, flat."""
+
+    subscription: NDArray[np.int32]
+    item: NDArray[np.int32]
+    score: NDArray[np.float64]
+    rank: NDArray[np.int64]
+
+
+class External(NamedTuple):
+    """Columns for results of subscriptions with the ids of outside; nothing is scored if `score` is empty."""
+
+    subscription: NDArray[np.int64]
+    item: NDArray[np.int64]
+    score: NDArray[np.float64]
+    rank: NDArray[np.int64]
+
+
+class Names(NamedTuple):
+    """Ids by row of subscriptions and of items, and the values of items."""
+
+    subscription: NDArray[np.int64]
+    item: NDArray[np.int64]
+    value: NDArray[np.float64]
+
+
+@njit(**EXACT)
+def pick(values: NDArray[np.int64], rows: NDArray[np.int32], out: NDArray[np.int64]) -> None:
+    """Write `values[rows]` to `out`; the rows must be valid."""
+    for i in range(rows.size):
+        out[i] = values[rows[i]]
+
+
+@njit(**EXACT)
+def count_items(board: NDArray[np.int32], slots: NDArray[np.int32], rows: NDArray[np.int32]) -> int:
+    """How many items the boards at the slots of some rows list."""
+    total, k = 0, board.shape[1]
+    for i in range(rows.size):
+        size, slot = k, slots[rows[i]]
+        while size > 0 and board[slot, size - 1] < 0:
+            size -= 1
+        total += size
+    return total
+
+
+@njit(**EXACT)
+def count_each(board: NDArray[np.int32], slots: NDArray[np.int32], sizes: NDArray[np.int64]) -> None:
+    """Write how many items the board at each slot lists. O(log k) each."""
+    for i in range(slots.size):
+        low, high = 0, board.shape[1]
+        while low < high:
+            middle = (low + high) // 2
+            if board[slots[i], middle] < 0:
+                high = middle
+            else:
+                low = middle + 1
+        sizes[i] = low
+
+
+@njit(**EXACT)
+def _copy_boards(
+    board: NDArray[np.int32], slots: NDArray[np.int32], rows: NDArray[np.int32], block: NDArray[np.int32]
+) -> None:
+    """Copy the boards at the slots of some rows together, so that their cache misses overlap."""
+    for i in range(rows.size):
+        slot = np.uint32(slots[np.uint32(rows[i])])
+        for place in range(board.shape[1]):
+            block[i, place] = board[slot, place]
+
+
+@njit(**EXACT)
+def write_external(
+    board: NDArray[np.int32], slots: NDArray[np.int32], rows: NDArray[np.int32], names: Names, out: External
+) -> None:
+    """Write the boards at the slots of some rows one after the other as they are shown outside.
+
+    Each byte of an answer is written once; blocks and indexes as in `read_boards`.
+    """
+    ids, items, values = names
+    owner, item, score, rank = out
+    size, k, scored = np.uint64(0), np.uint64(board.shape[1]), score.size > 0
+    block = np.empty((BLOCK, k), np.int32)
+    for first in range(0, rows.size, BLOCK):
+        end = min(first + BLOCK, rows.size)
+        _copy_boards(board, slots, rows[first:end], block)
+        for i in range(first, end):
+            line, mine, count = block[i - first], ids[np.uint32(rows[i])], k
+            while count > np.uint64(0) and line[count - np.uint64(1)] < 0:
+                count -= np.uint64(1)
+            for place in range(count):
+                owner[size + place], item[size + place] = mine, items[np.uint32(line[place])]
+            if scored:
+                for place in range(count):
+                    score[size + place] = values[np.uint32(line[place])]
+                    rank[size + place] = np.int64(place) + 1
+            size += count
+
+
+@njit(**EXACT)
+def read_boards(
+    board: NDArray[np.int32],
+    slots: NDArray[np.int32],
+    rows: NDArray[np.int32],
+    values: NDArray[np.float64],
+    lists: Lists,
+) -> None:
+    """Write the boards at the slots of some rows one after the other, with the values of their items.
+
+    Boards lie anywhere: a block of them is copied together first, so that their cache misses overlap. Indexes
+    are unsigned, or Numba would ask each whether it counts from the end.
+    """
+    owner, item, score, rank = lists
+    size, k = np.uint64(0), np.uint64(board.shape[1])
+    block = np.empty((BLOCK, k), np.int32)
+    for first in range(0, rows.size, BLOCK):
+        end = min(first + BLOCK, rows.size)
+        _copy_boards(board, slots, rows[first:end], block)
+        for i in range(first, end):
+            for place in range(k):
+                which = block[i - first, place]
+                if which < 0:
+                    break
+                owner[size], item[size], rank[size] = rows[i], which, np.int64(place) + 1
+                score[size] = values[np.uint32(which)]
+                size += np.uint64(1)
+
+
+READ, KEEP, DATA = 0, 3, 1
+
+
+def prefetch(array: NDArray[Any], index: int | np.integer[Any]) -> None:
+    """Ask for the cache line of an entry, counted in the order in which entries lie; does not wait."""
+
+
+@type_callable(prefetch)
+def _typed(context: Any) -> Any:
+    def typer(array: Any, index: Any) -> Any:
+        return types.none if isinstance(array, types.Array) else None
+
+    return typer
+
+
+@lower_builtin(prefetch, types.Array, types.Integer)  # type: ignore[no-untyped-call]
+def _lowered(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+    """One instruction of the machine."""
+    array = context.make_array(signature.args[0])(context, builder, given[0])
+    address, word = cgutils.voidptr_t, cgutils.int32_t
+    place = builder.bitcast(builder.gep(array.data, [given[1]]), address)
+    ir: Any = cgutils.ir  # type: ignore[attr-defined]
+    kind = ir.FunctionType(ir.VoidType(), [address, word, word, word])
+    ask = builder.module.declare_intrinsic("llvm.prefetch", (address,), kind)
+    builder.call(ask, [place, word(READ), word(KEEP), word(DATA)])
+    return context.get_dummy_value()
+
+
+Lines = NDArray[np.float64]
+
+
+@njit(**EXACT)
+def are_finite(lines: Lines) -> bool:
+    """Whether all numbers are finite."""
+    for line in range(lines.shape[0]):
+        for place in range(lines.shape[1]):
+            if not -np.inf < lines[line, place] < np.inf:
+                return False
+    return True
+
+
+@njit(**EXACT)
+def are_ordered(ends: Lines) -> bool:
+    """Whether no lower end is above the upper one: lower and upper ends in turn, attribute by attribute."""
+    for line in range(0, ends.shape[0], 2):
+        for place in range(ends.shape[1]):
+            if not ends[line, place] <= ends[line + 1, place]:
+                return False
+    return True
+
+
+WIDTH = 8  # no word is longer
+
+
+@njit(**EXACT)
+def total_length(codes: NDArray[np.int8], lengths: NDArray[np.int64]) -> int:
+    """How many bytes the words of all codes have."""
+    total = 0
+    for i in range(codes.size):
+        total += lengths[codes[i]]
+    return total
+
+
+@njit(**EXACT)
+def write_words(
+    codes: NDArray[np.int8],
+    lengths: NDArray[np.int64],
+    letters: NDArray[np.uint8],
+    offsets: NDArray[np.int32],
+    data: NDArray[np.uint8],
+) -> None:
+    """Write the word of each code behind the one before; `letters` has a line of WIDTH a word.
+
+    A whole line is written, and the next word over what was too much: `data` needs WIDTH bytes more. A line
+    is read before it is written, and indexes are unsigned: then it is one word of the machine.
+    """
+    place = np.uint64(0)
+    for i in range(codes.size):
+        code = np.uint8(codes[i])
+        offsets[i] = place
+        line = letters[code]
+        a, b, c, d, e, f, g, h = line[0], line[1], line[2], line[3], line[4], line[5], line[6], line[7]
+        data[place], data[place + np.uint64(1)], data[place + np.uint64(2)] = a, b, c
+        data[place + np.uint64(3)], data[place + np.uint64(4)], data[place + np.uint64(5)] = d, e, f
+        data[place + np.uint64(6)], data[place + np.uint64(7)] = g, h
+        place += np.uint64(lengths[code])
+    offsets[codes.size] = place
+
+
+def empty(size: int, dtype: DTypeLike) -> NDArray[Any]:
+    """An array without content whose memory goes back to the pool with the last reference to it."""
+    kind = np.dtype(dtype)
+    return np.frombuffer(pa.allocate_buffer(size * kind.itemsize), kind) if size else np.empty(0, kind)
