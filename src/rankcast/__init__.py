@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rankcast.engines.matching import RankedMatcher
     from rankcast.engines.moving_skyline import MovingSkyline
     from rankcast.engines.moving_topk import MovingTopK
-    from rankcast.engines.range_topk import RangeTopK
-    from rankcast.subscriber import SubscriberList
+    from rankcast.range_topk.dissemination.subscriber import SubscriberList
+    from rankcast.range_topk.range_topk import RangeTopK
     from rankcast.tables.boxes import Hierarchy, near
     from rankcast.vocabulary import Vocabulary
 
@@ -51,9 +51,9 @@ _HOMES = {
     "Hierarchy": "rankcast.tables.boxes",
     "MovingSkyline": "rankcast.engines.moving_skyline",
     "MovingTopK": "rankcast.engines.moving_topk",
-    "RangeTopK": "rankcast.engines.range_topk",
+    "RangeTopK": "rankcast.range_topk.range_topk",
     "RankedMatcher": "rankcast.engines.matching",
-    "SubscriberList": "rankcast.subscriber",
+    "SubscriberList": "rankcast.range_topk.dissemination.subscriber",
     "Vocabulary": "rankcast.vocabulary",
     "maxima": "rankcast.engines.covering",
     "near": "rankcast.tables.boxes",

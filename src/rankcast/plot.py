@@ -11,7 +11,7 @@ from rankcast.plot_skyline import label, words
 from rankcast.plot_zone import zone
 
 if TYPE_CHECKING:
-    from rankcast.engines.range_topk import RangeTopK
+    from rankcast.range_topk.range_topk import RangeTopK
 
 __all__ = ["influence", "zone"]
 

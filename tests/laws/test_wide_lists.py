@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rankcast import RangeTopK
 from rankcast.core import contract
 from rankcast.core.contract import Reference
-from rankcast.indexes import widths
+from rankcast.range_topk import widths
 from tests.laws.range_topk import LARGE, workloads
 from tests.laws.test_laws import MEMORY
 

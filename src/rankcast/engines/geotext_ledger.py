@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.engines.geotext_places import Space
-from rankcast.indexes.objects import grown
 from rankcast.indexes.vectors import LiveTerms, Vectors
 from rankcast.kernels.geo_bounds import Bits
 from rankcast.kernels.igpt import Posts, Readers
 from rankcast.kernels.message_lists import Places
 from rankcast.kernels.message_search import Ages
 from rankcast.kernels.word_lists import Owners
+from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots
 from rankcast.tables.schema import Floats, Ints, Rows

@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.indexes.objects import grown
 from rankcast.kernels import geotext_checks
 from rankcast.kernels import word_lists as kernel
 from rankcast.kernels.geo_bounds import Bits
 from rankcast.kernels.term_order import Texts
 from rankcast.kernels.word_lists import STEP, Lists
+from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Ints, Rows
 

@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.indexes.objects import grown
 from rankcast.kernels import ciq
 from rankcast.kernels.ciq import LEVELS, CellLists
 from rankcast.kernels.geo_bounds import Bits, Frame
@@ -16,6 +15,7 @@ from rankcast.kernels.igpt import Posts, Readers, Switches
 from rankcast.kernels.term_order import Scratch, Texts
 from rankcast.kernels.verify import Hits
 from rankcast.kernels.word_lists import Owners
+from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 

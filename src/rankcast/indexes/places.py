@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.indexes.objects import grown
 from rankcast.indexes.rtree import PointIndex
 from rankcast.kernels import rtree, zone_search
 from rankcast.kernels.rtree_search import Queries, Space, space_for
 from rankcast.kernels.zone_scores import STATIC, Form
 from rankcast.kernels.zone_search import Zones
+from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 

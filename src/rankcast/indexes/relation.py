@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from rankcast.indexes.covering_pair import IndexPair
 from rankcast.indexes.departures import NOBODY, Departure, Story, lines
-from rankcast.indexes.objects import grown
 from rankcast.kernels import covering_checks, relation, relation_calls, relation_follow, relation_full
 from rankcast.kernels.covering_buckets import (
     COMPARISONS,
@@ -24,6 +23,7 @@ from rankcast.kernels.covering_buckets import (
 )
 from rankcast.kernels.relation import FIELDS, LIVE, NONE, SOURCE, TARGET, Graph
 from rankcast.kernels.relation_follow import FORWARD, NODES
+from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Rows
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from rankcast.indexes.covering_pair import IndexPair
 from rankcast.indexes.departures import NOBODY, Departure
-from rankcast.indexes.objects import grown
 from rankcast.kernels import relation_full
 from rankcast.kernels.covering_buckets import COVERED, FORWARDED, GONE, LEAVING, World
 from rankcast.kernels.relation_full import FullGraph
+from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
 from rankcast.tables.schema import Rows
 

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from rankcast.indexes.covering_pair import IndexPair
 from rankcast.indexes.departures import NOBODY, Departure
-from rankcast.indexes.objects import grown
 from rankcast.kernels import covering_checks, relation_poset
 from rankcast.kernels.covering_buckets import COVERED, FORWARDED, GONE, LEAVING, World
 from rankcast.kernels.covering_order import containers_first
 from rankcast.kernels.relation_poset import FIELDS, FREE, LIVE, META, NONE, OUT, WANTED, Poset
+from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
 from rankcast.tables.schema import Rows
 

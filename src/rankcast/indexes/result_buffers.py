@@ -8,12 +8,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.indexes.objects import grown
 from rankcast.kernels import buffer_store, geotext_checks, skyband
 from rankcast.kernels.buffer_changes import Now
 from rankcast.kernels.buffer_store import Buffers, Links
 from rankcast.kernels.message_search import Ages, Found
 from rankcast.kernels.skyband import COST, KMAX, NONE, SKYBAND, Log
+from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
 from rankcast.tables.deltas import Lists
 from rankcast.tables.schema import Bools, Floats, Ints, Rows

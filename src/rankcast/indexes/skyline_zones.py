@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.indexes.objects import grown
 from rankcast.indexes.places import Places
 from rankcast.indexes.runs import Runs, stretches
 from rankcast.kernels.skyline_follow import UNKNOWN, Kept
 from rankcast.kernels.skyline_gather import Zones, find_zones
 from rankcast.kernels.skyline_search import PLACE, Seekers
+from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 

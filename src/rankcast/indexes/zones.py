@@ -8,12 +8,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.indexes.objects import grown
 from rankcast.indexes.rtree import PointIndex
 from rankcast.indexes.runs import check_stretches, stretches
 from rankcast.kernels import zone_follow
 from rankcast.kernels.zone_follow import Held
 from rankcast.kernels.zone_search import Zones
+from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Floats, Rows
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rankcast.engines.range_topk import RangeTopK
 from rankcast.network.workload import Columns, with_nulls
+from rankcast.range_topk.range_topk import RangeTopK
 from rankcast.tables import schema
 from rankcast.tables.schema import Floats, Ints, Rows
 

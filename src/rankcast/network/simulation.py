@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast.engines.range_topk import RangeTopK
 from rankcast.errors import SettingError
 from rankcast.kernels import network_delivery as delivery
 from rankcast.kernels.network_listening import Listeners, must_hear, words
@@ -26,6 +25,7 @@ from rankcast.network.topology import Topology
 from rankcast.network.traffic import TILE_BYTES, Method, Outcome, with_needed
 from rankcast.network.workload import Columns, Workload, with_nulls
 from rankcast.network.zones import cut_space
+from rankcast.range_topk.range_topk import RangeTopK
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 PORTION = 200_000  # messages that travel at once

@@ -28,9 +28,9 @@ from numba import njit
 from numpy.typing import DTypeLike, NDArray
 
 from rankcast.errors import SnapshotError
-from rankcast.kernels.object_tree import FREE as FREE_NODES
-from rankcast.kernels.object_tree import HEIGHT, NODES, ORDER, ROOT, SIZE, USED, ObjectTree
-from rankcast.kernels.object_tree import _best_slot as best_slot
+from rankcast.range_topk.kernels.object_tree import FREE as FREE_NODES
+from rankcast.range_topk.kernels.object_tree import HEIGHT, NODES, ORDER, ROOT, SIZE, USED, ObjectTree
+from rankcast.range_topk.kernels.object_tree import _best_slot as best_slot
 from rankcast.structures.hashing import FREE, home
 from rankcast.structures.jit import EXACT
 
@@ -261,7 +261,7 @@ def bucket_tree(
 
 @njit(**EXACT)
 def object_tree(tree: ObjectTree) -> int:
-    """Whether a tree of objects hangs together: see `rankcast.kernels.object_tree`."""
+    """Whether a tree of objects hangs together: see `rankcast.range_topk.kernels.object_tree`."""
     meta, nodes, rows = tree.meta, tree.filled.size, tree.x.size
     used, height = meta[USED], meta[HEIGHT]
     if not (1 <= used <= nodes and 1 <= height <= TALLEST and 0 <= meta[ROOT] < used):

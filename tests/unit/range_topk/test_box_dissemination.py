@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast import RangeTopK
-from rankcast.engines.range_world import Subscriptions, World
 from rankcast.errors import SettingError
+from rankcast.range_topk.range_world import Subscriptions, World
 from rankcast.structures.ids import Slots
 from tests.engines.test_dissemination import (
     Audience,

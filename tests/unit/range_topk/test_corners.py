@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.indexes.box_listing import corners_of
-from rankcast.indexes.box_objects import BoxObjects
-from rankcast.indexes.corners import CornerIndex
-from rankcast.indexes.dominance import SlotMap
-from rankcast.kernels import corner_search
+from rankcast.range_topk.box_lists import corners_of
+from rankcast.range_topk.box_objects import BoxObjects
+from rankcast.range_topk.corners import CornerIndex
+from rankcast.range_topk.dominance import SlotMap
+from rankcast.range_topk.kernels import corners_search
 
 INF = float("inf")
 SPOT = st.integers(0, 5).map(float)
@@ -80,11 +80,11 @@ def test_questions_are_answered_as_by_looking_at_everything(
     after = data.draw(st.tuples(st.one_of(SPOT, st.just(-INF)), st.integers(-1, 41)))
     limit = data.draw(st.tuples(st.one_of(SPOT, st.just(INF)), st.integers(-1, 41)))
     for corner, best in zip(corners, ranked, strict=True):
-        corner_search.best(held.index.tree, held.label, corner, after, limit, board)
+        corners_search.best(held.index.tree, held.label, corner, after, limit, board)
         between = [row for y, label, row in best if after < (y, label) < limit]
         assert board.tolist() == (between + [-1] * 3)[:3]
     found = np.empty(len(corners), np.int32)
-    corner_search.find_next(
+    corners_search.find_next(
         held.index.tree,
         held.label,
         corners,

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rankcast.indexes import dominance
-from rankcast.indexes.dominance import SlotMap, SubscriptionIndex
-from rankcast.kernels import point_mend
+from rankcast.range_topk import dominance
+from rankcast.range_topk.dominance import SlotMap, SubscriptionIndex
+from rankcast.range_topk.kernels import point_mend
 from rankcast.structures.arrays import Names
 from rankcast.tables import deltas
 

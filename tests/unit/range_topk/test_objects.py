@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.indexes.objects import FEW, ObjectIndex
+from rankcast.range_topk.objects import FEW, ObjectIndex
 
 SMALL = st.integers(0, 12).map(float)
 STEPS = st.lists(

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.indexes.painting import Painter
-from rankcast.kernels.paint import MINY
-from rankcast.kernels.tiles import Tiles, coarsen, empty_tiles
+from rankcast.range_topk.kernels.paint import MINY
+from rankcast.range_topk.kernels.tiles import Tiles, coarsen, empty_tiles
+from rankcast.range_topk.painting import Painter
 
 from .world import INF, Listing, World, event_arrays, histories, knowledge, reached, receive, worlds
 
@@ -213,7 +213,7 @@ def test_the_worst_case_needs_many_messages() -> None:
 
 
 def test_dense_reads_no_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rankcast.indexes import painting
+    from rankcast.range_topk import painting
 
     poisoned = painting.NOBODY._replace(
         child=np.full((1, 2), 10**9, np.int32), size=np.full(1, 1, np.int32), box=np.full((1, 4), np.nan)

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.indexes.box_objects import BoxObjects
-from rankcast.kernels.slab_cells import new_cells, part_members
-from rankcast.kernels.slab_search import surround
+from rankcast.range_topk.box_objects import BoxObjects
+from rankcast.range_topk.dissemination.slab_cells import new_cells, part_members
+from rankcast.range_topk.kernels.slab_search import surround
 
 PLACES = 8
 

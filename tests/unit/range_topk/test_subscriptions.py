@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.engines import range_world
-from rankcast.engines.range_world import Subscriptions
+from rankcast.range_topk import range_world
+from rankcast.range_topk.range_world import Subscriptions
 from rankcast.tables.schema import integer_ids
 
 IDS = st.integers(-3, 12)

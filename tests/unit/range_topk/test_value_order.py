@@ -8,11 +8,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.indexes import box_objects
-from rankcast.indexes.box_listing import corners_of
-from rankcast.indexes.box_objects import BoxObjects
-from rankcast.indexes.objects import Floats, Rows
-from rankcast.kernels.value_order import FAR, Asked, ask_in_order
+from rankcast.range_topk import box_objects
+from rankcast.range_topk.box_lists import corners_of
+from rankcast.range_topk.box_objects import BoxObjects
+from rankcast.range_topk.kernels.value_order import FAR, Asked, ask_in_order
+from rankcast.range_topk.objects import Floats, Rows
 
 
 def _objects(rng: np.random.Generator, count: int, spots: int, values: int) -> tuple[BoxObjects, Floats]:

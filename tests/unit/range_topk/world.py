@@ -8,13 +8,13 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rankcast.indexes.dominance import SlotMap, SubscriptionIndex
-from rankcast.indexes.objects import ObjectIndex
-from rankcast.kernels.paint import Events
-from rankcast.kernels.paint_batch import Net
-from rankcast.kernels.point_tree import PointTree
-from rankcast.kernels.sketch import cover
-from rankcast.kernels.tiles import Tiles
+from rankcast.range_topk.dissemination.batch import Net
+from rankcast.range_topk.dissemination.sketch import cover
+from rankcast.range_topk.dominance import SlotMap, SubscriptionIndex
+from rankcast.range_topk.kernels.paint import Events
+from rankcast.range_topk.kernels.point_tree import PointTree
+from rankcast.range_topk.kernels.tiles import Tiles
+from rankcast.range_topk.objects import ObjectIndex
 
 INF = float("inf")
 NAN = float("nan")

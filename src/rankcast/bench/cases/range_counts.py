@@ -15,14 +15,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.bench.workloads import Columns, Floats, Integers, batches
-from rankcast.engines.brute_force.range_topk import Objects, top_k
-from rankcast.indexes.dominance import SlotMap, SubscriptionIndex
-from rankcast.indexes.objects import ObjectIndex
-from rankcast.indexes.painting import Painter
-from rankcast.kernels import point_search
-from rankcast.kernels.paint import FIRSTK, MINY, PROBE, SNAP, Events
-from rankcast.kernels.point_tree import PointTree
-from rankcast.kernels.tiles import Tiles
+from rankcast.range_topk.brute_range_topk import Objects, top_k
+from rankcast.range_topk.dominance import SlotMap, SubscriptionIndex
+from rankcast.range_topk.kernels import points_search
+from rankcast.range_topk.kernels.paint import FIRSTK, MINY, PROBE, SNAP, Events
+from rankcast.range_topk.kernels.point_tree import PointTree
+from rankcast.range_topk.kernels.tiles import Tiles
+from rankcast.range_topk.objects import ObjectIndex
+from rankcast.range_topk.painting import Painter
 from rankcast.structures.jit import EXACT
 from rankcast.tables.boxes import Boxes
 
@@ -242,7 +242,7 @@ def count_points(points: PointTree, box: Floats) -> Integers:
     """Count the points in each box. Cost: the nodes that cross its border."""
     counts, nowhere = np.empty(box.shape[0], np.int64), np.empty(0, np.int32)
     for place in range(box.shape[0]):
-        counts[place] = point_search.list_rows(points, box[place], nowhere)
+        counts[place] = points_search.list_rows(points, box[place], nowhere)
     return counts
 
 

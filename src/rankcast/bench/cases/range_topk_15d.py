@@ -16,13 +16,13 @@ from rankcast.bench.case import Contender, Figure, Grid, Parameters, Trial
 from rankcast.bench.cases.range_counts import Workload
 from rankcast.bench.cases.range_topk_tables import PARTS, counted
 from rankcast.bench.workloads import Columns, batches, range_topk
-from rankcast.indexes.box_listing import SUBSCRIPTIONS, corners_of
-from rankcast.indexes.box_objects import BoxObjects
-from rankcast.indexes.corners import CornerIndex
-from rankcast.indexes.dominance import SlotMap
-from rankcast.indexes.slab_painting import SlabPainter
-from rankcast.kernels.corner_steps import Events
-from rankcast.kernels.slabs import FIRSTK, MIN, SNAP
+from rankcast.range_topk.box_lists import SUBSCRIPTIONS, corners_of
+from rankcast.range_topk.box_objects import BoxObjects
+from rankcast.range_topk.corners import CornerIndex
+from rankcast.range_topk.dissemination.slab_painting import SlabPainter
+from rankcast.range_topk.dissemination.slabs import FIRSTK, MIN, SNAP
+from rankcast.range_topk.dominance import SlotMap
+from rankcast.range_topk.kernels.corner_steps import Events
 
 TILE_BYTES = 32
 KS = [1, 2, 5, 10, 15]

@@ -19,7 +19,7 @@ from rankcast.bench.cases.range_counts import Workload
 from rankcast.bench.cases.range_topk import SAMPLE
 from rankcast.bench.cases.range_topk_15d import ends, half_boxes
 from rankcast.bench.cases.range_topk_speed import Turn, affected, first_rows, items_of, turns
-from rankcast.engines.brute_force.range_topk import Objects, top_k
+from rankcast.range_topk.brute_range_topk import Objects, top_k
 from rankcast.tables.boxes import Boxes
 
 RUNS = 8

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from rankcast.core.engine import Engine
 
 ENGINES = {
-    "range_topk": "rankcast.engines.range_topk:RangeTopK",
+    "range_topk": "rankcast.range_topk.range_topk:RangeTopK",
     "covering": "rankcast.engines.covering:CoveringTable",
     "matching": "rankcast.engines.matching:RankedMatcher",
     "geotext": "rankcast.engines.geotext:GeoTextTopK",

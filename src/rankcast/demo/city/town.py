@@ -18,7 +18,7 @@ from rankcast.engines.geotext import GeoTextTopK
 from rankcast.engines.matching import RankedMatcher
 from rankcast.engines.moving_skyline import MovingSkyline
 from rankcast.engines.moving_topk import MovingTopK
-from rankcast.engines.range_topk import RangeTopK
+from rankcast.range_topk.range_topk import RangeTopK
 from rankcast.scoring import weighted_sum
 
 TITLES = {

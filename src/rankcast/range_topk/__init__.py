@@ -1,0 +1,1 @@
+"""`RangeTopK`: the k best objects in a range, kept current [Range]."""

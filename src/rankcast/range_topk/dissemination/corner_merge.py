@@ -1,0 +1,225 @@
+"""Tiles of a message become one where nobody else is between.
+
+Two tiles whose common box holds nobody who is in neither of them are one tile. [Range §III-B, App. D]
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.range_topk.kernels.corner_tree import CAPACITY, DEPTH, CornerTree, Floats, Rows
+from rankcast.structures.jit import EXACT
+
+WITNESSES = 24
+
+
+class Post(NamedTuple):
+    """Tiles in sending order: closed boxes of corners, and what is told there; +inf: the item is gone.
+
+    `size` holds how many tiles there are, how many boxes were shrunk to the corners in them, the last number
+    given to a message, and how often somebody was in the way of a merge; `stray` has the slots of the last.
+    """
+
+    low: Floats
+    high: Floats
+    item: Rows
+    x: Floats
+    value: Floats
+    stray: Rows
+    size: NDArray[np.int64]
+
+
+def empty_post(capacity: int, width: int) -> Post:
+    """A buffer without tiles."""
+    return Post(
+        low=np.empty((capacity, 2 * width)),
+        high=np.empty((capacity, 2 * width)),
+        item=np.empty(capacity, np.int32),
+        x=np.empty((capacity, width)),
+        value=np.empty(capacity),
+        stray=np.full(WITNESSES, -1, np.int32),
+        size=np.zeros(4, np.int64),
+    )
+
+
+@njit(**EXACT)
+def longer(post: Post) -> Post:
+    """The same tiles in a buffer twice as long."""
+    extra = post.item.shape[0]
+    return Post(
+        np.concatenate((post.low, np.empty((extra, post.low.shape[1])))),
+        np.concatenate((post.high, np.empty((extra, post.low.shape[1])))),
+        np.concatenate((post.item, np.empty(extra, np.int32))),
+        np.concatenate((post.x, np.empty((extra, post.x.shape[1])))),
+        np.concatenate((post.value, np.empty(extra))),
+        post.stray,
+        post.size,
+    )
+
+
+@njit(**EXACT)
+def inside(low: Floats, high: Floats, box: int, point: Floats, at: int) -> bool:
+    """Whether a box of a list of boxes holds a point."""
+    for axis in range(point.shape[1]):
+        if point[at, axis] < low[box, axis] or point[at, axis] > high[box, axis]:
+            return False
+    return True
+
+
+@njit(**EXACT)
+def outside(node_low: Floats, node_high: Floats, node: int, low: Floats, high: Floats, box: int) -> bool:
+    """Whether a node has nothing in a box."""
+    for axis in range(low.shape[1]):
+        if node_low[node, axis] > high[box, axis] or node_high[node, axis] < low[box, axis]:
+            return True
+    return False
+
+
+@njit(**EXACT)
+def _within(node_low: Floats, node_high: Floats, node: int, low: Floats, high: Floats, box: int) -> bool:
+    """Whether a box holds a node, or another box."""
+    for axis in range(low.shape[1]):
+        if node_low[node, axis] < low[box, axis] or node_high[node, axis] > high[box, axis]:
+            return False
+    return True
+
+
+@njit(**EXACT)
+def _between(point: Floats, slot: int, low: Floats, high: Floats, box: int, one: int, two: int) -> bool:
+    """Whether somebody is in a box and in neither of two others."""
+    if slot < 0 or not inside(low, high, box, point, slot):
+        return False
+    return not (inside(low, high, one, point, slot) or inside(low, high, two, point, slot))
+
+
+@njit(**EXACT)
+def _stray(tree: CornerTree, root: int, low: Floats, high: Floats, box: int, one: int, two: int) -> int:
+    """The slot of somebody below a node, in a box and in neither of two others, or -1.
+
+    Lower corners are looked at first: those are the larger boxes, whom the object mostly is nothing to.
+    """
+    point, bucket, child, sizes, capacity = (
+        tree.point,
+        tree.bucket,
+        tree.child,
+        tree.size,
+        tree.meta[CAPACITY],
+    )
+    tree_low, tree_high, stack, depth = tree.low, tree.high, np.empty(DEPTH, np.int32), 1
+    stack[0] = root
+    while depth > 0:
+        depth -= 1
+        node = stack[depth]
+        if outside(tree_low, tree_high, node, low, high, box):
+            continue
+        if _within(tree_low, tree_high, node, low, high, one):
+            continue
+        if _within(tree_low, tree_high, node, low, high, two):
+            continue
+        if bucket[node] < 0:
+            stack[depth], stack[depth + 1] = child[node, 1], child[node, 0]
+            depth += 2
+            continue
+        first = bucket[node] * capacity
+        for slot in range(first, first + sizes[node]):
+            if inside(low, high, box, point, slot) and not (
+                inside(low, high, one, point, slot) or inside(low, high, two, point, slot)
+            ):
+                return slot
+    return -1
+
+
+@njit(**EXACT)
+def _move(low: Floats, high: Floats, source: int, target: int) -> None:
+    """Copy one box over another."""
+    for axis in range(low.shape[1]):
+        low[target, axis], high[target, axis] = low[source, axis], high[source, axis]
+
+
+@njit(**EXACT)
+def _unite(low: Floats, high: Floats, one: int, two: int, box: int) -> None:
+    """Write the box around two others."""
+    for axis in range(low.shape[1]):
+        low[box, axis] = min(low[one, axis], low[two, axis])
+        high[box, axis] = max(high[one, axis], high[two, axis])
+
+
+@njit(**EXACT)
+def _barred(tree: CornerTree, post: Post, box: int, one: int, two: int) -> bool:
+    """Whether somebody who was in the way lately, or a tile between two, bars the box around both."""
+    low, high, point, stray, seen = post.low, post.high, tree.point, post.stray, post.size[3]
+    for back in range(1, min(seen, WITNESSES) + 1):
+        if _between(point, stray[(seen - back) % WITNESSES], low, high, box, one, two):
+            return True
+    for at in range(one + 1, two):
+        if _within(low, high, at, low, high, box):
+            return True
+    return False
+
+
+@njit(**EXACT)
+def _enter(tree: CornerTree, low: Floats, high: Floats, first: int, end: int) -> int:
+    """The lowest node that has everybody below it who is in the box around boxes first..end-1."""
+    node, width, inner = 0, low.shape[1], True
+    least, most = np.full(width, np.inf), np.full(width, -np.inf)
+    for box in range(first, end):
+        for axis in range(width):
+            least[axis], most[axis] = min(least[axis], low[box, axis]), max(most[axis], high[box, axis])
+    while inner and tree.bucket[node] < 0:
+        meet, here = 0, 0
+        for side in range(2):
+            child, apart = tree.child[node, side], False
+            for axis in range(width):
+                apart |= tree.low[child, axis] > most[axis] or tree.high[child, axis] < least[axis]
+            if not apart:
+                meet, here = meet + 1, child
+        inner = meet == 1
+        node = here if inner else node
+    return node
+
+
+@njit(**EXACT)
+def merge(tree: CornerTree, post: Post, first: int, cut: Rows, depth: Rows, near: int) -> None:
+    """Let tiles from `first` on, up to `near` apart, become one where nobody else is between, till none do.
+
+    Tiles are in the order in which the set was cut: before tile t there was a cut because of `cut[t]`, so
+    many levels down. Of all cuts between two tiles the highest has parted them, and who was in the way there
+    mostly still is, or a whole tile is; then those are tried who were found in the way last. There must be
+    space for one more tile. A pair is tried again only if one of it has `grown` since it was `tried`.
+    """
+    low, high, point, size, moment = post.low, post.high, tree.point, -1, 1
+    root = _enter(tree, low, high, first, post.size[0])
+    grown, tried = np.ones(cut.shape[0], np.int32), np.zeros(cut.shape[0], np.int32)
+    while size != post.size[0]:
+        size, kept = post.size[0], first
+        for at in range(first, size):
+            _move(low, high, at, kept)
+            t, a = kept - first, at - first
+            cut[t], depth[t], grown[t], tried[t] = cut[a], depth[a], grown[a], tried[a]
+            parted, level, alone = -1, 1 << 30, True
+            for other in range(kept - 1, max(first, kept - near) - 1, -1):
+                o = other - first
+                if depth[o + 1] < level:
+                    parted, level = cut[o + 1], depth[o + 1]
+                if grown[o] <= tried[t] and grown[t] <= tried[t]:
+                    continue
+                _unite(low, high, other, kept, size)
+                if _between(point, parted, low, high, size, other, kept):
+                    continue
+                if _barred(tree, post, size, other, kept):
+                    continue
+                stray = _stray(tree, root, low, high, size, other, kept)
+                if stray < 0:
+                    moment += 1
+                    _move(low, high, size, other)
+                    grown[o], alone = moment, False
+                    break
+                post.stray[post.size[3] % WITNESSES] = stray
+                post.size[3] += 1
+            tried[t] = moment
+            kept += alone
+        post.size[0] = kept

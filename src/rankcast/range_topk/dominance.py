@@ -1,0 +1,258 @@
+"""Subscriptions as points (lo, hi): which lie in a box, the smallest box around those, and their boards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.range_topk import checks, point_store
+from rankcast.range_topk.kernels import point_mend, point_plant, point_tree, points_search
+from rankcast.range_topk.kernels.point_tree import BUCKET, FILL, PointTree
+from rankcast.range_topk.objects import Floats, Rows, grown
+from rankcast.range_topk.point_store import NODE_ARRAYS, SLOT_ARRAYS
+from rankcast.structures import arrays as buffers
+from rankcast.structures import arrays as gather
+from rankcast.structures import diff, integrity
+from rankcast.structures.arrays import Names
+from rankcast.structures.diff import DeltaColumns
+from rankcast.structures.select import Words
+
+SPARE_BUCKETS = 8
+MOST_STAMPS = 2**31 - 2
+SHARED = "slot_of"
+NOBODY: Rows = np.empty(0, np.int32)
+NOWHERE: Floats = np.empty(0)
+
+
+class SlotMap:
+    """Where each subscription row stands in its tree: shared by the indexes of all classes of k."""
+
+    def __init__(self) -> None:
+        self.slot_of: Rows = np.full(0, -1, np.int32)
+
+    def reserve(self, rows: int) -> None:
+        """Make room for row numbers below `rows`. Amortised O(1) a row."""
+        if rows > len(self.slot_of):
+            self.slot_of = grown(self.slot_of, max(rows, len(self.slot_of) * 5 // 4), -1)
+
+
+class SubscriptionIndex:
+    """The subscriptions of one k, as a k-d tree of points whose buckets also hold their boards.
+
+    - Changing: `load`, `insert`, `delete`, `move`; one that grows by more than a quarter is planted anew.
+    - Asking: `snap`, `rows_in`, `count`, `boards`, `listed`.
+    - Keeping: `arrays`, `restore`, `check`. The slot map is shared and kept by its owner.
+
+    Points that are moved get their new boards at once, but stay where they are until somebody asks for the
+    tree: then all of them change their places together, whatever the number of calls.
+
+    Memory: 20 + 4 k bytes a slot, 64 slots a bucket, buckets 7/8 full after a bulk load.
+    """
+
+    def __init__(self, k: int, slots: SlotMap) -> None:
+        self.k = k
+        self._slots = slots
+        self._tree = point_store.empty(k, SPARE_BUCKETS)
+        self._moved: list[tuple[Rows, Floats, Floats, Rows]] = []
+        self._seen: Rows = NOBODY  # see `relist`: items that were seen, by stamps
+        self._stamps = 0
+        point_tree.clear(self._tree)
+
+    @property
+    def tree(self) -> PointTree:
+        """The tree as kernels take it, every point in its place; fetch it anew after a change."""
+        self.settle()
+        return self._as_it_is()
+
+    def _as_it_is(self) -> PointTree:
+        return self._tree._replace(slot_of=self._slots.slot_of)
+
+    @property
+    def board(self) -> Rows:
+        """The boards by slot; they are right wherever the points are."""
+        return self._tree.board
+
+    def __len__(self) -> int:
+        return int(self._tree.size[0])
+
+    def load(self, rows: Rows, lo: Floats, hi: Floats) -> None:
+        """Plant an empty index with subscriptions; their boards are yet to be filled."""
+        self._slots.reserve(int(rows.max(initial=-1)) + 1)
+        self._plant(rows, lo, hi, np.empty((0, self.k), np.int32))
+
+    def insert(self, rows: Rows, lo: Floats, hi: Floats, boards: Rows) -> None:
+        """Add subscriptions with their boards. O(log m) each."""
+        self.settle()
+        self._slots.reserve(int(rows.max(initial=-1)) + 1)
+        if len(rows) > max(BUCKET, len(self) // 4):
+            self._plant(rows, lo, hi, boards)
+        else:
+            self._edit(point_mend.ENTER, rows, lo, hi, boards)
+
+    def delete(self, rows: Rows) -> None:
+        """Remove subscriptions. O(log m) each, neighbours sharing the way."""
+        self.settle()
+        self._edit(point_mend.LEAVE, rows, NOWHERE, NOWHERE, np.empty((0, self.k), np.int32))
+
+    def move(self, rows: Rows, lo: Floats, hi: Floats, boards: Rows) -> None:
+        """Give subscriptions other ranges and boards, which are kept. O(k) each, and later `settle`."""
+        diff.write_boards(self.board, self._slots.slot_of, rows, boards)
+        self._note(rows, lo, hi, boards)
+
+    def replace(
+        self, rows: Rows, lo: Floats, hi: Floats, boards: Rows, names: Names
+    ) -> tuple[DeltaColumns, int]:
+        """The same as `move`; what that changes in the lists, as shown outside, in how many rows."""
+        told, slots, stamps = empty_told(2 * boards.size + 1), self._slots.slot_of, 2 * len(rows)
+        if len(self._seen) < len(names.value) or self._stamps + stamps >= MOST_STAMPS:
+            self._seen, self._stamps = np.zeros(len(names.value), np.int32), 0
+        size = int(
+            diff.replace_boards(self.board, slots, rows, boards, names, self._seen, self._stamps, told)
+        )
+        self._stamps += stamps
+        self._note(rows, lo, hi, boards)
+        return told, size
+
+    def _note(self, rows: Rows, lo: Floats, hi: Floats, boards: Rows) -> None:
+        """Keep where points are to be moved, unless there are too many."""
+        self._moved.append((rows, lo.copy(), hi.copy(), boards))
+        if sum(len(moved) for moved, *_ in self._moved) > len(self):
+            self.settle()
+
+    def just_moved(self, rows: Rows) -> Rows | None:
+        """The boards that the last move gave, if it was of these rows and nobody asked for the tree since."""
+        moved, _, _, boards = self._moved[-1] if self._moved else (NOBODY, None, None, None)
+        return boards if np.array_equal(moved, rows) else None
+
+    def settle(self) -> None:
+        """Bring moved points to their places. O(1) each that stays in its bucket, O(log m) otherwise."""
+        if not self._moved:
+            return
+        rows, lo, hi, boards = self._moved[0]
+        if len(self._moved) > 1:
+            rows, lo, hi, boards = (np.concatenate(parts) for parts in zip(*self._moved, strict=True))
+        self._moved.clear()
+        self._edit(point_mend.MOVE, rows, lo, hi, boards)
+
+    def _edit(self, kind: int, rows: Rows, lo: Floats, hi: Floats, boards: Rows) -> None:
+        """Let points leave, enter or move; make room until all are in, and balance the tree."""
+        points = _empty_records(len(lo))
+        entering, touched, skewed = point_mend.edit(self._as_it_is(), kind, rows, lo, hi, points, boards)
+        if len(entering):
+            self._grow(entering, points, boards)
+            skewed = point_mend.mend(self._as_it_is(), touched)
+        left = len(skewed)
+        while left:
+            self._reserve(0)
+            left = int(point_mend.rebalance(self._as_it_is(), skewed[:left]))
+        if self._tree.leaf_of.shape[0] > 4 * SPARE_BUCKETS + 4 * len(self) // FILL:
+            self._plant(NOBODY, NOWHERE, NOWHERE, np.empty((0, self.k), np.int32))
+
+    def _grow(self, entering: Words, points: Floats, boards: Rows) -> None:
+        """Let points into full buckets, and make room until all are in."""
+        left, room = len(entering), BUCKET
+        while left:
+            self._reserve(room)
+            left = int(point_mend.grow(self._as_it_is(), entering[:left], points, boards))
+            room = left + BUCKET
+
+    def snap(self, box: Floats) -> Floats | None:
+        """The smallest box around the points in a closed box, or None."""
+        found = np.empty(4)
+        return found if points_search.snap(self.tree, box, found) else None
+
+    def rows_in(self, box: Floats) -> Rows:
+        """The rows of the points in a closed box, in no particular order."""
+        rows = np.empty(self.count(box), np.int32)
+        points_search.list_rows(self.tree, box, rows)
+        return rows
+
+    def count(self, box: Floats) -> int:
+        """How many points lie in a closed box."""
+        return int(points_search.list_rows(self.tree, box, np.empty(0, np.int32)))
+
+    def points(self) -> tuple[Rows, Floats, Floats]:
+        """All subscriptions: their rows and the ends of their ranges, those of a bucket side by side."""
+        tree = self.tree
+        slots = point_store.live_slots(tree)
+        return tree.row[slots], tree.lo[slots], tree.hi[slots]
+
+    def boards(self, rows: Rows) -> Rows:
+        """The boards of subscriptions, one a line: item rows best first, then -1."""
+        return np.asarray(self._tree.board[self._slots.slot_of[rows]], np.int32)
+
+    def listed(self, rows: Rows, values: Floats) -> gather.Lists:
+        """The lists of subscriptions one after the other, scored by the values of their items."""
+        board, slots = self._tree.board, self._slots.slot_of
+        size = int(gather.count_items(board, slots, rows))
+        kinds = (np.int32, np.int32, np.float64, np.int64)
+        lists = gather.Lists(*(buffers.empty(size, kind) for kind in kinds))
+        gather.read_boards(board, slots, rows, values, lists)
+        return lists
+
+    def external(self, rows: Rows, names: gather.Names, *, scored: bool) -> gather.External:
+        """The same with the ids of outside; without scores and ranks if they are not asked for."""
+        board, slots = self._tree.board, self._slots.slot_of
+        size = int(gather.count_items(board, slots, rows))
+        sizes = (size, size, size, size) if scored else (size, size, 0, 0)
+        kinds = (np.int64, np.int64, np.float64, np.int64)
+        out = gather.External(*map(buffers.empty, sizes, kinds))
+        gather.write_external(board, slots, rows, names, out)
+        return out
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The whole state as named arrays, without the slot map, which its owner keeps."""
+        self.settle()
+        return {name: array for name, array in self._tree._asdict().items() if name != SHARED}
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take over the state that `arrays` gave."""
+        checks.check_bucket_form(arrays, self._tree, NODE_ARRAYS, SLOT_ARRAYS, BUCKET)
+        own = {name: arrays[name] for name in PointTree._fields if name != SHARED}
+        self._tree = PointTree(slot_of=np.empty(0, np.int32), **own)
+        self.k = self._tree.board.shape[1]
+        if integrity.wanted():
+            checks.check_points(self._tree, self._slots.slot_of)
+
+    def check(self) -> None:
+        """Assert the invariants of the tree."""
+        point_store.check(self.tree)
+
+    def _reserve(self, points: int) -> None:
+        """Make room for so many points in one place, and for rebuilding."""
+        missing = int(point_tree.most_buckets(points)) - int(point_tree.spare_buckets(self._tree))
+        if missing <= 0:
+            return
+        length = self._tree.leaf_of.shape[0]
+        length += max(SPARE_BUCKETS, length // 4, missing)
+        arrays = self._tree._asdict()
+        self._tree = point_store.empty(self.k, 0)  # so that each array goes as soon as it was copied
+        self._tree = point_store.lengthen(arrays, length)
+
+    def _plant(self, rows: Rows, lo: Floats, hi: Floats, boards: Rows) -> None:
+        """Build the whole tree anew from its points and new ones."""
+        size, total = len(self), len(self) + len(rows)
+        points, spare = _empty_records(total), _empty_records(total)
+        own = buffers.empty((size + len(boards)) * self.k, np.int32).reshape(-1, self.k)
+        point_plant.collect(self._as_it_is(), 0, points, own)
+        point_plant.write_records(points, size, rows, lo, hi)
+        own[size:] = boards
+        self._tree = point_store.empty(self.k, int(point_tree.most_buckets(len(points))) + 2 * SPARE_BUCKETS)
+        point_tree.clear(self._tree)
+        point_tree.release(self._tree, 0, True)
+        point_plant.plant(self._as_it_is(), 0, points, spare, own)
+
+
+def _empty_records(size: int) -> Floats:
+    return buffers.empty(4 * size, np.float64).reshape(-1, 4)
+
+
+def empty_told(size: int) -> DeltaColumns:
+    """Columns for so many deltas."""
+    sizes, kinds = (
+        (size,) * 4 + (size * diff.LETTERS + 3, size // 8 + 1),
+        ("i8", "i8", "f8", "i8", "u1", "u1"),
+    )
+    return DeltaColumns(*map(buffers.empty, sizes, kinds))

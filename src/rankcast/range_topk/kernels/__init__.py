@@ -1,0 +1,1 @@
+"""Kernels of `RangeTopK`: object tree, influence regions, painting, lists."""

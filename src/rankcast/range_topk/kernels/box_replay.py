@@ -1,0 +1,233 @@
+"""A batch of events changes the boards of boxes, and their net changes are written, bucket by bucket.
+
+A step concerns a subscription if its box holds the object and the better of the old and the new value is not
+behind the last item of its board: an improved object enters or rises, a worsened one falls, or leaves when
+another of the box has become better. The steps go down the tree of corners together: a node keeps, in order,
+those whose place its lowest corner holds and whose value its `top` is not better than; behind a step that may
+let lists sink, values are no longer compared. At a leaf the steps that got there are applied one by one, and
+boards as they were are compared with what they have become, all on data in the first cache. Lists of a bucket
+that need another item ask for it together.
+
+What a leaf compares values with: `known` holds every object's value before the batch; a step sets its
+object's entry while the leaf is worked on, and afterwards it is set back.
+
+Cost: O(steps) a level at most; O(k) a board that is concerned; one question a step and bucket whose lists
+lose an item.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.range_topk.kernels.box_desk import (
+    Desk,
+    improve,
+    new_desk,
+    touch,
+    with_room,
+    worsen,
+    write_changes,
+)
+from rankcast.range_topk.kernels.corner_next import Values, ask_spells
+from rankcast.range_topk.kernels.corner_steps import Spells, Steps
+from rankcast.range_topk.kernels.corner_tree import CAPACITY, DEPTH, CornerTree, Floats, Rows
+from rankcast.range_topk.kernels.events import SEARCHES, TRIED
+from rankcast.range_topk.kernels.value_order import Order, ask_in_order
+from rankcast.structures.boards import BoardChanges, take_out
+from rankcast.structures.jit import EXACT
+
+
+class Batch(NamedTuple):
+    """The steps of a batch, what its objects are worth when, and all other objects by value."""
+
+    steps: Steps
+    spells: Spells
+    order: Order
+
+
+@njit(**EXACT)
+def _concerned(
+    point: Floats, weight: Floats, first: int, size: int, corner: Floats, s: int, value: float, lanes: Rows
+) -> np.int64:
+    """Write the slots of a bucket whose box holds the place of a step and whose weight is not below it."""
+    count, width, at = np.uint64(0), np.uint64(point.shape[1]), np.uint64(s)
+    a, b, c, d = corner[at, 0], corner[at, 1], corner[at, 2], corner[at, 3]
+    for slot in range(np.uint64(first), np.uint64(first + size)):
+        inside = (weight[slot] >= value) & (point[slot, 0] <= a) & (point[slot, 1] <= b)
+        inside &= (point[slot, 2] <= c) & (point[slot, 3] <= d)
+        for axis in range(np.uint64(4), width):
+            inside &= point[slot, axis] <= corner[at, axis]
+        lanes[count] = slot
+        count += np.uint64(inside)
+    return np.int64(count)
+
+
+@njit(**EXACT)
+def _replace(
+    tree: CornerTree, count: int, batch: Batch, s: int, objects: CornerTree, values: Values, desk: Desk,
+    first: int,
+) -> float:  # fmt: skip
+    """Let a worsened object leave full boards of one bucket; another one or itself takes the last place.
+
+    Returns the largest weight that comes of it.
+    """
+    board, point, weight, known, label = tree.board, tree.point, tree.weight, values.value, values.label
+    lanes, asked, last, gap, top = desk.lane, desk.asked, board.shape[1] - 1, 0.0, -np.inf
+    row, old, note, place = batch.steps.row[s], batch.steps.old[s], desk.note, desk.place
+    corner, after, after_label, found = asked.corner, asked.after, asked.label, asked.found
+    for i in range(count):
+        slot = lanes[i]
+        end, best = board[slot, last], board[slot, 0]
+        for side in range(point.shape[1]):
+            corner[i, side] = point[slot, side]
+        after[i], after_label[i] = old if end == row else known[end], label[end]
+        gap = max(gap, (after[i] - (old if best == row else known[best])) / (last + 1))
+    ask_in_order(batch.order, objects, label, asked, count, gap)
+    time, some = batch.steps.time[s], slice(0, count)
+    ask_spells(
+        batch.spells, time, corner[some], after[some], after_label[some], values, found[some], desk.lent
+    )
+    for i in range(count):
+        slot, other, at = lanes[i], found[i], place[lanes[i] - first]
+        take_out(board, slot, row)
+        board[slot, last] = other
+        weight[slot] = known[other] if other >= 0 else np.inf
+        top = max(top, weight[slot])
+        note[at, 0], note[at, 1] = -1 if other == row else row, other
+        note[at, 2] = 0 if other < 0 else -(last + 1) if other == row else last + 1
+    return top
+
+
+@njit(**EXACT)
+def _replay(
+    tree: CornerTree, node: int, queue: Rows, batch: Batch, objects: CornerTree, values: Values, desk: Desk,
+    tally: NDArray[np.int64],
+) -> int:  # fmt: skip
+    """Apply the queued steps to the boards of a leaf; return how many were touched."""
+    known, label, board, weight, point = values.value, values.label, tree.board, tree.weight, tree.point
+    rows, olds, news, corner = batch.steps.row, batch.steps.old, batch.steps.new, batch.steps.corner
+    times, lanes, place, note = batch.steps.time, desk.lane, desk.place, desk.note
+    first, size, top = tree.bucket[node] * tree.meta[CAPACITY], tree.size[node], tree.top[node]
+    last, touched = board.shape[1] - 1, 0
+    place[:] = -1
+    for i in range(queue.shape[0]):
+        s = queue[i]
+        row, old, now = rows[s], olds[s], news[s]
+        value = min(old, now)
+        if value > top:
+            continue
+        tally[TRIED] += size
+        count, left = _concerned(point, weight, first, size, corner, s, value, lanes), 0
+        known[row] = now
+        for lane in range(count):
+            slot = lanes[lane]
+            lanes[left] = slot
+            left += weight[slot] > value or value == np.inf or label[board[slot, last]] >= label[row]
+        touched, count = touch(lanes, left, first, touched, times[s], board, desk, tally), left
+        left = 0
+        for lane in range(count):
+            slot = lanes[lane]
+            at = place[slot - first]
+            if now < old:
+                improve(board, slot, row, known, label, note, at)
+                weight[slot] = known[board[slot, last]] if board[slot, last] >= 0 else np.inf
+            elif not worsen(board, slot, row, known, label, note, at):
+                lanes[left] = slot
+                left += 1
+        if left > 0:
+            tally[SEARCHES] += 1
+            top = max(top, _replace(tree, left, batch, s, objects, values, desk, first))
+    return touched
+
+
+@njit(**EXACT)
+def _forget(known: Floats, queue: Rows, batch: Batch, lent: Rows) -> None:
+    """Let all values be known again as they were before the batch."""
+    row, start = batch.steps.row, batch.steps.start
+    for i in range(queue.shape[0]):
+        known[row[queue[i]]] = start[queue[i]]
+    row, start = batch.spells.row, batch.spells.start
+    for i in range(1, lent[0] + 1):
+        known[row[lent[i]]] = start[lent[i]]
+    lent[0] = 0
+
+
+@njit(**EXACT)
+def _top_of(weight: Floats, first: int, size: int) -> float:
+    """The largest weight in a bucket."""
+    most = -np.inf
+    for slot in range(first, first + size):
+        most = max(most, weight[slot])
+    return most
+
+
+@njit(**EXACT)
+def _sift(low: Floats, node: int, top: float, steps: Steps, queue: Rows, start: int, end: int) -> np.int64:
+    """Append to the queue those of its steps start..end-1 that may concern somebody below a node."""
+    corner, old, new, size, sunk, here = (
+        steps.corner,
+        steps.old,
+        steps.new,
+        np.uint64(end),
+        False,
+        np.uint64(node),
+    )
+    for i in range(np.uint64(start), np.uint64(end)):
+        s = np.uint32(queue[i])
+        if not sunk and min(old[s], new[s]) > top:
+            continue
+        inside = True
+        for axis in range(np.uint64(low.shape[1])):
+            inside &= low[here, axis] <= corner[s, axis]
+        if inside:
+            queue[size] = s
+            size += np.uint64(1)
+            sunk |= new[s] > old[s]
+    return np.int64(size)
+
+
+@njit(**EXACT)
+def replay(
+    tree: CornerTree, objects: CornerTree, batch: Batch, values: Values, moved: NDArray[np.bool_],
+    changes: BoardChanges, tally: NDArray[np.int64],
+) -> BoardChanges:  # fmt: skip
+    """Bring all boards through the steps, and append their net changes; the changes, in arrays long enough.
+
+    `values` are those of before the batch, and stay so; `moved` marks objects that have others afterwards.
+    """
+    bucket, child, low, tops, total = tree.bucket, tree.child, tree.low, tree.top, batch.steps.row.shape[0]
+    queue, stack = np.empty(64 + 32 * total, np.int32), np.empty((DEPTH, 3), np.int64)
+    visited, opened = np.empty(tree.parent.shape[0], np.int32), 0
+    capacity, k = tree.meta[CAPACITY], tree.board.shape[1]
+    desk = new_desk(capacity, tree.point.shape[1], k, batch.spells.row.shape[0])
+    queue[:total] = np.arange(total)
+    stack[0, 0], stack[0, 1], stack[0, 2], depth = 0, 0, total, 1
+    while depth > 0:
+        depth -= 1
+        node, start, end = stack[depth, 0], stack[depth, 1], stack[depth, 2]
+        if 2 * end - start > queue.shape[0]:
+            queue = np.append(queue, queue)
+        size = _sift(low, node, tops[node], batch.steps, queue, start, end)
+        if size == end:
+            continue
+        if bucket[node] < 0:
+            visited[opened] = node
+            opened += 1
+            for side in range(2):
+                stack[depth, 0], stack[depth, 1], stack[depth, 2] = child[node, side], end, size
+                depth += 1
+            continue
+        touched = _replay(tree, node, queue[end:size], batch, objects, values, desk, tally)
+        _forget(values.value, queue[end:size], batch, desk.lent)
+        if touched > 0:
+            tops[node] = _top_of(tree.weight, bucket[node] * capacity, np.int64(tree.size[node]))
+            changes = with_room(changes, touched, (2 * k + 1) * touched)
+            write_changes(tree.row, tree.board, desk, touched, moved, changes)
+    for i in range(opened - 1, -1, -1):
+        node = visited[i]
+        tops[node] = max(tops[child[node, 0]], tops[child[node, 1]])
+    return changes
