@@ -12,7 +12,7 @@ from rankcast._version import __version__
 from rankcast.errors import InputError, InterruptedEngineError, RankcastError, SettingError, SnapshotError
 
 if TYPE_CHECKING:
-    from rankcast.engines.covering import CoveringTable, maxima
+    from rankcast.covering.covering import CoveringTable, maxima
     from rankcast.engines.geotext import GeoTextTopK
     from rankcast.engines.matching import RankedMatcher
     from rankcast.engines.moving_skyline import MovingSkyline
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CoveringTable": "rankcast.engines.covering",
+    "CoveringTable": "rankcast.covering.covering",
     "GeoTextTopK": "rankcast.engines.geotext",
     "Hierarchy": "rankcast.tables.boxes",
     "MovingSkyline": "rankcast.engines.moving_skyline",
@@ -55,7 +55,7 @@ _HOMES = {
     "RankedMatcher": "rankcast.engines.matching",
     "SubscriberList": "rankcast.range_topk.dissemination.subscriber",
     "Vocabulary": "rankcast.vocabulary",
-    "maxima": "rankcast.engines.covering",
+    "maxima": "rankcast.covering.covering",
     "near": "rankcast.tables.boxes",
 }
 

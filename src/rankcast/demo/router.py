@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from rankcast.covering.covering import CoveringTable
 from rankcast.demo.scenes import Row, Scene, cell
-from rankcast.engines.covering import CoveringTable
 
 
 def scene(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:

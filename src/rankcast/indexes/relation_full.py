@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.indexes.covering_pair import IndexPair
-from rankcast.indexes.departures import NOBODY, Departure
-from rankcast.kernels import relation_full
-from rankcast.kernels.covering_buckets import COVERED, FORWARDED, GONE, LEAVING, World
-from rankcast.kernels.relation_full import FullGraph
+from rankcast.covering.covering_pair import IndexPair
+from rankcast.covering.departures import NOBODY, Departure
+from rankcast.covering.kernels import full
+from rankcast.covering.kernels.covering_buckets import COVERED, FORWARDED, GONE, LEAVING, World
+from rankcast.covering.kernels.full import FullGraph
 from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
 from rankcast.tables.schema import Rows
@@ -23,7 +23,7 @@ NO_ROW = -1
 class FullRelationGraph(IndexPair):
     """G*: how many rows cover each covered one. Memory: 4 bytes a row and the indexes (see `BoxIndex`)."""
 
-    kernels: ClassVar[Any] = relation_full
+    kernels: ClassVar[Any] = full
 
     def __init__(self, kind: str, attributes: int) -> None:
         super().__init__(kind, attributes, both=True)
@@ -31,7 +31,7 @@ class FullRelationGraph(IndexPair):
 
     def unsubscribe(self, world: World, rows: Rows) -> Departure:
         """Remove rows, net: whoever is left without a cover is forwarded."""
-        relation_full.take_out(self.graph(), world, rows, GONE)
+        full.take_out(self.graph(), world, rows, GONE)
         return self._forward(world, rows, NO_ROW, None)
 
     def release(self, world: World, row: int, limit: int) -> Departure:
@@ -40,20 +40,20 @@ class FullRelationGraph(IndexPair):
         if world.standing[row] == COVERED:
             return self.unsubscribe(world, rows)
         if world.standing[row] == FORWARDED:
-            relation_full.count_in(self.graph(), world, row, -1)
+            full.count_in(self.graph(), world, row, -1)
             world.standing[row] = LEAVING
         told = self._forward(world, rows, row, limit)
         if told.gone.size:
-            relation_full.take_out(self.graph(), world, rows, GONE)
+            full.take_out(self.graph(), world, rows, GONE)
         return told
 
     def amend(self, world: World, rows: Rows, write: Callable[[], None]) -> Departure:
         """Give rows other boxes, which `write` writes, net."""
-        relation_full.take_out(self.graph(), world, rows, COVERED)
+        full.take_out(self.graph(), world, rows, COVERED)
         self._degree[rows] = 1  # not free while they have no box
         write()
-        self.run(relation_full.enter, world, rows)
-        relation_full.recount(self.graph(), world, rows)
+        self.run(full.enter, world, rows)
+        full.recount(self.graph(), world, rows)
         return self._forward(world, NOBODY, NO_ROW, None)
 
     def graph(self) -> FullGraph:
@@ -90,13 +90,13 @@ class FullRelationGraph(IndexPair):
         super().check(world)
         covered = np.flatnonzero(world.standing == COVERED).astype(np.int32)
         fresh = np.zeros_like(self._degree)
-        relation_full.recount(self.graph()._replace(degree=fresh), world, covered)
+        full.recount(self.graph()._replace(degree=fresh), world, covered)
         assert np.array_equal(self._degree[covered], fresh[covered])
 
     def _forward(self, world: World, gone: Rows, row: int, limit: int | None) -> Departure:
         """Forward free rows, no more than the limit; nobody is gone before the last of them."""
-        free = relation_full.free_rows(self.graph(), world, row)
+        free = full.free_rows(self.graph(), world, row)
         free = free[np.argsort(world.sequence[free])]
         told = free[:limit]
-        self.run(relation_full.forward, world, told)
+        self.run(full.forward, world, told)
         return Departure(gone if told.size == free.size else NOBODY, told, told.size)

@@ -8,11 +8,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.indexes.covering_pair import IndexPair
-from rankcast.indexes.departures import NOBODY, Departure
-from rankcast.kernels import covering_checks, relation_poset
-from rankcast.kernels.covering_buckets import COVERED, FORWARDED, GONE, LEAVING, World
-from rankcast.kernels.covering_order import containers_first
+from rankcast.covering.covering_pair import IndexPair
+from rankcast.covering.departures import NOBODY, Departure
+from rankcast.covering.kernels import checks
+from rankcast.covering.kernels.covering_buckets import COVERED, FORWARDED, GONE, LEAVING, World
+from rankcast.covering.kernels.covering_order import containers_first
+from rankcast.kernels import relation_poset
 from rankcast.kernels.relation_poset import FIELDS, FREE, LIVE, META, NONE, OUT, WANTED, Poset
 from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
@@ -96,8 +97,8 @@ class PosetGraph(IndexPair):
         """Refuse a state from a snapshot that is not that of the owner's rows; see `integrity`."""
         super().check_restored(world)
         integrity.within(self._meta[WANTED : WANTED + 1], 0, len(self._edge) + 1, "poset")
-        found = covering_checks.poset(self._edge, self._first, self._meta, world.standing)
-        integrity.need(found == covering_checks.FITS, "edge", "does not link rows to those next to them")
+        found = checks.poset(self._edge, self._first, self._meta, world.standing)
+        integrity.need(found == checks.FITS, "edge", "does not link rows to those next to them")
 
     def check(self, world: World) -> None:
         """Assert that the edges are the pairs of rows with none between. Cost: O(n^3)."""

@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.covering_buckets import (
+from rankcast.covering.kernels.covering_buckets import (
     COVERED,
     FORWARDED,
     GONE,
@@ -32,8 +32,8 @@ from rankcast.kernels.covering_buckets import (
     covers,
     same_box,
 )
-from rankcast.kernels.covering_index import find, insert, remove
-from rankcast.kernels.relation_full import waiting
+from rankcast.covering.kernels.full import waiting
+from rankcast.covering.kernels.index import find, insert, remove
 from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]

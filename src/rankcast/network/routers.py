@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from rankcast.engines.covering import CoveringTable
+from rankcast.covering.covering import CoveringTable
 from rankcast.kernels.network_graph import causes, spread
 from rankcast.network.topology import rows_of
 from rankcast.network.workload import with_nulls

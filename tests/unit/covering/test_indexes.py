@@ -12,13 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast import CoveringTable
-from rankcast.engines import covering_commands
-from rankcast.engines.brute_force import covering
-from rankcast.indexes import maxima
-from rankcast.indexes.covering_boxes import BoxIndex
-from rankcast.kernels import covering_index, covering_zcurve
-from rankcast.kernels.covering_buckets import FORWARDED, NOBODY, Box, Query, World
-from rankcast.kernels.covering_codes import (
+from rankcast.covering import brute_force, covering_commands, maxima
+from rankcast.covering.index import BoxIndex
+from rankcast.covering.kernels import index as covering_index
+from rankcast.covering.kernels import zcurve
+from rankcast.covering.kernels.covering_buckets import FORWARDED, NOBODY, Box, Query, World
+from rankcast.covering.kernels.covering_codes import (
     code_at,
     encode,
     lanes_for,
@@ -28,7 +27,7 @@ from rankcast.kernels.covering_codes import (
     reaches,
     words_for,
 )
-from rankcast.kernels.covering_order import containers_first, first_containers
+from rankcast.covering.kernels.covering_order import containers_first, first_containers
 from rankcast.tables.boxes import Boxes
 
 GRAPHS = [
@@ -98,7 +97,7 @@ def test_a_leap_finds_the_last_place_in_the_region(floor: list[int], least: list
     small = [code % 4 for code in floor[:2]], [code % 4 for code in least[:2]]
     floor_key, least_key = (np.array([packed([*codes, 0, 0, 0, 0, 0, 0])]) for codes in small)
     codes = np.empty((3, 2), np.int64)
-    found = covering_zcurve.leap(floor_key, least_key, codes, lanes_of(2))
+    found = zcurve.leap(floor_key, least_key, codes, lanes_of(2))
     before = curve()[: morton(*small[0])]
     places = [at for at in before if at[0] >= small[1][0] and at[1] >= small[1][1]]
     assert found == bool(places)
@@ -199,7 +198,7 @@ def test_maxima_equal_brute_force(seed: int, shape: tuple[int, int], count: int,
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(maxima, "SAMPLE", sample)
         found = maxima.maximal(boxes).tolist()
-    assert found == covering.maximal(boxes, boxes.at(slice(0)))[0].tolist()
+    assert found == brute_force.maximal(boxes, boxes.at(slice(0)))[0].tolist()
 
 
 @pytest.mark.parametrize(("index", "graph"), GRAPHS)

@@ -26,7 +26,7 @@ from rankcast.bench.cases.covering_playing import (
     same_forwarded,
 )
 from rankcast.bench.workloads import covering
-from rankcast.engines.brute_force.covering import maximal
+from rankcast.covering.brute_force import maximal
 from rankcast.tables.boxes import Boxes
 
 PREFIXES = {

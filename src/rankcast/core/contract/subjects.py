@@ -11,7 +11,7 @@ from rankcast.core.engine import Engine
 
 ENGINES = {
     "range_topk": "rankcast.range_topk.range_topk:RangeTopK",
-    "covering": "rankcast.engines.covering:CoveringTable",
+    "covering": "rankcast.covering.covering:CoveringTable",
     "matching": "rankcast.engines.matching:RankedMatcher",
     "geotext": "rankcast.engines.geotext:GeoTextTopK",
     "moving_topk": "rankcast.engines.moving_topk:MovingTopK",

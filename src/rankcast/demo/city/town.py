@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rankcast.covering.covering import CoveringTable
 from rankcast.demo.city.evening import City, Minute
 from rankcast.demo.city.places import BOUNDS, NAMES
-from rankcast.engines.covering import CoveringTable
 from rankcast.engines.geotext import GeoTextTopK
 from rankcast.engines.matching import RankedMatcher
 from rankcast.engines.moving_skyline import MovingSkyline

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.indexes.covering_pair import IndexPair
-from rankcast.indexes.departures import NOBODY, Departure, Story, lines
-from rankcast.kernels import covering_checks, relation, relation_calls, relation_follow, relation_full
-from rankcast.kernels.covering_buckets import (
+from rankcast.covering.covering_pair import IndexPair
+from rankcast.covering.departures import NOBODY, Departure, Story, lines
+from rankcast.covering.kernels import calls, checks, full, relation, relation_follow
+from rankcast.covering.kernels.covering_buckets import (
     COMPARISONS,
     COVERED,
     FORWARDED,
@@ -21,8 +21,8 @@ from rankcast.kernels.covering_buckets import (
     Box,
     World,
 )
-from rankcast.kernels.relation import FIELDS, LIVE, NONE, SOURCE, TARGET, Graph
-from rankcast.kernels.relation_follow import FORWARD, NODES
+from rankcast.covering.kernels.relation import FIELDS, LIVE, NONE, SOURCE, TARGET, Graph
+from rankcast.covering.kernels.relation_follow import FORWARD, NODES
 from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Rows
@@ -47,7 +47,7 @@ class RelationGraph(IndexPair):
 
     def unsubscribe(self, world: World, rows: Rows) -> Departure:
         """Remove rows, net: whoever is left without a cover is forwarded."""
-        return self.resettle(world, rows, relation_calls.depart(self.plain(), tuple(world), rows, GONE))
+        return self.resettle(world, rows, calls.depart(self.plain(), tuple(world), rows, GONE))
 
     def follow(self, world: World, leaves: Bools, rows: Rows) -> Story:
         """Follow commands in turn, in one call of a kernel as long as nobody must make room."""
@@ -88,16 +88,16 @@ class RelationGraph(IndexPair):
 
     def amend(self, world: World, rows: Rows, write: Callable[[], None]) -> Departure:
         """Give rows other boxes, which `write` writes; all of them may find a cover or be forwarded."""
-        alone = relation_calls.depart(self.plain(), tuple(world), rows, COVERED)
+        alone = calls.depart(self.plain(), tuple(world), rows, COVERED)
         write()
         if self._k > 1:
-            self.run(relation_full.enter, world, rows)
-        both = relation_calls.in_order(tuple(world), np.concatenate([alone, rows]))
+            self.run(full.enter, world, rows)
+        both = calls.in_order(tuple(world), np.concatenate([alone, rows]))
         return self.resettle(world, NOBODY, both)._replace(freed=alone.size)
 
     def coverers(self, world: World, rows: Rows) -> Rows:
         """For each row one that covers it, -1 for a forwarded one."""
-        found: Rows = relation_calls.coverers(self.plain(), tuple(world), rows)
+        found: Rows = calls.coverers(self.plain(), tuple(world), rows)
         return found
 
     def covers(self, world: World, boxes: Box, k: int) -> Rows:
@@ -149,8 +149,8 @@ class RelationGraph(IndexPair):
         edge, first, block, meta, k = self._own()
         integrity.need(first.size == block.size, "block", f"has not {first.size} entries")
         integrity.need(len(edge) % k == 0, "edge", f"is not blocks of {k} edges")
-        found = covering_checks.edges(edge, first, block, meta, k, world.standing)
-        integrity.need(found == covering_checks.FITS, "edge", "does not link covered rows to their covers")
+        found = checks.edges(edge, first, block, meta, k, world.standing)
+        integrity.need(found == checks.FITS, "edge", "does not link covered rows to their covers")
 
     def check(self, world: World) -> None:
         """Assert that every covered row remembers live rows that cover it, and forwarded ones none."""
@@ -188,7 +188,7 @@ class RelationGraph(IndexPair):
         if not alone.size:
             return Departure(gone, NOBODY, 0)
         while settled < alone.size:
-            settled = relation_calls.resettle(self.plain(), tuple(world), alone, settled)
+            settled = calls.resettle(self.plain(), tuple(world), alone, settled)
             if settled < alone.size:
                 self.make_room(world)
         forwarded = alone[world.standing[alone] == FORWARDED]

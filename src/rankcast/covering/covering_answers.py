@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast.kernels.covering_buckets import FORWARDED, LEAVING, World
-from rankcast.kernels.relation_follow import COVER, DROP, FORWARD, WITHDRAW
+from rankcast.covering.kernels.covering_buckets import FORWARDED, LEAVING, World
+from rankcast.covering.kernels.relation_follow import COVER, DROP, FORWARD, WITHDRAW
 from rankcast.tables.schema import Bools, Rows
 
 Actions = NDArray[np.int8]

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.covering_buckets import (
+from rankcast.covering.kernels.covering_buckets import (
     BUCKET,
     BUCKET_FREE,
     BUCKET_USED,
@@ -25,11 +25,11 @@ from rankcast.kernels.covering_buckets import (
     Index,
     World,
 )
-from rankcast.kernels.covering_codes import Words, encode, lanes_for
-from rankcast.kernels.covering_kdtree import AXIS, HASHED, HOLDS, LEFT, PARENT, RIGHT
-from rankcast.kernels.covering_kdtree import _side as side_of
-from rankcast.kernels.covering_zcurve import ORDER, precedes
-from rankcast.kernels.relation import AFTER, BEFORE, FREE, LIVE, NONE, SOURCE, TARGET, USED
+from rankcast.covering.kernels.covering_codes import Words, encode, lanes_for
+from rankcast.covering.kernels.kdtree import AXIS, HASHED, HOLDS, LEFT, PARENT, RIGHT
+from rankcast.covering.kernels.kdtree import _side as side_of
+from rankcast.covering.kernels.relation import AFTER, BEFORE, FREE, LIVE, NONE, SOURCE, TARGET, USED
+from rankcast.covering.kernels.zcurve import ORDER, precedes
 from rankcast.kernels.relation_poset import AFTER as POSET_AFTER
 from rankcast.kernels.relation_poset import BEFORE as POSET_BEFORE
 from rankcast.structures.jit import EXACT
@@ -158,7 +158,7 @@ def zcurve(index: Index, world: World, wanted: Bools) -> int:
 def edges(
     edge: Rows, first: Rows, block: Rows, meta: NDArray[np.int64], k: int, standing: NDArray[np.int8]
 ) -> int:
-    """Whether a relation graph hangs together: see `rankcast.kernels.relation`."""
+    """Whether a relation graph hangs together: see `rankcast.covering.kernels.relation`."""
     used, rows = meta[USED], standing.size
     if not (0 <= meta[LIVE] <= used and k * used <= edge.shape[0]):
         return CHAIN

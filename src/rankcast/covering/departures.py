@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.kernels.covering_buckets import COVERED, Box, World
-from rankcast.kernels.relation_follow import ACTION, BY, COVER, DROP, FORWARD, ROW, WITHDRAW
+from rankcast.covering.kernels.covering_buckets import COVERED, Box, World
+from rankcast.covering.kernels.relation_follow import ACTION, BY, COVER, DROP, FORWARD, ROW, WITHDRAW
 from rankcast.tables.schema import Bools, Rows
 
 NOBODY: Rows = np.empty(0, np.int32)

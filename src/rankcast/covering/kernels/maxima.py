@@ -6,8 +6,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.covering_buckets import NOBODY, Box, Index, World, ask
-from rankcast.kernels.covering_index import insert, scratch_for, search, unready
+from rankcast.covering.kernels.covering_buckets import NOBODY, Box, Index, World, ask
+from rankcast.covering.kernels.index import insert, scratch_for, search, unready
 from rankcast.structures.jit import EXACT
 
 

@@ -6,8 +6,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels import covering_kdtree, covering_zcurve
-from rankcast.kernels.covering_buckets import (
+from rankcast.covering.kernels import kdtree, zcurve
+from rankcast.covering.kernels.covering_buckets import (
     BUCKET,
     BUCKET_FREE,
     BUCKET_USED,
@@ -24,7 +24,7 @@ from rankcast.kernels.covering_buckets import (
     ask,
     lacking,
 )
-from rankcast.kernels.covering_codes import Words, encode, quantile_cuts
+from rankcast.covering.kernels.covering_codes import Words, encode, quantile_cuts
 from rankcast.structures.jit import EXACT
 
 FIRST_CUT = 64
@@ -32,16 +32,16 @@ SAMPLE = 4096
 OFTEN, SELDOM = 3, 32
 
 kd_clear, kd_insert, kd_remove, kd_find = (
-    covering_kdtree.clear,
-    covering_kdtree.insert,
-    covering_kdtree.remove,
-    covering_kdtree.find,
+    kdtree.clear,
+    kdtree.insert,
+    kdtree.remove,
+    kdtree.find,
 )
 z_clear, z_insert, z_remove, z_find = (
-    covering_zcurve.clear,
-    covering_zcurve.insert,
-    covering_zcurve.remove,
-    covering_zcurve.find,
+    zcurve.clear,
+    zcurve.insert,
+    zcurve.remove,
+    zcurve.find,
 )
 
 

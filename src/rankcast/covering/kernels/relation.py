@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.covering_buckets import (
+from rankcast.covering.kernels.covering_buckets import (
     COVERED,
     FORWARDED,
     NOBODY,
@@ -33,9 +33,9 @@ from rankcast.kernels.covering_buckets import (
     ask,
     covers,
 )
-from rankcast.kernels.covering_codes import Words
-from rankcast.kernels.covering_index import find, insert, remove, scratch_for, search, unready
-from rankcast.kernels.covering_order import containers_first, first_containers
+from rankcast.covering.kernels.covering_codes import Words
+from rankcast.covering.kernels.covering_order import containers_first, first_containers
+from rankcast.covering.kernels.index import find, insert, remove, scratch_for, search, unready
 from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]

@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.covering_buckets import (
+from rankcast.covering.kernels.covering_buckets import (
     BUCKET,
     BUCKETS,
     COMPARISONS,
@@ -40,7 +40,7 @@ from rankcast.kernels.covering_buckets import (
     slot_in,
     take_bucket,
 )
-from rankcast.kernels.covering_codes import Lanes, Words, code_at, lanes_for, raise_corner, reaches
+from rankcast.covering.kernels.covering_codes import Lanes, Words, code_at, lanes_for, raise_corner, reaches
 from rankcast.structures.jit import EXACT
 
 FIELDS = 1

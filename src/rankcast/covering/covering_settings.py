@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rankcast.engines.brute_force.covering import Scan
+from rankcast.covering.brute_force import Scan
+from rankcast.covering.departures import Relations
+from rankcast.covering.relation import RelationGraph
 from rankcast.errors import SettingError, shown
-from rankcast.indexes.departures import Relations
-from rankcast.indexes.relation import RelationGraph
 from rankcast.indexes.relation_full import FullRelationGraph
 from rankcast.indexes.relation_poset import PosetGraph
 from rankcast.tables import schema

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
+from rankcast.covering.kernels import sequence
 from rankcast.errors import InputError
-from rankcast.kernels import sequence
 from rankcast.structures import hashing
 from rankcast.structures.ids import Slots, keys_of, select, show
 from rankcast.tables import boxes

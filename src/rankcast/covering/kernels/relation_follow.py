@@ -10,9 +10,16 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.covering_buckets import COMPARISONS, COVERED, FORWARDED, GONE, NODES_VISITED, World
-from rankcast.kernels.covering_index import scratch_for
-from rankcast.kernels.relation import NONE, Graph, Rows, depart, enter, resettle, waiting
+from rankcast.covering.kernels.covering_buckets import (
+    COMPARISONS,
+    COVERED,
+    FORWARDED,
+    GONE,
+    NODES_VISITED,
+    World,
+)
+from rankcast.covering.kernels.index import scratch_for
+from rankcast.covering.kernels.relation import NONE, Graph, Rows, depart, enter, resettle, waiting
 from rankcast.structures.jit import EXACT
 
 FORWARD, COVER, WITHDRAW, DROP = range(4)

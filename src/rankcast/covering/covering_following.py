@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rankcast.engines.covering_commands import WHERE, Commands
-from rankcast.engines.covering_commands import read as read_commands
-from rankcast.engines.covering_frame import TableFrame
-from rankcast.indexes.departures import NOBODY
-from rankcast.kernels.relation_follow import ACTION, BY, ROW
+from rankcast.covering.covering_commands import WHERE, Commands
+from rankcast.covering.covering_commands import read as read_commands
+from rankcast.covering.covering_frame import TableFrame
+from rankcast.covering.departures import NOBODY
+from rankcast.covering.kernels.relation_follow import ACTION, BY, ROW
 from rankcast.structures.ids import select
 from rankcast.tables.schema import Form
 

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.covering_buckets import World
+from rankcast.covering.kernels.covering_buckets import World
 from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.kernels import covering_checks, covering_index, covering_kdtree, covering_zcurve
-from rankcast.kernels.covering_buckets import (
+from rankcast.covering.kernels import checks, kdtree, zcurve
+from rankcast.covering.kernels import index as covering_index
+from rankcast.covering.kernels.covering_buckets import (
     BUCKET,
     BUCKET_USED,
     BUCKETS,
@@ -27,20 +28,20 @@ from rankcast.kernels.covering_buckets import (
     World,
     close_corner,
 )
-from rankcast.kernels.covering_codes import encode, levels_for, words_for
-from rankcast.kernels.covering_kdtree import HOLDS, LEFT, PARENT, RIGHT
+from rankcast.covering.kernels.covering_codes import encode, levels_for, words_for
+from rankcast.covering.kernels.kdtree import HOLDS, LEFT, PARENT, RIGHT
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Rows
 
 KINDS = {"kdtree": KDTREE, "zcurve": ZCURVE}
-FIELDS = {KDTREE: covering_kdtree.FIELDS, ZCURVE: covering_zcurve.FIELDS}
+FIELDS = {KDTREE: kdtree.FIELDS, ZCURVE: zcurve.FIELDS}
 SPARE = 4
 
 
 class BoxIndex:
     """Rows with boxes, found by a box that they contain.
 
-    - Changing and asking: the kernels of `rankcast.kernels.covering_index`, over `index`; before an insert
+    - Changing and asking: the kernels of `rankcast.covering.kernels.index`, over `index`; before an insert
       the index must be `ready`.
     - Keeping: `state`, `restore`, `check`.
 
@@ -103,9 +104,9 @@ class BoxIndex:
     def check_restored(self, world: World, wanted: Bools, name: str) -> None:
         """Refuse an index from a snapshot that does not hang together or hold just the `wanted` rows."""
         integrity.no_nan(self.index.cuts, f"{name}.cuts")
-        check = covering_checks.kdtree if self._kind == KDTREE else covering_checks.zcurve
+        check = checks.kdtree if self._kind == KDTREE else checks.zcurve
         found = check(self.index, world, wanted)
-        integrity.need(found == covering_checks.FITS, f"{name}.row", "does not hold the boxes it should")
+        integrity.need(found == checks.FITS, f"{name}.row", "does not hold the boxes it should")
 
     def _extend(self) -> None:
         old = self.index
@@ -166,7 +167,7 @@ class BoxIndex:
     def _check_node(self, node: int) -> None:
         index = self.index
         if index.node[node, HOLDS] < 0:
-            assert not covering_kdtree.lower_corner(index, node)
+            assert not kdtree.lower_corner(index, node)
             for child in index.node[node, [LEFT, RIGHT]].tolist():
                 assert index.node[child, PARENT] == node
                 assert index.node[child, HOLDS] < 0 or index.row[index.node[child, HOLDS], SIZE] > 0

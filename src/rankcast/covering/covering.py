@@ -9,17 +9,17 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast.core.engine import ID, Part
-from rankcast.engines import covering_answers
-from rankcast.engines.covering_commands import OP
-from rankcast.engines.covering_direct import DirectCalls
-from rankcast.engines.covering_following import FollowingTable
-from rankcast.engines.covering_maxima import maxima
-from rankcast.engines.covering_settings import INDEXES, known_graph, relations_for
+from rankcast.covering import covering_answers
+from rankcast.covering.covering_commands import OP
+from rankcast.covering.covering_direct import DirectCalls
+from rankcast.covering.covering_following import FollowingTable
+from rankcast.covering.covering_maxima import maxima
+from rankcast.covering.covering_settings import INDEXES, known_graph, relations_for
+from rankcast.covering.departures import NOBODY, Departure
+from rankcast.covering.kernels.covering_buckets import FORWARDED, GONE, LEAVING, Box
+from rankcast.covering.kernels.relation_follow import FORWARD
+from rankcast.covering.relation import RelationGraph
 from rankcast.errors import InputError
-from rankcast.indexes.departures import NOBODY, Departure
-from rankcast.indexes.relation import RelationGraph
-from rankcast.kernels.covering_buckets import FORWARDED, GONE, LEAVING, Box
-from rankcast.kernels.relation_follow import FORWARD
 from rankcast.structures import integrity
 from rankcast.structures.ids import select, show
 from rankcast.tables import boxes, read, schema

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.covering_buckets import (
+from rankcast.covering.kernels.covering_buckets import (
     COVERED,
     FORWARDED,
     LEAVING,
@@ -28,7 +28,7 @@ from rankcast.kernels.covering_buckets import (
     ask,
     covers,
 )
-from rankcast.kernels.covering_index import find, insert, remove, unready
+from rankcast.covering.kernels.index import find, insert, remove, unready
 from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]

@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.indexes.covering_boxes import BoxIndex
-from rankcast.indexes.departures import NOBODY, Departure, Story, follow_by_calls
-from rankcast.kernels import covering_index, relation_full
-from rankcast.kernels.covering_buckets import COVERED, FORWARDED, Box, World
+from rankcast.covering.departures import NOBODY, Departure, Story, follow_by_calls
+from rankcast.covering.index import BoxIndex
+from rankcast.covering.kernels import full
+from rankcast.covering.kernels import index as covering_index
+from rankcast.covering.kernels.covering_buckets import COVERED, FORWARDED, Box, World
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Rows
 
@@ -58,13 +59,13 @@ class IndexPair(ABC):
 
     def coverers(self, world: World, rows: Rows) -> Rows:
         """For each row one that covers it, -1 for a forwarded one."""
-        found: Rows = relation_full.coverers(self.front.index, world, rows)
+        found: Rows = full.coverers(self.front.index, world, rows)
         return found
 
     def covers(self, world: World, boxes: Box, k: int) -> Rows:
         """For each box up to k live rows that contain it, a line each, filled up with -1."""
         found = np.full((boxes.lo.shape[0], k), -1, np.int32)
-        relation_full.containing(self.front.index, self.back.index, world, boxes, found)
+        full.containing(self.front.index, self.back.index, world, boxes, found)
         return found
 
     def stab(self, world: World, boxes: Box) -> tuple[Rows, NDArray[np.int64]]:

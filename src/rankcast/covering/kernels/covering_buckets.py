@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.covering_codes import Words, lanes_for, larger
+from rankcast.covering.kernels.covering_codes import Words, lanes_for, larger
 from rankcast.structures.jit import EXACT
 
 BUCKET = 64

@@ -8,10 +8,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankcast.core.answering import AnsweringEngine
-from rankcast.engines import covering_answers
-from rankcast.engines.covering_direct import DirectCalls
-from rankcast.indexes.departures import Relations
-from rankcast.kernels.covering_buckets import World
+from rankcast.covering import covering_answers
+from rankcast.covering.covering_direct import DirectCalls
+from rankcast.covering.departures import Relations
+from rankcast.covering.kernels.covering_buckets import World
 from rankcast.tables import boxes
 from rankcast.tables.schema import Rows
 

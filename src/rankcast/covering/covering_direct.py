@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast.core.turns import Turn
-from rankcast.engines import covering_answers
-from rankcast.engines.covering_answers import FEW
-from rankcast.indexes.relation import RelationGraph
-from rankcast.kernels import relation_calls
-from rankcast.kernels.covering_buckets import World
-from rankcast.kernels.relation_calls import FULL, NEW, REFUSED, TOTALS
+from rankcast.covering import covering_answers
+from rankcast.covering.covering_answers import FEW
+from rankcast.covering.kernels import calls
+from rankcast.covering.kernels.calls import FULL, NEW, REFUSED, TOTALS
+from rankcast.covering.kernels.covering_buckets import World
+from rankcast.covering.relation import RelationGraph
 from rankcast.structures.ids import Slots, keys_of
 from rankcast.tables import boxes
 from rankcast.tables.schema import Batch, Ids, Ints, arrow
@@ -57,7 +57,7 @@ class DirectCalls:
             slots.make_room(ids)
         keys, told = keys_of(ids, slots.seed), np.empty((2, size), np.int32)
         answer, start = np.empty(2 * size + size // 32 + 1, np.int64), NEW
-        done = relation_calls.subscribe(self._state(), keys, ends, told, answer, start)
+        done = calls.subscribe(self._state(), keys, ends, told, answer, start)
         while done != size:
             if done == REFUSED:
                 self._turn.undo()
@@ -68,7 +68,7 @@ class DirectCalls:
             else:
                 self._graph.make_room(self._world())
                 start = done
-            done = relation_calls.subscribe(self._state(), keys, ends, told, answer, start)
+            done = calls.subscribe(self._state(), keys, ends, told, answer, start)
         return self._told(ids, told, answer)
 
     def unsubscribe(self, ids: Ids) -> pa.Table:
@@ -79,7 +79,7 @@ class DirectCalls:
             slots.require(ids, where="ids")
         keys, told, action = keys_of(ids, slots.seed), np.empty(size + 1, np.int32), np.empty(size, np.int8)
         self._turn.begin()
-        alone = relation_calls.unsubscribe(self._state(), keys, told, action)
+        alone = calls.unsubscribe(self._state(), keys, told, action)
         settled = told.item(size)
         if settled == REFUSED:
             self._turn.undo()
@@ -113,8 +113,8 @@ class DirectCalls:
         """The rows that are forwarded of those that are alone, as registered."""
         graph, totals = self._graph, self._totals
         forwarded = graph.resettle(self._world(), alone[:0], alone, settled).forwarded
-        totals[relation_calls.NODES_GOING : relation_calls.POINTS_GOING + 1] += graph.tally()
-        totals[relation_calls.TOLD] += forwarded.size
+        totals[calls.NODES_GOING : calls.POINTS_GOING + 1] += graph.tally()
+        totals[calls.TOLD] += forwarded.size
         return forwarded
 
     def _told(self, ids: Ids, told: Any, answer: Any) -> pa.Table:

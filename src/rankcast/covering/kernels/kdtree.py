@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.covering_buckets import (
+from rankcast.covering.kernels.covering_buckets import (
     BUCKET,
     COMPARISONS,
     LEAF,
@@ -41,7 +41,15 @@ from rankcast.kernels.covering_buckets import (
     slot_in,
     take_bucket,
 )
-from rankcast.kernels.covering_codes import Lanes, Words, code_at, lanes_for, larger, raise_corner, reaches
+from rankcast.covering.kernels.covering_codes import (
+    Lanes,
+    Words,
+    code_at,
+    lanes_for,
+    larger,
+    raise_corner,
+    reaches,
+)
 from rankcast.structures.jit import EXACT
 
 UNDERFLOW = 16

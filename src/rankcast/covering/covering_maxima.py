@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from rankcast.core.engine import ID
-from rankcast.indexes.maxima import maximal
+from rankcast.covering.maxima import maximal
 from rankcast.structures.ids import Slots, select
 from rankcast.tables import boxes, read, schema
 from rankcast.tables.schema import arrow

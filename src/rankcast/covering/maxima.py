@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankcast.indexes.covering_boxes import BoxIndex
-from rankcast.kernels import maxima
-from rankcast.kernels.covering_buckets import COVERED, World
-from rankcast.kernels.covering_order import containers_first
+from rankcast.covering.index import BoxIndex
+from rankcast.covering.kernels import maxima
+from rankcast.covering.kernels.covering_buckets import COVERED, World
+from rankcast.covering.kernels.covering_order import containers_first
 from rankcast.tables.boxes import Boxes
 from rankcast.tables.schema import Rows
 

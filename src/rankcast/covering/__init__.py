@@ -1,0 +1,1 @@
+"""`CoveringTable`: which subscriptions a router must forward [Covering]."""

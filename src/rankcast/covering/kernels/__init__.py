@@ -1,0 +1,1 @@
+"""Kernels of `CoveringTable`: buckets, k-d tree, relation graph."""
