@@ -14,9 +14,9 @@ from rankcast.errors import InputError, InterruptedEngineError, RankcastError, S
 if TYPE_CHECKING:
     from rankcast.covering.covering import CoveringTable, maxima
     from rankcast.engines.geotext import GeoTextTopK
-    from rankcast.engines.matching import RankedMatcher
     from rankcast.engines.moving_skyline import MovingSkyline
     from rankcast.engines.moving_topk import MovingTopK
+    from rankcast.matching.matching import RankedMatcher
     from rankcast.range_topk.dissemination.subscriber import SubscriberList
     from rankcast.range_topk.range_topk import RangeTopK
     from rankcast.tables.boxes import Hierarchy, near
@@ -52,7 +52,7 @@ _HOMES = {
     "MovingSkyline": "rankcast.engines.moving_skyline",
     "MovingTopK": "rankcast.engines.moving_topk",
     "RangeTopK": "rankcast.range_topk.range_topk",
-    "RankedMatcher": "rankcast.engines.matching",
+    "RankedMatcher": "rankcast.matching.matching",
     "SubscriberList": "rankcast.range_topk.dissemination.subscriber",
     "Vocabulary": "rankcast.vocabulary",
     "maxima": "rankcast.covering.covering",

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from rankcast import RangeTopK
 from rankcast.kernels import geo_bounds, message_parts
-from rankcast.kernels.box_tree import CELLS, encode
 from rankcast.kernels.message_lists import BOX, NODE
 from rankcast.kernels.message_parts import NUMBER, Parts, Wish, push_parts
 from rankcast.kernels.word_lists import BLOCK
+from rankcast.matching.kernels.box_tree import CELLS, encode
 from rankcast.range_topk.painting import MOST_BOXES, boxes_for
 
 STRANGE = [math.inf, -math.inf, math.nan, 1e308, -1e308, 5e-324, -5e-324, 0.0, -0.0, 1.0, 2.0**63, -(2.0**63)]

@@ -17,14 +17,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.indexes.boxes import SMALL, grown
 from rankcast.indexes.scored_lists import ScoredLists, by_score, search_forest
-from rankcast.indexes.scored_matches import MODES, Found
-from rankcast.kernels import centre_tree, interval_routes, matching_checks
-from rankcast.kernels.box_tree_pack import Columns
+from rankcast.kernels import centre_tree, interval_routes
 from rankcast.kernels.centre_tree import FREE, NODES, REBUILT, USED, Centres
 from rankcast.kernels.scored_blocks import MERGES, SPLITS, Entries
 from rankcast.kernels.threshold import CENTRES, ONE_LIST, Forest
+from rankcast.matching.boxes import SMALL, grown
+from rankcast.matching.kernels import checks
+from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.search import MODES, Found
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Floats, Rows
 
@@ -111,8 +112,8 @@ class IntervalIndex:
         integrity.need(rows.max(initial=-1) < len(leaf), "lists_leaf", "is too short")
         integrity.need((leaf[rows] >= 0).all(), "lists_leaf", "lacks a live row")
         if by_centres:
-            found = matching_checks.centres(self._centres, self._lists.blocks, columns, rows, number)
-            integrity.need(found == matching_checks.FITS, "child", "does not lead to the lists it should")
+            found = checks.centres(self._centres, self._lists.blocks, columns, rows, number)
+            integrity.need(found == checks.FITS, "child", "does not lead to the lists it should")
         integrity.within(self._centres.meta[REBUILT:], 0, integrity.MOST, "meta")
 
     def check(self, columns: Columns) -> None:

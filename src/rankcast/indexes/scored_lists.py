@@ -8,13 +8,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.indexes.boxes import grown
-from rankcast.indexes.scored_matches import Found, search_all
-from rankcast.kernels import matching_checks, scored_blocks, threshold
-from rankcast.kernels.box_tree_pack import Columns
+from rankcast.kernels import scored_blocks, threshold
 from rankcast.kernels.centre_tree import DEPTH, SPARE
 from rankcast.kernels.scored_blocks import BLOCKS, Blocks, Entries
 from rankcast.kernels.threshold import Forest, Limits
+from rankcast.matching.boxes import grown
+from rankcast.matching.kernels import checks
+from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.search import Found, search_all
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Floats, Rows
 
@@ -108,10 +109,8 @@ class ScoredLists:
 
         `number` is raised by the entries of each list.
         """
-        found = matching_checks.scored_lists(self.blocks, columns, wanted, self._live, number)
-        integrity.need(
-            found == matching_checks.FITS, "lists_link", "does not lead to the intervals it should"
-        )
+        found = checks.scored_lists(self.blocks, columns, wanted, self._live, number)
+        integrity.need(found == checks.FITS, "lists_link", "does not lead to the intervals it should")
         counts = self.blocks.meta[BLOCKS + 1 :]
         integrity.within(counts, 0, integrity.MOST, "lists_meta")
 

@@ -20,13 +20,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.indexes.boxes import BoxIndex, grown
 from rankcast.indexes.scored_lists import ScoredLists, by_score, search_forest
-from rankcast.indexes.scored_matches import MODES, Found, merged
 from rankcast.kernels import interval_arrangement, interval_routes
-from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.scored_blocks import Entries
 from rankcast.kernels.threshold import ONE_LIST, SEGMENTS, Forest
+from rankcast.matching.boxes import BoxIndex, grown
+from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.search import MODES, Found, merged
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Floats, Rows
 

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.interval_routes import centre_tree
 from rankcast.kernels.scored_blocks import BLOCKS, Blocks, Floats, Longs, Rows, rows_of
 from rankcast.kernels.scored_blocks_edit import Entry, insert_entry, remove_entry
+from rankcast.matching.kernels.box_tree_pack import Columns
 from rankcast.structures.jit import EXACT
 
 USED, FREE, NODES, REBUILT = range(4)

@@ -19,10 +19,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.box_tree_pack import Columns
 from rankcast.kernels.interval_routes import route_by_centres, route_by_segments
-from rankcast.kernels.matches import ALL, LARGEST, Floats, Longs, Matches, Rows, append_list
 from rankcast.kernels.scored_blocks import Blocks, begin_of
+from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.kernels.matches import ALL, LARGEST, Floats, Longs, Matches, Rows, append_list
 from rankcast.structures.heap import best_first, better, offer
 from rankcast.structures.jit import EXACT
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.engines.brute_force.matching import combined
-from rankcast.kernels.box_tree_pack import Columns
+from rankcast.matching.brute_force import combined
+from rankcast.matching.kernels.box_tree_pack import Columns
 
 ROWS = 3000
 Floats = NDArray[np.float64]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankcast.indexes.boxes import BoxIndex
-from rankcast.kernels import box_tree
-from rankcast.kernels.box_tree import CELLS
+from rankcast.matching.boxes import BoxIndex
+from rankcast.matching.kernels import box_tree
+from rankcast.matching.kernels.box_tree import CELLS
 from tests.unit.matching.histories import ROWS, columns, follow
 
 

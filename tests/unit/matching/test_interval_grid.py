@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.indexes.interval_grid import IntervalGrid
-from rankcast.kernels import interval_grid
-from rankcast.kernels.box_tree_pack import Columns
+from rankcast.matching.grid import IntervalGrid
+from rankcast.matching.kernels import interval_grid
+from rankcast.matching.kernels.box_tree_pack import Columns
 from tests.unit.matching.histories import ROWS, best, columns, follow
 
 ENDS = st.one_of(

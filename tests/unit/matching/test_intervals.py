@@ -17,7 +17,7 @@ from rankcast.indexes.intervals import IntervalIndex
 from rankcast.indexes.static_intervals import KINDS as STATIC
 from rankcast.indexes.static_intervals import StaticIntervalIndex, arrangement, ends_of, slots_of
 from rankcast.kernels import interval_arrangement, interval_routes
-from rankcast.kernels.box_tree_pack import Columns
+from rankcast.matching.kernels.box_tree_pack import Columns
 from tests.unit.matching.histories import columns as columns_of
 from tests.unit.matching.histories import follow
 

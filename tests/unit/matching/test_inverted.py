@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankcast.indexes.inverted import InvertedIndex
-from rankcast.kernels import inverted
+from rankcast.matching.inverted import InvertedIndex
+from rankcast.matching.kernels import inverted
 from tests.unit.matching.histories import columns, follow
 
 

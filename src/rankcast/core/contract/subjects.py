@@ -12,7 +12,7 @@ from rankcast.core.engine import Engine
 ENGINES = {
     "range_topk": "rankcast.range_topk.range_topk:RangeTopK",
     "covering": "rankcast.covering.covering:CoveringTable",
-    "matching": "rankcast.engines.matching:RankedMatcher",
+    "matching": "rankcast.matching.matching:RankedMatcher",
     "geotext": "rankcast.engines.geotext:GeoTextTopK",
     "moving_topk": "rankcast.engines.moving_topk:MovingTopK",
     "moving_skyline": "rankcast.engines.moving_skyline:MovingSkyline",

@@ -11,17 +11,16 @@ from numpy.typing import NDArray
 
 from rankcast.core.answering import AnsweringEngine
 from rankcast.core.engine import ID, Part
-from rankcast.engines import matching_events, matching_indexes
-from rankcast.engines.brute_force import matching
-from rankcast.engines.brute_force.matching import Scan
-from rankcast.engines.matching_events import Spans
-from rankcast.engines.matching_function import FunctionIndex
-from rankcast.engines.matching_indexes import INDEXES, Index
 from rankcast.errors import FunctionError, InputError, SettingError
-from rankcast.indexes.automatic import AutomaticIndex
 from rankcast.indexes.intervals import IntervalIndex
-from rankcast.kernels.box_tree_pack import Columns
-from rankcast.kernels.matches import ranks_of
+from rankcast.matching import brute_force, matching_events, matching_indexes
+from rankcast.matching.automatic import AutomaticIndex
+from rankcast.matching.brute_force import Scan
+from rankcast.matching.function import FunctionIndex
+from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.kernels.matches import ranks_of
+from rankcast.matching.matching_events import Spans
+from rankcast.matching.matching_indexes import INDEXES, Index
 from rankcast.structures import integrity
 from rankcast.tables import boxes, read, schema
 from rankcast.tables.boxes import Boxes
@@ -227,7 +226,7 @@ class RankedMatcher(AnsweringEngine):
         live = self._slots.live()
         places, score = self._scan.rank(self._columns(), live, spans.below[0], spans.above[0])
         rank = int(np.argmax(live[places] == mine)) + 1 if (live[places] == mine).any() else None
-        inside = matching.meets(self._boxes([mine]), spans.below[0], spans.above[0])[0]
+        inside = brute_force.meets(self._boxes([mine]), spans.below[0], spans.above[0])[0]
         own = float(score[live == mine][0])
         beat = float(score[places[self._k - 1]]) if places.size >= self._k else None
         weights = zip(self._over, inside, self._slots["weight"][mine].tolist(), strict=False)
@@ -290,7 +289,7 @@ class RankedMatcher(AnsweringEngine):
                 given = batch[f"{name}_weight"]
                 self._refuse_negative(given, f"{name}_weight")
                 weight[:, place] = np.where(np.isnan(given), 0.0, given)
-        return {"weight": weight, "score": matching.combined(weight, self._combine)}
+        return {"weight": weight, "score": brute_force.combined(weight, self._combine)}
 
     @staticmethod
     def _refuse_negative(weight: Floats, column: str) -> None:

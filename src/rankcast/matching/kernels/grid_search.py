@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from rankcast.kernels.box_tree_pack import Columns
-from rankcast.kernels.box_tree_search import Events
-from rankcast.kernels.interval_grid import (
+from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.kernels.box_tree_search import Events
+from rankcast.matching.kernels.interval_grid import (
     COUNT,
     HIGH,
     LEAST,
@@ -30,7 +30,7 @@ from rankcast.kernels.interval_grid import (
     rank_of,
     row_of,
 )
-from rankcast.kernels.matches import ALL, Floats, Longs, Matches, Rows, append_list
+from rankcast.matching.kernels.matches import ALL, Floats, Longs, Matches, Rows, append_list
 from rankcast.structures.heap import best_first, better, offer
 from rankcast.structures.jit import EXACT
 

@@ -1,4 +1,4 @@
-"""Scored boxes in any number of dimensions, live: `BoxIndex` keeps a `rankcast.kernels.box_tree`."""
+"""Scored boxes in any number of dimensions, live: `BoxIndex` keeps a `rankcast.matching.kernels.box_tree`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.indexes.scored_matches import MODES, Found, search_all
-from rankcast.kernels import (
+from rankcast.matching.kernels import (
+    box_edit,
     box_tree,
-    box_tree_edit,
     box_tree_pack,
     box_tree_relaxed,
     box_tree_search,
-    matching_checks,
+    checks,
 )
-from rankcast.kernels.box_tree import BLOCKS, BUILT, CELLS, LAYERS, MOST_LAYERS, SIZE, WIDTH, BoxTree
-from rankcast.kernels.box_tree_pack import Columns
+from rankcast.matching.kernels.box_tree import BLOCKS, BUILT, CELLS, LAYERS, MOST_LAYERS, SIZE, WIDTH, BoxTree
+from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.search import MODES, Found, search_all
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Floats, Rows
 
@@ -58,17 +58,17 @@ class BoxIndex:
         if rows.size and len(self) + rows.size > 2 * self.tree.meta[BUILT]:
             self._rebuild(columns, np.concatenate([self.present(), rows]))
         else:
-            self._edit(box_tree_edit.insert, columns, rows)
+            self._edit(box_edit.insert, columns, rows)
 
     def remove(self, columns: Columns, rows: Rows) -> None:
         """Take present rows out."""
-        box_tree_edit.remove(self.tree, rows)
+        box_edit.remove(self.tree, rows)
         if self.tree.meta[BUILT] > max(SMALL, 2 * len(self)):
             self._rebuild(columns, self.present())
 
     def rescore(self, columns: Columns, rows: Rows) -> None:
         """Follow scores or weights that have changed."""
-        self._edit(box_tree_edit.rescore, columns, rows)
+        self._edit(box_edit.rescore, columns, rows)
 
     def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
         """The k best rows for each event with the ends `above` to `below`."""
@@ -97,8 +97,8 @@ class BoxIndex:
     def check_restored(self, columns: Columns, wanted: Bools) -> None:
         """Refuse a tree from a snapshot that does not hang together or hold just the `wanted` rows."""
         check_cuts(self.tree.cuts)
-        found = matching_checks.box_tree(self.tree, columns, wanted)
-        integrity.need(found == matching_checks.FITS, "link", "does not lead to the boxes it should")
+        found = checks.box_tree(self.tree, columns, wanted)
+        integrity.need(found == checks.FITS, "link", "does not lead to the boxes it should")
 
     def check(self, columns: Columns) -> None:
         """Assert the invariants of the tree."""
@@ -164,7 +164,7 @@ class BoxIndex:
             self._rebuild(columns, self.present())
             return
         floor = self.tree.floor[last]
-        parts = [box_tree_edit.release(self.tree, layer) for layer in range(last + 1)]
+        parts = [box_edit.release(self.tree, layer) for layer in range(last + 1)]
         self._lay(columns, np.concatenate(parts), floor)
 
     def _lay(self, columns: Columns, rows: Rows, floor: float) -> None:

@@ -15,10 +15,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.box_tree import LAYERS, WIDTH, BoxTree, Floats
-from rankcast.kernels.box_tree_pack import Columns, Rows
-from rankcast.kernels.box_tree_search import DEPTH, Events, Work, hopeless, search_layers
-from rankcast.kernels.matches import ALL, LARGEST, Matches, append_list
+from rankcast.matching.kernels.box_tree import LAYERS, WIDTH, BoxTree, Floats
+from rankcast.matching.kernels.box_tree_pack import Columns, Rows
+from rankcast.matching.kernels.box_tree_search import DEPTH, Events, Work, hopeless, search_layers
+from rankcast.matching.kernels.matches import ALL, LARGEST, Matches, append_list
 from rankcast.structures.heap import best_first, offer
 from rankcast.structures.jit import EXACT
 

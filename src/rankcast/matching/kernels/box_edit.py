@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.box_tree import (
+from rankcast.matching.kernels.box_tree import (
     BLOCKS,
     SIZE,
     WIDTH,
@@ -33,7 +33,7 @@ from rankcast.kernels.box_tree import (
     take_block,
     write,
 )
-from rankcast.kernels.box_tree_pack import Columns, Rows, halve, read_row
+from rankcast.matching.kernels.box_tree_pack import Columns, Rows, halve, read_row
 from rankcast.structures.jit import EXACT
 
 

@@ -1,4 +1,4 @@
-"""Subscriptions that bound a few of many attributes, live: the index of `rankcast.kernels.inverted`."""
+"""Subscriptions that bound a few of many attributes, live: the index of `rankcast.matching.kernels.inverted`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.indexes.boxes import SMALL, BoxIndex, check_cuts, grown, quantiles
-from rankcast.indexes.scored_matches import MODES, Found, search_all
-from rankcast.kernels import inverted
-from rankcast.kernels.box_tree_pack import Columns
-from rankcast.kernels.inverted import Filed
-from rankcast.kernels.matches import ALL
+from rankcast.matching.boxes import SMALL, BoxIndex, check_cuts, grown, quantiles
+from rankcast.matching.kernels import inverted
+from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.kernels.inverted import Filed
+from rankcast.matching.kernels.matches import ALL
+from rankcast.matching.search import MODES, Found, search_all
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Floats, Rows
 

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.box_tree import (
+from rankcast.matching.kernels.box_tree import (
     FILL,
     SIZE,
     BoxTree,

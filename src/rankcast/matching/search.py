@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankcast.kernels.matches import ALL, LARGEST, SUM, Matches, gather, merge
+from rankcast.matching.kernels.matches import ALL, LARGEST, SUM, Matches, gather, merge
 from rankcast.tables.schema import Floats, Ints, Rows
 
 PER_THREAD = 512

@@ -24,12 +24,12 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.indexes.boxes import BoxIndex
-from rankcast.indexes.interval_grid import IntervalGrid
-from rankcast.indexes.inverted import InvertedIndex
-from rankcast.indexes.scored_matches import Found
-from rankcast.kernels.box_tree import FILL
-from rankcast.kernels.box_tree_pack import Columns
+from rankcast.matching.boxes import BoxIndex
+from rankcast.matching.grid import IntervalGrid
+from rankcast.matching.inverted import InvertedIndex
+from rankcast.matching.kernels.box_tree import FILL
+from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.search import Found
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Floats, Rows
 

@@ -21,10 +21,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.box_tree import LAYERS, BoxTree, encode, most_of
-from rankcast.kernels.box_tree_pack import Columns
-from rankcast.kernels.box_tree_search import DEPTH
-from rankcast.kernels.matches import ALL, LARGEST, Floats, Longs, Matches, Rows, append_list
+from rankcast.matching.kernels.box_tree import LAYERS, BoxTree, encode, most_of
+from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.kernels.box_tree_search import DEPTH
+from rankcast.matching.kernels.matches import ALL, LARGEST, Floats, Longs, Matches, Rows, append_list
 from rankcast.structures.heap import best_first, offer
 from rankcast.structures.jit import EXACT
 

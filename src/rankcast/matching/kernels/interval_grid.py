@@ -1,6 +1,6 @@
 """Scored intervals in one dimension: cells of many sizes, each with a list of intervals by score.
 
-Ends are codes of 32 bits that keep their order (`rankcast.kernels.box_tree.encode`). Level t cuts them into
+Ends are codes of 32 bits that keep their order (`rankcast.matching.kernels.box_tree.encode`). Level t cuts them into
 cells of 4^t codes. An interval stands in the lowest level where it reaches into two cells at most, once in
 each of them, so that it takes a good part of a cell, and an event meets a good part of its cell's list. What
 an event wants is therefore in one list a level, best first (`interval_grid_search`).
@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from rankcast.kernels.box_tree import encode
-from rankcast.kernels.box_tree_pack import Columns
-from rankcast.kernels.matches import Floats, Longs, Rows
+from rankcast.matching.kernels.box_tree import encode
+from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.kernels.matches import Floats, Longs, Rows
 from rankcast.structures.jit import EXACT
 
 SIZE = 64

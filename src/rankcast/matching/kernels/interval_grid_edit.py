@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from rankcast.kernels.box_tree_pack import Columns
-from rankcast.kernels.interval_grid import (
+from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.kernels.interval_grid import (
     CHUNKS,
     COUNT,
     ENTRIES,
@@ -34,7 +34,7 @@ from rankcast.kernels.interval_grid import (
     take_chunk,
     write,
 )
-from rankcast.kernels.matches import Longs, Rows
+from rankcast.matching.kernels.matches import Longs, Rows
 from rankcast.structures.jit import EXACT
 
 

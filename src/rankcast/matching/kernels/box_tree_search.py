@@ -17,8 +17,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.box_tree import LAYERS, WIDTH, BoxTree, Codes, Floats, encode, most_of
-from rankcast.kernels.box_tree_pack import Columns, Rows
+from rankcast.matching.kernels.box_tree import LAYERS, WIDTH, BoxTree, Codes, Floats, encode, most_of
+from rankcast.matching.kernels.box_tree_pack import Columns, Rows
 from rankcast.structures.heap import better, offer
 from rankcast.structures.jit import EXACT
 

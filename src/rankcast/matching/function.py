@@ -21,10 +21,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.engines.brute_force import matching
-from rankcast.indexes.scored_matches import Found
-from rankcast.kernels.box_tree_pack import Columns
-from rankcast.kernels.matches import weights_met
+from rankcast.matching import brute_force
+from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.kernels.matches import weights_met
+from rankcast.matching.search import Found
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots
 from rankcast.tables.schema import Bools, Floats, Rows
@@ -84,10 +84,10 @@ class FunctionIndex:
         part, row, score = self._fresh, self._order[:0], np.empty(0)
         while True:
             if part.size:
-                given = matching.combined(weights_met(columns, part, below, above), self._combine)
+                given = brute_force.combined(weights_met(columns, part, below, above), self._combine)
                 row, score = np.concatenate([row, part]), np.concatenate([score, given])
                 least = np.partition(score, -k)[-k] if score.size > k else 0.0
-                best = matching.ranked(score, (score > 0) & (score >= least), columns.label[row])[:k]
+                best = brute_force.ranked(score, (score > 0) & (score >= least), columns.label[row])[:k]
                 row, score, tried = row[best], score[best], tried + part.size
             if start >= order.size or (row.size == k and score[-1] > self._most[start]):
                 return row, score, tried

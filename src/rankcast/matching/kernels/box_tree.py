@@ -11,7 +11,7 @@ do. -most and most stand for no bound, an entry that is not in use has a box tha
 Layer 0 holds the best BASE rows, each further layer a multiple of that of the next best (`layer_size`). A
 search takes the layers in turn and ends before the first whose best row (`edge`, `edge_row`) cannot enter the
 list any more. A row belongs to the first layer with floor <= score. Where a layer has become too large, it
-and the ones above are laid out anew (`rankcast.indexes.boxes`).
+and the ones above are laid out anew (`rankcast.matching.boxes`).
 
 Invariants: the box of an inner entry contains the boxes below it, its `top` is at least their scores; the
 scores of a layer are at most `edge`, and of rows with that score none precedes `edge_row`, unless that is -1;

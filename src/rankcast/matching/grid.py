@@ -1,4 +1,4 @@
-"""Scored intervals in one dimension, live: `IntervalGrid` keeps a `rankcast.kernels.interval_grid`."""
+"""Scored intervals in one dimension, live: `IntervalGrid` keeps a `rankcast.matching.kernels.interval_grid`."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.indexes.boxes import SAMPLED, SMALL, check_cuts, grown, quantiles
-from rankcast.indexes.scored_matches import MODES, Found, search_all
-from rankcast.kernels import (
+from rankcast.matching.boxes import SAMPLED, SMALL, check_cuts, grown, quantiles
+from rankcast.matching.kernels import (
     box_tree_search,
+    checks,
+    grid_search,
     interval_grid,
     interval_grid_edit,
     interval_grid_pack,
-    interval_grid_search,
-    matching_checks,
 )
-from rankcast.kernels.box_tree import CELLS
-from rankcast.kernels.box_tree_pack import Columns
-from rankcast.kernels.interval_grid import (
+from rankcast.matching.kernels.box_tree import CELLS
+from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.kernels.interval_grid import (
     BUILT,
     CHUNKS,
     ENTRIES,
@@ -33,6 +32,7 @@ from rankcast.kernels.interval_grid import (
     SIZE,
     Grid,
 )
+from rankcast.matching.search import MODES, Found, search_all
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Floats, Rows
 
@@ -84,7 +84,7 @@ class IntervalGrid:
         grid, most = self.grid, max(1, min(k, len(self)))
         events = box_tree_search.encode_events(grid.cuts, below, above, grid.entry)
         return search_all(
-            lambda part: interval_grid_search.search(grid, columns, events, part, most, self._mode),
+            lambda part: grid_search.search(grid, columns, events, part, most, self._mode),
             box_tree_search.by_neighbourhood(events),
             threads,
         )
@@ -106,8 +106,8 @@ class IntervalGrid:
     def check_restored(self, columns: Columns, wanted: Bools) -> None:
         """Refuse a grid from a snapshot that does not hang together or hold just the `wanted` rows."""
         check_cuts(self.grid.cuts)
-        found = matching_checks.interval_grid(self.grid, columns, wanted)
-        integrity.need(found == matching_checks.FITS, "entry", "does not hold the intervals it should")
+        found = checks.interval_grid(self.grid, columns, wanted)
+        integrity.need(found == checks.FITS, "entry", "does not hold the intervals it should")
 
     def check(self, columns: Columns) -> None:
         """Assert the invariants of the grid."""

@@ -1,0 +1,1 @@
+"""`RankedMatcher`: the k best subscriptions for an event [Ranked]."""

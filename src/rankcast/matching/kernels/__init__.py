@@ -1,0 +1,1 @@
+"""Kernels of `RankedMatcher`: box tree, interval grid, inverted lists."""
