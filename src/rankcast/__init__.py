@@ -13,14 +13,14 @@ from rankcast.errors import InputError, InterruptedEngineError, RankcastError, S
 
 if TYPE_CHECKING:
     from rankcast.covering.covering import CoveringTable, maxima
-    from rankcast.engines.geotext import GeoTextTopK
     from rankcast.engines.moving_skyline import MovingSkyline
     from rankcast.engines.moving_topk import MovingTopK
+    from rankcast.geotext.engine import GeoTextTopK
+    from rankcast.geotext.vocabulary import Vocabulary
     from rankcast.matching.matching import RankedMatcher
     from rankcast.range_topk.dissemination.subscriber import SubscriberList
     from rankcast.range_topk.range_topk import RangeTopK
     from rankcast.tables.boxes import Hierarchy, near
-    from rankcast.vocabulary import Vocabulary
 
     from . import scoring
 
@@ -47,14 +47,14 @@ __all__ = [
 
 _HOMES = {
     "CoveringTable": "rankcast.covering.covering",
-    "GeoTextTopK": "rankcast.engines.geotext",
+    "GeoTextTopK": "rankcast.geotext.engine",
     "Hierarchy": "rankcast.tables.boxes",
     "MovingSkyline": "rankcast.engines.moving_skyline",
     "MovingTopK": "rankcast.engines.moving_topk",
     "RangeTopK": "rankcast.range_topk.range_topk",
     "RankedMatcher": "rankcast.matching.matching",
     "SubscriberList": "rankcast.range_topk.dissemination.subscriber",
-    "Vocabulary": "rankcast.vocabulary",
+    "Vocabulary": "rankcast.geotext.vocabulary",
     "maxima": "rankcast.covering.covering",
     "near": "rankcast.tables.boxes",
 }

@@ -27,9 +27,9 @@ from rankcast import CoveringTable, GeoTextTopK, MovingSkyline, MovingTopK, Rang
 from rankcast.core.contract.checks import frozen, same_as
 from rankcast.core.engine import Engine
 from rankcast.errors import InputError
+from rankcast.geotext.vocabulary import Vocabulary
 from rankcast.state import batches
 from rankcast.tables.read import read_ids
-from rankcast.vocabulary import Vocabulary
 
 Rows = dict[str, list[Any]]
 MOST = 2000  # characters of an error

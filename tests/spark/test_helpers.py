@@ -13,7 +13,7 @@ import pytest
 from rankcast import GeoTextTopK, MovingTopK, RangeTopK, Vocabulary
 from rankcast.bench.workloads import geotext, jobs
 from rankcast.errors import InputError
-from rankcast.kernels import skyband
+from rankcast.geotext.kernels import skyband
 from rankcast.spark import boundaries, score_distribution, thresholds
 from rankcast.spark.generating import Block, Making
 

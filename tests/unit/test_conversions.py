@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast import RangeTopK
-from rankcast.kernels import geo_bounds, message_parts
-from rankcast.kernels.message_lists import BOX, NODE
-from rankcast.kernels.message_parts import NUMBER, Parts, Wish, push_parts
-from rankcast.kernels.word_lists import BLOCK
+from rankcast.geotext.kernels import geo_bounds, message_parts
+from rankcast.geotext.kernels.message_lists import BOX, NODE
+from rankcast.geotext.kernels.message_parts import NUMBER, Parts, Wish, push_parts
+from rankcast.geotext.kernels.word_lists import BLOCK
 from rankcast.matching.kernels.box_tree import CELLS, encode
 from rankcast.range_topk.painting import MOST_BOXES, boxes_for
 

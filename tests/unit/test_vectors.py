@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast import SnapshotError, Vocabulary
-from rankcast.indexes.vectors import LiveTerms, Vectors
+from rankcast.geotext.vectors import LiveTerms, Vectors
+from rankcast.geotext.vocabulary import TERMS
 from rankcast.tables import read
 from rankcast.tables.schema import Rows, Terms
-from rankcast.vocabulary import TERMS
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "c", "d", "é"]), max_size=4)
 MOVES = st.lists(st.tuples(st.integers(0, 20), st.none() | TEXTS), max_size=30)

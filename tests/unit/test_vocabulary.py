@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast import InputError, Vocabulary
+from rankcast.geotext.vocabulary import TERMS, bags_of, positions, unit_weights
 from rankcast.tables import read
 from rankcast.tables.schema import Floats, Ids, Terms
-from rankcast.vocabulary import TERMS, bags_of, positions, unit_weights
 
 WORDS = st.sampled_from(["", "a", "aa", "b", "é", "z", "\U0001f355", "\uffff"])
 TEXTS = st.lists(st.lists(WORDS, max_size=6), max_size=6)

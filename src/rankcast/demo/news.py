@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rankcast.demo.scenes import CHANGE_COLUMNS, Scene, crowd, tell_change
-from rankcast.engines.geotext import GeoTextTopK
+from rankcast.geotext.engine import GeoTextTopK
 
 TEXT = """coffee jazz flood football theatre market strike bridge harvest tram opera rain festival marathon
 library bakery cinema ferry election museum garden concert parade chess"""

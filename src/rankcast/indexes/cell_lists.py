@@ -8,13 +8,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast.geotext.kernels.geo_bounds import Bits, Frame
+from rankcast.geotext.kernels.igpt import Posts, Readers, Switches
+from rankcast.geotext.kernels.term_order import Scratch, Texts
+from rankcast.geotext.kernels.verify import Hits
+from rankcast.geotext.kernels.word_lists import Owners
 from rankcast.kernels import ciq
 from rankcast.kernels.ciq import LEVELS, CellLists
-from rankcast.kernels.geo_bounds import Bits, Frame
-from rankcast.kernels.igpt import Posts, Readers, Switches
-from rankcast.kernels.term_order import Scratch, Texts
-from rankcast.kernels.verify import Hits
-from rankcast.kernels.word_lists import Owners
 from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Floats, Ints, Rows

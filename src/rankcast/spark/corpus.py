@@ -12,9 +12,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, StringType
 
 from rankcast.errors import InputError
+from rankcast.geotext.vocabulary import Vocabulary
 from rankcast.tables import read
 from rankcast.tables.schema import arrow
-from rankcast.vocabulary import Vocabulary
 
 TERM, DOCUMENTS, REFUSED = 0, 1, 2
 _FORM = "kind int, term string, documents long"

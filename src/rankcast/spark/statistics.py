@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812
 
-from rankcast.engines.geotext import GeoTextTopK
 from rankcast.errors import InputError
-from rankcast.kernels import skyband
+from rankcast.geotext.engine import GeoTextTopK
+from rankcast.geotext.kernels import skyband
 from rankcast.state import batches
 from rankcast.tables import schema
 from rankcast.tables.schema import Ints

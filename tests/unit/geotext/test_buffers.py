@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from rankcast import GeoTextTopK
-from rankcast.engines.brute_force import geotext as brute_force
-from rankcast.indexes.result_buffers import REFILLS
-from rankcast.kernels import skyband
+from rankcast.geotext import brute_geotext as brute_force
+from rankcast.geotext.buffers import REFILLS
+from rankcast.geotext.kernels import skyband
 from tests.unit.geotext.late import HALF_LIFE, generated
 from tests.unit.geotext.scenes import K, played, stream
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rankcast import GeoTextTopK
-from rankcast.indexes.result_buffers import REFILLS
+from rankcast.geotext.buffers import REFILLS
 from tests.unit.geotext.late import HALF_LIFE, Expected, Stream, generated, pairs, tweets
 
 WAYS = [*(("igpt", refill) for refill in REFILLS), *(("ciq", refill) for refill in REFILLS), ("scan", "none")]

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from rankcast import GeoTextTopK, Vocabulary
-from rankcast.engines.geotext_live import Live
-from rankcast.kernels.geo_bounds import SHARE
-from rankcast.kernels.list_order import FEW, sort_places
-from rankcast.kernels.message_lists import (
+from rankcast.geotext.geotext_live import Live
+from rankcast.geotext.kernels.geo_bounds import SHARE
+from rankcast.geotext.kernels.list_order import FEW, sort_places
+from rankcast.geotext.kernels.message_lists import (
     BOX,
     CELL,
     MOST,
@@ -24,7 +24,7 @@ from rankcast.kernels.message_lists import (
     X,
     slot_of,
 )
-from rankcast.kernels.word_lists import BLOCK, STEP
+from rankcast.geotext.kernels.word_lists import BLOCK, STEP
 
 WORDS = np.array(["common", "frequent", "rare", "odd"])
 SHARES = [0.55, 0.3, 0.13, 0.02]

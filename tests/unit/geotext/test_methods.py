@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from rankcast import GeoTextTopK, Vocabulary
-from rankcast.indexes.result_buffers import REFILLS
-from rankcast.kernels.word_lists import STAMP, Lists
+from rankcast.geotext.buffers import REFILLS
+from rankcast.geotext.kernels.word_lists import STAMP, Lists
 
 K = 4
 WORDS = np.array(["a", "b", "c", "d", "e", "f"])

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from rankcast import GeoTextTopK
-from rankcast.engines.geotext_live import PRUNINGS
-from rankcast.indexes.result_buffers import REFILLS
-from rankcast.kernels.geo_bounds import alikeness, best_of_group, best_score
-from rankcast.kernels.term_order import Texts, rarest_first
+from rankcast.geotext.buffers import REFILLS
+from rankcast.geotext.geotext_live import PRUNINGS
+from rankcast.geotext.kernels.geo_bounds import alikeness, best_of_group, best_score
+from rankcast.geotext.kernels.term_order import Texts, rarest_first
 from tests.unit.geotext.scenes import WINDOW, played, stream
 
 Answers = tuple[pa.Table, pa.Table, list[pa.Table]]

@@ -13,7 +13,7 @@ ENGINES = {
     "range_topk": "rankcast.range_topk.range_topk:RangeTopK",
     "covering": "rankcast.covering.covering:CoveringTable",
     "matching": "rankcast.matching.matching:RankedMatcher",
-    "geotext": "rankcast.engines.geotext:GeoTextTopK",
+    "geotext": "rankcast.geotext.engine:GeoTextTopK",
     "moving_topk": "rankcast.engines.moving_topk:MovingTopK",
     "moving_skyline": "rankcast.engines.moving_skyline:MovingSkyline",
 }

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from rankcast.covering.covering import CoveringTable
 from rankcast.demo.city.evening import City, Minute
 from rankcast.demo.city.places import BOUNDS, NAMES
-from rankcast.engines.geotext import GeoTextTopK
 from rankcast.engines.moving_skyline import MovingSkyline
 from rankcast.engines.moving_topk import MovingTopK
+from rankcast.geotext.engine import GeoTextTopK
 from rankcast.matching.matching import RankedMatcher
 from rankcast.range_topk.range_topk import RangeTopK
 from rankcast.scoring import weighted_sum

@@ -9,11 +9,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.kernels import geotext_checks
-from rankcast.kernels import word_lists as kernel
-from rankcast.kernels.geo_bounds import Bits
-from rankcast.kernels.term_order import Texts
-from rankcast.kernels.word_lists import STEP, Lists
+from rankcast.geotext.kernels import checks
+from rankcast.geotext.kernels import word_lists as kernel
+from rankcast.geotext.kernels.geo_bounds import Bits
+from rankcast.geotext.kernels.term_order import Texts
+from rankcast.geotext.kernels.word_lists import STEP, Lists
 from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Ints, Rows
@@ -91,8 +91,8 @@ class ByWord(ABC):
 
     def check_restored(self, texts: Texts, stamps: Bits, live: Bools) -> None:
         """Refuse lists from a snapshot that do not hang together or hold just the words of `live` owners."""
-        found = geotext_checks.word_lists(self.lists, self._used, self.stamp_at, texts, stamps, live)
-        integrity.need(found == geotext_checks.FITS, "row", "does not list the words of those who are there")
+        found = checks.word_lists(self.lists, self._used, self.stamp_at, texts, stamps, live)
+        integrity.need(found == checks.FITS, "row", "does not list the words of those who are there")
 
     def _words_of(self, rows: Rows, texts: Texts) -> tuple[Rows, Ints]:
         """The distinct words of some texts, and how often each comes."""

@@ -13,9 +13,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.geo_bounds import SHARE, Bits, needed_alike
-from rankcast.kernels.list_order import sort_places, spread_bits
-from rankcast.kernels.word_lists import (
+from rankcast.geotext.kernels.geo_bounds import SHARE, Bits, needed_alike
+from rankcast.geotext.kernels.list_order import sort_places, spread_bits
+from rankcast.geotext.kernels.word_lists import (
     ALPHA,
     BAR,
     BLOCK,

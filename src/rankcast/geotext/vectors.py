@@ -17,11 +17,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.kernels.term_order import Texts, replace
+from rankcast.geotext.kernels.term_order import Texts, replace
+from rankcast.geotext.vocabulary import Vocabulary, bags_of, inverse_frequency, positions, unit_weights
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots, select
 from rankcast.tables.schema import Bools, Floats, Ints, Rows, Terms
-from rankcast.vocabulary import Vocabulary, bags_of, inverse_frequency, positions, unit_weights
 
 
 class Entries(NamedTuple):

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from rankcast.errors import InputError
+from rankcast.geotext.windows import Window
 from rankcast.structures import hashing
 from rankcast.structures.ids import Slots, keys_of, show
 from rankcast.tables.schema import Ids, Ints, Rows
-from rankcast.windows import Window
 
 
 class Plan(NamedTuple):

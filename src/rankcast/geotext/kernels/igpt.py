@@ -13,7 +13,7 @@ blocks meets all messages with that word while it is in the cache. In this order
 A pair may be met at each of its common terms. The bound holds at the rarest of them (Theorem 2 with nothing
 seen so far), so a pair that belongs in a result passes there; at the others it may pass or not. What passed
 is sorted by subscription, so that each pair is verified once, and subscriptions are read in the order in
-which they lie: see `rankcast.kernels.verify`.
+which they lie: see `rankcast.geotext.kernels.verify`.
 
 Each pruning can be switched off. Thresholds are those at the beginning; they only move up meanwhile.
 """
@@ -26,12 +26,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels import asked as message
-from rankcast.kernels.asked import SPOT, WIDTH, ask
-from rankcast.kernels.entries import aim_of, try_entries, write_keys
-from rankcast.kernels.geo_bounds import Bits, Floats32, Frame, alikeness, best_of_group, nearness
-from rankcast.kernels.term_order import Texts
-from rankcast.kernels.word_lists import (
+from rankcast.geotext.kernels import asked as message
+from rankcast.geotext.kernels.asked import SPOT, WIDTH, ask
+from rankcast.geotext.kernels.entries import aim_of, try_entries, write_keys
+from rankcast.geotext.kernels.geo_bounds import Bits, Floats32, Frame, alikeness, best_of_group, nearness
+from rankcast.geotext.kernels.term_order import Texts
+from rankcast.geotext.kernels.word_lists import (
     AWAY,
     BLOCK,
     BOX,

@@ -15,8 +15,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.message_search import Ages
-from rankcast.kernels.skyband import KEPT, Log
+from rankcast.geotext.kernels.message_search import Ages
+from rankcast.geotext.kernels.skyband import KEPT, Log
 from rankcast.structures.boards import ENTER, LEAVE, UPDATE
 from rankcast.structures.diff import ChangeColumns, Entries
 from rankcast.structures.jit import EXACT

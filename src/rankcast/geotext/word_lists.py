@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankcast.indexes.by_word import ByWord
-from rankcast.kernels import igpt, verify, word_order
-from rankcast.kernels import word_lists as kernel
-from rankcast.kernels.geo_bounds import Bits, Frame
-from rankcast.kernels.igpt import Posts, Readers, Switches
-from rankcast.kernels.term_order import Scratch, Texts
-from rankcast.kernels.verify import Hits
-from rankcast.kernels.word_lists import BLOCK, FACTS, NODE, STAMP, Owners, Shape
+from rankcast.geotext.by_word import ByWord
+from rankcast.geotext.kernels import igpt, verify, word_order
+from rankcast.geotext.kernels import word_lists as kernel
+from rankcast.geotext.kernels.geo_bounds import Bits, Frame
+from rankcast.geotext.kernels.igpt import Posts, Readers, Switches
+from rankcast.geotext.kernels.term_order import Scratch, Texts
+from rankcast.geotext.kernels.verify import Hits
+from rankcast.geotext.kernels.word_lists import BLOCK, FACTS, NODE, STAMP, Owners, Shape
 from rankcast.tables.schema import Floats, Ints, Rows
 
 PAIRS = 1 << 18  # candidates of several messages at a time

@@ -15,9 +15,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.entries import ARRIVAL, ROW
-from rankcast.kernels.geo_bounds import Bits, Frame
-from rankcast.kernels.igpt import CANDIDATES, VERIFIED, Posts, Readers
+from rankcast.geotext.kernels.entries import ARRIVAL, ROW
+from rankcast.geotext.kernels.geo_bounds import Bits, Frame
+from rankcast.geotext.kernels.igpt import CANDIDATES, VERIFIED, Posts, Readers
 from rankcast.structures.distance import distance
 from rankcast.structures.jit import EXACT
 

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.kernels import buffer_store, geotext_checks, skyband
-from rankcast.kernels.buffer_changes import Now
-from rankcast.kernels.buffer_store import Buffers, Links
-from rankcast.kernels.message_search import Ages, Found
-from rankcast.kernels.skyband import COST, KMAX, NONE, SKYBAND, Log
+from rankcast.geotext.kernels import buffer_store, checks, skyband
+from rankcast.geotext.kernels.buffer_store import Buffers, Links
+from rankcast.geotext.kernels.buffers import Now
+from rankcast.geotext.kernels.message_search import Ages, Found
+from rankcast.geotext.kernels.skyband import COST, KMAX, NONE, SKYBAND, Log
+from rankcast.geotext.vocabulary import positions
 from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
 from rankcast.tables.deltas import Lists
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
-from rankcast.vocabulary import positions
 
 BY_OWNER = ("begin", "size", "room", "keep", "threshold")
 REFILLS = {"cost-skyband": COST, "skyband": SKYBAND, "kmax": KMAX, "none": NONE}
@@ -234,8 +234,8 @@ class ResultBuffers:
         integrity.need(messages[items].all(), "buffers_item", "holds messages that are gone")
         integrity.no_nan(held.score[place], "buffers_score")
         integrity.no_nan(held.threshold, "buffers_threshold")
-        found = geotext_checks.links(self._links, live)
-        integrity.need(found == geotext_checks.FITS, "buffers_link_next", "does not link messages to buffers")
+        found = checks.links(self._links, live)
+        integrity.need(found == checks.FITS, "buffers_link_next", "does not link messages to buffers")
 
     def _most(self, keep: Rows) -> Rows:
         """How many entries buffers may have before they are cut."""

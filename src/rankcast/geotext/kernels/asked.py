@@ -14,9 +14,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.geo_bounds import Bits, Floats32, Frame, embed, nearest
-from rankcast.kernels.list_order import signs, sort_places
-from rankcast.kernels.term_order import Texts, rarest_first
+from rankcast.geotext.kernels.geo_bounds import Bits, Floats32, Frame, embed, nearest
+from rankcast.geotext.kernels.list_order import signs, sort_places
+from rankcast.geotext.kernels.term_order import Texts, rarest_first
 from rankcast.structures.jit import EXACT
 
 WIDTH = 16  # messages that are tested at once

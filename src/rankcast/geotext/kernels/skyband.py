@@ -20,8 +20,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.buffer_store import AHEAD, LOWER, ROW, Buffers, Counts, Links, fetch, link
-from rankcast.kernels.message_search import Ages, Found, newer
+from rankcast.geotext.kernels.buffer_store import AHEAD, LOWER, ROW, Buffers, Counts, Links, fetch, link
+from rankcast.geotext.kernels.message_search import Ages, Found, newer
 from rankcast.structures.arrays import prefetch
 from rankcast.structures.boards import ENTER, LEAVE
 from rankcast.structures.jit import EXACT

@@ -24,10 +24,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.geo_bounds import SHARE, Bits, Floats32, Frame, embed, nearest, whole
-from rankcast.kernels.list_order import signs, sort_places, spread_bits
-from rankcast.kernels.term_order import Texts, rarest_first
-from rankcast.kernels.word_lists import BLOCK, STEP, Lists
+from rankcast.geotext.kernels.geo_bounds import SHARE, Bits, Floats32, Frame, embed, nearest, whole
+from rankcast.geotext.kernels.list_order import signs, sort_places, spread_bits
+from rankcast.geotext.kernels.term_order import Texts, rarest_first
+from rankcast.geotext.kernels.word_lists import BLOCK, STEP, Lists
 from rankcast.structures.jit import EXACT
 
 CELL, REGION, DISTRICT = 256, 4096, 65536

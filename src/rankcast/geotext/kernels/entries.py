@@ -1,7 +1,7 @@
 """Entries of lists by word, tested by what the lists know of them, a tile at once.
 
 Whole numbers of 16 bits throughout: a tile is one instruction at a time, and no branch waits for an outcome.
-Whatever is rounded is so in favour of passing. See `rankcast.kernels.igpt` for which entries are tested.
+Whatever is rounded is so in favour of passing. See `rankcast.geotext.kernels.igpt` for which entries are tested.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.asked import BIT_HIGH, BIT_LOW, BIT_REST, BIT_WEIGHT, BIT_X, BIT_Y, BIT_Z, HALF
-from rankcast.kernels.geo_bounds import Bits, Floats32, Frame, part
-from rankcast.kernels.word_lists import (
+from rankcast.geotext.kernels.asked import BIT_HIGH, BIT_LOW, BIT_REST, BIT_WEIGHT, BIT_X, BIT_Y, BIT_Z, HALF
+from rankcast.geotext.kernels.geo_bounds import Bits, Floats32, Frame, part
+from rankcast.geotext.kernels.word_lists import (
     ALPHA,
     BAR,
     BLOCK,

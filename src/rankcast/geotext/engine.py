@@ -10,24 +10,24 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from rankcast.core.engine import ID, Part
-from rankcast.decay import decay_of
-from rankcast.engines import geotext_places, geotext_told
-from rankcast.engines.geotext_ledger import World
-from rankcast.engines.geotext_live import PRUNINGS, Live
-from rankcast.engines.geotext_scan import Scan
-from rankcast.engines.geotext_stream import MessageStream
-from rankcast.engines.geotext_structures import NEED_GROUPS, Way
 from rankcast.errors import SettingError, shown
-from rankcast.indexes.result_buffers import REFILLS, Extent
-from rankcast.indexes.vectors import LiveTerms, Replaced, Vectors
-from rankcast.kernels.igpt import Switches
+from rankcast.geotext import geotext_told, places
+from rankcast.geotext.buffers import REFILLS, Extent
+from rankcast.geotext.decay import decay_of
+from rankcast.geotext.geotext_ledger import World
+from rankcast.geotext.geotext_live import PRUNINGS, Live
+from rankcast.geotext.geotext_scan import Scan
+from rankcast.geotext.geotext_stream import MessageStream
+from rankcast.geotext.geotext_structures import NEED_GROUPS, Way
+from rankcast.geotext.kernels.igpt import Switches
+from rankcast.geotext.vectors import LiveTerms, Replaced, Vectors
+from rankcast.geotext.vocabulary import TERMS, Vocabulary
+from rankcast.geotext.windows import TimeWindow, window_of
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots
 from rankcast.tables import schema
 from rankcast.tables.deltas import Changes, Lists
 from rankcast.tables.schema import Batch, Column, Floats, Form, Kind, Rows, Terms
-from rankcast.vocabulary import TERMS, Vocabulary
-from rankcast.windows import TimeWindow, window_of
 
 METHODS = ("igpt", "ciq", "scan")
 ALPHA = Column("alpha", required=False, nullable=True)
@@ -38,7 +38,7 @@ class GeoTextTopK(MessageStream):
     """The k messages of a sliding window that suit each subscription's place and words best.
 
     The score of a message is `alpha * (1 - distance / diagonal) + (1 - alpha) * cosine`, computed in this
-    order; the cosine is that of tf x idf vectors (see `rankcast.vocabulary`). A message without a common
+    order; the cosine is that of tf x idf vectors (see `rankcast.geotext.vocabulary`). A message without a common
     term is never in a result. Equal scores: the newer message first (later time, then later arrival).
 
     A message whose id was that of one that left takes its name over: if both are in a result before and
@@ -99,8 +99,8 @@ class GeoTextTopK(MessageStream):
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
-        schema.one_of("metric", metric, geotext_places.METRICS)
-        self._space = geotext_places.space_of(bounds, metric)
+        schema.one_of("metric", metric, places.METRICS)
+        self._space = places.space_of(bounds, metric)
         self._k = schema.whole("k", k)
         self._alpha = schema.number("alpha", alpha, low=0, high=1)
         self._window = window_of(window)
@@ -127,7 +127,7 @@ class GeoTextTopK(MessageStream):
             tuning=tuning,
         )
         timed = isinstance(self._window, TimeWindow)
-        self._arrivals = Form([ID, *geotext_places.COLUMNS, TERMS, *([TIME] if timed else [])])
+        self._arrivals = Form([ID, *places.COLUMNS, TERMS, *([TIME] if timed else [])])
         _, *columns = self._known_columns()
         self._amendments = Form([ID, *(replace(column, required=False) for column in columns)])
         place = {"x": np.float64, "y": np.float64}
@@ -215,14 +215,14 @@ class GeoTextTopK(MessageStream):
         return engine
 
     def _columns(self) -> list[Column]:
-        return [*geotext_places.COLUMNS, TERMS, ALPHA]
+        return [*places.COLUMNS, TERMS, ALPHA]
 
     def _fields(self, batch: Batch, rows: Rows | None) -> dict[str, Any]:
         fields: dict[str, Any] = self._space.read(batch, "subscriptions")
         if "terms" in batch:
             fields["terms"] = batch["terms"]
         if "alpha" in batch:
-            geotext_places.refuse_outside(batch["alpha"], 0.0, 1.0, "alpha", "subscriptions")
+            places.refuse_outside(batch["alpha"], 0.0, 1.0, "alpha", "subscriptions")
             fields["alpha"] = batch["alpha"]
         elif rows is None:
             fields["alpha"] = np.full(batch.size, np.nan)

@@ -13,15 +13,15 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.engines.geotext_ledger import Ledger, World
+from rankcast.geotext.buffers import Extent, ResultBuffers
+from rankcast.geotext.geotext_ledger import Ledger, World
+from rankcast.geotext.kernels.geo_bounds import frame_of
+from rankcast.geotext.kernels.message_search import Found, best_messages
+from rankcast.geotext.kernels.term_order import Scratch
+from rankcast.geotext.kernels.word_lists import STEP, Shape
+from rankcast.geotext.message_lists import MessageIndex
+from rankcast.geotext.word_lists import WordIndex
 from rankcast.indexes.cell_lists import CellIndex
-from rankcast.indexes.message_lists import MessageIndex
-from rankcast.indexes.result_buffers import Extent, ResultBuffers
-from rankcast.indexes.word_lists import WordIndex
-from rankcast.kernels.geo_bounds import frame_of
-from rankcast.kernels.message_search import Found, best_messages
-from rankcast.kernels.term_order import Scratch
-from rankcast.kernels.word_lists import STEP, Shape
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Floats, Rows
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from rankcast.engines.brute_force import geotext as brute_force
-from rankcast.engines.brute_force.geotext import Interests, Messages, Similarity
-from rankcast.engines.geotext_ledger import World
+from rankcast.geotext import brute_geotext as brute_force
+from rankcast.geotext.brute_geotext import Interests, Messages, Similarity
+from rankcast.geotext.geotext_ledger import World
 from rankcast.tables import deltas
 from rankcast.tables.deltas import Lists
 from rankcast.tables.schema import Floats, Ints, Rows

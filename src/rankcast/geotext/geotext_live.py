@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from rankcast.engines import geotext_told as told
-from rankcast.engines.geotext_ledger import World
-from rankcast.engines.geotext_structures import MOST_K, Structures, Way
-from rankcast.indexes.result_buffers import Offers
-from rankcast.indexes.vectors import Replaced
-from rankcast.kernels.igpt import CANDIDATES, CELLS, GROUPS, VERIFIED, Switches
-from rankcast.kernels.skyband import Log
-from rankcast.kernels.verify import own_scores
+from rankcast.geotext import geotext_told as told
+from rankcast.geotext.buffers import Offers
+from rankcast.geotext.geotext_ledger import World
+from rankcast.geotext.geotext_structures import MOST_K, Structures, Way
+from rankcast.geotext.kernels.igpt import CANDIDATES, CELLS, GROUPS, VERIFIED, Switches
+from rankcast.geotext.kernels.skyband import Log
+from rankcast.geotext.kernels.verify import own_scores
+from rankcast.geotext.vectors import Replaced
 from rankcast.structures.boards import ENTER, LEAVE
 from rankcast.tables.deltas import Changes, Lists
 from rankcast.tables.schema import Bools, Floats, Ints, Rows

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankcast.engines.geotext_places import Space
-from rankcast.indexes.vectors import Entries
+from rankcast.geotext.places import Space
+from rankcast.geotext.vectors import Entries
 from rankcast.structures import distance
 from rankcast.tables.schema import Floats, Ints, Rows
 

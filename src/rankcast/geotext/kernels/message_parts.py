@@ -12,10 +12,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.geo_bounds import Bits, Floats32, alikeness, best_score, nearness
-from rankcast.kernels.message_lists import BOX, MOST, MOST_REST, slot_of
-from rankcast.kernels.term_order import Texts
-from rankcast.kernels.word_lists import BLOCK, Lists
+from rankcast.geotext.kernels.geo_bounds import Bits, Floats32, alikeness, best_score, nearness
+from rankcast.geotext.kernels.message_lists import BOX, MOST, MOST_REST, slot_of
+from rankcast.geotext.kernels.term_order import Texts
+from rankcast.geotext.kernels.word_lists import BLOCK, Lists
 from rankcast.structures.arrays import prefetch
 from rankcast.structures.jit import EXACT
 

@@ -8,18 +8,18 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.engines.geotext_places import Space
-from rankcast.indexes.vectors import LiveTerms, Vectors
-from rankcast.kernels.geo_bounds import Bits
-from rankcast.kernels.igpt import Posts, Readers
-from rankcast.kernels.message_lists import Places
-from rankcast.kernels.message_search import Ages
-from rankcast.kernels.word_lists import Owners
+from rankcast.geotext.kernels.geo_bounds import Bits
+from rankcast.geotext.kernels.igpt import Posts, Readers
+from rankcast.geotext.kernels.message_lists import Places
+from rankcast.geotext.kernels.message_search import Ages
+from rankcast.geotext.kernels.word_lists import Owners
+from rankcast.geotext.places import Space
+from rankcast.geotext.vectors import LiveTerms, Vectors
+from rankcast.geotext.windows import Window
 from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots
 from rankcast.tables.schema import Floats, Ints, Rows
-from rankcast.windows import Window
 
 OWN = ("alpha", "k", "listed", "stamp")
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rankcast.indexes.by_word import ByWord
-from rankcast.kernels import message_lists as kernel
-from rankcast.kernels.geo_bounds import Bits, Frame
-from rankcast.kernels.message_lists import NODE, STAMP, Places
-from rankcast.kernels.term_order import Texts
+from rankcast.geotext.by_word import ByWord
+from rankcast.geotext.kernels import message_lists as kernel
+from rankcast.geotext.kernels.geo_bounds import Bits, Frame
+from rankcast.geotext.kernels.message_lists import NODE, STAMP, Places
+from rankcast.geotext.kernels.term_order import Texts
 from rankcast.tables.schema import Floats, Rows
 
 

@@ -12,11 +12,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.geo_bounds import Bits, Floats32, alikeness, best_score, nearness, part
-from rankcast.kernels.igpt import Posts
-from rankcast.kernels.message_lists import LOW, REST, STAMP, WEIGHT, X, Y, Z
-from rankcast.kernels.message_parts import Wish
-from rankcast.kernels.word_lists import BLOCK, STEP
+from rankcast.geotext.kernels.geo_bounds import Bits, Floats32, alikeness, best_score, nearness, part
+from rankcast.geotext.kernels.igpt import Posts
+from rankcast.geotext.kernels.message_lists import LOW, REST, STAMP, WEIGHT, X, Y, Z
+from rankcast.geotext.kernels.message_parts import Wish
+from rankcast.geotext.kernels.word_lists import BLOCK, STEP
 from rankcast.structures.arrays import prefetch
 from rankcast.structures.jit import EXACT
 

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from rankcast.core.lists import ListEngine
-from rankcast.decay import Decay
-from rankcast.engines import geotext_batches
-from rankcast.engines.geotext_batches import Plan
-from rankcast.engines.geotext_live import Live
-from rankcast.engines.geotext_places import Space
-from rankcast.indexes.vectors import LiveTerms, Vectors
+from rankcast.geotext import geotext_batches
+from rankcast.geotext.decay import Decay
+from rankcast.geotext.geotext_batches import Plan
+from rankcast.geotext.geotext_live import Live
+from rankcast.geotext.places import Space
+from rankcast.geotext.vectors import LiveTerms, Vectors
+from rankcast.geotext.windows import TimeWindow, Window
 from rankcast.structures.ids import Slots, select
 from rankcast.tables import deltas
 from rankcast.tables.deltas import Changes
 from rankcast.tables.schema import Batch, Floats, Form, Ints, Rows
-from rankcast.windows import TimeWindow, Window
 
 
 class MessageStream(ListEngine):

@@ -9,10 +9,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.buffer_store import Links
-from rankcast.kernels.geo_bounds import Bits
-from rankcast.kernels.term_order import Texts
-from rankcast.kernels.word_lists import STEP, Lists
+from rankcast.geotext.kernels.buffer_store import Links
+from rankcast.geotext.kernels.geo_bounds import Bits
+from rankcast.geotext.kernels.term_order import Texts
+from rankcast.geotext.kernels.word_lists import STEP, Lists
 from rankcast.structures.jit import EXACT
 
 Bools = NDArray[np.bool_]

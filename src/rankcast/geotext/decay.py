@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.errors import SettingError, shown
+from rankcast.geotext.windows import TimeWindow, Window
 from rankcast.structures import integrity
 from rankcast.tables.schema import Floats, Ints
-from rankcast.windows import TimeWindow, Window
 
 MOST = 256  # half-lives of a window, and of the newest message beyond the landmark
 

@@ -25,11 +25,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.geo_bounds import Bits, Frame, embed
-from rankcast.kernels.igpt import Posts, Readers
-from rankcast.kernels.list_order import bit_of
-from rankcast.kernels.message_lists import CELL, REGION
-from rankcast.kernels.message_parts import (
+from rankcast.geotext.kernels.geo_bounds import Bits, Frame, embed
+from rankcast.geotext.kernels.igpt import Posts, Readers
+from rankcast.geotext.kernels.list_order import bit_of
+from rankcast.geotext.kernels.message_lists import CELL, REGION
+from rankcast.geotext.kernels.message_parts import (
     FINE,
     MASK,
     NUMBER,
@@ -40,7 +40,7 @@ from rankcast.kernels.message_parts import (
     push_parts,
     room_for,
 )
-from rankcast.kernels.message_picks import (
+from rankcast.geotext.kernels.message_picks import (
     ROOM,
     Picks,
     ask_for_messages,
@@ -49,8 +49,8 @@ from rankcast.kernels.message_picks import (
     pick,
     take_all,
 )
-from rankcast.kernels.term_order import Scratch, clear, note, rarest_first
-from rankcast.kernels.word_lists import BLOCK, Lists
+from rankcast.geotext.kernels.term_order import Scratch, clear, note, rarest_first
+from rankcast.geotext.kernels.word_lists import BLOCK, Lists
 from rankcast.structures.distance import distance
 from rankcast.structures.jit import EXACT
 

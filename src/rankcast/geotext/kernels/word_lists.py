@@ -9,7 +9,7 @@ the last node. An entry counts as long as its stamp is that of its owner, so lea
 nothing in the lists.
 
 What is new is put in order at the end by itself, a cell at a time; the whole list when an eighth of it is
-new or a quarter is gone: see `rankcast.kernels.word_order`. Stretches begin at multiples of `STEP`, and the
+new or a quarter is gone: see `rankcast.geotext.kernels.word_order`. Stretches begin at multiples of `STEP`, and the
 node of a block stands at its first entry divided by `STEP`.
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.kernels.geo_bounds import (
+from rankcast.geotext.kernels.geo_bounds import (
     SHARE,
     SLACK,
     STEEP,
@@ -35,8 +35,8 @@ from rankcast.kernels.geo_bounds import (
     needed_near,
     whole,
 )
-from rankcast.kernels.list_order import signs
-from rankcast.kernels.term_order import Texts, rarest_first
+from rankcast.geotext.kernels.list_order import signs
+from rankcast.geotext.kernels.term_order import Texts, rarest_first
 from rankcast.structures.jit import EXACT
 
 BLOCK, STEP = 32, 16

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.engines.geotext_ledger import World
-from rankcast.indexes.result_buffers import ResultBuffers
-from rankcast.kernels.buffer_changes import write_changes, write_replaced
-from rankcast.kernels.geo_bounds import Frame, alikeness, best_score
-from rankcast.kernels.message_search import Ages
-from rankcast.kernels.skyband import Log
-from rankcast.kernels.term_order import rarest_first
+from rankcast.geotext.buffers import ResultBuffers
+from rankcast.geotext.geotext_ledger import World
+from rankcast.geotext.kernels.buffers import write_changes, write_replaced
+from rankcast.geotext.kernels.geo_bounds import Frame, alikeness, best_score
+from rankcast.geotext.kernels.message_search import Ages
+from rankcast.geotext.kernels.skyband import Log
+from rankcast.geotext.kernels.term_order import rarest_first
+from rankcast.geotext.vocabulary import positions
 from rankcast.structures.diff import ChangeColumns, Entries
 from rankcast.structures.distance import distance
 from rankcast.tables.deltas import Changes, Lists
 from rankcast.tables.schema import Floats, Ints, Rows
-from rankcast.vocabulary import positions
 
 PARTS = {  # arrays of the state by the beginnings of their names, the first that fits
     "reverse lists": ("live.buffers_link_",),

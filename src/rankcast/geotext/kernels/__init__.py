@@ -1,0 +1,1 @@
+"""Kernels of `GeoTextTopK`: bounds, postings, verification, skyband buffers, searches."""
