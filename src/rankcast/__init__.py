@@ -13,11 +13,11 @@ from rankcast.errors import InputError, InterruptedEngineError, RankcastError, S
 
 if TYPE_CHECKING:
     from rankcast.covering.covering import CoveringTable, maxima
-    from rankcast.engines.moving_skyline import MovingSkyline
-    from rankcast.engines.moving_topk import MovingTopK
     from rankcast.geotext.engine import GeoTextTopK
     from rankcast.geotext.vocabulary import Vocabulary
     from rankcast.matching.matching import RankedMatcher
+    from rankcast.moving.moving_skyline import MovingSkyline
+    from rankcast.moving.moving_topk import MovingTopK
     from rankcast.range_topk.dissemination.subscriber import SubscriberList
     from rankcast.range_topk.range_topk import RangeTopK
     from rankcast.tables.boxes import Hierarchy, near
@@ -49,8 +49,8 @@ _HOMES = {
     "CoveringTable": "rankcast.covering.covering",
     "GeoTextTopK": "rankcast.geotext.engine",
     "Hierarchy": "rankcast.tables.boxes",
-    "MovingSkyline": "rankcast.engines.moving_skyline",
-    "MovingTopK": "rankcast.engines.moving_topk",
+    "MovingSkyline": "rankcast.moving.moving_skyline",
+    "MovingTopK": "rankcast.moving.moving_topk",
     "RangeTopK": "rankcast.range_topk.range_topk",
     "RankedMatcher": "rankcast.matching.matching",
     "SubscriberList": "rankcast.range_topk.dissemination.subscriber",
@@ -63,7 +63,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
     if name == "scoring":
-        return import_module("rankcast.scoring")
+        return import_module("rankcast.moving.scoring")
     if name not in _HOMES:
         raise AttributeError(f"module 'rankcast' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankcast.errors import MissingExtraError
-from rankcast.plot_skyline import label, words
-from rankcast.plot_zone import zone
+from rankcast.moving.plot_skyline import label, words
+from rankcast.moving.plot_zone import zone
 
 if TYPE_CHECKING:
     from rankcast.range_topk.range_topk import RangeTopK

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from rankcast import CoveringTable, GeoTextTopK, MovingSkyline, MovingTopK, RangeTopK, RankedMatcher, scoring
+from rankcast import CoveringTable, GeoTextTopK, MovingSkyline, MovingTopK, RangeTopK, RankedMatcher
 from rankcast.core.engine import Engine
+from rankcast.moving import scoring
 
 
 class History(NamedTuple):

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast import InputError, MovingTopK, SettingError, SnapshotError, scoring
+from rankcast import InputError, MovingTopK, SettingError, SnapshotError
 from rankcast.core import contract
+from rankcast.moving import scoring
 from rankcast.tables.schema import Floats
 from tests.laws import moving_topk as laws
 

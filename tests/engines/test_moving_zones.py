@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast import MovingTopK, scoring
-from rankcast.engines.moving_zones import ZoneMethod
+from rankcast import MovingTopK
+from rankcast.moving import scoring
+from rankcast.moving.moving_zones import ZoneMethod
 from rankcast.tables.schema import Floats
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

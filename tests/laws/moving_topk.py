@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from rankcast import scoring
 from rankcast.core.contract import Workload
+from rankcast.moving import scoring
 from tests.laws.moving import METRICS, SCORE_TOLERANCE, Moving, churn, steps
 
 __all__ = ["CHURN_SETTINGS", "SCORE_TOLERANCE", "Naive", "churn", "workloads"]

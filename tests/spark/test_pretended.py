@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rankcast import MovingSkyline, MovingTopK, scoring
+from rankcast import MovingSkyline, MovingTopK
 from rankcast.core import durable, snapshot
 from rankcast.errors import FunctionError, InputError, SnapshotError
+from rankcast.moving import scoring
 from rankcast.spark import applying, scratch
 from rankcast.spark.processor import Limits
 from rankcast.state.live import Live

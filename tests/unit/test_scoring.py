@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
-from rankcast import scoring
 from rankcast.errors import InputError, SettingError, SnapshotError
+from rankcast.moving import scoring
 from rankcast.structures.jit import EXACT
 from rankcast.tables.schema import Floats
 

@@ -8,9 +8,9 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast import scoring
 from rankcast.matching.kernels.box_tree_pack import Columns
 from rankcast.matching.search import Found
+from rankcast.moving import scoring
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots
 from rankcast.tables.boxes import Boxes

@@ -193,7 +193,7 @@ def _score(table: Table) -> Any:
     name = inner.one_of("name", sorted(_SCORES))
     given = {key: value for key, value in inner.values.items() if key in ("lam", "offset")}
     try:
-        return getattr(rankcast.scoring, str(name))(inner.values.get("weights"), **given)
+        return getattr(rankcast.moving.scoring, str(name))(inner.values.get("weights"), **given)
     except InputError as error:
         raise fitted(inner, inner.values, error) from error
     except (TypeError, ValueError) as error:

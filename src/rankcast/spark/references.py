@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rankcast.errors import InputError, SettingError, shown
-from rankcast.scoring import Function, as_score
+from rankcast.moving.scoring import Function, as_score
 from rankcast.tables.schema import Floats
 
 LARGEST = 1e300
@@ -82,7 +82,9 @@ def reference_of(score: Any, given: str | None) -> str | None:
     """
     if not isinstance(score, Function):
         if given is not None:
-            raise SettingError("score names a function, but the engine has a score of rankcast.scoring")
+            raise SettingError(
+                "score names a function, but the engine has a score of rankcast.moving.scoring"
+            )
         return None
     name = given or _own_name(score.f)
     if name is None:

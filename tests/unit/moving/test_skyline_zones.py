@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rankcast import MovingSkyline
 from rankcast.bench.workloads import moving
-from rankcast.engines.brute_force.moving import skyline
+from rankcast.moving.brute_force import skyline
 from rankcast.tables.schema import Bools, Floats
 
 UNIVERSE = (-2.0, -2.0, 8.0, 8.0)

@@ -15,14 +15,14 @@ import numpy as np
 from numba import njit
 
 from rankcast.bench.workloads import Columns, Floats, Integers
-from rankcast.engines.moving_skyline import MovingSkyline
-from rankcast.engines.moving_skyline_zones import SkylineMethod
 from rankcast.errors import MissingExtraError
-from rankcast.kernels.convex import Region, box, clip, reach, region_for, subtract
-from rankcast.kernels.region_parts import keep_part
-from rankcast.kernels.rtree import BRANCH, Rtree
-from rankcast.kernels.skyline_cells import bisector
-from rankcast.kernels.skyline_search import FOUND, NODES, Room, Seekers, find_skyline, room_for
+from rankcast.moving.kernels.convex import Region, box, clip, reach, region_for, subtract
+from rankcast.moving.kernels.region_parts import keep_part
+from rankcast.moving.kernels.rtree import BRANCH, Rtree
+from rankcast.moving.kernels.skyline_cells import bisector
+from rankcast.moving.kernels.skyline_search import FOUND, NODES, Room, Seekers, find_skyline, room_for
+from rankcast.moving.moving_skyline import MovingSkyline
+from rankcast.moving.moving_skyline_zones import SkylineMethod
 from rankcast.structures.distance import EUCLIDEAN
 from rankcast.structures.jit import EXACT
 

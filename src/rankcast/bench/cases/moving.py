@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from rankcast import MovingSkyline, MovingTopK, scoring
+from rankcast import MovingSkyline, MovingTopK
 from rankcast.bench.baselines.numpy_moving import NumpySkyline, NumpyTopK
 from rankcast.bench.case import Answers, Contender, Parameters, Trial, case
 from rankcast.bench.workloads import Columns, batches, moving
+from rankcast.moving import scoring
 
 CROSSINGS = 100
 ROUNDING = 1e-12

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rankcast import MovingTopK, scoring
+from rankcast import MovingTopK
 from rankcast.bench.baselines.best_first_moving import BestFirst, scores_of_members, zones_of
 from rankcast.bench.baselines.numpy_moving import NumpyTopK
 from rankcast.bench.case import Contender, Parameters, Trial, case
@@ -24,6 +24,7 @@ from rankcast.bench.cases.moving_topk_setting import (
     world,
 )
 from rankcast.bench.workloads import Columns, batches, moving
+from rankcast.moving import scoring
 
 
 @case(

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankcast import scoring
 from rankcast.bench.baselines.best_first_moving import BestFirst, zones_of
 from rankcast.bench.case import Contender, Figure, Parameters, Trial, case
 from rankcast.bench.cases.moving_topk_setting import agree, engine_of, score_of, world
 from rankcast.bench.workloads import Columns, Floats
-from rankcast.kernels.rtree_search import Queries
+from rankcast.moving import scoring
+from rankcast.moving.kernels.rtree_search import Queries
 
 HOUR: dict[str, Any] = {"queries": [100], "duration": [3_600]}
 MINUTES: dict[str, Any] = {"queries": [20], "duration": [120]}

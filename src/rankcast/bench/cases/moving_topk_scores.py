@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from rankcast import MovingTopK, scoring
+from rankcast import MovingTopK
 from rankcast.bench.baselines.best_first_moving import zones_of
 from rankcast.bench.case import Contender, Parameters, Trial, case
 from rankcast.bench.cases.moving_topk_setting import (
@@ -20,6 +20,7 @@ from rankcast.bench.cases.moving_topk_setting import (
     weights_of,
     world,
 )
+from rankcast.moving import scoring
 
 
 @case(

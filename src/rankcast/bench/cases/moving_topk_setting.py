@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from rankcast import MovingTopK, scoring
+from rankcast import MovingTopK
 from rankcast.bench.baselines.numpy_moving import NumpyTopK
 from rankcast.bench.case import Parameters
 from rankcast.bench.workloads import Columns, Floats, batches, moving
+from rankcast.moving import scoring
 
 CROSSINGS = 100
 ROUNDING = 1e-12

@@ -14,8 +14,8 @@ ENGINES = {
     "covering": "rankcast.covering.covering:CoveringTable",
     "matching": "rankcast.matching.matching:RankedMatcher",
     "geotext": "rankcast.geotext.engine:GeoTextTopK",
-    "moving_topk": "rankcast.engines.moving_topk:MovingTopK",
-    "moving_skyline": "rankcast.engines.moving_skyline:MovingSkyline",
+    "moving_topk": "rankcast.moving.moving_topk:MovingTopK",
+    "moving_skyline": "rankcast.moving.moving_skyline:MovingSkyline",
 }
 
 Step = tuple[str, Any]

@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 from rankcast.covering.covering import CoveringTable
 from rankcast.demo.city.evening import City, Minute
 from rankcast.demo.city.places import BOUNDS, NAMES
-from rankcast.engines.moving_skyline import MovingSkyline
-from rankcast.engines.moving_topk import MovingTopK
 from rankcast.geotext.engine import GeoTextTopK
 from rankcast.matching.matching import RankedMatcher
+from rankcast.moving.moving_skyline import MovingSkyline
+from rankcast.moving.moving_topk import MovingTopK
+from rankcast.moving.scoring import weighted_sum
 from rankcast.range_topk.range_topk import RangeTopK
-from rankcast.scoring import weighted_sum
 
 TITLES = {
     "moving": "couriers and walkers: the best kitchens, on the move",

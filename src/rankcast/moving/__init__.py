@@ -1,0 +1,1 @@
+"""`MovingTopK` and `MovingSkyline`: results that follow a moving query [Moving]."""

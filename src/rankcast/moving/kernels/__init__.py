@@ -1,0 +1,1 @@
+"""Kernels of moving queries: R-tree, scores, safe zones, skylines."""

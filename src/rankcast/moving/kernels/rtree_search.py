@@ -1,0 +1,251 @@
+"""Best-first search of the objects of smallest score in an R-tree of records and attributes.
+
+Points have the columns x, y, s, p (see `rankcast.moving.kernels.zone_scores`), then the attributes, on which a query
+may have a filter. Blocks are opened in the order of the least score they may hold; the best objects so far
+stand in order on a board of fixed size. A block or an object that cannot be on it is not forgotten but laid
+aside, unsorted, with its score and its distance: a safe zone asks for some of them again, and only for those
+that its radius reaches.
+
+An entry is `16 block + slot` for the child of an inner block, or the complement of a row for an object.
+Ties: equal scores go by label; a block is left closed only if all in it score strictly more.
+Cost: a heap operation for every block within reach, a few nanoseconds for everything else that is seen.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from rankcast.moving.kernels.rtree import BRANCH, Rtree, root_of
+from rankcast.moving.kernels.zone_scores import STATIC, Floats, Form, Ints, Rows, box_distance, least, value
+from rankcast.structures.distance import distance
+from rankcast.structures.jit import EXACT
+
+HEAP, ASIDE, BOARD, NODES, TRIED = range(5)
+
+
+class Queries(NamedTuple):
+    """Places, how many objects each wants, and the filter (n, d) on attributes."""
+
+    x: Floats
+    y: Floats
+    k: Ints
+    lower: Floats
+    upper: Floats
+    filtered: bool  # whether any filter is there
+
+
+class Space(NamedTuple):
+    """Room for one search at a time; `size` counts what is in use, by HEAP, ASIDE, BOARD, and work done."""
+
+    key: Floats
+    entry: Ints
+    aside: Ints
+    least: Floats  # what lies aside scores no less,
+    near: Floats  # and is no nearer
+    score: Floats  # the board: scores,
+    away: Floats  # distances,
+    row: Rows  # and objects
+    size: Ints
+
+
+def space_for(tree: Rtree, board: int, space: Space | None = None) -> Space:
+    """Room for searches of a tree with a board of some size: what is there, if it is large enough.
+
+    Memory: 40 bytes an object and a child of a block, of which a search touches what it needs.
+    """
+    most = tree.first.size * BRANCH + int(tree.count.sum()) + 1
+    if space is not None and space.key.size >= most and space.row.size >= board:
+        return space
+    return Space(
+        key=np.empty(most),
+        entry=np.empty(most, np.int64),
+        aside=np.empty(most, np.int64),
+        least=np.empty(most),
+        near=np.empty(most),
+        score=np.empty(board),
+        away=np.empty(board),
+        row=np.empty(board, np.int32),
+        size=np.zeros(5, np.int64),
+    )
+
+
+@njit(**EXACT)
+def boarded(space: Space, board: int) -> Space:
+    """The same room with a smaller board."""
+    return Space(
+        space.key,
+        space.entry,
+        space.aside,
+        space.least,
+        space.near,
+        space.score[:board],
+        space.away[:board],
+        space.row[:board],
+        space.size,
+    )
+
+
+@njit(**EXACT)
+def push(keys: Floats, entries: Ints, size: Ints, key: float, entry: int) -> None:
+    """Add an entry to the heap, smallest key on top."""
+    hole = size[HEAP]
+    size[HEAP] += 1
+    while hole > 0:
+        parent = (hole - 1) >> 1
+        if keys[parent] <= key:
+            break
+        keys[hole], entries[hole] = keys[parent], entries[parent]
+        hole = parent
+    keys[hole], entries[hole] = key, entry
+
+
+@njit(**EXACT)
+def pop(keys: Floats, entries: Ints, sizes: Ints) -> int:
+    """Take the entry with the smallest key from the heap."""
+    found = entries[0]
+    sizes[HEAP] -= 1
+    size = sizes[HEAP]
+    key, entry, hole = keys[size], entries[size], 0
+    while True:
+        child = 2 * hole + 1
+        if child >= size:
+            break
+        if child + 1 < size and keys[child + 1] < keys[child]:
+            child += 1
+        if keys[child] >= key:
+            break
+        keys[hole], entries[hole] = keys[child], entries[child]
+        hole = child
+    keys[hole], entries[hole] = key, entry
+    return found
+
+
+@njit(**EXACT)
+def lay_aside(
+    aside: Ints, least: Floats, near: Floats, size: Ints, entry: int, score: float, away: float
+) -> None:
+    """Keep an entry for later, with its score and distance, or less."""
+    at = size[ASIDE]
+    aside[at], least[at], near[at] = entry, score, away
+    size[ASIDE] = at + 1
+
+
+@njit(**EXACT)
+def passes(tree: Rtree, queries: Queries, i: int, leaf: int, slot: int) -> bool:
+    """Whether a point passes the filter of query i."""
+    for a in range(queries.lower.shape[1]):
+        held = tree.point[leaf, STATIC + a, slot]
+        if held < queries.lower[i, a] or held > queries.upper[i, a]:
+            return False
+    return True
+
+
+@njit(**EXACT)
+def may_pass(tree: Rtree, queries: Queries, i: int, block: int, slot: int) -> bool:
+    """Whether a child of a block may hold a point that passes the filter of query i."""
+    for a in range(queries.lower.shape[1]):
+        if tree.high[block, STATIC + a, slot] < queries.lower[i, a]:
+            return False
+        if tree.low[block, STATIC + a, slot] > queries.upper[i, a]:
+            return False
+    return True
+
+
+@njit(**EXACT)
+def child_distance(
+    low: Floats, high: Floats, metric: int, x: float, y: float, block: int, slot: int
+) -> float:
+    """The distance to the box of a child."""
+    return box_distance(
+        metric, x, y, low[block, 0, slot], high[block, 0, slot], low[block, 1, slot], high[block, 1, slot]
+    )
+
+
+@njit(**EXACT)
+def _offer(
+    scores: Floats, aways: Floats, rows: Rows, size: Ints, label: Ints, score: float, away: float, row: int
+) -> tuple[float, float, int | np.int64]:
+    """Offer an object to the board; returns what does not get on it, or falls off it; row -1 if nothing."""
+    at, off_score, off_away, off = size[BOARD], 0.0, 0.0, np.int64(-1)
+    if at == scores.size:
+        at -= 1
+        off_score, off_away, off = scores[at], aways[at], np.int64(rows[at])
+        if score > off_score or (score == off_score and label[row] > label[off]):
+            return score, away, row
+    size[BOARD] = at + 1
+    while at > 0 and (
+        scores[at - 1] > score or (scores[at - 1] == score and label[rows[at - 1]] > label[row])
+    ):
+        scores[at], aways[at], rows[at] = scores[at - 1], aways[at - 1], rows[at - 1]
+        at -= 1
+    scores[at], aways[at], rows[at] = score, away, row
+    return off_score, off_away, off
+
+
+@njit(**EXACT)
+def _open_block(form: Form, tree: Rtree, space: Space, queries: Queries, i: int, block: int) -> None:
+    """Put the children of an inner block on the heap, or aside."""
+    x, y, low, high = queries.x[i], queries.y[i], tree.low, tree.high
+    keys, entries, scores, size = space.key, space.entry, space.score, space.size
+    aside, leasts, nears = space.aside, space.least, space.near
+    worst = scores[scores.size - 1] if size[BOARD] == scores.size else np.inf
+    size[NODES] += 1
+    for slot in range(tree.width[block]):
+        if queries.filtered and not may_pass(tree, queries, i, block, slot):
+            continue
+        d = child_distance(low, high, form.metric, x, y, block, slot)
+        key = least(form, low[block, 2, slot], high[block, 2, slot], low[block, 3, slot], d)
+        if key > worst:
+            lay_aside(aside, leasts, nears, size, block * BRANCH + slot, key, d)
+        else:
+            push(keys, entries, size, key, block * BRANCH + slot)
+
+
+@njit(**EXACT)
+def _open_leaf(
+    form: Form, tree: Rtree, label: Ints, space: Space, queries: Queries, i: int, leaf: int
+) -> None:
+    """Offer the objects of a leaf."""
+    x, y, point, held = queries.x[i], queries.y[i], tree.point, tree.row
+    aside, leasts, nears = space.aside, space.least, space.near
+    scores, aways, rows, size = space.score, space.away, space.row, space.size
+    size[NODES] += 1
+    for slot in range(BRANCH):
+        row = np.int64(held[leaf, slot])
+        if row < 0 or (queries.filtered and not passes(tree, queries, i, leaf, slot)):
+            continue
+        size[TRIED] += 1
+        d = distance(form.metric, x, y, point[leaf, 0, slot], point[leaf, 1, slot])
+        score = value(form, point[leaf, 2, slot], point[leaf, 3, slot], d)
+        score, d, row = _offer(scores, aways, rows, size, label, score, d, row)
+        if row >= 0:
+            lay_aside(aside, leasts, nears, size, ~row, score, d)
+
+
+@njit(**EXACT)
+def best_first(form: Form, tree: Rtree, label: Ints, space: Space, queries: Queries, i: int) -> None:
+    """Fill the board with the best objects for query i; everything else that was seen lies aside."""
+    keys, entries, scores, size = space.key, space.entry, space.score, space.size
+    aside, leasts, nears, low, high = space.aside, space.least, space.near, tree.low, tree.high
+    size[HEAP] = size[ASIDE] = size[BOARD] = 0
+    for layer in range(tree.count.size):
+        if tree.count[layer] > 0:
+            _open_block(form, tree, space, queries, i, root_of(tree, layer))
+    while size[HEAP] > 0:
+        if size[BOARD] == scores.size and keys[0] > scores[scores.size - 1]:
+            break
+        entry = pop(keys, entries, size)
+        block, slot = entry // BRANCH, entry % BRANCH
+        first = np.int64(tree.first[block])
+        if first >= 0:
+            _open_leaf(form, tree, label, space, queries, i, first + slot)
+        else:
+            _open_block(form, tree, space, queries, i, ~first + slot)
+    for j in range(size[HEAP]):
+        block, slot = entries[j] // BRANCH, entries[j] % BRANCH
+        d = child_distance(low, high, form.metric, queries.x[i], queries.y[i], block, slot)
+        lay_aside(aside, leasts, nears, size, entries[j], keys[j], d)
+    size[HEAP] = 0

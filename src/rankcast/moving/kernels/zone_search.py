@@ -1,0 +1,212 @@
+"""Safe zones: the best objects of a query, and a circle in which they are among a few more [Moving §4.3.1].
+
+`find_zones` is Algorithm 3 for a batch of queries. The best k objects are found first, and m more. Each of
+those has an irrelevant circle (Algorithm 6), inside which it is behind all k; the largest of these m circles
+bounds the zone. Whatever was seen or left closed on the way is then asked again, nearest score first, but
+only if in that circle its lowest score is not above the highest of the k (Lemma 11, `reach`): it may have a
+smaller circle. In the end the m-th smallest circle is the zone, and the k objects with the m - 1 others that
+have smaller circles are its members. With k + m - 1 objects or fewer the zone is everywhere.
+
+Invariant: at every place within `radius`, as computed, every object that is no member is behind each of the
+first k members as they are at the centre, in whose order members are written. `reach` is at least the
+score of each of those k anywhere in the circle, and the lowest score there of every member: an object whose
+lowest score is above it is no member and cannot break the zone.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from rankcast.moving.kernels.rtree import BRANCH, Rtree
+from rankcast.moving.kernels.rtree_search import (
+    ASIDE,
+    BOARD,
+    HEAP,
+    NODES,
+    TRIED,
+    Queries,
+    Space,
+    best_first,
+    boarded,
+    child_distance,
+    lay_aside,
+    may_pass,
+    passes,
+    pop,
+    push,
+)
+from rankcast.moving.kernels.zone_irrelevant import Best, highest_of, irrelevant
+from rankcast.moving.kernels.zone_scores import (
+    DISTANCE,
+    Floats,
+    Form,
+    Ints,
+    Rows,
+    least,
+    lowest,
+    may_fall_to,
+    value,
+)
+from rankcast.structures.distance import distance
+from rankcast.structures.jit import EXACT
+
+
+class Zones(NamedTuple):
+    """Zones by query: the members of query i are `member[start[i] : start[i] + count[i]]`, best first."""
+
+    start: Ints
+    count: Ints  # type: ignore[assignment]
+    member: Rows
+    radius: Floats
+    reach: Floats
+
+
+@njit(**EXACT)
+def _lowest_in(
+    form: Form,
+    low: Floats,
+    high: Floats,
+    record: Floats,
+    place: tuple[float, float],
+    entry: int,
+    radius: float,
+) -> float:
+    """At most the score of anything in an entry anywhere in a circle around the place."""
+    if entry < 0:
+        d = distance(form.metric, place[0], place[1], record[~entry, 0], record[~entry, 1])
+        return lowest(form, record[~entry, 2], record[~entry, 3], d, radius)
+    block, slot = entry // BRANCH, entry % BRANCH
+    d = child_distance(low, high, form.metric, place[0], place[1], block, slot)
+    s = high[block, 2, slot] if form.kind == DISTANCE else low[block, 2, slot]
+    return lowest(form, s, low[block, 3, slot], d, radius)
+
+
+@njit(**EXACT)
+def _enter(circles: Floats, others: Rows, radius: float, row: int) -> None:
+    """Put a circle among the m smallest, in order; the largest falls off."""
+    at = circles.size - 1
+    while at > 0 and circles[at - 1] > radius:
+        circles[at], others[at] = circles[at - 1], others[at - 1]
+        at -= 1
+    circles[at], others[at] = radius, row
+
+
+@njit(**EXACT)
+def _unfold(form: Form, tree: Rtree, space: Space, queries: Queries, i: int, entry: int) -> None:
+    """Lay aside what is in a child of a block: objects, or children of its own."""
+    x, y, low, high, point = queries.x[i], queries.y[i], tree.low, tree.high, tree.point
+    aside, leasts, nears, size = space.aside, space.least, space.near, space.size
+    block, slot = entry // BRANCH, entry % BRANCH
+    first = np.int64(tree.first[block])
+    size[NODES] += 1
+    if first < 0:
+        inner = ~first + slot
+        for j in range(tree.width[inner]):
+            if not queries.filtered or may_pass(tree, queries, i, inner, j):
+                d = child_distance(low, high, form.metric, x, y, inner, j)
+                key = least(form, low[inner, 2, j], high[inner, 2, j], low[inner, 3, j], d)
+                lay_aside(aside, leasts, nears, size, inner * BRANCH + j, key, d)
+        return
+    leaf = first + slot
+    for j in range(BRANCH):
+        row = np.int64(tree.row[leaf, j])
+        if row >= 0 and (not queries.filtered or passes(tree, queries, i, leaf, j)):
+            d = distance(form.metric, x, y, point[leaf, 0, j], point[leaf, 1, j])
+            key = value(form, point[leaf, 2, j], point[leaf, 3, j], d)
+            lay_aside(aside, leasts, nears, size, ~row, key, d)
+            size[TRIED] += 1
+
+
+@njit(**EXACT)
+def _shrink(
+    form: Form,
+    tree: Rtree,
+    record: Floats,
+    label: Ints,
+    space: Space,
+    queries: Queries,
+    i: int,
+    zone: tuple[Best, Floats, Rows],
+) -> float:
+    """Look for smaller circles among everything laid aside; return the reach of the zone that is left."""
+    best, circles, others = zone
+    keys, entries, aside, leasts = space.key, space.entry, space.aside, space.least
+    nears, size, low, high = space.near, space.size, tree.low, tree.high
+    place, last = (queries.x[i], queries.y[i]), circles.size - 1
+    reach = highest_of(form, record, best, circles[last])
+    while form.weight > 0.0 and circles[last] > 0.0:
+        for j in range(size[ASIDE]):
+            if may_fall_to(form, leasts[j], nears[j], circles[last]) <= reach:
+                push(keys, entries, size, leasts[j], aside[j])
+        size[ASIDE] = 0
+        if size[HEAP] == 0:
+            break
+        entry = pop(keys, entries, size)
+        if _lowest_in(form, low, high, record, place, entry, circles[last]) > reach:
+            continue
+        if entry >= 0:
+            _unfold(form, tree, space, queries, i, entry)
+            continue
+        found = irrelevant(form, record, label, best, ~entry, place, circles[last])
+        if found < circles[last]:
+            _enter(circles, others, found, ~entry)
+            reach = highest_of(form, record, best, circles[last])
+    for row in others[:last]:
+        d = distance(form.metric, place[0], place[1], record[row, 0], record[row, 1])
+        reach = max(reach, lowest(form, record[row, 2], record[row, 3], d, circles[last]))
+    return reach
+
+
+@njit(**EXACT)
+def _first_circles(
+    form: Form,
+    record: Floats,
+    label: Ints,
+    next_best: Rows,
+    place: tuple[float, float],
+    zone: tuple[Best, Floats, Rows],
+) -> None:
+    """The circles of the m objects that come after the best k, smallest first."""
+    best, circles, others = zone
+    for j in range(circles.size):
+        radius = irrelevant(form, record, label, best, next_best[j], place, np.inf)
+        _enter(circles[: j + 1], others[: j + 1], radius, next_best[j])
+
+
+@njit(**EXACT)
+def find_zones(
+    form: Form,
+    tree: Rtree,
+    record: Floats,
+    label: Ints,
+    queries: Queries,
+    m: int,
+    zones: Zones,
+    work: tuple[Ints, Space],
+) -> Ints:
+    """Find the zones of the queries in a part, in some room; returns blocks opened and objects tried."""
+    part, space = work
+    total = tree.count.sum()
+    m = min(m, total + 1)
+    space.size[:] = 0
+    circles, others = np.empty(m), np.empty(m, np.int32)
+    for i in part:
+        k, place = queries.k[i], (queries.x[i], queries.y[i])
+        mine = boarded(space, k + m)
+        best_first(form, tree, label, mine, queries, i)
+        size = mine.size[BOARD]
+        start = zones.start[i]
+        if size < k + m:
+            zones.member[start : start + size] = mine.row[:size]
+            zones.count[i], zones.radius[i], zones.reach[i] = size, np.inf, np.inf
+            continue
+        zone = ((mine.row[:k], mine.score[:k], mine.away[:k]), circles, others)
+        _first_circles(form, record, label, mine.row[k:], place, zone)
+        zones.reach[i] = _shrink(form, tree, record, label, mine, queries, i, zone)
+        zones.member[start : start + k] = mine.row[:k]
+        zones.member[start + k : start + k + m - 1] = others[: m - 1]
+        zones.count[i], zones.radius[i] = k + m - 1, circles[m - 1]
+    return space.size[NODES : TRIED + 1].copy()

@@ -1,0 +1,130 @@
+"""A picture of a safe zone: `zone` is `rankcast.plot.zone` (matplotlib; the extra `plot`)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from rankcast.errors import MissingExtraError
+from rankcast.moving import plot_skyline
+from rankcast.moving.plot_skyline import label
+
+BLUE, ORANGE, GREY, GREEN = "#2b6cb0", "#dd6b20", "#a0aec0", "#2f855a"
+DEGREE = 111_195.08  # metres of a degree of latitude
+MARGIN = 1.6
+MOST_OBJECTS = 20_000
+
+
+def zone(engine: Any, subscription: Any, *, track: Any = None, figure: Any = None) -> Any:
+    """Draw the zone of a subscription of `MovingTopK` or `MovingSkyline`; returns the matplotlib figure.
+
+    Objects that pass its filter, the members of the zone, the result with its ranks, the circle within which
+    the result is among the members (a square on its corner in the Manhattan metric), and the query. Of a
+    skyline in the plane: the polygon within which it is the same, and impact regions. `track` are places
+    (n, 2) that the query went through.
+    """
+    told = engine.view(subscription)
+    figure = figure or _figure()
+    axes = figure.subplots()
+    path = np.empty((0, 2)) if track is None else np.asarray(track, np.float64).reshape(-1, 2)
+    if "rings" in told:
+        plot_skyline.draw(axes, told, subscription, path)
+        figure.tight_layout()
+        return figure
+    _objects(axes, told, _window(axes, told, path))
+    _circle(axes, told)
+    if path.size:
+        axes.plot(path[:, 0], path[:, 1], color=BLUE, linewidth=1.2, alpha=0.7, label="track", zorder=4)
+    axes.plot(
+        [told["x"]],
+        [told["y"]],
+        marker="o",
+        linestyle="none",
+        markersize=8,
+        color=BLUE,
+        label="query",
+        zorder=6,
+    )
+    radius = told["zone"]["radius"]
+    axes.set(
+        title=f"zone of {label(subscription)}: radius {radius:,.6g}, {len(told['members'])} members",
+        xlabel="x",
+        ylabel="y",
+    )
+    axes.legend(loc="upper right", fontsize=8, framealpha=0.9)
+    figure.tight_layout()
+    return figure
+
+
+def _figure() -> Any:
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("plot", needs="matplotlib") from error
+    return Figure(figsize=(7.5, 7), dpi=110)
+
+
+def _radii(told: dict[str, Any]) -> tuple[float, float]:
+    """The radius along x and along y, in the units of the axes; 0 if it is infinite."""
+    radius = told["zone"]["radius"]
+    if not math.isfinite(radius):
+        return 0.0, 0.0
+    if told["metric"] != "haversine":
+        return radius, radius
+    up = radius / DEGREE
+    return up / max(0.01, math.cos(math.radians(told["zone"]["y"]))), up
+
+
+def _window(axes: Any, told: dict[str, Any], path: Any) -> tuple[float, float, float, float]:
+    """Show the zone, its members and the track, with a margin; returns what is seen."""
+    along, up = _radii(told)
+    centre_x, centre_y, members = told["zone"]["x"], told["zone"]["y"], told["members"]
+    x = np.concatenate(
+        [[centre_x - along, centre_x + along, told["x"]], told["objects_x"][members], path[:, 0]]
+    )
+    y = np.concatenate([[centre_y - up, centre_y + up, told["y"]], told["objects_y"][members], path[:, 1]])
+    aspect = 1.0
+    if told["metric"] == "haversine":
+        aspect = 1 / max(0.01, math.cos(math.radians(centre_y)))
+    half = 0.5 * MARGIN * max(float(np.ptp(x)), float(np.ptp(y)) * aspect, 1e-9)
+    middle_x, middle_y = 0.5 * float(x.min() + x.max()), 0.5 * float(y.min() + y.max())
+    seen = middle_x - half, middle_x + half, middle_y - half / aspect, middle_y + half / aspect
+    axes.set(xlim=seen[:2], ylim=seen[2:], aspect=aspect)
+    return seen
+
+
+def _objects(axes: Any, told: dict[str, Any], seen: tuple[float, float, float, float]) -> None:
+    x, y, members, result = told["objects_x"], told["objects_y"], told["members"], told["result"]
+    inside = (x >= seen[0]) & (x <= seen[1]) & (y >= seen[2]) & (y <= seen[3])
+    shown = np.flatnonzero(inside)
+    shown = shown[:: 1 + shown.size // MOST_OBJECTS]
+    axes.scatter(x[shown], y[shown], s=8, color=GREY, label="objects")
+    axes.scatter(x[members], y[members], s=30, color=GREEN, label="members", zorder=3)
+    axes.scatter(x[result], y[result], s=150, marker="*", color=ORANGE, label="result, with ranks", zorder=5)
+    for rank, place in enumerate(result, 1):
+        axes.annotate(
+            str(rank),
+            (x[place], y[place]),
+            xytext=(4, 4),
+            textcoords="offset points",
+            fontsize=8,
+            clip_on=True,
+        )
+
+
+def _circle(axes: Any, told: dict[str, Any]) -> None:
+    from matplotlib.patches import Ellipse, Polygon  # noqa: PLC0415
+
+    along, up = _radii(told)
+    x, y = told["zone"]["x"], told["zone"]["y"]
+    if along == 0.0:
+        return
+    if told["metric"] == "manhattan":
+        shape: Any = Polygon([(x - along, y), (x, y + up), (x + along, y), (x, y - up)])
+    else:
+        shape = Ellipse((x, y), 2 * along, 2 * up)
+    shape.set(facecolor=ORANGE, alpha=0.18, edgecolor=ORANGE, linewidth=1.4, label="zone")
+    axes.add_patch(shape)
+    axes.plot([x], [y], marker="+", markersize=9, color=ORANGE, zorder=4)

@@ -1,0 +1,309 @@
+"""Scores of moving queries: what an object is worth from where the query is; the smallest is best.
+
+A score is called with the attributes of n objects, shape (n, d), and their distances, shape (n,), and gives
+n numbers. It never falls when distance grows, and never falls when an attribute grows, or never rises for the
+attributes in `falling`: that is what lets an engine bound it over a box. Weights are not negative: one an
+attribute in the order of `over`, then one for distance. Equal weights are the default, and add up to 1.
+
+| made by                | score, computed in this order                                       |
+| ---------------------- | ------------------------------------------------------------------- |
+| `weighted_sum(w)`      | ((w0 a0 + w1 a1) + ...) + wd distance                               |
+| `weighted_product(w)`  | ((a0^w0 a1^w1) ...) distance^wd                                     |
+| `weighted_distance(w)` | distance / ((w0 a0 + w1 a1) + ...), w without a weight for distance |
+| `waspas(w, lam)`       | lam (weighted sum) + (1 - lam) (weighted product)                   |
+| `function(f, falling)` | f(attributes, distance), of one's own                               |
+
+With an `offset`, a0 + offset stands for a0, and so on: a product or a quotient is then defined where an
+attribute is 0 [Moving §5.2]. The first three are those of [Moving §4.1], the fourth is named in [Moving §1].
+Every operation is rounded once, in the order shown, and a power is the C library's: so a score depends on its
+object and its distance alone, equal ones are equal to the bit, and compiled code can give the same bits.
+NumPy's power takes shortcuts by exponent and by processor, and would differ in the last place.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.errors import FunctionError, SettingError, SnapshotError, shown
+from rankcast.moving import sampling
+from rankcast.tables import schema
+from rankcast.tables.schema import Bools, Floats
+
+Weights = Sequence[float] | NDArray[Any] | None
+Falling = tuple[str, ...] | Literal["all"]
+SUM, PRODUCT, DISTANCE, WASPAS = "weighted_sum", "weighted_product", "weighted_distance", "waspas"
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """One of the scores with weights; `w` is None for equal ones."""
+
+    name: str
+    w: tuple[float, ...] | None = None
+    lam: float | None = None
+    offset: float = 0.0
+
+    def __call__(self, attributes: Floats, distance: Floats) -> Floats:
+        """The scores of objects."""
+        attributes = attributes + self.offset if self.offset else attributes
+        weights = self._weights(attributes.shape[1])
+        if self.name == DISTANCE:
+            return distance / _sum(list(attributes.T), weights)
+        values = [*attributes.T, distance]
+        if self.name == SUM:
+            return _sum(values, weights)
+        if self.lam is None:
+            return _product(values, weights)
+        return self.lam * _sum(values, weights) + (1 - self.lam) * _product(values, weights)
+
+    def statics(self, attributes: Floats) -> Floats:
+        """What of the scores does not depend on distance (n, 2): sum and product, where they count."""
+        attributes = attributes + self.offset if self.offset else attributes
+        values, weights = list(attributes.T), self._weights(attributes.shape[1])[: attributes.shape[1]]
+        found = np.zeros((attributes.shape[0], 2))
+        if self.name != PRODUCT and values:
+            found[:, 0] = _sum(values, weights)
+        if self.name in (PRODUCT, WASPAS):
+            found[:, 1] = _product(values, weights) if values else 1.0
+        return found
+
+    @property
+    def distance_weight(self) -> float:
+        """The weight of distance, once the score is fitted."""
+        return 1.0 if self.name == DISTANCE or self.w is None else self.w[-1]
+
+    @property
+    def falling(self) -> Falling:
+        """The attributes in which the score falls."""
+        return "all" if self.name == DISTANCE else ()
+
+    def fitted(self, over: Sequence[str]) -> Weighted:
+        """The same score with a weight for each of these attributes."""
+        names = [*over, *([] if self.name == DISTANCE else ["distance"])]
+        if not names:
+            raise SettingError(f"{self.name} needs an attribute", where="score", expected="over not empty")
+        weights = self._weights(len(over))
+        if len(weights) != len(names):
+            expected = f"{len(names)}: for {', '.join(names)}"
+            raise SettingError(f"{self.name} has {len(weights)} weights", where="score", expected=expected)
+        return replace(self, w=weights)
+
+    def undefined(self, attributes: Floats) -> tuple[Bools, str]:
+        """Where (n, d) an attribute has a value for which there is no score, and what it should be."""
+        weighs = np.array(self._weights(attributes.shape[1])[: attributes.shape[1]]) > 0
+        attributes = attributes + self.offset if self.offset else attributes
+        if self.name == SUM:
+            return np.zeros(attributes.shape, np.bool_), "a number"
+        if self.name == DISTANCE:
+            total = _sum(list(attributes.T), self._weights(attributes.shape[1]))
+            return (total <= 0)[:, None] & weighs, "attributes with a weighted sum above 0"
+        return (attributes <= 0) & weighs, f"a number above {0.0 - self.offset:g}"
+
+    def as_json(self) -> dict[str, Any]:
+        """What a snapshot holds of it."""
+        form: dict[str, Any] = {"name": self.name, "w": None if self.w is None else list(self.w)}
+        further = {"lam": self.lam, "offset": self.offset or None}
+        return form | {name: value for name, value in further.items() if value is not None}
+
+    def _weights(self, attributes: int) -> tuple[float, ...]:
+        size = attributes + (self.name != DISTANCE)
+        return (1 / size,) * size if self.w is None else self.w
+
+
+@dataclass(frozen=True)
+class Function:
+    """A score of one's own; see `function`."""
+
+    f: Callable[[Floats, Floats], Any]
+    falling: Falling = ()
+
+    def __call__(self, attributes: Floats, distance: Floats) -> Floats:
+        """The scores of objects. What `f` is given it may write into."""
+        if not distance.size:
+            return np.empty(0)
+        return own_numbers("score", lambda: self.f(attributes.copy(), distance.copy()), distance.size)
+
+    def fitted(self, over: Sequence[str]) -> Function:
+        """The same score, tried on samples with these attributes."""
+        for name in () if self.falling == "all" else self.falling:
+            if name not in over:
+                raise SettingError.unknown(name, over, where="falling", word="attribute")
+        sampling.check(self, over, falls(self, over))
+        return self
+
+    def undefined(self, attributes: Floats) -> tuple[Bools, str]:
+        """Nothing is known to be undefined."""
+        return np.zeros(attributes.shape, np.bool_), "a number"
+
+    def as_json(self) -> dict[str, Any]:
+        """What a snapshot holds of it."""
+        return {"name": "function", "falling": "all" if self.falling == "all" else list(self.falling)}
+
+
+Score = Weighted | Function
+
+
+def own_numbers(name: str, call: Callable[[], Any], size: int) -> Floats:
+    """What a function of one's own gives for so many objects, if it gives a number for each.
+
+    Raises:
+        FunctionError: it gives something else, or raises.
+    """
+    try:
+        found = np.asarray(call())
+        if found.shape == (size,) and found.dtype.kind in "fiu":
+            return found.astype(np.float64)
+    except Exception as error:
+        raise FunctionError(f"raised {type(error).__name__}: {error}", where=name) from error
+    what = f"returned {found.dtype} of shape {found.shape} for {size} objects"
+    raise FunctionError(what, where=name, expected=f"numbers of shape ({size},)")
+
+
+def no_nan(name: str, scores: Floats) -> Floats:
+    """The same scores, of objects that were found to have some before, if none is NaN."""
+    if np.isnan(scores).any():
+        raise FunctionError(f"is NaN for {int(np.isnan(scores).sum())} of {scores.size} objects", where=name)
+    return scores
+
+
+def weighted_sum(w: Weights = None) -> Weighted:
+    """The weighted sum of the attributes and distance.
+
+    >>> weighted_sum([2, 1])(np.array([[3.0], [5.0]]), np.array([4.0, 0.5])).tolist()
+    [10.0, 10.5]
+    """
+    return Weighted(SUM, _checked(w))
+
+
+def weighted_product(w: Weights = None, offset: float = 0.0) -> Weighted:
+    """The product of the attributes and distance, each to the power of its weight.
+
+    An attribute that weighs something must be above 0 when the offset is added.
+
+    >>> weighted_product([2, 1])(np.array([[3.0], [5.0]]), np.array([4.0, 0.5])).tolist()
+    [36.0, 12.5]
+    >>> weighted_product([2, 1], offset=1)(np.array([[0.0]]), np.array([4.0])).tolist()
+    [4.0]
+    """
+    return Weighted(PRODUCT, _checked(w), offset=_offset(offset))
+
+
+def weighted_distance(w: Weights = None, offset: float = 0.0) -> Weighted:
+    """Distance divided by the weighted sum of the attributes: more of them is better.
+
+    The sum must be above 0 when the offset is added to each attribute.
+
+    >>> weighted_distance([2])(np.array([[3.0], [5.0]]), np.array([4.5, 0.5])).tolist()
+    [0.75, 0.05]
+    """
+    weights = _checked(w)
+    if weights is not None and not any(weights):
+        raise SettingError(f"w is {shown(w)}", where="score", expected="a weight above 0")
+    return Weighted(DISTANCE, weights, offset=_offset(offset))
+
+
+def waspas(w: Weights = None, lam: float = 0.5, offset: float = 0.0) -> Weighted:
+    """Weighted aggregated sum product assessment: `lam` of the weighted sum, the rest of the product.
+
+    An attribute that weighs something must be above 0 when the offset is added.
+
+    >>> waspas([2, 1], 0.25)(np.array([[3.0], [5.0]]), np.array([4.0, 0.5])).tolist()
+    [29.5, 12.0]
+    """
+    return Weighted(WASPAS, _checked(w), schema.number("lam", lam, low=0, high=1), _offset(offset))
+
+
+def function(f: Callable[[Floats, Floats], Any], falling: Sequence[str] = ()) -> Function:
+    """A score of one's own, which falls in the attributes named, or in "all" of them.
+
+    A function that falls in none may be given to an engine as it is. It must score each object by itself,
+    whatever others are in the arrays. An engine tries it on samples with positive attributes when it is made,
+    and refuses it if it falls or rises where it must not.
+
+    >>> score = function(lambda attributes, distance: distance - attributes[:, 0], falling=["stars"])
+    >>> score(np.array([[3.0], [5.0]]), np.array([4.0, 4.5])).tolist()
+    [1.0, -0.5]
+    """
+    if not callable(f):
+        raise SettingError(
+            f"score is {shown(f)}", expected="a score or a function of attributes and distance"
+        )
+    return Function(f, "all" if falling == "all" else tuple(schema.attributes("falling", falling, least=0)))
+
+
+def as_score(value: Any) -> Score:
+    """The setting `score` of an engine: None, a score, or a plain function."""
+    if value is None:
+        return weighted_sum()
+    return value if isinstance(value, Weighted | Function) else function(value)
+
+
+def falls(score: Score, over: Sequence[str]) -> Bools:
+    """In which of these attributes (d,) the score falls."""
+    return np.array([score.falling == "all" or name in score.falling for name in over], np.bool_)
+
+
+def restored(form: Mapping[str, Any], given: Any = None) -> Score:
+    """The score that `as_json` described; one of one's own has to be given again."""
+    if form["name"] == "function" and given is None:
+        raise SnapshotError(
+            "the engine was saved with a score of one's own, which a snapshot cannot hold",
+            hint="Pass it again: load(path, score=f).",
+        )
+    if given is not None:
+        score = as_score(given)
+        if score.as_json() != form:
+            raise SnapshotError(f"the score given is {score.as_json()}, the engine was saved with {form}")
+        return score
+    makers = {made.__name__: made for made in (weighted_sum, weighted_product, weighted_distance, waspas)}
+    return makers[form["name"]](**{key: value for key, value in form.items() if key != "name"})
+
+
+def _checked(w: Any) -> tuple[float, ...] | None:
+    """Weights as floats."""
+    if w is None:
+        return None
+    values: list[Any] = list(w) if isinstance(w, Sequence | np.ndarray) else [None]
+    number = (int, float, np.integer, np.floating)
+    if not all(isinstance(each, number) and 0 <= each <= sys.float_info.max for each in values):
+        raise SettingError(f"w is {shown(w)}", where="score", expected="finite numbers, none below 0")
+    return tuple(float(each) for each in values)
+
+
+def _offset(value: Any) -> float:
+    """What is added to each attribute."""
+    return schema.number("offset", value, low=0, high=sys.float_info.max)
+
+
+def _sum(values: Sequence[Floats], weights: Sequence[float]) -> Floats:
+    """The weighted sum, from left to right."""
+    terms = [weight * value for value, weight in zip(values, weights, strict=True)]
+    return reduce(operator.add, terms)
+
+
+def _product(values: Sequence[Floats], weights: Sequence[float]) -> Floats:
+    """The weighted product, from left to right."""
+    return reduce(operator.mul, map(_powers, values, weights))
+
+
+def _powers(base: Floats, exponent: float) -> Floats:
+    return np.array([_power(value, exponent) for value in base.tolist()], np.float64)
+
+
+def _power(base: float, exponent: float) -> float:
+    """The C library's power: too large is infinite, a root of a negative number is NaN."""
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        return math.inf
+    except ValueError:
+        return math.nan
