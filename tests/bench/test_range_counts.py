@@ -12,7 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast import RangeTopK
-from rankcast.bench.cases.range_counts import (
+from rankcast.bench.cases.range_topk_15d import SlabServer
+from rankcast.bench.cases.range_topk_batches import boxes_of, coalesced
+from rankcast.bench.cases.range_topk_subscribing import weight
+from rankcast.bench.workloads import Columns, range_topk
+from rankcast.papers.figures.range_counts import (
     TILE_BYTES,
     UNICAST_BYTES,
     Audience,
@@ -27,10 +31,6 @@ from rankcast.bench.cases.range_counts import (
     own_tiles,
     point_index,
 )
-from rankcast.bench.cases.range_topk_15d import SlabServer
-from rankcast.bench.cases.range_topk_batches import boxes_of, coalesced
-from rankcast.bench.cases.range_topk_subscribing import weight
-from rankcast.bench.workloads import Columns, range_topk
 
 SMALL = st.integers(0, 5).map(float)
 

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from rankcast.kernels import network_zones
-from rankcast.network import topology
-from rankcast.network.content import Tiles
-from rankcast.network.diagonal import Diagonal
-from rankcast.network.map import draw_map, trace
-from rankcast.network.routing import Routing
-from rankcast.network.simulation import Simulation, points_of, tiles_of
-from rankcast.network.topology import Topology
-from rankcast.network.traffic import method
-from rankcast.network.workload import Workload, draw
-from rankcast.network.zones import Zones
+from rankcast.papers.network import topology
+from rankcast.papers.network.content import Tiles
+from rankcast.papers.network.diagonal import Diagonal
+from rankcast.papers.network.kernels import network_zones
+from rankcast.papers.network.map import draw_map, trace
+from rankcast.papers.network.routing import Routing
+from rankcast.papers.network.simulation import Simulation, points_of, tiles_of
+from rankcast.papers.network.topology import Topology
+from rankcast.papers.network.traffic import method
+from rankcast.papers.network.workload import Workload, draw
+from rankcast.papers.network.zones import Zones
 
 networkx = pytest.importorskip("networkx")
 K = 3

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast.errors import SettingError
-from rankcast.kernels.network_graph import hops_from
-from rankcast.network import topology
-from rankcast.network.routers import AcyclicNetwork
-from rankcast.network.routing import Routing
-from rankcast.network.workload import draw
+from rankcast.papers.network import topology
+from rankcast.papers.network.kernels.network_graph import hops_from
+from rankcast.papers.network.routers import AcyclicNetwork
+from rankcast.papers.network.routing import Routing
+from rankcast.papers.network.workload import draw
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "broker_tree.py"
 END = st.integers(0, 4)

@@ -10,8 +10,8 @@ import pytest
 
 from rankcast import cli
 from rankcast.errors import SettingError
-from rankcast.network import plots
-from rankcast.network.config import KEYS, experiment, read
+from rankcast.papers.network import plots
+from rankcast.papers.network.config import KEYS, experiment, read
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = """
@@ -138,7 +138,7 @@ def test_what_is_found_late_is_one_line_and_leaves_no_directory(
     def refuse(*_: Any) -> Any:
         raise SettingError("space cannot be cut into 6 zones", expected="fewer brokers")
 
-    monkeypatch.setattr("rankcast.network.simulation.cut_space", refuse)
+    monkeypatch.setattr("rankcast.papers.network.simulation.cut_space", refuse)
     code, out = simulate(tmp_path, SMALL)
     assert code == 2
     assert capsys.readouterr().err == "rankcast: space cannot be cut into 6 zones, expected fewer brokers\n"
@@ -167,7 +167,7 @@ def test_some_subscribers_are_checked_if_a_file_says_so(
 def test_those_who_keep_everything_are_said_to_be_checked_otherwise(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rankcast.network.listening.MOST_KEPT", 300)
+    monkeypatch.setattr("rankcast.papers.network.listening.MOST_KEPT", 300)
     assert simulate(tmp_path, SMALL + '[content]\nmethods = ["sparse", "relax"]\n')[0] == 0
     told = capsys.readouterr().out
     assert "subscribers checked: 40 of 40, 80 of 80\n" in told

@@ -6,8 +6,8 @@ from rankcast.covering.brute_force import Scan
 from rankcast.covering.departures import Relations
 from rankcast.covering.relation import RelationGraph
 from rankcast.errors import SettingError, shown
-from rankcast.indexes.relation_full import FullRelationGraph
-from rankcast.indexes.relation_poset import PosetGraph
+from rankcast.papers.covering.full import FullRelationGraph
+from rankcast.papers.covering.poset import PosetGraph
 from rankcast.tables import schema
 
 INDEXES = ("kdtree", "zcurve", "scan")

@@ -21,7 +21,7 @@ from rankcast.geotext.kernels.term_order import Scratch
 from rankcast.geotext.kernels.word_lists import STEP, Shape
 from rankcast.geotext.message_lists import MessageIndex
 from rankcast.geotext.word_lists import WordIndex
-from rankcast.indexes.cell_lists import CellIndex
+from rankcast.papers.geotext.cell_lists import CellIndex
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Floats, Rows
 

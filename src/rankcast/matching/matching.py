@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from rankcast.core.answering import AnsweringEngine
 from rankcast.core.engine import ID, Part
 from rankcast.errors import FunctionError, InputError, SettingError
-from rankcast.indexes.intervals import IntervalIndex
 from rankcast.matching import brute_force, matching_events, matching_indexes
 from rankcast.matching.automatic import AutomaticIndex
 from rankcast.matching.brute_force import Scan
@@ -21,6 +20,7 @@ from rankcast.matching.kernels.box_tree_pack import Columns
 from rankcast.matching.kernels.matches import ranks_of
 from rankcast.matching.matching_events import Spans
 from rankcast.matching.matching_indexes import INDEXES, Index
+from rankcast.papers.matching.intervals import IntervalIndex
 from rankcast.structures import integrity
 from rankcast.tables import boxes, read, schema
 from rankcast.tables.boxes import Boxes

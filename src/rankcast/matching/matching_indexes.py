@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Protocol
 
 from rankcast.core.engine import Part
-from rankcast.indexes.intervals import KINDS, IntervalIndex
-from rankcast.indexes.static_intervals import KINDS as STATIC_KINDS
-from rankcast.indexes.static_intervals import StaticIntervalIndex
 from rankcast.matching.automatic import AutomaticIndex
 from rankcast.matching.boxes import BoxIndex
 from rankcast.matching.inverted import InvertedIndex
 from rankcast.matching.kernels.box_tree_pack import Columns
 from rankcast.matching.search import Found
+from rankcast.papers.matching.intervals import KINDS, IntervalIndex
+from rankcast.papers.matching.static_intervals import KINDS as STATIC_KINDS
+from rankcast.papers.matching.static_intervals import StaticIntervalIndex
 from rankcast.tables.schema import Bools, Floats, Rows
 
 INDEXES = ("auto", "scan", "box-tree", "inverted", *KINDS, *STATIC_KINDS)

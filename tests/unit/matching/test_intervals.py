@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rankcast import RankedMatcher
-from rankcast.indexes.intervals import KINDS as LIVE
-from rankcast.indexes.intervals import IntervalIndex
-from rankcast.indexes.static_intervals import KINDS as STATIC
-from rankcast.indexes.static_intervals import StaticIntervalIndex, arrangement, ends_of, slots_of
-from rankcast.kernels import interval_arrangement, interval_routes
 from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.papers.matching import interval_arrangement, routes
+from rankcast.papers.matching.intervals import KINDS as LIVE
+from rankcast.papers.matching.intervals import IntervalIndex
+from rankcast.papers.matching.static_intervals import KINDS as STATIC
+from rankcast.papers.matching.static_intervals import StaticIntervalIndex, arrangement, ends_of, slots_of
 from tests.unit.matching.histories import columns as columns_of
 from tests.unit.matching.histories import follow
 
@@ -77,7 +77,7 @@ def test_the_ten_intervals_of_the_paper(index: str) -> None:
 
 def test_the_centre_of_the_ten_intervals_parts_them_as_the_paper_says() -> None:
     lo, hi = ends([(float(a), float(b)) for a, b in TEN])
-    centre, child, first, listed = interval_routes.centre_tree(lo, hi)
+    centre, child, first, listed = routes.centre_tree(lo, hi)
     lists = [(listed[a:b] + 1).tolist() for a, b in pairwise(first)]
     root = [each for each in range(1, 11) if TEN[each - 1][0] <= centre[0] <= TEN[each - 1][1]]
     assert lists[0] == root

@@ -15,7 +15,7 @@ import numpy as np
 
 from rankcast.bench.baselines.score_order import Best
 from rankcast.bench.workloads import Columns, Floats, Integers
-from rankcast.kernels import interval_routes
+from rankcast.papers.matching import routes
 
 
 def best_of(found: Integers, rows: Columns, k: int) -> tuple[Integers, Floats]:
@@ -35,7 +35,7 @@ class IntervalTreeAll:
         (self._name,) = over
         self._k, self._rows = k, rows
         lo, hi = rows[f"{self._name}_lo"], rows[f"{self._name}_hi"]
-        self._centre, self._child, first, listed = interval_routes.centre_tree(lo, hi)
+        self._centre, self._child, first, listed = routes.centre_tree(lo, hi)
         self._first = first
         node = np.repeat(np.arange(first.size - 1), np.diff(first))
         self._by_lo, self._by_hi = (

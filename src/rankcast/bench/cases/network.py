@@ -1,6 +1,6 @@
 """Broker networks of the range top-k paper: what methods cost on the way to subscribers, and at the end.
 
-The networks are those of `rankcast.network`; every run ends with a comparison of all subscribers' lists,
+The networks are those of `rankcast.papers.network`; every run ends with a comparison of all subscribers' lists,
 which they kept by the messages that reached them, with an engine of their own.
 """
 
@@ -11,15 +11,15 @@ import numpy as np
 from rankcast import RangeTopK
 from rankcast.bench.case import Answers, Contender, Figure, Grid, Parameters, Trial, case
 from rankcast.bench.cases.network_playing import ranges_of, trial, uniform
-from rankcast.bench.cases.range_topk_redundancy import REDUNDANCY, RELAX, TRACE_REDUNDANCY, TRACE_RELAX
-from rankcast.bench.cases.range_topk_tables import KS, TRACE, trace
 from rankcast.bench.workloads import Columns, range_topk
-from rankcast.network import topology
-from rankcast.network.diagonal import Diagonal, Walks
-from rankcast.network.routing import Routed, Routing
-from rankcast.network.simulation import Simulation
-from rankcast.network.traffic import Outcome, method
-from rankcast.network.workload import Workload
+from rankcast.papers.figures.range_topk_redundancy import REDUNDANCY, RELAX, TRACE_REDUNDANCY, TRACE_RELAX
+from rankcast.papers.figures.range_topk_tables import KS, TRACE, trace
+from rankcast.papers.network import topology
+from rankcast.papers.network.diagonal import Diagonal, Walks
+from rankcast.papers.network.routing import Routed, Routing
+from rankcast.papers.network.simulation import Simulation
+from rankcast.papers.network.traffic import Outcome, method
+from rankcast.papers.network.workload import Workload
 
 SMALL: Grid = {
     "nodes": [400],

@@ -13,9 +13,9 @@ import numpy as np
 
 from rankcast import RangeTopK
 from rankcast.bench.case import Contender, Figure, Grid, Parameters, Trial
-from rankcast.bench.cases.range_counts import Workload
-from rankcast.bench.cases.range_topk_tables import PARTS, counted
 from rankcast.bench.workloads import Columns, batches, range_topk
+from rankcast.papers.figures.range_counts import Workload
+from rankcast.papers.figures.range_topk_tables import PARTS, counted
 from rankcast.range_topk.box_lists import SUBSCRIPTIONS, corners_of
 from rankcast.range_topk.box_objects import BoxObjects
 from rankcast.range_topk.corners import CornerIndex

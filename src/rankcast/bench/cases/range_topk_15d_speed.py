@@ -15,10 +15,10 @@ import numpy as np
 from rankcast import RangeTopK
 from rankcast.bench.baselines.box_scan import BoxScan
 from rankcast.bench.case import Contender, Grid, Parameters, Trial, case
-from rankcast.bench.cases.range_counts import Workload
 from rankcast.bench.cases.range_topk import SAMPLE
 from rankcast.bench.cases.range_topk_15d import ends, half_boxes
 from rankcast.bench.cases.range_topk_speed import Turn, affected, first_rows, items_of, turns
+from rankcast.papers.figures.range_counts import Workload
 from rankcast.range_topk.brute_range_topk import Objects, top_k
 from rankcast.tables.boxes import Boxes
 

@@ -19,10 +19,10 @@ from rankcast import RangeTopK
 from rankcast.bench.baselines.object_scan import ObjectScan
 from rankcast.bench.baselines.threshold_scan import ThresholdScan
 from rankcast.bench.case import Contender, Grid, Parameters, Trial, case
-from rankcast.bench.cases.range_counts import Workload
 from rankcast.bench.cases.range_topk import SAMPLE, loaded
-from rankcast.bench.cases.range_topk_tables import uniform
 from rankcast.bench.workloads import Columns, Floats, batches, range_topk
+from rankcast.papers.figures.range_counts import Workload
+from rankcast.papers.figures.range_topk_tables import uniform
 from rankcast.range_topk.brute_range_topk import Objects, top_k
 from rankcast.tables.boxes import Boxes
 

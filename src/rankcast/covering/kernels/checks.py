@@ -30,8 +30,8 @@ from rankcast.covering.kernels.kdtree import AXIS, HASHED, HOLDS, LEFT, PARENT, 
 from rankcast.covering.kernels.kdtree import _side as side_of
 from rankcast.covering.kernels.relation import AFTER, BEFORE, FREE, LIVE, NONE, SOURCE, TARGET, USED
 from rankcast.covering.kernels.zcurve import ORDER, precedes
-from rankcast.kernels.relation_poset import AFTER as POSET_AFTER
-from rankcast.kernels.relation_poset import BEFORE as POSET_BEFORE
+from rankcast.papers.covering.poset_kernels import AFTER as POSET_AFTER
+from rankcast.papers.covering.poset_kernels import BEFORE as POSET_BEFORE
 from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]
@@ -207,7 +207,7 @@ def edges(
 
 @njit(**EXACT)
 def poset(edge: Rows, first: Rows, meta: NDArray[np.int64], standing: NDArray[np.int8]) -> int:
-    """Whether the edges of a poset hang together: see `rankcast.kernels.relation_poset`."""
+    """Whether the edges of a poset hang together: see `rankcast.papers.covering.poset_kernels`."""
     used, rows = meta[USED], standing.size
     if not (0 <= meta[LIVE] <= used <= edge.shape[0]):
         return CHAIN

@@ -5,7 +5,7 @@ the order of dimensions, and must be above 0. What a block can give is bounded b
 each entry, of the dimensions in which its box meets the event: a bound in float32, rounded up, which leaves
 out most of the tree. Layers are ordered by the score of a row that meets the event everywhere.
 
-[Ranked §4] merges one index a dimension by the Threshold Algorithm (`rankcast.kernels.threshold`); one tree
+[Ranked §4] merges one index a dimension by the Threshold Algorithm (`rankcast.papers.matching.threshold`); one tree
 knows which dimensions meet together.
 """
 

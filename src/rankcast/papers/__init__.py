@@ -1,0 +1,1 @@
+"""What exists to compare with: methods of the papers, loaded only when asked for by name."""

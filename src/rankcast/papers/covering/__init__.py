@@ -1,0 +1,1 @@
+"""Relation graphs that [Covering] compares with: G* and the strict poset."""

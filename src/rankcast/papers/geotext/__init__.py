@@ -1,0 +1,1 @@
+"""The baseline of [Geo]: covering cells of a quadtree (CIQ)."""

@@ -1,0 +1,1 @@
+"""Indexes of [Ranked]: interval, segment, IR- and SOPT-R-trees, the threshold algorithm."""

@@ -1,0 +1,234 @@
+"""One scored interval index a dimension, live in place: `IntervalIndex`.
+
+| kind | what stands in a list | which lists an event reads |
+| --- | --- | --- |
+| `r-tree` | all intervals by score, under a b-way R-tree | the only one |
+| `interval-tree` | the intervals around one centre by score | a path of centres |
+| `ir-tree` | the same, under b-way R-trees | a path of centres |
+
+[Ranked §2.2, §3.1]. `rankcast.papers.matching.static_intervals` has the other two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.matching.boxes import SMALL, grown
+from rankcast.matching.kernels import checks
+from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.search import MODES, Found
+from rankcast.papers.matching import centre_tree, routes
+from rankcast.papers.matching.centre_tree import FREE, NODES, REBUILT, USED, Centres
+from rankcast.papers.matching.scored_blocks import MERGES, SPLITS, Entries
+from rankcast.papers.matching.scored_lists import ScoredLists, by_score, search_forest
+from rankcast.papers.matching.threshold import CENTRES, ONE_LIST, Forest
+from rankcast.structures import integrity
+from rankcast.tables.schema import Bools, Floats, Rows
+
+KINDS = {"r-tree": ONE_LIST, "interval-tree": CENTRES, "ir-tree": CENTRES}
+_BY_NODE = ("centre", "child", "number", "weight")
+
+
+class IntervalIndex:
+    """The best boxes for an event, by one index of intervals in each dimension.
+
+    `combine` is None for exact matching, "sum" or "max" for relaxed matching by the Threshold Algorithm.
+    Rows come, go and change their scores one by one, in place. Everything is laid out anew where more than
+    half come at once, and, to give memory back, where half are gone.
+    """
+
+    def __init__(self, kind: str, dimensions: int, *, combine: str | None, branching: int) -> None:
+        self._kind, self._dimensions, self._mode = kind, dimensions, MODES[combine]
+        self._lists = ScoredLists(dimensions, branching, bounds=combine is not None, live=True)
+        self._centres = _centres(0, dimensions if KINDS[kind] == CENTRES else 0)
+        self._size = self._built = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def present(self) -> Rows:
+        """The rows that are there, in ascending order."""
+        return np.flatnonzero(self._lists.blocks.leaf[:, 0] >= 0).astype(np.int32)
+
+    def insert(self, columns: Columns, rows: Rows) -> None:
+        """Add absent rows."""
+        if 2 * rows.size > self._size:
+            self._build(columns, np.concatenate([self.present(), rows]))
+        else:
+            self._size += rows.size
+            self._lists.reserve_rows(columns.lo.shape[0])
+            self._edit(centre_tree.insert, columns, rows)
+
+    def remove(self, columns: Columns, rows: Rows) -> None:
+        """Take present rows out."""
+        self._edit(centre_tree.remove, columns, rows)
+        self._size -= rows.size
+        if self._built > max(SMALL, 2 * self._size):
+            self._build(columns, self.present())
+
+    def rescore(self, columns: Columns, rows: Rows) -> None:
+        """Follow scores or weights that have changed."""
+        for j in range(self._dimensions):
+            self._move(columns, rows, np.empty(0, np.int32), j)
+
+    def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
+        """The k best rows for each event with the ends `above` to `below`."""
+        most = max(1, min(k, self._size))
+        return search_forest(self._forest(), columns, (below, above), most, self._mode, threads)
+
+    def counts(self) -> dict[str, int]:
+        """How often blocks were split or joined, and subtrees of centres built anew."""
+        meta, rebuilt = self._lists.blocks.meta, self._centres.meta[REBUILT]
+        return {"splits": int(meta[SPLITS]), "merges": int(meta[MERGES]), "rebuilt": int(rebuilt)}
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The small state and the arrays."""
+        return {"built": self._built, "size": self._size}, {**self._lists.state(), **self._centres._asdict()}
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a state that `state` gave."""
+        mine = self._centres._asdict()
+        given = {name: array for name, array in arrays.items() if not name.startswith("lists_")}
+        nodes = len(given["number"]) if "number" in given and given["number"].ndim else 0
+        lengths = {name: nodes if name in _BY_NODE else len(array) for name, array in mine.items()}
+        integrity.forms(given, {n: integrity.like(array, length=lengths[n]) for n, array in mine.items()})
+        self._lists.restore(arrays)
+        self._centres = Centres(**given)
+        self._built, self._size = integrity.whole(header, "built"), integrity.whole(header, "size")
+        return self
+
+    def check_restored(self, columns: Columns, wanted: Bools) -> None:
+        """Refuse a state from a snapshot that is not that of the `wanted` rows; see `integrity`."""
+        rows = np.flatnonzero(wanted).astype(np.int32)
+        integrity.need(self._size == rows.size, "size", f"is {self._size}, not {rows.size}")
+        by_centres = KINDS[self._kind] == CENTRES
+        number = np.zeros(max(1, self._centres.number.size if by_centres else 1), np.int64)
+        self._lists.check_restored(columns, wanted, number)
+        leaf = self._lists.blocks.leaf
+        integrity.need(rows.max(initial=-1) < len(leaf), "lists_leaf", "is too short")
+        integrity.need((leaf[rows] >= 0).all(), "lists_leaf", "lacks a live row")
+        if by_centres:
+            found = checks.centres(self._centres, self._lists.blocks, columns, rows, number)
+            integrity.need(found == checks.FITS, "child", "does not lead to the lists it should")
+        integrity.within(self._centres.meta[REBUILT:], 0, integrity.MOST, "meta")
+
+    def check(self, columns: Columns) -> None:
+        """Assert the invariants."""
+        self._lists.check(columns.label)
+        blocks, centres = self._lists.blocks, self._centres
+        assert self._size == self.present().size
+        nodes = 0
+        for j, top in enumerate(centres.top.tolist()):
+            stack = [(top, 0)] if top >= 0 else []
+            while stack:
+                (node, depth), nodes = stack.pop(), nodes + 1
+                below = [int(each) for each in centres.child[node] if each >= 0]
+                weights = [int(centres.weight[each]) for each in below]
+                assert centres.weight[node] == centres.number[node] + sum(weights) > 0
+                assert depth < centre_tree.DEPTH
+                assert all(4 * weight <= 3 * centres.weight[node] + 8 for weight in weights)
+                stack += [(each, depth + 1) for each in below]
+            for row in self.present().tolist():
+                node = top
+                while not columns.lo[row, j] <= centres.centre[node] <= columns.hi[row, j]:
+                    node = int(centres.child[node, int(columns.lo[row, j] > centres.centre[node])])
+                leaf = blocks.leaf[row, j]
+                assert blocks.listed[leaf, blocks.link[leaf].tolist().index(row)] == node
+        assert nodes == centres.meta[NODES]
+
+    # Building and editing
+
+    def _build(self, columns: Columns, rows: Rows) -> None:
+        """Lay out everything anew."""
+        self._size = self._built = rows.size
+        dimensions: list[Entries] = []
+        trees, used = [], 0
+        for j in range(self._dimensions):
+            ranked, key = by_score(columns, rows, j)
+            lo, hi = columns.lo[ranked, j], columns.hi[ranked, j]
+            listed, order = np.zeros(rows.size, np.int32), np.arange(rows.size)
+            if KINDS[self._kind] == CENTRES and rows.size:
+                centre, child, first, order = routes.centre_tree(lo, hi)
+                number = np.diff(first).astype(np.int32)
+                listed = np.repeat(np.arange(used, used + centre.size, dtype=np.int32), number)
+                child, weight = np.where(child >= 0, child + used, -1), centre_tree.weigh(child, first)
+                trees.append((centre, child, number, weight))
+                used += centre.size
+            dimensions.append(Entries(listed, ranked[order], key[order], lo[order], hi[order]))
+        self._lists.lay(dimensions, columns.score)
+        self._plant(trees, used)
+
+    def _plant(self, trees: list[Any], used: int) -> None:
+        """Let trees of centres, one after the other, be those of the dimensions."""
+        rebuilt = self._centres.meta[REBUILT]
+        self._centres, place = _centres(used, self._centres.top.size), 0
+        for j, tree in enumerate(trees):
+            self._centres.top[j] = place
+            for name, array in zip(_BY_NODE, tree, strict=True):
+                getattr(self._centres, name)[place : place + len(array)] = array
+            place += len(tree[0])
+        self._centres.meta[[USED, NODES, REBUILT]] = used, used, rebuilt
+
+    def _edit(self, kernel: Any, columns: Columns, rows: Rows) -> None:
+        """Run an editing kernel to its end, giving it room and balance where it stops for that."""
+        step, steps = 0, rows.size * self._dimensions
+        while step < steps:
+            self._lists.reserve()
+            self._reserve_nodes(1)
+            step, heavy = kernel(self._centres, self._lists.blocks, columns, rows, step)
+            if heavy >= 0:
+                self._reserve_nodes(int(self._centres.weight[heavy]))
+                j = (step - 1) % self._dimensions
+                moved, lists = centre_tree.rebuild(self._centres, self._lists.blocks, columns, heavy, j)
+                self._move(columns, moved, lists, j)
+
+    def _move(self, columns: Columns, rows: Rows, lists: Rows, j: int) -> None:
+        """Let rows stand in other lists of dimension j, or under other keys."""
+        step = 0
+        while step < rows.size:
+            self._lists.reserve()
+            step = centre_tree.move(self._lists.blocks, columns, rows, lists, j, step)
+
+    def _reserve_nodes(self, nodes: int) -> None:
+        """Make room for so many further nodes."""
+        capacity = self._centres.number.size
+        if capacity - self._centres.meta[NODES] < nodes:
+            length = capacity + max(nodes, capacity // 8)
+            self._centres = self._centres._replace(
+                **{name: grown(getattr(self._centres, name), length) for name in _BY_NODE}
+            )
+
+    def _forest(self) -> Forest:
+        centres = self._centres
+        return Forest(
+            self._lists.blocks,
+            np.empty(0, np.bool_),
+            centres.number,
+            centres.centre,
+            centres.child,
+            centres.top,
+            ends=np.empty(0),
+            end_first=np.empty(0, np.int64),
+            leaves=np.empty(0, np.int64),
+            kind=KINDS[self._kind],
+            leaps=self._kind != "interval-tree",
+        )
+
+
+def _centres(nodes: int, dimensions: int) -> Centres:
+    """Room for so many nodes and some more."""
+    room = nodes + 16 + nodes // 8
+    meta = np.zeros(4, np.int64)
+    meta[FREE] = -1
+    return Centres(
+        centre=np.zeros(room),
+        child=np.full((room, 2), -1, np.int32),
+        number=np.zeros(room, np.int32),
+        weight=np.zeros(room, np.int32),
+        top=np.full(dimensions, -1, np.int32),
+        meta=meta,
+    )

@@ -1,0 +1,189 @@
+"""Lists of intervals by score under R-trees, all lists of a dimension in one tree of blocks.
+
+All scored interval indexes of [Ranked §2, §3] are lists of intervals and a way to choose lists for an event.
+What an event meets in a list stands there in the order of (score, label). The entries of a dimension stand in
+the order of (list, score, label), up to b of them in a leaf, the leaves in blocks of up to b, and so on: the
+paper's b-way R-tree over every list, in which short lists share a leaf. An entry of an inner block has the
+extent of what is below it, and the list and the score of its first entry. The paper's search, depth first and
+left child first, is a walk along the leaves that leaps over blocks; `rankcast.papers.matching.threshold` merges such
+walks. `rankcast.papers.matching.scored_blocks_edit` changes blocks in place.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.structures.jit import EXACT
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int32]
+Longs = NDArray[np.int64]
+Bounds = NDArray[np.float32]
+USED, FREE, BLOCKS, SPLITS, MERGES = range(5)
+
+
+class Blocks(NamedTuple):
+    """The arrays: (blocks, b) by entry, then by block, by dimension, by row and dimension, and counts.
+
+    `lo` and `hi` have no columns where everything in a list is met (segment tree). In relaxed matching
+    `bound` is at least what a row can give in all dimensions together; in exact matching it has no columns.
+    `link` is a row or a child. The parent of a root is the complement of its dimension. `leaf` names the
+    leaf of a row, -1 if it has none; it has no rows where nothing is changed in place.
+    """
+
+    lo: Floats
+    hi: Floats
+    key: Floats
+    bound: Bounds
+    listed: Rows
+    link: Rows
+    size: Rows
+    height: Rows
+    parent: Rows
+    root: Rows
+    leaf: Rows
+    meta: Longs
+
+
+class Entries(NamedTuple):
+    """Entries of one dimension in their order."""
+
+    listed: Rows
+    row: Rows
+    key: Floats
+    lo: Floats
+    hi: Floats
+
+
+@njit(**EXACT)
+def bound_of(score: float) -> np.float32:
+    """A score rounded up to a float32."""
+    rounded = np.float32(score)
+    return np.nextafter(rounded, np.float32(np.inf)) if rounded < score else rounded
+
+
+@njit(**EXACT)
+def take_block(blocks: Blocks, height: int, parent: int) -> int:
+    """A block without entries."""
+    block = blocks.meta[FREE]
+    if block >= 0:
+        blocks.meta[FREE] = blocks.parent[block]
+    else:
+        block = blocks.meta[USED]
+        blocks.meta[USED] += 1
+    blocks.meta[BLOCKS] += 1
+    blocks.size[block], blocks.height[block], blocks.parent[block] = 0, height, parent
+    return block
+
+
+@njit(**EXACT)
+def give_block(blocks: Blocks, block: int) -> None:
+    """Give a block back."""
+    blocks.size[block] = 0
+    blocks.parent[block], blocks.meta[FREE] = blocks.meta[FREE], block
+    blocks.meta[BLOCKS] -= 1
+
+
+@njit(**EXACT)
+def clear(blocks: Blocks) -> None:
+    """Make every dimension an empty leaf."""
+    blocks.meta[:], blocks.leaf[:] = 0, -1
+    blocks.meta[FREE] = -1
+    for j in range(blocks.root.shape[0]):
+        blocks.root[j] = take_block(blocks, 0, -1 - j)
+
+
+@njit(**EXACT)
+def summarise(blocks: Blocks, block: int, above: int, i: int) -> bool:
+    """Let entry i of a block above say what a block holds; returns whether that was something else before."""
+    size, same = blocks.size[block], blocks.link[above, i] == block
+    if blocks.lo.shape[1] > 0:
+        lo, hi = blocks.lo[block, 0], blocks.hi[block, 0]
+        for at in range(1, size):
+            lo, hi = min(lo, blocks.lo[block, at]), max(hi, blocks.hi[block, at])
+        same &= blocks.lo[above, i] == lo and blocks.hi[above, i] == hi
+        blocks.lo[above, i], blocks.hi[above, i] = lo, hi
+    if blocks.bound.shape[1] > 0:
+        bound = blocks.bound[block, 0]
+        for at in range(1, size):
+            bound = max(bound, blocks.bound[block, at])
+        same &= blocks.bound[above, i] == bound
+        blocks.bound[above, i] = bound
+    listed, key = blocks.listed[block, 0], blocks.key[block, 0]
+    same &= blocks.listed[above, i] == listed and blocks.key[above, i] == key
+    blocks.listed[above, i], blocks.key[above, i], blocks.link[above, i] = listed, key, block
+    return not same
+
+
+@njit(**EXACT)
+def begin_of(
+    heights: Rows, sizes: Rows, links: Rows, lists: Rows, block: int, listed: int
+) -> tuple[int, int]:
+    """The leaf and the place, below a block, from which on entries belong to a list or to later ones."""
+    while True:
+        inner = heights[block] > 0
+        start, end = int(inner), sizes[block]
+        while start < end:
+            middle = (start + end) // 2
+            if lists[block, middle] < listed:
+                start = middle + 1
+            else:
+                end = middle
+        if not inner:
+            return block, start
+        block = links[block, start - 1]
+
+
+@njit(**EXACT)
+def rows_of(blocks: Blocks, root: int, listed: int, rows: Rows) -> None:
+    """Write the rows of a list; as many as there is room for, which are all."""
+    block, i = begin_of(blocks.height, blocks.size, blocks.link, blocks.listed, root, listed)
+    for at in range(rows.shape[0]):
+        while i == blocks.size[block]:
+            child, block, i = block, blocks.parent[block], 0
+            while blocks.link[block, i] != child:
+                i += 1
+            i += 1
+            while i < blocks.size[block] and blocks.height[block] > 0:
+                block, i = blocks.link[block, i], 0
+        rows[at] = blocks.link[block, i]
+        i += 1
+
+
+@njit(**EXACT)
+def pack(blocks: Blocks, entries: Entries, score: Floats, j: int, fill: int) -> None:
+    """Lay out all entries of a dimension whose root is an empty leaf, `fill` to a block. O(entries)."""
+    total, height = entries.row.shape[0], 0
+    level = np.empty((total + fill - 1) // fill, np.int64)
+    if total > 0:
+        give_block(blocks, blocks.root[j])
+    for leaf in range(level.shape[0]):
+        block = take_block(blocks, 0, -1 - j)
+        level[leaf] = block
+        for at in range(leaf * fill, min(leaf * fill + fill, total)):
+            i, row = at - leaf * fill, entries.row[at]
+            if blocks.lo.shape[1] > 0:
+                blocks.lo[block, i], blocks.hi[block, i] = entries.lo[at], entries.hi[at]
+            if blocks.bound.shape[1] > 0:
+                blocks.bound[block, i] = bound_of(score[row])
+            blocks.listed[block, i], blocks.key[block, i] = entries.listed[at], entries.key[at]
+            blocks.link[block, i], blocks.size[block] = row, i + 1
+            if blocks.leaf.shape[0] > 0:
+                blocks.leaf[row, j] = block
+    while level.shape[0] > 1:
+        height += 1
+        above = np.empty((level.shape[0] + fill - 1) // fill, np.int64)
+        for at in range(level.shape[0]):
+            group, i = at // fill, at % fill
+            if i == 0:
+                above[group] = take_block(blocks, height, -1 - j)
+            blocks.parent[level[at]] = above[group]
+            summarise(blocks, level[at], above[group], i)
+            blocks.size[above[group]] = i + 1
+        level = above
+    if total > 0:
+        blocks.root[j] = level[0]

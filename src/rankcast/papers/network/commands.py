@@ -1,0 +1,130 @@
+"""`rankcast simulate FILE.toml`: a network experiment, its figures as a table, and plots."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import dataclasses
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rankcast.errors import MissingExtraError, SettingError
+from rankcast.papers.network.config import Experiment, read
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+WRONG = 1
+FIGURES = "figures.csv"
+Row = dict[str, Any]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `rankcast simulate`."""
+    parser.add_argument("file", type=Path, metavar="FILE.toml", help="the experiment")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="where figures and plots go, instead of `out`"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Play an experiment; the exit code is 1 if any list was wrong."""
+    asked = read(arguments.file)
+    if arguments.out is not None:
+        asked = dataclasses.replace(asked, out=arguments.out)
+    console = _console()
+    from rankcast.papers.network import (
+        experiments,  # noqa: PLC0415 (engines, Numba)
+        plots,
+    )
+
+    plots.require()
+    _require_free(asked.out)
+    play = experiments.content if asked.network == "content" else experiments.acyclic
+    with _progress(console) as bar:
+        task = bar.add_task("drawing the network", total=experiments.steps(asked))
+
+        def watch(step: str) -> None:
+            bar.update(task, advance=1, description=step)
+
+        played = play(asked, watch)
+        asked.out.mkdir(parents=True, exist_ok=True)
+        bar.update(task, description="drawing plots")
+        drawn = plots.draw_all(asked, played)
+    _write(asked, played.rows)
+    for line in _lines(asked, played.rows, drawn):
+        sys.stdout.write(line + "\n")
+    wrong = [row for row in played.rows if not row["exact_lists"]]
+    if wrong:
+        sys.stderr.write(f"rankcast simulate: lists are wrong in {len(wrong)} of {len(played.rows)} runs\n")
+        return WRONG
+    return 0
+
+
+def _require_free(out: Path) -> None:
+    """Refuse to begin if there is a file where the directory has to be; it is made when all is played."""
+    taken = [place for place in (out, *out.parents) if place.exists()]
+    if taken and not taken[0].is_dir():
+        raise SettingError(f"out is {str(out)!r}, and {str(taken[0])!r} is a file", expected="a directory")
+
+
+def _write(asked: Experiment, rows: list[Row]) -> None:
+    """Write all figures, a row a run."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    with (asked.out / FIGURES).open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, names)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _lines(asked: Experiment, rows: list[Row], drawn: list[Path]) -> Iterator[str]:
+    """What came out, for people: a line a run, then where the files are."""
+    shown = {
+        "content": ["messages", "server_bytes", "overlay_bytes", "ip_bytes", "received", "redundancy"],
+        "acyclic": ["subscribe_messages", "unsubscribe_messages", "table_entries", "event_hops", "received"],
+    }[asked.network]
+    yield f"{'subscriptions':>13} {'k':>4}  {'method':<18}" + "".join(f"{name:>22}" for name in shown)
+    for row in rows:
+        cells = "".join(f"{_number(row.get(name)):>22}" for name in shown)
+        yield f"{row['subscriptions']:>13,} {row['k']:>4}  {row['method']:<18}{cells}"
+    yield from _verdict(rows)
+    yield f"{asked.out}: {', '.join([FIGURES, *(path.name for path in drawn)])}"
+
+
+def _verdict(rows: list[Row]) -> Iterator[str]:
+    """How many runs ended with exact lists, of how many subscribers, and how that was checked."""
+    exact = sum(row["exact_lists"] for row in rows)
+    checked = dict.fromkeys(f"{row['checked']:,} of {row['subscribers']:,}" for row in rows)
+    yield f"lists exact at the end: {exact} of {len(rows)} runs; subscribers checked: {', '.join(checked)}"
+    others = [row for row in rows if row["lists"] < row["checked"]]
+    if others:
+        names, kept = dict.fromkeys(row["method"] for row in others), min(row["lists"] for row in others)
+        yield (
+            f"{', '.join(names)}: receivers keep every object in their range; all were checked by the "
+            f"updates they heard, {kept:,} also by their lists"
+        )
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.3f}" if abs(value) < 10 else f"{value:,.0f}"
+
+
+def _console() -> Console:
+    try:
+        from rich.console import Console  # noqa: PLC0415 (an extra)
+    except ImportError as missing:
+        raise MissingExtraError("bench", needs="rich") from missing
+    return Console(stderr=True)
+
+
+def _progress(console: Console) -> Progress:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    columns = (BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)

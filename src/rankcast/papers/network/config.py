@@ -1,0 +1,194 @@
+"""A network experiment in one TOML file, read and checked before anything is drawn.
+
+    network = "content"                     # or "acyclic"
+    seed = 7
+    out = "out/network"                     # a directory, from where the command is run
+
+    [topology]
+    kind = "power-law"                      # internet, power-law, tree, ring
+    nodes = 2000
+    brokers = 100
+
+    [workload]
+    objects = 1000
+    subscriptions = [10000, 50000]          # one number, or several to compare
+    events = 200
+    k = [1, 5, 10]
+    kind = "uniform"                        # or clustered
+    over = ["x"]
+    one_sided = []                          # attributes of `over` without lower ends
+
+    [content]
+    methods = ["unicast", "relax", "dense", "sparse", "sparse(1)"]
+    split = "midpoint"                      # or balanced
+    servers = 1                             # more share the objects along the diagonal
+
+    [acyclic]
+    gone = 0.25                             # share of subscriptions that go again
+
+    [check]
+    listeners = 1000                        # at most so many subscribers are checked at the end
+
+Every key may be left out; these are its defaults, but for `subscriptions` (50000), `k` (10), `out` and
+`listeners` (all). Boxes have no dense tiles: with several attributes the default has no `dense`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rankcast.errors import InputError, SettingError
+from rankcast.papers.network import topology, values, workload, zones
+from rankcast.papers.network.traffic import Method
+from rankcast.tables import schema
+
+NETWORKS = ("content", "acyclic")
+METHODS = ["unicast", "relax", "dense", "sparse", "sparse(1)"]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What a file asks for."""
+
+    network: str
+    seed: int
+    out: Path
+    kind: str
+    nodes: int
+    brokers: int
+    objects: int
+    subscriptions: list[int]
+    events: int
+    k: list[int]
+    workload: str
+    over: list[str]
+    one_sided: list[str]
+    methods: list[Method]
+    split: str
+    servers: int
+    gone: float
+    listeners: int | None
+
+    @property
+    def has_dense(self) -> bool:
+        """Whether dense tiles are possible: one attribute, or a second one that is bounded on one side."""
+        return len(self.over) == 1 or (len(self.over) == 2 and self.over[1] in self.one_sided)
+
+
+# Keys by section: the field of `Experiment`, the default, the check.
+KEYS: dict[str, dict[str, tuple[str, Any, values.Check]]] = {
+    "": {
+        "network": ("network", "content", values.word(NETWORKS)),
+        "seed": ("seed", 7, values.seed),
+        "out": ("out", "", values.path),
+    },
+    "topology": {
+        "kind": ("kind", "power-law", values.word(topology.KINDS)),
+        "nodes": ("nodes", 2_000, values.count()),
+        "brokers": ("brokers", 100, values.count()),
+    },
+    "workload": {
+        "objects": ("objects", 1_000, values.count()),
+        "subscriptions": ("subscriptions", 50_000, values.counts),
+        "events": ("events", 200, values.count()),
+        "k": ("k", 10, values.counts),
+        "kind": ("workload", "uniform", values.word(workload.KINDS)),
+        "over": (
+            "over",
+            ["x"],
+            lambda name, value: schema.attributes(name, value, most=3, reserved=("id", "y")),
+        ),
+        "one_sided": ("one_sided", [], values.names),
+    },
+    "content": {
+        "methods": ("methods", METHODS, values.methods),
+        "split": ("split", "midpoint", values.word(zones.SPLITS)),
+        "servers": ("servers", 1, values.count()),
+    },
+    "acyclic": {
+        "gone": ("gone", 0.25, values.share),
+    },
+    "check": {"listeners": ("listeners", None, values.limit)},
+}
+
+
+def read(path: Path) -> Experiment:
+    """Read a file.
+
+    Raises:
+        SettingError: no TOML, an unknown key or section (the nearest known one is named), a bad value.
+    """
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingError(f"{path} is no TOML file: {error}") from None
+    return experiment(given, default_out=f"out/{path.stem}", where=str(path))
+
+
+def experiment(given: Mapping[str, Any], *, default_out: str, where: str = "experiment") -> Experiment:
+    """Check what a file has said: every value by itself, then whether they fit together."""
+    for name, value in given.items():
+        _require_known(name, value, where)
+    fields: dict[str, Any] = {}
+    for section, keys in KEYS.items():
+        told = given.get(section, {}) if section else {"out": default_out, **given}
+        place = f"{where} [{section}]" if section else where
+        for name in told:
+            if name not in keys and (section or name not in KEYS):
+                raise SettingError.unknown(name, keys, where=place)
+        for name, (field, default, check) in keys.items():
+            fields[field] = _checked(check, name, told.get(name, default), place)
+    asked = Experiment(**fields)
+    if "methods" not in given.get("content", {}) and not asked.has_dense:
+        asked = replace(asked, methods=[each for each in asked.methods if each.asks != "dense"])
+    _require_fitting(asked, where)
+    return asked
+
+
+def _require_known(name: str, value: Any, where: str) -> None:
+    """Refuse an unknown key or section, a section that is given as a value, and the other way round."""
+    if name in KEYS[""]:
+        if isinstance(value, Mapping):
+            raise SettingError(f"{name} is a section", where=where, expected=f"a value: {name} = ...")
+    elif not name or name not in KEYS:
+        raise SettingError.unknown(name, [*KEYS[""], *filter(None, KEYS)], where=where)
+    elif not isinstance(value, Mapping):
+        raise SettingError(f"{name} is no section", where=where, expected=f"one section [{name}]")
+
+
+def _require_fitting(asked: Experiment, where: str) -> None:
+    """Refuse values that do not fit together, before anything is drawn."""
+
+    def refuse(section: str, what: str, expected: str) -> None:
+        raise SettingError(what, where=f"{where} [{section}]", expected=expected)
+
+    _checked(
+        lambda _, nodes: topology.enough_nodes(asked.kind, nodes), "nodes", asked.nodes, f"{where} [topology]"
+    )
+    if asked.brokers > asked.nodes:
+        refuse("topology", f"brokers is {asked.brokers}", "at most nodes")
+    for name in asked.one_sided:
+        if name not in asked.over:
+            refuse("workload", f'one_sided names "{name}"', f"attributes of over: {', '.join(asked.over)}")
+    if asked.network != "content":
+        return
+    for each in asked.methods:
+        if each.asks == "dense" and not asked.has_dense:
+            one = "one attribute in over, or two and the second in one_sided"
+            refuse("content", f'methods has "{each.name}", which is not for boxes', one)
+    if asked.servers > asked.objects:
+        refuse("content", f"servers is {asked.servers}", f"at most the {asked.objects} objects")
+    if asked.servers > 1 and len(asked.over) > 1:
+        refuse("content", f"servers is {asked.servers}", "1, as over has several attributes")
+
+
+def _checked(check: values.Check, name: str, value: Any, place: str) -> Any:
+    """Check one value; a mistake also says where it stands."""
+    try:
+        return check(name, value)
+    except InputError as mistake:
+        raise SettingError(f"{place}: {mistake}") from None

@@ -1,0 +1,180 @@
+"""What messages cost on their way through zones, and who receives them.
+
+A message is a closed box of subscription space; whoever lies in it, in a zone that it touches, receives it.
+Subscriptions stand zone by zone, in the order of their first coordinate. They, or some of them, are listeners
+(`network_listening`): a zone that is not reached leaves its listeners behind.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.papers.network.kernels.network_listening import Listeners, Words, bisect, hear, inside
+from rankcast.papers.network.kernels.network_zones import (
+    Cells,
+    Space,
+    Zones,
+    forward,
+    list_touched,
+    owner,
+    root_cell,
+    teller,
+)
+from rankcast.structures.jit import EXACT
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Links = NDArray[np.int32]  # between the brokers of two zones
+Ways = NDArray[np.int32]  # hops and links, along the last axis
+
+# Columns of the sums, a line an event.
+MESSAGES, HOPS, LINKS, TOUCHED, RECEIVED, OWN, LAST_LINKS = range(7)
+SUMS = 7
+
+
+class Crowd(NamedTuple):
+    """Subscriptions by zone: their points, the links between them and their broker, and sums of these."""
+
+    start: Ints
+    point: Floats  # (subscriptions, axes)
+    links: NDArray[np.int32]
+    zone_links: Ints
+    low: Floats  # (zones, axes): the tightest box around a zone's points
+    high: Floats
+
+
+class Messages(NamedTuple):
+    """Boxes in sending order with the item and score they tell, of which event, and whether it is its own."""
+
+    low: Floats  # (messages, axes), closed
+    high: Floats
+    bottom: Cells
+    top: Cells
+    item: NDArray[np.int32]
+    score: Floats  # NaN: the item is gone
+    event: NDArray[np.int32]
+    own: NDArray[np.bool_]
+    word: Words  # of item and score, for digests
+    aim: Floats  # the point of the box nearest to the source, scaled as zones are
+    aim_cell: Cells
+
+
+@njit(**EXACT)
+def count_in(crowd: Crowd, zone: int, low: Floats, high: Floats) -> tuple[int, int]:
+    """How many subscriptions of a zone lie in a box, and the links to them all. O(log + those in lo)."""
+    begin, end = crowd.start[zone], crowd.start[zone + 1]
+    whole = True
+    for d in range(low.shape[0]):
+        whole = whole and low[d] <= crowd.low[zone, d] and crowd.high[zone, d] <= high[d]
+    if whole:
+        return end - begin, crowd.zone_links[zone]
+    point, links, count, far = crowd.point, crowd.links, 0, 0
+    end = bisect(point, high[0], begin, end, True)
+    for place in range(bisect(point, low[0], begin, end, False), end):
+        if inside(point[place], low, high):
+            count += 1
+            far += links[place]
+    return count, far
+
+
+@njit(**EXACT)
+def _deliver(crowd: Crowd, listeners: Listeners, messages: Messages, at: int, zone: int, total: Ints) -> int:
+    """Hand a message to everybody in its box who belongs to a zone; add up and return how many they are."""
+    low, high = messages.low[at], messages.high[at]
+    count, far = count_in(crowd, zone, low, high)
+    total[RECEIVED] += count
+    total[LAST_LINKS] += far
+    if messages.own[at]:
+        total[OWN] += count
+    hear(listeners, zone, low, high, messages.item[at], messages.score[at], messages.word[at])
+    return count
+
+
+@njit(**EXACT)
+def multicast(
+    space: Space, links: Links, crowd: Crowd, listeners: Listeners, messages: Messages, source: Zones,
+    sums: Ints,
+) -> None:  # fmt: skip
+    """Send each message from the source zone of its event to every zone it touches, and deliver it there.
+
+    A message goes greedily towards its aim, and from the first zone that it touches along the tree of
+    `teller`. `links[one, two]` are the links between the brokers of two zones; `sums` has a line an event.
+    Cost: O(depth) a touched zone, and the deliveries.
+    """
+    path, zones = np.empty(space.first.shape[0], np.int32), np.empty(space.first.shape[0], np.int32)
+    root, near = np.empty(space.first.shape[1], np.int32), np.empty(space.first.shape[1], np.int32)
+    for at in range(messages.item.shape[0]):
+        event, cell = messages.event[at], messages.aim_cell[at]
+        bottom, top, total = messages.bottom[at], messages.top[at], sums[event]
+        steps = forward(space, source[event], messages.aim[at], cell, bottom, top, path)
+        for step in range(steps):
+            total[LINKS] += links[path[step], path[step + 1]]
+        root_cell(space, path[steps], cell, bottom, top, root)
+        touched = list_touched(space, bottom, top, zones)
+        for place in range(touched):
+            before = teller(space, zones[place], root, bottom, top, near)
+            if before >= 0:
+                total[LINKS] += links[before, zones[place]]
+            _deliver(crowd, listeners, messages, at, zones[place], total)
+        total[MESSAGES] += 1
+        total[TOUCHED] += touched
+        total[HOPS] += steps + touched - 1
+
+
+@njit(**EXACT)
+def unicast(
+    space: Space, ways: Ways, crowd: Crowd, listeners: Listeners, messages: Messages, source: Zones,
+    sums: Ints,
+) -> None:  # fmt: skip
+    """Send each message, the box of one range, to the zone of that range once for each subscription there.
+
+    `ways[source, zone]` are the hops and links from a source to a zone. What an event tells of its own
+    object is sent; what else it tells the same subscription comes along in that message.
+    """
+    for at in range(messages.item.shape[0]):
+        total = sums[messages.event[at]]
+        zone = owner(space, messages.bottom[at])
+        count = _deliver(crowd, listeners, messages, at, zone, total)
+        if messages.own[at]:
+            total[MESSAGES] += count
+            total[TOUCHED] += count
+            total[HOPS] += count * ways[source[messages.event[at]], zone, 0]
+            total[LINKS] += count * ways[source[messages.event[at]], zone, 1]
+
+
+@njit(**EXACT)
+def find_ways(space: Space, links: Links, source: Zones, aim: Floats, cell: Cells) -> Ways:
+    """Hops and links of the greedy way from each zone to the owner of a cell: (n, 2)."""
+    path = np.empty(space.first.shape[0], np.int32)
+    ways = np.zeros((source.shape[0], 2), np.int32)
+    for at in range(source.shape[0]):
+        ways[at, 0] = forward(space, source[at], aim[at], cell[at], cell[at], cell[at], path)
+        for step in range(ways[at, 0]):
+            ways[at, 1] += links[path[step], path[step + 1]]
+    return ways
+
+
+@njit(**EXACT)
+def shrink(space: Space, crowd: Crowd, messages: Messages) -> NDArray[np.bool_]:
+    """Shrink the box of each message to the subscriptions in it; whether there are any."""
+    zones, kept = np.empty(space.first.shape[0], np.int32), np.zeros(messages.item.shape[0], np.bool_)
+    axes, point = space.first.shape[1], crowd.point
+    low, high = np.empty(axes), np.empty(axes)
+    for at in range(messages.item.shape[0]):
+        for d in range(axes):
+            low[d], high[d] = np.inf, -np.inf
+        for place in range(list_touched(space, messages.bottom[at], messages.top[at], zones)):
+            begin, end = crowd.start[zones[place]], crowd.start[zones[place] + 1]
+            end = bisect(point, messages.high[at, 0], begin, end, True)
+            for one in range(bisect(point, messages.low[at, 0], begin, end, False), end):
+                if inside(point[one], messages.low[at], messages.high[at]):
+                    kept[at] = True
+                    for d in range(axes):
+                        low[d], high[d] = min(low[d], point[one, d]), max(high[d], point[one, d])
+        for d in range(axes):
+            messages.low[at, d], messages.high[at, d] = low[d], high[d]
+    return kept

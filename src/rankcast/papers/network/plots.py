@@ -1,0 +1,145 @@
+"""Plots of experiments (matplotlib; the extra `plot`): traffic by k, by subscriptions, by method; the map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankcast.errors import MissingExtraError
+from rankcast.papers.network.config import Experiment
+from rankcast.papers.network.experiments import Played
+from rankcast.papers.network.map import draw_map
+
+COLOURS = ("#3b82c4", "#e0803a", "#2fa37c", "#c65f9e", "#8f7fd6", "#b3922e", "#5aa9d6", "#d0574f")
+MARKERS = "osD^vP*X"
+LABELS = {
+    "overlay_bytes": "between brokers, bytes an event",
+    "ip_bytes": "over IP links, bytes an event",
+    "server_bytes": "from the server, bytes an event",
+    "received": "messages received, an event",
+    "subscribe_messages": "messages of subscribes",
+    "unsubscribe_messages": "messages of unsubscribes",
+    "table_entries": "entries a routing table",
+}
+CONTENT = ("overlay_bytes", "ip_bytes", "server_bytes", "received")
+ACYCLIC = ("subscribe_messages", "unsubscribe_messages", "table_entries", "overlay_bytes")
+Row = dict[str, Any]
+
+
+def require() -> None:
+    """Refuse to begin without matplotlib."""
+    _figure_class()
+
+
+def draw_all(asked: Experiment, played: Played) -> list[Path]:
+    """Draw what there is to compare into the directory of the experiment; the files."""
+    figures = CONTENT if asked.network == "content" else ACYCLIC
+    drawn = {"traffic-by-method.png": _bars(_at(played.rows, _largest(played.rows)), figures)}
+    for name in ("k", "subscriptions"):
+        others = [each for each in ("k", "subscriptions") if each != name]
+        rows = _at(played.rows, {each: _largest(played.rows)[each] for each in others})
+        if len({row[name] for row in rows}) > 1:
+            drawn[f"traffic-by-{name}.png"] = _lines(rows, name, figures)
+    if played.last is not None and len(asked.over) == 1:
+        drawn["zones.png"] = draw_map(_figure_class(), played.last, max(asked.k))
+    for name, figure in drawn.items():
+        figure.savefig(asked.out / name, dpi=120)
+    return [asked.out / name for name in drawn]
+
+
+def _largest(rows: list[Row]) -> Row:
+    return {name: max(row[name] for row in rows) for name in ("k", "subscriptions")}
+
+
+def _at(rows: Iterable[Row], where: Row) -> list[Row]:
+    return [row for row in rows if all(row[name] == value for name, value in where.items())]
+
+
+def _lines(rows: list[Row], over: str, figures: tuple[str, ...]) -> Any:
+    """Each figure over k or subscriptions, a line a method."""
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    canvas, panels = _panels(f"traffic by {over}", rows, over)
+    for panel, figure in zip(panels, figures, strict=True):
+        for number, name in enumerate(methods):
+            mine = sorted((row[over], row[figure]) for row in _at(rows, {"method": name}) if row[figure] > 0)
+            if mine:
+                style = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
+                size = 10 - 6 * number / len(methods)  # of equal ones the later stands inside the earlier
+                panel.plot(*zip(*mine, strict=True), label=name, linewidth=1.8, markersize=size, **style)
+        _dress(panel, figure)
+        _scale(panel.yaxis, [row[figure] for row in rows if row[figure] > 0])
+        panel.set_xlabel(over)
+        ticks = sorted({row[over] for row in rows})
+        if over == "subscriptions":
+            panel.set_xscale("log")
+        panel.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+        panel.minorticks_off()
+    handles, labels = panels[0].get_legend_handles_labels()
+    canvas.legend(handles, labels, loc="outside lower center", ncols=min(5, len(labels)), frameon=False)
+    return canvas
+
+
+def _bars(rows: list[Row], figures: tuple[str, ...]) -> Any:
+    """Each figure by method, with its number at the end of the bar."""
+    names = [row["method"] for row in rows]
+    canvas, panels = _panels("traffic by method", rows, None)
+    for panel, figure in zip(panels, figures, strict=True):
+        values = [row[figure] for row in rows]
+        colours = [COLOURS[number % len(COLOURS)] for number in range(len(rows))]
+        bars = panel.barh(names, values, color=colours)
+        panel.bar_label(bars, [f"{value:,.0f}" for value in values], padding=3, fontsize=8)
+        panel.invert_yaxis()
+        _dress(panel, figure)
+        panel.set_ylabel("")
+        panel.set_xlabel(LABELS[figure])
+        far = _scale(panel.xaxis, [value for value in values if value > 0])
+        panel.set_xlim(right=max(1.0, *values) * (8 if far else 1.2))
+        for line, value in enumerate(values):
+            if not value:
+                panel.text(panel.get_xlim()[0], line, " 0", va="center", fontsize=8)
+    return canvas
+
+
+def _scale(axis: Any, values: list[float]) -> bool:
+    """Numbers with commas; a logarithmic axis where values lie more than ten times apart. Whether it is."""
+    from matplotlib.ticker import LogLocator  # noqa: PLC0415 (an extra)
+
+    far = bool(values) and max(values) > 10 * min(values)
+    low, high = {"y": ("bottom", "top"), "x": ("left", "right")}[axis.axis_name]
+    limit = getattr(axis.axes, f"set_{axis.axis_name}lim")
+    if far:
+        getattr(axis.axes, f"set_{axis.axis_name}scale")("log")
+        few = axis.axis_name == "y" and max(values) < 300 * min(values)
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
+        limit(**{low: min(values) / 1.6, high: max(values) * 1.6})
+    else:
+        limit(**{low: 0, high: 1.1 * max(values, default=1.0)})
+    axis.set_major_formatter("{x:,.0f}")
+    axis.set_minor_locator(LogLocator(subs=()) if far else axis.get_minor_locator())
+    return far
+
+
+def _panels(title: str, rows: list[Row], over: str | None) -> tuple[Any, list[Any]]:
+    """Four panels under a title that says what is the same in all rows."""
+    canvas = _figure_class()(figsize=(11, 7.6), layout="constrained")
+    same = [f"{name} = {rows[0][name]:,}" for name in ("k", "subscriptions") if name != over]
+    canvas.suptitle(f"{title}, {', '.join(same)}")
+    return canvas, list(np.ravel(canvas.subplots(2, 2)))
+
+
+def _dress(panel: Any, figure: str) -> None:
+    panel.set_ylabel(LABELS[figure])
+    panel.grid(visible=True, linewidth=0.5, alpha=0.25)
+    panel.set_axisbelow(True)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def _figure_class() -> Any:
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415 (an extra)
+    except ImportError as missing:
+        raise MissingExtraError("plot", needs="matplotlib") from missing
+    return Figure

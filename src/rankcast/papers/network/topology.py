@@ -1,0 +1,134 @@
+"""The ground that brokers and subscribers stand on: an IP network, some of whose nodes are brokers.
+
+| kind | what it is |
+| --- | --- |
+| `internet` | autonomous systems as in the Internet, by networkx; slow to draw, about n^2 / 10^7 seconds |
+| `power-law` | preferential attachment, by networkx: a few hubs, two links a new node; drawn at once |
+| `tree` | each node hangs on a random earlier one |
+| `ring` | each node is linked to the next |
+
+Traffic between two nodes takes a shortest path; a link is one hop of the IP network.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.errors import MissingExtraError, SettingError
+from rankcast.papers.network.kernels.network_graph import hops_from, joining_tree
+from rankcast.tables import schema
+from rankcast.tables.schema import Ints, Rows
+
+KINDS = ("internet", "power-law", "tree", "ring")
+LINKS_OF_A_NEW_NODE = 2
+LEAST_NODES = {"internet": 7}  # networkx draws other numbers of nodes than were asked for below
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Nodes, links and brokers.
+
+    Attributes:
+        start: with `neighbour`, the rows of each node's neighbours.
+        neighbour: see `start`.
+        brokers: the nodes that are brokers.
+        hops: links on a shortest path from each broker (a line) to every node.
+    """
+
+    start: Ints
+    neighbour: Rows
+    brokers: Rows
+    hops: Rows
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes there are."""
+        return len(self.start) - 1
+
+    def between_brokers(self) -> Rows:
+        """Links on a shortest path between any two brokers."""
+        return np.ascontiguousarray(self.hops[:, self.brokers])
+
+    def nearest_broker(self, nodes: Rows) -> Rows:
+        """The number of the broker nearest to each node; of equally near ones the first."""
+        nearest: Rows = np.argmin(self.hops[:, nodes], axis=0).astype(np.int32)
+        return nearest
+
+    def joined(self) -> Rows:
+        """The parent of each broker in a smallest tree over all of them; the first has none (-1)."""
+        parent: Rows = joining_tree(self.between_brokers())
+        return parent
+
+
+def make(kind: str, nodes: int, brokers: int, rng: np.random.Generator) -> Topology:
+    """Draw a connected network with brokers at random nodes."""
+    chosen = schema.one_of("kind", kind, KINDS)
+    schema.whole("nodes", nodes)
+    schema.whole("brokers", brokers)
+    enough_nodes(chosen, nodes)
+    if brokers > nodes:
+        raise SettingError(f"brokers is {brokers}", expected=f"at most the {nodes} nodes")
+    seed = int(rng.integers(2**31))
+    links = _links(chosen, nodes, seed)
+    at = np.sort(rng.choice(nodes, brokers, replace=False)).astype(np.int32)
+    return of_links(links, nodes, at)
+
+
+def enough_nodes(kind: str, nodes: int) -> None:
+    """Refuse fewer nodes than a kind of network can have."""
+    least = LEAST_NODES.get(kind, 1)
+    if nodes < least:
+        raise SettingError(f"nodes is {nodes}", expected=f'at least {least} for kind "{kind}"')
+
+
+def of_links(links: NDArray[np.integer[Any]], nodes: int, brokers: Rows) -> Topology:
+    """A network of given links (n, 2), which must join all nodes."""
+    start, neighbour = rows_of(links, nodes)
+    hops = hops_from(start, neighbour, brokers)
+    if hops.size and hops.min() < 0:
+        raise SettingError("the links do not join all nodes", expected="a connected network")
+    return Topology(start, neighbour, brokers, hops)
+
+
+def rows_of(links: NDArray[np.integer[Any]], nodes: int) -> tuple[Ints, Rows]:
+    """The neighbours of each node as rows, smaller ones first; each link counts both ways."""
+    both = np.concatenate([links, links[:, ::-1]]).astype(np.int64).reshape(-1, 2)
+    both = both[np.lexsort((both[:, 1], both[:, 0]))]
+    start = np.zeros(nodes + 1, np.int64)
+    np.cumsum(np.bincount(both[:, 0], minlength=nodes), out=start[1:])
+    return start, both[:, 1].astype(np.int32)
+
+
+@lru_cache(maxsize=2)
+def _links(kind: str, nodes: int, seed: int) -> NDArray[np.int64]:
+    """The links of a network; the last ones drawn are kept, as one experiment asks for them many times."""
+    rng = np.random.default_rng(seed)
+    if kind == "tree":
+        child = np.arange(1, nodes)
+        return np.column_stack([rng.integers(0, child), child]) if nodes > 1 else np.empty((0, 2), np.int64)
+    if kind == "ring":
+        return np.column_stack([np.arange(nodes - 1), np.arange(1, nodes)] if nodes < 3 else _ring(nodes))
+    networkx = _networkx()
+    if kind == "power-law":
+        few = min(LINKS_OF_A_NEW_NODE, nodes - 1)
+        graph = networkx.barabasi_albert_graph(nodes, few, seed=seed) if few else networkx.empty_graph(nodes)
+    else:
+        graph = networkx.random_internet_as_graph(nodes, seed=seed)
+    return np.array(sorted(graph.edges()), np.int64).reshape(-1, 2)
+
+
+def _ring(nodes: int) -> list[NDArray[np.int64]]:
+    return [np.arange(nodes), (np.arange(nodes) + 1) % nodes]
+
+
+def _networkx() -> Any:
+    try:
+        import networkx  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
+    except ImportError as missing:
+        raise MissingExtraError("bench", needs="networkx") from missing
+    return networkx
