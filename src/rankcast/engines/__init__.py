@@ -1,1 +1,0 @@
-"""The engines: tables in, tables out, as the contract says."""

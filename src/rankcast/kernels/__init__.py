@@ -1,1 +1,0 @@
-"""Numba kernels: arrays in, arrays out. They know no Arrow, no classes, no ids from outside."""
