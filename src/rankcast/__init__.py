@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rankcast.moving.moving_skyline import MovingSkyline
     from rankcast.moving.moving_topk import MovingTopK
     from rankcast.range_topk.dissemination.subscriber import SubscriberList
-    from rankcast.range_topk.range_topk import RangeTopK
+    from rankcast.range_topk.engine import RangeTopK
     from rankcast.tables.boxes import Hierarchy, near
 
     from . import scoring
@@ -51,7 +51,7 @@ _HOMES = {
     "Hierarchy": "rankcast.tables.boxes",
     "MovingSkyline": "rankcast.moving.moving_skyline",
     "MovingTopK": "rankcast.moving.moving_topk",
-    "RangeTopK": "rankcast.range_topk.range_topk",
+    "RangeTopK": "rankcast.range_topk.engine",
     "RankedMatcher": "rankcast.matching.matching",
     "SubscriberList": "rankcast.range_topk.dissemination.subscriber",
     "Vocabulary": "rankcast.geotext.vocabulary",

@@ -11,7 +11,7 @@ from rankcast.moving.plot_skyline import label, words
 from rankcast.moving.plot_zone import zone
 
 if TYPE_CHECKING:
-    from rankcast.range_topk.range_topk import RangeTopK
+    from rankcast.range_topk.engine import RangeTopK
 
 __all__ = ["influence", "zone"]
 

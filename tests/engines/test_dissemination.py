@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast import RangeTopK, SubscriberList
-from rankcast.range_topk.range_topk import APPROXIMATE, METHODS
+from rankcast.range_topk.engine import APPROXIMATE, METHODS
 from tests.laws.range_topk import happen, records, workloads
 
 EXACT = [method for method in METHODS if method != "relax"]

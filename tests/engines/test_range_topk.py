@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from rankcast import InputError, RangeTopK, SettingError, SnapshotError, SubscriberList
-from rankcast.range_topk.dominance import SubscriptionIndex
-from rankcast.range_topk.range_world import World
+from rankcast.range_topk.subscriptions import SubscriptionIndex
+from rankcast.range_topk.world import World
 
 
 def rows(table: pa.Table) -> list[tuple[Any, ...]]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rankcast.demo.scenes import CHANGE_COLUMNS, Scene, crowd, tell_change
-from rankcast.range_topk.range_topk import RangeTopK
+from rankcast.range_topk.engine import RangeTopK
 
 
 def scene(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:

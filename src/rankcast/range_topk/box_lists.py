@@ -9,16 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.range_topk import checks, widths
-from rankcast.range_topk.box_objects import BoxObjects
-from rankcast.range_topk.corners import CornerIndex
-from rankcast.range_topk.dominance import SHARED, SlotMap
-from rankcast.range_topk.kernels import box_replay, corner_edit, corners_search
-from rankcast.range_topk.kernels.box_replay import Batch
-from rankcast.range_topk.kernels.corner_next import Values
-from rankcast.range_topk.kernels.corner_steps import Events, steps_of
+from rankcast.range_topk.corners import BoxObjects, CornerIndex
+from rankcast.range_topk.kernels import corners as corner_edit
+from rankcast.range_topk.kernels import corners_search, replay
 from rankcast.range_topk.kernels.events import AFFECTED, SEARCHES, TRIED
+from rankcast.range_topk.kernels.replay import Batch
+from rankcast.range_topk.kernels.steps import Events, Values, steps_of
 from rankcast.range_topk.lists import Ends, by_shelf, check_shelves, classes, shared_slots
 from rankcast.range_topk.objects import Floats, Rows
+from rankcast.range_topk.subscriptions import SHARED, SlotMap
 from rankcast.range_topk.widths import Wanted, Widths
 from rankcast.structures import arrays as buffers
 from rankcast.structures import boards as spread
@@ -191,7 +190,7 @@ class BoxListings:
             values = Values(objects.value, objects.label)
             for shelf in self.shelves.values():
                 tree = shelf.tree
-                changes = box_replay.replay(tree, objects.index.tree, batch, values, moved, changes, tally)
+                changes = replay.replay(tree, objects.index.tree, batch, values, moved, changes, tally)
             moved[last.row] = False
         objects.settle(*last)
         self.count(*(int(tally[each]) for each in (AFFECTED, TRIED, SEARCHES)))

@@ -18,18 +18,16 @@ from numpy.typing import NDArray
 
 from rankcast.errors import SettingError
 from rankcast.range_topk.box_lists import BoxListings
-from rankcast.range_topk.box_objects import BoxObjects
-from rankcast.range_topk.dissemination.box_sending import BoxSender, Wish
-from rankcast.range_topk.dissemination.corner_merge import Post
-from rankcast.range_topk.dissemination.dense_painting import DensePainter
+from rankcast.range_topk.corners import BoxObjects
+from rankcast.range_topk.dissemination.cover import Post
+from rankcast.range_topk.dissemination.painters import BoxSender, DensePainter, SlabPainter, Wish
 from rankcast.range_topk.dissemination.post import Former
-from rankcast.range_topk.dissemination.slab_painting import SlabPainter
 from rankcast.range_topk.dissemination.slabs import FIRSTK, MIN, SNAP
 from rankcast.range_topk.interval import Painted
-from rankcast.range_topk.kernels.corner_steps import Events as Keyed
-from rankcast.range_topk.kernels.tiles import outer
-from rankcast.range_topk.range_world import Events, TileRows, World
+from rankcast.range_topk.kernels.regions import outer
+from rankcast.range_topk.kernels.steps import Events as Keyed
 from rankcast.range_topk.scan import Scan
+from rankcast.range_topk.world import Events, TileRows, World
 from rankcast.structures import integrity
 from rankcast.tables.deltas import Changes, no_changes
 from rankcast.tables.schema import Floats, Ints, Rows

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.range_topk.kernels import corner_tree, object_tree, point_tree
-from rankcast.range_topk.kernels.corner_tree import CornerTree
+from rankcast.range_topk.kernels import corners, object_tree, points
+from rankcast.range_topk.kernels.corners import CornerTree
 from rankcast.range_topk.kernels.object_tree import ObjectTree
-from rankcast.range_topk.kernels.point_tree import PointTree
+from rankcast.range_topk.kernels.points import PointTree
 from rankcast.structures import integrity
 from rankcast.structures import integrity as kernels
 from rankcast.structures.integrity import Listed
@@ -44,12 +44,12 @@ def check_points(tree: PointTree, slot_of: Rows) -> None:
     integrity.within(tree.axis, 0, 2, "axis")
     ends = (tree.box[:, ::2], tree.box[:, 1::2], np.stack([tree.lo, tree.hi], axis=1))
     none = np.empty(0)
-    _check_buckets(tree, slot_of, ends, (none, none), point_tree.BUCKET)
+    _check_buckets(tree, slot_of, ends, (none, none), points.BUCKET)
 
 
 def check_corners(tree: CornerTree, slot_of: Rows, capacity: int) -> None:
     """A tree of corners or objects hangs together, with the slots of its rows."""
-    integrity.need(tree.meta[corner_tree.CAPACITY] == capacity, "meta", "has buckets of another size")
+    integrity.need(tree.meta[corners.CAPACITY] == capacity, "meta", "has buckets of another size")
     integrity.within(tree.axis, 0, tree.point.shape[1], "axis")
     _check_buckets(tree, slot_of, (tree.low, tree.high, tree.point), (tree.top, tree.weight), capacity)
 
@@ -61,7 +61,7 @@ def _check_buckets(tree: Any, slot_of: Rows, boxes: Any, tops: Any, capacity: in
     integrity.need(fits, "meta", "counts what is not there")
     links = (tree.child, tree.parent, tree.size, tree.bucket, tree.leaf_of, tree.row, slot_of)
     used, free = (nodes_used, buckets_used, live), (node_free, bucket_free)
-    found = kernels.bucket_tree(*links, boxes, tops, used, free, capacity, corner_tree.DEPTH - 64)
+    found = kernels.bucket_tree(*links, boxes, tops, used, free, capacity, corners.DEPTH - 64)
     _tell(int(found), _WHY)
 
 

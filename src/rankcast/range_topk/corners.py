@@ -1,4 +1,7 @@
-"""Owns a corner tree: points of subscriptions or objects in any number of dimensions."""
+"""Owns a corner tree: points of subscriptions or objects in any number of dimensions.
+
+The objects of a range engine over several attributes: where they are, and what they are worth.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.range_topk import checks
-from rankcast.range_topk.dominance import SHARED, SlotMap
-from rankcast.range_topk.kernels import corner_edit, corner_tree
-from rankcast.range_topk.kernels.corner_tree import (
-    BUCKET_USED,
-    BUCKETS,
-    CAPACITY,
-    UNFILLED,
-    CornerTree,
-    Records,
-)
-from rankcast.range_topk.objects import Floats, Rows
+from rankcast.range_topk.kernels import corners
+from rankcast.range_topk.kernels.corners import BUCKET_USED, BUCKETS, CAPACITY, UNFILLED, CornerTree, Records
+from rankcast.range_topk.kernels.slab_search import Along
+from rankcast.range_topk.kernels.steps import Order
+from rankcast.range_topk.objects import Floats, ObjectsAlong, Rows, grown
+from rankcast.range_topk.subscriptions import SHARED, SlotMap
 from rankcast.structures import arrays as buffers
 from rankcast.structures import arrays as gather
 from rankcast.structures import integrity
@@ -42,7 +40,7 @@ class CornerIndex:
     def __init__(self, width: int, k: int, capacity: int, slots: SlotMap) -> None:
         self._slots = slots
         self._tree = _empty_tree(width, k, capacity, SPARE_BUCKETS)
-        corner_tree.clear(self._tree, capacity)
+        corners.clear(self._tree, capacity)
 
     @property
     def tree(self) -> CornerTree:
@@ -60,13 +58,13 @@ class CornerIndex:
             return
         done = 0
         while done < len(rows):
-            done = int(corner_edit.put_in(self.tree, rows, points, weights, done))
+            done = int(corners.put_in(self.tree, rows, points, weights, done))
             if done < len(rows):
                 self.reserve()
 
     def delete(self, rows: Rows) -> None:
         """Remove rows. O(log n) each."""
-        corner_edit.take_out(self.tree, rows)
+        corners.take_out(self.tree, rows)
         if self._tree.leaf_of.shape[0] > 4 * SPARE_BUCKETS + 16 * len(self) // self._tree.meta[CAPACITY]:
             self._plant(rows[:0], np.empty((0, self._tree.point.shape[1])), np.empty(0))
 
@@ -100,9 +98,7 @@ class CornerIndex:
 
     def reserve(self) -> None:
         """Make room to build the whole tree anew, and for some more points."""
-        missing = int(corner_tree.buckets_for(self._tree, len(self))) - int(
-            corner_tree.spare_buckets(self._tree)
-        )
+        missing = int(corners.buckets_for(self._tree, len(self))) - int(corners.spare_buckets(self._tree))
         length = self._tree.leaf_of.shape[0]
         self._resize(length + max(SPARE_BUCKETS, length // 4, missing))
 
@@ -127,14 +123,14 @@ class CornerIndex:
             np.empty(total, np.int32),
             np.empty((total, k), np.int32),
         )
-        corner_tree.collect(self.tree, 0, records, 0)
+        corners.collect(self.tree, 0, records, 0)
         records.point[held:], records.weight[held:], records.row[held:] = points, weights, rows
         records.board[held:] = UNFILLED
-        buckets = int(corner_tree.buckets_for(self._tree, total)) + SPARE_BUCKETS
+        buckets = int(corners.buckets_for(self._tree, total)) + SPARE_BUCKETS
         self._tree = _empty_tree(width, k, capacity, buckets)
-        corner_tree.clear(self._tree, capacity)
-        corner_tree.release(self._tree, 0, True)
-        corner_tree.plant(self.tree, 0, records, total)
+        corners.clear(self._tree, capacity)
+        corners.release(self._tree, 0, True)
+        corners.plant(self.tree, 0, records, total)
         used = int(self._tree.meta[BUCKET_USED])
         self._resize(used + SPARE_BUCKETS + used // 8)
 
@@ -171,7 +167,7 @@ class CornerIndex:
         one, two = (int(child) for child in tree.child[node])
         leaves = self._check_node(one, node) + self._check_node(two, node)
         assert tree.size[node] == tree.size[one] + tree.size[two]
-        assert not corner_tree.merge(tree, node)
+        assert not corners.merge(tree, node)
         return leaves
 
 
@@ -195,3 +191,98 @@ def _empty_tree(width: int, k: int, capacity: int, buckets: int) -> CornerTree:
         slot_of=np.full(0, -1, np.int32),
         meta=np.zeros(6, np.int64),
     )
+
+
+OBJECTS = 16  # slots a bucket
+WORTH = 1024  # objects that may be put in order for one that changes
+
+
+class BoxObjects:
+    """Objects in dense rows by their place in `width` attributes; an absent row has the value +inf."""
+
+    def __init__(self, width: int) -> None:
+        self.slots = SlotMap()
+        self.index = CornerIndex(width, 1, OBJECTS, self.slots)
+        self.value: Floats = np.empty(0)
+        self.label: NDArray[np.int64] = np.empty(0, np.int64)
+        self._along: ObjectsAlong | None = None
+
+    def set_labels(self, rows: Rows, labels: NDArray[np.int64]) -> None:
+        """Set the tie labels of new rows, or relabel rows without changing the order of present ones."""
+        self.reserve(int(rows.max(initial=-1)) + 1)
+        self.label[rows] = labels
+
+    def reserve(self, rows: int) -> None:
+        """Make room for row numbers below `rows`. Amortised O(1) a row."""
+        self.slots.reserve(rows)
+        if rows > len(self.value):
+            length = max(rows, 2 * len(self.value), 16)
+            self.value, self.label = grown(self.value, length, np.inf), grown(self.label, length, 0)
+
+    def hide(self, rows: Rows) -> None:
+        """Take the weight of distinct objects, so that no search finds them, until they are settled."""
+        here = rows[self.slots.slot_of[rows] >= 0]
+        corners.set_weights(self.index.tree, here, np.full(len(here), -np.inf))
+
+    def in_order(self, hidden: Rows) -> Order:
+        """All objects but the hidden ones by value, or none if these are too few to be worth it."""
+        there = self.value < (np.inf if len(self.index) <= WORTH * len(hidden) else -np.inf)
+        there[hidden] = False
+        rows = np.flatnonzero(there).astype(np.int32)
+        value, label = self.value[rows], self.label[rows]
+        by_value = np.argsort(value)
+        ordered = value[by_value]
+        if (ordered[1:] == ordered[:-1]).any():
+            by_value = np.lexsort((label, value))
+        rows = rows[by_value]
+        return Order(rows, self.index.tree.point[self.slots.slot_of[rows]], ordered, label[by_value])
+
+    def along(self) -> Along:
+        """The objects along the first of two attributes: who changes the tree's changes these too.
+
+        With room for some inserts; to be fetched anew after `reserve`, `settle` and when the room is used up.
+        """
+        if self._along is None:
+            rows = np.flatnonzero(self.value < np.inf).astype(np.int32)
+            places = self.index.tree.point[self.slots.slot_of[rows]]
+            self._along = ObjectsAlong(rows, places, self.value[rows], self.label)
+        return self._along.fetch(self.label)
+
+    def along_with(self, rows: Rows, places: Floats) -> Along:
+        """The same, with absent rows standing at places who are better than nobody; for this time."""
+        self.along()
+        along, self._along = self._along, None
+        assert along is not None
+        along.load(rows, places, np.full(len(rows), np.inf))
+        return along.fetch(self.label)
+
+    def tidy(self) -> None:
+        """Give back room along the first attribute that is no longer needed."""
+        if self._along is not None:
+            self._along.tidy()
+
+    def settle(self, rows: Rows, x: Floats, y: Floats) -> None:
+        """Bring distinct objects to places and values, whatever they were; +inf: not there."""
+        self._along, slots, here = None, self.slots.slot_of[rows], y < np.inf
+        stays = here & (slots >= 0)
+        stays[stays] = (self.index.tree.point[slots[stays]] == x[stays]).all(axis=1)
+        self.index.delete(rows[(slots >= 0) & ~stays])
+        corners.set_weights(self.index.tree, rows[stays], -y[stays])
+        self.value[rows] = y
+        new = here & ~stays
+        self.index.insert(rows[new], np.ascontiguousarray(x[new]), -y[new])
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The whole state as named arrays."""
+        return {SHARED: self.slots.slot_of, "value": self.value, "label": self.label, **self.index.arrays()}
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take over the state that `arrays` gave."""
+        own: dict[str, NDArray[Any]] = {SHARED: self.slots.slot_of, "value": self.value, "label": self.label}
+        mine = {name: arrays[name] for name in own}
+        integrity.forms(mine, {name: integrity.like(array) for name, array in own.items()})
+        rows = len(mine["value"])
+        integrity.need(len(mine["label"]) == rows, "label", f"has not {rows} entries")
+        self.slots.slot_of, self.value, self.label = mine[SHARED], mine["value"], mine["label"]
+        self._along = None
+        self.index.restore({name: array for name, array in arrays.items() if name not in own})

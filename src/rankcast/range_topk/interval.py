@@ -21,7 +21,7 @@ from rankcast.range_topk.kernels.paint import FIRSTK, MINY, SNAP
 from rankcast.range_topk.lists import Listings, classes
 from rankcast.range_topk.objects import ObjectIndex
 from rankcast.range_topk.painting import NOBODY, Painter
-from rankcast.range_topk.range_world import Events, TileRows, World
+from rankcast.range_topk.world import Events, TileRows, World
 from rankcast.structures import integrity
 from rankcast.structures.arrays import Names
 from rankcast.structures.boards import ENTER

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.range_topk import checks, point_store, widths
-from rankcast.range_topk.dominance import SHARED, SlotMap, SubscriptionIndex
-from rankcast.range_topk.kernels import fill, join, object_tree
+from rankcast.range_topk import checks, subscriptions, widths
+from rankcast.range_topk.kernels import join, object_tree
 from rankcast.range_topk.kernels.paint import Events
-from rankcast.range_topk.kernels.point_tree import PointTree
-from rankcast.range_topk.kernels.tiles import Tiles, empty_tiles
+from rankcast.range_topk.kernels.points import PointTree
+from rankcast.range_topk.kernels.regions import Tiles, empty_tiles
 from rankcast.range_topk.objects import Floats, ObjectIndex, Rows, grown
+from rankcast.range_topk.subscriptions import SHARED, SlotMap, SubscriptionIndex
 from rankcast.range_topk.widths import Wanted, Widths
 from rankcast.structures import arrays as buffers
 from rankcast.structures import boards as spread
@@ -71,7 +71,7 @@ class Listings:
             self.widths.enter(key, rows[mine], int(need[mine].max()))
             if len(shelf) == 0 and len(rows[mine]) >= MANY:
                 shelf.load(rows[mine], lo[mine], hi[mine])
-                fill.fill(shelf.tree, self.objects.by_value(), self.objects.tree.x)
+                join.fill(shelf.tree, self.objects.by_value(), self.objects.tree.x)
             else:
                 shelf.insert(rows[mine], lo[mine], hi[mine], self._found(lo[mine], hi[mine], abs(key)))
 
@@ -241,7 +241,7 @@ class Listings:
         wide = [key for key in self.shelves if key < 0 or key > widths.NARROW]
         for key, shelf in self.shelves.items():
             if key not in wide:
-                fill.fill(shelf.tree, self.objects.by_value(), self.objects.tree.x)
+                join.fill(shelf.tree, self.objects.by_value(), self.objects.tree.x)
         for rows, lo, hi in [self._dropped(key) for key in wide]:
             self.add(rows, lo, hi, k_of(rows))
 
@@ -301,7 +301,7 @@ class Listings:
 
     def check_against(self, k: NDArray[np.int64], live: Rows, ends: Ends, listed: Listed) -> None:
         """Refuse shelves that do not hold the `live` subscriptions, which want `k`, with their ranges."""
-        held = {k: (shelf._tree, point_store.live_slots(shelf._tree)) for k, shelf in self.shelves.items()}
+        held = {k: (shelf._tree, subscriptions.live_slots(shelf._tree)) for k, shelf in self.shelves.items()}
         check_shelves(held, self.slots.slot_of, k, live, self.widths)
         for tree, slots in held.values():
             lo, hi = (end[tree.row[slots]] for end in ends)

@@ -1,4 +1,7 @@
-"""The objects of a range engine by (x, y): the nearest better ones, the next above, the best of a range."""
+"""The objects of a range engine by (x, y): the nearest better ones, the next above, the best of a range.
+
+Objects over two attributes along the first one, for painting in 1.5 dimensions.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.range_topk import checks
-from rankcast.range_topk.kernels import blocks, object_search, object_tree
+from rankcast.range_topk.kernels import blocks, object_tree
 from rankcast.range_topk.kernels.blocks import Blocks
 from rankcast.range_topk.kernels.object_tree import FILL, ORDER, SIZE, ObjectTree
+from rankcast.range_topk.kernels.slab_search import Along
 from rankcast.structures import integrity
 
 Rows = NDArray[np.int32]
@@ -116,19 +120,19 @@ class ObjectIndex:
     def firstk(self, x: float, y: float, label: int, direction: Literal["left", "right"], k: int) -> Floats:
         """The x of the k objects nearest to x on one side, not at x, that are better than (y, label)."""
         found = np.empty(k)
-        leaf, slot = object_search.locate(self.tree, x, direction == "right")
+        leaf, slot = object_tree.locate(self.tree, x, direction == "right")
         step, slot = (1, slot) if direction == "right" else (-1, slot - 1)
-        size, _ = object_search.firstk(self.tree, leaf, slot, step, x, y, label, found)
+        size, _ = object_tree.firstk(self.tree, leaf, slot, step, x, y, label, found)
         return found[:size]
 
     def miny(self, after: float, before: float, y: float, label: int) -> int:
         """The row of the best object with after < x < before that is worse than (y, label), or -1."""
-        return int(object_search.miny(self.tree, after, before, y, label, np.inf, 0))
+        return int(object_tree.miny(self.tree, after, before, y, label, np.inf, 0))
 
     def best(self, lo: Floats, hi: Floats, boards: Rows) -> None:
         """Write the rows of the best objects with lo <= x <= hi to the boards, best first, then -1."""
         if len(lo) <= FEW or FEW * len(lo) <= len(self):
-            object_search.search_lists(self.tree, lo, hi, boards)
+            object_tree.search_lists(self.tree, lo, hi, boards)
         elif len(self) == 0:
             boards[:] = -1
         else:
@@ -233,3 +237,35 @@ def _empty_tree(*, rows: int, nodes: int) -> ObjectTree:
         label=np.zeros(rows, np.int64),
         leaf_of=np.full(rows, -1, np.int32),
     )
+
+
+class ObjectsAlong:
+    """Objects in dense rows in the order of the first attribute; kernels keep them in step with their tree.
+
+    Nothing of it is kept on disk: it follows from the objects.
+    """
+
+    def __init__(self, rows: Rows, places: Floats, values: Floats, label: Labels) -> None:
+        self._index = ObjectIndex()
+        self._second: Floats = np.zeros(len(label))
+        self._index.set_labels(rows, label[rows])
+        self.load(rows, places, values)
+
+    def load(self, rows: Rows, places: Floats, values: Floats) -> None:
+        """Insert absent rows. O(n log n)."""
+        if int(rows.max(initial=-1)) >= len(self._second):
+            self._second = grown(self._second, int(rows.max()) + 1, 0.0)
+        self._index.load(rows, places[:, 0].copy(), values)
+        self._second[rows] = places[:, 1]
+
+    def fetch(self, label: Labels) -> Along:
+        """The objects as kernels take them, with these labels and room for some more inserts."""
+        self._index.reserve(len(label))
+        self._index.tree = self._index.tree._replace(label=label)
+        if len(label) > len(self._second):
+            self._second = grown(self._second, len(label), 0.0)
+        return Along(self._index.tree, self._second)
+
+    def tidy(self) -> None:
+        """Give back room that is no longer needed."""
+        self._index.tidy()

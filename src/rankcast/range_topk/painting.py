@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from rankcast.range_topk.dissemination import batch
 from rankcast.range_topk.dissemination.batch import Exposed, Net
-from rankcast.range_topk.dominance import SlotMap, SubscriptionIndex
-from rankcast.range_topk.kernels import outline, paint
+from rankcast.range_topk.kernels import paint
+from rankcast.range_topk.kernels import regions as outline
 from rankcast.range_topk.kernels.paint import FIRSTK, Brush, Events
-from rankcast.range_topk.kernels.point_tree import PointTree
-from rankcast.range_topk.kernels.staircase import empty_stairs
-from rankcast.range_topk.kernels.tiles import Tiles, empty_tiles, filled, widened
+from rankcast.range_topk.kernels.points import PointTree
+from rankcast.range_topk.kernels.regions import Tiles, empty_stairs, empty_tiles, filled, widened
 from rankcast.range_topk.objects import Floats, ObjectIndex, Rows
+from rankcast.range_topk.subscriptions import SlotMap, SubscriptionIndex
 
 EVERY = 0  # instead of a k beyond all objects
 NOBODY = SubscriptionIndex(1, SlotMap()).tree

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from rankcast.core.engine import Part
-from rankcast.range_topk.brute_range_topk import Objects, top_k
-from rankcast.range_topk.brute_tiles import Message, messages
+from rankcast.range_topk.brute_force import Message, Objects, messages, top_k
 from rankcast.range_topk.dissemination.relax import relax
-from rankcast.range_topk.kernels.tiles import outer
-from rankcast.range_topk.range_world import Events, TileRows, World
+from rankcast.range_topk.kernels.regions import outer
+from rankcast.range_topk.world import Events, TileRows, World
 from rankcast.structures import integrity
 from rankcast.tables import deltas
 from rankcast.tables.boxes import Boxes

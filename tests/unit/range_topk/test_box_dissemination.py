@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rankcast import RangeTopK
 from rankcast.errors import SettingError
-from rankcast.range_topk.range_world import Subscriptions, World
+from rankcast.range_topk.world import Subscriptions, World
 from rankcast.structures.ids import Slots
 from tests.engines.test_dissemination import (
     Audience,

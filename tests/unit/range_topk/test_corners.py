@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast.range_topk.box_lists import corners_of
-from rankcast.range_topk.box_objects import BoxObjects
-from rankcast.range_topk.corners import CornerIndex
-from rankcast.range_topk.dominance import SlotMap
+from rankcast.range_topk.corners import BoxObjects, CornerIndex
 from rankcast.range_topk.kernels import corners_search
+from rankcast.range_topk.subscriptions import SlotMap
 
 INF = float("inf")
 SPOT = st.integers(0, 5).map(float)

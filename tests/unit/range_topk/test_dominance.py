@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rankcast.range_topk import dominance
-from rankcast.range_topk.dominance import SlotMap, SubscriptionIndex
-from rankcast.range_topk.kernels import point_mend
+from rankcast.range_topk import subscriptions
+from rankcast.range_topk.kernels import points_edit
+from rankcast.range_topk.subscriptions import SlotMap, SubscriptionIndex
 from rankcast.structures.arrays import Names
 from rankcast.tables import deltas
 
@@ -153,7 +153,7 @@ def test_moves_wait_until_the_tree_is_asked_for_but_not_for_ever() -> None:
 
 
 def test_stamps_of_what_was_seen_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dominance, "MOST_STAMPS", 10)
+    monkeypatch.setattr(subscriptions, "MOST_STAMPS", 10)
     rng, rows, names = np.random.default_rng(8), np.arange(3, dtype=np.int32), np.arange(5)
     index, now = SubscriptionIndex(2, SlotMap()), np.array([[0, 1], [2, 3], [4, -1]], np.int32)
     index.insert(rows, np.zeros(3), np.ones(3), now)
@@ -252,13 +252,13 @@ def test_a_restored_index_goes_on_as_before() -> None:
 
 def test_room_may_run_out_in_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[int] = []
-    grow = point_mend.grow
+    grow = points_edit.grow
 
     def watched(*given: Any) -> int:
         left.append(int(grow(*given)))
         return left[-1]
 
-    monkeypatch.setattr(point_mend, "grow", watched)
+    monkeypatch.setattr(points_edit, "grow", watched)
     rng = np.random.default_rng(9)
     ends, rows = np.sort(rng.random((6000, 2))), np.arange(6000, dtype=np.int32)
     index = SubscriptionIndex(1, SlotMap())

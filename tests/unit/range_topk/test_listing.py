@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rankcast.range_topk.dominance import empty_told
 from rankcast.range_topk.lists import Listings
 from rankcast.range_topk.painting import Painter
+from rankcast.range_topk.subscriptions import empty_told
 from rankcast.structures import diff
 from rankcast.structures.arrays import Names
 from rankcast.structures.boards import ENTER, LEAVE, UPDATE, Deltas

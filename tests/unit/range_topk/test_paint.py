@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast.range_topk.kernels.paint import MINY
-from rankcast.range_topk.kernels.tiles import Tiles, coarsen, empty_tiles
+from rankcast.range_topk.kernels.regions import Tiles, coarsen, empty_tiles
 from rankcast.range_topk.painting import Painter
 
 from .world import INF, Listing, World, event_arrays, histories, knowledge, reached, receive, worlds

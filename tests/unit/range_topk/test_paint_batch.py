@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast.range_topk.dissemination.batch import Net
-from rankcast.range_topk.kernels.tiles import Tiles
+from rankcast.range_topk.kernels.regions import Tiles
 from rankcast.range_topk.painting import Painter
 
 from .world import INF, Listing, World, histories, knowledge, net_of, reached, receive, worlds

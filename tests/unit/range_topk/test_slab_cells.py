@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.range_topk.box_objects import BoxObjects
-from rankcast.range_topk.dissemination.slab_cells import new_cells, part_members
+from rankcast.range_topk.corners import BoxObjects
+from rankcast.range_topk.dissemination.slab_tiles import new_cells, part_members
 from rankcast.range_topk.kernels.slab_search import surround
 
 PLACES = 8

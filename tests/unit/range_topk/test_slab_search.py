@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.range_topk.box_objects import BoxObjects
-from rankcast.range_topk.dissemination.slab_painting import SlabPainter
+from rankcast.range_topk.corners import BoxObjects
+from rankcast.range_topk.dissemination.painters import SlabPainter
 from rankcast.range_topk.kernels import object_tree
-from rankcast.range_topk.kernels.corner_steps import Events
 from rankcast.range_topk.kernels.slab_search import surround
+from rankcast.range_topk.kernels.steps import Events
 
 K = 3
 OBJECTS = st.lists(st.tuples(*[st.integers(0, 6).map(float)] * 3), min_size=1, max_size=40)

@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.range_topk import box_objects
+from rankcast.range_topk import corners
 from rankcast.range_topk.box_lists import corners_of
-from rankcast.range_topk.box_objects import BoxObjects
-from rankcast.range_topk.kernels.value_order import FAR, Asked, ask_in_order
+from rankcast.range_topk.corners import BoxObjects
+from rankcast.range_topk.kernels.steps import FAR_VALUES, Asked, ask_in_order
 from rankcast.range_topk.objects import Floats, Rows
 
 
@@ -37,7 +37,7 @@ def _next(
 
 @given(
     st.integers(0, 10_000),
-    st.sampled_from([1, 7, 60, 2 * FAR]),
+    st.sampled_from([1, 7, 60, 2 * FAR_VALUES]),
     st.sampled_from([3, 200]),
     st.sampled_from([4, 5_000]),
     st.sampled_from([0, 1024]),
@@ -47,7 +47,7 @@ def test_boxes_find_what_comes_next(seed: int, count: int, spots: int, values: i
     objects, places = _objects(rng, count, spots, values)
     hidden = np.flatnonzero((rng.random(count) < 0.1) & (objects.value[:count] < np.inf)).astype(np.int32)
     objects.hide(hidden)
-    with mock.patch.object(box_objects, "WORTH", worth):
+    with mock.patch.object(corners, "WORTH", worth):
         order = objects.in_order(hidden)
     boxes, width = int(rng.integers(1, 7)), int(rng.integers(1, 1 + spots))
     lo = rng.integers(0, spots, (boxes, 2)).astype(np.float64)

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rankcast.range_topk.dissemination.batch import Net
-from rankcast.range_topk.dissemination.sketch import cover
-from rankcast.range_topk.dominance import SlotMap, SubscriptionIndex
+from rankcast.range_topk.dissemination.reach import cover
 from rankcast.range_topk.kernels.paint import Events
-from rankcast.range_topk.kernels.point_tree import PointTree
-from rankcast.range_topk.kernels.tiles import Tiles
+from rankcast.range_topk.kernels.points import PointTree
+from rankcast.range_topk.kernels.regions import Tiles
 from rankcast.range_topk.objects import ObjectIndex
+from rankcast.range_topk.subscriptions import SlotMap, SubscriptionIndex
 
 INF = float("inf")
 NAN = float("nan")

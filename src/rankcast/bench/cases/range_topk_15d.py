@@ -17,12 +17,11 @@ from rankcast.bench.workloads import Columns, batches, range_topk
 from rankcast.papers.figures.range_counts import Workload
 from rankcast.papers.figures.range_topk_tables import PARTS, counted
 from rankcast.range_topk.box_lists import SUBSCRIPTIONS, corners_of
-from rankcast.range_topk.box_objects import BoxObjects
-from rankcast.range_topk.corners import CornerIndex
-from rankcast.range_topk.dissemination.slab_painting import SlabPainter
+from rankcast.range_topk.corners import BoxObjects, CornerIndex
+from rankcast.range_topk.dissemination.painters import SlabPainter
 from rankcast.range_topk.dissemination.slabs import FIRSTK, MIN, SNAP
-from rankcast.range_topk.dominance import SlotMap
-from rankcast.range_topk.kernels.corner_steps import Events
+from rankcast.range_topk.kernels.steps import Events
+from rankcast.range_topk.subscriptions import SlotMap
 
 TILE_BYTES = 32
 KS = [1, 2, 5, 10, 15]

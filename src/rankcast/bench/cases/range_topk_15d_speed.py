@@ -19,7 +19,7 @@ from rankcast.bench.cases.range_topk import SAMPLE
 from rankcast.bench.cases.range_topk_15d import ends, half_boxes
 from rankcast.bench.cases.range_topk_speed import Turn, affected, first_rows, items_of, turns
 from rankcast.papers.figures.range_counts import Workload
-from rankcast.range_topk.brute_range_topk import Objects, top_k
+from rankcast.range_topk.brute_force import Objects, top_k
 from rankcast.tables.boxes import Boxes
 
 RUNS = 8

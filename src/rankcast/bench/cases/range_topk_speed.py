@@ -23,7 +23,7 @@ from rankcast.bench.cases.range_topk import SAMPLE, loaded
 from rankcast.bench.workloads import Columns, Floats, batches, range_topk
 from rankcast.papers.figures.range_counts import Workload
 from rankcast.papers.figures.range_topk_tables import uniform
-from rankcast.range_topk.brute_range_topk import Objects, top_k
+from rankcast.range_topk.brute_force import Objects, top_k
 from rankcast.tables.boxes import Boxes
 
 SMALL: Grid = {"objects": [1_000], "subscriptions": [20_000], "k": [10], "batch": [200]}

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from rankcast.core.engine import Engine
 
 ENGINES = {
-    "range_topk": "rankcast.range_topk.range_topk:RangeTopK",
+    "range_topk": "rankcast.range_topk.engine:RangeTopK",
     "covering": "rankcast.covering.covering:CoveringTable",
     "matching": "rankcast.matching.matching:RankedMatcher",
     "geotext": "rankcast.geotext.engine:GeoTextTopK",

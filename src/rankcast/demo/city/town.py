@@ -19,7 +19,7 @@ from rankcast.matching.matching import RankedMatcher
 from rankcast.moving.moving_skyline import MovingSkyline
 from rankcast.moving.moving_topk import MovingTopK
 from rankcast.moving.scoring import weighted_sum
-from rankcast.range_topk.range_topk import RangeTopK
+from rankcast.range_topk.engine import RangeTopK
 
 TITLES = {
     "moving": "couriers and walkers: the best kitchens, on the move",

@@ -15,14 +15,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.bench.workloads import Columns, Floats, Integers, batches
-from rankcast.range_topk.brute_range_topk import Objects, top_k
-from rankcast.range_topk.dominance import SlotMap, SubscriptionIndex
+from rankcast.range_topk.brute_force import Objects, top_k
 from rankcast.range_topk.kernels import points_search
 from rankcast.range_topk.kernels.paint import FIRSTK, MINY, PROBE, SNAP, Events
-from rankcast.range_topk.kernels.point_tree import PointTree
-from rankcast.range_topk.kernels.tiles import Tiles
+from rankcast.range_topk.kernels.points import PointTree
+from rankcast.range_topk.kernels.regions import Tiles
 from rankcast.range_topk.objects import ObjectIndex
 from rankcast.range_topk.painting import Painter
+from rankcast.range_topk.subscriptions import SlotMap, SubscriptionIndex
 from rankcast.structures.jit import EXACT
 from rankcast.tables.boxes import Boxes
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast.papers.network.workload import Columns, with_nulls
-from rankcast.range_topk.range_topk import RangeTopK
+from rankcast.range_topk.engine import RangeTopK
 from rankcast.tables import schema
 from rankcast.tables.schema import Floats, Ints, Rows
 

@@ -25,7 +25,7 @@ from rankcast.papers.network.topology import Topology
 from rankcast.papers.network.traffic import TILE_BYTES, Method, Outcome, with_needed
 from rankcast.papers.network.workload import Columns, Workload, with_nulls
 from rankcast.papers.network.zones import cut_space
-from rankcast.range_topk.range_topk import RangeTopK
+from rankcast.range_topk.engine import RangeTopK
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 PORTION = 200_000  # messages that travel at once

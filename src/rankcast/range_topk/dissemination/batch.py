@@ -44,9 +44,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.range_topk.kernels.object_tree import HEIGHT, ObjectTree, insert, remove, room, set_value
-from rankcast.range_topk.kernels.outline import combine, paint_between
 from rankcast.range_topk.kernels.paint import Brush, lower, refine, tight
-from rankcast.range_topk.kernels.tiles import Message, space, stamp
+from rankcast.range_topk.kernels.regions import Message, combine, paint_between, space, stamp
 from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]

@@ -14,14 +14,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.range_topk.dissemination.corner_cover import Message, cover
-from rankcast.range_topk.dissemination.corner_merge import Post
-from rankcast.range_topk.kernels.corner_edit import put_in, set_weight
-from rankcast.range_topk.kernels.corner_edit import take_out as remove
-from rankcast.range_topk.kernels.corner_next import Values
-from rankcast.range_topk.kernels.corner_steps import Events, differs, single
-from rankcast.range_topk.kernels.corner_tree import CornerTree, Floats, Rows, spare_buckets
+from rankcast.range_topk.dissemination.cover import Message, Post, cover
+from rankcast.range_topk.kernels.corners import CornerTree, Floats, Rows, put_in, set_weight, spare_buckets
+from rankcast.range_topk.kernels.corners import take_out as remove
 from rankcast.range_topk.kernels.events import AFFECTED, EVENT, SINCE, TOUCHED, Log, tell
+from rankcast.range_topk.kernels.steps import Events, Values, differs, single
 from rankcast.structures.boards import ahead
 from rankcast.structures.jit import EXACT
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rankcast.range_topk.range_world import Events, TileRows, World
+from rankcast.range_topk.world import Events, TileRows, World
 from rankcast.tables.schema import Floats, Rows
 
 

@@ -23,14 +23,14 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast.errors import InputError, shown
-from rankcast.range_topk.dissemination import reach, sketch
+from rankcast.range_topk.dissemination import reach
 from rankcast.range_topk.dissemination.batch import Net
 from rankcast.range_topk.dissemination.relax import relax
-from rankcast.range_topk.kernels import paint, tiles
-from rankcast.range_topk.kernels.point_tree import PointTree
+from rankcast.range_topk.kernels import paint, regions
+from rankcast.range_topk.kernels.points import PointTree
 from rankcast.range_topk.painting import NOBODY, Painter
-from rankcast.range_topk.range_world import Events, TileRows, World
 from rankcast.range_topk.scan import Scan
+from rankcast.range_topk.world import Events, TileRows, World
 from rankcast.structures.ids import Slots
 
 BLIND = ("dense", "relax")  # the methods that are never shown a subscription
@@ -65,7 +65,7 @@ class Sender(NamedTuple):
         if method != "sparse":
             return None
         if self.world.sketch and self.points.size[0]:
-            return sketch.cover(self.points, self.world.sketch)
+            return reach.cover(self.points, self.world.sketch)
         return self.points
 
     def _apart(self, events: Events, method: str, *, batch: bool) -> TileRows:
@@ -89,14 +89,14 @@ class Sender(NamedTuple):
         changed = (x != old_x) | (y != old_y)
         return Net(row[changed], old_x[changed], old_y[changed], x[changed], y[changed])
 
-    def _count_affected(self, painted: tiles.Tiles, events: Events, *, batch: bool) -> None:
+    def _count_affected(self, painted: regions.Tiles, events: Events, *, batch: bool) -> None:
         if batch:
             found = reach.count_reached(self.points, painted.box)
         else:
             found = reach.count_affected(self.points, painted, events.row)
         self.world.count["affected"] += int(found)
 
-    def _one_by_one(self, painted: tiles.Tiles, events: Events, *, batch: bool) -> TileRows:
+    def _one_by_one(self, painted: regions.Tiles, events: Events, *, batch: bool) -> TileRows:
         """A message for each distinct range in a tile, instead of the tile."""
         lo, hi, counts = reach.ranges_in(self.points, painted.box)
         if not batch:
@@ -105,9 +105,9 @@ class Sender(NamedTuple):
         alone = {name: getattr(painted, name)[which] for name in ("item", "x", "value")}
         return self._handed_out(np.column_stack([lo, lo, hi, hi]), painted._replace(**alone))
 
-    def _handed_out(self, box: tiles.Floats, painted: tiles.Tiles) -> TileRows:
+    def _handed_out(self, box: regions.Floats, painted: regions.Tiles) -> TileRows:
         """Tiles as the contract has them, in arrays of their own."""
-        lo_outer, lo_inner, hi_inner, hi_outer = (end[:, None].copy() for end in tiles.bounds(box))
+        lo_outer, lo_inner, hi_inner, hi_outer = (end[:, None].copy() for end in regions.bounds(box))
         y = np.where(np.isposinf(painted.value), np.nan, self.world.key(painted.value))
         row, x = painted.item.copy(), painted.x[:, None].copy()
         return TileRows(lo_outer, lo_inner, hi_inner, hi_outer, row, x, y)

@@ -1,6 +1,6 @@
 """The net change of a batch in 1.5 dimensions: `paint_batch` once more, with regions that have layers.
 
-Whom an object matters to is one outline (`rankcast.range_topk.kernels.outline`) for every stretch of heights, from the
+Whom an object matters to is one outline (`rankcast.range_topk.kernels.regions`) for every stretch of heights, from the
 object upwards: a layer. Regions with the same apex are united, intersected and subtracted layer by layer,
 where either begins another one. Who must hear of what, and in which order, is the same as in one attribute,
 and so is the proof: it speaks of subscribers and of regions as sets. Tiles of neighbouring layers with the
@@ -20,15 +20,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.range_topk.dissemination.corner_merge import Post
-from rankcast.range_topk.dissemination.slab_easel import emit, new_rows, stamp
+from rankcast.range_topk.dissemination.cover import Post
+from rankcast.range_topk.dissemination.slab_merge import emit, new_rows, stamp
 from rankcast.range_topk.dissemination.slabs import count_questions, stairs_of
 from rankcast.range_topk.dissemination.slabs import outline as find_slabs
-from rankcast.range_topk.kernels.corner_tree import Floats, Rows
+from rankcast.range_topk.kernels.corners import Floats, Rows
 from rankcast.range_topk.kernels.object_tree import SIZE
-from rankcast.range_topk.kernels.outline import combine, outline, paint_between
+from rankcast.range_topk.kernels.regions import Tiles, combine, outline, paint_between
 from rankcast.range_topk.kernels.slab_search import Along, surround
-from rankcast.range_topk.kernels.tiles import Tiles
 from rankcast.structures.jit import EXACT
 
 LOSS, EXPOSED, GAIN = range(3)

@@ -11,6 +11,8 @@ tiles are painted, and shrunk to the members in them (`slab_fit`).
 
 Ties: objects of one height come in together, and change the lists of one slab; those at the same x take a
 place of everybody's list. Cost: a walk to both sides, and what the modules named above take.
+
+Events in 1.5 dimensions, one after the other: painted and applied to the objects; no board is touched.
 """
 
 from __future__ import annotations
@@ -18,18 +20,17 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from rankcast.range_topk.dissemination.corner_merge import Post
-from rankcast.range_topk.dissemination.slab_cells import new_cells, part_members
-from rankcast.range_topk.dissemination.slab_easel import Easel, emit, new_rows, stamp
-from rankcast.range_topk.dissemination.slab_fit import write_tiles
-from rankcast.range_topk.dissemination.slab_gains import tell_gains
-from rankcast.range_topk.dissemination.slab_members import FOUND, WHOLE, find_members
-from rankcast.range_topk.dissemination.slab_strips import part_region
-from rankcast.range_topk.dissemination.slab_sweep import fit, sweep
+from rankcast.range_topk.dissemination.cover import Post
+from rankcast.range_topk.dissemination.slab_members import FOUND, MOMENT, TWICE, WHOLE, find_members
+from rankcast.range_topk.dissemination.slab_merge import Easel, emit, new_rows, stamp, write_tiles
+from rankcast.range_topk.dissemination.slab_sweep import fit, sweep, tell_gains
+from rankcast.range_topk.dissemination.slab_tiles import new_cells, part_members, part_region
 from rankcast.range_topk.dissemination.slabs import SNAP, Slabs, above, count_questions, outline, stairs_of
-from rankcast.range_topk.kernels.corner_tree import Floats
+from rankcast.range_topk.kernels.corners import Floats, put_in, set_weight, spare_buckets, take_out
+from rankcast.range_topk.kernels.object_tree import insert, remove, roomy, set_value
+from rankcast.range_topk.kernels.regions import paint_region, room_of
 from rankcast.range_topk.kernels.slab_search import surround
-from rankcast.range_topk.kernels.staircase import paint_region, room_of
+from rankcast.range_topk.kernels.steps import Events, differs
 from rankcast.structures.jit import EXACT
 
 FEW = 128  # members up to which a region's tiles are made from them alone
@@ -91,3 +92,33 @@ def paint(easel: Easel, row: int, old: float, value: Floats, post: Post) -> Post
     post = _tell_region(easel, slabs, x, better, post)
     stamp(post, first, row, now, (place[0], place[1]))
     return post if now < old or every else sweep(easel, slabs, x, old, row, value, post)
+
+
+@njit(**EXACT)
+def play(easel: Easel, events: Events, value: Floats, post: Post, start: int) -> tuple[int, Post]:
+    """Paint and apply events from `start` on; return the first that needs more room, and the tiles."""
+    objects, along, moment = easel.objects, easel.along, easel.members.size
+    for event in range(start, events.row.shape[0]):
+        row, y, rows = events.row[event], events.y[event], events.row[event : event + 1]
+        present, old = objects.slot_of[row] >= 0, value[row]
+        if spare_buckets(objects) < 8 or not roomy(along.tree):
+            return event, post
+        if present and (y == np.inf or differs(objects.point[objects.slot_of[row]], events.x[event])):
+            value[row], moment[TWICE] = np.inf, y < np.inf
+            post = paint(easel, row, old, value, post)
+            take_out(objects, rows)
+            remove(along.tree, row)
+            present, old = False, np.inf
+        if y != old:
+            if present:
+                set_weight(objects, row, -y)
+                set_value(along.tree, row, y)
+            elif put_in(objects, rows, events.x[event : event + 1], np.array([-y]), 0) == 0:
+                return event, post
+            else:
+                insert(along.tree, row, events.x[event, 0], y)
+                along.second[row] = events.x[event, 1]
+            value[row] = y
+            post = paint(easel, row, old, value, post)
+        moment[MOMENT], moment[TWICE] = moment[MOMENT] + 1, 0
+    return events.row.shape[0], post

@@ -2,7 +2,7 @@
 
 A plane is swept over the second attribute, upwards from the object. Between two heights at which a better
 object comes in, a slab, the better objects nearest to the left and right are the same, so whom the object
-matters to is the staircase of one attribute (`rankcast.range_topk.kernels.staircase`) times that stretch of heights. All
+matters to is the staircase of one attribute (`rankcast.range_topk.kernels.regions`) times that stretch of heights. All
 slabs together are the influence polygon: the intervals only shrink upwards. [Range App. D, Alg. 6, 7]
 """
 
@@ -14,8 +14,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.range_topk.kernels.corner_tree import Floats, Rows
-from rankcast.range_topk.kernels.staircase import LEFT, RIGHT, SAME, Stairs, expose, reach, room_of
+from rankcast.range_topk.kernels.corners import Floats, Rows
+from rankcast.range_topk.kernels.regions import LEFT, RIGHT, SAME, Stairs, expose, reach, room_of
 from rankcast.structures.jit import EXACT
 
 UNKNOWN, NONE = -2, -1

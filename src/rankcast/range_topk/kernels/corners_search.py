@@ -10,8 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.range_topk.kernels.corner_edit import set_weight
-from rankcast.range_topk.kernels.corner_tree import CAPACITY, DEPTH, CornerTree, Floats, Rows
+from rankcast.range_topk.kernels.corners import CAPACITY, DEPTH, CornerTree, Floats, Rows, set_weight
 from rankcast.structures.jit import EXACT
 
 FIRST = np.iinfo(np.int64).min

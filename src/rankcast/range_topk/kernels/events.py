@@ -23,9 +23,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.range_topk.kernels.corner_next import Values, ask_near, ask_spells
-from rankcast.range_topk.kernels.corner_steps import Spells, Steps
-from rankcast.range_topk.kernels.corner_tree import CAPACITY, DEPTH, CornerTree, Floats, Rows
+from rankcast.range_topk.kernels.corners import CAPACITY, DEPTH, CornerTree, Floats, Rows
+from rankcast.range_topk.kernels.steps import Spells, Steps, Values, ask_near, ask_spells
 from rankcast.structures.boards import ahead, receive, take_out
 from rankcast.structures.jit import EXACT
 

@@ -12,28 +12,191 @@ entry while the leaf is worked on, and afterwards it is set back.
 
 Cost: O(tiles) a level at most, in practice little more than the tiles that reach somebody; O(k) for each
 pair of tile and crowd, on data in the first cache; O(1) for each subscription reached.
+
+Crowds: the subscriptions of one bucket, parted by equal boards, while a batch of tiles is applied.
+
+Crowd c has `members[c]` lanes of the bucket, the list `now[c]`, and began as crowd `origin[c]` with the list
+`then[origin[c]]`. Crowds are only ever split, so there are at most as many as lanes. `last[c]` is the event
+its members heard of last, -1 before any. `inside` marks the lanes that the tile at hand reaches.
+
+The lists of all subscriptions at once: all boards, found together on the way down the point tree.
+
+Let a node's ranges begin between lo_from and lo_to and end between hi_from and hi_to. All of them hold the
+core [lo_to, hi_from]; none reaches outside [lo_from, hi_to]. Go through the objects by value, best first:
+once k of the core have come, no later object is in anybody's list. What came before, and lies inside the
+hull, are the node's candidates; a child's are among its parent's. At a leaf every range takes its first k
+candidates. Some subscriptions among many are better served one by one (`blocks`).
+
+Cost: O(n) for each level while ranges are short against the spread of a node, then O(k) a node; and about k
+comparisons a subscription, instead of a search each.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.range_topk.kernels.crowd import (
-    Crowds,
-    copy_back,
-    empty_crowds,
-    find_inside,
-    hear,
-    part,
-    split,
-    write_changes,
+from rankcast.range_topk.kernels.points import BUCKET, PointTree
+from rankcast.range_topk.kernels.regions import Tiles
+from rankcast.structures.boards import (
+    AFFECTED,
+    DELTAS,
+    GROUPS,
+    TRIED,
+    BoardChanges,
+    Boards,
+    Values,
+    receive,
+    take_out,
+    write_entries,
+    write_leaves,
 )
-from rankcast.range_topk.kernels.point_tree import BUCKET, PointTree
-from rankcast.range_topk.kernels.tiles import Tiles
-from rankcast.structures.boards import AFFECTED, DELTAS, GROUPS, TRIED, BoardChanges, Values
 from rankcast.structures.jit import EXACT
+
+
+class Crowds(NamedTuple):
+    """Working space for one bucket; `used[0]` crowds are in use."""
+
+    crowd: NDArray[np.int32]
+    members: NDArray[np.int32]
+    origin: NDArray[np.int32]
+    last: NDArray[np.int32]
+    hits: NDArray[np.int32]
+    target: NDArray[np.int32]
+    inside: NDArray[np.uint8]
+    now: Boards
+    then: Boards
+    used: NDArray[np.int64]
+
+
+@njit(**EXACT)
+def empty_crowds(k: int) -> Crowds:
+    """Working space for boards of k items."""
+    ints, boards = np.empty((6, BUCKET), np.int32), np.empty((2, BUCKET, k), np.int32)
+    inside, used = np.empty(BUCKET, np.uint8), np.zeros(1, np.int64)
+    return Crowds(ints[0], ints[1], ints[2], ints[3], ints[4], ints[5], inside, boards[0], boards[1], used)
+
+
+@njit(**EXACT)
+def _alike(one: Boards, i: int, two: Boards, j: int) -> bool:
+    for place in range(one.shape[1]):
+        if one[i, place] != two[j, place]:
+            return False
+    return True
+
+
+@njit(**EXACT)
+def part(crowds: Crowds, boards: Boards) -> None:
+    """Part the lanes of a bucket by their boards; a lane is compared with its neighbour's crowd first."""
+    crowd, members, now, then, size, c = crowds.crowd, crowds.members, crowds.now, crowds.then, 0, 0
+    for lane in range(boards.shape[0]):
+        if size == 0 or not _alike(boards, lane, now, c):
+            c = 0
+            while c < size and not _alike(boards, lane, now, c):
+                c += 1
+        if c == size:
+            now[c], then[c] = boards[lane], boards[lane]
+            members[c], crowds.origin[c], crowds.last[c] = 0, c, -1
+            size += 1
+        crowd[lane] = c
+        members[c] += 1
+    crowds.used[0] = size
+
+
+@njit(**EXACT)
+def find_inside(
+    inside: NDArray[np.uint8], lo: NDArray[np.float64], hi: NDArray[np.float64], box: NDArray[np.float64]
+) -> int:
+    """Mark the lanes inside a box; return how many there are."""
+    west, east, bottom, top = box[0], box[1], box[2], box[3]
+    total = 0
+    for lane in range(lo.shape[0]):
+        inside[lane] = (lo[lane] >= west) & (lo[lane] <= east) & (hi[lane] >= bottom) & (hi[lane] <= top)
+        total += inside[lane]
+    return total
+
+
+@njit(**EXACT)
+def split(crowds: Crowds, lanes: int) -> None:
+    """Make every crowd lie inside or outside; `hits` says how many members of each are inside."""
+    crowd, members, hits, target, inside = (
+        crowds.crowd, crowds.members, crowds.hits, crowds.target, crowds.inside
+    )  # fmt: skip
+    before, size = crowds.used[0], crowds.used[0]
+    hits[:before] = 0
+    for lane in range(lanes):
+        hits[crowd[lane]] += inside[lane]
+    for c in range(before):
+        target[c] = c
+        if 0 < hits[c] < members[c]:
+            crowds.now[size], crowds.last[size] = crowds.now[c], crowds.last[c]
+            crowds.origin[size], members[size], hits[size] = crowds.origin[c], hits[c], hits[c]
+            members[c] -= hits[c]
+            hits[c], target[c] = 0, size
+            size += 1
+    if size > before:
+        for lane in range(lanes):
+            if inside[lane]:
+                crowd[lane] = target[crowd[lane]]
+    crowds.used[0] = size
+
+
+@njit(**EXACT)
+def hear(
+    crowds: Crowds, whole: bool, item: int, event: int, known: NDArray[np.float64], label: NDArray[np.int64]
+) -> int:
+    """Apply one tile to all crowds, or to those that `split` hit; return who hears of its event first."""
+    members, hits, last, now, affected = crowds.members, crowds.hits, crowds.last, crowds.now, 0
+    gone = known[item] == np.inf
+    for c in range(crowds.used[0]):
+        if whole or hits[c] > 0:
+            if gone:
+                take_out(now, c, item)
+            else:
+                receive(now, c, item, known, label)
+            if last[c] != event:
+                affected += members[c]
+                last[c] = event
+    return affected
+
+
+@njit(**EXACT)
+def copy_back(crowds: Crowds, boards: Boards) -> None:
+    """Write the lists of the crowds that heard something back to their members' boards."""
+    crowd, last, now, k = crowds.crowd, crowds.last, crowds.now, boards.shape[1]
+    for lane in range(boards.shape[0]):
+        c = crowd[lane]
+        if last[c] >= 0:
+            for place in range(k):
+                boards[lane, place] = now[c, place]
+
+
+@njit(**EXACT)
+def write_changes(
+    crowds: Crowds, rows: NDArray[np.int32], moved: NDArray[np.bool_], changes: BoardChanges
+) -> None:
+    """Write the net change of every crowd once, and a group for each member whose list changed."""
+    crowd, start, stop, size = crowds.crowd, crowds.hits, crowds.target, changes.tally[DELTAS]
+    for c in range(crowds.used[0]):
+        start[c] = size
+        if crowds.last[c] >= 0:
+            size = write_leaves(crowds.then, crowds.origin[c], crowds.now, c, changes.item, size)
+            changes.mark[start[c] : size] = 0
+            size = write_entries(
+                crowds.then, crowds.origin[c], crowds.now, c, moved, changes.item, changes.mark, size
+            )
+        stop[c] = size
+    group, groups = changes.group, changes.tally[GROUPS]
+    for lane in range(rows.shape[0]):
+        c = crowd[lane]
+        if stop[c] > start[c]:
+            group[groups, 0], group[groups, 1], group[groups, 2] = rows[lane], start[c], stop[c]
+            groups += 1
+    changes.tally[GROUPS], changes.tally[DELTAS] = groups, size
+
 
 DEPTH = 256
 
@@ -57,7 +220,7 @@ def _longer_changes(changes: BoardChanges, groups: int, deltas: int) -> BoardCha
 
 
 @njit(**EXACT)
-def _sift(
+def _sift_tiles(
     box: NDArray[np.float64],
     node: int,
     tile: NDArray[np.float64],
@@ -124,7 +287,7 @@ def join(points: PointTree, tiles: Tiles, values: Values, changes: BoardChanges)
         depth -= 1
         node, start, end = stack[depth, 0], stack[depth, 1], stack[depth, 2]
         queue = _longer(queue, 2 * end - start)
-        size = _sift(box, node, tiles.box, queue, start, end)
+        size = _sift_tiles(box, node, tiles.box, queue, start, end)
         if size == end:
             continue
         if child[node, 0] >= 0:
@@ -138,3 +301,60 @@ def join(points: PointTree, tiles: Tiles, values: Values, changes: BoardChanges)
             changes = _longer_changes(changes, groups, deltas)
         _visit(points, node, tiles, queue[end:size], values, crowds, changes)
     return changes
+
+
+@njit(**EXACT)
+def _sift_lists(
+    box: NDArray[np.float64], rows: NDArray[np.int32], x: NDArray[np.float64], start: int, end: int, k: int
+) -> np.int64:
+    """Append the candidates of a box among those at start..end-1; return the new end.
+
+    Each is written, and written over by the next if it is none: a branch would often be mispredicted.
+    """
+    lo_from, lo_to, hi_from, hi_to = box[0], box[1], box[2], box[3]
+    size, core = np.uint64(end), 0
+    for i in range(np.uint64(start), np.uint64(end)):
+        rows[size], x[size] = rows[i], x[i]
+        size += np.uint64(lo_from <= x[size] <= hi_to)
+        core += lo_to <= x[i] <= hi_from
+        if core == k:
+            break
+    return np.int64(size)
+
+
+@njit(**EXACT)
+def _fill_leaf(
+    points: PointTree, node: int, rows: NDArray[np.int32], x: NDArray[np.float64], start: int, end: int
+) -> None:
+    """Let every board of a bucket take its first k candidates."""
+    boards, k, first = points.board, points.board.shape[1], points.bucket[node] * BUCKET
+    for slot in range(first, first + points.size[node]):
+        lo, hi, size, i = points.lo[slot], points.hi[slot], 0, start
+        while i < end and size < k:
+            if lo <= x[i] <= hi:
+                boards[slot, size] = rows[i]
+                size += 1
+            i += 1
+        boards[slot, size:] = -1
+
+
+@njit(**EXACT)
+def fill(points: PointTree, by_value: NDArray[np.int32], x: NDArray[np.float64]) -> None:
+    """Fill every board; `by_value` are all objects, best first."""
+    k, total, child = points.board.shape[1], by_value.shape[0], points.child
+    rows, places = np.empty(2 * total, np.int32), np.empty(2 * total)
+    rows[:total], places[:total] = by_value, x[by_value]
+    stack, depth = np.empty((DEPTH, 3), np.int64), 1 if points.size[0] > 0 else 0
+    stack[0, 0], stack[0, 1], stack[0, 2] = 0, 0, total
+    while depth > 0:
+        depth -= 1
+        node, start, end = stack[depth, 0], stack[depth, 1], stack[depth, 2]
+        if 2 * end - start > rows.shape[0]:
+            rows, places = np.append(rows, rows), np.append(places, places)
+        size = _sift_lists(points.box[node], rows, places, start, end, k)
+        if child[node, 0] < 0:
+            _fill_leaf(points, node, rows, places, end, size)
+            continue
+        for side in range(2):
+            stack[depth, 0], stack[depth, 1], stack[depth, 2] = child[node, side], end, size
+            depth += 1

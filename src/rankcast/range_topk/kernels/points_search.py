@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.range_topk.kernels.point_tree import BUCKET, HI_FROM, HI_TO, LO_FROM, LO_TO, PointTree
+from rankcast.range_topk.kernels.points import BUCKET, HI_FROM, HI_TO, LO_FROM, LO_TO, PointTree
 from rankcast.structures.jit import EXACT
 
 Box = NDArray[np.float64]

@@ -19,9 +19,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.range_topk.kernels.corner_tree import Floats, Rows
-from rankcast.range_topk.kernels.object_search import better, locate
-from rankcast.range_topk.kernels.object_tree import ObjectTree, place_of
+from rankcast.range_topk.kernels.corners import Floats, Rows
+from rankcast.range_topk.kernels.object_tree import ObjectTree, better, locate, place_of
 from rankcast.structures.jit import EXACT
 
 FEW = 64  # objects that room is made for at first

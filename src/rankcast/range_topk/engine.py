@@ -1,9 +1,19 @@
-"""`RangeTopK`: the k best objects in a range, for every subscription, kept current."""
+"""`RangeTopK`: the k best objects in a range, for every subscription, kept current.
+
+What `RangeTopK` tells about itself: why an object is where it is, and whom it reaches.
+
+Whose lists an object is in: its influence region, in numbers. One range attribute.
+
+With c better objects at the same x, the object is in the lists of ranges that hold at most k - 1 - c better
+ones elsewhere. Let l_1 > l_2 > ... be the x of better objects to the left and r_1 < r_2 < ... those to the
+right; then the region is a staircase of tiles, one for each way to hold a on the left and at most
+k - 1 - c - a on the right. [Range §II-D]
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,17 +22,98 @@ from numpy.typing import NDArray
 from rankcast.core.engine import ID, Part
 from rankcast.core.lists import ListEngine
 from rankcast.errors import InputError, SettingError
-from rankcast.range_topk import range_events, range_explanation
+from rankcast.range_topk import world
 from rankcast.range_topk.boxes import Boxed
+from rankcast.range_topk.brute_force import Objects, top_k
 from rankcast.range_topk.dissemination import send
 from rankcast.range_topk.interval import Painted
-from rankcast.range_topk.range_world import Events, Method, World
 from rankcast.range_topk.scan import Scan
+from rankcast.range_topk.world import Events, Method, World
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots
 from rankcast.tables import boxes, deltas, schema
 from rankcast.tables.deltas import Changes, External, Lists
-from rankcast.tables.schema import Batch, Column, Form, Rows
+from rankcast.tables.schema import Batch, Column, Floats, Form, Rows
+
+
+class Influence(NamedTuple):
+    """The region of one object: better objects nearest to it, and a tile a step from west to east.
+
+    A tile is lo_outer < lo <= lo_inner, hi_inner <= hi < hi_outer; an outer end of NaN is no bound.
+    """
+
+    left: Rows
+    right: Rows
+    tiles: Floats  # (steps, 4)
+
+
+def influence(objects: Objects, row: int, k: int) -> Influence:
+    """The region of the object in `row`. Cost: one pass over the objects."""
+    place, k = int(np.flatnonzero(objects.row == row)[0]), min(k, objects.row.size)
+    x, key, label = objects.x[:, 0], objects.key, objects.label
+    mine = x[place]
+    better = (key < key[place]) | ((key == key[place]) & (label < label[place]))
+    steps = k - int((better & (x == mine)).sum())
+    west, east = np.flatnonzero(better & (x < mine)), np.flatnonzero(better & (x > mine))
+    left = west[np.argsort(-x[west], kind="stable")][: max(steps, 0)]
+    right = east[np.argsort(x[east], kind="stable")][: max(steps, 0)]
+    lows = np.concatenate([[mine], x[left], np.full(max(steps, 0) + 1, np.nan)])
+    highs = np.concatenate([x[right], np.full(max(steps, 0) + 1, np.nan)])
+    tiles = [
+        [lows[a + 1], lows[a], mine, highs[steps - 1 - a]] for a in range(steps) if not np.isnan(lows[a])
+    ]
+    kept = np.array([tile for tile in tiles[::-1] if tile[0] != tile[1]], np.float64).reshape(-1, 4)
+    return Influence(objects.row[left], objects.row[right], kept)
+
+
+def explain(world: World, over: list[str], subscription: int, item: int, lists: Lists) -> dict[str, Any]:
+    """Score, rank, the score to beat, what keeps an object out; `lists` is the subscription's result."""
+    mine = np.array([subscription], np.int32)
+    k = int(world.k_of(mine)[0])
+    told: dict[str, Any] = {
+        "score": float(world.objects["y"][item]),
+        "rank": None,
+        "in_result": bool((lists.item == item).any()),
+        "score_to_beat": float(lists.score[k - 1]) if lists.item.size == k else None,
+    }
+    box, place = world.boxes(mine), world.objects["x"][item]
+    outside = ((place < box.lo) | (place > box.hi))[0]
+    if outside.any():
+        return {**told, "reason": f"{over[int(np.argmax(outside))]} is outside the range"}
+    objects = world.there()
+    everyone = objects.row[top_k(box, np.array([objects.row.size]), objects)[0]]
+    ahead = int(np.flatnonzero(everyone == item)[0])
+    told |= {"rank": ahead + 1, "better": world.objects.take(everyone[:ahead][:k]).to_pylist()}
+    if len(over) == 1:
+        told["tiles"] = influence(objects, item, k).tiles.tolist()
+    if told["in_result"]:
+        return {**told, "reason": "in the result"}
+    need = ahead - k + 1
+    return {
+        **told,
+        "reason": f"{k} objects in the range are better; {need} of those ahead must fall behind",
+    }
+
+
+def region(world: World, item: int, live: Rows, held: Lists) -> dict[str, Any]:
+    """The influence region of an object in one attribute; `live` with the results `held` are those shown."""
+    objects = world.there()
+    found = influence(objects, item, world.k)
+    box = world.boxes(live)
+    return {
+        "x": float(world.objects["x"][item, 0]),
+        "y": float(world.objects["y"][item]),
+        "tiles": found.tiles,
+        "left": world.objects.take(found.left).to_pylist(),
+        "right": world.objects.take(found.right).to_pylist(),
+        "objects_x": objects.x[:, 0],
+        "objects_y": world.key(objects.key),
+        "bounding": np.flatnonzero(np.isin(objects.row, [*found.left, *found.right])),
+        "lo": box.lo[:, 0].copy(),
+        "hi": box.hi[:, 0].copy(),
+        "lists": np.isin(live, held.subscription[held.item == item]),
+    }
+
 
 METHODS = ("sparse", "dense", "unicast", "relax", "scan")
 APPROXIMATE = ("sparse", "dense")
@@ -93,7 +184,7 @@ class RangeTopK(ListEngine):
         self._order = schema.one_of("order", order, ["asc", "desc"])
         self._method = schema.one_of("method", method, METHODS)
         self._epsilon = _epsilon(epsilon, method)
-        self._nulls = schema.one_of("nulls", nulls, range_events.NULLS)
+        self._nulls = schema.one_of("nulls", nulls, world.NULLS)
         super().__init__(
             {
                 "over": self._over,
@@ -118,7 +209,7 @@ class RangeTopK(ListEngine):
         )
         self._ends = self._columns()
         numbers = [Column(name, required=False, nullable=True) for name in [*self._over, self._by]]
-        self._event_form = Form([ID, *numbers, range_events.OP])
+        self._event_form = Form([ID, *numbers, world.OP])
         self._no_own_k = False  # known not to be: no live subscription has a k of its own
         self._former_k = np.empty(0, np.int64)  # of the subscriptions that are being amended
         kind = Scan if method == "scan" else Painted if len(self._over) == 1 else Boxed
@@ -198,10 +289,10 @@ class RangeTopK(ListEngine):
         return self._follow(self._read_events(rows))
 
     def _read_events(self, rows: Any) -> Events:
-        range_events.refuse_nan(rows, [*self._over, self._by])
-        rows = range_events.emptied(rows, [*self._over, self._by])
+        world.refuse_nan(rows, [*self._over, self._by])
+        rows = world.emptied(rows, [*self._over, self._by])
         batch = self._read(rows, self._event_form, "events")
-        steps = range_events.resolve(batch, self._items, self._over, self._by, self._nulls)
+        steps = world.resolve(batch, self._items, self._over, self._by, self._nulls)
         self._begin()
         self._count["events"] += batch.size
         return self._world.begin(steps)
@@ -209,7 +300,7 @@ class RangeTopK(ListEngine):
     def check_rows(self, call: str, rows: Any) -> None:
         """Refuse a NaN of pandas' among the numbers of events: in an Arrow table it would be a null."""
         if call == "publish":
-            range_events.refuse_nan(rows, [*self._over, self._by])
+            world.refuse_nan(rows, [*self._over, self._by])
 
     def remove(self, ids: Any) -> pa.Table:
         """Delete objects; returns the changes of results. Each of them is an event in `stats()`."""
@@ -284,7 +375,7 @@ class RangeTopK(ListEngine):
         mine = self._find_one(self._subscriptions, subscription, "subscription")
         row = self._find_one(self._items, item, "item")
         lists = self._lists(np.array([mine], np.int32))
-        told = range_explanation.explain(self._world, self._over, mine, row, lists)
+        told = explain(self._world, self._over, mine, row, lists)
         return {"subscription": subscription, "item": item, **told}
 
     def influence(self, item: Any) -> dict[str, Any]:
@@ -299,7 +390,7 @@ class RangeTopK(ListEngine):
         row = self._find_one(self._items, item, "item")
         live = self._subscriptions.live()
         live = live[self._subscriptions["k"][live] == 0]
-        told = range_explanation.region(self._world, row, live, self._lists(live))
+        told = region(self._world, row, live, self._lists(live))
         return {"item": item, "over": self._over[0], "by": self._by, **told}
 
 

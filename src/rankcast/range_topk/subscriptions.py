@@ -1,4 +1,7 @@
-"""Subscriptions as points (lo, hi): which lie in a box, the smallest box around those, and their boards."""
+"""Subscriptions as points (lo, hi): which lie in a box, the smallest box around those, and their boards.
+
+The arrays of a point tree: made, made longer, and checked.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,89 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.range_topk import checks, point_store
-from rankcast.range_topk.kernels import point_mend, point_plant, point_tree, points_search
-from rankcast.range_topk.kernels.point_tree import BUCKET, FILL, PointTree
-from rankcast.range_topk.objects import Floats, Rows, grown
-from rankcast.range_topk.point_store import NODE_ARRAYS, SLOT_ARRAYS
+from rankcast.range_topk import checks
+from rankcast.range_topk.kernels import points, points_edit, points_search
+from rankcast.range_topk.kernels import points as point_plant
+from rankcast.range_topk.kernels import points as point_tree
+from rankcast.range_topk.kernels.points import BUCKET, BUCKET_USED, BUCKETS, FILL, PointTree
+from rankcast.range_topk.objects import Floats, Rows, grown, lengthened
 from rankcast.structures import arrays as buffers
 from rankcast.structures import arrays as gather
 from rankcast.structures import diff, integrity
 from rankcast.structures.arrays import Names
 from rankcast.structures.diff import DeltaColumns
 from rankcast.structures.select import Words
+
+SLOT_ARRAYS = ("lo", "hi", "row", "board")
+NODE_ARRAYS = ("box", "child", "parent", "size", "bucket", "axis", "pivot", "pivot_row")
+
+
+def empty(k: int, buckets: int) -> PointTree:
+    """Arrays for so many buckets, and twice as many nodes; the slot map is the owner's."""
+    nodes = 2 * buckets
+    return PointTree(
+        box=np.zeros((nodes, 4)),
+        child=np.full((nodes, 2), -1, np.int32),
+        parent=np.full(nodes, -1, np.int32),
+        size=np.zeros(nodes, np.int32),
+        bucket=np.full(nodes, -1, np.int32),
+        axis=np.zeros(nodes, np.int8),
+        pivot=np.zeros((nodes, 2)),
+        pivot_row=np.zeros(nodes, np.int32),
+        leaf_of=np.full(buckets, -1, np.int32),
+        lo=np.zeros(buckets * BUCKET),
+        hi=np.zeros(buckets * BUCKET),
+        row=np.zeros(buckets * BUCKET, np.int32),
+        board=np.zeros((buckets * BUCKET, k), np.int32),
+        slot_of=np.empty(0, np.int32),
+        meta=np.zeros(5, np.int64),
+    )
+
+
+def lengthen(arrays: dict[str, NDArray[Any]], buckets: int) -> PointTree:
+    """The same tree with room for so many buckets; each array is let go as soon as it was copied."""
+    lengths = dict.fromkeys(SLOT_ARRAYS, buckets * BUCKET) | dict.fromkeys(NODE_ARRAYS, 2 * buckets)
+    for name, size in {**lengths, "leaf_of": buckets}.items():
+        arrays[name] = lengthened(arrays.pop(name), size)
+    return PointTree(**arrays)
+
+
+def check(tree: PointTree) -> None:
+    """Assert the invariants of a tree."""
+    slots = live_slots(tree)
+    assert len(slots) == tree.size[0]
+    assert np.array_equal(tree.slot_of[tree.row[slots]], slots)
+    assert _check_node(tree, 0, -1) == int(tree.meta[BUCKETS])
+
+
+def _check_node(tree: PointTree, node: int, parent: int) -> int:
+    """Assert the invariants below a node; how many leaves there are."""
+    assert tree.parent[node] == parent
+    if tree.bucket[node] >= 0:
+        assert tree.leaf_of[tree.bucket[node]] == node
+        assert parent < 0 or tree.size[node] > 0
+        slots = slice(tree.bucket[node] * BUCKET, tree.bucket[node] * BUCKET + tree.size[node])
+        lo, hi = tree.lo[slots], tree.hi[slots]
+        ends = [(end.min(initial=np.inf), end.max(initial=-np.inf)) for end in (lo, hi)]
+        assert tree.box[node].reshape(2, 2).tolist() == [list(end) for end in ends]
+        return 1
+    one, two = (int(child) for child in tree.child[node])
+    leaves = _check_node(tree, one, node) + _check_node(tree, two, node)
+    assert tree.size[node] == tree.size[one] + tree.size[two]
+    assert max(tree.size[one], tree.size[two]) <= points.SKEW * tree.size[node] + FILL
+    assert not points.merge_boxes(tree, node)
+    return leaves
+
+
+def live_slots(tree: PointTree) -> Rows:
+    """The slots that hold a point."""
+    buckets = np.arange(tree.leaf_of.shape[0])
+    used = (buckets < tree.meta[BUCKET_USED]) & (tree.leaf_of >= 0)
+    leaves = np.flatnonzero(used & (tree.bucket[np.where(used, tree.leaf_of, 0)] == buckets))
+    sizes = tree.size[tree.leaf_of[leaves]]
+    within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.asarray(np.repeat(leaves * BUCKET, sizes) + within, np.int32)
+
 
 SPARE_BUCKETS = 8
 MOST_STAMPS = 2**31 - 2
@@ -54,7 +129,7 @@ class SubscriptionIndex:
     def __init__(self, k: int, slots: SlotMap) -> None:
         self.k = k
         self._slots = slots
-        self._tree = point_store.empty(k, SPARE_BUCKETS)
+        self._tree = empty(k, SPARE_BUCKETS)
         self._moved: list[tuple[Rows, Floats, Floats, Rows]] = []
         self._seen: Rows = NOBODY  # see `relist`: items that were seen, by stamps
         self._stamps = 0
@@ -89,12 +164,12 @@ class SubscriptionIndex:
         if len(rows) > max(BUCKET, len(self) // 4):
             self._plant(rows, lo, hi, boards)
         else:
-            self._edit(point_mend.ENTER, rows, lo, hi, boards)
+            self._edit(points_edit.ENTER, rows, lo, hi, boards)
 
     def delete(self, rows: Rows) -> None:
         """Remove subscriptions. O(log m) each, neighbours sharing the way."""
         self.settle()
-        self._edit(point_mend.LEAVE, rows, NOWHERE, NOWHERE, np.empty((0, self.k), np.int32))
+        self._edit(points_edit.LEAVE, rows, NOWHERE, NOWHERE, np.empty((0, self.k), np.int32))
 
     def move(self, rows: Rows, lo: Floats, hi: Floats, boards: Rows) -> None:
         """Give subscriptions other ranges and boards, which are kept. O(k) each, and later `settle`."""
@@ -134,19 +209,19 @@ class SubscriptionIndex:
         if len(self._moved) > 1:
             rows, lo, hi, boards = (np.concatenate(parts) for parts in zip(*self._moved, strict=True))
         self._moved.clear()
-        self._edit(point_mend.MOVE, rows, lo, hi, boards)
+        self._edit(points_edit.MOVE, rows, lo, hi, boards)
 
     def _edit(self, kind: int, rows: Rows, lo: Floats, hi: Floats, boards: Rows) -> None:
         """Let points leave, enter or move; make room until all are in, and balance the tree."""
         points = _empty_records(len(lo))
-        entering, touched, skewed = point_mend.edit(self._as_it_is(), kind, rows, lo, hi, points, boards)
+        entering, touched, skewed = points_edit.edit(self._as_it_is(), kind, rows, lo, hi, points, boards)
         if len(entering):
             self._grow(entering, points, boards)
-            skewed = point_mend.mend(self._as_it_is(), touched)
+            skewed = points_edit.mend(self._as_it_is(), touched)
         left = len(skewed)
         while left:
             self._reserve(0)
-            left = int(point_mend.rebalance(self._as_it_is(), skewed[:left]))
+            left = int(points_edit.rebalance(self._as_it_is(), skewed[:left]))
         if self._tree.leaf_of.shape[0] > 4 * SPARE_BUCKETS + 4 * len(self) // FILL:
             self._plant(NOBODY, NOWHERE, NOWHERE, np.empty((0, self.k), np.int32))
 
@@ -155,7 +230,7 @@ class SubscriptionIndex:
         left, room = len(entering), BUCKET
         while left:
             self._reserve(room)
-            left = int(point_mend.grow(self._as_it_is(), entering[:left], points, boards))
+            left = int(points_edit.grow(self._as_it_is(), entering[:left], points, boards))
             room = left + BUCKET
 
     def snap(self, box: Floats) -> Floats | None:
@@ -176,7 +251,7 @@ class SubscriptionIndex:
     def points(self) -> tuple[Rows, Floats, Floats]:
         """All subscriptions: their rows and the ends of their ranges, those of a bucket side by side."""
         tree = self.tree
-        slots = point_store.live_slots(tree)
+        slots = live_slots(tree)
         return tree.row[slots], tree.lo[slots], tree.hi[slots]
 
     def boards(self, rows: Rows) -> Rows:
@@ -218,7 +293,7 @@ class SubscriptionIndex:
 
     def check(self) -> None:
         """Assert the invariants of the tree."""
-        point_store.check(self.tree)
+        check(self.tree)
 
     def _reserve(self, points: int) -> None:
         """Make room for so many points in one place, and for rebuilding."""
@@ -228,8 +303,8 @@ class SubscriptionIndex:
         length = self._tree.leaf_of.shape[0]
         length += max(SPARE_BUCKETS, length // 4, missing)
         arrays = self._tree._asdict()
-        self._tree = point_store.empty(self.k, 0)  # so that each array goes as soon as it was copied
-        self._tree = point_store.lengthen(arrays, length)
+        self._tree = empty(self.k, 0)  # so that each array goes as soon as it was copied
+        self._tree = lengthen(arrays, length)
 
     def _plant(self, rows: Rows, lo: Floats, hi: Floats, boards: Rows) -> None:
         """Build the whole tree anew from its points and new ones."""
@@ -239,7 +314,7 @@ class SubscriptionIndex:
         point_plant.collect(self._as_it_is(), 0, points, own)
         point_plant.write_records(points, size, rows, lo, hi)
         own[size:] = boards
-        self._tree = point_store.empty(self.k, int(point_tree.most_buckets(len(points))) + 2 * SPARE_BUCKETS)
+        self._tree = empty(self.k, int(point_tree.most_buckets(len(points))) + 2 * SPARE_BUCKETS)
         point_tree.clear(self._tree)
         point_tree.release(self._tree, 0, True)
         point_plant.plant(self._as_it_is(), 0, points, spare, own)
