@@ -12,7 +12,7 @@ from rankcast._version import __version__
 from rankcast.errors import InputError, InterruptedEngineError, RankcastError, SettingError, SnapshotError
 
 if TYPE_CHECKING:
-    from rankcast.covering.covering import CoveringTable, maxima
+    from rankcast.covering.engine import CoveringTable, maxima
     from rankcast.geotext.engine import GeoTextTopK
     from rankcast.geotext.vocabulary import Vocabulary
     from rankcast.matching.matching import RankedMatcher
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CoveringTable": "rankcast.covering.covering",
+    "CoveringTable": "rankcast.covering.engine",
     "GeoTextTopK": "rankcast.geotext.engine",
     "Hierarchy": "rankcast.tables.boxes",
     "MovingSkyline": "rankcast.moving.moving_skyline",
@@ -55,7 +55,7 @@ _HOMES = {
     "RankedMatcher": "rankcast.matching.matching",
     "SubscriberList": "rankcast.range_topk.dissemination.subscriber",
     "Vocabulary": "rankcast.geotext.vocabulary",
-    "maxima": "rankcast.covering.covering",
+    "maxima": "rankcast.covering.engine",
     "near": "rankcast.tables.boxes",
 }
 

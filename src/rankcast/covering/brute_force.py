@@ -13,8 +13,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.covering.departures import NOBODY, Departure, Story, follow_by_calls
-from rankcast.covering.kernels.covering_buckets import COVERED, FORWARDED, GONE, LEAVING, Box, World
+from rankcast.covering.graph import NOBODY, Departure, Story, follow_by_calls
+from rankcast.covering.kernels.buckets import COVERED, FORWARDED, GONE, LEAVING, Box, World
 from rankcast.structures import integrity
 from rankcast.tables.boxes import Boxes
 from rankcast.tables.schema import Bools, Floats, Rows

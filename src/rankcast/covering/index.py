@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankcast.covering.kernels import checks, kdtree, zcurve
 from rankcast.covering.kernels import index as covering_index
-from rankcast.covering.kernels.covering_buckets import (
+from rankcast.covering.kernels.buckets import (
     BUCKET,
     BUCKET_USED,
     BUCKETS,
@@ -27,8 +27,10 @@ from rankcast.covering.kernels.covering_buckets import (
     Index,
     World,
     close_corner,
+    encode,
+    levels_for,
+    words_for,
 )
-from rankcast.covering.kernels.covering_codes import encode, levels_for, words_for
 from rankcast.covering.kernels.kdtree import HOLDS, LEFT, PARENT, RIGHT
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Rows

@@ -1,15 +1,25 @@
-"""Maximal boxes of a set, through a k-d tree over those kept so far."""
+"""`maxima`: the boxes that no other box contains.
+
+Maximal boxes of a set, through a k-d tree over those kept so far.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from rankcast.core.engine import ID
 from rankcast.covering.index import BoxIndex
-from rankcast.covering.kernels import maxima
-from rankcast.covering.kernels.covering_buckets import COVERED, World
-from rankcast.covering.kernels.covering_order import containers_first
+from rankcast.covering.kernels import order
+from rankcast.covering.kernels.buckets import COVERED, World
+from rankcast.covering.kernels.order import containers_first
+from rankcast.structures.ids import Slots, select
+from rankcast.tables import boxes, read, schema
 from rankcast.tables.boxes import Boxes
-from rankcast.tables.schema import Rows
+from rankcast.tables.schema import Rows, arrow
 
 SAMPLE = 4096
 
@@ -27,7 +37,7 @@ def maximal(boxes: Boxes) -> Rows:
     rows = np.arange(count, dtype=np.int32)
     if count > 4 * SAMPLE:
         widest = np.argpartition((ends[0] - ends[1]).sum(axis=1), SAMPLE)[:SAMPLE]
-        rows = maxima.uncovered(_kept(world, widest.astype(np.int32)).index, world, rows)
+        rows = order.uncovered(_kept(world, widest.astype(np.int32)).index, world, rows)
     return _kept(world, rows).rows()
 
 
@@ -38,5 +48,21 @@ def _kept(world: World, rows: Rows) -> BoxIndex:
     done = 0
     while done < rows.size:
         index.ready(world)
-        done = maxima.keep_maximal(index.index, world, order, done)
+        done = order.keep_maximal(index.index, world, order, done)
     return index
+
+
+def maxima(rows: Any, *, over: str | Sequence[str]) -> pa.Table:
+    """The boxes that no other box contains, as a table with the column `id`, in the order given.
+
+    `rows` has `id` and, for each attribute of `over`, `<attribute>_lo` and `<attribute>_hi` (null or absent:
+    unbounded). Of equal boxes the first stays. Cost: a sort, and for each box a search among those that stay.
+
+    >>> maxima({"id": [1, 2, 3], "x_lo": [0, 1, 4], "x_hi": [3, 2, 5]}, over="x")["id"].to_pylist()
+    [1, 3]
+    """
+    names = schema.attributes("over", over)
+    batch = read.read(rows, [ID, *boxes.columns(names)], where="boxes")
+    Slots.refuse_duplicates(batch.ids, where="boxes")
+    given = boxes.read(batch, names, where="boxes")
+    return pa.table({"id": arrow(select(batch.ids, maximal(given)))})

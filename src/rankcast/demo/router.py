@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rankcast.covering.covering import CoveringTable
+from rankcast.covering.engine import CoveringTable
 from rankcast.demo.scenes import Row, Scene, cell
 
 

@@ -12,12 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast import CoveringTable
-from rankcast.covering import brute_force, covering_commands, maxima
+from rankcast.covering import brute_force, calls, maxima
 from rankcast.covering.index import BoxIndex
 from rankcast.covering.kernels import index as covering_index
 from rankcast.covering.kernels import zcurve
-from rankcast.covering.kernels.covering_buckets import FORWARDED, NOBODY, Box, Query, World
-from rankcast.covering.kernels.covering_codes import (
+from rankcast.covering.kernels.buckets import (
+    FORWARDED,
+    NOBODY,
+    Box,
+    Query,
+    World,
     code_at,
     encode,
     lanes_for,
@@ -27,7 +31,7 @@ from rankcast.covering.kernels.covering_codes import (
     reaches,
     words_for,
 )
-from rankcast.covering.kernels.covering_order import containers_first, first_containers
+from rankcast.covering.kernels.order import containers_first, first_containers
 from rankcast.tables.boxes import Boxes
 
 GRAPHS = [
@@ -230,7 +234,7 @@ def test_long_histories_equal_brute_force(index: str, graph: Any, attributes: in
 def test_long_sequences_are_followed_like_calls(
     graph: int, attributes: int, top: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(covering_commands, "MOST", 130)
+    monkeypatch.setattr(calls, "MOST", 130)
     rng = np.random.default_rng(top)
     over = [f"a{number}" for number in range(attributes)]
     engine, oracle = CoveringTable(over=over, graph=graph), CoveringTable(over=over, index="scan")

@@ -11,7 +11,7 @@ from rankcast.core.engine import Engine
 
 ENGINES = {
     "range_topk": "rankcast.range_topk.engine:RangeTopK",
-    "covering": "rankcast.covering.covering:CoveringTable",
+    "covering": "rankcast.covering.engine:CoveringTable",
     "matching": "rankcast.matching.matching:RankedMatcher",
     "geotext": "rankcast.geotext.engine:GeoTextTopK",
     "moving_topk": "rankcast.moving.moving_topk:MovingTopK",

@@ -17,19 +17,11 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.covering.kernels import relation
-from rankcast.covering.kernels.covering_buckets import (
-    COMPARISONS,
-    COVERED,
-    GONE,
-    NODES_VISITED,
-    Ends,
-    Index,
-    World,
-)
-from rankcast.covering.kernels.covering_order import containers_first
+from rankcast.covering.kernels.buckets import COMPARISONS, COVERED, GONE, NODES_VISITED, Ends, Index, World
 from rankcast.covering.kernels.index import scratch_for
+from rankcast.covering.kernels.order import containers_first
 from rankcast.covering.kernels.relation import Graph, Rows, enter, waiting
-from rankcast.covering.kernels.relation_follow import DROP, WITHDRAW
+from rankcast.covering.kernels.sequence import DROP, WITHDRAW
 from rankcast.structures.arrays import are_ordered
 from rankcast.structures.hashing import (
     FITS,

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.covering.kernels.covering_buckets import (
+from rankcast.covering.kernels.buckets import (
     BUCKET,
     BUCKET_FREE,
     BUCKET_USED,
@@ -23,9 +23,11 @@ from rankcast.covering.kernels.covering_buckets import (
     POINTS,
     SIZE,
     Index,
+    Words,
     World,
+    encode,
+    lanes_for,
 )
-from rankcast.covering.kernels.covering_codes import Words, encode, lanes_for
 from rankcast.covering.kernels.kdtree import AXIS, HASHED, HOLDS, LEFT, PARENT, RIGHT
 from rankcast.covering.kernels.kdtree import _side as side_of
 from rankcast.covering.kernels.relation import AFTER, BEFORE, FREE, LIVE, NONE, SOURCE, TARGET, USED

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.covering.kernels.covering_buckets import (
+from rankcast.covering.kernels.buckets import (
     COVERED,
     FORWARDED,
     LEAVING,

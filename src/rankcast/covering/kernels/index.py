@@ -7,7 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.covering.kernels import kdtree, zcurve
-from rankcast.covering.kernels.covering_buckets import (
+from rankcast.covering.kernels.buckets import (
     BUCKET,
     BUCKET_FREE,
     BUCKET_USED,
@@ -20,11 +20,13 @@ from rankcast.covering.kernels.covering_buckets import (
     Box,
     Index,
     Query,
+    Words,
     World,
     ask,
+    encode,
     lacking,
+    quantile_cuts,
 )
-from rankcast.covering.kernels.covering_codes import Words, encode, quantile_cuts
 from rankcast.structures.jit import EXACT
 
 FIRST_CUT = 64

@@ -22,20 +22,20 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.covering.kernels.covering_buckets import (
+from rankcast.covering.kernels.buckets import (
     COVERED,
     FORWARDED,
     NOBODY,
     Box,
     Index,
     Query,
+    Words,
     World,
     ask,
     covers,
 )
-from rankcast.covering.kernels.covering_codes import Words
-from rankcast.covering.kernels.covering_order import containers_first, first_containers
 from rankcast.covering.kernels.index import find, insert, remove, scratch_for, search, unready
+from rankcast.covering.kernels.order import containers_first, first_containers
 from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]

@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.covering.kernels.covering_buckets import (
+from rankcast.covering.kernels.buckets import (
     BUCKET,
     BUCKETS,
     COMPARISONS,
@@ -28,19 +28,24 @@ from rankcast.covering.kernels.covering_buckets import (
     POINTS,
     SIZE,
     Index,
+    Lanes,
     Query,
+    Words,
     World,
     close_corner,
+    code_at,
     collect,
     erase,
+    lanes_for,
     pick_up,
     place,
+    raise_corner,
+    reaches,
     release_bucket,
     sift,
     slot_in,
     take_bucket,
 )
-from rankcast.covering.kernels.covering_codes import Lanes, Words, code_at, lanes_for, raise_corner, reaches
 from rankcast.structures.jit import EXACT
 
 FIELDS = 1

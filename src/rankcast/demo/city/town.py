@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rankcast.covering.covering import CoveringTable
+from rankcast.covering.engine import CoveringTable
 from rankcast.demo.city.evening import City, Minute
 from rankcast.demo.city.places import BOUNDS, NAMES
 from rankcast.geotext.engine import GeoTextTopK

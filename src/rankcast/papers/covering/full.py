@@ -8,10 +8,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.covering.covering_pair import IndexPair
-from rankcast.covering.departures import NOBODY, Departure
+from rankcast.covering.graph import NOBODY, Departure, IndexPair
 from rankcast.covering.kernels import full
-from rankcast.covering.kernels.covering_buckets import COVERED, FORWARDED, GONE, LEAVING, World
+from rankcast.covering.kernels.buckets import COVERED, FORWARDED, GONE, LEAVING, World
 from rankcast.covering.kernels.full import FullGraph
 from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity

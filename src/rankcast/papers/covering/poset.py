@@ -8,11 +8,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.covering.covering_pair import IndexPair
-from rankcast.covering.departures import NOBODY, Departure
+from rankcast.covering.graph import NOBODY, Departure, IndexPair
 from rankcast.covering.kernels import checks
-from rankcast.covering.kernels.covering_buckets import COVERED, FORWARDED, GONE, LEAVING, World
-from rankcast.covering.kernels.covering_order import containers_first
+from rankcast.covering.kernels.buckets import COVERED, FORWARDED, GONE, LEAVING, World
+from rankcast.covering.kernels.order import containers_first
 from rankcast.papers.covering import poset_kernels
 from rankcast.papers.covering.poset_kernels import FIELDS, FREE, LIVE, META, NONE, OUT, WANTED, Poset
 from rankcast.range_topk.objects import grown

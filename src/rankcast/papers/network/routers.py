@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from rankcast.covering.covering import CoveringTable
+from rankcast.covering.engine import CoveringTable
 from rankcast.papers.network.kernels.network_graph import causes, spread
 from rankcast.papers.network.topology import rows_of
 from rankcast.papers.network.workload import with_nulls

@@ -7,6 +7,16 @@ Where a row's point stands is not kept: its codes lead there, so its box must no
 
 A box is found by filter and verify: the packed codes pass few points, and those are compared by their exact
 ends, which stand by row in `World`.
+
+Boxes as packed codes: a coarse picture of a point in 2d dimensions, all of them compared at a time.
+
+A box [lo, hi] is the point (-lo_0, hi_0, -lo_1, hi_1, ...): one box contains another exactly if its point
+dominates the other's, that is, is at least as large in every coordinate [Covering §IV-A]. Each coordinate is
+cut into codes by `cuts`, ascending per dimension; codes never fall when the coordinate grows, so a point
+whose codes do not dominate does not dominate either. Up to 16 dimensions share a word of 64 bits in lanes, of
+eight bits for up to eight of them, of four for sixteen. The top bit of a lane is free: it takes the borrow of
+one subtraction that compares all lanes. What passes is then compared exactly, so coarse codes cost a few
+comparisons and no answer. Infinite ends are ordinary coordinates.
 """
 
 from __future__ import annotations
@@ -17,8 +27,126 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.covering.kernels.covering_codes import Words, lanes_for, larger
 from rankcast.structures.jit import EXACT
+
+Words = NDArray[np.uint64]
+
+WORD, MOST_LANES, WIDEST = 64, 16, 8
+EVERY = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+class Lanes(NamedTuple):
+    """How codes share a word: lanes in it, bits of a lane, and the lowest and the top bit of every lane."""
+
+    number: int
+    bits: int
+    unit: np.uint64
+    high: np.uint64
+
+
+@njit(**EXACT)
+def words_for(dimensions: int) -> int:
+    """How many words a point of so many dimensions takes."""
+    return (dimensions + MOST_LANES - 1) // MOST_LANES
+
+
+@njit(**EXACT)
+def lanes_for(dimensions: int) -> Lanes:
+    """The lanes of a point of so many dimensions, spread evenly over its words."""
+    words = words_for(dimensions)
+    count = (dimensions + words - 1) // words
+    bits = min(WIDEST, WORD // count)
+    unit = (EVERY >> np.uint64(WORD - WORD // bits * bits)) // np.uint64((1 << bits) - 1)
+    return Lanes(count, bits, unit, unit << np.uint64(bits - 1))
+
+
+def levels_for(dimensions: int) -> int:
+    """How many codes there are in each of so many dimensions."""
+    return int(1 << (lanes_for(dimensions).bits - 1))
+
+
+@njit(**EXACT)
+def _code(cuts: NDArray[np.float64], dimension: int, value: float) -> int:
+    """How many cuts are at most the value. Cost: a step for each bit, without a branch to guess."""
+    below, step = 0, (cuts.shape[1] + 1) // 2
+    while step > 0:
+        below += step * int(cuts[dimension, below + step - 1] <= value)
+        step //= 2
+    return below
+
+
+@njit(**EXACT)
+def encode(
+    cuts: NDArray[np.float64], lo: NDArray[np.float64], hi: NDArray[np.float64], row: int, key: Words
+) -> None:
+    """Write the packed codes of box `row` into `key`."""
+    count, bits, _, _ = lanes_for(cuts.shape[0])
+    word, shift = -1, count * bits
+    for dimension in range(cuts.shape[0]):
+        if shift == count * bits:
+            word, shift = word + 1, 0
+            key[word] = np.uint64(0)
+        value = -lo[row, dimension // 2] if dimension % 2 == 0 else hi[row, dimension // 2]
+        key[word] |= np.uint64(_code(cuts, dimension, value)) << np.uint64(shift)
+        shift += bits
+
+
+@njit(**EXACT)
+def code_at(words: Words, dimension: int, lanes: Lanes) -> int:
+    """One code of a packed point."""
+    word = 0
+    while dimension >= lanes.number:
+        word, dimension = word + 1, dimension - lanes.number
+    return int(words[word] >> np.uint64(lanes.bits * dimension)) & ((1 << (lanes.bits - 1)) - 1)
+
+
+@njit(**EXACT)
+def reaches(corners: Words, place: int, key: Words, high: np.uint64) -> bool:
+    """Whether every code of corners[place] is at least that of the key."""
+    for word in range(key.shape[0]):
+        if ((corners[place, word] | high) - key[word]) & high != high:
+            return False
+    return True
+
+
+@njit(**EXACT)
+def larger(one: np.uint64, other: np.uint64, lanes: Lanes) -> np.uint64:
+    """The larger code of each lane."""
+    at_least = ((one | lanes.high) - other) & lanes.high
+    mask = at_least - (at_least >> np.uint64(lanes.bits - 1))
+    return (one & mask) | (other & ((lanes.high - lanes.unit) ^ mask))
+
+
+@njit(**EXACT)
+def raise_corner(corners: Words, place: int, key: Words, lanes: Lanes) -> None:
+    """Let a corner take in a point."""
+    for word in range(key.shape[0]):
+        corners[place, word] = larger(corners[place, word], key[word], lanes)
+
+
+@njit(**EXACT)
+def quantile_cuts(values: NDArray[np.float64], cuts: NDArray[np.float64]) -> None:
+    """Set the cuts of each dimension so that the sample's distinct values (n, 2d) spread over all codes.
+
+    Up to as many distinct values as there are codes get one each; more share codes evenly by number. Cost:
+    O(n log n) a dimension.
+    """
+    levels = cuts.shape[1] + 1
+    for dimension in range(values.shape[1]):
+        ordered = np.sort(values[:, dimension])
+        distinct = np.empty(ordered.shape[0])
+        count = 0
+        for i in range(ordered.shape[0]):
+            if i == 0 or ordered[i] != ordered[i - 1]:
+                distinct[count] = ordered[i]
+                count += 1
+        for cut in range(levels - 1):
+            if count <= levels:
+                cuts[dimension, cut] = distinct[cut + 1] if cut + 1 < count else np.inf
+            else:
+                at = (cut + 1) * ordered.shape[0] // levels
+                cuts[dimension, cut] = ordered[at]
+
 
 BUCKET = 64
 KDTREE, ZCURVE = range(2)

@@ -3,6 +3,8 @@
 Width is the sum of hi - lo over the attributes. Rounding never turns an order round, so a box that contains
 another is at least as wide as computed; where widths are equal (or infinite), lower ends ascending and then
 upper ends descending tell: a box that contains another is at most equal to it in each of these keys.
+
+Maximal boxes: each is looked up among those kept so far, containers first.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.covering.kernels.covering_buckets import World
+from rankcast.covering.kernels.buckets import NOBODY, Box, Index, World, ask
+from rankcast.covering.kernels.index import insert, scratch_for, search, unready
 from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]
@@ -113,3 +116,28 @@ def first_containers(world: World, rows: Rows, count: int) -> Rows:
     rest = count - wider.shape[0]
     _select(world, ties, rest)
     return containers_first(world, np.concatenate((wider, ties[:rest])))
+
+
+@njit(**EXACT)
+def keep_maximal(index: Index, world: World, rows: NDArray[np.int32], start: int) -> int:
+    """Keep the maximal ones of rows, containers first, in the index; return how far."""
+    found, scratch = np.empty(1, np.int32), scratch_for(index)
+    box = Box(world.lo, world.hi)
+    for i in range(start, rows.shape[0]):
+        if unready(index):
+            return i
+        if search(index, world, ask(box, rows[i], NOBODY), found, np.int64(0), scratch) == 0:
+            insert(index, world, rows[i])
+    return rows.shape[0]
+
+
+@njit(**EXACT)
+def uncovered(index: Index, world: World, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Those of rows that no other row in the index covers; of equal ones the first: all are COVERED."""
+    found, left, count = np.empty(1, np.int32), np.empty_like(rows), 0
+    box, scratch = Box(world.lo, world.hi), scratch_for(index)
+    for row in rows:
+        if search(index, world, ask(box, row, row), found, np.int64(0), scratch) == 0:
+            left[count] = row
+            count += 1
+    return left[:count].copy()

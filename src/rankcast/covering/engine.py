@@ -1,4 +1,11 @@
-"""`CoveringTable`: which subscriptions a router must forward to its neighbours; and `maxima` of boxes."""
+"""`CoveringTable`: which subscriptions a router must forward to its neighbours; and `maxima` of boxes.
+
+The frame of a `CoveringTable`: what its rows are to the relations, what it answers, and what it counts.
+
+A `CoveringTable` that follows a sequence of commands in one call.
+
+The settings of a `CoveringTable`, and the relations that they stand for.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +14,166 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from rankcast.core.answering import AnsweringEngine
 from rankcast.core.engine import ID, Part
-from rankcast.covering import covering_answers
-from rankcast.covering.covering_commands import OP
-from rankcast.covering.covering_direct import DirectCalls
-from rankcast.covering.covering_following import FollowingTable
-from rankcast.covering.covering_maxima import maxima
-from rankcast.covering.covering_settings import INDEXES, known_graph, relations_for
-from rankcast.covering.departures import NOBODY, Departure
-from rankcast.covering.kernels.covering_buckets import FORWARDED, GONE, LEAVING, Box
-from rankcast.covering.kernels.relation_follow import FORWARD
-from rankcast.covering.relation import RelationGraph
-from rankcast.errors import InputError
+from rankcast.covering import calls
+from rankcast.covering.brute_force import Scan
+from rankcast.covering.calls import OP, WHERE, Commands, DirectCalls
+from rankcast.covering.calls import read as read_commands
+from rankcast.covering.graph import NOBODY, Departure, RelationGraph, Relations
+from rankcast.covering.kernels.buckets import FORWARDED, GONE, LEAVING, Box, World
+from rankcast.covering.kernels.sequence import ACTION, BY, FORWARD, ROW
+from rankcast.errors import InputError, SettingError, shown
+from rankcast.papers.covering.full import FullRelationGraph
+from rankcast.papers.covering.poset import PosetGraph
 from rankcast.structures import integrity
 from rankcast.structures.ids import select, show
 from rankcast.tables import boxes, read, schema
 from rankcast.tables.schema import Form, Ids, Rows, arrow
 
-__all__ = ["CoveringTable", "maxima"]
+
+class TableFrame(AnsweringEngine):
+    """Counts queries, nodes visited and points compared, apart for those that come and that go."""
+
+    counters = (
+        "queries_subscribe",
+        "queries_unsubscribe",
+        "nodes_visited",
+        "nodes_visited_subscribe",
+        "nodes_visited_unsubscribe",
+        "point_comparisons",
+        "point_comparisons_subscribe",
+        "point_comparisons_unsubscribe",
+        "freed",
+        "freed_most",
+    )
+    _relations: Relations
+    _direct: DirectCalls | None
+
+    def stats(self) -> dict[str, Any]:
+        """Counters since the start."""
+        return self._reckoned()
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The whole state: a small JSON header and named arrays (not copied)."""
+        header, arrays = super().state()
+        return {**header, "counters": self._reckoned()}, arrays
+
+    def _reckoned(self) -> dict[str, int]:
+        """The counters, with what direct calls have counted."""
+        return dict(self._count) if self._direct is None else self._direct.reckoned(self._count)
+
+    def _free(self, freed: int, most: int | None = None) -> None:
+        """Count covered ones that had to look for another cover, and the most that did so at once."""
+        self._count["queries_unsubscribe"] += freed
+        self._count["freed"] += freed
+        self._count["freed_most"] = max(self._count["freed_most"], freed if most is None else most)
+
+    def _tally(self, call: str | None) -> int:
+        """Count what the relations have searched, also for a call; returns the boxes compared."""
+        searched = self._relations.tally()
+        self._search(call, searched)
+        return int(searched[1])
+
+    def _search(self, call: str | None, searched: tuple[int, int]) -> None:
+        """Count nodes visited and boxes compared, also for a call."""
+        for name, value in zip(("nodes_visited", "point_comparisons"), searched, strict=True):
+            self._count[name] += value
+            if call is not None:
+                self._count[f"{name}_{call}"] += value
+
+    def _world(self) -> World:
+        """What the relations know of each row."""
+        slots = self._slots
+        return World(slots["lo"], slots["hi"], slots["standing"], slots["sequence"])
+
+    def _write_boxes(self, rows: Rows, given: boxes.Boxes) -> None:
+        self._slots["lo"][rows], self._slots["hi"][rows] = given
+
+    def _answer(self, rows: Rows, action: Any, covered_by: Rows | None = None) -> pa.Table:
+        """The table of actions, by default with nobody who covers; ends the batch."""
+        self._count["deltas"] += rows.size
+        names = self._slots.take(rows)
+        if covered_by is None or (rows.size == 1 and covered_by[0] < 0):
+            above = calls.nobody(rows.size, names.type)
+        else:
+            above = self._slots.take_known(covered_by)
+        self._slots.settle()
+        return calls.table(names, action, above)
+
+
+class FollowingTable(TableFrame):
+    """Adds `follow`."""
+
+    _commands: Form
+
+    def follow(self, commands: Any) -> pa.Table:
+        """Follow a sequence of commands, each by itself; the columns of `subscribe`, in turn.
+
+        `commands` has `op` (`subscribe` or `unsubscribe`), `id` and the columns of boxes, which say nothing
+        of an unsubscribe. The same as a call for every row, but without the price of one, which is that of
+        reading a table. An id may come, go and come again. All are refused if one does not fit.
+
+        >>> from rankcast import CoveringTable
+        >>> table = CoveringTable(over=["x"])
+        >>> ops = ["subscribe", "subscribe", "unsubscribe"]
+        >>> commands = {"op": ops, "id": [1, 2, 1], "x_lo": [0, 1, None], "x_hi": [9, 2, None]}
+        >>> table.follow(commands).select(["subscription", "action"]).to_pydict()
+        {'subscription': [1, 2, 1, 2], 'action': ['forward', 'covered', 'withdraw', 'forward']}
+        """
+        batch = self._read(commands, self._commands, WHERE)
+        parts = list(read_commands(batch, self._over, self._slots).stretches())
+        self._begin()
+        answers = [self._follow_part(part) for part in parts]
+        return pa.concat_tables(answers) if answers else self._answer(NOBODY, NOBODY.astype(np.int8))
+
+    def _follow_part(self, part: Commands) -> pa.Table:
+        """Follow commands in which an id comes, goes, or comes and then goes."""
+        come = ~part.leaves
+        fresh = self._slots.add(select(part.ids, np.flatnonzero(come)))
+        self._write_boxes(fresh, part.boxes.at(come))
+        rows = self._slots.find(part.ids, where=WHERE)
+        story = self._relations.follow(self._world(), part.leaves, rows)
+        self._slots.release(rows[part.leaves])
+        self._count["queries_subscribe"] += fresh.size
+        self._free(story.freed, story.freed_most)
+        self._search("subscribe", story.subscribing)
+        self._search("unsubscribe", story.unsubscribing)
+        rows, action, by = (np.ascontiguousarray(story.told[:, field]) for field in (ROW, ACTION, BY))
+        return self._answer(rows, action.astype(np.int8), by)
+
+
+INDEXES = ("kdtree", "zcurve", "scan")
+MOST = 65_536  # the largest k of G_k: a megabyte a covered subscription
+GRAPHS = {"full": FullRelationGraph, "poset": PosetGraph}
+
+
+def relations_for(index: str, graph: int | str, attributes: int) -> Relations:
+    """What keeps the relations, as the settings say."""
+    if index == "scan":
+        return Scan()
+    if isinstance(graph, str):
+        return GRAPHS[graph](index, attributes)
+    return RelationGraph(index, attributes, graph)
+
+
+def known_graph(graph: object) -> int | str:
+    """The setting `graph`: a whole number or a word."""
+    if isinstance(graph, str) and graph in GRAPHS:
+        return graph
+    if isinstance(graph, str):
+        raise SettingError(
+            f"graph is {shown(graph)}", expected=f"a whole number or one of: {', '.join(GRAPHS)}"
+        )
+    if isinstance(graph, int) and graph > MOST:
+        raise SettingError(
+            f"graph is {shown(graph)}",
+            expected=f'a whole number from 1 to {MOST}, or "full"',
+            detail="Each covered subscription has room for as many that cover it.",
+        )
+    return schema.whole("graph", graph)
 
 
 class CoveringTable(FollowingTable):
@@ -140,7 +288,7 @@ class CoveringTable(FollowingTable):
         covered_by = self._relations.subscribe(self._world(), fresh)
         self._count["queries_subscribe"] += batch.size
         self._tally("subscribe")
-        return self._answer(fresh, covering_answers.of_subscribes(covered_by), covered_by)
+        return self._answer(fresh, calls.of_subscribes(covered_by), covered_by)
 
     def amend(self, rows: Any) -> pa.Table:
         """Change boxes in place; the columns of `subscribe`, net over the batch.
@@ -161,7 +309,7 @@ class CoveringTable(FollowingTable):
         self._count["queries_subscribe"] += moved.size
         self._free(told.freed)
         self._tally("subscribe")
-        action = covering_answers.of_amendments(was, standing[amended])
+        action = calls.of_amendments(was, standing[amended])
         covered_by = self._relations.coverers(world, amended)
         others = told.forwarded[~np.isin(told.forwarded, amended)] if told.forwarded.size else NOBODY
         if not others.size:
@@ -209,7 +357,7 @@ class CoveringTable(FollowingTable):
         self._tally("unsubscribe")
         self._slots.release(told.gone)
         done = np.concatenate([told.gone, told.forwarded]) if told.forwarded.size else told.gone
-        return self._answer(done, covering_answers.of_unsubscribes(left, told.forwarded.size))
+        return self._answer(done, calls.of_unsubscribes(left, told.forwarded.size))
 
     def publish(self, events: Any) -> pa.Table:
         """The forwarded subscriptions that contain each event: `event, subscription`.
@@ -255,7 +403,7 @@ class CoveringTable(FollowingTable):
         return {
             "subscription": subscription,
             "other": other,
-            **covering_answers.explained(self._over, self._world(), mine, its),
+            **calls.explained(self._over, self._world(), mine, its),
             "covered_by": self._slots.take_known(above)[0].as_py(),
         }
 
