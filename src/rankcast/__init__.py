@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rankcast.covering.engine import CoveringTable, maxima
     from rankcast.geotext.engine import GeoTextTopK
     from rankcast.geotext.vocabulary import Vocabulary
-    from rankcast.matching.matching import RankedMatcher
+    from rankcast.matching.engine import RankedMatcher
     from rankcast.moving.moving_skyline import MovingSkyline
     from rankcast.moving.moving_topk import MovingTopK
     from rankcast.range_topk.dissemination.subscriber import SubscriberList
@@ -52,7 +52,7 @@ _HOMES = {
     "MovingSkyline": "rankcast.moving.moving_skyline",
     "MovingTopK": "rankcast.moving.moving_topk",
     "RangeTopK": "rankcast.range_topk.engine",
-    "RankedMatcher": "rankcast.matching.matching",
+    "RankedMatcher": "rankcast.matching.engine",
     "SubscriberList": "rankcast.range_topk.dissemination.subscriber",
     "Vocabulary": "rankcast.geotext.vocabulary",
     "maxima": "rankcast.covering.engine",

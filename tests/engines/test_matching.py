@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast import InputError, RankedMatcher, SettingError, SnapshotError
-from rankcast.matching.matching_indexes import INDEXES
+from rankcast.matching.indexes import INDEXES
 
 
 def exact(k: int = 20, **scored: tuple[float | None, float | None, float]) -> RankedMatcher:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rankcast.demo.scenes import Row, Scene, cell
-from rankcast.matching.matching import RankedMatcher
+from rankcast.matching.engine import RankedMatcher
 
 PRODUCTS = (
     "running shoes",

@@ -8,16 +8,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.matching.kernels import (
-    box_edit,
-    box_tree,
-    box_tree_pack,
-    box_tree_relaxed,
-    box_tree_search,
-    checks,
+from rankcast.matching.kernels import box_edit, box_search, box_tree, checks
+from rankcast.matching.kernels.box_tree import (
+    BLOCKS,
+    BUILT,
+    CELLS,
+    LAYERS,
+    MOST_LAYERS,
+    SIZE,
+    WIDTH,
+    BoxTree,
+    Columns,
 )
-from rankcast.matching.kernels.box_tree import BLOCKS, BUILT, CELLS, LAYERS, MOST_LAYERS, SIZE, WIDTH, BoxTree
-from rankcast.matching.kernels.box_tree_pack import Columns
 from rankcast.matching.search import MODES, Found, search_all
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Floats, Rows
@@ -72,10 +74,10 @@ class BoxIndex:
 
     def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
         """The k best rows for each event with the ends `above` to `below`."""
-        events = box_tree_search.encode_events(self.tree.cuts, below, above, self.tree.low)
-        order, most = box_tree_search.by_neighbourhood(events), max(1, min(k, len(self)))
+        events = box_search.encode_events(self.tree.cuts, below, above, self.tree.low)
+        order, most = box_search.by_neighbourhood(events), max(1, min(k, len(self)))
         return search_all(
-            lambda part: box_tree_relaxed.search(self.tree, columns, events, part, most, self._mode),
+            lambda part: box_search.search(self.tree, columns, events, part, most, self._mode),
             order,
             threads,
         )
@@ -123,7 +125,7 @@ class BoxIndex:
         for i in range(size):
             link = int(tree.link[block, i])
             if tree.height[block] == 0:
-                box_tree_pack.read_row(tree, columns, link, entry)
+                box_tree.read_row(tree, columns, link, entry)
                 assert tree.place[link] == block * WIDTH + i
                 assert tree.top[block, i] == columns.score[link]
                 assert box_tree.layer_for(tree, columns.score[link]) <= layer
@@ -170,11 +172,11 @@ class BoxIndex:
     def _lay(self, columns: Columns, rows: Rows, floor: float) -> None:
         """Fill the first layers, which are empty, with rows; the last of them takes scores from `floor`."""
         ranked = rows[np.lexsort((columns.label[rows], -columns.score[rows]))]
-        self._reserve_blocks(box_tree_pack.blocks_for(rows.size) + 12 * MOST_LAYERS)
+        self._reserve_blocks(box_tree.blocks_for(rows.size) + 12 * MOST_LAYERS)
         start, layer = 0, 0
         while start < ranked.size:
             part = ranked[start : start + box_tree.layer_size(layer)]
-            box_tree_pack.pack(self.tree, columns, part, layer)
+            box_tree.pack(self.tree, columns, part, layer)
             self.tree.floor[layer] = columns.score[part[-1]]
             start, layer = start + part.size, layer + 1
         self.tree.floor[max(layer - 1, 0)] = floor
@@ -183,7 +185,7 @@ class BoxIndex:
         """Lay out everything anew, with new codes."""
         old = self.tree
         dimensions, weights = old.low.shape[1], old.weight.shape[1]
-        blocks = box_tree_pack.blocks_for(rows.size) + 12 * MOST_LAYERS
+        blocks = box_tree.blocks_for(rows.size) + 12 * MOST_LAYERS
         self.tree = _empty_tree(dimensions, weights, blocks=blocks, rows=old.place.size)
         box_tree.clear(self.tree)
         self.tree.meta[LAYERS] = 1 + np.searchsorted(np.cumsum(SIZES), rows.size)

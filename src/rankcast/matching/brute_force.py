@@ -8,7 +8,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.kernels.box_tree import Columns
 from rankcast.matching.search import Found
 from rankcast.moving import scoring
 from rankcast.structures import integrity

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.matching import brute_force
-from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.kernels.box_tree import Columns
 from rankcast.matching.kernels.matches import weights_met
 from rankcast.matching.search import Found
 from rankcast.structures import integrity

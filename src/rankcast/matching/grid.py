@@ -1,4 +1,4 @@
-"""Scored intervals in one dimension, live: `IntervalGrid` keeps a `rankcast.matching.kernels.interval_grid`."""
+"""Scored intervals in one dimension, live: `IntervalGrid` keeps a `rankcast.matching.kernels.grid`."""
 
 from __future__ import annotations
 
@@ -9,17 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.matching.boxes import SAMPLED, SMALL, check_cuts, grown, quantiles
-from rankcast.matching.kernels import (
-    box_tree_search,
-    checks,
-    grid_search,
-    interval_grid,
-    interval_grid_edit,
-    interval_grid_pack,
-)
-from rankcast.matching.kernels.box_tree import CELLS
-from rankcast.matching.kernels.box_tree_pack import Columns
-from rankcast.matching.kernels.interval_grid import (
+from rankcast.matching.kernels import box_search, checks, grid_search
+from rankcast.matching.kernels import grid as interval_grid
+from rankcast.matching.kernels import grid as interval_grid_edit
+from rankcast.matching.kernels import grid as interval_grid_pack
+from rankcast.matching.kernels.box_tree import CELLS, Columns
+from rankcast.matching.kernels.grid import (
     BUILT,
     CHUNKS,
     ENTRIES,
@@ -82,10 +77,10 @@ class IntervalGrid:
     def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
         """The k best rows for each event with the ends `above` to `below`."""
         grid, most = self.grid, max(1, min(k, len(self)))
-        events = box_tree_search.encode_events(grid.cuts, below, above, grid.entry)
+        events = box_search.encode_events(grid.cuts, below, above, grid.entry)
         return search_all(
             lambda part: grid_search.search(grid, columns, events, part, most, self._mode),
-            box_tree_search.by_neighbourhood(events),
+            box_search.by_neighbourhood(events),
             threads,
         )
 

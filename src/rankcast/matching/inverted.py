@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankcast.matching.boxes import SMALL, BoxIndex, check_cuts, grown, quantiles
 from rankcast.matching.kernels import inverted
-from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.kernels.box_tree import Columns
 from rankcast.matching.kernels.inverted import Filed
 from rankcast.matching.kernels.matches import ALL
 from rankcast.matching.search import MODES, Found, search_all

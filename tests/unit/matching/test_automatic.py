@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from rankcast import RankedMatcher
-from rankcast.matching.automatic import AutomaticIndex
+from rankcast.matching.indexes import AutomaticIndex
 from tests.unit.matching.histories import columns, follow
 
 
@@ -66,7 +66,7 @@ def test_a_restless_index_answers_as_brute_force(
         turn = next(turns)
         return {name: 4.0 ** ((place + turn) % len(names)) for place, name in enumerate(names)}
 
-    monkeypatch.setattr("rankcast.matching.automatic.expected", any_costs)
+    monkeypatch.setattr("rankcast.matching.indexes.expected", any_costs)
     monkeypatch.setattr(AutomaticIndex, "_chooses", lambda self, rows: True)
     index, seen = AutomaticIndex(dimensions, combine=combine), set[str]()
     original = AutomaticIndex._make

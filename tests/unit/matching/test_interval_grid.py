@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast.matching.grid import IntervalGrid
-from rankcast.matching.kernels import interval_grid
-from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.kernels import grid
+from rankcast.matching.kernels.box_tree import Columns
 from tests.unit.matching.histories import ROWS, best, columns, follow
 
 ENDS = st.one_of(
@@ -65,4 +65,4 @@ def test_every_end_is_closed_and_exact(drawn: list[tuple[float, float, float]]) 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=2))
 def test_ranks_never_fall_when_scores_grow(scores: list[float]) -> None:
     low, high = sorted(scores)
-    assert interval_grid.rank_of(low) <= interval_grid.rank_of(high)
+    assert grid.rank_of(low) <= grid.rank_of(high)

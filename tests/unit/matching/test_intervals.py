@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rankcast import RankedMatcher
-from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.kernels.box_tree import Columns
 from rankcast.papers.matching import interval_arrangement, routes
 from rankcast.papers.matching.intervals import KINDS as LIVE
 from rankcast.papers.matching.intervals import IntervalIndex

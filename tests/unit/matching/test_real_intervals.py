@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankcast import RankedMatcher
-from rankcast.matching.matching_indexes import INDEXES
+from rankcast.matching.indexes import INDEXES
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 

@@ -12,7 +12,7 @@ from rankcast.core.engine import Engine
 ENGINES = {
     "range_topk": "rankcast.range_topk.engine:RangeTopK",
     "covering": "rankcast.covering.engine:CoveringTable",
-    "matching": "rankcast.matching.matching:RankedMatcher",
+    "matching": "rankcast.matching.engine:RankedMatcher",
     "geotext": "rankcast.geotext.engine:GeoTextTopK",
     "moving_topk": "rankcast.moving.moving_topk:MovingTopK",
     "moving_skyline": "rankcast.moving.moving_skyline:MovingSkyline",

@@ -15,7 +15,7 @@ from rankcast.covering.engine import CoveringTable
 from rankcast.demo.city.evening import City, Minute
 from rankcast.demo.city.places import BOUNDS, NAMES
 from rankcast.geotext.engine import GeoTextTopK
-from rankcast.matching.matching import RankedMatcher
+from rankcast.matching.engine import RankedMatcher
 from rankcast.moving.moving_skyline import MovingSkyline
 from rankcast.moving.moving_topk import MovingTopK
 from rankcast.moving.scoring import weighted_sum

@@ -18,22 +18,25 @@ from rankcast.matching.kernels.box_tree import (
     SIZE,
     WIDTH,
     BoxTree,
+    Columns,
     Entry,
+    Rows,
     append,
     drop,
     give_block,
+    halve,
     layer_for,
     layer_of,
     layer_size,
     new_entry,
     read,
+    read_row,
     refresh,
     slot_of,
     summarise,
     take_block,
     write,
 )
-from rankcast.matching.kernels.box_tree_pack import Columns, Rows, halve, read_row
 from rankcast.structures.jit import EXACT
 
 

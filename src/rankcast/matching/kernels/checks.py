@@ -12,10 +12,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.matching.kernels import box_tree as boxes
-from rankcast.matching.kernels import interval_grid as grids
-from rankcast.matching.kernels.box_tree import WIDTH, BoxTree, encode, most_of
-from rankcast.matching.kernels.box_tree_pack import Columns
-from rankcast.matching.kernels.interval_grid import Grid
+from rankcast.matching.kernels import grid as grids
+from rankcast.matching.kernels.box_tree import WIDTH, BoxTree, Columns, encode, most_of
+from rankcast.matching.kernels.grid import Grid
 from rankcast.papers.matching import centre_tree as centre
 from rankcast.papers.matching import scored_blocks as lists
 from rankcast.papers.matching.centre_tree import Centres

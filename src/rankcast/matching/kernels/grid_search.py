@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from rankcast.matching.kernels.box_tree_pack import Columns
-from rankcast.matching.kernels.box_tree_search import Events
-from rankcast.matching.kernels.interval_grid import (
+from rankcast.matching.kernels.box_search import Events
+from rankcast.matching.kernels.box_tree import Columns
+from rankcast.matching.kernels.grid import (
     COUNT,
     HIGH,
     LEAST,

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.kernels.box_tree import Columns
 from rankcast.papers.matching.routes import centre_tree
 from rankcast.papers.matching.scored_blocks import BLOCKS, Blocks, Floats, Longs, Rows, rows_of
 from rankcast.papers.matching.scored_blocks_edit import Entry, insert_entry, remove_entry

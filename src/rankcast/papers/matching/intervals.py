@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from rankcast.matching.boxes import SMALL, grown
 from rankcast.matching.kernels import checks
-from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.kernels.box_tree import Columns
 from rankcast.matching.search import MODES, Found
 from rankcast.papers.matching import centre_tree, routes
 from rankcast.papers.matching.centre_tree import FREE, NODES, REBUILT, USED, Centres

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankcast.matching.boxes import grown
 from rankcast.matching.kernels import checks
-from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.kernels.box_tree import Columns
 from rankcast.matching.search import Found, search_all
 from rankcast.papers.matching import scored_blocks, threshold
 from rankcast.papers.matching.centre_tree import DEPTH, SPARE

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.matching.boxes import BoxIndex, grown
-from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.kernels.box_tree import Columns
 from rankcast.matching.search import MODES, Found, merged
 from rankcast.papers.matching import interval_arrangement
 from rankcast.papers.matching import routes as interval_routes

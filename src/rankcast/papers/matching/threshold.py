@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.kernels.box_tree import Columns
 from rankcast.matching.kernels.matches import ALL, LARGEST, Floats, Longs, Matches, Rows, append_list
 from rankcast.papers.matching.routes import route_by_centres, route_by_segments
 from rankcast.papers.matching.scored_blocks import Blocks, begin_of

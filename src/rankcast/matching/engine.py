@@ -1,9 +1,12 @@
-"""`RankedMatcher`: the k best subscriptions for an event."""
+"""`RankedMatcher`: the k best subscriptions for an event.
+
+Reading the events of a matcher: points, unknown values, intervals.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -11,20 +14,96 @@ from numpy.typing import NDArray
 
 from rankcast.core.answering import AnsweringEngine
 from rankcast.core.engine import ID, Part
-from rankcast.errors import FunctionError, InputError, SettingError
-from rankcast.matching import brute_force, matching_events, matching_indexes
-from rankcast.matching.automatic import AutomaticIndex
+from rankcast.errors import FunctionError, InputError, SettingError, shown
+from rankcast.matching import brute_force, indexes
 from rankcast.matching.brute_force import Scan
 from rankcast.matching.function import FunctionIndex
-from rankcast.matching.kernels.box_tree_pack import Columns
+from rankcast.matching.indexes import INDEXES, AutomaticIndex, Index
+from rankcast.matching.kernels.box_tree import Columns
 from rankcast.matching.kernels.matches import ranks_of
-from rankcast.matching.matching_events import Spans
-from rankcast.matching.matching_indexes import INDEXES, Index
 from rankcast.papers.matching.intervals import IntervalIndex
 from rankcast.structures import integrity
 from rankcast.tables import boxes, read, schema
+from rankcast.tables import read as tables
 from rankcast.tables.boxes import Boxes
 from rankcast.tables.schema import Batch, Column, Floats, Form, Ids, Rows
+
+
+class Spans(NamedTuple):
+    """What events reach: from `above` to `below`, both (n, d).
+
+    Both are the value of a point. Of an interval they are its lower and its upper end, an end that is not
+    given being no bound. An unknown value reaches from +inf to -inf: it meets only what has no bounds.
+    """
+
+    above: Floats
+    below: Floats
+
+
+def columns(over: list[str], *, id_required: bool = True) -> list[Column]:
+    """The columns of events over some attributes: each a value, or a lower and an upper end."""
+    known = frozenset(over)
+    ends = [end for name in over for end in _ends(name, known)]
+    return [
+        Column("id", ID.kind, required=id_required),
+        *(Column(name, required=False, nullable=True) for name in [*over, *ends]),
+    ]
+
+
+def _ends(name: str, over: frozenset[str]) -> list[str]:
+    """The columns of an attribute's ends; none if one of them is an attribute itself."""
+    ends = [f"{name}_lo", f"{name}_hi"]
+    return [] if over.intersection(ends) else ends
+
+
+def read_events(batch: Batch, over: list[str], *, where: str) -> Spans:
+    """The spans of a batch of events."""
+    shape = (batch.size, len(over))
+    spans, known = Spans(np.empty(shape), np.empty(shape)), frozenset(over)
+    nothing, values = np.full(batch.size, np.nan), batch.values
+    for place, name in enumerate(over):
+        ends = _ends(name, known)
+        given = [end for end in ends if end in batch]
+        if name in batch and given:
+            raise InputError(
+                f'is given beside "{name}"', where=where, column=given[0], expected="one of them"
+            )
+        if name not in batch and not given and batch.size:
+            raise InputError("is missing", where=where, column=name, expected="a number")
+        if name in batch:
+            spans.above[:, place] = spans.below[:, place] = values[name]
+        else:
+            above, below = (values.get(end, nothing) for end in ends)
+            _refuse_crossed(above, below, ends, where)
+            known_end = ~(np.isnan(above) & np.isnan(below))
+            spans.above[:, place] = np.where(known_end & np.isnan(above), -np.inf, above)
+            spans.below[:, place] = np.where(known_end & np.isnan(below), np.inf, below)
+    spans.above[np.isnan(spans.above)], spans.below[np.isnan(spans.below)] = np.inf, -np.inf
+    return spans
+
+
+def _refuse_crossed(lo: Floats, hi: Floats, ends: list[str], where: str) -> None:
+    """Refuse an interval whose ends are the wrong way round."""
+    crossed = lo > hi
+    if crossed.any():
+        row = int(np.argmax(crossed))
+        raise InputError(
+            f"is {lo[row]:g}, above the upper end {hi[row]:g}",
+            where=where,
+            column=ends[0],
+            row=row,
+            expected="lo <= hi",
+        )
+
+
+def span_of(event: Any, over: list[str], extra: str) -> Spans:
+    """The span of one event, given as a dict of its attributes; its id may be there."""
+    if not isinstance(event, dict):
+        raise InputError(f"got {shown(event)}", where="event", expected="a dict of the event's attributes")
+    rows = {name: [value] for name, value in event.items()}
+    batch = tables.read(rows, columns(over, id_required=False), where="event", extra=extra)
+    return read_events(batch, over, where="event")
+
 
 MOST_BRANCHES = 65_536  # of a node of an R-tree, which has room for as many
 
@@ -107,7 +186,7 @@ class RankedMatcher(AnsweringEngine):
             tuning=tuning,
         )
         self._threads = schema.threads(self._tuning["threads"])
-        self._event_form = Form(matching_events.columns(names))
+        self._event_form = Form(columns(names))
         ends, optional = boxes.columns(names), self._ranking(required=False)
         self._form, self._amend_form, self._rescore_form = (
             Form([ID, *columns])
@@ -144,7 +223,7 @@ class RankedMatcher(AnsweringEngine):
             return FunctionIndex(self._slots, self._combine)
         combine = self._combine if self._mode == "relaxed" and isinstance(self._combine, str) else None
         branching = schema.whole("branching", self._tuning["branching"], least=2, most=MOST_BRANCHES)
-        return matching_indexes.make(name, len(self._over), combine=combine, branching=branching)
+        return indexes.make(name, len(self._over), combine=combine, branching=branching)
 
     # The calls
 
@@ -222,7 +301,7 @@ class RankedMatcher(AnsweringEngine):
         the event, `counted` the weights that counted, `behind` how far its score is below the last of the k.
         """
         mine = self._find_one(self._slots, subscription, "subscription")
-        spans = matching_events.span_of(event, self._over, self._extra)
+        spans = span_of(event, self._over, self._extra)
         live = self._slots.live()
         places, score = self._scan.rank(self._columns(), live, spans.below[0], spans.above[0])
         rank = int(np.argmax(live[places] == mine)) + 1 if (live[places] == mine).any() else None
@@ -306,7 +385,7 @@ class RankedMatcher(AnsweringEngine):
     def _read_spans(self, events: Any) -> tuple[Ids, Spans]:
         """The ids of events and what they reach."""
         batch = self._read(events, self._event_form, "events")
-        spans = matching_events.read(batch, self._over, where="events")
+        spans = read_events(batch, self._over, where="events")
         self._event_ids.find(batch.ids, where="events")
         return batch.ids, spans
 
