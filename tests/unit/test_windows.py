@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast import SettingError, SnapshotError
-from rankcast.geotext.windows import EARLIEST, LATEST, CountWindow, TimeWindow, Window, window_of
+from rankcast.geotext.window import EARLIEST, LATEST, CountWindow, TimeWindow, Window, window_of
 
 NEAR = st.integers(0, 12)
 TIMES = st.lists(NEAR | st.sampled_from([EARLIEST, EARLIEST + 1, LATEST - 1, LATEST]), max_size=9)

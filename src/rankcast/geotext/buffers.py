@@ -8,11 +8,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.geotext.kernels import buffer_store, checks, skyband
-from rankcast.geotext.kernels.buffer_store import Buffers, Links
+from rankcast.geotext.kernels import checks, skyband
 from rankcast.geotext.kernels.buffers import Now
 from rankcast.geotext.kernels.message_search import Ages, Found
-from rankcast.geotext.kernels.skyband import COST, KMAX, NONE, SKYBAND, Log
+from rankcast.geotext.kernels.skyband import COST, KMAX, NONE, SKYBAND, Buffers, Links, Log
 from rankcast.geotext.vocabulary import positions
 from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
@@ -84,7 +83,7 @@ class ResultBuffers:
 
     def expire(self, items: Rows, k: Ints, ages: Ages) -> Log:
         """Messages leave the window, the oldest first; says what becomes of results."""
-        holding = np.sort(buffer_store.holders(self._links, items))
+        holding = np.sort(skyband.holders(self._links, items))
         log: Log = skyband.expire(self._held, holding, items, k, ages)
         return log
 
@@ -166,7 +165,7 @@ class ResultBuffers:
     def lists(self, rows: Rows, k: Ints) -> Lists:
         """The k best of some subscriptions, in that order."""
         held = self._held
-        return Lists(*buffer_store.gather(rows, held.begin, held.size, k, held.item, held.score))
+        return Lists(*skyband.gather(rows, held.begin, held.size, k, held.item, held.score))
 
     def now(self, rows: Rows) -> Now:
         """Where the results of some subscriptions are."""
@@ -248,7 +247,7 @@ class ResultBuffers:
             capacity = (int(self._held.room.sum()) + total) * 17 // 16 + SPARE
             entries = (np.zeros(capacity, np.int32), np.zeros(capacity), np.zeros(capacity, np.uint16))
             packed = self._held._replace(item=entries[0], score=entries[1], dominators=entries[2])
-            self._used = int(buffer_store.pack(self._held, packed))
+            self._used = int(skyband.pack(self._held, packed))
             self._held = packed
         self._held.begin[rows] = self._used + np.cumsum(rooms) - rooms
         self._held.room[rows] = rooms
@@ -264,4 +263,4 @@ class ResultBuffers:
         if length > links.owner.size:
             empty = np.zeros(length, np.int32)
             self._links = links = links._replace(owner=empty, next=empty.copy())
-        buffer_store.relink(links, self._held)
+        skyband.relink(links, self._held)

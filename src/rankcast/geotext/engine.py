@@ -11,18 +11,17 @@ import numpy as np
 
 from rankcast.core.engine import ID, Part
 from rankcast.errors import SettingError, shown
-from rankcast.geotext import geotext_told, places
+from rankcast.geotext import live as geotext_told
+from rankcast.geotext import places
+from rankcast.geotext.arrivals import MessageStream
+from rankcast.geotext.brute_force import Scan
 from rankcast.geotext.buffers import REFILLS, Extent
-from rankcast.geotext.decay import decay_of
-from rankcast.geotext.geotext_ledger import World
-from rankcast.geotext.geotext_live import PRUNINGS, Live
-from rankcast.geotext.geotext_scan import Scan
-from rankcast.geotext.geotext_stream import MessageStream
-from rankcast.geotext.geotext_structures import NEED_GROUPS, Way
-from rankcast.geotext.kernels.igpt import Switches
-from rankcast.geotext.vectors import LiveTerms, Replaced, Vectors
+from rankcast.geotext.kernels.match import Switches
+from rankcast.geotext.live import PRUNINGS, Live
+from rankcast.geotext.state import NEED_GROUPS, Way, World
 from rankcast.geotext.vocabulary import TERMS, Vocabulary
-from rankcast.geotext.windows import TimeWindow, window_of
+from rankcast.geotext.window import TimeWindow, decay_of, window_of
+from rankcast.geotext.words import LiveTerms, Replaced, Vectors
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots
 from rankcast.tables import schema

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from rankcast.errors import InputError, shown
-from rankcast.geotext.kernels import bags
+from rankcast.geotext.kernels import terms as bags
 from rankcast.structures import hashing, ids, strings
 from rankcast.structures.hashing import KeyArrays
 from rankcast.tables import read

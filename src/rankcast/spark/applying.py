@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from rankcast.core.engine import Command, Engine
 from rankcast.core.lists import ListEngine
 from rankcast.errors import InputError
-from rankcast.geotext.windows import TimeWindow
+from rankcast.geotext.window import TimeWindow
 from rankcast.spark.keeping import Aside, Refusal, Run, mended, passed, runs
 from rankcast.spark.roles import SEQ, Role
 from rankcast.tables.readers import read_column

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rankcast import GeoTextTopK
-from rankcast.geotext import brute_geotext as brute_force
+from rankcast.geotext import brute_force
 from rankcast.geotext.buffers import REFILLS
 from rankcast.geotext.kernels import skyband
 from tests.unit.geotext.late import HALF_LIFE, generated

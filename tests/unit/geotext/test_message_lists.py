@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 from rankcast import GeoTextTopK, Vocabulary
-from rankcast.geotext.geotext_live import Live
-from rankcast.geotext.kernels.geo_bounds import SHARE
-from rankcast.geotext.kernels.list_order import FEW, sort_places
-from rankcast.geotext.kernels.message_lists import (
+from rankcast.geotext.kernels.bounds import FEW, SHARE, sort_places
+from rankcast.geotext.kernels.messages import (
     BOX,
     CELL,
     MOST,
@@ -25,6 +23,7 @@ from rankcast.geotext.kernels.message_lists import (
     slot_of,
 )
 from rankcast.geotext.kernels.word_lists import BLOCK, STEP
+from rankcast.geotext.live import Live
 
 WORDS = np.array(["common", "frequent", "rare", "odd"])
 SHARES = [0.55, 0.3, 0.13, 0.02]

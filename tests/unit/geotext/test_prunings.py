@@ -8,9 +8,9 @@ import pytest
 
 from rankcast import GeoTextTopK
 from rankcast.geotext.buffers import REFILLS
-from rankcast.geotext.geotext_live import PRUNINGS
-from rankcast.geotext.kernels.geo_bounds import alikeness, best_of_group, best_score
-from rankcast.geotext.kernels.term_order import Texts, rarest_first
+from rankcast.geotext.kernels.bounds import alikeness, best_of_group, best_score
+from rankcast.geotext.kernels.terms import Texts, rarest_first
+from rankcast.geotext.live import PRUNINGS
 from tests.unit.geotext.scenes import WINDOW, played, stream
 
 Answers = tuple[pa.Table, pa.Table, list[pa.Table]]

@@ -14,9 +14,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.geotext.kernels.geo_bounds import Bits, Floats32, Frame, embed, nearest
-from rankcast.geotext.kernels.list_order import signs, sort_places
-from rankcast.geotext.kernels.term_order import Texts, rarest_first
+from rankcast.geotext.kernels.bounds import Bits, Floats32, Frame, embed, nearest, signs, sort_places
+from rankcast.geotext.kernels.terms import Texts, rarest_first
 from rankcast.structures.jit import EXACT
 
 WIDTH = 16  # messages that are tested at once

@@ -9,9 +9,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.geotext.kernels.buffer_store import Links
-from rankcast.geotext.kernels.geo_bounds import Bits
-from rankcast.geotext.kernels.term_order import Texts
+from rankcast.geotext.kernels.bounds import Bits
+from rankcast.geotext.kernels.skyband import Links
+from rankcast.geotext.kernels.terms import Texts
 from rankcast.geotext.kernels.word_lists import STEP, Lists
 from rankcast.structures.jit import EXACT
 

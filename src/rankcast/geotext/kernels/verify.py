@@ -15,9 +15,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.geotext.kernels.entries import ARRIVAL, ROW
-from rankcast.geotext.kernels.geo_bounds import Bits, Frame
-from rankcast.geotext.kernels.igpt import CANDIDATES, VERIFIED, Posts, Readers
+from rankcast.geotext.kernels.bounds import Bits, Frame
+from rankcast.geotext.kernels.match import ARRIVAL, CANDIDATES, ROW, VERIFIED, Posts, Readers
 from rankcast.structures.distance import distance
 from rankcast.structures.jit import EXACT
 

@@ -9,7 +9,7 @@ import numpy as np
 from rankcast.bench.case import Figure, Parameters, Trial, case
 from rankcast.bench.cases.geotext import _follows, publisher
 from rankcast.bench.workloads.geotext_worlds import world
-from rankcast.geotext.geotext_live import PRUNINGS
+from rankcast.geotext.live import PRUNINGS
 
 DATA = ["synthetic", "places", "reviews"]
 SMALL: dict[str, list[Any]] = {"subscriptions": [1_000], "window": [1_000], "events": [100], "k": [20]}

@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.geotext.kernels.geo_bounds import Bits, Frame
-from rankcast.geotext.kernels.igpt import Posts, Readers, Switches
-from rankcast.geotext.kernels.term_order import Scratch, Texts
+from rankcast.geotext.kernels.bounds import Bits, Frame
+from rankcast.geotext.kernels.match import Posts, Readers, Switches
+from rankcast.geotext.kernels.terms import Scratch, Texts
 from rankcast.geotext.kernels.verify import Hits
 from rankcast.geotext.kernels.word_lists import Owners
 from rankcast.papers.geotext import ciq

@@ -15,9 +15,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.geotext.kernels.geo_bounds import Floats32, Frame
-from rankcast.geotext.kernels.igpt import CANDIDATES, VERIFIED, Posts, Readers
-from rankcast.geotext.kernels.term_order import Scratch, clear, cosine_from, note, rarest_first
+from rankcast.geotext.kernels.bounds import Floats32, Frame
+from rankcast.geotext.kernels.match import CANDIDATES, VERIFIED, Posts, Readers
+from rankcast.geotext.kernels.terms import Scratch, clear, cosine_from, note, rarest_first
 from rankcast.geotext.kernels.verify import Hits
 from rankcast.structures.distance import EUCLIDEAN, distance
 from rankcast.structures.jit import EXACT

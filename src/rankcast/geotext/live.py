@@ -2,26 +2,109 @@
 
 A batch lets expired messages go first, then takes arrivals in, and fills at its end what has fewer than k
 left; what enters and leaves results meanwhile is logged, and its net told.
+
+What is told of live results of `GeoTextTopK`: net changes, what keeps a message out, bytes by part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rankcast.geotext import geotext_told as told
-from rankcast.geotext.buffers import Offers
-from rankcast.geotext.geotext_ledger import World
-from rankcast.geotext.geotext_structures import MOST_K, Structures, Way
-from rankcast.geotext.kernels.igpt import CANDIDATES, CELLS, GROUPS, VERIFIED, Switches
+from rankcast.geotext.buffers import Offers, ResultBuffers
+from rankcast.geotext.kernels.bounds import Frame, alikeness, best_score
+from rankcast.geotext.kernels.buffers import write_changes, write_replaced
+from rankcast.geotext.kernels.match import CANDIDATES, CELLS, GROUPS, VERIFIED, Switches
+from rankcast.geotext.kernels.message_search import Ages
 from rankcast.geotext.kernels.skyband import Log
+from rankcast.geotext.kernels.terms import rarest_first
 from rankcast.geotext.kernels.verify import own_scores
-from rankcast.geotext.vectors import Replaced
+from rankcast.geotext.state import MOST_K, Structures, Way, World
+from rankcast.geotext.vocabulary import positions
+from rankcast.geotext.words import Replaced
 from rankcast.structures.boards import ENTER, LEAVE
+from rankcast.structures.diff import ChangeColumns, Entries
+from rankcast.structures.distance import distance
 from rankcast.tables.deltas import Changes, Lists
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
+
+PARTS = {  # arrays of the state by the beginnings of their names, the first that fits
+    "reverse lists": ("live.buffers_link_",),
+    "buffers": ("live.buffers_",),
+    "postings": ("live.readers_",),
+    "window": ("message.", "window.", "text.", "live.messages_", "live.age_"),
+    "subscriptions": ("subscription.", "interest.", "live."),
+    "words": ("term.",),
+}
+
+
+def difference(rows: Rows, before: Lists, after: Lists) -> Changes:
+    """What turns the results of rows into others; all in the order of registration."""
+    size = before.item.size + after.item.size + 1
+    told = ChangeColumns(*(np.empty(size, kind) for kind in ("i4", "i1", "i4", "f8", "i8", "f8")))
+    size = write_replaced(rows, Entries(*before), Entries(*after), told)
+    return Changes._make(column[:size] for column in told)
+
+
+def log_of(lists: Lists, op: int, ages: Ages) -> Log:
+    """Lines for all entries of some lists."""
+    item = lists.item
+    ops = np.full(item.size, op, np.int8)
+    return Log(lists.subscription, ops, item, lists.score, ages.time[item], ages.arrival[item], lists.score)
+
+
+def net_changes(log: Log, sequence: Ints, buffers: ResultBuffers, ages: Ages) -> Changes:
+    """The net change of results that a log tells of, in the order of registration."""
+    lines = np.argsort(log.owner, kind="stable").astype(np.int32)
+    ends = (
+        np.append(np.flatnonzero(np.diff(log.owner[lines])) + 1, lines.size)
+        if lines.size
+        else np.zeros(0, np.int64)
+    )
+    owners = log.owner[lines[ends - 1]]
+    registered = sequence[owners]
+    if (registered[1:] < registered[:-1]).any():
+        order = np.argsort(registered)
+        sizes = np.diff(ends, prepend=0)[order]
+        lines = lines[positions(ends[order] - sizes, sizes)]
+        owners, ends = owners[order], np.cumsum(sizes)
+    told = ChangeColumns(*(np.empty(lines.size, kind) for kind in ("i4", "i1", "i4", "f8", "i8", "f8")))
+    size = write_changes(log, lines, ends, owners, buffers.now(owners), ages, told)
+    return Changes._make(column[:size] for column in told)
+
+
+def pruned_by(
+    world: World, frame: Frame, idf: Floats, row: int, item: int, alpha: float, threshold: float
+) -> str | None:
+    """Which bound keeps a message from being scored for a subscription, if any does."""
+    interest = rarest_first(world.interests.texts(), row, idf)
+    text = rarest_first(world.texts.texts(), item, idf)
+    common = [i for i in range(interest[0].size) if interest[0][i] in text[0]]
+    if not common:
+        return "words"
+    i, j = common[0], int(np.flatnonzero(text[0] == interest[0][common[0]])[0])
+    parts = np.array([interest[1][i], interest[2][i], text[1][j], text[2][j]], np.float32)
+    alike, one = np.float32(alikeness(parts[0], parts[1], parts[2], parts[3])), np.float32(1.0)
+    x, y = (float(world.subscriptions[name][row]) for name in "xy")
+    there = (float(world.messages[name][item]) for name in "xy")
+    near = np.float32(1.0 - distance(frame.metric, x, y, *there) / frame.scale)
+    tried = {"words": (one, alike), "place": (near, one), "words and place": (near, alike)}
+    short = [name for name, (a, b) in tried.items() if best_score(np.float32(alpha), a, b) < threshold]
+    return short[0] if short else None
+
+
+def bytes_by_part(arrays: Mapping[str, NDArray[Any]]) -> dict[str, int]:
+    """How many bytes the parts of a state take."""
+    told = dict.fromkeys(PARTS, 0)
+    for name, array in arrays.items():
+        part = next((part for part, names in PARTS.items() if name.startswith(names)), None)
+        if part is not None:
+            told[part] += array.nbytes
+    return told
+
 
 CHUNK = 1024  # messages disseminated at a time, if not too many subscriptions may want them
 SHORT = 0.02  # of the bounds: a step
@@ -98,7 +181,7 @@ class Live(Structures):
         """The threshold of a subscription, and which bound keeps a message from being scored for it."""
         gain, alpha = self._ledger.gains(), float(self._ledger.alpha[row])
         threshold = self.threshold(row) / (float(gain[item]) if gain.size else 1.0)
-        bound = told.pruned_by(self._world, self._frame, self._idf(), row, item, alpha, threshold)
+        bound = pruned_by(self._world, self._frame, self._idf(), row, item, alpha, threshold)
         return {"threshold": threshold, "pruned_by": bound}
 
     def list_bytes(self) -> int:
@@ -131,7 +214,7 @@ class Live(Structures):
         self._refill(np.concatenate(unsure), log)
         joined = Log(*(np.concatenate(lines) for lines in zip(*log, strict=True)))
         sequence = self._world.subscriptions["sequence"]
-        return told.net_changes(joined, sequence, self._buffers, ledger.ages)
+        return net_changes(joined, sequence, self._buffers, ledger.ages)
 
     def _take_in(self, rows: Rows, times: Ints) -> None:
         """Messages are in the slots: note their age and list them."""
@@ -171,9 +254,9 @@ class Live(Structures):
         if not short.size:
             return
         self._doubtful[short] = False
-        log.append(self._told(told.log_of(buffers.lists(short, ledger.k), LEAVE, ledger.ages)))
+        log.append(self._told(log_of(buffers.lists(short, ledger.k), LEAVE, ledger.ages)))
         self._search(short)
-        log.append(self._told(told.log_of(buffers.lists(short, ledger.k), ENTER, ledger.ages)))
+        log.append(self._told(log_of(buffers.lists(short, ledger.k), ENTER, ledger.ages)))
         self._counted["reevaluations"] += short.size
         self._list_moved(short)
 

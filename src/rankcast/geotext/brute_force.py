@@ -1,0 +1,143 @@
+"""Subscriptions and messages of `GeoTextTopK` as brute force takes them: scanned results, explanations.
+
+Geo-text top-k by scoring every message for every subscription.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankcast.geotext.places import Space
+from rankcast.geotext.state import World
+from rankcast.geotext.words import Entries
+from rankcast.structures import distance
+from rankcast.tables import deltas
+from rankcast.tables.deltas import Lists
+from rankcast.tables.schema import Floats, Ints, Rows
+
+
+class Messages(NamedTuple):
+    """Messages of the window, the newest first: rows, places, gains, and their vectors, joined."""
+
+    row: Rows
+    x: Floats
+    y: Floats
+    gain: Floats
+    vectors: Entries
+
+
+class Interests(NamedTuple):
+    """Subscriptions: places, how much the place counts, how many messages they want, their vectors."""
+
+    x: Floats
+    y: Floats
+    alpha: Floats
+    k: Ints
+    vectors: Entries
+
+
+class Similarity(NamedTuple):
+    """One subscription against every message. Without a common term, `cosine` is 0 and the score is void."""
+
+    distance: Floats
+    cosine: Floats
+    score: Floats
+
+
+def similarities(interests: Interests, messages: Messages, space: Space) -> Iterator[Similarity]:
+    """Score every message for each subscription. Cost: O(m t) for m subscriptions and t terms of messages.
+
+    score = alpha * (1 - distance / scale) + (1 - alpha) * cosine, in this order. The cosine adds the products
+    of the weights of common terms, in code point order of the terms (`bincount` adds one after
+    the other, and a term that is not common adds 0). Weights are positive: a cosine of 0 is no common term.
+    """
+    vectors = interests.vectors
+    weight = np.zeros(1 + max(vectors.term.max(initial=0), messages.vectors.term.max(initial=0)))
+    ends = np.searchsorted(vectors.owner, np.arange(interests.x.size + 1))
+    for i, alpha in enumerate(interests.alpha):
+        mine = slice(ends[i], ends[i + 1])
+        weight[vectors.term[mine]] = vectors.weight[mine]
+        products = weight[messages.vectors.term] * messages.vectors.weight
+        weight[vectors.term[mine]] = 0.0
+        sums = np.bincount(messages.vectors.owner, products, minlength=messages.row.size)
+        cosine = sums.astype(np.float64, copy=False)
+        away = distance.distances(space.metric, interests.x[i], interests.y[i], messages.x, messages.y)
+        yield Similarity(away, cosine, alpha * (1.0 - away / space.scale) + (1.0 - alpha) * cosine)
+
+
+def ranked(similarity: Similarity, gain: Floats) -> Rows:
+    """The places of all messages with a common term by score times gain; of equal ones the newer first."""
+    common = np.flatnonzero(similarity.cosine > 0)
+    return common[np.argsort(-(similarity.score[common] * gain[common]), kind="stable")].astype(np.int32)
+
+
+def top_k(interests: Interests, messages: Messages, space: Space) -> tuple[list[Rows], list[Floats]]:
+    """For each subscription the rows of its k best messages, and their scores."""
+    rows, scores = [], []
+    for similarity, k in zip(similarities(interests, messages, space), interests.k, strict=True):
+        best = ranked(similarity, messages.gain)[:k]
+        rows.append(messages.row[best])
+        scores.append(similarity.score[best])
+    return rows, scores
+
+
+class Scan:
+    """Scores every message of the window. Alpha and k are given as they count, by subscription."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def lists(self, rows: Rows, alpha: Floats, k: Ints) -> Lists:
+        """The results of subscriptions, in that order."""
+        interests, messages = self.interests(rows, alpha, k), self.messages()
+        items, scores = top_k(interests, messages, self._world.space)
+        return deltas.gather_lists(rows, items, scores)
+
+    def explain(self, mine: Rows, row: int, alpha: Floats, k: Ints) -> dict[str, Any]:
+        """Why a message is or is not in the result of one subscription."""
+        interests, messages = self.interests(mine, alpha, k), self.messages()
+        (similarity,) = similarities(interests, messages, self._world.space)
+        order = ranked(similarity, messages.gain)
+        at, last = int(np.flatnonzero(messages.row == row)[0]), int(k[0]) - 1
+        place = np.flatnonzero(order == at)
+        rank = int(place[0]) + 1 if place.size else None
+        inside = rank is not None and rank <= last + 1
+        theirs = self._world.texts.entries(np.array([row], np.int32)).term
+        common = np.intersect1d(interests.vectors.term, theirs)
+        kept_out = f"{last + 1} messages are better" if rank else "no common term"
+        return {
+            "in_result": inside,
+            "score": float(similarity.score[at]),
+            "rank": rank,
+            "score_to_beat": float(similarity.score[order[last]]) if order.size > last else None,
+            **self._faded(similarity, messages, at, order[last : last + 1]),
+            "distance": float(similarity.distance[at]),
+            "cosine": float(similarity.cosine[at]),
+            "alpha": float(alpha[0]),
+            "common_terms": sorted(self._world.terms.slots.take(common).to_pylist()),
+            "reason": "in the result" if inside else kept_out,
+        }
+
+    def _faded(self, similarity: Similarity, messages: Messages, at: int, last: Rows) -> dict[str, Any]:
+        """What a score and the one to beat have become by the time of the newest message, if scores fade."""
+        if not self._world.fading:
+            return {}
+        faded = similarity.score * (messages.gain / messages.gain[0])
+        return {
+            "decayed_score": float(faded[at]),
+            "decayed_score_to_beat": float(faded[last[0]]) if last.size else None,
+        }
+
+    def interests(self, rows: Rows, alpha: Floats, k: Ints) -> Interests:
+        """Subscriptions, in that order."""
+        slots, vectors = self._world.subscriptions, self._world.interests.entries(rows)
+        return Interests(slots["x"][rows], slots["y"][rows], alpha, k, vectors)
+
+    def messages(self) -> Messages:
+        """All messages of the window."""
+        slots, rows = self._world.messages, np.ascontiguousarray(self._world.window.rows()[::-1])
+        gain = slots["gain"][rows] if self._world.fading else np.ones(rows.size)
+        return Messages(rows, slots["x"][rows], slots["y"][rows], gain, self._world.texts.entries(rows))
