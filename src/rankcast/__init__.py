@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rankcast.geotext.engine import GeoTextTopK
     from rankcast.geotext.vocabulary import Vocabulary
     from rankcast.matching.engine import RankedMatcher
-    from rankcast.moving.moving_skyline import MovingSkyline
-    from rankcast.moving.moving_topk import MovingTopK
+    from rankcast.moving.skyline import MovingSkyline
+    from rankcast.moving.topk import MovingTopK
     from rankcast.range_topk.dissemination.subscriber import SubscriberList
     from rankcast.range_topk.engine import RangeTopK
     from rankcast.tables.boxes import Hierarchy, near
@@ -49,8 +49,8 @@ _HOMES = {
     "CoveringTable": "rankcast.covering.engine",
     "GeoTextTopK": "rankcast.geotext.engine",
     "Hierarchy": "rankcast.tables.boxes",
-    "MovingSkyline": "rankcast.moving.moving_skyline",
-    "MovingTopK": "rankcast.moving.moving_topk",
+    "MovingSkyline": "rankcast.moving.skyline",
+    "MovingTopK": "rankcast.moving.topk",
     "RangeTopK": "rankcast.range_topk.engine",
     "RankedMatcher": "rankcast.matching.engine",
     "SubscriberList": "rankcast.range_topk.dissemination.subscriber",

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankcast.errors import MissingExtraError
-from rankcast.moving.plot_skyline import label, words
-from rankcast.moving.plot_zone import zone
+from rankcast.moving.plot import label, words, zone
 
 if TYPE_CHECKING:
     from rankcast.range_topk.engine import RangeTopK

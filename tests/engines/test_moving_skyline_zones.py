@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast import InputError, MovingSkyline
-from rankcast.moving.moving_skyline_zones import SkylineMethod
+from rankcast.moving.skyline_zones import SkylineMethod
 from rankcast.structures.distance import CODES, distance
 from tests.engines.test_moving_zones import METRICS, TRACKS, crowd, walk
 

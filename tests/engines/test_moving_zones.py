@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rankcast import MovingTopK
 from rankcast.moving import scoring
-from rankcast.moving.moving_zones import ZoneMethod
+from rankcast.moving.topk_zones import ZoneMethod
 from rankcast.tables.schema import Floats
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from rankcast.moving.moving import MovingEngine
+from rankcast.moving.engine import MovingEngine
 from tests.laws.range_topk import change_rows
 
 SCORE_TOLERANCE = 1e-12  # the sines of haversine come from two places

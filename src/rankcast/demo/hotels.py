@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rankcast.demo.scenes import CHANGE_COLUMNS, Scene, crowd, tell_change
-from rankcast.moving.moving_skyline import MovingSkyline
+from rankcast.moving.skyline import MovingSkyline
 
 
 def scene(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:

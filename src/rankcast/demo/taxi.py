@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from rankcast.demo.scenes import CHANGE_COLUMNS, Scene, crowd, tell_change
-from rankcast.moving.moving_topk import MovingTopK
 from rankcast.moving.scoring import weighted_sum
+from rankcast.moving.topk import MovingTopK
 
 
 def scene(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:

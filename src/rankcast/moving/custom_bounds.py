@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankcast.moving import scoring
-from rankcast.moving.indexes_places import PlaceIndex
-from rankcast.moving.kernels import zone_boxes, zone_scores
+from rankcast.moving.index import PlaceIndex
+from rankcast.moving.kernels import scores as zone_boxes
+from rankcast.moving.kernels import scores as zone_scores
 from rankcast.structures.distance import HAVERSINE
 from rankcast.structures.ids import Slots
 from rankcast.tables.schema import Bools, Floats, Ints, Rows

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.errors import InputError
-from rankcast.moving.kernels.zone_scores import far_distance
+from rankcast.moving.kernels.scores import far_distance
 from rankcast.structures.distance import HALF_CIRCUMFERENCE, HAVERSINE
 from rankcast.tables.schema import Column, Floats
 

@@ -9,9 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.moving.indexes_places import Places
+from rankcast.moving.index import Places
+from rankcast.moving.kernels.skyline_admit import Zones, find_zones
 from rankcast.moving.kernels.skyline_follow import UNKNOWN, Kept
-from rankcast.moving.kernels.skyline_gather import Zones, find_zones
 from rankcast.moving.kernels.skyline_search import PLACE, Seekers
 from rankcast.moving.runs import Runs, stretches
 from rankcast.range_topk.objects import grown

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from rankcast.core.engine import Part
 from rankcast.moving.brute_force import Objects
-from rankcast.moving.moving import MovingEngine
-from rankcast.moving.moving_zones import ZoneMethod
+from rankcast.moving.engine import MovingEngine
+from rankcast.moving.topk_zones import ZoneMethod
 from rankcast.moving.undo import columns_of, zones_of
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots, select

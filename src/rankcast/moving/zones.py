@@ -8,10 +8,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast.moving.index import PointIndex
 from rankcast.moving.kernels import zone_follow
 from rankcast.moving.kernels.zone_follow import Held
 from rankcast.moving.kernels.zone_search import Zones
-from rankcast.moving.rtree import PointIndex
 from rankcast.moving.runs import check_stretches, stretches
 from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity

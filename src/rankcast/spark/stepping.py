@@ -106,6 +106,6 @@ def aside_of(plan: Plan, shard: int, *, strict: bool) -> Aside:
     """What takes the rows that a shard refuses; of rows that every shard gets, the first shard tells.
 
     All shards refuse the same of those: engines check them against themselves and against what every shard
-    has; queries, of which each shard has its own, have no say (`rankcast.moving.moving_reach`).
+    has; queries, of which each shard has its own, have no say (`rankcast.moving.engine`).
     """
     return Aside(strict=strict, told=shard == plan.shards[0])

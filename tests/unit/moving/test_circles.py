@@ -10,19 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.moving.kernels import zone_scores
-from rankcast.moving.kernels.zone_circles import preferred as preferred_of
-from rankcast.moving.kernels.zone_scores import (
-    CLOSED,
-    DISTANCE,
-    LEMMA,
-    PRODUCT,
-    SUM,
-    TRIM,
-    WASPAS,
-    Form,
-    value,
-)
+from rankcast.moving.kernels import scores as zone_scores
+from rankcast.moving.kernels.circles import preferred as preferred_of
+from rankcast.moving.kernels.scores import CLOSED, DISTANCE, LEMMA, PRODUCT, SUM, TRIM, WASPAS, Form, value
 from rankcast.structures.distance import CODES, distance
 from rankcast.tables.schema import Floats, Ints
 

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rankcast.moving.index import PointIndex
 from rankcast.moving.kernels import rtree
-from rankcast.moving.rtree import PointIndex
 from rankcast.tables.schema import Floats
 
 COLUMNS = 3

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from rankcast.bench.workloads import Columns, Floats, Integers
 from rankcast.moving.kernels.rtree import Rtree
 from rankcast.moving.kernels.rtree_search import BOARD, NODES, Queries, Space, best_first, space_for
+from rankcast.moving.kernels.scores import Form, value
 from rankcast.moving.kernels.zone_follow import Held
-from rankcast.moving.kernels.zone_scores import Form, value
-from rankcast.moving.moving_topk import MovingTopK
-from rankcast.moving.moving_zones import ZoneMethod
+from rankcast.moving.topk import MovingTopK
+from rankcast.moving.topk_zones import ZoneMethod
 from rankcast.structures.distance import distance
 from rankcast.structures.jit import EXACT
 

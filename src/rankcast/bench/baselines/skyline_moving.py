@@ -16,13 +16,12 @@ from numba import njit
 
 from rankcast.bench.workloads import Columns, Floats, Integers
 from rankcast.errors import MissingExtraError
-from rankcast.moving.kernels.convex import Region, box, clip, reach, region_for, subtract
-from rankcast.moving.kernels.region_parts import keep_part
+from rankcast.moving.kernels.convex import Region, box, clip, keep_part, reach, region_for, subtract
 from rankcast.moving.kernels.rtree import BRANCH, Rtree
-from rankcast.moving.kernels.skyline_cells import bisector
 from rankcast.moving.kernels.skyline_search import FOUND, NODES, Room, Seekers, find_skyline, room_for
-from rankcast.moving.moving_skyline import MovingSkyline
-from rankcast.moving.moving_skyline_zones import SkylineMethod
+from rankcast.moving.kernels.skyline_zone import bisector
+from rankcast.moving.skyline import MovingSkyline
+from rankcast.moving.skyline_zones import SkylineMethod
 from rankcast.structures.distance import EUCLIDEAN
 from rankcast.structures.jit import EXACT
 

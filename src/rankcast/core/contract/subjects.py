@@ -14,8 +14,8 @@ ENGINES = {
     "covering": "rankcast.covering.engine:CoveringTable",
     "matching": "rankcast.matching.engine:RankedMatcher",
     "geotext": "rankcast.geotext.engine:GeoTextTopK",
-    "moving_topk": "rankcast.moving.moving_topk:MovingTopK",
-    "moving_skyline": "rankcast.moving.moving_skyline:MovingSkyline",
+    "moving_topk": "rankcast.moving.topk:MovingTopK",
+    "moving_skyline": "rankcast.moving.skyline:MovingSkyline",
 }
 
 Step = tuple[str, Any]

@@ -16,9 +16,9 @@ from rankcast.demo.city.evening import City, Minute
 from rankcast.demo.city.places import BOUNDS, NAMES
 from rankcast.geotext.engine import GeoTextTopK
 from rankcast.matching.engine import RankedMatcher
-from rankcast.moving.moving_skyline import MovingSkyline
-from rankcast.moving.moving_topk import MovingTopK
 from rankcast.moving.scoring import weighted_sum
+from rankcast.moving.skyline import MovingSkyline
+from rankcast.moving.topk import MovingTopK
 from rankcast.range_topk.engine import RangeTopK
 
 TITLES = {

@@ -3,15 +3,29 @@
 A region is a list of convex pieces with disjoint interiors, which all lie one after the other in the arrays
 of a `Region`: corners counter-clockwise, and with each corner the number of the line on which the edge that
 begins there lies. What is cut along a line gets an edge on that line on both sides, so that pieces which
-touch know it by the number of the line (`rankcast.moving.kernels.region_parts`).
+touch know it by the number of the line (`rankcast.moving.kernels.convex`).
 
 A cut is (nx, ny, c, line): the half-plane of points p with n p <= c, n of length 1. A corner on the wrong
 side by no more than rounding does not count, so that a line along an edge makes no slivers.
 Cost: O(corners) a clip. [Moving §3.4]
+
+The part of a region of convex pieces that holds the origin.
+
+Pieces touch where edges of opposite directions lie on the same line, as numbered, and overlap: a door. The
+part is everything that can be reached through doors from the piece that holds the origin. Pieces that
+meet in a corner only are apart. Cost: O(corners^2), of the few corners that a region has.
+
+The outline of a region of convex pieces: rings around what they cover together, without inner seams.
+
+Where two pieces touch, their edges lie on the same numbered line and go opposite ways: those stretches are no
+outline. Of every edge the rest is kept, and the rests are strung together. Where several begin in one
+corner, the ring goes on along the one that bounds the same outside, so that rings which touch each other
+there stay apart. Rings of the outside are counter-clockwise, holes clockwise. Cost: O(corners^2).
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -186,3 +200,240 @@ def subtract(
             left += 1
         begin = end
     return out, left
+
+
+DOOR = 1e-10  # of the size of the region: narrower doors are closed
+
+
+@njit(**EXACT)
+def clearance(region: Region, begin: int, end: int) -> float:
+    """How far inside a piece the origin is; negative if it is outside."""
+    x, y, least = region.x, region.y, np.inf
+    for i in range(begin, end):
+        j = i + 1 if i + 1 < end else begin
+        dx, dy = x[j] - x[i], y[j] - y[i]
+        length = math.sqrt(dx * dx + dy * dy)
+        if length > 0.0:
+            least = min(least, (x[i] * dy - y[i] * dx) / length)
+    return least
+
+
+@njit(**EXACT)
+def radius_of(region: Region, corners: int) -> float:
+    """How far the farthest corner is from the origin."""
+    most = 0.0
+    for i in range(corners):
+        most = max(most, region.x[i] * region.x[i] + region.y[i] * region.y[i])
+    return math.sqrt(most)
+
+
+@njit(**EXACT)
+def overlap(region: Region, i: int, after: int, j: int, behind: int) -> tuple[float, float]:
+    """Where, along the edge from i, the edge from j lies that goes the other way; (0, 0) if it does not."""
+    x, y = region.x, region.y
+    dx, dy = x[after] - x[i], y[after] - y[i]
+    length = math.sqrt(dx * dx + dy * dy)
+    if length == 0.0:
+        return 0.0, 0.0
+    start = ((x[behind] - x[i]) * dx + (y[behind] - y[i]) * dy) / length
+    stop = ((x[j] - x[i]) * dx + (y[j] - y[i]) * dy) / length
+    if stop <= start:
+        return 0.0, 0.0
+    return max(0.0, start), min(length, stop)
+
+
+@njit(**EXACT)
+def _touch(region: Region, one: tuple[int, int], other: tuple[int, int], door: float) -> bool:
+    """Whether two pieces, from corner to corner, have a door."""
+    line = region.line
+    for i in range(one[0], one[1]):
+        for j in range(other[0], other[1]):
+            if line[i] == line[j]:
+                after = i + 1 if i + 1 < one[1] else one[0]
+                behind = j + 1 if j + 1 < other[1] else other[0]
+                start, stop = overlap(region, i, after, j, behind)
+                if stop - start > door:
+                    return True
+    return False
+
+
+@njit(**EXACT)
+def _reached(region: Region, pieces: int, first: int, door: float) -> NDArray[np.bool_]:
+    """Which pieces can be reached from the first one."""
+    end, reached, queue = region.end, np.zeros(pieces, np.bool_), np.empty(pieces, np.int64)
+    reached[first], queue[0], size, done = True, first, 1, 0
+    while done < size:
+        at = queue[done]
+        done += 1
+        mine = (end[at - 1] if at > 0 else 0, end[at])
+        for other in range(pieces):
+            if not reached[other]:
+                theirs = (end[other - 1] if other > 0 else 0, end[other])
+                if _touch(region, mine, theirs, door):
+                    reached[other], queue[size] = True, other
+                    size += 1
+    return reached
+
+
+@njit(**EXACT)
+def _home(region: Region, pieces: int, tolerance: float) -> int:
+    """The piece that holds the origin, or almost does; -1 if none."""
+    best, most, begin = -1, -tolerance, FIRST
+    for piece in range(pieces):
+        inside = clearance(region, begin, region.end[piece])
+        if inside >= most:
+            best, most = piece, inside
+        begin = region.end[piece]
+    return best
+
+
+@njit(**EXACT)
+def keep_part(region: Region, pieces: int, tolerance: float) -> int:
+    """Drop, in place, all pieces that are no part of what holds the origin; returns how many are left."""
+    x, y, line, end = region
+    home = _home(region, pieces, tolerance)
+    if home < 0:
+        return 0
+    if pieces == 1:
+        return 1
+    reached = _reached(region, pieces, home, DOOR * radius_of(region, end[pieces - 1]))
+    at, kept, begin = 0, 0, 0
+    for piece in range(pieces):
+        stop = end[piece]
+        if reached[piece]:
+            for i in range(begin, stop):
+                x[at], y[at], line[at] = x[i], y[i], line[i]
+                at += 1
+            end[kept] = at
+            kept += 1
+        begin = stop
+    return kept
+
+
+class Stretches(NamedTuple):
+    """Parts of edges from a to b, each on a line."""
+
+    ax: Floats
+    ay: Floats
+    bx: Floats
+    by: Floats
+    line: Ints
+
+
+@njit(**EXACT)
+def _following(region: Region, pieces: int) -> Ints:
+    """The next corner of each corner in its piece."""
+    end = region.end
+    found, begin = np.arange(1, end[pieces - 1] + 1), 0
+    for piece in range(pieces):
+        found[end[piece] - 1] = begin
+        begin = end[piece]
+    return found
+
+
+@njit(**EXACT)
+def _covered(region: Region, following: Ints, i: int) -> Floats:
+    """Where along the edge from corner i other pieces lie beyond it: (n, 2), by where that begins."""
+    size, found = 0, np.empty((following.size, 2))
+    for j in range(following.size):
+        if region.line[j] == region.line[i] and j != i:
+            start, stop = overlap(region, i, following[i], j, following[j])
+            if stop > start:
+                at = size
+                while at > 0 and found[at - 1, 0] > start:
+                    found[at] = found[at - 1]
+                    at -= 1
+                found[at, 0], found[at, 1] = start, stop
+                size += 1
+    return found[:size]
+
+
+@njit(**EXACT)
+def uncovered(region: Region, pieces: int) -> Stretches:
+    """The parts of all edges that bound the region."""
+    following, x, y = _following(region, pieces), region.x, region.y
+    least = DOOR * radius_of(region, following.size)
+    most = 2 * following.size * 2
+    out, size = (
+        Stretches(np.empty(most), np.empty(most), np.empty(most), np.empty(most), np.empty(most, np.int64)),
+        0,
+    )
+    for i in range(following.size):
+        j = following[i]
+        dx, dy = x[j] - x[i], y[j] - y[i]
+        length = math.sqrt(dx * dx + dy * dy)
+        covered, at = _covered(region, following, i), 0.0
+        for k in range(covered.shape[0] + 1):
+            stop = covered[k, 0] if k < covered.shape[0] else length
+            if stop - at > least:
+                out.ax[size], out.ay[size] = x[i] + dx * (at / length), y[i] + dy * (at / length)
+                out.bx[size], out.by[size] = x[i] + dx * (stop / length), y[i] + dy * (stop / length)
+                out.line[size] = region.line[i]
+                size += 1
+            if k < covered.shape[0]:
+                at = max(at, covered[k, 1])
+    return Stretches(out.ax[:size], out.ay[:size], out.bx[:size], out.by[:size], out.line[:size])
+
+
+@njit(**EXACT)
+def _next(all_: Stretches, i: int, used: Ints, tolerance: float) -> int:
+    """The stretch that goes on where stretch i ends, of those not used; -1 if there is none."""
+    best, turn = -1, np.inf
+    back = math.atan2(all_.ay[i] - all_.by[i], all_.ax[i] - all_.bx[i])
+    for j in range(all_.ax.size):
+        if used[j] >= 0 or math.hypot(all_.ax[j] - all_.bx[i], all_.ay[j] - all_.by[i]) > tolerance:
+            continue
+        angle = (math.atan2(all_.by[j] - all_.ay[j], all_.bx[j] - all_.ax[j]) - back) % (2 * math.pi)
+        if angle < turn:
+            best, turn = j, angle
+    return best
+
+
+@njit(**EXACT)
+def rings(region: Region, pieces: int) -> tuple[Floats, Floats, Ints]:
+    """The corners of all rings, one after the other, and where rings end; nothing if one does not close."""
+    all_ = uncovered(region, pieces)
+    many = all_.ax.size
+    tolerance = 4 * DOOR * radius_of(region, region.end[pieces - 1])
+    used, x, y = np.full(many, np.int64(-1)), np.empty(many), np.empty(many)
+    ends, count, size = np.empty(many, np.int64), 0, 0
+    for first in range(many):
+        if used[first] >= 0:
+            continue
+        at, begin = first, size
+        while at >= 0:
+            used[at] = count
+            x[size], y[size] = all_.ax[at], all_.ay[at]
+            size += 1
+            after = _next(all_, at, used, tolerance)
+            home = math.hypot(all_.bx[at] - all_.ax[first], all_.by[at] - all_.ay[first]) <= tolerance
+            if home and (after < 0 or at == first or used[first] == count):
+                break
+            if after < 0:
+                return x[:0], y[:0], ends[:0]
+            at = after
+        size = _straightened(x, y, begin, size, tolerance)
+        if size - begin >= 3:
+            ends[count] = size
+            count += 1
+        else:
+            size = begin
+    return x[:size], y[:size], ends[:count]
+
+
+@njit(**EXACT)
+def _straightened(x: Floats, y: Floats, begin: int, end: int, tolerance: float) -> int:
+    """Leave out corners on the line between their neighbours, in place; returns the new end."""
+    many, kept = end - begin, begin
+    old_x, old_y = x[begin:end].copy(), y[begin:end].copy()
+    for i in range(many):
+        before = kept - 1 if kept > begin else -1
+        ax, ay = (x[before], y[before]) if before >= 0 else (old_x[many - 1], old_y[many - 1])
+        bx, by = old_x[(i + 1) % many], old_y[(i + 1) % many]
+        dx, dy = bx - ax, by - ay
+        length = math.hypot(dx, dy)
+        beside = abs(dx * (old_y[i] - ay) - dy * (old_x[i] - ax))
+        if beside > tolerance * length:
+            x[kept], y[kept] = old_x[i], old_y[i]
+            kept += 1
+    return kept

@@ -7,6 +7,22 @@ its zone looks at edges a few times only, the more often the nearer it is to lea
 the skyline is the one of the zone, and no index is looked at.
 
 In other metrics than the euclidean a zone is a circle, and inside it the skyline is that of its members.
+
+Finding the zones of skylines that a changed object breaks.
+
+An object that comes breaks a zone only if it is in the skyline somewhere in the zone, against the skyline of
+the zone: whatever is dominated everywhere in it by others changes nothing [Moving Lemma 4]. The zone of a
+query stays as large as can be as well: where the skyline differs, it differs with the object too, unless
+the object is all that is added. One that goes, or was another before, breaks the zones that have it as a
+result, and those that it bounds, which may now grow; both have it as a member.
+
+The impact region of an object, by a search around it: where a query may hear of it at all.
+
+The region is the Voronoi cell of the object among everything that is as good in each attribute [Moving §3.2].
+Rivals come by their distance from the object, blocks only if their best corner is as good; a bisector is half
+as far away as its rival, so the search ends beyond twice the farthest corner of the cell so far. Cuts give
+way for rounding, so that outside of the cell the object is certainly in no computed skyline.
+Cost: a handful of blocks, unless few objects are as good: then the cell is large, and so is its effect.
 """
 
 from __future__ import annotations
@@ -18,8 +34,24 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.moving.kernels.convex import Floats, Ints
-from rankcast.moving.kernels.skyline_search import PLACE
+from rankcast.moving.kernels.convex import (
+    FIRST,
+    MANY,
+    ONE,
+    Floats,
+    Ints,
+    Region,
+    box,
+    clip,
+    copied,
+    radius_of,
+    region_for,
+    roomy,
+)
+from rankcast.moving.kernels.rtree import BRANCH, Rtree, root_of
+from rankcast.moving.kernels.rtree_search import HEAP, child_distance, pop, push
+from rankcast.moving.kernels.skyline_search import PLACE, Room, fuzz_of, lead_of, room_for
+from rankcast.moving.kernels.skyline_zone import EVERYWHERE, bisector, cell_cuts, needed_cuts
 from rankcast.structures.distance import EUCLIDEAN, distance
 from rankcast.structures.jit import EXACT
 
@@ -184,3 +216,211 @@ def read_results(
             owner[used + j], rank[used + j] = row, j + 1
         used += size
     return owner[:used], item[:used], score[:used], rank[:used]
+
+
+GIVE = 1e-9  # of its size: what a box around a cell is larger
+
+
+@njit(**EXACT)
+def _push_children(tree: Rtree, room: Room, record: Floats, o: int, block: int) -> None:
+    """Put the children of a block on the heap that may hold something as good as an object."""
+    low, x, y = tree.low, record[o, 0], record[o, 1]
+    for slot in range(np.int64(tree.width[block])):
+        worse = False
+        for a in range(PLACE, record.shape[1]):
+            worse |= low[block, a, slot] > record[o, a]
+        if not worse:
+            key = child_distance(low, tree.high, EUCLIDEAN, x, y, block, slot)
+            push(room.key, room.entry, room.size, key, block * BRANCH + slot)
+
+
+@njit(**EXACT)
+def _push_points(tree: Rtree, room: Room, record: Floats, o: int, leaf: int) -> None:
+    """Put the objects of a leaf on the heap that are as good as an object."""
+    point, x, y = tree.point, record[o, 0], record[o, 1]
+    for slot in range(BRANCH):
+        row = np.int64(tree.row[leaf, slot])
+        worse = row < 0 or row == o
+        for a in range(PLACE, record.shape[1]):
+            worse |= point[leaf, a, slot] > record[o, a]
+        if not worse:
+            key = distance(EUCLIDEAN, x, y, point[leaf, 0, slot], point[leaf, 1, slot])
+            push(room.key, room.entry, room.size, key, ~row)
+
+
+@njit(**EXACT)
+def _better(record: Floats, one: int, other: int) -> bool:
+    """Whether one object is better than another in an attribute."""
+    better = False
+    for a in range(PLACE, record.shape[1]):
+        better |= record[one, a] < record[other, a]
+    return better
+
+
+@njit(**EXACT)
+def _cell(tree: Rtree, room: Room, record: Floats, o: int, universe: Floats) -> tuple[Region, int]:
+    """The impact region of an object relative to its place, and how many corners it has."""
+    x, y, size = record[o, 0], record[o, 1], room.size
+    one, two = region_for(MANY, ONE), region_for(MANY, ONE)
+    corners = box(one, universe[0] - x, universe[1] - y, universe[2] - x, universe[3] - y)
+    radius = radius_of(one, corners)
+    size[HEAP] = 0
+    for layer in range(tree.count.size):
+        if tree.count[layer] > 0:
+            _push_children(tree, room, record, o, root_of(tree, layer))
+    while size[HEAP] > 0 and corners > 0 and room.key[0] <= 2 * radius:
+        entry = pop(room.key, room.entry, size)
+        if entry >= 0:
+            first = np.int64(tree.first[entry // BRANCH])
+            if first >= 0:
+                _push_points(tree, room, record, o, first + entry % BRANCH)
+            else:
+                _push_children(tree, room, record, o, ~first + entry % BRANCH)
+            continue
+        sx, sy = record[~entry, 0] - x, record[~entry, 1] - y
+        if sx == 0.0 and sy == 0.0:
+            corners = 0 if _better(record, ~entry, o) else corners
+            continue
+        nx, ny, c, margin = bisector(0.0, 0.0, sx, sy, radius)
+        two = roomy(two, corners + 1, ONE)
+        corners = clip(one, FIRST, corners, (nx, ny, c + margin, FIRST), two, FIRST)
+        one, two = two, one
+        radius = radius_of(one, corners)
+    return one, corners
+
+
+@njit(**EXACT)
+def impact_box(tree: Rtree, room: Room, record: Floats, o: int, universe: Floats, out: Floats) -> None:
+    """Write a box (xmin, ymin, xmax, ymax) around the impact region of an object, inverted if it is empty."""
+    cell, corners = _cell(tree, room, record, o, universe)
+    out[0], out[1], out[2], out[3] = np.inf, np.inf, -np.inf, -np.inf
+    for i in range(corners):
+        out[0], out[1] = min(out[0], cell.x[i]), min(out[1], cell.y[i])
+        out[2], out[3] = max(out[2], cell.x[i]), max(out[3], cell.y[i])
+    give = GIVE * radius_of(cell, corners)
+    out[0], out[1] = out[0] + record[o, 0] - give, out[1] + record[o, 1] - give
+    out[2], out[3] = out[2] + record[o, 0] + give, out[3] + record[o, 1] + give
+
+
+Bools = NDArray[np.bool_]
+
+FEW = 4
+FEW_ZONES = 50
+
+
+@njit(**EXACT)
+def mark_listing(metric: int, kept: Kept, rows: Rows, objects: Rows, among: int, marked: Bools) -> None:
+    """Mark the zones, of some subscriptions, that have one of the objects, of `among` rows, as a member.
+
+    In the plane also those that are but points: they may grow with any change. Cost: O(members); a few
+    objects are compared one by one, which is far quicker than to look up whether a member is one of them.
+    """
+    start, count, member, corners = kept.start, kept.count, kept.member, kept.corners
+    wanted = np.zeros(among if objects.size > FEW else 0, np.bool_)
+    if wanted.size:
+        wanted[objects] = True
+    for row in rows:
+        mine, found = member[start[row] : start[row] + count[row]], metric == EUCLIDEAN and corners[row] == 0
+        if objects.size <= FEW:
+            for o in objects:
+                for each in mine:
+                    found |= each == o
+        else:
+            for each in mine:
+                found |= wanted[each]
+        marked[row] |= found
+
+
+@njit(**EXACT)
+def _meets(record: Floats, kept: Kept, row: int, o: int, away: float) -> bool:
+    """Whether the cell of an object meets a zone."""
+    x, y, one = kept.x[row], kept.y[row], record[o : o + 1, PLACE:].copy()
+    _, spot, far, attribute = results_from(record, kept, row, x, y)
+    here = (record[o, 0] - x, record[o, 1] - y, away)
+    cuts, begin, all_ends = np.empty((16, 3)), kept.corner[row], kept.corner[row] + kept.corners[row]
+    held = Region(kept.corner_x, kept.corner_y, kept.line, kept.corner)
+    for end in range(begin + 1, all_ends + 1):
+        if kept.line[end - 1] >= 0:
+            continue
+        piece = region_for(end - begin, ONE)
+        piece.end[0] = copied(held, begin, end, piece, FIRST)
+        lines, cuts, _ = cell_cuts(here, one, (spot, far, attribute), piece, kept.radius[row], cuts)
+        if lines > 0:
+            lines = needed_cuts(piece, cuts, lines)
+        if lines >= EVERYWHERE:
+            return True
+        begin = end
+    return False
+
+
+@njit(**EXACT)
+def _breaks(metric: int, record: Floats, kept: Kept, row: int, o: int) -> bool:
+    """Whether an object that is no member may be in the skyline somewhere in a zone."""
+    x, y, fuzz = kept.x[row], kept.y[row], fuzz_of(metric)
+    if metric == EUCLIDEAN and kept.corners[row] == 0:
+        return True
+    away = distance(metric, x, y, record[o, 0], record[o, 1])
+    first, dominated = kept.start[row], False
+    for j in range(first, first + kept.result[row]):
+        s = kept.member[j]
+        near = distance(metric, x, y, record[s, 0], record[s, 1])
+        lead = lead_of(near, away, fuzz)
+        if lead <= 0.0:
+            break
+        if as_good(record, s, o) > 0:
+            if lead >= 2 * kept.radius[row]:
+                return False
+            dominated = True
+            break
+    return not dominated or metric != EUCLIDEAN or _meets(record, kept, row, o, away)
+
+
+@njit(**EXACT)
+def _near(
+    kept: Kept, rows: Rows, around: Floats, filters: tuple[Floats, Floats], one: Floats, found: Rows
+) -> int:
+    """Write the subscriptions whose zones may hear of an object to `found`; returns how many.
+
+    Their filters let its attributes `one` pass, and their zones reach into a box around its impact region,
+    unless they are but points; with a filter, that is not the region.
+    """
+    centre_x, centre_y, radii, corners = kept.x, kept.y, kept.radius, kept.corners
+    lower, upper = filters
+    low_x, low_y, high_x, high_y, size = around[0], around[1], around[2], around[3], 0
+    for row in rows:
+        passes, everywhere = True, corners[row] == 0
+        for a in range(one.size):
+            passes &= lower[row, a] <= one[a] <= upper[row, a]
+            everywhere |= lower[row, a] > -np.inf or upper[row, a] < np.inf
+        x, y, radius = centre_x[row], centre_y[row], radii[row] * (1 + GIVE)
+        apart = x + radius < low_x or x - radius > high_x or y + radius < low_y or y - radius > high_y
+        if passes and (everywhere or not apart):
+            found[size] = row
+            size += 1
+    return size
+
+
+@njit(**EXACT)
+def mark_broken(
+    metric: int,
+    places: tuple[Rtree, Floats, Floats],
+    kept: Kept,
+    rows: Rows,
+    objects: Rows,
+    filters: tuple[Floats, Floats],
+    marked: Bools,
+) -> None:
+    """Mark the zones, of some subscriptions, that objects break which are no members.
+
+    `places` are the tree and the records of objects, and the universe; `filters` those of subscriptions.
+    Of many zones in the plane, those are looked at that are near the impact region of the object.
+    """
+    tree, record, universe = places
+    room, around, found = room_for(tree), np.array([-np.inf, -np.inf, np.inf, np.inf]), np.empty_like(rows)
+    for o in objects:
+        if metric == EUCLIDEAN and rows.size > FEW_ZONES:
+            impact_box(tree, room, record, o, universe, around)
+        for i in range(_near(kept, rows, around, filters, record[o, PLACE:], found)):
+            row = found[i]
+            if not marked[row]:
+                marked[row] = _breaks(metric, record, kept, row, o)

@@ -27,7 +27,7 @@ from numba import njit
 
 from rankcast.moving.kernels.rtree import BRANCH, Floats, Ints, Rows, Rtree, root_of
 from rankcast.moving.kernels.rtree_search import HEAP, child_distance, pop, push
-from rankcast.moving.kernels.zone_scores import FUZZ, PLANE_FUZZ
+from rankcast.moving.kernels.scores import FUZZ, PLANE_FUZZ
 from rankcast.structures.distance import HAVERSINE, distance
 from rankcast.structures.jit import EXACT
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from rankcast.moving.kernels.circles import Best, highest_of, irrelevant
 from rankcast.moving.kernels.rtree import BRANCH, Rtree
 from rankcast.moving.kernels.rtree_search import (
     ASIDE,
@@ -38,8 +39,7 @@ from rankcast.moving.kernels.rtree_search import (
     pop,
     push,
 )
-from rankcast.moving.kernels.zone_irrelevant import Best, highest_of, irrelevant
-from rankcast.moving.kernels.zone_scores import (
+from rankcast.moving.kernels.scores import (
     DISTANCE,
     Floats,
     Form,

@@ -4,12 +4,26 @@ A subscription is a query at a place; its result depends on the place and on all
 objects are scored from a place (`_scores`) and which of them are the result (`_result`); by itself that makes
 the brute force, `method="scan"`. A subclass with another method overrides what is done when queries
 (`_move`) and objects (`_store`, `_forget`) change.
+
+Objects and queries that move: where they are, and whether every object has a score from every query.
+
+Which places and objects of moving queries are accepted: what they and the settings alone tell.
+
+- x and y of objects and queries are within `reach` of 0 (on the globe: any place);
+- an object has a finite score at distance 0 and at the farthest that two such places may be apart.
+
+Scores never fall as distance grows: what is finite at both ends is finite between them, from every query
+there may be. So whether an object is accepted does not depend on queries, nor the other way round, and
+shards that have some of the queries each accept the same objects. A function of one's own may well be
+infinite at the farthest and of use where the queries are: it is asked about those.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,16 +31,178 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankcast.core.engine import ID, Engine, Part
-from rankcast.moving.brute_force import Objects
-from rankcast.moving.kernels.zone_follow import last_of_each
-from rankcast.moving.moving_checks import MovingChecks
-from rankcast.moving.places import PLACE, check_globe
+from rankcast.core.lists import ListEngine
+from rankcast.errors import InputError, shown
+from rankcast.moving import scoring
+from rankcast.moving.brute_force import Objects, distances_to
+from rankcast.moving.kernels.zone_follow import last_of_each, rows_in_order
+from rankcast.moving.places import PLACE, check_globe, fixed, unscored
+from rankcast.moving.scoring import Score
 from rankcast.moving.undo import Step, Undo, columns_of, release
 from rankcast.structures import hashing, integrity
-from rankcast.structures.ids import Slots, keys_of, select
+from rankcast.structures.distance import HALF_CIRCUMFERENCE
+from rankcast.structures.ids import Slots, keys_of, select, show
 from rankcast.tables import deltas, read, schema
 from rankcast.tables.deltas import Changes, Lists
 from rankcast.tables.schema import Batch, Column, Floats, Ids, Rows
+
+_EXPONENTS = range(150, -1, -1)  # of reach; the square of a distance is still a number
+_ROOM = 1e150  # what a score may be at the farthest, of attributes of 1: the rest is left to other attributes
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far places may be from 0, and objects from queries.
+
+    Attributes:
+        score: what is checked at both ends of distance; None: nothing is.
+        reach: the largest x or y, infinite on the globe.
+        farthest: the largest distance.
+        certain: whether what is accepted has finite scores from everywhere.
+    """
+
+    score: Score | None
+    reach: float
+    farthest: float
+    certain: bool
+
+    def check_places(self, x: Floats, y: Floats, where: str) -> None:
+        """Refuse places that are too far from 0."""
+        for name, values in (("x", x), ("y", y)):
+            far = np.abs(values) > self.reach
+            if far.any():
+                row = int(np.argmax(far))
+                expected = f"a number within {self.reach:g} of 0"
+                raise InputError(f"is {values[row]:g}", where=where, column=name, row=row, expected=expected)
+
+    def check_scores(self, ids: Ids, attributes: Floats) -> None:
+        """Refuse objects that have no finite score at both ends of distance."""
+        if self.score is None or not len(attributes):
+            return
+        with np.errstate(all="ignore"):
+            ends = [self.score(attributes, np.full(len(attributes), end)) for end in (0.0, self.farthest)]
+        odd = np.flatnonzero(~np.isfinite(ends).all(0))
+        if odd.size:
+            raise unscored(f"object {show(ids, odd[0])}", "objects", odd[0])
+
+
+def reach_of(settings: Mapping[str, Any]) -> Reach:
+    """The reach of a moving engine, from its settings as they are saved."""
+    form = settings.get("score")
+    own = form is not None and form["name"] == "function"
+    score = None if own or form is None else scoring.restored(form)
+    if settings["metric"] == "haversine":
+        return Reach(score, np.inf, HALF_CIRCUMFERENCE, not own)
+    for exponent in _EXPONENTS:
+        reach = 10.0**exponent
+        farthest = 4 * reach  # along both axes; the straight way is shorter
+        with np.errstate(all="ignore"):
+            ones = np.ones((1, len(settings["over"])))
+            if score is None or score(ones, np.array([farthest]))[0] <= _ROOM:
+                break
+    return Reach(score, reach, farthest, not own)
+
+
+MANY = 64  # events, of which it pays to see whether they come in order
+
+
+class MovingChecks(ListEngine):
+    """Subscriptions in `_slots`, objects in `_objects`, both with places.
+
+    Invariant: every live object has a finite score from the place of every live subscription.
+    """
+
+    _slots: Slots
+    _objects: Slots
+    _metric: str
+
+    @cached_property
+    def _reach(self) -> Reach:
+        return reach_of(self._configuration)
+
+    @abstractmethod
+    def _scores(self, x: float, y: float, objects: Objects) -> Floats:
+        """The scores of objects from a place."""
+
+    def _check_attributes(self, attributes: Floats) -> None:
+        """Refuse attributes (n, d) of objects for which there is no score anywhere."""
+
+    def _all_scored(self, x: Floats, y: Floats) -> bool:
+        """Whether it is certain, at little cost, that all objects have finite scores from these places."""
+        return False
+
+    def _scored_from_all(self, x: Floats, y: Floats, attributes: Floats) -> bool:
+        """Whether it is certain, at little cost, that these objects have finite scores from all queries."""
+        return False
+
+    def _known(self, ids: Ids) -> Rows:
+        """The rows of live subscriptions, which may come several times.
+
+        Many that come as they were registered are found without looking each of them up.
+        """
+        slots = self._slots
+        if ids.size >= MANY and ids.kind == slots.kind == "int":
+            found: Rows = rows_in_order(slots["code"], slots["sequence"], slots.used, fixed(ids.values))
+            if found.size:
+                return found
+        row = slots.find(ids, where="events")
+        if (row < 0).any():
+            first = int(np.argmax(row < 0))
+            raise InputError(
+                f"is {show(ids, first)}, which is not known",
+                where="events",
+                column="id",
+                row=first,
+                expected="a live subscription",
+            )
+        return row
+
+    def _check_places(self, x: Floats, y: Floats, where: str) -> None:
+        """Refuse places of queries that are too far, or from which an object has no finite score."""
+        if self._metric == "haversine":
+            check_globe(x, y, where)
+        self._reach.check_places(x, y, where)
+        if self._reach.certain or self._all_scored(x, y):
+            return
+        objects = self._all_objects()
+        for row, place in enumerate(zip(x, y, strict=True)):
+            odd = np.flatnonzero(~np.isfinite(self._scores(*place, objects)))
+            if odd.size:
+                item = self._objects.take(objects.row[odd[:1]])[0].as_py()
+                raise unscored(f"object {shown(item)} from here", where, row)
+
+    def _check_objects(self, ids: Ids, x: Floats, y: Floats, attributes: Floats) -> None:
+        """Refuse objects that are too far, or have no finite score from where a query is or may be."""
+        if self._metric == "haversine":
+            check_globe(x, y, "objects")
+        self._reach.check_places(x, y, "objects")
+        self._check_attributes(attributes)
+        self._reach.check_scores(ids, attributes)
+        if self._reach.certain or self._scored_from_all(x, y, attributes):
+            return
+        objects = Objects(np.arange(x.size, dtype=np.int32), x.copy(), y.copy(), attributes)
+        for subscription in self._slots.live():
+            odd = np.flatnonzero(~np.isfinite(self._scores(*self._place(subscription), objects)))
+            if odd.size:
+                query = self._slots.take([subscription])[0].as_py()
+                raise unscored(
+                    f"object {show(ids, odd[0])} from subscription {shown(query)}", "objects", odd[0]
+                )
+
+    # Helpers
+
+    def _place(self, row: int) -> tuple[float, float]:
+        return float(self._slots["x"][row]), float(self._slots["y"][row])
+
+    def _all_objects(self) -> Objects:
+        """The live objects by id, so that a score is always asked for in the same order."""
+        live = np.flatnonzero(self._objects["sequence"][: self._objects.used] >= 0).astype(np.int32)
+        live = live[np.argsort(self._objects.label[live])]
+        return Objects(live, *(self._objects[name][live] for name in ("x", "y", "attributes")))
+
+    def _distances(self, x: float, y: float, objects: Objects) -> Floats:
+        return distances_to(objects, x, y, self._metric)
+
 
 METRICS = ("euclidean", "manhattan", "haversine")
 METRICS_LATER = ("network",)

@@ -1,19 +1,76 @@
-"""What is asked of `MovingSkyline`: results, zones, why, and what a picture shows."""
+"""`MovingSkyline`: every object worth looking at, for queries that move.
+
+What is asked of `MovingSkyline`: results, zones, why, and what a picture shows.
+
+Where an object would be in the skyline: its impact region, for explanations and pictures.
+
+The impact region is the Voronoi cell of the object among all that are as good in every attribute [Moving
+§3.2], here cut to a universe. Rivals are taken by their distance from the object: a bisector is half as far
+away as its rival, so the first one beyond twice the farthest corner ends it.
+"""
 
 from __future__ import annotations
 
 import struct
-from typing import Any
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
+from rankcast.errors import SettingError, shown
 from rankcast.moving.brute_force import Objects, dominates, skyline
-from rankcast.moving.moving_skyline_regions import impact_region, nearest_point
-from rankcast.moving.moving_skyline_shapes import Universe
-from rankcast.moving.moving_skyline_zones import SkylineMethod
+from rankcast.moving.engine import names_of
+from rankcast.moving.kernels.convex import box, clip, radius_of, region_for
+from rankcast.moving.kernels.skyline_zone import bisector
+from rankcast.moving.skyline_zones import SkylineMethod, SkylineWish, Universe
 from rankcast.moving.zoned import ZonedEngine
+from rankcast.tables import schema
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
+
+NONE = np.empty((0, 2))
+
+
+def impact_region(points: Floats, place: int, rivals: Bools, universe: Floats) -> Floats:
+    """The corners (n, 2) of the impact region of one of the points (n, 2 + d), small attributes are good.
+
+    `rivals` may compete; none is left if one of them is better at the same place. Cost: O(n), and a clip for
+    each rival nearby.
+    """
+    here = points[place]
+    as_good = rivals & (points[:, 2:] <= here[2:]).all(axis=1)
+    as_good[place] = False
+    spots = points[as_good, :2] - here[:2]
+    away = np.hypot(*spots.T)
+    together = as_good.nonzero()[0][away == 0.0]
+    if (points[together, 2:] < here[2:]).any():
+        return NONE
+    one, two = (region_for(4 + len(spots), 1) for _ in range(2))
+    corners = box(one, *(universe - np.tile(here[:2], 2)))
+    for rival in np.argsort(away):
+        radius = radius_of(one, corners)
+        if not corners or away[rival] > 2 * radius:
+            break
+        if away[rival] > 0.0:
+            nx, ny, c, _ = bisector(0.0, 0.0, *spots[rival], radius)
+            corners = clip(one, 0, corners, (nx, ny, c, 0), two, 0)
+            one, two = two, one
+    found: Floats = np.column_stack([one.x[:corners], one.y[:corners]]) + here[:2]
+    return found
+
+
+def nearest_point(corners: Floats, place: Floats) -> Floats:
+    """The point of a convex ring (n, 2), counter-clockwise, that is nearest to a place: itself if inside."""
+    after = np.roll(corners, -1, axis=0)
+    along, to = after - corners, place - corners
+    if (along[:, 0] * to[:, 1] - along[:, 1] * to[:, 0] >= 0).all():
+        return place
+    lengths = np.maximum((along * along).sum(axis=1), np.finfo(float).tiny)
+    share = np.clip((to * along).sum(axis=1) / lengths, 0.0, 1.0)
+    spots = corners + share[:, None] * along
+    found: Floats = spots[np.argmin(np.hypot(*(spots - place).T))]
+    return found
 
 
 class SkylineAnswers(ZonedEngine):
@@ -164,3 +221,102 @@ class SkylineAnswers(ZonedEngine):
             if len(found[at]) != len(whole) or not np.array_equal(np.concatenate([low, high]), whole)
         }
         return {"rings": zoned.rings(row), "regions": bounded}
+
+
+WAYS = ("min", "max")
+
+
+class MovingSkyline(SkylineAnswers):
+    """Every object such that no other is as good in all attributes and in distance, and better in one.
+
+    Args:
+        over: the attributes that count beside distance.
+        prefer: "min" if small attributes are good, "max" if large ones are, or a dict by attribute ("min"
+            for those not in it).
+        metric: "euclidean", "manhattan", or "haversine" (x longitude, y latitude, distance in metres).
+        method: "zone" keeps a safe zone for each subscription, "scan" looks at every object.
+        extra: "forbid" or "ignore" columns that are not known.
+        tuning: "universe", (xmin, ymin, xmax, ymax), is what zones are cut to (default: a box around all
+            objects and queries, with a margin); "threads" for zones computed in one call (default: as many
+            as there are cores); "m": how many members beside the skyline a zone has that is a circle.
+
+    A subscription may have a filter: of an attribute "price", only objects with a price from `price_lo` to
+    `price_hi` compete. The score is the distance, and ranks go by distance, then by the smaller id. Results
+    are exact at the last position of each query. `publish` and `amend` tell who enters and who leaves;
+    `upsert` and `remove` also tell a new score.
+
+    >>> engine = MovingSkyline(over=["price"])
+    >>> engine.upsert({"id": ["Aroma", "Bean"], "x": [0, 10], "y": [0, 0], "price": [5, 3]}).num_rows
+    0
+    >>> engine.subscribe({"id": [7], "x": [1], "y": [0]}).select(["item", "score"]).to_pylist()
+    [{'item': 'Aroma', 'score': 1.0}, {'item': 'Bean', 'score': 9.0}]
+    >>> engine.publish({"id": [7], "x": [6], "y": [0]}).select(["op", "item"]).to_pylist()
+    [{'op': 'leave', 'item': 'Aroma'}]
+    """
+
+    takes_k = False
+    methods = ("zone", "scan")
+    variants = tuple({"method": method} for method in methods)
+    known_tuning: ClassVar[dict[str, Any]] = {"universe": None, "threads": None, "m": 8}
+
+    def __init__(
+        self,
+        *,
+        over: str | Sequence[str],
+        prefer: str | Mapping[str, str] = "min",
+        metric: str = "euclidean",
+        method: str = "zone",
+        extra: str = "forbid",
+        tuning: Mapping[str, Any] | None = None,
+    ) -> None:
+        names = names_of(over)
+        ways = _ways(prefer, names)
+        self._sign = np.array([1.0 if way == "min" else -1.0 for way in ways.values()])
+        super().__init__(
+            {"prefer": ways},
+            over=names,
+            metric=metric,
+            method=method,
+            extra=extra,
+            tuning=_with_universe(tuning),
+        )
+        given = self._tuning
+        wish = SkylineWish(
+            self._metric,
+            self._sign,
+            schema.whole("m", given["m"]),
+            schema.threads(given["threads"]),
+            given["universe"],
+        )
+        self._zoned: SkylineMethod | None = None
+        if self._method == "zone":
+            self._zoned = SkylineMethod(wish, self._slots, self._objects, self._count)
+
+
+def _ways(prefer: Any, over: list[str]) -> dict[str, str]:
+    """Which way each attribute is good."""
+    if not isinstance(prefer, Mapping):
+        return dict.fromkeys(over, schema.one_of("prefer", prefer, WAYS))
+    for name in prefer:
+        if name not in over:
+            raise SettingError.unknown(name, over, where="prefer", word="attribute")
+    return {name: schema.one_of("prefer", prefer.get(name, "min"), WAYS) for name in over}
+
+
+def _with_universe(tuning: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The tuning with a checked universe."""
+    given = schema.tuning(tuning, MovingSkyline.known_tuning)
+    box = given.get("universe")
+    if box is None:
+        return given
+    numbers = list(box) if isinstance(box, Sequence | np.ndarray) else []
+    good = len(numbers) == 4 and all(
+        schema.is_number(each) and abs(each) <= sys.float_info.max for each in numbers
+    )
+    if not good or not (numbers[0] < numbers[2] and numbers[1] < numbers[3]):
+        raise SettingError(
+            f"universe is {shown(box)}",
+            where="tuning",
+            expected="(xmin, ymin, xmax, ymax), each min below its max",
+        )
+    return {**given, "universe": [float(each) for each in numbers]}

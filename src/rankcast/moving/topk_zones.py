@@ -4,28 +4,87 @@ Between calls each subscription has a zone around some place near it, and the fi
 its result. A query that moves within its zone is followed by the members alone; one that leaves it gets a
 new zone. An object that changes breaks the zones that list it, and those in which it may come before one of
 their best: these get new zones too, and no others.
+
+What a `MovingTopK` with zones was asked for, as kernels and indexes take it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from rankcast.core.engine import Part
-from rankcast.moving.indexes_places import PlaceIndex
-from rankcast.moving.kernels import zone_break, zone_follow
+from rankcast.moving import scoring
+from rankcast.moving.index import PlaceIndex
+from rankcast.moving.kernels import scores, zone_follow
 from rankcast.moving.kernels.rtree_search import Queries
+from rankcast.moving.kernels.scores import STATIC, Form
 from rankcast.moving.kernels.zone_follow import OUTSIDE, SAME
-from rankcast.moving.kernels.zone_scores import STATIC, Form
-from rankcast.moving.moving_wish import Wish
 from rankcast.moving.zones import ZoneIndex
-from rankcast.structures.distance import CODES, distance
+from rankcast.structures.distance import CODES, HALF_CIRCUMFERENCE, distance
 from rankcast.structures.ids import Slots
 from rankcast.tables import deltas
 from rankcast.tables.deltas import Lists
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
+
+KINDS = {
+    scoring.SUM: scores.SUM,
+    scoring.PRODUCT: scores.PRODUCT,
+    scoring.DISTANCE: scores.DISTANCE,
+    scoring.WASPAS: scores.WASPAS,
+}
+WAYS = {"closed": scores.CLOSED, "trim": scores.TRIM, "lemma": scores.LEMMA}
+METRES_A_DEGREE = HALF_CIRCUMFERENCE / 180
+
+
+class Wish(NamedTuple):
+    """The settings of the engine that zones depend on."""
+
+    score: scoring.Score
+    metric: str
+    k: int
+    m: int
+    ordered: bool
+    threads: int
+    circle: str = "closed"
+    epsilon: float = 1e-4
+    rounds: int = 100
+
+    @property
+    def weighted(self) -> scoring.Weighted:
+        """The score, which is none of one's own."""
+        return cast(scoring.Weighted, self.score)
+
+    def form(self) -> Form:
+        """A score with weights as kernels take it."""
+        score = self.weighted
+        lam = 1.0 if score.lam is None else score.lam
+        return Form(
+            KINDS[score.name],
+            CODES[self.metric],
+            float(score.distance_weight),
+            float(lam),
+            float(1 - lam),
+            WAYS[self.circle],
+            self.epsilon,
+            self.rounds,
+        )
+
+    def split_weights(self, attributes: int) -> list[float | None]:
+        """How much x, y, sum, product and attributes count when objects are split into blocks.
+
+        In a weighted sum, as they do there.
+        """
+        score, others = self.weighted, attributes * [0.0]
+        if score.name == scoring.SUM:
+            weight = score.distance_weight * (METRES_A_DEGREE if self.metric == "haversine" else 1)
+            return [weight, weight, 1.0, 0.0, *others]
+        by_sum = None if score.name != scoring.PRODUCT else 0.0
+        by_product = None if score.name != scoring.DISTANCE else 0.0
+        return [None, None, by_sum, by_product, *others]
 
 
 @dataclass
@@ -209,12 +268,12 @@ class ZoneMethod:
         return np.zeros(self.zones.held.count.size, np.bool_)
 
     def _mark_members(self, objects: Rows, marked: Bools) -> None:
-        zone_break.members(self.form, self.zones.tree, self.places.record, self.zones.held, objects, marked)
+        zone_follow.members(self.form, self.zones.tree, self.places.record, self.zones.held, objects, marked)
 
     def _mark_broken(self, objects: Rows, marked: Bools) -> None:
         held = self.subscriptions
         wants = (held["k"], self.wish.k, self.wish.m, held["lower"], held["upper"])
-        zone_break.newcomers(
+        zone_follow.newcomers(
             self.form,
             self.zones.tree,
             self.places.record,

@@ -1,0 +1,340 @@
+"""`method="zone"` of `MovingTopK` for a score of one's own: a function over arrays, called with many at once.
+
+Zones are found by `OwnSearch`. An object that changes goes down the R-tree of zones as the function bounds it
+there: it concerns those zones alone in which its lowest score is not above their reach.
+
+Zones for a score of one's own: all queries of a call go down the R-tree together.
+
+The function is given many objects of many queries at once, and blocks of the R-tree as objects with the
+attributes of their best corner: the score is monotonic, so nothing inside scores less. With the best k
+objects and m more at hand, bounds give a circle in which fewer than m of the m may come before one of the k.
+Only objects that may do so within twice its radius have to be looked at (Lemma 11). The m-th smallest circle
+of all, or that radius if it is smaller, is the zone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rankcast.moving import scoring
+from rankcast.moving.custom_bounds import Fine, Found, OwnScore
+from rankcast.moving.index import Test, descend
+from rankcast.moving.kernels import scores as zone_scores
+from rankcast.moving.kernels import zone_follow
+from rankcast.moving.kernels.rtree_search import Corner, Queries
+from rankcast.moving.kernels.scores import STATIC, Form
+from rankcast.moving.kernels.zone_follow import OUTSIDE, Flags
+from rankcast.moving.kernels.zone_search import Zones
+from rankcast.moving.places import box_of, farthest, fixed
+from rankcast.moving.topk_zones import ZoneMethod
+from rankcast.structures.distance import CODES, HAVERSINE
+from rankcast.tables.schema import Bools, Floats, Ints, Rows
+
+STEPS = 30
+GROWTHS = 15  # a zone is looked for up to 4^15 times as far as its best objects are
+ROOMY = 2.0  # the largest circle that is looked for, in radii that bounds alone allow
+
+
+@dataclass
+class OwnSearch:
+    """A search for the zones of some queries; `nodes` and `tried` count the work.
+
+    `falls` says in which attributes the score falls; `fine` how fine rectangles get, None for bounds in
+    circles alone.
+    """
+
+    own: OwnScore
+    queries: Queries
+    m: int
+    falls: Bools
+    fine: Fine | None
+    nodes: int = 0
+    tried: int = 0
+
+    def zones(self) -> Zones:
+        """The zones of the queries."""
+        queries, own = self.queries, self.own
+        board = self._board()
+        rank, k = board.rank(), queries.k[board.query]
+        best, others = board.at(rank < k), board.at((k <= rank) & (rank < k + self.m))
+        full = np.bincount(others.query, minlength=queries.x.size) == self.m
+        limit = self._shared_radius(best, others, np.full(queries.x.size, np.inf), full)
+        limit *= ROOMY if self.fine else 1.0
+        reach = own.highest(best, limit)
+        rivals = self._descend(
+            lambda query, a, d: full[query] & ~(own(a, own.nearer(d, limit[query])) > reach[query])
+        )
+        rivals = _joined(_without(rivals, best), others)
+        return self._members(best, rivals, self._circles(best, rivals, limit, full), limit, full)
+
+    def _board(self) -> Found:
+        """The best k + m objects of each query, in order, and others as good as the last."""
+        queries, own = self.queries, self.own
+        size = np.minimum(queries.k + self.m, len(own.places))
+        limit = _score_at(self._ranked(self._probe(size)), size - 1, queries.x.size)
+        return self._ranked(self._descend(lambda query, a, d: ~(own(a, d) > limit[query])))
+
+    def _probe(self, size: Ints) -> Found:
+        """Some good objects of each query, more than `size` if there are as many."""
+        width = 4 + 2 * int(size.max(initial=0)) // 16
+
+        def good(query: Ints, attributes: Floats, away: Floats) -> Bools:
+            score = self.own(attributes, away)
+            order = np.lexsort((score, query)).astype(np.int32)
+            chosen = np.zeros(query.size, np.bool_)
+            chosen[order[Found(query[order], order, away, score).rank() < width]] = True
+            return chosen
+
+        return self._descend(good, every=True)
+
+    def _descend(self, keep: Test, *, every: bool = False) -> Found:
+        """The objects that a test keeps, with their scores."""
+        own = self.own
+        found = descend(
+            own.places.tree, own.metric, self.queries, Corner(STATIC, self.falls), keep, every=every
+        )
+        self.nodes += found.nodes
+        self.tried += found.tried
+        score = scoring.no_nan("score", own.of(found.row, found.distance))
+        return Found(found.query, found.row, found.distance, score)
+
+    def _ranked(self, found: Found) -> Found:
+        """Objects by query, score and id."""
+        return found.at(np.lexsort((self.own.objects.label[found.row], found.score, found.query)))
+
+    # Circles
+
+    def _circles(self, best: Found, rivals: Found, limit: Floats, full: Bools) -> Floats:
+        """The circles of rivals, at most `limit` of their queries."""
+        if self.fine:
+            return self.own.circles((self.queries.x, self.queries.y), best, rivals, limit, self.fine)
+        radius = self._shared_radius(best, rivals, limit, full)
+        breaks = ~self._apart(best, rivals, radius)
+        return np.where(breaks, 0.0, radius[rivals.query])
+
+    def _apart(self, best: Found, rivals: Found, radius: Floats) -> Bools:
+        """Which rivals stay behind all the best in a circle by Lemma 10."""
+        away = self.own.nearer(rivals.distance, radius[rivals.query])
+        behind: Bools = self.own.of(rivals.row, away) > self.own.highest(best, radius)[rivals.query]
+        return behind
+
+    def _shared_radius(self, best: Found, rivals: Found, limit: Floats, full: Bools) -> Floats:
+        """The largest radius, by query, in which all rivals but m - 1 stay behind by Lemma 10."""
+
+        def safe(radius: Floats) -> Bools:
+            crossing = np.bincount(
+                rivals.query, weights=~self._apart(best, rivals, radius), minlength=full.size
+            )
+            found: Bools = crossing < self.m
+            return found
+
+        open_ = np.isinf(limit)
+        high = np.where(open_, 1.0, limit)
+        np.maximum.at(high, best.query, np.where(open_[best.query], best.distance, 0.0))
+        low, fine = np.zeros(full.size), safe(high)
+        low = np.where(fine & ~open_, high, low)
+        for _ in range(GROWTHS):
+            fine &= open_
+            if not fine.any():
+                break
+            low, high = np.where(fine, high, low), np.where(fine, 4 * high, high)
+            fine &= safe(high)
+        for _ in range(STEPS):
+            middle = 0.5 * (low + high)
+            fine = safe(middle)
+            low, high = np.where(fine, middle, low), np.where(fine, high, middle)
+        return np.where(full, low, 0.0)
+
+    def _members(self, best: Found, rivals: Found, circle: Floats, limit: Floats, full: Bools) -> Zones:
+        """The zones: the m-th smallest circle of each query, with the rivals that have smaller ones."""
+        own = self.own
+        order = np.lexsort((self.own.objects.label[rivals.row], rivals.score, circle, rivals.query))
+        rivals, circle = rivals.at(order), circle[order]
+        rank = rivals.rank()
+        radius = limit.copy()
+        ends = rank == self.m - 1
+        radius[rivals.query[ends]] = circle[ends]
+        extra = rivals.at(rank < self.m - 1)
+        reach = np.where(full, own.highest(best, radius), np.inf)
+        least = own.of(extra.row, own.nearer(extra.distance, radius[extra.query]))
+        with np.errstate(invalid="ignore"):
+            np.maximum.at(reach, extra.query, least)
+        reach[np.isnan(reach)] = np.inf  # nothing is known of what is beyond
+        owner = np.concatenate([best.query, extra.query])
+        member = np.concatenate([best.row, extra.row])[np.argsort(owner, kind="stable")]
+        count = np.bincount(owner, minlength=full.size)
+        return Zones(np.cumsum(count) - count, count, member, np.where(full, radius, np.inf), reach)
+
+
+def _score_at(found: Found, place: Ints, queries: int) -> Floats:
+    """The score at a place of each query's ranking; infinite if it is not that long."""
+    count = np.bincount(found.query, minlength=queries)
+    start = np.cumsum(count) - count
+    there = (place < count) & (place >= 0)
+    limit = np.full(queries, np.inf)
+    limit[there] = found.score[(start + place)[there]]
+    return limit
+
+
+def _without(found: Found, others: Found) -> Found:
+    """What is found and not among the others."""
+    pairs = (found.query << 32) | found.row
+    return found.at(~np.isin(pairs, (others.query << 32) | others.row))
+
+
+def _joined(found: Found, others: Found) -> Found:
+    """What is found or among the others, each once."""
+    both = zip(_without(found, others), others, strict=True)
+    joined = Found._make(np.concatenate(columns) for columns in both)  # type: ignore[arg-type]
+    return joined.at(np.argsort(joined.query, kind="stable"))
+
+
+AT_ONCE = 256
+RADIUS_AND_REACH = Corner(2, np.array([True, True]))  # of an R-tree of zones
+
+
+class OwnMethod(ZoneMethod):
+    """Zones of all subscriptions over all objects, by a function of attributes and distance."""
+
+    @cached_property
+    def form(self) -> Form:
+        """Only the metric counts."""
+        return Form(zone_scores.OWN, CODES[self.wish.metric], 1.0, 1.0, 0.0, zone_scores.LEMMA, 1.0, 1)
+
+    @cached_property
+    def own(self) -> OwnScore:
+        """The function with its bounds."""
+        return OwnScore(self.wish.score, self.form.metric, self.objects, self.places)
+
+    @property
+    def _fine(self) -> Fine | None:
+        """How fine rectangles get; None where there are none, on the globe."""
+        wish = self.wish
+        if wish.circle == "lemma" or self.form.metric == HAVERSINE:
+            return None
+        return Fine(wish.m, wish.epsilon, wish.rounds)
+
+    def _split_weights(self) -> list[float | None]:
+        return [None, None, 0.0, 0.0, *(len(self.over) * [None])]
+
+    def _statics(self, attributes: Floats) -> Floats:
+        return np.zeros((attributes.shape[0], 2))
+
+    def _scores(self, items: Rows, away: Floats) -> Floats:
+        return scoring.no_nan("score", self.own.of(items, away))
+
+    # Queries
+
+    def _follow(self, rows: Rows, x: Floats, y: Floats, k: Ints, *, ordered: bool) -> Flags:
+        held = self.zones.held
+        inside = zone_follow.inside(
+            self.form.metric, (held.x, held.y, held.radius), rows, (fixed(x), fixed(y))
+        )
+        flags = np.where(inside, zone_follow.SAME, OUTSIDE).astype(np.int8)
+        asked = np.flatnonzero(inside & (ordered | (held.count[rows] > k)))
+        mine = rows[asked]
+        starts = np.concatenate([[0], np.cumsum(held.count[mine])])
+        items, away = self._members(mine, (x[asked], y[asked]), starts)
+        scores = self._scores(items, away)
+        flags[asked] = zone_follow.settle(self.objects.label, held, mine, starts, scores, k[asked], ordered)
+        return flags
+
+    def _search(self, rows: Rows, queries: Queries) -> None:
+        falls = scoring.falls(self.wish.score, self.over)
+        for start in range(0, rows.size, AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            some = queries._replace(
+                x=queries.x[part],
+                y=queries.y[part],
+                k=queries.k[part],
+                lower=queries.lower[part],
+                upper=queries.upper[part],
+            )
+            search = OwnSearch(self.own, some, self.wish.m, falls, self._fine)
+            self.zones.put(rows[part], some.x, some.y, search.zones())
+            self.count["nodes_accessed"] += search.nodes
+            self.count["candidates"] += search.tried
+
+    # Objects that change
+
+    def _mark_members(self, objects: Rows, marked: Bools) -> None:
+        for start in range(0, objects.size, AT_ONCE):
+            some = objects[start : start + AT_ONCE]
+            of, zone = self._within_reach(some)
+            marked[zone[zone_follow.lists(self.zones.held, zone, some[of])]] = True
+
+    def _mark_broken(self, objects: Rows, marked: Bools) -> None:
+        queries, attributes = self.subscriptions, self.objects["attributes"]
+        for start in range(0, objects.size, AT_ONCE):
+            some = objects[start : start + AT_ONCE]
+            of, zone = self._within_reach(some)
+            given = attributes[some[of]]
+            asked = ((queries["lower"][zone] <= given) & (given <= queries["upper"][zone])).all(axis=1)
+            asked &= ~marked[zone]
+            zone, row = zone[asked], some[of[asked]]
+            marked[zone[self._breaks(zone, row)]] = True
+
+    def _within_reach(self, objects: Rows) -> tuple[Ints, Rows]:
+        """Pairs of an object, by its place, and a zone in which it may come before one of the best."""
+        own, attributes = self.own, self.objects["attributes"][objects]
+        none = np.empty((objects.size, 0))
+        place = np.ascontiguousarray(self.places.record[objects, :2].T)
+        queries = Queries(place[0], place[1], np.empty(0, np.int64), none, none, filtered=False)
+
+        def reaches(of: Ints, values: Floats, away: Floats) -> Bools:
+            least = own(attributes[of], own.nearer(away, values[:, 0]))
+            found: Bools = ~(least > values[:, 1])
+            return found
+
+        found = descend(self.zones.tree, own.metric, queries, RADIUS_AND_REACH, reaches)
+        return found.query, found.row
+
+    def _breaks(self, zone: Rows, objects: Rows) -> Bools:
+        """Which objects, of those within reach of the zone beside them, break it; one at least, if any."""
+        held, fine = self.zones.held, self._fine
+        breaks = np.ones(zone.size, np.bool_)
+        asked = np.flatnonzero((held.radius[zone] > 0) & (held.radius[zone] < np.inf))
+        if fine is None or not asked.size:
+            return breaks
+        mine, query = np.unique(zone[asked], return_inverse=True)
+        place, radius = (held.x[mine], held.y[mine]), held.radius[mine]
+        order = np.argsort(query, kind="stable")
+        asked, none = asked[order], np.empty(asked.size)
+        rivals = Found(query[order], objects[asked], none, none)
+        circle = self.own.circles(place, self._best_at(mine, place), rivals, radius, fine._replace(m=1))
+        breaks[asked] = circle < radius[rivals.query]
+        return breaks
+
+    def _best_at(self, zones: Rows, place: tuple[Floats, Floats]) -> Found:
+        """The best of the members of zones at the centres of these."""
+        size = self.zones.held.count[zones]
+        starts = np.concatenate([[0], np.cumsum(size)])
+        items, away = self._members(zones, place, starts)
+        found = Found(np.repeat(np.arange(zones.size), size), items, away, self._scores(items, away))
+        found = found.at(np.lexsort((self.objects.label[items], found.score, found.query)))
+        return found.at(found.rank() < self.k_of(zones)[found.query])
+
+    # Whether scores are finite
+
+    def finite_from(self, x: Floats, y: Floats) -> bool:
+        """Whether, for certain, all objects have finite scores from places."""
+        return not len(self.places) or not x.size or self._finite(self.places.bounds(), box_of(x, y))
+
+    def finite_to(self, x: Floats, y: Floats, attributes: Floats) -> bool:
+        """Whether, for certain, objects have finite scores from all queries."""
+        held, used = self.subscriptions, self.subscriptions.used
+        if not x.size or not len(held):
+            return True
+        points = np.column_stack([x, y, self._statics(attributes), attributes])
+        box = np.stack([points.min(axis=0), points.max(axis=0)])
+        return self._finite(box, box_of(held["x"][:used], held["y"][:used]))
+
+    def _finite(self, box: Floats, queries: Floats) -> bool:
+        """Whether the best and the worst corner of a box (2, 4 + d) of objects have finite scores."""
+        far, falls = farthest(self.form.metric, box, queries), scoring.falls(self.wish.score, self.over)
+        low, high = box[0, STATIC:], box[1, STATIC:]
+        corners = np.stack([np.where(falls, high, low), np.where(falls, low, high)])
+        return bool(np.isfinite(self.own(corners, np.array([0.0, far]))).all())
