@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from rankcast.errors import SettingError
 from rankcast.papers.network import topology
-from rankcast.papers.network.kernels.network_listening import must_hear, words
-from rankcast.papers.network.routers import AcyclicNetwork
-from rankcast.papers.network.routing import Routing
+from rankcast.papers.network.kernels.delivery import must_hear, words
+from rankcast.papers.network.routing import AcyclicNetwork, Routing
 from rankcast.papers.network.simulation import Simulation
+from rankcast.papers.network.topology import Workload, draw
 from rankcast.papers.network.traffic import method
-from rankcast.papers.network.workload import Workload, draw
 
 METHODS = [method(name) for name in ("unicast", "relax", "dense", "sparse", "sparse(1)", "sparse*4")]
 
@@ -36,7 +35,7 @@ def test_everybody_is_checked_unless_said_otherwise(monkeypatch: pytest.MonkeyPa
         assert each.checked == (True, 90, 90)
     for each in simulated(world(1), 40).run(2, METHODS):
         assert each.checked == (True, 40, 40)
-    monkeypatch.setattr("rankcast.papers.network.listening.MOST_KEPT", 120)
+    monkeypatch.setattr("rankcast.papers.network.traffic.MOST_KEPT", 120)
     told = {each.method.name: each.checked for each in simulated(world(1)).run(2, METHODS)}
     assert told["relax"] == (True, 90, 4)
     assert told["sparse"] == (True, 90, 90)
@@ -62,7 +61,7 @@ def test_listeners_do_not_change_what_is_measured() -> None:
 @pytest.mark.parametrize("name", ["relax", "sparse"])
 def test_one_subscriber_who_hears_nothing_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever it is: also one who keeps no list. One that no message concerns may be left out."""
-    monkeypatch.setattr("rankcast.papers.network.listening.MOST_KEPT", 30)
+    monkeypatch.setattr("rankcast.papers.network.traffic.MOST_KEPT", 30)
     simulation = simulated(world(3, 25))
     x = simulation.workload.objects["x"][simulation.workload.events["id"]]
     whole = simulation.network.listeners
@@ -149,7 +148,7 @@ def test_somebody_must_stay() -> None:
 
 def test_routers_that_lose_an_update_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if nobody whose list is kept has missed it."""
-    monkeypatch.setattr("rankcast.papers.network.listening.MOST_KEPT", 30)
+    monkeypatch.setattr("rankcast.papers.network.traffic.MOST_KEPT", 30)
     graph = topology.make("tree", 30, 8, np.random.default_rng(1))
     routing = Routing(world(1), graph, rng=np.random.default_rng(1))
     assert routing.run(2, covering=True).checked == (True, 68, 1)

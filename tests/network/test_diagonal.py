@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rankcast import RangeTopK
 from rankcast.errors import SettingError
-from rankcast.papers.network import network_diagonal as walking
+from rankcast.papers.network import diagonal as walking
 from rankcast.papers.network.diagonal import Diagonal
 
 Y = st.integers(0, 5)

@@ -13,13 +13,12 @@ from matplotlib.figure import Figure
 from rankcast.papers.network import topology
 from rankcast.papers.network.content import Tiles
 from rankcast.papers.network.diagonal import Diagonal
-from rankcast.papers.network.kernels import network_zones
-from rankcast.papers.network.map import draw_map, trace
+from rankcast.papers.network.kernels import zones as network_zones
+from rankcast.papers.network.plots import draw_map, trace
 from rankcast.papers.network.routing import Routing
 from rankcast.papers.network.simulation import Simulation, points_of, tiles_of
-from rankcast.papers.network.topology import Topology
+from rankcast.papers.network.topology import Topology, Workload, draw
 from rankcast.papers.network.traffic import method
-from rankcast.papers.network.workload import Workload, draw
 from rankcast.papers.network.zones import Zones
 
 networkx = pytest.importorskip("networkx")

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from rankcast.errors import SettingError
 from rankcast.papers.network import topology
-from rankcast.papers.network.kernels.network_graph import hops_from
-from rankcast.papers.network.routers import AcyclicNetwork
-from rankcast.papers.network.routing import Routing
-from rankcast.papers.network.workload import draw
+from rankcast.papers.network.kernels.zones import hops_from
+from rankcast.papers.network.routing import AcyclicNetwork, Routing
+from rankcast.papers.network.topology import draw
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "broker_tree.py"
 END = st.integers(0, 4)

@@ -167,7 +167,7 @@ def test_some_subscribers_are_checked_if_a_file_says_so(
 def test_those_who_keep_everything_are_said_to_be_checked_otherwise(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rankcast.papers.network.listening.MOST_KEPT", 300)
+    monkeypatch.setattr("rankcast.papers.network.traffic.MOST_KEPT", 300)
     assert simulate(tmp_path, SMALL + '[content]\nmethods = ["sparse", "relax"]\n')[0] == 0
     told = capsys.readouterr().out
     assert "subscribers checked: 40 of 40, 80 of 80\n" in told

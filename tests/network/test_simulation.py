@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from rankcast import RangeTopK, SubscriberList
 from rankcast.errors import SettingError
 from rankcast.papers.network import topology
-from rankcast.papers.network.kernels import network_delivery as delivery
-from rankcast.papers.network.kernels import network_listening as listening
+from rankcast.papers.network.kernels import delivery
+from rankcast.papers.network.kernels import delivery as listening
 from rankcast.papers.network.simulation import Simulation, points_of, tiles_of
+from rankcast.papers.network.topology import Workload, draw
 from rankcast.papers.network.traffic import method
-from rankcast.papers.network.workload import Workload, draw
 from rankcast.papers.network.zones import SPLITS
 
 NAMES = (

@@ -25,7 +25,7 @@ from rankcast.geotext.kernels.word_lists import STEP, Owners, Shape
 from rankcast.geotext.places import Space
 from rankcast.geotext.window import Window
 from rankcast.geotext.words import LiveTerms, MessageIndex, Vectors, WordIndex
-from rankcast.papers.geotext.cell_lists import CellIndex
+from rankcast.papers.geotext.ciq import CellIndex
 from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots

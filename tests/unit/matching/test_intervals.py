@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rankcast import RankedMatcher
 from rankcast.matching.kernels.box_tree import Columns
-from rankcast.papers.matching import interval_arrangement, routes
+from rankcast.papers.matching import routes, static_intervals
 from rankcast.papers.matching.intervals import KINDS as LIVE
 from rankcast.papers.matching.intervals import IntervalIndex
 from rankcast.papers.matching.static_intervals import KINDS as STATIC
@@ -45,7 +45,7 @@ def edges(intervals: Intervals) -> list[tuple[int, int]]:
     lo, hi = ends(intervals)
     values, _ = ends_of(lo, hi)
     slots = 2 * values.size + 1
-    graph = interval_arrangement.constraint_graph(slots_of(values, lo), slots_of(values, hi), slots)
+    graph = static_intervals.constraint_graph(slots_of(values, lo), slots_of(values, hi), slots)
     return list(zip(*(each.tolist() for each in graph), strict=True))
 
 

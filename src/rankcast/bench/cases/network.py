@@ -12,14 +12,21 @@ from rankcast import RangeTopK
 from rankcast.bench.case import Answers, Contender, Figure, Grid, Parameters, Trial, case
 from rankcast.bench.cases.network_playing import ranges_of, trial, uniform
 from rankcast.bench.workloads import Columns, range_topk
-from rankcast.papers.figures.range_topk_redundancy import REDUNDANCY, RELAX, TRACE_REDUNDANCY, TRACE_RELAX
-from rankcast.papers.figures.range_topk_tables import KS, TRACE, trace
+from rankcast.papers.figures.range_topk import (
+    KS,
+    REDUNDANCY,
+    RELAX,
+    TRACE,
+    TRACE_REDUNDANCY,
+    TRACE_RELAX,
+    trace,
+)
 from rankcast.papers.network import topology
 from rankcast.papers.network.diagonal import Diagonal, Walks
 from rankcast.papers.network.routing import Routed, Routing
 from rankcast.papers.network.simulation import Simulation
+from rankcast.papers.network.topology import Workload
 from rankcast.papers.network.traffic import Outcome, method
-from rankcast.papers.network.workload import Workload
 
 SMALL: Grid = {
     "nodes": [400],

@@ -14,9 +14,8 @@ from rankcast.bench.case import Answers, Contender, Parameters, Trial
 from rankcast.bench.workloads import Columns, range_topk
 from rankcast.papers.network import topology
 from rankcast.papers.network.simulation import MOST_RELAXED, Simulation, Stage
-from rankcast.papers.network.topology import Topology
+from rankcast.papers.network.topology import Topology, Workload
 from rankcast.papers.network.traffic import Outcome, method, pooled, with_needed
-from rankcast.papers.network.workload import Workload
 
 Draw = Callable[[], Workload]
 

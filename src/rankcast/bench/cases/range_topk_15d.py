@@ -15,7 +15,7 @@ from rankcast import RangeTopK
 from rankcast.bench.case import Contender, Figure, Grid, Parameters, Trial
 from rankcast.bench.workloads import Columns, batches, range_topk
 from rankcast.papers.figures.range_counts import Workload
-from rankcast.papers.figures.range_topk_tables import PARTS, counted
+from rankcast.papers.figures.range_topk import PARTS, counted
 from rankcast.range_topk.box_lists import SUBSCRIPTIONS, corners_of
 from rankcast.range_topk.corners import BoxObjects, CornerIndex
 from rankcast.range_topk.dissemination.painters import SlabPainter

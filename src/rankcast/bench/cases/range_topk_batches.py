@@ -11,7 +11,7 @@ from rankcast.bench.cases.range_topk import loaded
 from rankcast.bench.cases.range_topk_speed import best_of, first_rows
 from rankcast.bench.workloads import Columns, Floats, batches
 from rankcast.papers.figures.range_counts import Census, Workload
-from rankcast.papers.figures.range_topk_tables import FULL, SMALL, uniform
+from rankcast.papers.figures.range_topk import FULL, SMALL, uniform
 
 LISTENERS = 40
 PORTION = 1_000

@@ -22,7 +22,7 @@ from rankcast.bench.case import Contender, Grid, Parameters, Trial, case
 from rankcast.bench.cases.range_topk import SAMPLE, loaded
 from rankcast.bench.workloads import Columns, Floats, batches, range_topk
 from rankcast.papers.figures.range_counts import Workload
-from rankcast.papers.figures.range_topk_tables import uniform
+from rankcast.papers.figures.range_topk import uniform
 from rankcast.range_topk.brute_force import Objects, top_k
 from rankcast.tables.boxes import Boxes
 

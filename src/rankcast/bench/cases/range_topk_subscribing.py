@@ -16,7 +16,7 @@ from rankcast.bench.cases.range_topk import loaded
 from rankcast.bench.cases.range_topk_speed import all_same, first_rows, same_results
 from rankcast.bench.workloads import Columns, Integers, range_topk
 from rankcast.papers.figures.range_counts import Workload
-from rankcast.papers.figures.range_topk_tables import uniform
+from rankcast.papers.figures.range_topk import uniform
 
 SMALL: Grid = {"objects": [1_000], "subscriptions": [20_000], "k": [10]}
 W: Grid = {"objects": [10_000], "subscriptions": [2_000_000], "k": [10]}

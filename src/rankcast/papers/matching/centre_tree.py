@@ -18,8 +18,17 @@ from numba import njit
 
 from rankcast.matching.kernels.box_tree import Columns
 from rankcast.papers.matching.routes import centre_tree
-from rankcast.papers.matching.scored_blocks import BLOCKS, Blocks, Floats, Longs, Rows, rows_of
-from rankcast.papers.matching.scored_blocks_edit import Entry, insert_entry, remove_entry
+from rankcast.papers.matching.scored_blocks import (
+    BLOCKS,
+    Blocks,
+    Entry,
+    Floats,
+    Longs,
+    Rows,
+    insert_entry,
+    remove_entry,
+    rows_of,
+)
 from rankcast.structures.jit import EXACT
 
 USED, FREE, NODES, REBUILT = range(4)

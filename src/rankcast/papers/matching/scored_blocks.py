@@ -6,7 +6,15 @@ the order of (list, score, label), up to b of them in a leaf, the leaves in bloc
 paper's b-way R-tree over every list, in which short lists share a leaf. An entry of an inner block has the
 extent of what is below it, and the list and the score of its first entry. The paper's search, depth first and
 left child first, is a walk along the leaves that leaps over blocks; `rankcast.papers.matching.threshold` merges such
-walks. `rankcast.papers.matching.scored_blocks_edit` changes blocks in place.
+walks. `rankcast.papers.matching.scored_blocks` changes blocks in place.
+
+Entries in and out of scored blocks, in place [Ranked §3.1].
+
+An entry goes into the leaf where it belongs by (list, score, label). A full block is split in the middle, and
+above it as many as are full; so blocks stay ordered by score first, as in the paper's scored R-tree, whatever
+their extents. A block that has become thin goes into a neighbour that has room.
+
+Cost: O(b) a level that changes, O(log_b n) levels; equal scores descend once more to compare labels.
 """
 
 from __future__ import annotations
@@ -187,3 +195,199 @@ def pack(blocks: Blocks, entries: Entries, score: Floats, j: int, fill: int) -> 
         level = above
     if total > 0:
         blocks.root[j] = level[0]
+
+
+class Entry(NamedTuple):
+    """One interval of a row as an entry of a list."""
+
+    listed: int
+    row: int
+    key: float
+    lo: float
+    hi: float
+    score: float
+
+
+@njit(**EXACT)
+def _precedes(blocks: Blocks, label: Longs, block: int, i: int, entry: Entry) -> bool:
+    """Whether the first row of an entry that is there stands before another entry."""
+    if blocks.listed[block, i] != entry.listed:
+        return blocks.listed[block, i] < entry.listed
+    if blocks.key[block, i] != entry.key:
+        return blocks.key[block, i] > entry.key
+    while blocks.height[block] > 0:
+        block, i = blocks.link[block, i], 0
+    return label[blocks.link[block, i]] < label[entry.row]
+
+
+@njit(**EXACT)
+def _behind(blocks: Blocks, label: Longs, block: int, start: int, entry: Entry) -> int:
+    """The first place from `start` on, in a block, that does not stand before an entry."""
+    end = blocks.size[block]
+    while start < end:
+        middle = (start + end) // 2
+        if _precedes(blocks, label, block, middle, entry):
+            start = middle + 1
+        else:
+            end = middle
+    return start
+
+
+@njit(**EXACT)
+def slot_of(blocks: Blocks, block: int) -> int:
+    """The entry of the parent that is this block."""
+    parent, i = blocks.parent[block], 0
+    while blocks.link[parent, i] != block:
+        i += 1
+    return i
+
+
+@njit(**EXACT)
+def _copy(blocks: Blocks, block: int, i: int, target: int, to: int) -> None:
+    """Copy an entry to another place."""
+    if blocks.lo.shape[1] > 0:
+        blocks.lo[target, to], blocks.hi[target, to] = blocks.lo[block, i], blocks.hi[block, i]
+    if blocks.bound.shape[1] > 0:
+        blocks.bound[target, to] = blocks.bound[block, i]
+    blocks.key[target, to], blocks.listed[target, to] = blocks.key[block, i], blocks.listed[block, i]
+    blocks.link[target, to] = blocks.link[block, i]
+
+
+@njit(**EXACT)
+def _open(blocks: Blocks, block: int, i: int) -> None:
+    """Make room at place i of a block that is not full."""
+    for at in range(blocks.size[block], i, -1):
+        _copy(blocks, block, at - 1, block, at)
+    blocks.size[block] += 1
+
+
+@njit(**EXACT)
+def _close(blocks: Blocks, block: int, i: int) -> None:
+    """Take place i out of a block."""
+    blocks.size[block] -= 1
+    for at in range(i, blocks.size[block]):
+        _copy(blocks, block, at + 1, block, at)
+
+
+@njit(**EXACT)
+def _move(blocks: Blocks, block: int, start: int, target: int, j: int) -> None:
+    """Move the entries from `start` on behind those of another block."""
+    for i in range(start, blocks.size[block]):
+        _copy(blocks, block, i, target, blocks.size[target])
+        blocks.size[target] += 1
+        if blocks.height[block] == 0:
+            blocks.leaf[blocks.link[block, i], j] = target
+        else:
+            blocks.parent[blocks.link[block, i]] = target
+    blocks.size[block] = start
+
+
+@njit(**EXACT)
+def _split(blocks: Blocks, block: int, j: int) -> None:
+    """Move the second half of a full block, whose parent is not full, into a new one behind it."""
+    if blocks.parent[block] < 0:
+        blocks.root[j] = take_block(blocks, blocks.height[block] + 1, -1 - j)
+        blocks.parent[block], blocks.size[blocks.root[j]] = blocks.root[j], 1
+        summarise(blocks, block, blocks.root[j], 0)
+    above, i = blocks.parent[block], slot_of(blocks, block)
+    other = take_block(blocks, blocks.height[block], above)
+    _move(blocks, block, (blocks.size[block] + 1) // 2, other, j)
+    _open(blocks, above, i + 1)
+    summarise(blocks, block, above, i)
+    summarise(blocks, other, above, i + 1)
+    blocks.meta[SPLITS] += 1
+
+
+@njit(**EXACT)
+def _make_room(blocks: Blocks, block: int, j: int) -> None:
+    """Split a full block, and before it what is full above it."""
+    while True:
+        top, above = block, blocks.parent[block]
+        while above >= 0 and blocks.size[above] == blocks.link.shape[1]:
+            top, above = above, blocks.parent[above]
+        _split(blocks, top, j)
+        if top == block:
+            return
+
+
+@njit(**EXACT)
+def _refresh(blocks: Blocks, block: int) -> None:
+    """Carry what a block holds up as far as it changes anything."""
+    while blocks.parent[block] >= 0:
+        above = blocks.parent[block]
+        if not summarise(blocks, block, above, slot_of(blocks, block)):
+            return
+        block = above
+
+
+@njit(**EXACT)
+def insert_entry(blocks: Blocks, label: Longs, j: int, entry: Entry) -> None:
+    """Put an entry where it belongs; needs two free blocks a level and one more."""
+    block = blocks.root[j]
+    while blocks.height[block] > 0:
+        block = blocks.link[block, _behind(blocks, label, block, 1, entry) - 1]
+    if blocks.size[block] == blocks.link.shape[1]:
+        _make_room(blocks, block, j)
+        i = slot_of(blocks, block) + 1
+        above = blocks.parent[block]
+        if i < blocks.size[above] and _precedes(blocks, label, above, i, entry):
+            block = blocks.link[above, i]
+    i = _behind(blocks, label, block, 0, entry)
+    _open(blocks, block, i)
+    blocks.listed[block, i], blocks.link[block, i], blocks.key[block, i] = entry.listed, entry.row, entry.key
+    blocks.lo[block, i], blocks.hi[block, i] = entry.lo, entry.hi
+    if blocks.bound.shape[1] > 0:
+        blocks.bound[block, i] = bound_of(entry.score)
+    blocks.leaf[entry.row, j] = block
+    _refresh(blocks, block)
+
+
+@njit(**EXACT)
+def _partner(blocks: Blocks, above: int, i: int) -> int:
+    """The left one of two neighbours, child i and one beside it, that fit well into one block; or -1."""
+    most = 3 * blocks.link.shape[1] // 4
+    for left in range(max(i - 1, 0), min(i + 1, blocks.size[above] - 1)):
+        both = blocks.size[blocks.link[above, left]] + blocks.size[blocks.link[above, left + 1]]
+        if both <= most:
+            return left
+    return -1
+
+
+@njit(**EXACT)
+def _settle(blocks: Blocks, block: int, j: int) -> None:
+    """After a removal: give empty blocks back, join thin ones, tell the blocks above."""
+    while blocks.parent[block] >= 0:
+        above, i = blocks.parent[block], slot_of(blocks, block)
+        left = -1 if 4 * blocks.size[block] > blocks.link.shape[1] else _partner(blocks, above, i)
+        if blocks.size[block] == 0:
+            _close(blocks, above, i)
+            give_block(blocks, block)
+        elif left >= 0:
+            target, source = blocks.link[above, left], blocks.link[above, left + 1]
+            _move(blocks, source, 0, target, j)
+            _close(blocks, above, left + 1)
+            give_block(blocks, source)
+            summarise(blocks, target, above, left)
+            blocks.meta[MERGES] += 1
+        else:
+            _refresh(blocks, block)
+            return
+        block = above
+    while blocks.height[block] > 0 and blocks.size[block] == 1:
+        blocks.root[j] = blocks.link[block, 0]
+        blocks.parent[blocks.root[j]] = -1 - j
+        give_block(blocks, block)
+        block = blocks.root[j]
+
+
+@njit(**EXACT)
+def remove_entry(blocks: Blocks, j: int, row: int) -> int:
+    """Take the entry of a row out; returns its list."""
+    block, i = blocks.leaf[row, j], 0
+    while blocks.link[block, i] != row:
+        i += 1
+    listed = blocks.listed[block, i]
+    _close(blocks, block, i)
+    blocks.leaf[row, j] = -1
+    _settle(blocks, block, j)
+    return listed

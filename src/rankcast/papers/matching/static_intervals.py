@@ -10,6 +10,17 @@ that come later, or with another score, stand in a box tree beside what is built
 built they and removed ones are passed over. When both together are more than a 64th of all, everything is
 built anew: O(64 log n) amortised a change. A batch with events that are intervals makes the SOPT-R-tree sort
 all rows by score first.
+
+The arrangement of the SOPT-R-tree [Ranked §3.2]: few R-tree leaves that an event opens in vain.
+
+The constraint graph has an edge from an interval to a worse one if they overlap at a point where no interval
+of a rank between them lies. Seen from below, the intervals taken so far (best first) show a row of visible
+blocks; the next one gets an edge from the owner of every block that it overlaps, and then hides them. Each
+interval adds at most three blocks, so there are at most 3n edges. The arrangement takes, again and again, the
+interval with the smallest left end among those without an edge from one that is not taken yet.
+
+Cost: O(n log n). Blocks live on 2m + 1 slots (see `interval_routes`); a Fenwick tree over their first slots
+finds the block of a slot.
 """
 
 from __future__ import annotations
@@ -18,18 +29,135 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.matching.boxes import BoxIndex, grown
 from rankcast.matching.kernels.box_tree import Columns
 from rankcast.matching.search import MODES, Found, merged
-from rankcast.papers.matching import interval_arrangement
 from rankcast.papers.matching import routes as interval_routes
+from rankcast.papers.matching.intervals import ScoredLists, by_score, search_forest
 from rankcast.papers.matching.scored_blocks import Entries
-from rankcast.papers.matching.scored_lists import ScoredLists, by_score, search_forest
 from rankcast.papers.matching.threshold import ONE_LIST, SEGMENTS, Forest
 from rankcast.structures import integrity
-from rankcast.tables.schema import Bools, Floats, Rows
+from rankcast.structures.jit import EXACT
+from rankcast.tables.schema import Bools, Rows
+
+Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
+
+
+@njit(**EXACT)
+def _mark(tree: Longs, slot: int, change: int) -> None:
+    slot += 1
+    while slot < tree.shape[0]:
+        tree[slot] += change
+        slot += slot & -slot
+
+
+@njit(**EXACT)
+def _block_at(tree: Longs, slot: int) -> int:
+    """The last marked slot that is at most `slot`; slot 0 is always marked."""
+    rank, at = 0, slot + 1
+    while at > 0:
+        rank += tree[at]
+        at -= at & -at
+    step, found = 1, 0
+    while 2 * step < tree.shape[0]:
+        step *= 2
+    while step > 0:
+        if found + step < tree.shape[0] and tree[found + step] < rank:
+            found += step
+            rank -= tree[found]
+        step //= 2
+    return found
+
+
+@njit(**EXACT)
+def constraint_graph(first_slot: Longs, last_slot: Longs, slots: int) -> tuple[Longs, Longs]:
+    """The edges (from, to) among intervals that come best first, given by their slots."""
+    total, edges = first_slot.shape[0], 0
+    source, target = np.empty(3 * total, np.int64), np.empty(3 * total, np.int64)
+    tree, owner, behind = np.zeros(slots + 1, np.int64), np.full(slots + 1, -1), np.full(slots + 1, slots)
+    _mark(tree, 0, 1)
+    for each in range(total):
+        left, right = first_slot[each], last_slot[each]
+        start = _block_at(tree, left)
+        block, last = start, start
+        while block <= right:
+            if owner[block] >= 0:
+                source[edges], target[edges] = owner[block], each
+                edges += 1
+            if block > left:
+                _mark(tree, block, -1)
+            last, block = block, behind[block]
+        if block > right + 1:
+            _mark(tree, right + 1, 1)
+            owner[right + 1], behind[right + 1] = owner[last], block
+        if start < left:
+            _mark(tree, left, 1)
+            behind[start] = left
+        owner[left], behind[left] = each, min(right + 1, slots)
+    return source[:edges], target[:edges]
+
+
+@njit(**EXACT)
+def _sift(heap: Longs, size: int, lo: Floats) -> None:
+    """Let the first of a heap by (lo, number) sink to its place."""
+    hole, each = 0, heap[0]
+    while 2 * hole + 1 < size:
+        child = 2 * hole + 1
+        if child + 1 < size and _before(lo, heap[child + 1], heap[child]):
+            child += 1
+        if not _before(lo, heap[child], each):
+            break
+        heap[hole], hole = heap[child], child
+    heap[hole] = each
+
+
+@njit(**EXACT)
+def _before(lo: Floats, one: int, other: int) -> bool:
+    return lo[one] < lo[other] or (lo[one] == lo[other] and one < other)
+
+
+@njit(**EXACT)
+def arrange(lo: Floats, source: Longs, target: Longs) -> Longs:
+    """The arrangement of intervals that come best first, from their constraint graph."""
+    total, waiting = lo.shape[0], np.zeros(lo.shape[0], np.int64)
+    first, successor = np.zeros(total + 2, np.int64), np.empty(source.shape[0], np.int64)
+    for edge in range(source.shape[0]):
+        first[source[edge] + 2] += 1
+        waiting[target[edge]] += 1
+    first = np.cumsum(first)
+    for edge in range(source.shape[0]):
+        successor[first[source[edge] + 1]] = target[edge]
+        first[source[edge] + 1] += 1
+    heap, size, arranged = np.empty(total, np.int64), 0, np.empty(total, np.int64)
+    for each in range(total):
+        if waiting[each] == 0:
+            size = _push(heap, size, lo, each)
+    for place in range(total):
+        each = heap[0]
+        arranged[place] = each
+        size -= 1
+        heap[0] = heap[size]
+        _sift(heap, size, lo)
+        for at in range(first[each], first[each + 1]):
+            waiting[successor[at]] -= 1
+            if waiting[successor[at]] == 0:
+                size = _push(heap, size, lo, successor[at])
+    return arranged
+
+
+@njit(**EXACT)
+def _push(heap: Longs, size: int, lo: Floats, each: int) -> int:
+    hole = size
+    while hole > 0 and _before(lo, each, heap[(hole - 1) // 2]):
+        heap[hole] = heap[(hole - 1) // 2]
+        hole = (hole - 1) // 2
+    heap[hole] = each
+    return size + 1
+
 
 KINDS = {"sopt-r-tree": ONE_LIST, "segment-tree": SEGMENTS}
 SMALL = 64
@@ -232,8 +360,8 @@ def arrangement(lo: Floats, hi: Floats) -> NDArray[np.int64]:
     ends, _ = ends_of(lo, hi)
     slots = 2 * ends.size + 1
     first, last = slots_of(ends, lo), slots_of(ends, hi)
-    source, target = interval_arrangement.constraint_graph(first, last, slots)
-    return np.asarray(interval_arrangement.arrange(lo, source, target), np.int64)
+    source, target = constraint_graph(first, last, slots)
+    return np.asarray(arrange(lo, source, target), np.int64)
 
 
 def slots_of(ends: Floats, values: Floats) -> NDArray[np.int64]:

@@ -37,16 +37,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.out is not None:
         asked = dataclasses.replace(asked, out=arguments.out)
     console = _console()
-    from rankcast.papers.network import (
-        experiments,  # noqa: PLC0415 (engines, Numba)
-        plots,
-    )
+    from rankcast.papers.network import plots, simulation
 
     plots.require()
     _require_free(asked.out)
-    play = experiments.content if asked.network == "content" else experiments.acyclic
+    play = simulation.content if asked.network == "content" else simulation.acyclic
     with _progress(console) as bar:
-        task = bar.add_task("drawing the network", total=experiments.steps(asked))
+        task = bar.add_task("drawing the network", total=simulation.steps(asked))
 
         def watch(step: str) -> None:
             bar.update(task, advance=1, description=step)

@@ -31,20 +31,94 @@
 
 Every key may be left out; these are its defaults, but for `subscriptions` (50000), `k` (10), `out` and
 `listeners` (all). Boxes have no dense tiles: with several attributes the default has no `dense`.
+
+Checks of single values in the file of an experiment: each returns the value in its plain form.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from rankcast.errors import InputError, SettingError
-from rankcast.papers.network import topology, values, workload, zones
-from rankcast.papers.network.traffic import Method
+from rankcast.errors import InputError, SettingError, shown
+from rankcast.papers.network import topology, zones
+from rankcast.papers.network.traffic import Method, method
 from rankcast.tables import schema
+
+MOST = 2**31 - 1
+
+Check: TypeAlias = Callable[[str, Any], Any]
+
+
+def word(known: tuple[str, ...]) -> Check:
+    """A word from a list."""
+    return lambda name, value: schema.one_of(name, value, known)
+
+
+def count(least: int = 1) -> Check:
+    """A whole number from `least`."""
+    return lambda name, value: whole(name, value, least)
+
+
+def whole(name: str, value: Any, least: int = 1) -> int:
+    """A whole number of at most 31 bits; one that is too large is told so."""
+    if isinstance(value, int) and value > MOST:
+        raise SettingError(f"{name} is {value}", expected=f"a whole number from {least} to {MOST}")
+    return schema.whole(name, value, least=least)
+
+
+def seed(name: str, value: Any) -> int:
+    """Any whole number from 0, as generators take it."""
+    if isinstance(value, int) and value > MOST:
+        return value
+    return schema.whole(name, value, least=0)
+
+
+def limit(name: str, value: Any) -> int | None:
+    """A whole number, or none."""
+    return None if value is None else whole(name, value)
+
+
+def share(name: str, value: Any) -> float:
+    """A share below 1."""
+    share = schema.number(name, value, low=0, high=1)
+    if share == 1:
+        raise SettingError(
+            f"{name} is {value}", expected="a share below 1, so that somebody is there to tell"
+        )
+    return share
+
+
+def names(name: str, value: Any) -> list[str]:
+    """Names of attributes, perhaps none."""
+    return [] if value == [] else schema.attributes(name, value, reserved=("id", "y"))
+
+
+def counts(name: str, value: Any) -> list[int]:
+    """One whole number or several, in rising order, each once."""
+    given = value if isinstance(value, list) else [value]
+    if not given:
+        raise SettingError(f"{name} is empty", expected="a whole number, or several")
+    return sorted({whole(name, each) for each in given})
+
+
+def methods(name: str, value: Any) -> list[Method]:
+    """One method or several, each once."""
+    given = value if isinstance(value, list) else [value]
+    if not given or not all(isinstance(each, str) for each in given):
+        raise SettingError(f"{name} is {shown(value)}", expected="names of methods")
+    return [method(each) for each in dict.fromkeys(given)]
+
+
+def path(name: str, value: Any) -> Path:
+    """A directory."""
+    if not isinstance(value, str) or not value:
+        raise SettingError(f"{name} is {shown(value)}", expected="a directory")
+    return Path(value)
+
 
 NETWORKS = ("content", "acyclic")
 METHODS = ["unicast", "relax", "dense", "sparse", "sparse(1)"]
@@ -80,39 +154,39 @@ class Experiment:
 
 
 # Keys by section: the field of `Experiment`, the default, the check.
-KEYS: dict[str, dict[str, tuple[str, Any, values.Check]]] = {
+KEYS: dict[str, dict[str, tuple[str, Any, Check]]] = {
     "": {
-        "network": ("network", "content", values.word(NETWORKS)),
-        "seed": ("seed", 7, values.seed),
-        "out": ("out", "", values.path),
+        "network": ("network", "content", word(NETWORKS)),
+        "seed": ("seed", 7, seed),
+        "out": ("out", "", path),
     },
     "topology": {
-        "kind": ("kind", "power-law", values.word(topology.KINDS)),
-        "nodes": ("nodes", 2_000, values.count()),
-        "brokers": ("brokers", 100, values.count()),
+        "kind": ("kind", "power-law", word(topology.KINDS)),
+        "nodes": ("nodes", 2_000, count()),
+        "brokers": ("brokers", 100, count()),
     },
     "workload": {
-        "objects": ("objects", 1_000, values.count()),
-        "subscriptions": ("subscriptions", 50_000, values.counts),
-        "events": ("events", 200, values.count()),
-        "k": ("k", 10, values.counts),
-        "kind": ("workload", "uniform", values.word(workload.KINDS)),
+        "objects": ("objects", 1_000, count()),
+        "subscriptions": ("subscriptions", 50_000, counts),
+        "events": ("events", 200, count()),
+        "k": ("k", 10, counts),
+        "kind": ("workload", "uniform", word(topology.WORKLOAD_KINDS)),
         "over": (
             "over",
             ["x"],
             lambda name, value: schema.attributes(name, value, most=3, reserved=("id", "y")),
         ),
-        "one_sided": ("one_sided", [], values.names),
+        "one_sided": ("one_sided", [], names),
     },
     "content": {
-        "methods": ("methods", METHODS, values.methods),
-        "split": ("split", "midpoint", values.word(zones.SPLITS)),
-        "servers": ("servers", 1, values.count()),
+        "methods": ("methods", METHODS, methods),
+        "split": ("split", "midpoint", word(zones.SPLITS)),
+        "servers": ("servers", 1, count()),
     },
     "acyclic": {
-        "gone": ("gone", 0.25, values.share),
+        "gone": ("gone", 0.25, share),
     },
-    "check": {"listeners": ("listeners", None, values.limit)},
+    "check": {"listeners": ("listeners", None, limit)},
 }
 
 
@@ -186,7 +260,7 @@ def _require_fitting(asked: Experiment, where: str) -> None:
         refuse("content", f"servers is {asked.servers}", "1, as over has several attributes")
 
 
-def _checked(check: values.Check, name: str, value: Any, place: str) -> Any:
+def _checked(check: Check, name: str, value: Any, place: str) -> Any:
     """Check one value; a mistake also says where it stands."""
     try:
         return check(name, value)

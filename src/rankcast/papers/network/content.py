@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankcast.papers.network.kernels import network_delivery as delivery
-from rankcast.papers.network.kernels.network_delivery import Crowd, Messages
-from rankcast.papers.network.kernels.network_listening import NO_LIST, Listeners, words
+from rankcast.papers.network.kernels import delivery
+from rankcast.papers.network.kernels.delivery import NO_LIST, Crowd, Listeners, Messages, words
 from rankcast.papers.network.topology import Topology
 from rankcast.papers.network.zones import Zones
 from rankcast.tables.schema import Bools, Floats, Ints, Rows

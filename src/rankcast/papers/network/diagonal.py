@@ -3,6 +3,14 @@
 Every server holds as many objects as the others, those of one stretch of x, and may publish messages of its
 own: an update goes to the server of its object, which asks its neighbours, and they theirs, only where
 the answer to `firstk` or `miny` may lie beyond its own objects. [Range App. C]
+
+Objects spread over servers along the diagonal: `firstk` and `miny` that walk to the neighbours.
+
+Objects stand in the order of x; server s holds those from start[s] to start[s + 1] - 1 and knows its left and
+right neighbour, nothing else. A question begins at the server of its object and goes on to a neighbour only
+as long as the answer may lie there. Distinct x; equal y go to the smaller label. [Range App. C]
+
+Walks are counted by the borders they cross: border b lies between the servers b and b + 1.
 """
 
 from __future__ import annotations
@@ -10,11 +18,152 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
+from numpy.typing import NDArray
 
 from rankcast.errors import SettingError
-from rankcast.papers.network import network_diagonal as walking
+from rankcast.structures.jit import EXACT
 from rankcast.tables import schema
-from rankcast.tables.schema import Floats, Ints
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Places = NDArray[np.int64]
+
+FIRSTK, MINY, FIRSTK_STEPS, MINY_STEPS, EXPOSED = range(5)
+TALLIES = 5
+
+
+@njit(**EXACT)
+def _better(y: Floats, label: Ints, one: int, value: float, than: int) -> bool:
+    """Whether the object at place `one` comes before a value with a label."""
+    return y[one] < value or (y[one] == value and label[one] < than)
+
+
+@njit(**EXACT)
+def _server_of(start: Ints, place: int) -> int:
+    """The server that holds a place. O(log servers)."""
+    first, last = 0, start.shape[0] - 2
+    while first < last:
+        middle = (first + last + 1) // 2
+        if start[middle] <= place:
+            first = middle
+        else:
+            last = middle - 1
+    return first
+
+
+@njit(**EXACT)
+def firstk(
+    start: Ints, y: Floats, label: Ints, place: int, value: float, step: int, found: Places, crossed: Ints
+) -> tuple[int, int]:
+    """Note the nearest places on one side of an object that are better than its value [Range Alg. 1].
+
+    Walks from the object's server by `step` (-1 or +1) until `found` is full or the servers are at an end.
+    Returns how many were found, and how many neighbours were asked; `crossed` adds up the borders.
+    """
+    server = _server_of(start, place)
+    size, asked, at = 0, 0, place + step
+    while True:
+        while start[server] <= at < start[server + 1] and size < found.shape[0]:
+            if _better(y, label, at, value, label[place]):
+                found[size] = at
+                size += 1
+            at += step
+        server += step
+        if size == found.shape[0] or server < 0 or server + 1 >= start.shape[0]:
+            return size, asked
+        crossed[server if step < 0 else server - 1] += 1
+        asked += 1
+
+
+@njit(**EXACT)
+def _local_miny(y: Floats, label: Ints, begin: int, end: int, value: float, than: int, best: int) -> int:
+    """The best place of begin..end-1 that is worse than a value with a label, or `best` if that is better."""
+    for at in range(begin, end):
+        worse = y[at] > value or (y[at] == value and label[at] > than)
+        if worse and (best < 0 or _better(y, label, at, y[best], label[best])):
+            best = at
+    return best
+
+
+@njit(**EXACT)
+def miny(
+    start: Ints, y: Floats, label: Ints, place: int, after: int, before: int, above: int, crossed: Ints
+) -> tuple[int, int]:
+    """The best place strictly between two that is worse than the one at `above` [Range Alg. 2].
+
+    Begins at the server of `place`; a neighbour is asked if the stretch goes on beyond the last object of a
+    server. Returns -1 if there is none, and how many neighbours were asked; `crossed` adds up the borders.
+    """
+    server = _server_of(start, place)
+    value, than = y[above], label[above]
+    best = _local_miny(
+        y, label, max(start[server], after + 1), min(start[server + 1], before), value, than, -1
+    )
+    left, right = server, server
+    while left > 0 and after + 1 < start[left]:
+        left -= 1
+        crossed[left] += 1
+        best = _local_miny(y, label, max(start[left], after + 1), start[left + 1], value, than, best)
+    while right + 2 < start.shape[0] and before > start[right + 1]:
+        crossed[right] += 1
+        right += 1
+        best = _local_miny(y, label, start[right], min(start[right + 1], before), value, than, best)
+    return best, int(right - left)
+
+
+@njit(**EXACT)
+def _put(places: Places, size: int, place: int, middle: int) -> int:
+    """Put a place among the nearest of one side; the farthest of a full list goes. The new size."""
+    at = min(size, places.shape[0] - 1)
+    while at > 0 and abs(places[at - 1] - middle) > abs(place - middle):
+        places[at] = places[at - 1]
+        at -= 1
+    places[at] = place
+    return min(size + 1, places.shape[0])
+
+
+@njit(**EXACT)
+def update(
+    start: Ints, y: Floats, label: Ints, place: int, value: float, k: int, tally: Ints, crossed: Ints
+) -> None:
+    """Give an object another value, asking what a server asks for it.
+
+    Two `firstk` for the region of its better value; if it falls behind, a sweep of `miny` up to the new one,
+    each in the stretch between the k-th better object on either side. `tally` adds up questions, the
+    neighbours asked, and the objects that the update exposes.
+    """
+    better, total, falls = min(y[place], value), start[-1], value > y[place]
+    left, right = np.empty(k, np.int64), np.empty(k, np.int64)
+    lefts, walked = firstk(start, y, label, place, better, -1, left, crossed)
+    rights, further = firstk(start, y, label, place, better, 1, right, crossed)
+    tally[FIRSTK] += 2
+    tally[FIRSTK_STEPS] += walked + further
+    above = place
+    while falls:
+        after = left[k - 1] if lefts == k else -1
+        before = right[k - 1] if rights == k else total
+        best, walked = miny(start, y, label, place, after, before, above, crossed)
+        tally[MINY] += 1
+        tally[MINY_STEPS] += walked
+        if best < 0 or not _better(y, label, best, value, label[place]):
+            break
+        if best < place:
+            lefts = _put(left, lefts, best, place)
+        else:
+            rights = _put(right, rights, best, place)
+        above = best
+        tally[EXPOSED] += 1
+    y[place] = value
+
+
+@njit(**EXACT)
+def follow(
+    start: Ints, y: Floats, label: Ints, places: Places, values: Floats, k: int, tally: Ints, crossed: Ints
+) -> None:
+    """Apply updates in turn; `tally` and `crossed` have a line each."""
+    for at in range(places.shape[0]):
+        update(start, y, label, places[at], values[at], k, tally[at], crossed[at])
 
 
 class Walks(NamedTuple):
@@ -55,9 +204,9 @@ class Diagonal:
 
     def follow(self, ids: Ints, values: Floats, k: int) -> Walks:
         """Apply updates of y in turn; what they asked."""
-        tally = np.zeros((len(ids), walking.TALLIES), np.int64)
+        tally = np.zeros((len(ids), TALLIES), np.int64)
         crossed = np.zeros((len(ids), len(self.start) - 2), np.int64)
         places = self._place[ids]
-        walking.follow(self.start, self._y, self._label, places, values.astype(np.float64), k, tally, crossed)
+        follow(self.start, self._y, self._label, places, values.astype(np.float64), k, tally, crossed)
         firstk, miny, firstk_steps, miny_steps, exposed = tally.T
         return Walks(firstk, miny, firstk_steps, miny_steps, exposed, crossed)

@@ -4,26 +4,40 @@ One engine serves all methods: it is given the objects once, every method applie
 afterwards the objects are put back as they were. The messages are those of `RangeTopK.disseminate`, asked for
 event by event. Every method ends with a comparison of the listeners' lists with those of a witness. CN-Relax
 makes them keep every object in their range: there some keep lists, and of all the updates heard are compared.
+
+Experiments played through: every number of subscriptions with every k, the same objects and updates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankcast.errors import SettingError
+from rankcast.papers.network import topology
+from rankcast.papers.network.config import Experiment
 from rankcast.papers.network.content import ContentNetwork, Tiles
 from rankcast.papers.network.diagonal import Diagonal
-from rankcast.papers.network.kernels import network_delivery as delivery
-from rankcast.papers.network.kernels.network_listening import Listeners, must_hear, words
-from rankcast.papers.network.listening import Boards, Checked, Witness, chosen, spread_over
-from rankcast.papers.network.topology import Topology
-from rankcast.papers.network.traffic import TILE_BYTES, Method, Outcome, with_needed
-from rankcast.papers.network.workload import Columns, Workload, with_nulls
+from rankcast.papers.network.kernels import delivery
+from rankcast.papers.network.kernels.delivery import Listeners, must_hear, words
+from rankcast.papers.network.routing import Routing
+from rankcast.papers.network.topology import Columns, Topology, Workload, with_nulls
+from rankcast.papers.network.traffic import (
+    TILE_BYTES,
+    Boards,
+    Checked,
+    Method,
+    Outcome,
+    Witness,
+    chosen,
+    spread_over,
+    with_needed,
+)
 from rankcast.papers.network.zones import cut_space
 from rankcast.range_topk.engine import RangeTopK
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
@@ -233,4 +247,78 @@ def _arrays(told: pa.Table, over: list[str], lines: list[Rows], own: list[Bools]
         told["y"].to_numpy().astype(np.float64),
         np.concatenate(lines),
         np.concatenate(own),
+    )
+
+
+@dataclass
+class Played:
+    """What came out: a row of figures a run, and the last simulation, for its map."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    last: Simulation | None = None
+
+
+def steps(asked: Experiment) -> int:
+    """How many steps will be watched."""
+    runs = len(asked.subscriptions) * len(asked.k)
+    return runs * (len(asked.methods) + 1 if asked.network == "content" else 2)
+
+
+def content(asked: Experiment, watch: Watcher) -> Played:
+    """All methods on a content-driven network."""
+    played = Played()
+    for count in asked.subscriptions:
+        rng = np.random.default_rng(asked.seed)
+        graph = topology.make(asked.kind, asked.nodes, asked.brokers, rng)
+        simulation = Simulation(
+            _draw(asked, count, rng),
+            graph,
+            split=asked.split,
+            listeners=asked.listeners,
+            servers=asked.servers,
+            rng=rng,
+        )
+        played.last = simulation
+        for k in asked.k:
+            for outcome in simulation.run(k, asked.methods, watch):
+                run = {"subscriptions": count, "k": k, "method": outcome.method.name}
+                played.rows.append({**run, **_told(outcome.checked, of=count), **outcome.figures()})
+    return played
+
+
+def acyclic(asked: Experiment, watch: Watcher) -> Played:
+    """Routers with and without covering."""
+    played = Played()
+    for count in asked.subscriptions:
+        rng = np.random.default_rng(asked.seed)
+        graph = topology.make(asked.kind, asked.nodes, asked.brokers, rng)
+        routing = Routing(
+            _draw(asked, count, rng), graph, gone=asked.gone, listeners=asked.listeners, rng=rng
+        )
+        for k in asked.k:
+            for covering in (False, True):
+                name = "covering" if covering else "no covering"
+                watch(f"{count:,} subscriptions, k = {k}: {name}")
+                told = routing.run(k, covering=covering)
+                run = {"subscriptions": count, "k": k, "method": name, "missed": told.missed}
+                known = _told(told.checked, of=len(routing.stay))
+                played.rows.append({**run, **known, **told.figures})
+    return played
+
+
+def _told(checked: Checked, *, of: int) -> dict[str, Any]:
+    """The check at the end of a run: of how many subscribers how many were checked, how many kept lists."""
+    told = {"exact_lists": checked.exact, "subscribers": of}
+    return {**told, "checked": checked.listeners, "lists": checked.lists}
+
+
+def _draw(asked: Experiment, subscriptions: int, rng: np.random.Generator) -> topology.Workload:
+    return topology.draw(
+        objects=asked.objects,
+        subscriptions=subscriptions,
+        events=asked.events,
+        kind=asked.workload,
+        over=asked.over,
+        one_sided=asked.one_sided,
+        rng=rng,
     )

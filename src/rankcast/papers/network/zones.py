@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankcast.errors import SettingError
-from rankcast.papers.network.kernels.network_zones import LEAF, Space, find_neighbours, owners
+from rankcast.papers.network.kernels.zones import LEAF, Space, find_neighbours, owners
 from rankcast.tables import schema
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
