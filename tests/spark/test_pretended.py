@@ -20,7 +20,7 @@ from rankcast.errors import FunctionError, InputError, SnapshotError
 from rankcast.moving import scoring
 from rankcast.spark import applying, scratch
 from rankcast.spark.processor import Limits
-from rankcast.state.live import Live
+from rankcast.state.hosted import Live
 from tests.spark import stories
 from tests.spark.pretend import Cluster, GivenUpError, settle
 from tests.spark.stories import Story

@@ -12,11 +12,11 @@ from pyarrow import fs
 
 from rankcast import RangeTopK
 from rankcast.errors import InputError, JournalError, ShardError, SnapshotError
-from rankcast.state import batches, checkpoint, live
+from rankcast.state import batches, checkpoint
+from rankcast.state import hosted as live
 from rankcast.state.checkpoint import Mark
 from rankcast.state.depot import Depot
-from rankcast.state.hosted import Hosted, Standing, checksum
-from rankcast.state.live import Live, Place
+from rankcast.state.hosted import Hosted, Live, Place, Standing, checksum
 from rankcast.state.recovery import run
 from tests.spark import stories
 from tests.spark.pretend import Cluster, settle

@@ -17,7 +17,7 @@ from rankcast.core import snapshot
 from rankcast.errors import JournalError, ShardError
 from rankcast.state import Shard, batches
 from rankcast.state.checkpoint import Mark
-from rankcast.state.highwater import FILE, HighWater
+from rankcast.state.journal import FILE, HighWater
 
 from .toy_engine import ToyCounter
 

@@ -31,8 +31,7 @@ from rankcast.spark.stepping import Stepping
 from rankcast.state import batches
 from rankcast.state.checkpoint import Mark, mark_of
 from rankcast.state.depot import Depot
-from rankcast.state.hosted import Hosted, Standing, Step
-from rankcast.state.live import Live
+from rankcast.state.hosted import Hosted, Live, Standing, Step
 from rankcast.state.uploads import Courier, Note
 
 _ROWS_A_FRAME = 50_000

@@ -5,18 +5,37 @@ the checksum of all but the batch (which the token vouches for). A batch that `a
 disk, whole, whatever happens next; one that it has not returned from is there whole or not at all.
 
 Rows that a snapshot covers lose their batch; the last few stay as receipts.
+
+The high-water mark of a shard: the last batch that was answered, beside the journal that holds it.
+
+SQLite drops whatever follows a damaged page of its write-ahead log, and opens without a log that is gone: to
+it, a commit that was lost looks like one that never was. The mark tells them apart: a journal that ends below
+it has lost batches.
+
+    mark    two slots of a page each: magic, number, token, checksum; written in turn, in place
+
+A batch is marked after it is in the journal and before it is answered, so the journal may be one batch ahead
+of the mark, never behind. For the same reason a slot that was torn says that the journal has one batch more
+than the other slot tells. A mark outlives its process at once. It is flushed to disk within `PAUSE` by a
+thread, many batches at a time: so it costs no batch a flush, and after a power cut it may be that old; the
+journal itself is flushed with every batch.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
+import os
 import sqlite3
+import struct
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rankcast.errors import JournalError
+from rankcast.core import durable
+from rankcast.errors import JournalError, ShardError
 from rankcast.state.checkpoint import Mark
 
 FORMAT = 1
@@ -210,3 +229,129 @@ class Journal:
             UnicodeDecodeError,
         ) as error:  # the latter: a message that quotes damaged bytes
             raise JournalError(f"{self._path} {what}", detail=f"SQLite says: {error}.") from error
+
+
+FILE = "mark"
+PAUSE = 0.1  # seconds between two flushes, at least
+_LOG = logging.getLogger(__name__)
+_MAGIC = b"RKCMARK1"
+_FORM = struct.Struct("<8sQ32s")
+_SLOT = 4096
+_CHECKSUM = 16
+
+
+class HighWater:
+    """The mark of the shard in a directory. `newest` is what it says: None if there never was one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path / FILE
+        self._descriptor: int | None = None
+        self._asked, self._ended = threading.Event(), threading.Event()
+        self._flusher: threading.Thread | None = None
+        self._failure: OSError | None = None
+        self.newest: Mark | None = None
+
+    def read(self) -> Mark | None:
+        """What a journal must have at least; a token of "" fits any. None if there is no file.
+
+        Raises:
+            ShardError: neither slot can be read.
+        """
+        try:
+            with durable.opened(self._path) as (descriptor, _):
+                data = os.pread(descriptor, 2 * _SLOT, 0)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _damaged(self._path, f"{error}") from error
+        slots = [_parsed(data[start : start + _SLOT]) for start in (0, _SLOT)]
+        whole = [slot for slot in slots if slot is not None]
+        if not whole:
+            raise _damaged(self._path, "Neither of its slots is whole")
+        newest = max(whole)
+        self.newest = newest if len(whole) == 2 else Mark(newest.number + 1, "")
+        return self.newest
+
+    def make(self, mark: Mark) -> None:
+        """Begin anew at a mark, in one step, on disk when this returns."""
+        self._let_go()
+        new = self._path.with_name(f"{FILE}.new")
+        durable.write_file(new, 2 * _rendered(mark).ljust(_SLOT, b"\0"))
+        new.replace(self._path)
+        durable.sync_directory(self._path.parent)
+        self.newest = mark
+
+    def write(self, mark: Mark) -> None:
+        """Raise the mark; whatever happens to this process, it stays.
+
+        Raises:
+            OSError: it could not be written or flushed, now or the last time.
+        """
+        if mark == self.newest:
+            return
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        if self._descriptor is None:
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        data = _rendered(mark)
+        if os.pwrite(self._descriptor, data, mark.number % 2 * _SLOT) != len(data):
+            raise OSError(f"{self._path} could not be written")
+        self.newest = mark
+        if self._flusher is None:
+            self._ended.clear()
+            self._flusher = threading.Thread(
+                target=self._flush, args=(self._descriptor,), name="rankcast-mark", daemon=True
+            )
+            self._flusher.start()
+        self._asked.set()
+
+    def close(self) -> None:
+        """Flush what was written, and close the file."""
+        self._let_go()
+        if self._failure is not None:
+            _LOG.warning("%s could not be flushed: %s", self._path, self._failure)
+
+    def _let_go(self) -> None:
+        if self._flusher is not None:
+            self._ended.set()
+            self._asked.set()
+            self._flusher.join()
+            self._flusher = None
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _flush(self, descriptor: int) -> None:
+        """Flush what was asked for, until the end."""
+        ended = False
+        while not ended:
+            self._asked.wait()
+            self._asked.clear()
+            try:
+                durable.flush(descriptor)
+            except OSError as error:
+                self._failure = error
+            ended = self._ended.wait(PAUSE) and not self._asked.is_set()
+
+
+def _rendered(mark: Mark) -> bytes:
+    told = _FORM.pack(_MAGIC, mark.number, bytes.fromhex(mark.token))
+    return told + hashlib.blake2b(told, digest_size=_CHECKSUM).digest()
+
+
+def _parsed(slot: bytes) -> Mark | None:
+    """The mark in a slot, None if it is not whole."""
+    told, checksum = slot[: _FORM.size], slot[_FORM.size : _FORM.size + _CHECKSUM]
+    if len(checksum) < _CHECKSUM or hashlib.blake2b(told, digest_size=_CHECKSUM).digest() != checksum:
+        return None
+    magic, number, token = _FORM.unpack(told)
+    return Mark(number, token.hex()) if magic == _MAGIC else None
+
+
+def _damaged(path: Path, why: str) -> ShardError:
+    return ShardError(
+        f"{path} is damaged",
+        detail=f"{why}, so nobody can tell whether batches are lost.",
+        hint="Restore the shard from a copy, or open it with accept_loss=True to go on with what is there.",
+    )

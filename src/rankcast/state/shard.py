@@ -2,7 +2,7 @@
 
     <path>/snapshot/         the engine as of some batch, see rankcast.state.checkpoint
     <path>/journal.sqlite    the batches since, and the last receipts, see rankcast.state.journal
-    <path>/mark              the last batch that was answered, see rankcast.state.highwater
+    <path>/mark              the last batch that was answered, see rankcast.state.journal
 
 The state is a pure function of the batches committed: whatever is in memory can be thrown away and made again
 from the snapshot and the journal. That is the one way back from every trouble: a kill, a batch refused after
@@ -30,8 +30,7 @@ from rankcast.errors import InputError, JournalError, SettingError, ShardError, 
 from rankcast.state import batches
 from rankcast.state.batches import Token
 from rankcast.state.checkpoint import Checkpoint, Mark
-from rankcast.state.highwater import HighWater
-from rankcast.state.journal import Journal, Record
+from rankcast.state.journal import HighWater, Journal, Record
 from rankcast.state.recovery import Engine, refused_at_the_door, replay, run
 
 _JOURNAL = "journal.sqlite"

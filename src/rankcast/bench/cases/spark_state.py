@@ -14,9 +14,8 @@ from rankcast.bench.cases.spark_streams import folder
 from rankcast.state import batches, checkpoint, recovery
 from rankcast.state.checkpoint import Mark
 from rankcast.state.depot import Depot
-from rankcast.state.hosted import Hosted, Standing
+from rankcast.state.hosted import Hosted, Live, Place, Standing
 from rankcast.state.journal import Record
-from rankcast.state.live import Live, Place
 
 KIND = "RankedMatcher"
 BOXES_A_MEGABYTE = 20_000
