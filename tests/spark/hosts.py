@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from rankcast.spark import java, sessions
+from rankcast.spark import sessions
 from rankcast.spark.scratch import VARIABLE
 
 ROOT = Path(__file__).parent.parent.parent
@@ -19,7 +19,7 @@ BRIEF = "-XX:TieredStopAtLevel=1"  # Java compiles for a short life
 @lru_cache
 def archive() -> Path:
     """Spark's classes for all tests, there or not; first asked for before a scratch directory is chosen."""
-    return java.archive(java.find())
+    return sessions.class_archive(sessions.find())
 
 
 def environment(scratch: Path) -> dict[str, str]:

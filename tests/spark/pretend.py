@@ -21,13 +21,11 @@ from rankcast.core.engine import Engine
 from rankcast.spark import genesis, scratch, shard
 from rankcast.spark.genesis import Making
 from rankcast.spark.inputs import COPY
-from rankcast.spark.memory import Store
 from rankcast.spark.packing import _SCHEMA, Packing, point_column, shard_ids
-from rankcast.spark.plan import Plan
-from rankcast.spark.processor import Limits, ShardProcessor
+from rankcast.spark.plan import Plan, learn
 from rankcast.spark.references import reference_of
 from rankcast.spark.roles import roles_of
-from rankcast.spark.zones import learn
+from rankcast.spark.shard import Limits, ShardProcessor, Store
 from rankcast.state.depot import Depot
 from rankcast.state.hosted import Standing
 from tests.spark.stories import Batch, Row, Story

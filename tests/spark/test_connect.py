@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rankcast.spark import java
+from rankcast.spark import sessions
 from tests.spark import app, hosts
 from tests.spark.app import App
 from tests.spark.runs import Stream
@@ -60,4 +60,4 @@ def test_an_executor_is_killed_then_the_application_and_another_goes_on(
 
 
 def test_the_java_of_a_package_is_new_enough() -> None:
-    assert java.version(java.bundled() / "bin" / "java") >= java.OLDEST
+    assert sessions.version(sessions.bundled() / "bin" / "java") >= sessions.OLDEST

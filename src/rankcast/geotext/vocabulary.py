@@ -76,7 +76,7 @@ class Vocabulary:
     @classmethod
     def fit_spark(cls, frame: Any, column: str = "terms") -> Vocabulary:
         """The same over a column of a static Spark DataFrame, as a batch job."""
-        fitted: Vocabulary = import_module("rankcast.spark.corpus").fit(frame, column)
+        fitted: Vocabulary = import_module("rankcast.spark.batch").fit(frame, column)
         return fitted
 
     @classmethod

@@ -26,7 +26,7 @@ import rankcast
 from rankcast.core.engine import Engine
 from rankcast.errors import InputError
 from rankcast.pipeline.tables import Table, duration_of, place_of
-from rankcast.spark import keeping, references
+from rankcast.spark import applying, references
 from rankcast.spark.roles import ROLES, Role
 from rankcast.tables.readers import read_column
 from rankcast.tables.schema import Column, Form, Kind
@@ -90,7 +90,7 @@ class Made:
         engine.__class__ = probe
         try:
             none = pa.Table.from_arrays([pa.nulls(0, kind) for kind in form.types], schema=form)
-            getattr(engine, call)(keeping.passed(call, none))
+            getattr(engine, call)(applying.passed(call, none))
         except _Seen as seen:
             return seen.columns
         raise AssertionError(f"{self.kind}.{call} reads no rows")

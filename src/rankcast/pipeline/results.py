@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from rankcast.core import durable
 from rankcast.errors import ShardError
 from rankcast.pipeline.tables import local
-from rankcast.spark.answers import REFUSED
+from rankcast.spark.applying import REFUSED
 from rankcast.state.depot import Depot
 from rankcast.tables.schema import Ints
 

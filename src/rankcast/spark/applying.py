@@ -3,26 +3,211 @@
 The answer is that of `Engine.apply` over the calls that are left when refused rows are taken out. Which rows
 are refused is known only as the calls are made, in order, each on what those before it did; so the calls are
 offered one at a time, and what is left of a refused one is offered next.
+
+The rows of one batch in order, cut into calls; what an engine refuses is set aside, the rest is kept.
+
+An engine refuses a whole call; a stream must not stop for one bad row. So the rows, ordered by their sequence
+number over all inputs (objects of moving queries first), are cut into runs that are each one call: same
+input, same command, and no id twice, but in a run of events. A run that is refused is tried again without the
+row that the error names. Cost: as many further tries as bad rows, each of them only checks; runs with many
+are halved first, so b bad rows of n cost O(n log b) in checks, not O(n b).
+
+What comes out of a shard: the table of deltas or matches, with the rows that were refused among them.
+
+| deltas          | matches         | meaning                                                               |
+| --------------- | --------------- | --------------------------------------------------------------------- |
+| `subscription`  | `subscription`  | whose result; the id of a refused row of subscriptions (or positions) |
+| `item`          | `event`         | what is listed; the id of a refused row of events (or objects)        |
+| `op`            | `op`            | `enter`, `leave`, `update`; `match`; `refused`                        |
+| `score`, `rank` | `score`, `rank` | null on `leave` and `refused`                                         |
+| `seq`           | `seq`           | a sequence number, see below                                          |
+| `reason`        | `reason`        | why a row was refused                                                 |
+
+`seq` is the highest sequence number of the rows that an answer reflects. Of deltas it is the highest that
+came in up to and in their micro-batch, over all inputs. A match reflects its event and the subscriptions
+before it: `seq` is the event's, or, if that came behind, the highest of the commands that had come before. A
+refused row has its own.
+
+One batch of one shard, from packed rows to the table that comes out: all of it but Spark.
+
+The bytes of a batch hold everything that stays of it, so that it can be replayed: the rows of each input and,
+as `clock`, the highest sequence number that all answers reflect. Of events that are matched nothing stays:
+the bytes have a checksum in place of them, which tells batches apart, and the log stays short.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from rankcast.core import snapshot
 from rankcast.core.engine import Command, Engine
 from rankcast.core.lists import ListEngine
-from rankcast.errors import InputError
+from rankcast.errors import InputError, brief
 from rankcast.geotext.window import TimeWindow
-from rankcast.spark.keeping import Aside, Refusal, Run, mended, passed, runs
-from rankcast.spark.roles import SEQ, Role
+from rankcast.spark.packing import NO_SEQ
+from rankcast.spark.plan import Plan
+from rankcast.spark.roles import OP, REASON, ROLES, SEQ, Role, names_of
+from rankcast.state import batches
+from rankcast.state.depot import Depot
 from rankcast.tables.readers import read_column
-from rankcast.tables.schema import Column, Ints, Kind
+from rankcast.tables.schema import Bools, Column, Ints, Kind
+
+_ONLY_IDS = frozenset({"unsubscribe", "remove"})
+_TRIES = 8  # bad rows taken out one by one before a run is halved
+_SMALL = 32  # runs up to this size are not halved
+
+
+class Refusal(NamedTuple):
+    """A row that was set aside."""
+
+    role: Role
+    id: Any
+    seq: int | None
+    reason: str
+
+
+class Run(NamedTuple):
+    """Rows of one input, one behind the other there, that are one call."""
+
+    role: Role
+    call: str
+    rows: pa.Table
+
+
+class Aside:
+    """Collects rows that are set aside; with `strict`, the first of them raises.
+
+    Args:
+        strict: whether to raise.
+        told: whether to tell rows that every shard gets; another shard does otherwise.
+    """
+
+    def __init__(self, *, strict: bool, told: bool = True) -> None:
+        self._strict = strict
+        self._told = told
+        self.rows: list[Refusal] = []
+
+    def put(self, run: Run, row: int, error: InputError) -> None:
+        """Set one row of a run aside."""
+        if self._strict:
+            raise error
+        if not (run.role.divided or self._told):
+            return
+        rows = run.rows
+        seq = rows[SEQ][row].as_py() if SEQ in rows.column_names else None
+        name = rows["id"][row].as_py() if "id" in rows.column_names else None
+        self.rows.append(Refusal(run.role, name, seq, error.what))
+
+
+def mended(run: Run, tries: int, error: InputError, aside: Aside) -> list[tuple[Run, int]]:
+    """What is left to try of a run that was refused, and how often each part of it was tried already.
+
+    The row that the error names is set aside; after some tries, or if it names none, the rest is halved.
+    """
+    rows = run.rows
+    place = 0 if rows.num_rows == 1 else error.row
+    if place is not None:
+        aside.put(run, place, error)
+        rows = rows.take(pa.array(np.delete(np.arange(rows.num_rows), place)))
+        tries += 1
+        if tries < _TRIES or rows.num_rows <= _SMALL:
+            return [(run._replace(rows=rows), tries)] if rows.num_rows else []
+    half = (rows.num_rows + 1) // 2
+    parts = [rows.slice(0, half), rows.slice(half)]
+    return [(run._replace(rows=part), 0) for part in parts if part.num_rows]
+
+
+def passed(call: str, rows: pa.Table) -> pa.Table:
+    """The columns of rows that a call takes."""
+    names = [name for name in rows.column_names if name not in (SEQ, OP, REASON)]
+    if call in _ONLY_IDS:
+        names = [name for name in names if name == "id"]
+    elif call == "rescore":
+        names = [name for name in names if name in ("id", "score") or name.endswith("_weight")]
+    return rows.select(names)
+
+
+def runs(inputs: Mapping[str, pa.Table], roles: Sequence[Role], aside: Aside) -> Iterator[Run]:
+    """Cut all rows, in order, into runs."""
+    parts = [(role, inputs[role.name]) for role in roles if role.name in inputs]
+    commands = [_commands(role, rows, aside) for role, rows in parts]
+    places = [np.flatnonzero(command >= 0) for command in commands]
+    if not sum(place.size for place in places):
+        return
+    seq = np.concatenate([_seq(rows)[place] for (_, rows), place in zip(parts, places, strict=True)])
+    source = np.repeat(np.arange(len(parts)), [place.size for place in places])
+    row = np.concatenate(places)
+    late = np.array([not role.early for role, _ in parts])[source]
+    order = np.lexsort((row, source, seq, late))
+    source, row = source[order], row[order]
+    command = np.concatenate([each[place] for each, place in zip(commands, places, strict=True)])[order]
+    new = (np.diff(source) != 0) | (np.diff(command) != 0) | (np.diff(row) != 1)
+    starts = np.concatenate([[0], np.flatnonzero(new) + 1])
+    for start, stop in zip(starts, [*starts[1:], row.size], strict=True):
+        role, rows = parts[source[start]]
+        call = role.calls[command[start]]
+        yield from _once(Run(role, call, rows.slice(row[start], stop - start)))
+
+
+def _seq(rows: pa.Table) -> NDArray[np.int64]:
+    """Sequence numbers; rows without them come before all that have one."""
+    if SEQ not in rows.column_names:
+        return np.full(rows.num_rows, np.iinfo(np.int64).min)
+    numbers: NDArray[np.int64] = rows[SEQ].fill_null(0).to_numpy()
+    return numbers
+
+
+def _commands(role: Role, rows: pa.Table, aside: Aside) -> NDArray[np.int64]:
+    """Which of the role's calls each row is; -1 for rows that are set aside here."""
+    command = np.zeros(rows.num_rows, np.int64)
+    if OP in rows.column_names:
+        found = pc.index_in(rows[OP], value_set=pa.array(role.calls))
+        command = found.fill_null(-1).to_numpy().astype(np.int64)
+    told_why = np.zeros(rows.num_rows, np.bool_)
+    if REASON in rows.column_names and rows[REASON].null_count < rows.num_rows:
+        told_why = rows[REASON].is_valid().to_numpy()
+        for row in np.flatnonzero(told_why):
+            aside.put(Run(role, "", rows), int(row), InputError(rows[REASON][int(row)].as_py()))
+    if OP in rows.column_names:
+        for row in np.flatnonzero((command < 0) & ~told_why):
+            told = rows[OP][int(row)].as_py()
+            what = "is null" if told is None else f'is "{brief(told)}"'
+            expected = f"one of: {', '.join(role.calls)}"
+            aside.put(Run(role, "", rows), int(row), _wrong(role, "op", what, expected))
+    command[told_why] = -1
+    if SEQ in rows.column_names and rows[SEQ].null_count:
+        lacking: Bools = rows[SEQ].is_null().to_numpy() & (command >= 0)
+        for row in np.flatnonzero(lacking):
+            aside.put(Run(role, "", rows), int(row), _wrong(role, "seq", "is null", "a whole number"))
+        command[lacking] = -1
+    return command
+
+
+def _wrong(role: Role, column: str, what: str, expected: str) -> InputError:
+    return InputError(what, where=role.name, column=column, expected=expected)
+
+
+def _once(run: Run) -> Iterator[Run]:
+    """Cut a run where an id comes again, unless it is one of events."""
+    ids = run.rows["id"].combine_chunks() if "id" in run.rows.column_names else pa.array([])
+    if run.call == "publish" or len(ids) < 2 or pc.count_distinct(ids, mode="all").as_py() == len(ids):
+        yield run
+        return
+    seen: set[Any] = set()
+    start = 0
+    for row, name in enumerate(ids.to_pylist()):
+        if name in seen:
+            yield run._replace(rows=run.rows.slice(start, row - start))
+            start, seen = row, set()
+        seen.add(name)
+    yield run._replace(rows=run.rows.slice(start))
 
 
 class Kept(NamedTuple):
@@ -158,3 +343,127 @@ def _late(window: TimeWindow, rows: pa.Table) -> list[int]:
     times: Ints = read_column(rows["time"], Column("time", Kind.TIME), "messages")
     late = np.flatnonzero(window.departures(times).arriving <= np.arange(times.size))
     return [int(row) for row in late]
+
+
+REFUSED, MATCH = "refused", "match"
+_ARROW = {"long": pa.int64(), "string": pa.string()}
+
+
+def columns(kind: str, ids: Mapping[str, str]) -> dict[str, str]:
+    """The output columns of an engine and their Spark types; `ids` has those of each input's ids."""
+    subscription, other, source = names_of(kind)
+    mine, theirs = (subscription, ids["subscriptions"]), (other, ids[source])
+    rest = [("seq", "long"), ("reason", "string")]
+    if kind == "RankedMatcher":
+        return dict([theirs, ("rank", "long"), mine, ("score", "double"), ("op", "string"), *rest])
+    return dict([mine, ("op", "string"), theirs, ("score", "double"), ("rank", "long"), *rest])
+
+
+def schema(kind: str, ids: Mapping[str, str]) -> pa.Schema:
+    """The same as an Arrow schema."""
+    forms = {**_ARROW, "double": pa.float64()}
+    return pa.schema([(name, forms[form]) for name, form in columns(kind, ids).items()])
+
+
+def answer_table(kept: Kept, form: pa.Schema) -> pa.Table:
+    """The output of one batch: its answer, then the rows set aside."""
+    answer = kept.answer
+    if "op" not in answer.column_names:
+        answer = answer.append_column("op", pa.repeat(MATCH, answer.num_rows))
+    answer = answer.append_column("reason", pa.nulls(answer.num_rows, pa.string()))
+    rows = [
+        {"op": REFUSED, refusal.role.column: refusal.id, "seq": refusal.seq, "reason": refusal.reason}
+        for refusal in kept.refused
+    ]
+    refused = [pa.Table.from_pylist(rows, schema=form)] if rows else []
+    return pa.concat_tables([answer.select(form.names).cast(form), *refused])
+
+
+CLOCK = "clock"
+PASSING = "passing"  # instead of rows of which nothing stays
+REFUSED_FILE = "refused"
+
+
+class Stepping:
+    """How a shard of a plan applies a batch.
+
+    Attributes:
+        candidates: how many candidates the last batch had tried.
+    """
+
+    def __init__(self, plan: Plan, shard: int, depot: Depot, *, strict: bool) -> None:
+        self._plan = plan
+        self._depot = depot
+        self._shard = shard
+        self._strict = strict
+        self._roles = ROLES[plan.kind]
+        self._form = schema(plan.kind, plan.ids)
+        self._passing: dict[str, tuple[str, pa.Table]] = {}  # by checksum: input and rows
+        self.candidates = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether the bytes of the batch hold all its rows."""
+        return not self._passing
+
+    def clock(self, before: int, tops: Mapping[str, int]) -> tuple[int, int]:
+        """The sequence number that all answers of a batch reflect, and that the next batch begins with.
+
+        Args:
+            before: what this batch begins with.
+            tops: by input, the highest of this batch.
+        """
+        lasting = [role.name for role in self._roles if role.lasting]
+        after = max([before, *(top for name, top in tops.items() if name in lasting)])
+        return (after if len(lasting) == len(self._roles) else before), after
+
+    def encode(self, inputs: Mapping[str, pa.Table], seq: int) -> bytes:
+        """The canonical bytes of a batch: rows in order by input, and the clock."""
+        clock = pa.table({"seq": pa.array([None if seq == NO_SEQ else seq], pa.int64())})
+        names = [role.name for role in self._roles if role.name in inputs]
+        rows = batches.commands_of([(name, inputs[name]) for name in names], names)
+        fleeting = [role.name for role in self._roles if not role.lasting]
+        for place, (name, table) in enumerate(rows):
+            if name in fleeting:
+                checksum = snapshot.digest(batches.to_bytes(table))
+                self._passing[checksum] = (name, table)
+                rows[place] = (PASSING, pa.table({"checksum": [checksum]}))
+        return batches.encode([(CLOCK, clock), *rows])
+
+    def answer_of(self, engine: Engine, data: bytes, number: int) -> bytes:
+        """Apply the bytes of a batch; the bytes of its answer."""
+        (_, clock), *rows = [self._passed(*command) for command in batches.decode(data)]
+        before = engine.stats()["candidates"]
+        first = number == 1 and not self._plan.told
+        aside = aside_of(self._plan, self._shard, strict=self._strict)
+        seq = clock["seq"][0].as_py()
+        kept = apply(engine, dict(rows), self._roles, aside, clock=seq, first=first)
+        self.candidates = engine.stats()["candidates"] - before
+        table = answer_table(kept, self._form)
+        if first:
+            table = pa.concat_tables([table, self._refused_before()])
+        return batches.to_bytes(table.combine_chunks())
+
+    def _passed(self, name: str, rows: pa.Table) -> tuple[str, pa.Table]:
+        """The rows that a checksum stands for; none if they passed in an earlier batch."""
+        return (
+            self._passing.get(rows["checksum"][0].as_py(), (name, rows)) if name == PASSING else (name, rows)
+        )
+
+    def _refused_before(self) -> pa.Table:
+        """Rows that were refused when the shard was made."""
+        name = f"{self._plan.genesis[str(self._shard)]}/{REFUSED_FILE}"
+        return (
+            batches.from_bytes(self._depot.get(name))
+            if self._depot.exists(name)
+            else self._form.empty_table()
+        )
+
+
+def aside_of(plan: Plan, shard: int, *, strict: bool) -> Aside:
+    """What takes the rows that a shard refuses; of rows that every shard gets, the first shard tells.
+
+    All shards refuse the same of those: engines check them against themselves and against what every shard
+    has; queries, of which each shard has its own, have no say (`rankcast.moving.engine`).
+    """
+    return Aside(strict=strict, told=shard == plan.shards[0])

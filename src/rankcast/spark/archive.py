@@ -18,7 +18,7 @@ from typing import Any
 
 from rankcast import RangeTopK
 from rankcast.errors import RankcastError
-from rankcast.spark import continuous, java, session, sessions
+from rankcast.spark import continuous, session, sessions
 
 PATIENCE = 300.0
 
@@ -31,7 +31,7 @@ def make() -> Path:
     Raises:
         RankcastError: this Java cannot write an archive.
     """
-    target = java.archive(java.find())
+    target = sessions.class_archive(sessions.find())
     if target.exists():
         return target
     new = target.with_name(f"{target.name}.{os.getpid()}")
@@ -47,7 +47,7 @@ def make() -> Path:
     process.wait(PATIENCE)
     if not new.exists():
         raise RankcastError(
-            f"the Java in {java.find()} has written no archive of Spark's classes",
+            f"the Java in {sessions.find()} has written no archive of Spark's classes",
             hint="Streams run without it; they only start later.",
         )
     new.replace(target)

@@ -3,17 +3,22 @@
 Rows are made in blocks of a fixed size. A block has a generator of its own, seeded by the seed and its
 number; what all blocks share (where towns lie, say) is drawn from a generator that is seeded by the seed
 alone. So it does not matter which task makes a block, or how many of them.
+
+A stateful operator that does nothing: what a micro-batch costs before any engine has work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from rankcast.spark import sessions
 from rankcast.tables import schema as settings
@@ -87,3 +92,26 @@ class Making:
                     self.make(Block(number, blocks, first, count, self.rows, self.seed)), where="rows"
                 )
                 yield from made.cast(self.schema).combine_chunks().to_batches()
+
+
+class Passing(StatefulProcessor):
+    """Counts the rows of each key and keeps no state."""
+
+    def init(self, handle: Any) -> None:
+        """No state to declare."""
+
+    def handleInputRows(  # noqa: N802
+        self, key: tuple[Any, ...], rows: Iterable[pd.DataFrame], timerValues: Any
+    ) -> Iterator[pd.DataFrame]:
+        """One row a key."""
+        yield pd.DataFrame({"shard": [key[0]], "rows": [sum(len(frame) for frame in rows)]})
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def passing(frame: Any, shards: Sequence[int]) -> Any:
+    """Send every row of a stream to every shard, and do nothing there."""
+    every = F.explode(F.array(*(F.lit(shard) for shard in shards))).alias("shard")
+    keyed = frame.select(every, "*").groupBy("shard")
+    return keyed.transformWithStateInPandas(Passing(), "shard int, rows long", "Append", "None")

@@ -18,15 +18,13 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from rankcast.core.engine import Engine
 from rankcast.errors import InputError, shown
-from rankcast.spark import answers, applying
+from rankcast.spark import applying
+from rankcast.spark.applying import REFUSED_FILE, Aside, Run, aside_of
 from rankcast.spark.inputs import COPY, Input
-from rankcast.spark.keeping import Aside, Run
 from rankcast.spark.packing import NO_SEQ, by_seq, point_column, unpack
-from rankcast.spark.plan import Plan
+from rankcast.spark.plan import Plan, Split, learn
 from rankcast.spark.references import given_of
 from rankcast.spark.roles import ROLES, SEQ, Role, engine_type
-from rankcast.spark.stepping import REFUSED_FILE, aside_of
-from rankcast.spark.zones import Split, learn
 from rankcast.state import batches, checkpoint
 from rankcast.state.checkpoint import Mark
 from rankcast.state.depot import Depot
@@ -78,7 +76,7 @@ class Making:
         if told:
             depot.put(f"{name}/{ANSWER_FILE}", batches.to_bytes(answer))
         else:
-            refused = answer.filter(pc.equal(answer["op"], answers.REFUSED))
+            refused = answer.filter(pc.equal(answer["op"], applying.REFUSED))
             depot.put(f"{name}/{REFUSED_FILE}", batches.to_bytes(refused))
 
 
@@ -98,7 +96,7 @@ def run(
             fresh[role.name] = rows
     seq = None if top == NO_SEQ or not all(role.lasting for role in roles) else top
     kept = applying.apply(engine, fresh, roles, aside, clock=seq, first=True)
-    return answers.table(kept, answers.schema(plan.kind, plan.ids)).combine_chunks()
+    return applying.answer_table(kept, applying.schema(plan.kind, plan.ids)).combine_chunks()
 
 
 def write_engine(depot: Depot, name: str, engine: Engine) -> None:

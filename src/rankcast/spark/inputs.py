@@ -14,10 +14,10 @@ from pyspark.sql.window import Window
 
 from rankcast.core.engine import Engine
 from rankcast.errors import InputError
-from rankcast.spark import keeping
+from rankcast.spark import applying
 from rankcast.spark.packing import PACKED, Packing
+from rankcast.spark.plan import Split
 from rankcast.spark.roles import OP, REASON, SEQ, Role
-from rankcast.spark.zones import Split
 
 COPY = "__copy"
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
@@ -92,7 +92,7 @@ def check(engine: Engine, given: Mapping[str, Any], inputs: Mapping[str, Input])
         form = to_arrow_schema(each.frame.schema)
         own = {each.seq, REASON, *(["op"] if each.op else [])}
         kept = [field for field in form if field.name not in own]
-        rows = keeping.passed(each.role.calls[0], pa.schema(kept).empty_table())
+        rows = applying.passed(each.role.calls[0], pa.schema(kept).empty_table())
         getattr(copy, each.role.calls[0])(rows)
 
 

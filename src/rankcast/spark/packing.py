@@ -22,8 +22,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rankcast.spark.plan import Split, zone_of
 from rankcast.spark.roles import OP, SEQ
-from rankcast.spark.zones import Split, zone_of
 from rankcast.state import batches
 from rankcast.tables.schema import Ints
 

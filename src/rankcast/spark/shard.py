@@ -3,6 +3,18 @@
 Spark's state store holds, for each shard, where it stands and the log of batches since its last snapshot; the
 arrays are on the host (`rankcast.state.hosted`). What the store commits with a micro-batch is all there is to
 know: if the task fails or the host is lost, the next attempt begins from there.
+
+What Spark's state store keeps of a shard: one map from numbers to bytes.
+
+Under the number of a batch is its record, until a snapshot covers it; under 0, since batches count from 1, is
+where the shard stands. Spark makes encoders for every column of every variable of the store, in every task,
+which costs more than a small batch: so there is one variable, and it has one column.
+
+The door of Spark's stateful operator: the one place that knows its API.
+
+Spark asks for a processor wherever rows come, and also on the driver, in a new Python process, whenever a
+query starts, just to hear which state it declares. So what is behind the door (`rankcast.spark.shard`) is
+imported when the first rows come.
 """
 
 from __future__ import annotations
@@ -10,29 +22,115 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from rankcast.errors import ShardError
-from rankcast.spark import answers, scratch
-from rankcast.spark.memory import Memory, Store
+from rankcast.spark import applying, scratch
+from rankcast.spark.applying import Stepping
 from rankcast.spark.packing import NO_SEQ, by_seq, unpack
 from rankcast.spark.plan import Plan
-from rankcast.spark.processor import METRICS, Limits
 from rankcast.spark.references import given_of
 from rankcast.spark.roles import engine_type
-from rankcast.spark.stepping import Stepping
 from rankcast.state import batches
 from rankcast.state.checkpoint import Mark, mark_of
 from rankcast.state.depot import Depot
 from rankcast.state.hosted import Hosted, Live, Standing, Step
+from rankcast.state.journal import Record
 from rankcast.state.uploads import Courier, Note
+
+_HERE = 0
+_HASH = 32  # bytes of a token, and of the checksum of an answer
+
+
+@dataclass
+class Memory:
+    """Where a shard stands.
+
+    Attributes:
+        plan: the name of its plan.
+        standing: its last batch and its last snapshot.
+        sizes: bytes of each batch in the log.
+        retired: snapshots before the last, and the micro-batch that let go of each.
+        seq: highest sequence number of all rows that came in and that later answers reflect.
+    """
+
+    plan: str
+    standing: Standing
+    sizes: list[int]
+    retired: list[tuple[str, int]]
+    seq: int
+
+    def to_bytes(self) -> bytes:
+        """As the state store keeps it."""
+        return json.dumps({**vars(self), "standing": vars(self.standing)}).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Memory:
+        """What `to_bytes` gave."""
+        told = json.loads(data)
+        retired = [(str(name), int(batch)) for name, batch in told["retired"]]
+        return cls(**{**told, "standing": Standing(**told["standing"]), "retired": retired})
+
+
+class Store:
+    """The state store's map of the shard whose turn it is."""
+
+    def __init__(self, state: Any) -> None:
+        self._state = state
+
+    def recall(self) -> Memory | None:
+        """Where the shard stands, None if it has not begun."""
+        data = self._get(_HERE)
+        return None if data is None else Memory.from_bytes(data)
+
+    def keep(self, memory: Memory, record: Record) -> None:
+        """Remember one batch more, and where the shard stands now."""
+        self._put(record.number, _packed(record))
+        self._put(_HERE, memory.to_bytes())
+
+    def token(self, number: int) -> str | None:
+        """The token after a batch that is in the log."""
+        data = self._get(number)
+        return None if data is None else _record(number, data).token
+
+    def records(self) -> Iterator[Record]:
+        """The log, in no order."""
+        for (number,), (data,) in self._state.iterator():
+            if number != _HERE:
+                yield _record(int(number), bytes(data))
+
+    def forget(self, numbers: Iterable[int]) -> None:
+        """Take batches out of the log."""
+        for number in numbers:
+            self._state.removeKey((number,))
+
+    def _get(self, number: int) -> bytes | None:
+        row = self._state.getValue((number,))
+        return None if row is None else bytes(row[0])
+
+    def _put(self, number: int, data: bytes) -> None:
+        self._state.updateValue((number,), (bytearray(data),))
+
+
+def _packed(record: Record) -> bytes:
+    head = bytes.fromhex(record.prev) + bytes.fromhex(record.token) + record.answer
+    return head + (record.batch or b"")
+
+
+def _record(number: int, data: bytes) -> Record:
+    prev, token, answer = (data[at : at + _HASH] for at in range(0, 3 * _HASH, _HASH))
+    return Record(number, prev.hex(), token.hex(), data[3 * _HASH :], answer)
+
 
 _ROWS_A_FRAME = 50_000
 
@@ -69,7 +167,7 @@ class Hosting:
         data = stepping.encode(inputs, clock)
         step, told = self._step(shard, depot, stepping, memory, data)
         answer = batches.from_bytes(step.answer)
-        refused = pc.sum(pc.equal(answer["op"], answers.REFUSED)).as_py() or 0
+        refused = pc.sum(pc.equal(answer["op"], applying.REFUSED)).as_py() or 0
         told |= {
             "how": step.how,
             "restore_seconds": round(step.seconds, 6),
@@ -192,3 +290,53 @@ def _frames(answer: pa.Table, shard: int, told: Mapping[str, Any]) -> Iterator[p
         yield pd.DataFrame(
             {name: pd.arrays.ArrowExtensionArray(column) for name, column in columns}, copy=False
         )
+
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NUMBER = StructType([StructField("number", LongType())])  # as text, Spark would parse it in every task
+KEPT = StructType([StructField("data", BinaryType())])
+METRICS = "metrics"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a shard writes a snapshot, and how long old ones stay.
+
+    Attributes:
+        batches: after so many batches ...
+        bytes: ... or so many bytes in the log, whichever comes first; at four times either, the batch waits.
+        retain: for how many micro-batches a snapshot stays that is no longer the last.
+    """
+
+    batches: int = 64
+    bytes: int = 64 << 20
+    retain: int = 100
+
+
+class ShardProcessor(StatefulProcessor):
+    """What Spark calls; arguments as those of `rankcast.spark.shard.Hosting`."""
+
+    def __init__(self, plan: str, state: str, *, strict: bool, limits: Limits) -> None:
+        self._plan = plan
+        self._state = state
+        self._strict = strict
+        self._limits = limits
+
+    def init(self, handle: Any) -> None:
+        """Declare the state; Spark calls this first."""
+        self._store = handle.getMapState("shard", NUMBER, KEPT)
+
+    def handleInputRows(  # noqa: N802
+        self, key: tuple[Any, ...], rows: Iterable[pd.DataFrame], timerValues: Any
+    ) -> Iterator[pd.DataFrame]:
+        """Apply what a micro-batch has for one shard."""
+
+        hosting = Hosting(
+            self._plan, self._state, strict=self._strict, limits=self._limits, store=self._store
+        )
+        yield from hosting.run(int(key[0]), rows)
+
+    def close(self) -> None:
+        """Nothing stays open between tasks."""

@@ -12,13 +12,13 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from rankcast.core.engine import Engine
 from rankcast.errors import InputError
-from rankcast.spark import answers, genesis, inputs, plan, sessions
+from rankcast.spark import applying, genesis, inputs, plan, sessions
 from rankcast.spark.inputs import Input
 from rankcast.spark.packing import shard_ids
 from rankcast.spark.plan import Plan
-from rankcast.spark.processor import METRICS, Limits, ShardProcessor
 from rankcast.spark.references import given_of, reference_of
 from rankcast.spark.roles import Role, roles_of
+from rankcast.spark.shard import METRICS, Limits, ShardProcessor
 from rankcast.spark.watching import OBSERVED, expressions
 from rankcast.state.depot import Depot
 from rankcast.tables import schema
@@ -60,7 +60,7 @@ def continuous(
         snapshot_batches: a shard writes a snapshot after so many micro-batches ...
         snapshot_bytes: ... or after so many bytes of rows, whichever comes first.
 
-    Columns of the output and what `seq` means there: see `rankcast.spark.answers`. Nothing is lost or doubled
+    Columns of the output and what `seq` means there: see `rankcast.spark.applying`. Nothing is lost or doubled
     across restarts from the same checkpoint, and the deltas are the same for any number of shards.
 
     Raises:
@@ -92,7 +92,7 @@ def continuous(
         ),
     )
     packed = [each.packed(fixed.shards, beyond=fixed.cut) for each in streams.values()]
-    columns = answers.columns(fixed.kind, fixed.ids)
+    columns = applying.columns(fixed.kind, fixed.ids)
     form = ", ".join(f"{name} {kind}" for name, kind in columns.items())
     out = (
         reduce(lambda one, other: one.unionAll(other), packed)
@@ -109,7 +109,7 @@ def split(frame: Any) -> tuple[Any, Any]:
     Two streaming queries over them would each run the whole stream. To write both from one, call this inside
     `foreachBatch`.
     """
-    refused = F.col("op") == answers.REFUSED
+    refused = F.col("op") == applying.REFUSED
     names = [
         name for name in frame.columns if name != "reason" and (name != "op" or "event" not in frame.columns)
     ]

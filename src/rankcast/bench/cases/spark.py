@@ -152,7 +152,7 @@ def _ranked() -> Any:
 
 
 def _passed(events: Any) -> Any:
-    from rankcast.spark.passing import passing  # noqa: PLC0415
+    from rankcast.spark.generating import passing  # noqa: PLC0415
 
     return passing(events, SHARDS)
 
