@@ -14,10 +14,10 @@ import pytest
 import rankcast
 from rankcast import cli
 from rankcast.errors import ShardError
-from rankcast.pipeline import read, samples, standing
-from rankcast.pipeline.failing import told as spark_told
-from rankcast.pipeline.mistakes import ConfigError, PipelineError
-from rankcast.pipeline.samples import FILES, files_at
+from rankcast.pipeline import read, run_command, sources
+from rankcast.pipeline.fields import ConfigError, PipelineError
+from rankcast.pipeline.running import told as spark_told
+from rankcast.pipeline.sources import FILES_SAMPLES, files_at
 from rankcast.spark import plan
 from rankcast.spark.plan import Plan
 from rankcast.state.depot import Depot
@@ -143,7 +143,7 @@ def test_a_large_folder_is_looked_at_in_part(folder: Path, monkeypatch: pytest.M
     (folder / "quotes" / "b").mkdir()
     for place in range(300):
         (folder / "quotes" / "b" / f"{place:05d}.json").symlink_to(folder / "quotes" / "0.json")
-    monkeypatch.setattr(samples, "ENTRIES", 100)
+    monkeypatch.setattr(sources, "ENTRIES", 100)
     opened: list[Path] = []
     former = Path.open
 
@@ -153,20 +153,20 @@ def test_a_large_folder_is_looked_at_in_part(folder: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(Path, "open", note)
     config = read(folder / "pipeline.toml", {})
-    assert len([path for path in opened if path.suffix == ".json"]) == FILES
-    assert config.unchecked == (f"files of events behind the first {FILES}",)
+    assert len([path for path in opened if path.suffix == ".json"]) == FILES_SAMPLES
+    assert config.unchecked == (f"files of events behind the first {FILES_SAMPLES}",)
     listed = iter(range(100))
     monkeypatch.setattr(Path, "open", former)
     (folder / "many").mkdir()
     for place in range(300):
         (folder / "many" / f"_{place}").touch()
-    scanned = samples._files(folder / "many")
+    scanned = sources._files(folder / "many")
     assert all(found is None for found, _ in zip(scanned, listed, strict=False))
     sample = files_at(str(folder / "quotes"))
     assert sample is not None
-    assert (len(sample.files), sample.more) == (FILES, True)
+    assert (len(sample.files), sample.more) == (FILES_SAMPLES, True)
     (folder / "quotes" / "0.json").write_text((json.dumps(ROW) + "\n") * 100_000)
-    assert len(samples.lines_of(folder / "quotes" / "0.json")) == samples.ROWS
+    assert len(sources.lines_of(folder / "quotes" / "0.json")) == sources.ROWS
 
 
 MOVING = """\
@@ -266,7 +266,7 @@ def test_a_state_that_does_not_fit_is_told(
     (folder / "checkpoint" / "commits").mkdir()
     (folder / "checkpoint" / "commits" / "0").write_text("")
     with pytest.raises(ShardError, match="belongs to a state that is not at"):
-        standing.check(read(path, {}))
+        run_command.check(read(path, {}))
 
 
 SECRET = "hush-hush"  # noqa: S105

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rankcast import MovingTopK, RangeTopK
 from rankcast.errors import ShardError
-from rankcast.pipeline.results import Results, applied
+from rankcast.pipeline.sinks import Results, applied
 
 FORM = pa.schema(
     [

@@ -8,10 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rankcast.pipeline import ddl
+from rankcast.pipeline import sources
 from rankcast.pipeline.frames import EVENTS_FROM, Numbering
-from rankcast.pipeline.sources import Source, parquet_columns
-from rankcast.pipeline.terms import ENGLISH, Text, literal, quoted
+from rankcast.pipeline.sources import ENGLISH, Source, Text, literal, parquet_columns, quoted
 
 PLAIN = Source("events", "parquet", None, {}, None, None, True, {}, {}, None, None)
 
@@ -28,7 +27,7 @@ PLAIN = Source("events", "parquet", None, {}, None, None, True, {}, {}, None, No
     ],
 )
 def test_types_as_spark_writes_them(text: str, kinds: dict[str, pa.DataType]) -> None:
-    found = ddl.parse(text)
+    found = sources.parse(text)
     assert dict(zip(found.names, found.types, strict=True)) == kinds
 
 
@@ -37,8 +36,8 @@ def test_types_as_spark_writes_them(text: str, kinds: dict[str, pa.DataType]) ->
     ["", "id", "id long,", "id long x", "id lung", "id array<long", "id long, id long", "id long; x long"],
 )
 def test_what_is_no_list_of_columns_is_refused(text: str) -> None:
-    with pytest.raises(ddl.TypeMistake):
-        ddl.parse(text)
+    with pytest.raises(sources.TypeMistake):
+        sources.parse(text)
 
 
 def test_columns_of_parquet_files_are_those_that_spark_sees(tmp_path: Path) -> None:
@@ -67,7 +66,7 @@ def test_columns_of_parquet_files_are_those_that_spark_sees(tmp_path: Path) -> N
 
 
 def test_a_column_that_is_mapped_has_its_new_name_alone() -> None:
-    given = ddl.parse("ticker string, id long, body string, price double, number long")
+    given = sources.parse("ticker string, id long, body string, price double, number long")
     text = Text("body", stop=("The",))
     source = PLAIN.__class__(
         **{**vars(PLAIN), "columns": {"id": "ticker"}, "text": text, "seq": "number"}

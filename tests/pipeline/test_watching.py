@@ -12,9 +12,8 @@ import pytest
 
 from rankcast.errors import InputError
 from rankcast.pipeline import metrics
-from rankcast.pipeline.failing import explained
-from rankcast.pipeline.progress import Following, Progress
-from rankcast.pipeline.view import View
+from rankcast.pipeline.progress import Following, Progress, View
+from rankcast.pipeline.running import explained
 
 ROWS = {"rows": 10, "deltas": 4, "refused": 1, "candidates": 20, "snapshot_bytes": 0, "log_bytes": 0}
 

@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankcast import RangeTopK, cli
-from rankcast.pipeline import Config, Running, failing, read, replay, start, texts
-from rankcast.pipeline.mistakes import PipelineError
+from rankcast.pipeline import Config, Running, read, replay, start, texts
+from rankcast.pipeline import running as failing
+from rankcast.pipeline.fields import PipelineError
 from rankcast.pipeline.sources import Source
 from rankcast.spark.roles import REASON
 from tests.spark.piped import ATTEMPTS, PATIENCE

@@ -21,7 +21,7 @@ from rich.console import Console
 from rankcast import GeoTextTopK, RangeTopK, cli
 from rankcast.demo.pipelines import feeds, report, show
 from rankcast.demo.pipelines.feeds import Feed
-from rankcast.pipeline.terms import ENGLISH
+from rankcast.pipeline.sources import ENGLISH
 from tests.spark import hosts
 
 FILES = 2

@@ -1,22 +1,255 @@
 """Whether the columns of every source are what the engine takes: the engine itself says so, without a row.
 
-Where the source's files are on this machine, some of them are looked into (`rankcast.pipeline.samples`): what
+Where the source's files are on this machine, some of them are looked into (`rankcast.pipeline.sources`): what
 is declared must be there.
+
+A look at the files of a source before Spark starts: is what is declared there, with that name and type?
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import pyarrow as pa
 
 from rankcast.errors import InputError
-from rankcast.pipeline import looking
+from rankcast.pipeline import sources
 from rankcast.pipeline.engines import Made
-from rankcast.pipeline.mistakes import Document
-from rankcast.pipeline.sources import OP, SEQ, Source
-from rankcast.pipeline.terms import Text
+from rankcast.pipeline.fields import Document
+from rankcast.pipeline.sources import (
+    OP,
+    PARTITION,
+    SEQ,
+    Sample,
+    Source,
+    Text,
+    csv_rows,
+    files_at,
+    is_packed,
+    json_rows,
+    lines_of,
+    parquet_fields,
+)
 from rankcast.spark.roles import Role
+from rankcast.tables.schema import Column
+
+_MISSPELT = 0.7  # how alike a name must be to be taken for a column that is not there
+_IGNORE = 'With extra = "ignore" in [engine] further keys are left out.'
+_BY_PLACE = "With the option enforceSchema = true columns are taken by their place, whatever they are called."
+_WIDER = {
+    (pa.int8(), pa.int16()),
+    (pa.int8(), pa.int32()),
+    (pa.int16(), pa.int32()),
+    *((small, pa.int64()) for small in (pa.int8(), pa.int16(), pa.int32())),
+    *((small, pa.float64()) for small in (pa.int8(), pa.int16(), pa.int32(), pa.float32())),
+}
+_TOLD_APART = (
+    pa.int8(),
+    pa.int16(),
+    pa.int32(),
+    pa.int64(),
+    pa.float32(),
+    pa.float64(),
+    pa.string(),
+    pa.bool_(),
+)
+
+
+def needed(engine: Made, role: Role, source: Source, given: pa.Schema) -> dict[str, str]:
+    """Columns that every row of a source must have: the source's name of each, by the engine's.
+
+    Of commands all but `id` and `op` may be left out: what else they need depends on the command.
+    """
+    own, columns = _taken(engine, role, source, given)
+    required = [column.name for column in columns if column.required]
+    if OP in own and len(role.calls) > 1:
+        required = ["id"]
+    else:
+        own = [name for name in own if name != OP]
+    found = source.origins([*own, *required])
+    return {name: column for name, column in found.items() if column in given.names}
+
+
+def _taken(
+    engine: Made, role: Role, source: Source, given: pa.Schema
+) -> tuple[list[str], tuple[Column, ...]]:
+    """The columns of a source that are for the runtime, and all that the engine knows."""
+    columns = source.projected(given)
+    own = [name for name in (SEQ, OP) if name in columns and source.stream]
+    form = pa.schema([(name, kind) for name, (_, kind) in columns.items() if name not in own])
+    return own, engine.known(role, form)
+
+
+def look(document: Document, engine: Made, role: Role, source: Source, given: pa.Schema) -> list[str]:
+    """Refuse a source whose files lack what is declared; returns, in words, what was not looked at."""
+    if source.path is None:
+        return []
+    sample = files_at(source.path)
+    if sample is None:
+        return [f"files of {role.name}, which are not on this machine"]
+    try:
+        looked = _look(document, engine, role, source, given, sample)
+    except OSError as error:
+        raise document.mistake((role.name, "path"), f"cannot be read: {error}") from error
+    if not looked:
+        return [f"rows of {role.name}"] if sample.files else []
+    return [f"files of {role.name} behind the first {len(sample.files)}"] if sample.more else []
+
+
+def _look(
+    document: Document, engine: Made, role: Role, source: Source, given: pa.Schema, sample: Sample
+) -> bool:
+    """Look at a source by its format; whether that could be done."""
+    needs = needed(engine, role, source, given)
+    if source.format == "parquet":
+        own, columns = _taken(engine, role, source, given)
+        known = source.origins([*own, *(column.name for column in columns)])
+        known = {name: column for name, column in known.items() if column in given.names}
+        _look_at_parquet(document, source, given, sample.files, known, needs)
+        return True
+    texts = [path for path in sample.files if not is_packed(path)]
+    if source.schema is None or source.written is None or source.has_option("encoding", "charset"):
+        return False
+    declared = sources.parse(source.schema).names
+    if source.written == "json" and not source.is_on("multiLine"):
+        _look_at_json(document, engine, source, declared, texts, needs)
+    elif source.format == "csv" and source.is_on("header") and not source.has_option("enforceSchema"):
+        for path in texts:
+            _look_at_header(document, source, declared, path)
+    elif source.written == "csv" and not source.is_on("multiLine"):
+        for path in texts:
+            _look_at_values(document, source, declared, path)
+    else:
+        return False
+    return len(texts) == len(sample.files)
+
+
+def _look_at_parquet(
+    document: Document,
+    source: Source,
+    given: pa.Schema,
+    files: Iterable[Path],
+    known: dict[str, str],
+    needs: dict[str, str],
+) -> None:
+    seen: set[str] = set()
+    others: set[str] = set()
+    for path in files:
+        try:
+            form = parquet_fields(path)
+        except pa.ArrowException as error:
+            raise document.mistake(
+                (source.name, "path"), f"has {path}, which is no Parquet: {error}"
+            ) from error
+        folders = {name for name, _ in PARTITION.findall(str(path.parent))}
+        seen |= {*form.names, *folders}
+        others |= {name for name in form.names if name not in given.names}
+        for column in known.values():
+            if column in form.names:
+                _check_type_looking(
+                    document, source, path, column, form.field(column).type, given.field(column).type
+                )
+    for column in known.values():
+        if seen and column not in seen:
+            near = difflib.get_close_matches(column, sorted(others), n=1, cutoff=_MISSPELT)
+            if column in needs.values() or near:
+                raise _lacking(document, source, column, seen, near)
+
+
+def _check_type_looking(
+    document: Document, source: Source, path: Path, column: str, found: pa.DataType, wanted: pa.DataType
+) -> None:
+    """Refuse a file with a type that Spark does not read as the one that the rest has."""
+    fits = found == wanted or (found, wanted) in _WIDER
+    lists = pa.types.is_list(found) != pa.types.is_list(wanted)
+    if not fits and (lists or (found in _TOLD_APART and wanted in _TOLD_APART)):
+        raise document.mistake(
+            (source.name, "schema" if source.schema is not None else "path"),
+            f'has {path}, in which the column "{column}" has the type {found}',
+            expected=f"{wanted}, as {'declared' if source.schema is not None else 'in the first file'}",
+            hint="Write that file anew with this type, or move it away.",
+        )
+
+
+def _look_at_json(
+    document: Document,
+    engine: Made,
+    source: Source,
+    declared: list[str],
+    files: Iterable[Path],
+    needs: dict[str, str],
+) -> None:
+    seen: set[str] = set()
+    in_all: set[str] | None = None
+    for path in files:
+        lines = lines_of(path)
+        rows = json_rows(lines)
+        if lines and not rows:
+            what = f"has {path}, which has no JSON object in a line of its own"
+            hint = "Files with one document over several lines need the option multiLine = true."
+            raise document.mistake((source.name, "path"), what, hint=hint)
+        seen |= {name for name, _ in PARTITION.findall(str(path.parent))}
+        for row in rows:
+            seen |= set(row)
+            in_all = set(row) if in_all is None else in_all & set(row)
+    if in_all is None:
+        return
+    unknown = sorted(seen - set(declared))
+    for column in declared:
+        if column not in seen:
+            near = difflib.get_close_matches(column, unknown, n=1, cutoff=_MISSPELT)
+            if near or column in needs.values():
+                raise _lacking(document, source, column, seen, near)
+    foreign = sorted(in_all - set(declared))
+    if foreign and is_strict(engine):
+        error = InputError.unknown(foreign[0], declared, where=source.name)
+        what = f'does not declare the key "{foreign[0]}", which all rows have'
+        hint = f"{error.hint} {_IGNORE}" if error.hint else _IGNORE
+        raise document.mistake((source.name, "schema"), what, hint=hint)
+
+
+def _look_at_header(document: Document, source: Source, declared: list[str], path: Path) -> None:
+    """Refuse a file with other names in its first line than are declared: Spark takes columns by place."""
+    names = [each.strip() for each in next(csv_rows(lines_of(path)[:1], source.separator), [])]
+    folders = {name for name, _ in PARTITION.findall(str(path.parent))}
+    wanted = [name for name in declared if name not in folders or name in names]
+    if not names or [name.lower() for name in names] == [name.lower() for name in wanted]:
+        return
+    for column in wanted:
+        if column not in names:
+            others = [name for name in names if name not in wanted]
+            near = difflib.get_close_matches(column, others, n=1, cutoff=0.5)
+            raise _lacking(document, source, column, names, near, hint=_BY_PLACE)
+    what = f"has other columns, or another order, than {path}: {', '.join(names)}"
+    raise document.mistake((source.name, "schema"), what, hint=_BY_PLACE)
+
+
+def _look_at_values(document: Document, source: Source, declared: list[str], path: Path) -> None:
+    """Refuse a file in which no line has as many values as columns are declared."""
+    folders = {name for name, _ in PARTITION.findall(str(path.parent))}
+    counts = {len(values) for values in csv_rows(lines_of(path), source.separator)}
+    wanted = {len(declared), len([name for name in declared if name not in folders])}
+    if counts and not counts & wanted:
+        what = f"has {len(declared)} columns, but lines of {path} have {min(counts)} values"
+        raise document.mistake((source.name, "schema"), what)
+
+
+def is_strict(engine: Made) -> bool:
+    """Whether columns that the engine does not know are refused, and so rows with keys not declared."""
+    return bool(engine.settings.get("extra", "forbid") == "forbid")
+
+
+def _lacking(
+    document: Document, source: Source, column: str, seen: Iterable[str], near: list[str], hint: str = ""
+) -> Exception:
+    """The error about a column that no file has."""
+    meant = f'Did you mean "{near[0]}"?' if near else ""
+    key = (source.name, "schema" if source.schema is not None else "path")
+    what = f'names the column "{column}", which no row of {source.name} has'
+    detail = f"The source has: {', '.join(sorted(seen))}."
+    return document.mistake(key, what, detail=detail, hint=" ".join(filter(None, [meant, hint])) or None)
 
 
 def fit_all(
@@ -42,7 +275,7 @@ def fit_all(
     for role in engine.roles:
         form = forms[role.name]
         if form is not None:
-            unchecked += looking.look(document, engine, role, sources[role.name], form)
+            unchecked += look(document, engine, role, sources[role.name], form)
     return found, unchecked
 
 

@@ -17,23 +17,192 @@
     path = "results.parquet"
 
 All keys: docs/guides/first-pipeline.md.
+
+The tables of a pipeline's file but `[engine]`: sources, sink, trigger, Spark settings.
 """
 
 from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rankcast.errors import shown
-from rankcast.pipeline import checking, engines
+from rankcast.pipeline import checking, engines, sources
 from rankcast.pipeline.engines import Made
-from rankcast.pipeline.mistakes import ConfigError, Document
-from rankcast.pipeline.reading import Sink, Trigger, read_sink, read_source, read_spark, read_trigger
-from rankcast.pipeline.sources import Source
-from rankcast.pipeline.tables import Table, filled
+from rankcast.pipeline.fields import ConfigError, Document, Table, filled, local
+from rankcast.pipeline.sources import DECLARED, ENGLISH, FILES, PATTERNS, VALUES, Source, Text
+
+SOURCE = ("format", "path", "options", "schema", "values", "stream", "columns", "expressions", "text", "seq")
+TEXT = ("column", "tokenise", "lowercase", "stop_words")
+OWN_SINKS = ("results", "console")
+_MASTER = "local[*]"
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Where deltas go: `results`, `console`, or a format of Spark's.
+
+    Attributes:
+        format: what it is called.
+        path: where it is.
+        options: what Spark is told beside.
+        rows: how many subscriptions the console shows.
+    """
+
+    format: str
+    path: str | None
+    options: Mapping[str, str] = field(repr=False)
+    rows: int = 10
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """When a micro-batch begins: every `interval`, or at once; with `available_now` until all is done."""
+
+    interval: str | None = None
+    available_now: bool = False
+
+
+def read_source(table: Table, name: str) -> Source:
+    """One of `[events]`, `[subscriptions]` and `[objects]`."""
+    known = SOURCE if name != "events" else tuple(key for key in SOURCE if key != "stream")
+    table = Table(table.document, table.key, table.values, known)
+    table.need("format", "a format of Spark's, for example parquet")
+    format_, schema = str(table.text("format")), table.text("schema")
+    path = table.place("path")
+    if format_ in FILES:
+        table.need("path", f"where the {format_} files are")
+        _check_path(table, str(path))
+    if format_ in DECLARED and schema is None:
+        raise table.mistake(
+            "schema",
+            "is missing",
+            expected='columns and types, for example "id long, x double"',
+            detail=f"What columns {format_} files have is not known before they are read.",
+        )
+    _check_types(table, "schema", schema)
+    values = table.one_of("values", ("json", "csv"))
+    if values is not None and format_ not in VALUES:
+        raise table.mistake("values", f"is there, but {format_} is no format of texts", expected=_or(VALUES))
+    return Source(
+        name=name,
+        format=format_,
+        path=path,
+        options=table.strings("options"),
+        schema=schema,
+        values=(values or "json") if format_ in VALUES and schema is not None else None,
+        stream=name == "events" or bool(table.flag("stream")),
+        columns=table.strings("columns"),
+        expressions=_expressions(table),
+        text=_text(table.table("text", TEXT)),
+        seq=table.text("seq"),
+    )
+
+
+def _or(words: tuple[str, ...]) -> str:
+    return " or ".join(words)
+
+
+def _check_path(table: Table, place: str) -> None:
+    path = local(place)
+    if path is not None and not any(sign in place for sign in "*?[") and not path.exists():
+        raise table.mistake("path", f"is {place}, which is not there")
+
+
+def _check_types(table: Table, name: str, text: str | None) -> None:
+    try:
+        if text is not None:
+            sources.parse(text)
+    except ValueError as error:
+        expected = 'columns and types, for example "id long, terms array<string>"'
+        raise table.mistake(name, str(error), expected=expected) from error
+
+
+def _expressions(table: Table) -> dict[str, tuple[str, str]]:
+    """Computed columns: `x = { sql = "value % 100", type = "double" }`."""
+    found = {}
+    outer = table.table("expressions")
+    for name in outer.values if outer is not None else ():
+        assert outer is not None  # noqa: S101
+        inner = outer.table(name, ("sql", "type"))
+        assert inner is not None  # noqa: S101
+        inner.need("sql", "an expression of Spark's")
+        inner.need("type", "a type of Spark's, for example double")
+        sql, kind = str(inner.text("sql")), str(inner.text("type"))
+        try:
+            sources.type_of(kind)
+        except ValueError as error:
+            raise inner.mistake("type", str(error), expected="a type of Spark's") from error
+        found[name] = (sql, kind)
+    return found
+
+
+def _text(table: Table | None) -> Text | None:
+    if table is None:
+        return None
+    table.need("column", "the column that has the text")
+    stop = table.values.get("stop_words", [])
+    if isinstance(stop, str) and stop != "english":
+        raise table.mistake("stop_words", f'is "{stop}"', expected='"english" or a list of strings')
+    lowercase = table.flag("lowercase")
+    return Text(
+        column=str(table.text("column")),
+        tokenise=table.one_of("tokenise", tuple(PATTERNS)) or "words",
+        lowercase=True if lowercase is None else lowercase,
+        stop=ENGLISH if stop == "english" else table.words("stop_words"),
+    )
+
+
+def read_sink(table: Table, engine: Made) -> Sink:
+    """The table `[sink]`."""
+    table.need("format", f"{', '.join(OWN_SINKS)} or a format of Spark's")
+    format_ = str(table.text("format"))
+    known = {"results": ("path",), "console": ("rows",)}.get(format_, ("path", "options"))
+    table = Table(table.document, table.key, table.values, ("format", *known))
+    if format_ == "results" and engine.kind == "RankedMatcher":
+        raise table.mistake(
+            "format",
+            'is "results", but RankedMatcher keeps none',
+            hint="Matches are told once: write them to files (parquet) or to a queue (kafka).",
+        )
+    if format_ == "results" or format_ in FILES:
+        table.need("path", "where to write")
+    return Sink(format_, table.place("path"), table.strings("options"), table.whole("rows") or 10)
+
+
+def read_trigger(table: Table | None) -> Trigger:
+    """The table `[trigger]`."""
+    if table is None:
+        return Trigger()
+    if "interval" in table and table.flag("available_now"):
+        raise table.mistake("interval", "and available_now are both there", expected="one of them")
+    every = table.duration("interval")
+    interval = None if every is None else f"{round(every.total_seconds() * 1000)} milliseconds"
+    return Trigger(interval, bool(table.flag("available_now")))
+
+
+def read_spark(table: Table | None) -> tuple[str, dict[str, str]]:
+    """The table `[spark]`: the master, and settings with or without `spark.` in front."""
+    if table is None:
+        return _MASTER, {}
+    master = table.text("master") or _MASTER
+    rest = {name: value for name, value in table.values.items() if name != "master"}
+    return master, dict(_flat(Table(table.document, table.key, rest), ""))
+
+
+def _flat(table: Table, prefix: str) -> Iterator[tuple[str, str]]:
+    """Settings of nested tables, as dotted names are in TOML."""
+    for name, value in table.values.items():
+        full = f"{prefix}{name}"
+        if isinstance(value, dict):
+            inner = Table(table.document, (*table.key, name), value)
+            yield from _flat(inner, f"{full}.")
+        else:
+            yield full if full.startswith("spark.") else f"spark.{full}", table.plain(name)
+
 
 KEYS = ("name", "checkpoint", "state", "shards", "bad_rows")
 TABLES = ("engine", "events", "subscriptions", "objects", "sink", "trigger", "spark")

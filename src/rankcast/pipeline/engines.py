@@ -25,7 +25,7 @@ import pyarrow as pa
 import rankcast
 from rankcast.core.engine import Engine
 from rankcast.errors import InputError
-from rankcast.pipeline.tables import Table, duration_of, place_of
+from rankcast.pipeline.fields import Table, duration_of, place_of
 from rankcast.spark import applying, references
 from rankcast.spark.roles import ROLES, Role
 from rankcast.tables.readers import read_column

@@ -19,11 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast.errors import InputError
-from rankcast.pipeline import checking, ddl, looking, texts
+from rankcast.pipeline import checking, sources, texts
 from rankcast.pipeline.config import Config
-from rankcast.pipeline.mistakes import Document
-from rankcast.pipeline.sources import FILES, OP, SEQ, Source
-from rankcast.pipeline.terms import literal, quoted
+from rankcast.pipeline.fields import Document
+from rankcast.pipeline.sources import FILES, OP, SEQ, Source, literal, quoted
 from rankcast.spark.roles import REASON, Role
 
 EVENTS_FROM = 1 << 62  # events come behind commands
@@ -68,8 +67,8 @@ def _opened(config: Config, role: Role, spark: Any, *, stream: bool) -> Any:
     given = source.given()
     if not texts.is_checked(source) or given is None:
         return opened(spark, source, stream=stream)
-    needs = looking.needed(config.engine, role, source, given)
-    strict = looking.is_strict(config.engine)
+    needs = checking.needed(config.engine, role, source, given)
+    strict = checking.is_strict(config.engine)
     return texts.opened(spark, source, stream=stream, needs=[*needs.values()], strict=strict)
 
 
@@ -100,7 +99,7 @@ def columns_of(frame: Any) -> pa.Schema:
 
     def kind(text: str) -> pa.DataType:
         try:
-            return ddl.type_of(text)
+            return sources.type_of(text)
         except ValueError:
             return pa.binary()
 

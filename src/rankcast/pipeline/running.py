@@ -1,8 +1,12 @@
-"""A pipeline as a streaming query: `start` it, watch its `progress`, `wait` for its end or `stop` it."""
+"""A pipeline as a streaming query: `start` it, watch its `progress`, `wait` for its end or `stop` it.
+
+What Spark says when something goes wrong, in one line for the user.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 import time
@@ -11,13 +15,94 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 from rankcast.core import durable
-from rankcast.errors import ShardError
-from rankcast.pipeline import failing, frames, sinks
+from rankcast.errors import RankcastError, ShardError
+from rankcast.pipeline import frames, sinks
 from rankcast.pipeline.config import Config
+from rankcast.pipeline.fields import PipelineError, local, veiled
 from rankcast.pipeline.progress import Following, Progress
 from rankcast.pipeline.sinks import Tell
 from rankcast.pipeline.sources import SEQ
-from rankcast.pipeline.tables import local
+
+_OURS = re.compile(r"rankcast(?:\.\w+)*\.\w+Error: (.+)")
+_PYTHON = re.compile(
+    r"Traceback \(most recent call last\):\n.*?^ *(\w[\w.]*(?:Error|Exception)\b[^\n]*)", re.S | re.M
+)
+_CALL = re.compile(r"^An error occurred while calling \S+\s*: ")
+_CONDITION = re.compile(r"^(?:[\w.]+Exception: )?\[([A-Z0-9_.]+)\]\s*")
+_NOISE = re.compile(r"\s*(SQLSTATE: \w+|JVM stacktrace:|=== Streaming Query ===).*", re.S)
+_FILE = re.compile(r"\[FAILED_READ_FILE\.\w+\] Encountered error while reading file (.+?)\.\s")
+_COLUMN = re.compile(
+    r"mismatches when reading Parquet column \[(.+?)\]\. Expected Spark type (.+?), actual Parquet type (\w+)"
+)
+_HEADER = re.compile(
+    r"CSV header does not conform to the schema\.\s+Header: (.*?)\s+Schema: (.*?)\n.*?CSV file: (\S+)", re.S
+)
+_CAUSE = re.compile(r"Caused by: (?:[\w.$]+(?:Exception|Error): )([^\n]+)")
+_AGAIN = (
+    "Write it anew under the same name, or remove it and set sql.files.ignoreMissingFiles = true in [spark]; "
+    "then start again: the pipeline goes on where it stopped."
+)
+_JARS = 'Name its package in [spark], for example jars.packages = "group:artifact:version".'
+
+
+@contextmanager
+def told(hidden: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Let errors of Spark's come out as one line, without what is hidden; all others pass."""
+    try:
+        yield
+    except RankcastError:
+        raise
+    except Exception as error:
+        if not is_sparks(error):
+            raise
+        raise explained(veiled(str(error), hidden or {})) from error
+
+
+def is_sparks(error: BaseException) -> bool:
+    """Whether an error comes from Spark."""
+    return type(error).__module__.split(".")[0] in ("pyspark", "py4j")
+
+
+def explained(text: str) -> PipelineError:
+    """What matters of a text of Spark's: our own word inside it, that of Python, or its first line."""
+    ours, python = _OURS.search(text), _PYTHON.search(text)
+    if ours is not None:
+        return PipelineError(f"the pipeline has stopped: {ours[1].strip()}")
+    file = _file(text)
+    if file is not None:
+        return file
+    if python is not None:
+        return PipelineError(f"a Python worker has failed: {python[1].strip()}")
+    plain = _NOISE.sub("", _CONDITION.sub("", _CALL.sub("", text))).strip().splitlines()
+    missing = "DATA_SOURCE_NOT_FOUND" in text or "ClassNotFoundException" in text
+    told = plain[0].strip() if plain else text[:200]
+    return PipelineError(f"Spark says: {told}", hint=_JARS if missing else None)
+
+
+def _file(text: str) -> PipelineError | None:
+    """What is said of a file that does not fit its source any more; None if it is not about one."""
+    header, found = _HEADER.search(text), _FILE.search(text)
+    if header is not None:
+        return PipelineError(
+            f"the pipeline has stopped: {header[3]} has other columns than the source",
+            detail=f"It has {header[1]}; declared are {header[2]}.",
+            hint=_AGAIN,
+        )
+    if found is None:
+        return None
+    column = _COLUMN.search(text, found.start())
+    if column is not None:
+        name, wanted, given = column.groups()
+        what = f'the column "{name}" has the type {given}, expected {wanted}'
+        return PipelineError(
+            f"the pipeline has stopped: in {found[1]} {what}",
+            detail="A source has the types that it had when the pipeline was started.",
+            hint=_AGAIN,
+        )
+    cause = _CAUSE.search(text, found.end())
+    why = cause[1].strip() if cause is not None else "Spark does not say why."
+    return PipelineError(f"the pipeline has stopped: {found[1]} cannot be read", detail=why, hint=_AGAIN)
+
 
 GRACE = 5.0
 
@@ -47,7 +132,7 @@ class Running:
         Raises:
             PipelineError: the pipeline has failed.
         """
-        with failing.told(self._hidden):
+        with told(self._hidden):
             if seconds is None:
                 self.query.awaitTermination()
                 return True
@@ -83,7 +168,7 @@ def start(config: Config, session: Any = None, *, once: bool = False, tell: Tell
     """
     with ExitStack() as cleanup:
         _lock(config, cleanup)
-        with failing.told(config.hidden):
+        with told(config.hidden):
             spark = session if session is not None else begin(config, cleanup)
             query = _query(config, spark, once=once, tell=tell)
         return Running(query, cleanup.pop_all(), config.hidden)

@@ -20,9 +20,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rankcast.pipeline import ddl
-from rankcast.pipeline.sources import Source
-from rankcast.pipeline.terms import literal, quoted
+from rankcast.pipeline import sources
+from rankcast.pipeline.sources import Source, literal, quoted
 from rankcast.spark.roles import REASON
 
 LONGEST = 1000  # characters of a row in the reason why it was refused
@@ -85,7 +84,7 @@ def opened(spark: Any, source: Source, *, stream: bool, needs: Sequence[str], st
 
 def _apart(frame: Any, source: Source, needs: Sequence[str], *, strict: bool) -> Any:
     """Take the texts in `value` apart. Columns that Spark has from the names of folders stay as they are."""
-    names = ddl.parse(str(source.schema)).names
+    names = sources.parse(str(source.schema)).names
     others = [name for name in frame.columns if source.format != "json" or name != "value"]
     folders = [name for name in others if name in names] if source.format == "json" else []
     if source.format == "json":

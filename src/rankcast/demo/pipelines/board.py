@@ -14,7 +14,7 @@ from rich.text import Text
 
 from rankcast.demo.pipelines.flow import Flow
 from rankcast.errors import plain
-from rankcast.pipeline.view import line_of
+from rankcast.pipeline.progress import line_of
 
 SIGNS = {"enter": ("+", "green"), "leave": ("-", "red"), "update": ("~", "yellow")}
 COLOURS = {"messages": "magenta", "quotes": "cyan"}

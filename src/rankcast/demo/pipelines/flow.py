@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from rankcast import pipeline
 from rankcast.demo.pipelines.feeds import Feed
-from rankcast.pipeline.mistakes import PipelineError
+from rankcast.pipeline.fields import PipelineError
 from rankcast.pipeline.progress import Batch, Progress
 
 SHOWN = 40

@@ -19,7 +19,7 @@ from rankcast.demo import pages
 from rankcast.demo.pipelines import feeds, report
 from rankcast.demo.pipelines.board import Board, summary
 from rankcast.demo.pipelines.flow import Flow
-from rankcast.pipeline import failing, running
+from rankcast.pipeline import running
 from rankcast.pipeline.run_command import INTERRUPTED, Signals
 
 PAUSE = 1.0  # seconds between two files at least ...
@@ -68,7 +68,7 @@ def _undisturbed(signals: Signals) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not signals.came() or not (isinstance(error, OSError) or failing.is_sparks(error)):
+        if not signals.came() or not (isinstance(error, OSError) or running.is_sparks(error)):
             raise
 
 
