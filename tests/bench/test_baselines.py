@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.bench.baselines import plain_geotext
-from rankcast.bench.baselines.numpy_covering import NumpyCovering
-from rankcast.bench.baselines.numpy_matching import NumpyMatching
-from rankcast.bench.baselines.numpy_moving import NumpySkyline, NumpyTopK
-from rankcast.bench.baselines.threshold_scan import ThresholdScan
+from rankcast.bench.baselines import geotext
+from rankcast.bench.baselines.covering import NumpyCovering
+from rankcast.bench.baselines.matching import NumpyMatching
+from rankcast.bench.baselines.moving import NumpySkyline, NumpyTopK
+from rankcast.bench.baselines.range_topk import ThresholdScan
 from rankcast.bench.workloads import Columns, covering
 
 SMALL = st.integers(0, 4).map(float)
@@ -110,12 +110,12 @@ def test_plain_geotext_scores_by_the_definition() -> None:
     subscription = {"x": 0.0, "y": 0.0, "terms": ["a", "b"], "alpha": 0.25}
     near = {"x": 3.0, "y": 4.0, "terms": ["a", "a", "b", "c"]}
     expected = 0.25 * (1 - 5 / 10) + 0.75 * 3 / (2**0.5 * 6**0.5)
-    assert plain_geotext.score(subscription, near, 10.0) == pytest.approx(expected)
-    assert plain_geotext.score(subscription, {**near, "terms": ["c"]}, 10.0) is None
+    assert geotext.score(subscription, near, 10.0) == pytest.approx(expected)
+    assert geotext.score(subscription, {**near, "terms": ["c"]}, 10.0) is None
     window = [near, {**near, "terms": ["c"]}, {**near, "x": 0.0, "y": 0.0}]
-    best = plain_geotext.best_scores(subscription, window, 5, 10.0)
+    best = geotext.best_scores(subscription, window, 5, 10.0)
     assert best == pytest.approx([expected + 0.25 * 0.5, expected])
-    assert plain_geotext.best_scores(subscription, window, 1, 10.0) == best[:1]
+    assert geotext.best_scores(subscription, window, 1, 10.0) == best[:1]
 
 
 @given(

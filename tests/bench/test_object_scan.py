@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.bench.baselines.object_scan import ObjectScan
-from rankcast.bench.cases.range_topk_speed import best_of
+from rankcast.bench.baselines.range_topk import ObjectScan
+from rankcast.bench.cases.range_topk import best_of
 
 
 @settings(max_examples=60, deadline=None)

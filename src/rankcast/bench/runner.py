@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from numba.core.event import TimingListener, install_listener
 
-from rankcast.bench import machine
+from rankcast.bench import records
 from rankcast.bench.case import Case, Contender, Parameters, Trial
 from rankcast.bench.records import Measurement, Record
 
@@ -67,10 +67,10 @@ class _Clock:
     def peak(self) -> int | None:
         """Give the growth of resident memory at its peak over one more, untimed repetition."""
         state = self.contender.prepare()
-        before = machine.resident_memory()
-        machine.reset_peak_memory()
+        before = records.resident_memory()
+        records.reset_peak_memory()
         self.contender.run(state)
-        after = machine.peak_memory()
+        after = records.peak_memory()
         return None if before is None or after is None else max(0, after - before)
 
 
@@ -88,7 +88,7 @@ def measure(case: Case, parameters: Parameters, size: str, watch: Watcher | None
     """
     tell = watch or (lambda step: None)
     tell("making the workload")
-    system, trial = machine.machine(), case.trial(parameters)
+    system, trial = records.machine(), case.trial(parameters)
     clocks = [_Clock(contender) for contender in trial.contenders]
     _repeat(clocks, case.runs, tell)
     tell("comparing with brute force")
@@ -105,9 +105,9 @@ def measure(case: Case, parameters: Parameters, size: str, watch: Watcher | None
         agrees_with_brute_force=agrees,
         reproduces=case.reproduces,
         at=datetime.now(UTC).isoformat(timespec="seconds"),
-        commit=machine.commit(),
+        commit=records.commit(),
         machine=system,
-        versions=machine.versions(),
+        versions=records.versions(),
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rankcast.bench import plots
-from rankcast.bench.markup import STYLE, Markup, element, join
+from rankcast.bench.report import STYLE, Markup, element, join
 
 _HEAD = Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">')
 _MORE = """

@@ -7,9 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankcast.bench.baselines.all_matches import DuckdbTop, IntervalTreeAll, RtreeAll
-from rankcast.bench.baselines.numpy_matching import NumpyMatching
-from rankcast.bench.baselines.score_order import NclsAll, NumpyChunks, SqliteScores
+from rankcast.bench.baselines.matching import (
+    DuckdbTop,
+    IntervalTreeAll,
+    NclsAll,
+    NumpyChunks,
+    NumpyMatching,
+    RtreeAll,
+    SqliteScores,
+)
 from rankcast.bench.workloads import matching
 
 ONE = [NumpyChunks, SqliteScores, NclsAll, DuckdbTop, IntervalTreeAll, RtreeAll]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rankcast import MovingSkyline
-from rankcast.bench.baselines.numpy_moving import NumpySkyline
+from rankcast.bench.baselines.moving import NumpySkyline
 from rankcast.bench.baselines.skyline_moving import Branches, Pareto, peer, zones_of
 from rankcast.bench.case import Contender, Parameters, Trial, case
 from rankcast.bench.cases.moving_topk_setting import drive_all

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rankcast import MovingTopK
-from rankcast.bench.baselines.numpy_moving import NumpyTopK
+from rankcast.bench.baselines.moving import NumpyTopK
 from rankcast.bench.case import Parameters
 from rankcast.bench.workloads import Columns, Floats, batches, moving
 from rankcast.moving import scoring

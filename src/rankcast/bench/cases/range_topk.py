@@ -1,15 +1,30 @@
-"""Cases of `RangeTopK`."""
+"""Cases of `RangeTopK`.
+
+How fast and how large `RangeTopK` is, beside a Numba scan with thresholds, in the same run.
+
+Setting W: 10,000 uniform objects, 2 million uniform subscriptions with integer ids, k = 10, uniform updates
+in batches of 1,000, one thread. One repetition is one batch, and all contenders get the same batches in the
+same order: updates differ so much in whom they affect that no other batch would do. The scan needs seconds
+for a batch and takes part in the first few repetitions alone.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from rankcast import RangeTopK
-from rankcast.bench.baselines.threshold_scan import ThresholdScan
-from rankcast.bench.case import Answers, Contender, Parameters, Trial, case
-from rankcast.bench.workloads import Columns, batches, range_topk
+from rankcast.bench.baselines.range_topk import ObjectScan, ThresholdScan
+from rankcast.bench.case import Answers, Contender, Grid, Parameters, Trial, case
+from rankcast.bench.workloads import Columns, Floats, batches, range_topk
+from rankcast.papers.figures.range_counts import Workload
+from rankcast.papers.figures.range_topk import uniform
+from rankcast.range_topk.brute_force import Objects, top_k
+from rankcast.tables.boxes import Boxes
 
 SAMPLE = 200
 
@@ -72,3 +87,176 @@ def same_lists(answers: Answers, name: str, sample: int) -> bool:
     for subscription, item in zip(found["subscription"], found["item"], strict=True):
         lists[subscription].append(item)
     return all(answers["threshold scan"].items(row) == items for row, items in lists.items())
+
+
+SMALL: Grid = {"objects": [1_000], "subscriptions": [20_000], "k": [10], "batch": [200]}
+W: Grid = {"objects": [10_000], "subscriptions": [2_000_000], "k": [10], "batch": [1_000]}
+SLOW_RUNS = 3
+FAST_RUNS = 15
+MANY_RUNS = 49  # and one to warm: the 50,000 events of W
+
+
+class Turn(NamedTuple):
+    """What a contender works on, and the batch it gets this time."""
+
+    target: Any
+    rows: Any
+
+
+@case("range-topk.publish", small=SMALL, full=W, seed=51, unit="event", runs=SLOW_RUNS)
+def publish(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Publish batches of updates and get the net change of every list; a threshold scan beside it."""
+    work = drawn(parameters, rng, SLOW_RUNS + 1)
+    k, size = parameters["k"], parameters["batch"]
+    engine = loaded("sparse", k, work.objects, work.subscriptions)
+    scan = ThresholdScan(work.objects, work.subscriptions, k)
+    return Trial(
+        work=size,
+        contenders=[
+            Contender(
+                "publish", _publish, turns(engine, work.events, size), stats=lambda t: t.target.stats()
+            ),
+            Contender("threshold scan", _publish, turns(scan, work.events, size), stats=affected),
+        ],
+        baseline="threshold scan",
+        agrees=lambda _: same_results(engine, work, k) and all_same(engine, scan),
+    )
+
+
+@case(
+    "range-topk.disseminate",
+    small={**SMALL, "more": [50_000]},
+    full={**W, "more": [5_000_000]},
+    seed=52,
+    unit="event",
+    runs=MANY_RUNS,
+)
+def disseminate(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Turn batches of updates into tiles: dense with none, many and more subscriptions; sparse; the scan."""
+    work = drawn(parameters, rng, MANY_RUNS + 1)
+    k, size, count = parameters["k"], parameters["batch"], parameters["subscriptions"]
+    more = range_topk.subscriptions(parameters["more"], rng)
+    engines = {
+        "dense, no subscriptions": (first_rows(more, 0), "dense"),
+        f"dense, {count:,}": (work.subscriptions, "dense"),
+        f"dense, {parameters['more']:,}": (more, "dense"),
+        f"sparse, {count:,}": (work.subscriptions, "sparse"),
+    }
+    targets = {name: loaded("sparse", k, work.objects, rows) for name, (rows, _) in engines.items()}
+    scan = ThresholdScan(work.objects, work.subscriptions, k)
+    contenders = [
+        Contender(
+            name,
+            _disseminate(engines[name][1]),
+            turns(target, work.events, size),
+            stats=lambda turn: turn.target.stats(),
+        )
+        for name, target in targets.items()
+    ]
+    contenders.append(
+        Contender("threshold scan", _publish, turns(scan, work.events, size), runs=2, stats=affected)
+    )
+    return Trial(
+        work=size,
+        contenders=contenders,
+        baseline="threshold scan",
+        agrees=lambda _: all(
+            same_results(target, work._replace(subscriptions=rows), k)
+            for target, (rows, _) in zip(targets.values(), engines.values(), strict=True)
+        ),
+    )
+
+
+@case(
+    "range-topk.objects",
+    small={**SMALL, "objects": [1_000], "more": [20_000], "method": ["dense", "sparse"]},
+    full={**W, "more": [1_000_000], "method": ["dense", "sparse"]},
+    seed=53,
+    unit="event",
+    runs=FAST_RUNS,
+)
+def more_objects(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Turn batches of updates into tiles with a hundred times as many objects."""
+    k, size, method = parameters["k"], parameters["batch"], parameters["method"]
+    works = {
+        f"{count:,} objects": drawn({**parameters, "objects": count}, rng, FAST_RUNS + 1)
+        for count in (parameters["objects"], parameters["more"])
+    }
+    targets = {name: loaded("sparse", k, work.objects, work.subscriptions) for name, work in works.items()}
+    return Trial(
+        work=size,
+        contenders=[
+            Contender(
+                name,
+                _disseminate(method),
+                turns(targets[name], works[name].events, size),
+                stats=lambda turn: turn.target.stats(),
+            )
+            for name in works
+        ],
+        baseline=next(iter(works)),
+        agrees=lambda _: all(same_results(targets[name], works[name], k) for name in works),
+    )
+
+
+def drawn(parameters: Parameters, rng: np.random.Generator, repetitions: int) -> Workload:
+    """Draw a uniform workload with a batch of events for each repetition."""
+    return uniform({**parameters, "events": parameters["batch"] * repetitions}, rng)
+
+
+def turns(target: Any, events: Columns, size: int) -> Callable[[], Turn]:
+    """Give the same target the next batch each time."""
+    left = iter(batches(events, size))
+    return lambda: Turn(target, next(left))
+
+
+def _publish(turn: Turn) -> Any:
+    return turn.target.publish(turn.rows)
+
+
+def _disseminate(method: str) -> Callable[[Turn], pa.Table]:
+    def run(turn: Turn) -> pa.Table:
+        tiles: pa.Table = turn.target.disseminate(turn.rows, method=method)
+        return tiles
+
+    return run
+
+
+def affected(turn: Turn) -> dict[str, int]:
+    """What the scan counts."""
+    return {"affected": turn.target.affected}
+
+
+def first_rows(rows: Columns, count: int) -> Columns:
+    """The first rows of a table."""
+    return {name: column[:count] for name, column in rows.items()}
+
+
+def items_of(engine: RangeTopK, ids: NDArray[np.int64]) -> list[list[int]]:
+    """The current lists of subscriptions, in the order of `ids`."""
+    found = engine.results(ids.tolist()).to_pydict()
+    lists: dict[int, list[int]] = {int(key): [] for key in ids}
+    for subscription, item in zip(found["subscription"], found["item"], strict=True):
+        lists[subscription].append(item)
+    return list(lists.values())
+
+
+def same_results(engine: RangeTopK, work: Workload, k: int) -> bool:
+    """Compare a sample of an engine's lists, after all events, with brute force."""
+    y = work.objects["y"].copy()
+    y[work.events["id"]] = work.events["y"]
+    some = first_rows(work.subscriptions, SAMPLE)
+    return items_of(engine, some["id"]) == best_of(work.objects["x"], y, some, k)
+
+
+def best_of(x: Floats, y: Floats, ends: Columns, k: int) -> list[list[int]]:
+    """The lists of subscriptions by brute force, over objects whose id is their row."""
+    boxes = Boxes(ends["x_lo"][:, None], ends["x_hi"][:, None])
+    objects = Objects(np.arange(len(x), dtype=np.int32), x[:, None], y, np.arange(len(x)))
+    return [rows.tolist() for rows in top_k(boxes, np.full(len(ends["id"]), k), objects)]
+
+
+def all_same(engine: RangeTopK, scan: ThresholdScan | ObjectScan) -> bool:
+    """Compare a sample of an engine's lists with those of the scan."""
+    ids = np.arange(min(SAMPLE, len(scan.lists)))
+    return items_of(engine, ids) == [scan.items(int(row)) for row in ids]

@@ -7,8 +7,7 @@ import pyarrow as pa
 
 from rankcast import RangeTopK, SubscriberList
 from rankcast.bench.case import Answers, Contender, Figure, Parameters, Trial, case
-from rankcast.bench.cases.range_topk import loaded
-from rankcast.bench.cases.range_topk_speed import best_of, first_rows
+from rankcast.bench.cases.range_topk import best_of, first_rows, loaded
 from rankcast.bench.workloads import Columns, Floats, batches
 from rankcast.papers.figures.range_counts import Census, Workload
 from rankcast.papers.figures.range_topk import FULL, SMALL, uniform

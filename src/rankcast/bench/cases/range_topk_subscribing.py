@@ -9,11 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast import RangeTopK
-from rankcast.bench.baselines.object_scan import ObjectScan
-from rankcast.bench.baselines.threshold_scan import ThresholdScan
+from rankcast.bench.baselines.range_topk import ObjectScan, ThresholdScan
 from rankcast.bench.case import Contender, Grid, Parameters, Trial, case
-from rankcast.bench.cases.range_topk import loaded
-from rankcast.bench.cases.range_topk_speed import all_same, first_rows, same_results
+from rankcast.bench.cases.range_topk import all_same, first_rows, loaded, same_results
 from rankcast.bench.workloads import Columns, Integers, range_topk
 from rankcast.papers.figures.range_counts import Workload
 from rankcast.papers.figures.range_topk import uniform

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from rankcast.bench.markup import Markup
 from rankcast.bench.plots import INK, PALETTE
+from rankcast.bench.report import Markup
 from rankcast.demo import pages
 from rankcast.demo.city.evening import RIDERS, Minute
 from rankcast.demo.city.places import CENTRES, DISTRICTS, HEIGHT, WIDTH, Floats

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from rich.text import Text
 
-from rankcast.bench.markup import Markup
 from rankcast.bench.plots import PALETTE
+from rankcast.bench.report import Markup
 from rankcast.demo import pages
 from rankcast.demo.city.chart import Tracks, city_map
 from rankcast.demo.city.screen import saved

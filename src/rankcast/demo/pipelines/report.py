@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from rankcast.bench.markup import Markup, element
 from rankcast.bench.plots import INK, PALETTE
+from rankcast.bench.report import Markup, element
 from rankcast.demo import pages
 from rankcast.demo.pipelines.board import figures
 from rankcast.demo.pipelines.flow import Flow

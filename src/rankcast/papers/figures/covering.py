@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from rankcast.bench.baselines.early_exit import EarlyExitScan
+from rankcast.bench.baselines.matching import EarlyExitScan
 from rankcast.bench.case import Contender, Figure, Parameters, Trial, case
-from rankcast.bench.cases.covering_playing import following, play, same_forwarded
+from rankcast.bench.cases.covering import following, play, same_forwarded
 from rankcast.bench.workloads import covering
 
 INDEXES = ("kdtree", "zcurve")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rankcast.bench.case import Contender, Figure, Parameters, Trial, case
-from rankcast.bench.cases.matching_playing import (
+from rankcast.bench.cases.matching import (
     head,
     index_bytes,
     loaded,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankcast.bench.baselines.best_first_moving import BestFirst, zones_of
+from rankcast.bench.baselines.moving import BestFirst, zones_of
 from rankcast.bench.case import Contender, Figure, Parameters, Trial, case
 from rankcast.bench.cases.moving_topk_setting import agree, engine_of, score_of, world
 from rankcast.bench.workloads import Columns, Floats

@@ -6,15 +6,17 @@ computed again from the postings of their words among the messages of the window
 
 Messages to come are in the inverted file from the start, cut off by position, so that nothing is charged for
 keeping it up.
-"""
 
-# mypy: disallow-untyped-decorators=False
+The geo-text score by its definition, one pair at a time: what a sample of answers is compared with.
+"""
 
 from __future__ import annotations
 
 import copy
 import math
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +27,9 @@ from rankcast.bench.workloads import Floats, Integers
 from rankcast.geotext.vocabulary import TERMS, Bags, Vocabulary, bags_of, unit_weights
 from rankcast.structures.jit import EXACT
 from rankcast.tables import read
+
+# mypy: disallow-untyped-decorators=False
+
 
 Rows = NDArray[np.int32]
 
@@ -258,3 +263,29 @@ def _evaluate(
             alike[item] = 0.0
             if score >= bar[row]:
                 _keep(boards, row, item, score)
+
+
+def cosine(one: Sequence[str], other: Sequence[str]) -> float:
+    """Give the cosine of two texts by term frequency alone (every idf is 1)."""
+    a, b = Counter(one), Counter(other)
+    dot = sum(count * b[term] for term, count in a.items())
+    lengths = math.hypot(*a.values()) * math.hypot(*b.values())
+    return dot / lengths if lengths else 0.0
+
+
+def score(subscription: Mapping[str, Any], message: Mapping[str, Any], diagonal: float) -> float | None:
+    """Give the score of a message for a subscription, None if they have no term in common."""
+    alike = cosine(subscription["terms"], message["terms"])
+    if alike == 0.0:
+        return None
+    distance = math.hypot(subscription["x"] - message["x"], subscription["y"] - message["y"])
+    alpha = float(subscription["alpha"])
+    return alpha * (1.0 - distance / diagonal) + (1.0 - alpha) * alike
+
+
+def best_scores(
+    subscription: Mapping[str, Any], window: Sequence[Mapping[str, Any]], k: int, diagonal: float
+) -> list[float]:
+    """Give the k best scores of a window, best first."""
+    found = [score(subscription, message, diagonal) for message in window]
+    return sorted((each for each in found if each is not None), reverse=True)[:k]
