@@ -10,7 +10,7 @@ from rich.console import Console
 from rankcast import warm
 from rankcast.cli import main
 from rankcast.demo import scenes
-from rankcast.demo.stage import play
+from rankcast.demo.commands import play
 
 
 @pytest.mark.parametrize("name", scenes.NAMES)

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from rankcast import MovingSkyline, MovingTopK, RangeTopK, cli, plot
 from rankcast.bench.report import element
-from rankcast.demo import ads, pages, router
+from rankcast.demo import pages, scenes
 from rankcast.demo.city import screen
 from rankcast.demo.scenes import tell_change
 from rankcast.errors import SHOWN, InputError, RankcastError, plain, shown
@@ -166,7 +166,7 @@ def test_a_replay_prints_plain_values(name: str) -> None:
 def test_demonstrations_show_ids_as_they_are(name: str) -> None:
     row = {"subscription": f"a{name}", "item": name, "event": name, "op": "enter", "score": 1.0, "rank": 1}
     row |= {"action": "covered", "covered_by": name, "router": name}
-    cells = [*(tell_change(row) or ()), *router.tell_action(row), *ads.tell_match(row)]
+    cells = [*(tell_change(row) or ()), *scenes.tell_action(row), *scenes.tell_match(row)]
     lines = [screen.tell(each, row) or "" for each in ("routers", "offers", "prices", "deals")]
     for each in (*cells, *lines):
         assert Text.from_markup(each).plain.isprintable()

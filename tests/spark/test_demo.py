@@ -19,7 +19,7 @@ import pytest
 from rich.console import Console
 
 from rankcast import GeoTextTopK, RangeTopK, cli
-from rankcast.demo.pipelines import feeds, report, show
+from rankcast.demo.pipelines import feeds, report
 from rankcast.demo.pipelines.feeds import Feed
 from rankcast.pipeline.sources import ENGLISH
 from tests.spark import hosts
@@ -62,10 +62,12 @@ def test_pipelines_tell_what_engines_do_and_leave_a_report(
         found.update({flow.feed.name: (flow.results(), flow) for flow in flows})
         return page(flows, seed)
 
-    monkeypatch.setattr(show, "PAUSE", 0.0)
+    monkeypatch.setattr(report, "PAUSE", 0.0)
     monkeypatch.setattr(report, "page", noting)
     screen, target = io.StringIO(), tmp_path / "demo.html"
-    assert show.show(Console(file=screen, width=150), files=FILES, seed=5, target=target, session=spark) == 0
+    assert (
+        report.show(Console(file=screen, width=150), files=FILES, seed=5, target=target, session=spark) == 0
+    )
     for name, make in (("messages", feeds.messages), ("quotes", feeds.quotes)):
         results, flow = found[name]
         feed = make(5, FILES)

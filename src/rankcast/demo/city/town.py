@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rankcast.covering.engine import CoveringTable
-from rankcast.demo.city.evening import City, Minute
-from rankcast.demo.city.places import BOUNDS, NAMES
+from rankcast.demo.city.evening import BOUNDS, NAMES, City, Minute
 from rankcast.geotext.engine import GeoTextTopK
 from rankcast.matching.engine import RankedMatcher
 from rankcast.moving.scoring import weighted_sum

@@ -1,18 +1,125 @@
-"""The pipelines as a page: figures, a map of the world, plots, lists at the end, and the two files."""
+"""The pipelines as a page: figures, a map of the world, plots, lists at the end, and the two files.
+
+The pipelines on a terminal: how far, how fast, whose lists changed; plain lines where it is none.
+
+`rankcast demo`: both pipelines in one session, from the first file to the report.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import signal
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
 
 from rankcast.bench.plots import INK, PALETTE
 from rankcast.bench.report import Markup, element
 from rankcast.demo import pages
-from rankcast.demo.pipelines.board import figures
+from rankcast.demo.pipelines import feeds
 from rankcast.demo.pipelines.flow import Flow
+from rankcast.errors import plain
+from rankcast.pipeline import running
+from rankcast.pipeline.progress import line_of
+from rankcast.pipeline.run_command import INTERRUPTED, Signals
+
+SIGNS = {"enter": ("+", "green"), "leave": ("-", "red"), "update": ("~", "yellow")}
+COLOURS = {"messages": "magenta", "quotes": "cyan"}
+
+
+class Board:
+    """Shows flows while they run."""
+
+    def __init__(self, flows: Sequence[Flow], console: Console) -> None:
+        self._flows, self._console = flows, console
+        self._told = {flow.feed.name: -1 for flow in flows}
+
+    def view(self) -> RenderableType:
+        """All flows, one below the other."""
+        room = max(2, (self._console.size.height - 2) // len(self._flows) - 4)
+        return Group(*(self._panel(flow, min(room, 14)) for flow in self._flows))
+
+    def print_lines(self) -> None:
+        """A line for each micro-batch that is new."""
+        for flow in self._flows:
+            name = flow.feed.name
+            for number in sorted(flow.batches):
+                if number > self._told[name]:
+                    self._told[name] = number
+                    self._console.print(
+                        f"{name}: {line_of(flow.batches[number], flow.progress)}",
+                        soft_wrap=True,
+                        markup=False,
+                    )
+                    for row in flow.last(2):
+                        self._console.print(Text("  ").append(tell(flow, row)), soft_wrap=True)
+
+    def _panel(self, flow: Flow, room: int) -> Panel:
+        done, feed = flow.progress, flow.feed
+        bar = ProgressBar(total=feed.rows, completed=min(flow.rows, feed.rows), width=24)
+        late = f", {median(flow.latencies):.1f} s from file to lists" if flow.latencies else ""
+        told = f"{flow.rows:,} rows, {done.rate:,.0f} rows/s, {done.batch_seconds:.1f} s a micro-batch{late}"
+        head = Table.grid(padding=(0, 1))
+        head.add_row(bar, Text(told, "dim", no_wrap=True, overflow="ellipsis"))
+        lines = [tell(flow, row) for row in flow.last(room)]
+        lines += [Text("")] * (room - len(lines))
+        foot = Text(
+            f"{flow.deltas:,} deltas to {len(flow.owners):,} of {feed.subscriptions.num_rows:,}", "dim"
+        )
+        style = COLOURS[feed.name]
+        title = f"[bold {style}]{feed.title}[/]"
+        return Panel(Group(head, *lines, foot), title=title, title_align="left", border_style=style)
+
+
+def tell(flow: Flow, row: dict[str, Any]) -> Text:
+    """A change as a line."""
+    sign, style = SIGNS.get(row["op"], ("!", "bold red"))
+    text = Text(no_wrap=True, overflow="ellipsis")
+    text.append(f"{sign} ", style).append(plain(flow.feed.shown[row["subscription"]]))
+    if row["rank"] is not None:
+        text.append(f"  #{row['rank']}", "bold")
+    text.append(f"  {plain(str(row['item']))}")
+    return text if row["score"] is None else text.append(f"  {row['score']:.3f}", "dim")
+
+
+def summary(flows: Sequence[Flow]) -> Table:
+    """What it came to."""
+    heads = ("pipeline", "rows", "rows/s", "micro-batches", "s each", "file to lists, s", "95%", "deltas")
+    table = Table(*heads, box=None, header_style="bold")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for flow in flows:
+        table.add_row(flow.feed.name, *figures(flow))
+    return table
+
+
+def figures(flow: Flow) -> tuple[str, ...]:
+    """The figures of a flow, as the summary and the report have them."""
+    seconds = [batch.seconds for batch in flow.batches.values()]
+    late = sorted(flow.latencies)
+    return (
+        f"{flow.rows:,}",
+        f"{flow.rows / sum(seconds):,.0f}" if seconds else "",
+        f"{len(seconds)}",
+        f"{median(seconds):.2f}" if seconds else "",
+        f"{median(late):.2f}" if late else "",
+        f"{late[min(len(late) - 1, int(0.95 * len(late)))]:.2f}" if late else "",
+        f"{flow.deltas:,}",
+    )
+
 
 LEAD = (
     "Two pipelines in one Spark session on two cores. Files come while they run; each micro-batch changes "
@@ -148,3 +255,92 @@ def _lists(flow: Flow) -> Markup:
         told = "; ".join(f"{row['rank']}. {row['item']} ({row['score']:.3f})" for row in mine)
         rows.append((called, told or "nothing yet"))
     return pages.table(("who", "list"), rows, words=2)
+
+
+PAUSE = 1.0  # seconds between two files at least ...
+PATIENCE = 4.0  # ... and at most, where a machine takes longer to work on them
+
+
+def show(
+    console: Console, *, files: int, seed: int, target: Path, verbose: bool = False, session: Any = None
+) -> int:
+    """Run both pipelines until their files are worked on, or until Ctrl-C; returns the exit code.
+
+    Args:
+        console: where to show it.
+        files: how many files come to each.
+        seed: of what is in them.
+        target: where the report goes.
+        verbose: let Spark say what it has to.
+        session: a Spark session to run in; by default one is begun and stopped.
+    """
+    signals = Signals()
+    with signals, ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rankcast-demo-")))
+        flows = [Flow(make(seed, files), folder) for make in (feeds.messages, feeds.quotes)]
+        _introduce(console, flows[0])
+        spark = session or running.begin(flows[0].config, stack, quiet=not verbose)
+        if verbose:
+            spark.sparkContext.setLogLevel("INFO")
+        signals.listen()
+        with _undisturbed(signals):
+            try:
+                _run(flows, spark, console, signals)
+            finally:
+                _end(flows, spark, quiet=not verbose and session is None)
+        if signals.came():
+            console.print("stopped")
+            return INTERRUPTED if signals.came() == signal.SIGINT else 0
+        console.print(summary(flows))
+        written = pages.write(target, page(flows, seed))
+        console.print(f"\nThe report with its plots: {written.as_uri()}", soft_wrap=True)
+    return 0
+
+
+@contextmanager
+def _undisturbed(signals: Signals) -> Iterator[None]:
+    """What Spark says on the way out, when a signal has reached it, too, is of no use to anybody."""
+    try:
+        yield
+    except Exception as error:
+        if not signals.came() or not (isinstance(error, OSError) or running.is_sparks(error)):
+            raise
+
+
+def _introduce(console: Console, flow: Flow) -> None:
+    """Show the file of a pipeline while Spark starts."""
+    if console.is_terminal:
+        code = Syntax(flow.feed.file.rstrip(), "toml", background_color="default", word_wrap=True)
+        console.print(Panel(code, title=f"{flow.feed.name}.toml", title_align="left", border_style="dim"))
+    console.print("Two pipelines like this one on local Spark, which starts now ...", soft_wrap=True)
+
+
+def _run(flows: Sequence[Flow], spark: Any, console: Console, signals: Signals) -> None:
+    """Let files come, and show what becomes of them, until all is done or a signal comes.
+
+    The second pipeline starts when the first has worked on something: both at once would wait for each other.
+    """
+    board, waiting = Board(flows, console), list(flows)
+    with ExitStack() as stack:
+        live = stack.enter_context(Live(console=console, auto_refresh=False)) if console.is_terminal else None
+        while not signals.came() and not all(flow.done for flow in flows):
+            begun = [flow for flow in flows if flow not in waiting]
+            if waiting and all(flow.batches for flow in begun):
+                waiting.pop(0).start(spark)
+                continue
+            for flow in begun:
+                flow.offer_in_time(PAUSE, PATIENCE)
+                flow.look()
+            if live is None:
+                board.print_lines()
+            else:
+                live.update(board.view(), refresh=True)
+            time.sleep(0.05)
+
+
+def _end(flows: Sequence[Flow], spark: Any, *, quiet: bool) -> None:
+    if quiet:
+        spark.sparkContext.setLogLevel("OFF")  # of tasks that are cut off
+    for flow in flows:
+        if flow.running is not None:
+            flow.running.stop()
