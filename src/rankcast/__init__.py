@@ -12,7 +12,8 @@ from rankcast._version import __version__
 from rankcast.errors import InputError, InterruptedEngineError, RankcastError, SettingError, SnapshotError
 
 if TYPE_CHECKING:
-    from rankcast.covering.engine import CoveringTable, maxima
+    from rankcast.covering.engine import CoveringTable
+    from rankcast.covering.maxima import maxima
     from rankcast.geotext.engine import GeoTextTopK
     from rankcast.geotext.vocabulary import Vocabulary
     from rankcast.matching.engine import RankedMatcher
@@ -55,7 +56,7 @@ _HOMES = {
     "RankedMatcher": "rankcast.matching.engine",
     "SubscriberList": "rankcast.range_topk.dissemination.subscriber",
     "Vocabulary": "rankcast.geotext.vocabulary",
-    "maxima": "rankcast.covering.engine",
+    "maxima": "rankcast.covering.maxima",
     "near": "rankcast.tables.boxes",
 }
 
@@ -63,7 +64,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
     if name == "scoring":
-        return import_module("rankcast.moving.scoring")
+        return import_module("rankcast.scoring")
     if name not in _HOMES:
         raise AttributeError(f"module 'rankcast' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

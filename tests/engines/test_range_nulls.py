@@ -175,7 +175,6 @@ def test_partial_updates_in_one_frame_delete_nothing(nulls: str, where: str, tmp
         ),
         ("refuse", {"id": ["c"], "x": [7]}, ["c", "b"]),
     ],
-    ids=str,
 )
 @pytest.mark.parametrize("call", ["publish", "disseminate"])
 def test_what_a_null_and_a_word_do(nulls: str, events: Rows, listed: list[str], call: str) -> None:
@@ -198,7 +197,6 @@ def test_what_a_null_and_a_word_do(nulls: str, events: Rows, listed: list[str], 
         ("delete", {"id": [], "op": pa.array([], pa.int64())}, '"op".*has the type int64'),
         ("delete", {"id": ["c"], "op": [1]}, '"op".*has the type int64'),
     ],
-    ids=str,
 )
 @pytest.mark.parametrize("call", ["publish", "disseminate"])
 def test_what_is_refused(nulls: str, events: Rows, told: str, call: str) -> None:

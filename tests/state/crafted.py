@@ -389,6 +389,8 @@ def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 
 def _spoil_header(header: Any, rng: Rng) -> str:
     inside = "settings" if rng.random() < 0.15 else "parts" if rng.random() < 0.9 else "counters"
+    if not isinstance(header.get(inside), dict):
+        return f"{inside} as before"
     paths = list(_leaves(header[inside], (inside,)))
     path = paths[int(rng.integers(len(paths)))]
     here = header

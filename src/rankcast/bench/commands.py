@@ -236,7 +236,6 @@ def write_report(arguments: argparse.Namespace) -> int:
 
 def compare_records(arguments: argparse.Namespace) -> int:
     """Print a line a contender: change, spread, verdict."""
-
     old, new = latest(read(arguments.old)), latest(read(arguments.new))
     for line in lines(compare(old, new), old, new):
         sys.stdout.write(line + "\n")

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -58,9 +57,7 @@ class Scene:
 
 def build(name: str, *, batches: int, seed: int = 7, variant: dict[str, Any] | None = None) -> Scene:
     """The scene of that name with so many batches, its engine under a variant if one is given."""
-    module = import_module(f"rankcast.demo.{name}")
-    scene: Scene = module.scene(np.random.default_rng(seed), batches, **(variant or {}))
-    return scene
+    return SCENES[name](np.random.default_rng(seed), batches, **(variant or {}))
 
 
 PEOPLE = ("Ada", "Bela", "Chen", "Dina", "Emil", "Fay", "Goran", "Hana", "Ilir", "Juno", "Kofi", "Lena")
@@ -275,3 +272,13 @@ def taxi(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:
 
     title = "taxi: the 3 best charging points by price, queue and distance, on the move"
     return Scene(title, engine, drives(), CHANGE_COLUMNS, tell_change)
+
+
+SCENES: dict[str, Callable[..., Scene]] = {
+    "stocks": stocks,
+    "ads": ads,
+    "news": news,
+    "taxi": taxi,
+    "hotels": hotels,
+    "router": router,
+}

@@ -207,7 +207,7 @@ class ResultBuffers:
         self._searches, self._work = (integrity.whole(counted, name) for name in ("searches", "work"))
         return self
 
-    def check_restored(self, live: Bools, messages: Bools) -> None:
+    def check_restored(self, live: Bools, messages: Bools, k: Ints) -> None:
         """Refuse buffers from a snapshot that are not of `live` subscriptions or hold what is no message."""
         held, owners, used = self._held, np.flatnonzero(live), self._used
         integrity.need(owners.max(initial=-1) < held.begin.size, "buffers_begin", "is too short")
@@ -217,6 +217,7 @@ class ResultBuffers:
             "is too short",
         )
         integrity.within(held.keep, 0, 1 << 31, "buffers_keep")
+        integrity.need((held.keep[owners] >= k[owners]).all(), "buffers_keep", "is below k")
         integrity.within(held.room, 0, used + 1, "buffers_room")
         integrity.need(
             ((held.size >= 0) & (held.size <= held.room)).all(), "buffers_size", "exceeds the room"

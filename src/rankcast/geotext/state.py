@@ -293,7 +293,7 @@ class Structures:
         readers, posts = (
             slots["sequence"][: slots.used] >= 0 for slots in (world.subscriptions, world.messages)
         )
-        self._buffers.check_restored(readers, posts)
+        self._buffers.check_restored(readers, posts, ledger.k)
         if "readers" not in self._missing:
             self._readers.check_restored(world.interests.texts(), ledger.stamp, readers)
         if "messages" not in self._missing:

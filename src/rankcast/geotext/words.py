@@ -31,7 +31,7 @@ from rankcast.geotext.kernels import word_lists as word_kernels
 from rankcast.geotext.kernels.bounds import Bits, Frame
 from rankcast.geotext.kernels.match import Posts, Readers, Switches
 from rankcast.geotext.kernels.messages import NODE as MESSAGE_NODE
-from rankcast.geotext.kernels.messages import STAMP, Places
+from rankcast.geotext.kernels.messages import Places
 from rankcast.geotext.kernels.terms import Scratch, Texts, replace
 from rankcast.geotext.kernels.verify import Hits
 from rankcast.geotext.kernels.word_lists import BLOCK, FACTS, NODE, STAMP, STEP, Lists, Owners, Shape

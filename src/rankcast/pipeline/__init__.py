@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rankcast.pipeline.config import Config, read
-    from rankcast.pipeline.replay import replay
+    from rankcast.pipeline.history import replay
     from rankcast.pipeline.running import Running, start
 
 __all__ = ["Config", "Running", "read", "replay", "start"]

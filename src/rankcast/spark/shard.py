@@ -332,7 +332,6 @@ class ShardProcessor(StatefulProcessor):
         self, key: tuple[Any, ...], rows: Iterable[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
         """Apply what a micro-batch has for one shard."""
-
         hosting = Hosting(
             self._plan, self._state, strict=self._strict, limits=self._limits, store=self._store
         )

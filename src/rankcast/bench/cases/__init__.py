@@ -10,40 +10,33 @@ from rankcast.bench.case import Case, declared
 from rankcast.errors import InputError
 
 FAMILIES: tuple[str, ...] = (
-    "tables",
-    "range_topk",
-    "range_topk_tables",
-    "range_topk_redundancy",
-    "range_topk_figures",
-    "range_topk_speed",
-    "range_topk_batches",
-    "range_topk_subscribing",
-    "range_topk_15d",
-    "range_topk_15d_speed",
-    "covering",
-    "covering_figures",
-    "matching",
-    "matching_paper",
-    "geotext",
-    "geotext_subscribing",
-    "geotext_figures",
-    "moving",
-    "moving_topk",
-    "moving_topk_scores",
-    "moving_topk_figures",
-    "moving_skyline",
-    "moving_skyline_figures",
-    "network",
-    "spark",
-    "spark_state",
-    "pipeline",
+    "rankcast.bench.cases.tables",
+    "rankcast.bench.cases.range_topk",
+    "rankcast.bench.cases.range_batches",
+    "rankcast.bench.cases.range_subscribing",
+    "rankcast.bench.cases.range_slabs",
+    "rankcast.bench.cases.range_slabs_speed",
+    "rankcast.bench.cases.covering",
+    "rankcast.bench.cases.matching",
+    "rankcast.bench.cases.geotext",
+    "rankcast.bench.cases.moving",
+    "rankcast.bench.cases.skyline",
+    "rankcast.bench.cases.network",
+    "rankcast.bench.cases.spark",
+    "rankcast.bench.cases.pipeline",
+    "rankcast.papers.figures.range_topk",
+    "rankcast.papers.figures.covering",
+    "rankcast.papers.figures.matching",
+    "rankcast.papers.figures.geotext",
+    "rankcast.papers.figures.moving",
+    "rankcast.papers.figures.skyline",
 )
 
 
 def load() -> Mapping[str, Case]:
     """Import every family and return all cases by name."""
     for family in FAMILIES:
-        importlib.import_module(f"{__name__}.{family}")
+        importlib.import_module(family)
     return declared()
 
 
