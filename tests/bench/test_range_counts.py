@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast import RangeTopK
-from rankcast.bench.cases.range_topk_15d import SlabServer
-from rankcast.bench.cases.range_topk_batches import boxes_of, coalesced
-from rankcast.bench.cases.range_topk_subscribing import weight
+from rankcast.bench.cases.range_batches import boxes_of, coalesced
+from rankcast.bench.cases.range_slabs import SlabServer
+from rankcast.bench.cases.range_subscribing import weight
 from rankcast.bench.workloads import Columns, range_topk
 from rankcast.papers.figures.range_counts import (
     TILE_BYTES,

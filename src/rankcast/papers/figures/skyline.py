@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankcast.bench.baselines.skyline_moving import (
+from rankcast.bench.baselines.skyline import (
     Branches,
     area_of,
     blocks_of,
@@ -23,7 +23,7 @@ from rankcast.bench.baselines.skyline_moving import (
     zones_of,
 )
 from rankcast.bench.case import Contender, Figure, Parameters, Trial, case
-from rankcast.bench.cases.moving_skyline import SETTING, SMALL, agrees, engine_of, shapes, world
+from rankcast.bench.cases.skyline import SETTING, SMALL, agrees, engine_of, shapes, world
 from rankcast.bench.workloads import Columns, Floats
 
 DEFAULT: dict[str, Any] = {**SETTING, "queries": [100], "duration": [300]}

@@ -15,8 +15,8 @@ import numpy as np
 from rankcast import RangeTopK
 from rankcast.bench.baselines.covering import BoxScan
 from rankcast.bench.case import Contender, Grid, Parameters, Trial, case
+from rankcast.bench.cases.range_slabs import ends, half_boxes
 from rankcast.bench.cases.range_topk import SAMPLE, Turn, affected, first_rows, items_of, turns
-from rankcast.bench.cases.range_topk_15d import ends, half_boxes
 from rankcast.papers.figures.range_counts import Workload
 from rankcast.range_topk.brute_force import Objects, top_k
 from rankcast.tables.boxes import Boxes
