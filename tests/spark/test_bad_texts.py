@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankcast import RangeTopK, cli
-from rankcast.pipeline import Config, Running, history, read, start, texts
+from rankcast.pipeline import Config, Running, read, replay, start, texts
 from rankcast.pipeline import running as failing
 from rankcast.pipeline.fields import PipelineError
 from rankcast.pipeline.sources import Source
@@ -181,7 +181,7 @@ def test_a_pipeline_sets_them_aside(spark: Any, tmp_path: Path) -> None:
     assert len(aside) == len(refused)
     assert all(sum(row["reason"].endswith(f": {text}") for row in aside) == 1 for text in refused)
     assert {row["item"] for row in aside if '"ticker": "' in row["reason"]} == {"A", "B"}
-    again = history(config, spark).toArrow().to_pylist()
+    again = replay(config, spark).toArrow().to_pylist()
     assert sorted(row["reason"] for row in again if row["op"] == "refused") == sorted(
         r["reason"] for r in aside
     )

@@ -16,7 +16,7 @@ import pytest
 
 from rankcast import GeoTextTopK, cli
 from rankcast.errors import ShardError
-from rankcast.pipeline import history, read, start
+from rankcast.pipeline import read, replay, start
 from rankcast.pipeline.fields import PipelineError
 from tests.spark import hosts, stories
 from tests.spark.piped import ENGINES, PATIENCE, Command, Piped
@@ -38,7 +38,7 @@ def test_files_to_files(name: str, spark: Any, tmp_path: Path) -> None:
     done = pipeline.run().progress
     pipeline.check()
     assert 0 < sum(done.totals[name] for name in ("hits", "misses", "redos")) == 2 * done.batches
-    assert as_told(history(pipeline.config(), spark)) == _at_the_end(name, story)
+    assert as_told(replay(pipeline.config(), spark)) == _at_the_end(name, story)
 
 
 def _at_the_end(name: str, story: stories.Story) -> list[tuple[Any, ...]]:

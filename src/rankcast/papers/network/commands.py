@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.out is not None:
         asked = dataclasses.replace(asked, out=arguments.out)
     console = _console()
-    from rankcast.papers.network import plots, simulation
+    from rankcast.papers.network import plots, simulation  # noqa: PLC0415  they import matplotlib
 
     plots.require()
     _require_free(asked.out)
