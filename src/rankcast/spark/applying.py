@@ -326,7 +326,7 @@ def _without_id(run: Run) -> InputError | None:
 
 def _time_window(engine: Engine) -> TimeWindow | None:
     """The engine's window as far as lateness goes: its span, and the newest message alone."""
-    header, arrays = engine.state()
+    header, arrays = engine._own("state")
     span = header["settings"].get("window")
     if not isinstance(span, dict):
         return None
