@@ -13,9 +13,8 @@ import pyarrow as pa
 
 from rankcast.core.engine import ID
 from rankcast.covering.index import BoxIndex
-from rankcast.covering.kernels import order
 from rankcast.covering.kernels.buckets import COVERED, World
-from rankcast.covering.kernels.order import containers_first
+from rankcast.covering.kernels.order import containers_first, keep_maximal
 from rankcast.structures.ids import Slots, select
 from rankcast.tables import boxes, read, schema
 from rankcast.tables.boxes import Boxes
@@ -48,7 +47,7 @@ def _kept(world: World, rows: Rows) -> BoxIndex:
     done = 0
     while done < rows.size:
         index.ready(world)
-        done = order.keep_maximal(index.index, world, order, done)
+        done = keep_maximal(index.index, world, order, done)
     return index
 
 
