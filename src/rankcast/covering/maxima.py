@@ -14,7 +14,7 @@ import pyarrow as pa
 from rankcast.core.engine import ID
 from rankcast.covering.index import BoxIndex
 from rankcast.covering.kernels.buckets import COVERED, World
-from rankcast.covering.kernels.order import containers_first, keep_maximal
+from rankcast.covering.kernels.order import containers_first, keep_maximal, uncovered
 from rankcast.structures.ids import Slots, select
 from rankcast.tables import boxes, read, schema
 from rankcast.tables.boxes import Boxes
@@ -36,7 +36,7 @@ def maximal(boxes: Boxes) -> Rows:
     rows = np.arange(count, dtype=np.int32)
     if count > 4 * SAMPLE:
         widest = np.argpartition((ends[0] - ends[1]).sum(axis=1), SAMPLE)[:SAMPLE]
-        rows = order.uncovered(_kept(world, widest.astype(np.int32)).index, world, rows)
+        rows = uncovered(_kept(world, widest.astype(np.int32)).index, world, rows)
     return _kept(world, rows).rows()
 
 
