@@ -17,7 +17,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 FAMILIES = ("range_topk", "covering", "matching", "geotext", "moving")
 
-# Imports point down only. What is not listed (`errors`, `_version`, `scoring`) may be imported by all above it.
+# Imports point down only. What is not listed (`errors`, `scoring`) is at the bottom, for all above it.
 LEVELS = {"structures": 1, "tables": 1, "core": 2, **dict.fromkeys(FAMILIES, 3), "papers": 4, "state": 4}
 LEVELS |= {"spark": 5, "pipeline": 6, "plot": 6, "bench": 7, "service": 7, "demo": 8, "warm": 9, "cli": 9}
 GROUND = 0

@@ -1,6 +1,6 @@
 """Named arrays on disk: one directory, a checked header, one raw little-endian file per array.
 
-    header.json                  see rankcast.core.snapshot
+    header.json                  see `render`
     <name>.<generation>.array    the elements, C order
 
 A save writes its array files beside those of the save before, flushes them and the directory to disk, and
@@ -8,18 +8,16 @@ only then replaces `header.json`, which alone says what belongs to the snapshot.
 directory holds the old snapshot or the new one, whole; files that the header does not name are removed at
 the end.
 
+The first line of the header holds the magic, the format version and the BLAKE2b checksum of the rest; the
+rest is one JSON object: `kind`, `generation`, `header` (the small state, any JSON object) and `arrays`
+(dtype, shape, byte length, checksum and file name of each). `parse` trusts nothing: whatever `render` could
+not have written raises `SnapshotError`, before anything is allocated that the header merely claims.
+
 An array that is read is its file, mapped into memory: it is never larger than the file, whatever the header
 says, and bytes that do not fit raise `SnapshotError`. No code is ever loaded from a snapshot.
 
 Cost: writing and verified reading are linear in the bytes, with one pass of BLAKE2b; `verify=False` only
 maps.
-
-The header of a snapshot as bytes and back: pure functions, no file is touched here.
-
-The first line holds the magic, the format version and the BLAKE2b checksum of the rest; the rest is one JSON
-object: `kind`, `generation`, `header` (the small state, any JSON object) and `arrays` (dtype, shape, byte
-length, checksum and file name of each). `parse` trusts nothing: whatever `render` could not have written
-raises `SnapshotError`, before anything is allocated that the header merely claims.
 """
 
 from __future__ import annotations

@@ -1,16 +1,12 @@
-"""Gathering by row into memory that is there already: plain loops, since NumPy would first widen the rows.
+"""Small kernels over arrays: gathering, prefetching, checks of few columns, text columns; large buffers.
 
-Asking for memory before it is needed: a cache miss that is known beforehand costs next to nothing.
-
-What is asked for need not be there: a place beyond the end of an array does no harm.
-
-Columns of numbers as the lines of one array: checks that a call with a few rows makes at once.
-
-The words of a small vocabulary, written out as a column of strings: offsets and bytes.
-
-Memory for large answers, from Arrow's pool, which keeps what was freed.
-
-The first touch of a fresh page is a fault: an answer of millions of rows would spend most of its time there.
+- Gathering writes into memory that is there already, in plain loops, since NumPy would first widen the rows.
+- Prefetching asks for memory before it is needed: a cache miss that is known beforehand costs next to
+  nothing. The address need not be valid: a place beyond the end of an array does no harm.
+- A call with a few rows checks its columns together, as the lines of one array.
+- The words of a small vocabulary are written out as a column of strings: offsets and bytes.
+- `empty` takes the memory of large answers from Arrow's pool, which keeps what was freed: the first touch of
+  a fresh page is a fault, where an answer of millions of rows would spend most of its time.
 """
 
 from __future__ import annotations

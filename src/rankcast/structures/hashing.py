@@ -1,4 +1,4 @@
-"""Open-addressing hash tables from external ids to dense rows, over plain arrays.
+"""Open-addressing hash tables from external ids to dense rows, and the register of rows over them.
 
 A table is an int32 array of any length; a cell holds a row or FREE. Keys live by row in a `Keys` tuple, so
 the table itself is 4 bytes a cell. A key's home is its hash scaled to the length; linear probing; deletion
@@ -8,19 +8,14 @@ taken (see `crowded`).
 Cost: O(1) expected per key. Integer keys compare by value, strings by hash, length and bytes.
 
 Homes, and the hashes of strings, depend on a secret `seed`: nobody can choose ids that share a home without
-knowing it. It decides where a key lies and nothing else, so answers are the same under any seed. Tables that
-are thrown away after a batch have the seed of the process; those of a state have one of their own, which is
-kept with it (`rankcast.structures.ids`).
+knowing it. It decides where a key lies and nothing else, so answers are the same under any seed.
 
 Keys come from Python as plain tuples: Numba recognises the type of a plain tuple some ten times faster than
 that of a named one, and for a few keys that is what a call costs.
 
-Ids that come and go: rows given out and taken back, over the arrays of `rankcast.structures.ids.Slots`.
-
-A row that was given out has its key by row, a number of registration, and a cell in the hash table; one that
-is gone has a number below 0, the former one turned over. Rows of ids that are gone stand in `free`, the last
-first to be used again. `meta` holds the counts.
-Cost: O(1) expected an id, and its text.
+The register gives rows out and takes them back, over the arrays of `rankcast.structures.ids.Slots`. A live
+row has its key, a number of registration and a cell in the table; a removed one has the bitwise complement of
+its former number. `free` lists removed rows, the last first to be used again; `meta` holds the counts.
 """
 
 from __future__ import annotations

@@ -2,19 +2,17 @@
 
 `Slots` keeps the live ids of one role (subscriptions, objects, messages). Inside, everything is a row number;
 ids go back to their external form only in answers. Rows of removed ids are used again, but not before
-`settle`, so that within one batch a row means one id. All state is arrays, all loops are kernels.
+`settle`, so that within one batch a row means one id. All state is arrays, all loops are kernels. `IdStore`
+holds the arrays behind it: ids by row, hash table, text and further columns, how they grow and are saved.
 
 With `ordered=True` there is an order label per row for ties by id: the id itself for integers, a label with
 gaps for strings (`rankcast.structures.strings`).
 
+Every hash table has a random seed of its own, kept with the state; tables that live for one batch share the
+seed of the process. The environment variable `RANKCAST_HASH_SEED` fixes both.
+
 Memory: 22 to 23 bytes a row for integers, 34 to 35 and the text for strings (8 and 4 more if ordered), and up
 to 3% more for growth (from 65,536 rows on 2%). It follows the largest number of ids live at once.
-
-The arrays behind `Slots`: ids by row, hash table, text and further columns; how they grow and are kept.
-
-External ids as the kernels of `rankcast.structures.hashing` take them, by place.
-
-Seeds of hash tables, which nobody can guess (see `rankcast.structures.hashing`).
 """
 
 from __future__ import annotations

@@ -5,15 +5,11 @@ checks what its kernels take for granted: numbers of rows are in range, links le
 counts agree. Afterwards no call can leave its arrays or run without end, whatever they hold; that the
 contents are true is not checked.
 
-What does not fit raises a `SnapshotError` that names the array; the engine adds the part. Cost: a pass or two
-over the bytes, less than their checksums take. A host that maps arrays it has written itself leaves these
-passes out (`trusted`).
-
-Whether arrays from a snapshot keep the invariants that other kernels rely on.
-
-Nothing read is trusted: an index is compared with the length before it is used, and every walk is counted, so
-that it ends. The kernels return FITS, or the number of what does not fit.
-Cost: O(n), one or two passes.
+What does not fit raises a `SnapshotError` that names the array; the engine adds the part. A host that maps
+arrays it has written itself leaves these passes out (`trusted`). The kernels at the end check structures that
+several families share: they compare an index with the length before they use it, count every walk so that it
+ends, and return FITS or the number of what does not fit.
+Cost: a pass or two over the bytes, less than their checksums take.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Boxes from tables: a closed interval per attribute, in columns `<attribute>_lo` and `<attribute>_hi`.
 
-A null or an absent column is no bound; inside, that is an infinity.
-
-Ranges for more than plain intervals: everything near a value, and everything below a category.
+A null or an absent column is no bound; inside, that is an infinity. `near` and `Hierarchy` make the bounds of
+ranges that are not plain intervals: everything near a value, and everything below a category.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A table may be anything with the Arrow PyCapsule interface, a dict of equally long sequences or a list of
 dicts. An engine declares the columns it knows as `Column`s; `read` answers with a `Batch` in which every
-value is valid, in the form that `rankcast.tables.schema` tells of. Cost: linear in the size of the table; for a few
-rows a microsecond or less a column, because numbers are taken over and checked together, and a `Form`
+value is valid, in the form that `rankcast.tables.schema` tells of. Cost: linear in the size of the table; for
+a few rows a microsecond or less a column, because numbers are taken over and checked together, and a `Form`
 remembers layouts.
 """
 

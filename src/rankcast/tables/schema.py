@@ -1,4 +1,4 @@
-"""What columns hold, and the NumPy form of each kind; `rankcast.tables.readers` makes it from Arrow.
+"""Columns, the NumPy form of each kind, tables as engines know them, and checks of settings.
 
 | kind   | NumPy form                      | a null is | refused                                           |
 | ------ | ------------------------------- | --------- | ------------------------------------------------- |
@@ -9,9 +9,10 @@
 | TIME   | int64, nanoseconds since 1970   | refused   | null, anything but a timestamp or a date          |
 | WORD   | int64, place among `words`      | refused   | null, any other string, anything but strings      |
 
-Which columns a table has, where they stand, and what comes out of it: `Form`, `Layout`, `Batch`.
-
-Checks of engine settings: each returns the setting in its plain form or raises `SettingError`.
+An engine declares the columns it knows as `Column`s in a `Form`. A `Form` finds the `Layout` of a table
+(which column stands where), and reading a table gives a `Batch` of checked columns; `rankcast.tables.readers`
+converts one column from Arrow. The functions at the end check settings of engines: each returns the setting
+in its plain form or raises `SettingError`.
 """
 
 from __future__ import annotations
