@@ -100,7 +100,7 @@ def span_of(event: Any, over: list[str], extra: str) -> Spans:
     """The span of one event, given as a dict of its attributes; its id may be there."""
     if not isinstance(event, dict):
         raise InputError(f"got {shown(event)}", where="event", expected="a dict of the event's attributes")
-    rows = {name: [value] for name, value in event.items()}
+    rows = {"id": [0]} | {name: [value] for name, value in event.items()}  # so that there is one row
     batch = tables.read(rows, columns(over, id_required=False), where="event", extra=extra)
     return read_events(batch, over, where="event")
 
