@@ -30,8 +30,8 @@ from rankcast.covering.kernels.buckets import (
 )
 from rankcast.covering.kernels.relation import FIELDS, LIVE, NONE, SOURCE, TARGET, Graph
 from rankcast.covering.kernels.sequence import ACTION, BY, COVER, DROP, FORWARD, NODES, ROW, WITHDRAW
-from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
+from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Bools, Rows
 
 NOBODY: Rows = np.empty(0, np.int32)

@@ -19,8 +19,8 @@ from rankcast.moving.kernels.rtree import BRANCH, INNER_BASE, LEAF_BASE, MOST_LA
 from rankcast.moving.kernels.rtree_search import Corner, Entries, Queries, Space, space_for
 from rankcast.moving.kernels.scores import STATIC, Form
 from rankcast.moving.kernels.zone_search import Zones
-from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
+from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 PLACE_COLUMNS = 2  # the first two columns are x and y, which are split alike

@@ -14,8 +14,8 @@ from rankcast.moving.kernels.skyline_admit import Zones, find_zones
 from rankcast.moving.kernels.skyline_follow import UNKNOWN, Kept
 from rankcast.moving.kernels.skyline_search import PLACE, Seekers
 from rankcast.moving.runs import Runs, stretches
-from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
+from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 PER_THREAD = 16

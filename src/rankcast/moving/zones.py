@@ -13,8 +13,8 @@ from rankcast.moving.kernels import zone_follow
 from rankcast.moving.kernels.zone_follow import Held
 from rankcast.moving.kernels.zone_search import Zones
 from rankcast.moving.runs import check_stretches, stretches
-from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
+from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Bools, Floats, Rows
 
 BY_ROW = ("x", "y", "radius", "reach", "start", "count", "room")

@@ -15,11 +15,12 @@ from rankcast.range_topk.kernels import corners
 from rankcast.range_topk.kernels.corners import BUCKET_USED, BUCKETS, CAPACITY, UNFILLED, CornerTree, Records
 from rankcast.range_topk.kernels.slab_search import Along
 from rankcast.range_topk.kernels.steps import Order
-from rankcast.range_topk.objects import Floats, ObjectsAlong, Rows, grown
+from rankcast.range_topk.objects import Floats, ObjectsAlong, Rows
 from rankcast.range_topk.subscriptions import SHARED, SlotMap
 from rankcast.structures import arrays as buffers
 from rankcast.structures import arrays as gather
 from rankcast.structures import integrity
+from rankcast.structures.arrays import grown
 
 SPARE_BUCKETS = 8
 SLOT_ARRAYS = ("point", "weight", "row", "board")

@@ -13,13 +13,13 @@ from rankcast.range_topk.kernels import join, object_tree
 from rankcast.range_topk.kernels.paint import Events
 from rankcast.range_topk.kernels.points import PointTree
 from rankcast.range_topk.kernels.regions import Tiles, empty_tiles
-from rankcast.range_topk.objects import Floats, ObjectIndex, Rows, grown
+from rankcast.range_topk.objects import Floats, ObjectIndex, Rows
 from rankcast.range_topk.subscriptions import SHARED, SlotMap, SubscriptionIndex
 from rankcast.range_topk.widths import Wanted, Widths
 from rankcast.structures import arrays as buffers
 from rankcast.structures import boards as spread
 from rankcast.structures import diff, integrity
-from rankcast.structures.arrays import Names
+from rankcast.structures.arrays import Names, grown
 from rankcast.structures.boards import AFFECTED, GROUPS, TRIED, BoardChanges, Deltas, Values, empty_changes
 from rankcast.structures.diff import DeltaColumns, Held
 from rankcast.structures.integrity import Listed

@@ -16,6 +16,7 @@ from rankcast.range_topk.kernels.blocks import Blocks
 from rankcast.range_topk.kernels.object_tree import FILL, ORDER, SIZE, ObjectTree
 from rankcast.range_topk.kernels.slab_search import Along
 from rankcast.structures import integrity
+from rankcast.structures.arrays import grown
 
 Rows = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -24,13 +25,6 @@ Labels = NDArray[np.int64]
 SPARE_NODES = 64
 FEW = 64  # ranges up to which a search each is better than a table
 SMALLEST, MOST = 16, 4096  # objects a block, blocks
-
-
-def grown(array: NDArray[Any], length: int, fill: float) -> NDArray[Any]:
-    """A copy of `array` with `length` entries along its first axis, the new ones set to `fill`."""
-    larger = np.full((length, *array.shape[1:]), fill, array.dtype)
-    larger[: array.shape[0]] = array
-    return larger
 
 
 def lengthened(array: NDArray[Any], length: int) -> NDArray[Any]:

@@ -15,11 +15,11 @@ from rankcast.range_topk.kernels import points, points_edit, points_search
 from rankcast.range_topk.kernels import points as point_plant
 from rankcast.range_topk.kernels import points as point_tree
 from rankcast.range_topk.kernels.points import BUCKET, BUCKET_USED, BUCKETS, FILL, PointTree
-from rankcast.range_topk.objects import Floats, Rows, grown, lengthened
+from rankcast.range_topk.objects import Floats, Rows, lengthened
 from rankcast.structures import arrays as buffers
 from rankcast.structures import arrays as gather
 from rankcast.structures import diff, integrity
-from rankcast.structures.arrays import Names
+from rankcast.structures.arrays import Names, grown
 from rankcast.structures.diff import DeltaColumns
 from rankcast.structures.select import Words
 

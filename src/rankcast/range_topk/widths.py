@@ -17,8 +17,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.range_topk.objects import Floats, Rows, grown
+from rankcast.range_topk.objects import Floats, Rows
 from rankcast.structures import arrays, integrity
+from rankcast.structures.arrays import grown
 
 Ints: TypeAlias = NDArray[np.int64]
 Wanted: TypeAlias = Callable[[Rows], Ints]  # the k of subscriptions

@@ -245,3 +245,10 @@ def empty(size: int, dtype: DTypeLike) -> NDArray[Any]:
     """An array without content whose memory goes back to the pool with the last reference to it."""
     kind = np.dtype(dtype)
     return np.frombuffer(pa.allocate_buffer(size * kind.itemsize), kind) if size else np.empty(0, kind)
+
+
+def grown(array: NDArray[Any], length: int, fill: float) -> NDArray[Any]:
+    """A copy of `array` with `length` entries along its first axis, the new ones set to `fill`."""
+    larger = np.full((length, *array.shape[1:]), fill, array.dtype)
+    larger[: array.shape[0]] = array
+    return larger

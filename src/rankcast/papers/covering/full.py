@@ -12,8 +12,8 @@ from rankcast.covering.graph import NOBODY, Departure, IndexPair
 from rankcast.covering.kernels import full
 from rankcast.covering.kernels.buckets import COVERED, FORWARDED, GONE, LEAVING, World
 from rankcast.covering.kernels.full import FullGraph
-from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
+from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Rows
 
 NO_ROW = -1

@@ -14,8 +14,8 @@ from rankcast.covering.kernels.buckets import COVERED, FORWARDED, GONE, LEAVING,
 from rankcast.covering.kernels.order import containers_first
 from rankcast.papers.covering import poset_kernels
 from rankcast.papers.covering.poset_kernels import FIELDS, FREE, LIVE, META, NONE, OUT, WANTED, Poset
-from rankcast.range_topk.objects import grown
 from rankcast.structures import integrity
+from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Rows
 
 

@@ -30,9 +30,10 @@ from rankcast.range_topk.kernels.object_tree import ObjectTree
 from rankcast.range_topk.kernels.regions import empty_tiles
 from rankcast.range_topk.kernels.slab_search import Along
 from rankcast.range_topk.kernels.steps import Events, Values, steps_of
-from rankcast.range_topk.objects import Floats, Rows, grown
+from rankcast.range_topk.objects import Floats, Rows
 from rankcast.range_topk.painting import boxes_for
 from rankcast.range_topk.subscriptions import SlotMap
+from rankcast.structures.arrays import grown
 
 FEW = 256  # messages that room is made for at first
 QUEUE = 1 << 12  # better objects on the way down a tree that room is made for at first
