@@ -16,14 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast import RangeTopK
-from rankcast.geotext.kernels import bounds, messages
-from rankcast.geotext.kernels.messages import BOX, NODE, NUMBER, Parts, Wish, push_parts
-from rankcast.geotext.kernels.word_lists import BLOCK
+from rankcast.geotext.kernels import message_postings, score
+from rankcast.geotext.kernels.message_postings import BOX, KEY_SHIFT, NODE, Frontier, SearchTerm, push_nodes
+from rankcast.geotext.kernels.subscription_postings import BLOCK
 from rankcast.matching.kernels.box_tree import CELLS, encode
 from rankcast.range_topk.painting import MOST_BOXES, boxes_for
 
 STRANGE = [math.inf, -math.inf, math.nan, 1e308, -1e308, 5e-324, -5e-324, 0.0, -0.0, 1.0, 2.0**63, -(2.0**63)]
-UNIT = int(bounds.UNIT)
+UNIT = int(score.UNIT)
 anything = st.one_of(st.sampled_from(STRANGE), st.floats(), st.floats(-0.1, 1.1))
 
 
@@ -34,7 +34,9 @@ def both(kernel: Any) -> list[Callable[..., Any]]:
 
 @given(anything)
 def test_shares_in_16_bits(value: float) -> None:
-    for whole, floor, nearest in zip(*map(both, (bounds.whole, bounds.floor, bounds.nearest)), strict=True):
+    for whole, floor, nearest in zip(
+        *map(both, (score.round_up, score.round_down, score.round_nearest)), strict=True
+    ):
         share = 0.0 if math.isnan(value) else min(max(value, 0.0), 1.0) * UNIT
         assert whole(value) == math.ceil(share)
         assert floor(value) == math.floor(share)
@@ -47,13 +49,13 @@ def test_keys_of_parts_have_room_for_any_box(alpha: float, corner: float) -> Non
     """A node around nothing is infinitely far away; whoever looks for anything looks at it last."""
     node = np.zeros((4, NODE), np.float32)
     node[:, BOX : BOX + 3], node[:, BOX + 3 :] = corner, -corner
-    wish = Wish(*map(np.float32, (0.5, 0.5, 0.5, 0.5, 0.5, alpha, 1.0)))
-    for push in both(push_parts):
-        parts = Parts(np.zeros(4, np.int32), *(np.zeros(4, np.int64) for _ in range(3)))
+    wish = SearchTerm(*map(np.float32, (0.5, 0.5, 0.5, 0.5, 0.5, alpha, 1.0)))
+    for push in both(push_nodes):
+        parts = Frontier(np.zeros(4, np.int32), *(np.zeros(4, np.int64) for _ in range(3)))
         with np.errstate(all="ignore"):
             size, used = push(node, 0, 1, BLOCK, 0, wish, parts, 0, 0, -math.inf)
         assert size == used <= 1
-        assert -2 <= (int(parts.key[0]) >> NUMBER) / messages.FINE <= 2
+        assert -2 <= (int(parts.key[0]) >> KEY_SHIFT) / message_postings.KEY_UNIT <= 2
 
 
 @given(st.lists(anything.filter(lambda x: not math.isnan(x)), min_size=2, max_size=9), anything)

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast import SnapshotError, Vocabulary
-from rankcast.geotext.vocabulary import TERMS
-from rankcast.geotext.words import LiveTerms, Vectors
+from rankcast.geotext.vocabulary import TERMS, LiveTerms, Vectors
 from rankcast.tables import read
 from rankcast.tables.schema import Rows, Terms
 

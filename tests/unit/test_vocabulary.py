@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast import InputError, Vocabulary
-from rankcast.geotext.vocabulary import TERMS, bags_of, positions, unit_weights
+from rankcast.geotext.vocabulary import TERMS, bags_of, ranges, unit_weights
 from rankcast.tables import read
 from rankcast.tables.schema import Floats, Ids, Terms
 
@@ -158,5 +158,5 @@ def test_long_texts_are_added_up_one_after_the_other() -> None:
 
 def test_positions_list_stretches_one_behind_the_other() -> None:
     starts, counts = np.array([5, 0, 9]), np.array([2, 0, 3])
-    assert positions(starts, counts).tolist() == [5, 6, 9, 10, 11]
-    assert positions(starts[:0], counts[:0]).tolist() == []
+    assert ranges(starts, counts).tolist() == [5, 6, 9, 10, 11]
+    assert ranges(starts[:0], counts[:0]).tolist() == []

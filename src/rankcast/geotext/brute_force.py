@@ -1,6 +1,7 @@
-"""Subscriptions and messages of `GeoTextTopK` as brute force takes them: scanned results, explanations.
+"""Geo-text top-k by brute force: every message of the window is scored for every subscription.
 
-Geo-text top-k by scoring every message for every subscription.
+The reference that the other methods are tested against, method="scan" of `GeoTextTopK`, and the source of its
+explanations (`Scan`).
 """
 
 from __future__ import annotations
@@ -10,33 +11,33 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rankcast.geotext.live import GeoTextState
 from rankcast.geotext.places import Space
-from rankcast.geotext.state import World
-from rankcast.geotext.words import Entries
+from rankcast.geotext.vocabulary import VectorEntries
 from rankcast.structures import distance
 from rankcast.tables import deltas
 from rankcast.tables.deltas import Lists
 from rankcast.tables.schema import Floats, Ints, Rows
 
 
-class Messages(NamedTuple):
+class WindowMessages(NamedTuple):
     """Messages of the window, the newest first: rows, places, gains, and their vectors, joined."""
 
     row: Rows
     x: Floats
     y: Floats
     gain: Floats
-    vectors: Entries
+    vectors: VectorEntries
 
 
-class Interests(NamedTuple):
-    """Subscriptions: places, how much the place counts, how many messages they want, their vectors."""
+class SubscriptionVectors(NamedTuple):
+    """Subscriptions: places, alphas, k, and their vectors, joined."""
 
     x: Floats
     y: Floats
     alpha: Floats
     k: Ints
-    vectors: Entries
+    vectors: VectorEntries
 
 
 class Similarity(NamedTuple):
@@ -47,7 +48,9 @@ class Similarity(NamedTuple):
     score: Floats
 
 
-def similarities(interests: Interests, messages: Messages, space: Space) -> Iterator[Similarity]:
+def similarities(
+    interests: SubscriptionVectors, messages: WindowMessages, space: Space
+) -> Iterator[Similarity]:
     """Score every message for each subscription. Cost: O(m t) for m subscriptions and t terms of messages.
 
     score = alpha * (1 - distance / scale) + (1 - alpha) * cosine, in this order. The cosine adds the products
@@ -74,7 +77,9 @@ def ranked(similarity: Similarity, gain: Floats) -> Rows:
     return common[np.argsort(-(similarity.score[common] * gain[common]), kind="stable")].astype(np.int32)
 
 
-def top_k(interests: Interests, messages: Messages, space: Space) -> tuple[list[Rows], list[Floats]]:
+def top_k(
+    interests: SubscriptionVectors, messages: WindowMessages, space: Space
+) -> tuple[list[Rows], list[Floats]]:
     """For each subscription the rows of its k best messages, and their scores."""
     rows, scores = [], []
     for similarity, k in zip(similarities(interests, messages, space), interests.k, strict=True):
@@ -87,25 +92,25 @@ def top_k(interests: Interests, messages: Messages, space: Space) -> tuple[list[
 class Scan:
     """Scores every message of the window. Alpha and k are given as they count, by subscription."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, state: GeoTextState) -> None:
+        self._state = state
 
     def lists(self, rows: Rows, alpha: Floats, k: Ints) -> Lists:
         """The results of subscriptions, in that order."""
         interests, messages = self.interests(rows, alpha, k), self.messages()
-        items, scores = top_k(interests, messages, self._world.space)
+        items, scores = top_k(interests, messages, self._state.space)
         return deltas.gather_lists(rows, items, scores)
 
     def explain(self, mine: Rows, row: int, alpha: Floats, k: Ints) -> dict[str, Any]:
         """Why a message is or is not in the result of one subscription."""
         interests, messages = self.interests(mine, alpha, k), self.messages()
-        (similarity,) = similarities(interests, messages, self._world.space)
+        (similarity,) = similarities(interests, messages, self._state.space)
         order = ranked(similarity, messages.gain)
         at, last = int(np.flatnonzero(messages.row == row)[0]), int(k[0]) - 1
         place = np.flatnonzero(order == at)
         rank = int(place[0]) + 1 if place.size else None
         inside = rank is not None and rank <= last + 1
-        theirs = self._world.texts.entries(np.array([row], np.int32)).term
+        theirs = self._state.texts.entries(np.array([row], np.int32)).term
         common = np.intersect1d(interests.vectors.term, theirs)
         kept_out = f"{last + 1} messages are better" if rank else "no common term"
         return {
@@ -113,31 +118,33 @@ class Scan:
             "score": float(similarity.score[at]),
             "rank": rank,
             "score_to_beat": float(similarity.score[order[last]]) if order.size > last else None,
-            **self._faded(similarity, messages, at, order[last : last + 1]),
+            **self._decayed(similarity, messages, at, order[last : last + 1]),
             "distance": float(similarity.distance[at]),
             "cosine": float(similarity.cosine[at]),
             "alpha": float(alpha[0]),
-            "common_terms": sorted(self._world.terms.slots.take(common).to_pylist()),
+            "common_terms": sorted(self._state.terms.slots.take(common).to_pylist()),
             "reason": "in the result" if inside else kept_out,
         }
 
-    def _faded(self, similarity: Similarity, messages: Messages, at: int, last: Rows) -> dict[str, Any]:
-        """What a score and the one to beat have become by the time of the newest message, if scores fade."""
-        if not self._world.fading:
+    def _decayed(
+        self, similarity: Similarity, messages: WindowMessages, at: int, last: Rows
+    ) -> dict[str, Any]:
+        """The score and the one to beat at the time of the newest message, if scores decay."""
+        if not self._state.decays:
             return {}
-        faded = similarity.score * (messages.gain / messages.gain[0])
+        decayed = similarity.score * (messages.gain / messages.gain[0])
         return {
-            "decayed_score": float(faded[at]),
-            "decayed_score_to_beat": float(faded[last[0]]) if last.size else None,
+            "decayed_score": float(decayed[at]),
+            "decayed_score_to_beat": float(decayed[last[0]]) if last.size else None,
         }
 
-    def interests(self, rows: Rows, alpha: Floats, k: Ints) -> Interests:
+    def interests(self, rows: Rows, alpha: Floats, k: Ints) -> SubscriptionVectors:
         """Subscriptions, in that order."""
-        slots, vectors = self._world.subscriptions, self._world.interests.entries(rows)
-        return Interests(slots["x"][rows], slots["y"][rows], alpha, k, vectors)
+        slots, vectors = self._state.subscriptions, self._state.interests.entries(rows)
+        return SubscriptionVectors(slots["x"][rows], slots["y"][rows], alpha, k, vectors)
 
-    def messages(self) -> Messages:
+    def messages(self) -> WindowMessages:
         """All messages of the window."""
-        slots, rows = self._world.messages, np.ascontiguousarray(self._world.window.rows()[::-1])
-        gain = slots["gain"][rows] if self._world.fading else np.ones(rows.size)
-        return Messages(rows, slots["x"][rows], slots["y"][rows], gain, self._world.texts.entries(rows))
+        slots, rows = self._state.messages, np.ascontiguousarray(self._state.window.rows()[::-1])
+        gain = slots["gain"][rows] if self._state.decays else np.ones(rows.size)
+        return WindowMessages(rows, slots["x"][rows], slots["y"][rows], gain, self._state.texts.entries(rows))

@@ -1,4 +1,9 @@
-"""Buffers of results by subscription, and which of them hold a message."""
+"""Result buffers of subscriptions: their k best messages, the candidates to replace them, and net changes.
+
+`ResultBuffers` holds a buffer for each subscription and, for each message, the buffers that hold it (the reverse
+lists by which an expiring message finds them). What enters and leaves the k best is logged; `net_changes` makes
+the deltas of a batch from the log. See `rankcast.geotext.kernels.skyband` for the invariant of a buffer.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +14,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.geotext.kernels import checks, skyband
-from rankcast.geotext.kernels.buffers import Now
-from rankcast.geotext.kernels.message_search import Ages, Found
+from rankcast.geotext.kernels.changes import CurrentLists, write_changes, write_replaced
+from rankcast.geotext.kernels.message_search import Ages, SearchResults
 from rankcast.geotext.kernels.skyband import COST, KMAX, NONE, SKYBAND, Buffers, Links, Log
-from rankcast.geotext.vocabulary import positions
-from rankcast.range_topk.objects import grown
+from rankcast.geotext.vocabulary import ranges
 from rankcast.structures import integrity
-from rankcast.tables.deltas import Lists
+from rankcast.structures.arrays import grown
+from rankcast.structures.diff import ChangeColumns, Entries
+from rankcast.tables.deltas import Changes, Lists
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 BY_OWNER = ("begin", "size", "room", "keep", "threshold")
 REFILLS = {"cost-skyband": COST, "skyband": SKYBAND, "kmax": KMAX, "none": NONE}
-REACH = 6  # how many times k a search looks for, where scores say how many of them a plain skyband holds
-EXPECTED = 4000  # the work of a search, before there was one
+SKYBAND_SEARCH = (
+    6  # how many times k a search looks for, where scores say how many of them a plain skyband holds
+)
+FIRST_SEARCH_COST = 4000  # the work of a search, before there was one
 SPARE = 64
 
 
-class Extent(NamedTuple):
+class BufferLimits(NamedTuple):
     """How many times k a buffer keeps with kmax, and what share of the k-th score a plain skyband ends at."""
 
     kmax: int = 3
@@ -52,8 +60,8 @@ class ResultBuffers:
     message and 8 a link, of which there are at most twice as many as entries before they are made anew.
     """
 
-    def __init__(self, refill: str, extent: Extent) -> None:
-        self._refill, self._extent = REFILLS[refill], extent
+    def __init__(self, refill: str, limits: BufferLimits) -> None:
+        self._refill, self._limits = REFILLS[refill], limits
         none, nothing = np.zeros(0, np.int32), np.zeros(0)
         counts = np.zeros(0, np.uint16)
         self._held = Buffers(np.zeros(0, np.int64), none, none, none, nothing, none, nothing, counts)
@@ -87,12 +95,12 @@ class ResultBuffers:
         log: Log = skyband.expire(self._held, holding, items, k, ages)
         return log
 
-    def offer(self, offers: Offers, k: Ints, ages: Ages, doubtful: Bools) -> Log:
-        """Offer messages in order; notes in `doubtful` which subscriptions must be filled anew."""
+    def offer(self, offers: Offers, k: Ints, ages: Ages, unsure: Bools) -> Log:
+        """Offer messages in order; notes in `unsure` which subscriptions must be filled anew."""
         self._reserve_links(offers.owner.size)
         hits = (offers.owner, offers.item, offers.score)
         log: Log = skyband.offer_all(
-            self._held, self._links, hits, k, self._refill, ages, offers.late, doubtful
+            self._held, self._links, hits, k, self._refill, ages, offers.late, unsure
         )
         return log
 
@@ -110,29 +118,29 @@ class ResultBuffers:
 
     def keeps(self, k: Ints, window: int) -> Rows:
         """How many messages buffers are to keep over a window of so many, by what searches cost so far."""
-        search = (self._work + EXPECTED) / (self._searches + 1)
-        keep: Rows = skyband.keeps(k, self._refill, self._extent.kmax, float(window), search)
+        search = (self._work + FIRST_SEARCH_COST) / (self._searches + 1)
+        keep: Rows = skyband.sizes_to_keep(k, self._refill, self._limits.kmax, float(window), search)
         return keep
 
     def wanted(self, keep: Rows, k: Ints, window: int) -> Rows:
         """How many messages a search must find to fill buffers that keep so many: one more than is held."""
-        reach = REACH * k if self._refill == SKYBAND else keep
+        reach = SKYBAND_SEARCH * k if self._refill == SKYBAND else keep
         return np.minimum(reach, window).astype(np.int32) + np.int32(1)
 
-    def suggest(self, rows: Rows, begun: Bools, wanted: Rows, found: Found) -> None:
+    def suggest(self, rows: Rows, begun: Bools, wanted: Rows, found: SearchResults) -> None:
         """Let searches for so many that are begun begin with what buffers hold."""
         found.size[:] = np.minimum(self._held.size[rows], wanted) * begun
         sizes = found.size.astype(np.int64)
-        rank = positions(np.zeros_like(sizes), sizes)
+        rank = ranges(np.zeros_like(sizes), sizes)
         found.item[np.repeat(np.arange(rows.size), sizes), rank] = self._held.item[
             np.repeat(self._held.begin[rows], sizes) + rank
         ]
 
-    def fill(self, rows: Rows, found: Found, keep: Rows, k: Ints, ages: Ages) -> None:
+    def fill(self, rows: Rows, found: SearchResults, keep: Rows, k: Ints, ages: Ages) -> None:
         """Fill buffers that keep so many with the best messages that a search found for them."""
         self._searches, self._work = self._searches + rows.size, self._work + int(found.work.sum())
-        room, share = self._held.room[rows], self._extent.share
-        held, threshold, rooms = skyband.plan(found, keep, k, self._refill, share, room)
+        room, share = self._held.room[rows], self._limits.share
+        held, threshold, rooms = skyband.plan_fill(found, keep, k, self._refill, share, room)
         self._held.size[rows] = 0
         moved = rooms > 0
         if np.count_nonzero(moved):
@@ -148,12 +156,12 @@ class ResultBuffers:
             return
         held, sizes, keep = self._held, self._held.size[rows].astype(np.int64), self.keeps(k, window)
         begin, owner = held.begin[rows], np.repeat(np.arange(rows.size), sizes)
-        place = positions(begin, sizes)
+        place = ranges(begin, sizes)
         if self._refill >= SKYBAND:
             stays = held.dominators[place] < k[owner]
             place, sizes = place[stays], np.bincount(owner[stays], minlength=rows.size)
         for column in (held.item, held.score, held.dominators):
-            column[positions(begin, sizes)] = column[place]
+            column[ranges(begin, sizes)] = column[place]
         long = sizes > self._most(keep)
         held.threshold[rows[long]] = held.score[begin[long] + keep[long]]
         held.size[rows], held.keep[rows] = np.where(long, keep, sizes), keep
@@ -167,9 +175,9 @@ class ResultBuffers:
         held = self._held
         return Lists(*skyband.gather(rows, held.begin, held.size, k, held.item, held.score))
 
-    def now(self, rows: Rows) -> Now:
+    def now(self, rows: Rows) -> CurrentLists:
         """Where the results of some subscriptions are."""
-        return Now(self._held.begin[rows], self._held.item)
+        return CurrentLists(self._held.begin[rows], self._held.item)
 
     def held_by(self, row: int) -> tuple[Rows, Floats]:
         """All entries of one buffer, and their scores."""
@@ -188,7 +196,7 @@ class ResultBuffers:
         mine = dict(arrays)
         former = mine.get("dominators")
         if former is not None and former.dtype == np.int32:  # as they once were
-            mine["dominators"] = np.clip(former, 0, skyband.MANY).astype(np.uint16)
+            mine["dominators"] = np.clip(former, 0, skyband.MAX_DOMINATORS).astype(np.uint16)
         sizes = {
             name: mine[name].size if name in mine else 0
             for name in ("begin", "item", "link_head", "link_owner")
@@ -228,13 +236,13 @@ class ResultBuffers:
         integrity.need(int(held.room.sum()) <= used, "buffers_room", f"adds up to more than {used}")
         integrity.within(held.begin[owners], 0, used + 1, "buffers_begin")
         integrity.within(held.begin[owners] + held.room[owners], 0, used + 1, "buffers_begin")
-        place = positions(held.begin[owners], held.size[owners].astype(np.int64))
+        place = ranges(held.begin[owners], held.size[owners].astype(np.int64))
         items = held.item[place]
         integrity.within(items, 0, messages.size, "buffers_item")
         integrity.need(messages[items].all(), "buffers_item", "holds messages that are gone")
         integrity.no_nan(held.score[place], "buffers_score")
         integrity.no_nan(held.threshold, "buffers_threshold")
-        found = checks.links(self._links, live)
+        found = checks.check_links(self._links, live)
         integrity.need(found == checks.FITS, "buffers_link_next", "does not link messages to buffers")
 
     def _most(self, keep: Rows) -> Rows:
@@ -265,3 +273,38 @@ class ResultBuffers:
             empty = np.zeros(length, np.int32)
             self._links = links = links._replace(owner=empty, next=empty.copy())
         skyband.relink(links, self._held)
+
+
+def list_changes(rows: Rows, before: Lists, after: Lists) -> Changes:
+    """What turns the results of rows into others; all in the order of registration."""
+    size = before.item.size + after.item.size + 1
+    columns = ChangeColumns(*(np.empty(size, kind) for kind in ("i4", "i1", "i4", "f8", "i8", "f8")))
+    size = write_replaced(rows, Entries(*before), Entries(*after), columns)
+    return Changes._make(column[:size] for column in columns)
+
+
+def log_of(lists: Lists, op: int, ages: Ages) -> Log:
+    """Lines for all entries of some lists."""
+    item = lists.item
+    ops = np.full(item.size, op, np.int8)
+    return Log(lists.subscription, ops, item, lists.score, ages.time[item], ages.arrival[item], lists.score)
+
+
+def net_changes(log: Log, sequence: Ints, buffers: ResultBuffers, ages: Ages) -> Changes:
+    """The net change of results of a log, in the order of registration."""
+    lines = np.argsort(log.owner, kind="stable").astype(np.int32)
+    ends = (
+        np.append(np.flatnonzero(np.diff(log.owner[lines])) + 1, lines.size)
+        if lines.size
+        else np.zeros(0, np.int64)
+    )
+    owners = log.owner[lines[ends - 1]]
+    registered = sequence[owners]
+    if (registered[1:] < registered[:-1]).any():
+        order = np.argsort(registered)
+        sizes = np.diff(ends, prepend=0)[order]
+        lines = lines[ranges(ends[order] - sizes, sizes)]
+        owners, ends = owners[order], np.cumsum(sizes)
+    columns = ChangeColumns(*(np.empty(lines.size, kind) for kind in ("i4", "i1", "i4", "f8", "i8", "f8")))
+    size = write_changes(log, lines, ends, owners, buffers.now(owners), ages, columns)
+    return Changes._make(column[:size] for column in columns)

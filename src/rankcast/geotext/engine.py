@@ -1,4 +1,9 @@
-"""`GeoTextTopK`: the k best recent messages for a place and some words, kept current."""
+"""`GeoTextTopK`: the k best recent messages for a place and some terms, kept current.
+
+The engine owns the slots of subscriptions and messages, their term vectors and the window. `publish` plans a batch
+(`rankcast.geotext.window`: which rows are late, which messages expire), writes it, and lets results follow:
+`rankcast.geotext.live` keeps them current, or with method="scan" `rankcast.geotext.brute_force` computes them anew.
+"""
 
 from __future__ import annotations
 
@@ -8,37 +13,44 @@ from datetime import timedelta
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankcast.core.engine import ID, Part
+from rankcast.core.lists import ListEngine
 from rankcast.errors import SettingError, shown
-from rankcast.geotext import live as geotext_told
 from rankcast.geotext import places
-from rankcast.geotext.arrivals import MessageStream
 from rankcast.geotext.brute_force import Scan
-from rankcast.geotext.buffers import REFILLS, Extent
-from rankcast.geotext.kernels.match import Switches
-from rankcast.geotext.live import PRUNINGS, Live
-from rankcast.geotext.state import NEED_GROUPS, Way, World
-from rankcast.geotext.vocabulary import TERMS, Vocabulary
-from rankcast.geotext.window import TimeWindow, decay_of, window_of
-from rankcast.geotext.words import LiveTerms, Replaced, Vectors
+from rankcast.geotext.buffers import REFILLS, BufferLimits, list_changes
+from rankcast.geotext.kernels.match import Prunings
+from rankcast.geotext.live import NEED_GROUPS, PRUNINGS, GeoTextState, LiveResults, LiveSettings
+from rankcast.geotext.vocabulary import TERMS, LiveTerms, Replaced, Vectors, Vocabulary
+from rankcast.geotext.window import ArrivalPlan, TimeWindow, decay_of, plan_arrivals, window_of
 from rankcast.structures import integrity
-from rankcast.structures.ids import Slots
-from rankcast.tables import schema
+from rankcast.structures.ids import Slots, select
+from rankcast.tables import deltas, schema
 from rankcast.tables.deltas import Changes, Lists
-from rankcast.tables.schema import Batch, Column, Floats, Form, Kind, Rows, Terms
+from rankcast.tables.schema import Batch, Column, Floats, Form, Ints, Kind, Rows, Terms
 
 METHODS = ("igpt", "ciq", "scan")
 ALPHA = Column("alpha", required=False, nullable=True)
 TIME = Column("time", Kind.TIME)
 
+PARTS = {  # names of parts in `memory()`, and the prefixes of their arrays in a snapshot; the first that fits
+    "reverse lists": ("live.buffers_link_",),
+    "buffers": ("live.buffers_",),
+    "postings": ("live.readers_",),
+    "window": ("message.", "window.", "text.", "live.messages_", "live.age_"),
+    "subscriptions": ("subscription.", "interest.", "live."),
+    "words": ("term.",),
+}
 
-class GeoTextTopK(MessageStream):
+
+class GeoTextTopK(ListEngine):
     """The k messages of a sliding window that suit each subscription's place and words best.
 
     The score of a message is `alpha * (1 - distance / diagonal) + (1 - alpha) * cosine`, computed in this
-    order; the cosine is that of tf x idf vectors (see `rankcast.geotext.vocabulary`). A message without a common
-    term is never in a result. Equal scores: the newer message first (later time, then later arrival).
+    order; the cosine is that of tf x idf vectors (see `rankcast.geotext.vocabulary`). A message without a
+    common term is never in a result. Equal scores: the newer message first (later time, then later arrival).
 
     A message whose id was that of one that left takes its name over: if both are in a result before and
     after one batch, that is an `update` (or nothing, if the score is the same).
@@ -79,7 +91,7 @@ class GeoTextTopK(MessageStream):
     known_tuning: ClassVar[dict[str, Any]] = {
         "prune": PRUNINGS,
         "groups": NEED_GROUPS,
-        **Extent()._asdict(),
+        **BufferLimits()._asdict(),
     }
     counters = ("expired", "late", "buffered", "cells_pruned", "groups_pruned", "verified", "reevaluations")
 
@@ -134,14 +146,14 @@ class GeoTextTopK(MessageStream):
         self._messages = Slots(place if self._decay is None else {**place, "gain": np.float64})
         self._terms = LiveTerms(vocabulary or Vocabulary.empty())
         self._interests, self._texts = Vectors(), Vectors()
-        world = World(
+        state = GeoTextState(
             self._slots, self._messages, self._interests, self._texts, self._terms, self._window, self._space,
             self._decay is not None,
         )  # fmt: skip
-        self._scan = Scan(world)
-        self._live = None if method == "scan" else self._make_live(world)
+        self._scan = Scan(state)
+        self._live = None if method == "scan" else self._make_live(state)
 
-    def _make_live(self, world: World) -> Live:
+    def _make_live(self, state: GeoTextState) -> LiveResults:
         prune = self._tuning["prune"]
         if not isinstance(prune, list | tuple):
             raise SettingError(f"prune is {shown(prune)}", expected=f"a list of: {', '.join(PRUNINGS)}")
@@ -150,10 +162,10 @@ class GeoTextTopK(MessageStream):
         groups = schema.whole("groups", self._tuning["groups"])
         kmax = schema.whole("kmax", self._tuning["kmax"])
         share = schema.number("share", self._tuning["share"], low=0, high=1)
-        way = Way(self._method, self._refill, groups, Extent(kmax, share))
-        return Live(world, way, Switches(*(name in prune for name in PRUNINGS)), self._count)
+        settings = LiveSettings(self._method, self._refill, groups, BufferLimits(kmax, share))
+        return LiveResults(state, settings, Prunings(*(name in prune for name in PRUNINGS)), self._count)
 
-    # What the base asks for
+    # What `ListEngine` needs
 
     @property
     def _subscriptions(self) -> Slots:
@@ -177,24 +189,26 @@ class GeoTextTopK(MessageStream):
         return parts if self._live is None else {**parts, "live": self._live}
 
     def _check_restored(self) -> None:
-        readers, posts = self._slots._live(), self._messages._live()
-        for slots, live, name in ((self._slots, readers, "subscription"), (self._messages, posts, "message")):
+        subscriptions, messages = self._slots._live(), self._messages._live()
+        named = ((self._slots, subscriptions, "subscription"), (self._messages, messages, "message"))
+        for slots, live, name in named:
             for column in ("x", "y"):
                 integrity.finite(slots[column][live], f"{name}.{column}")
-        alpha = self._slots["alpha"][readers]
+        alpha = self._slots["alpha"][subscriptions]
         integrity.need(
             not (np.isinf(alpha) | (alpha < 0) | (alpha > 1)).any(),
             "subscription.alpha",
             "is not from 0 to 1",
         )
-        integrity.within(self._slots["k"][readers], 0, integrity.MOST, "subscription.k")
-        self._window.check_restored(posts)
+        integrity.within(self._slots["k"][subscriptions], 0, integrity.MOST, "subscription.k")
+        self._window.check_restored(messages)
         if self._decay is not None:
-            gain = self._messages["gain"][posts]
+            gain = self._messages["gain"][messages]
             integrity.need(((gain > 1e-300) & (gain < 1e300)).all(), "message.gain", "is out of range")
             self._decay.check_restored(self._window.times()[-1:])
-        words = self._terms.slots.used
-        uses = self._interests.check_restored(readers, words) + self._texts.check_restored(posts, words)
+        terms = self._terms.slots.used
+        uses = self._interests.check_restored(subscriptions, terms)
+        uses = uses + self._texts.check_restored(messages, terms)
         self._terms.check_restored(uses)
         if self._live is not None:
             self._live.check_restored()
@@ -230,10 +244,13 @@ class GeoTextTopK(MessageStream):
     def _write(self, rows: Rows, fields: Mapping[str, Any]) -> None:
         super()._write(rows, {name: values for name, values in fields.items() if name != "terms"})
         if "terms" in fields:
-            self._reword(rows, fields["terms"])
+            self._set_terms(rows, fields["terms"])
 
-    def _reword(self, rows: Rows, terms: Terms) -> Replaced:
-        """Give words to subscriptions; says what they had. References are taken before any is given back."""
+    def _set_terms(self, rows: Rows, terms: Terms) -> Replaced:
+        """Set the terms of subscriptions; returns those they had.
+
+        References to terms are taken before any is given back, so that a shared term keeps its row.
+        """
         counts, entries = self._terms.acquire(terms)
         replaced = self._interests.store(rows, counts, entries)
         self._terms.drop(replaced.term)
@@ -254,12 +271,12 @@ class GeoTextTopK(MessageStream):
         self._begin()
         if live is not None:
             live.unlist(changed)
-        words = self._reword(changed, fields.pop("terms")) if "terms" in fields else None
+        replaced = self._set_terms(changed, fields.pop("terms")) if "terms" in fields else None
         moved = self._space.moves(fields, slots["x"][changed], slots["y"][changed])
         self._write(changed, fields)
         if live is not None:
-            live.amended(changed, self._alpha_of(changed), self._k_of(changed), moved, words)
-        return geotext_told.difference(registered, before, self._lists(registered))
+            live.amended(changed, self._alpha_of(changed), self._k_of(changed), moved, replaced)
+        return list_changes(registered, before, self._lists(registered))
 
     def _leaving(self, rows: Rows) -> None:
         if self._live is not None:
@@ -283,7 +300,73 @@ class GeoTextTopK(MessageStream):
 
     def memory(self) -> dict[str, int]:
         """Bytes of the state by part: buffers and reverse lists, subscriptions, postings, window, words."""
-        return geotext_told.bytes_by_part(self._own("state")[1])
+        return _bytes_by_part(self._own("state")[1])
+
+    # Messages
+
+    def _publish(self, rows: Any) -> Changes:
+        timed = isinstance(self._window, TimeWindow)
+        batch = self._read(rows, self._arrivals, "messages")
+        places = self._space.read(batch, "messages")
+        time = batch["time"] if timed else np.zeros(batch.size, np.int64)
+        plan = plan_arrivals(batch.ids, time, self._window, self._messages)
+        leaving = self._window.rows()[: plan.leaving].copy()
+        self._begin()
+        self._rescale_gains(time)
+
+        def write() -> Rows:
+            return self._write_messages(batch, places, time, plan, leaving)
+
+        self._tally(batch.size, plan)
+        if self._live is not None:
+            return self._live.publish(leaving, write, time[plan.staying])
+        live = self._slots.live()
+        before = self._lists(live)
+        write()
+        self._tally_scan(batch.size - plan.late, live.size)
+        return deltas.difference(before, self._lists(live), self._slots.place)
+
+    def _write_messages(
+        self, batch: Batch, places: Mapping[str, Floats], time: Ints, plan: ArrivalPlan, leaving: Rows
+    ) -> Rows:
+        """Write a planned batch; returns the rows of the arrivals that stay.
+
+        References to terms are taken before any is given back, so that a shared term keeps its row.
+        """
+        staying = None if plan.staying.size == batch.size else plan.staying
+        counts, entries = self._terms.acquire(batch["terms"], staying)
+        self._terms.drop(self._texts.clear(leaving))
+        self._messages.release(leaving[~np.isin(leaving, plan.held)])
+        row, new = plan.held.copy(), plan.held < 0
+        row[new] = self._messages.add(select(batch.ids, plan.staying[new]))
+        for name, values in places.items():
+            self._messages[name][row] = values[plan.staying]
+        if self._decay is not None:
+            self._messages["gain"][row] = self._decay.gains(time[plan.staying])
+        self._texts.store(row, counts, entries)
+        self._window.advance(plan.leaving, row, time[plan.staying])
+        return row
+
+    def _rescale_gains(self, time: Ints) -> None:
+        """Where scores decay, rescale gains so that those of messages of these times are finite."""
+        factor = 1.0 if self._decay is None else self._decay.advance(time)
+        if factor != 1.0:
+            if factor:
+                self._messages["gain"][:] *= factor
+            if self._live is not None:
+                self._live.rescale(factor)
+
+    def _tally(self, size: int, plan: ArrivalPlan) -> None:
+        """Count the messages of a batch."""
+        self._count["events"] += size
+        self._count["late"] += plan.late
+        self._count["expired"] += plan.leaving + size - plan.late - plan.staying.size
+
+    def _tally_scan(self, taken: int, live: int) -> None:
+        """A scan scores every pair and evaluates every result."""
+        self._count["candidates"] += taken * live
+        self._count["verified"] += taken * live
+        self._count["reevaluations"] += live if taken else 0
 
     # Explanation
 
@@ -291,13 +374,14 @@ class GeoTextTopK(MessageStream):
         """Why a message is or is not in a result: its score and what it is made of, rank, score to beat."""
         mine = np.array([self._find_one(self._slots, subscription, "subscription")], np.int32)
         row = self._find_one(self._messages, item, "item")
-        told = self._scan.explain(mine, row, self._alpha_of(mine), self._k_of(mine))
+        explanation = self._scan.explain(mine, row, self._alpha_of(mine), self._k_of(mine))
         bounds = {} if self._live is None else self._live.bounds(int(mine[0]), row)
-        return {"subscription": subscription, "item": item, **told, **bounds}
+        return {"subscription": subscription, "item": item, **explanation, **bounds}
 
     def _alpha_of(self, rows: Rows) -> Floats:
-        own: Floats = self._slots["alpha"][rows]
-        return np.where(np.isnan(own), self._alpha, own)
+        """The alpha of subscriptions; that of the engine for those without one."""
+        alpha: Floats = self._slots["alpha"][rows]
+        return np.where(np.isnan(alpha), self._alpha, alpha)
 
 
 def _window_to_json(window: int | timedelta) -> int | dict[str, int]:
@@ -305,3 +389,13 @@ def _window_to_json(window: int | timedelta) -> int | dict[str, int]:
     if isinstance(window, timedelta):
         return {"microseconds": window // timedelta(microseconds=1)}
     return int(window)
+
+
+def _bytes_by_part(arrays: Mapping[str, NDArray[Any]]) -> dict[str, int]:
+    """Bytes of the arrays of a snapshot, by `PARTS`."""
+    sizes = dict.fromkeys(PARTS, 0)
+    for name, array in arrays.items():
+        part = next((part for part, names in PARTS.items() if name.startswith(names)), None)
+        if part is not None:
+            sizes[part] += array.nbytes
+    return sizes

@@ -1,176 +1,308 @@
-"""Results of `GeoTextTopK` kept live: dissemination by bounds, buffers for expiry, search to fill them anew.
+"""Live results of `GeoTextTopK`: what happens to results when messages and subscriptions come and go.
 
-A batch lets expired messages go first, then takes arrivals in, and fills at its end what has fewer than k
-left; what enters and leaves results meanwhile is logged, and its net told.
+`LiveResults` keeps three structures in step with the window and the subscriptions: posting lists of
+subscriptions by term (which of them may a message enter?), a buffer for each subscription (its k best messages
+and some that may follow), and posting lists of messages by term (which are the best for a subscription that is
+new, or whose buffer has run short?). `RowColumns` has what they need to know of a row.
 
-What is told of live results of `GeoTextTopK`: net changes, what keeps a message out, bytes by part.
+A batch of messages is processed in four steps: expired messages leave the buffers; arrivals are listed; arrivals
+are offered to the subscriptions whose bounds they pass; buffers that hold fewer than k, or may have missed a
+message, are refilled by a search. Each step logs what enters and leaves results, and the answer is the net
+change. (A message that is too late for the window never gets here: see `rankcast.geotext.window`.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.geotext.buffers import Offers, ResultBuffers
-from rankcast.geotext.kernels.bounds import Frame, alikeness, best_score
-from rankcast.geotext.kernels.buffers import write_changes, write_replaced
-from rankcast.geotext.kernels.match import CANDIDATES, CELLS, GROUPS, VERIFIED, Switches
-from rankcast.geotext.kernels.message_search import Ages
+from rankcast.geotext.buffers import BufferLimits, Offers, ResultBuffers, log_of, net_changes
+from rankcast.geotext.kernels.match import Prunings
+from rankcast.geotext.kernels.message_postings import PlaceColumns
+from rankcast.geotext.kernels.message_search import Ages, SearchResults, best_messages
+from rankcast.geotext.kernels.score import (
+    CANDIDATES,
+    CELLS,
+    GROUPS,
+    VERIFIED,
+    Bits,
+    Frame,
+    Hits,
+    MessageColumns,
+    Scratch,
+    SubscriptionColumns,
+    TermVectors,
+    alikeness,
+    best_score,
+    frame_of,
+    rarest_first,
+    undecayed_scores,
+)
 from rankcast.geotext.kernels.skyband import Log
-from rankcast.geotext.kernels.terms import rarest_first
-from rankcast.geotext.kernels.verify import own_scores
-from rankcast.geotext.state import MOST_K, Structures, Way, World
-from rankcast.geotext.vocabulary import positions
-from rankcast.geotext.words import Replaced
+from rankcast.geotext.kernels.subscription_postings import STEP, ListedColumns, Shape
+from rankcast.geotext.places import Space
+from rankcast.geotext.postings import MessagePostings, SubscriptionPostings
+from rankcast.geotext.vocabulary import LiveTerms, Replaced, Vectors
+from rankcast.geotext.window import Window
+from rankcast.structures import integrity
+from rankcast.structures.arrays import grown
 from rankcast.structures.boards import ENTER, LEAVE
-from rankcast.structures.diff import ChangeColumns, Entries
 from rankcast.structures.distance import distance
+from rankcast.structures.ids import Slots
 from rankcast.tables.deltas import Changes, Lists
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
-PARTS = {  # arrays of the state by the beginnings of their names, the first that fits
-    "reverse lists": ("live.buffers_link_",),
-    "buffers": ("live.buffers_",),
-    "postings": ("live.readers_",),
-    "window": ("message.", "window.", "text.", "live.messages_", "live.age_"),
-    "subscriptions": ("subscription.", "interest.", "live."),
-    "words": ("term.",),
-}
-
-
-def difference(rows: Rows, before: Lists, after: Lists) -> Changes:
-    """What turns the results of rows into others; all in the order of registration."""
-    size = before.item.size + after.item.size + 1
-    told = ChangeColumns(*(np.empty(size, kind) for kind in ("i4", "i1", "i4", "f8", "i8", "f8")))
-    size = write_replaced(rows, Entries(*before), Entries(*after), told)
-    return Changes._make(column[:size] for column in told)
-
-
-def log_of(lists: Lists, op: int, ages: Ages) -> Log:
-    """Lines for all entries of some lists."""
-    item = lists.item
-    ops = np.full(item.size, op, np.int8)
-    return Log(lists.subscription, ops, item, lists.score, ages.time[item], ages.arrival[item], lists.score)
-
-
-def net_changes(log: Log, sequence: Ints, buffers: ResultBuffers, ages: Ages) -> Changes:
-    """The net change of results that a log tells of, in the order of registration."""
-    lines = np.argsort(log.owner, kind="stable").astype(np.int32)
-    ends = (
-        np.append(np.flatnonzero(np.diff(log.owner[lines])) + 1, lines.size)
-        if lines.size
-        else np.zeros(0, np.int64)
-    )
-    owners = log.owner[lines[ends - 1]]
-    registered = sequence[owners]
-    if (registered[1:] < registered[:-1]).any():
-        order = np.argsort(registered)
-        sizes = np.diff(ends, prepend=0)[order]
-        lines = lines[positions(ends[order] - sizes, sizes)]
-        owners, ends = owners[order], np.cumsum(sizes)
-    told = ChangeColumns(*(np.empty(lines.size, kind) for kind in ("i4", "i1", "i4", "f8", "i8", "f8")))
-    size = write_changes(log, lines, ends, owners, buffers.now(owners), ages, told)
-    return Changes._make(column[:size] for column in told)
-
-
-def pruned_by(
-    world: World, frame: Frame, idf: Floats, row: int, item: int, alpha: float, threshold: float
-) -> str | None:
-    """Which bound keeps a message from being scored for a subscription, if any does."""
-    interest = rarest_first(world.interests.texts(), row, idf)
-    text = rarest_first(world.texts.texts(), item, idf)
-    common = [i for i in range(interest[0].size) if interest[0][i] in text[0]]
-    if not common:
-        return "words"
-    i, j = common[0], int(np.flatnonzero(text[0] == interest[0][common[0]])[0])
-    parts = np.array([interest[1][i], interest[2][i], text[1][j], text[2][j]], np.float32)
-    alike, one = np.float32(alikeness(parts[0], parts[1], parts[2], parts[3])), np.float32(1.0)
-    x, y = (float(world.subscriptions[name][row]) for name in "xy")
-    there = (float(world.messages[name][item]) for name in "xy")
-    near = np.float32(1.0 - distance(frame.metric, x, y, *there) / frame.scale)
-    tried = {"words": (one, alike), "place": (near, one), "words and place": (near, alike)}
-    short = [name for name, (a, b) in tried.items() if best_score(np.float32(alpha), a, b) < threshold]
-    return short[0] if short else None
-
-
-def bytes_by_part(arrays: Mapping[str, NDArray[Any]]) -> dict[str, int]:
-    """How many bytes the parts of a state take."""
-    told = dict.fromkeys(PARTS, 0)
-    for name, array in arrays.items():
-        part = next((part for part, names in PARTS.items() if name.startswith(names)), None)
-        if part is not None:
-            told[part] += array.nbytes
-    return told
-
-
-CHUNK = 1024  # messages disseminated at a time, if not too many subscriptions may want them
-SHORT = 0.02  # of the bounds: a step
-PRUNINGS = Switches._fields
+CELL, NEED_GROUPS = 960, 30  # [Geo §7.1], in whole blocks
+SEARCH_BATCH = 4096  # subscriptions searched for at a time
+MESSAGE_BATCH = 1024  # messages disseminated at a time, unless they have too many candidates
+HORIZON_MARGIN = 1.05  # where scores decay, posting lists are made for gains this much above the largest
+MAX_K = 2**28  # a larger k of a subscription counts as this
+RELIST_RISE = 0.02  # a threshold that rises by more is written to the posting lists
+SHORT_MOVE = 0.02  # of the extent of the bounds: a shorter move starts the search from the buffer
+PRUNINGS = Prunings._fields
 COUNTED = {"cells_pruned": CELLS, "groups_pruned": GROUPS, "candidates": CANDIDATES, "verified": VERIFIED}
+BY_SUBSCRIPTION = ("alpha", "k", "listed", "stamp")
+CELL_INDEX = "rankcast.papers.geotext.ciq:CellIndex"  # loaded for method="ciq" alone
 
 
-class Live(Structures):
-    """Current results of all subscriptions; the engine tells it what comes and goes."""
+class GeoTextState(NamedTuple):
+    """What the engine and its helpers share: subscriptions and messages by row, their vectors, the window.
 
-    def __init__(self, world: World, way: Way, prune: Switches, counted: dict[str, int]) -> None:
-        super().__init__(world, way)
-        self.method, self._prune, self._counted = way.method, prune, counted
-        # Not part of the state: marks that are all off between calls.
-        self._doubtful = np.zeros(0, np.bool_)
+    `decays` is whether scores decay with age; messages then have a `gain`.
+    """
+
+    subscriptions: Slots
+    messages: Slots
+    interests: Vectors
+    texts: Vectors
+    terms: LiveTerms
+    window: Window
+    space: Space
+    decays: bool
+
+
+class RowColumns:
+    """Columns by row beside those of the slots, under the same row numbers.
+
+    - Changing: `make_rows`, `arrive`; `LiveResults` writes to the columns directly.
+    - For kernels: `subscriptions`, `listed_columns`, `messages`, `places`, `gains`, `top`.
+    - Snapshots: `state`, `restore`, `check_restored`.
+
+    Attributes:
+        alpha, k: by subscription, with the defaults of the engine filled in.
+        listed: by subscription: the threshold in its postings.
+        stamp: by subscription: a posting is void unless it has this stamp.
+        ages: by message: time and arrival, which order messages by age, and the stamp of its postings.
+        arrivals: how many messages have arrived so far.
+    """
+
+    def __init__(self, state: GeoTextState) -> None:
+        self._state = state
+        self.alpha, self.k = np.zeros(0), np.zeros(0, np.int64)
+        self.listed = np.zeros(0)
+        self.stamp: Bits = np.zeros(0, np.uint16)
+        self.ages = Ages(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint16))
+        self.arrivals = 0
+
+    def make_rows(self) -> None:
+        """Grow the columns to the rows of the slots."""
+        subscriptions, messages = self._state.subscriptions.used, self._state.messages.used
+        if subscriptions > self.stamp.size:
+            length = max(subscriptions, self.stamp.size * 9 // 8)
+            for name in BY_SUBSCRIPTION:
+                setattr(self, name, grown(getattr(self, name), length, 0))
+        if messages > self.ages.stamp.size:
+            length = max(messages, self.ages.stamp.size * 9 // 8)
+            self.ages = Ages(*(grown(array, length, 0) for array in self.ages))
+
+    def arrive(self, rows: Rows, times: Ints) -> None:
+        """Record the times of messages that arrive, in this order."""
+        self.ages.time[rows] = times
+        self.ages.arrival[rows] = np.arange(self.arrivals, self.arrivals + rows.size)
+        self.arrivals += rows.size
+
+    def subscriptions(self, threshold: Floats) -> SubscriptionColumns:
+        """All subscriptions, with the thresholds given."""
+        slots, texts = self._state.subscriptions, self._state.interests.texts()
+        return SubscriptionColumns(slots["x"], slots["y"], self.alpha, threshold, self.stamp, texts)
+
+    def listed_columns(self) -> ListedColumns:
+        """All subscriptions, with the thresholds in their postings."""
+        slots = self._state.subscriptions
+        return ListedColumns(slots["x"], slots["y"], self.alpha, self.listed, self.stamp)
+
+    def messages(self, rows: Rows) -> MessageColumns:
+        """All messages, and which rows of them arrive."""
+        slots = self._state.messages
+        return MessageColumns(
+            rows, slots["x"], slots["y"], self._state.texts.texts(), self.gains(), self.top()
+        )
+
+    def places(self) -> PlaceColumns:
+        """The places and stamps of all messages."""
+        slots = self._state.messages
+        return PlaceColumns(slots["x"], slots["y"], self.ages.stamp)
+
+    def gains(self) -> Floats:
+        """The gains of messages by row, empty if scores do not decay."""
+        return self._state.messages["gain"] if self._state.decays else np.zeros(0)
+
+    def top(self) -> float:
+        """The largest gain in the window."""
+        gain, newest = self.gains(), self._state.window.rows()[-1:]
+        return float(gain[newest[0]]) if gain.size and newest.size else 1.0
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """How many messages have arrived, and the columns."""
+        by_row: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in BY_SUBSCRIPTION}
+        return {"arrivals": self.arrivals}, by_row | {f"age_{n}": a for n, a in self.ages._asdict().items()}
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over what `state` returned."""
+        _, mine = self.state()
+        given = {name: arrays[name] for name in mine}
+        lengths = {name: given["age_stamp" if name.startswith("age_") else "stamp"].size for name in mine}
+        integrity.forms(given, {n: integrity.like(array, length=lengths[n]) for n, array in mine.items()})
+        self.arrivals = integrity.whole(header, "arrivals")
+        self.alpha, self.k, self.listed, self.stamp = (arrays[name] for name in BY_SUBSCRIPTION)
+        self.ages = Ages(**{name: arrays[f"age_{name}"] for name in Ages._fields})
+        return self
+
+    def check_restored(self, subscriptions: Rows, messages: Rows, most: int) -> None:
+        """Refuse columns from a snapshot that are too short for the live rows, or have impossible values."""
+        integrity.need(subscriptions.max(initial=-1) < self.stamp.size, "stamp", "is too short")
+        integrity.need(messages.max(initial=-1) < self.ages.stamp.size, "age_stamp", "is too short")
+        alpha = self.alpha[subscriptions]
+        integrity.need(((alpha >= 0) & (alpha <= 1)).all(), "alpha", "is not from 0 to 1")
+        integrity.within(self.k[subscriptions], 1, most + 1, "k")
+        integrity.no_nan(self.listed, "listed")
+
+
+class LiveSettings(NamedTuple):
+    """The method, the refill, groups in a cell of the posting lists, and how large buffers get."""
+
+    method: str
+    refill: str
+    groups: int
+    limits: BufferLimits
+
+
+class SubscriptionIndex(Protocol):
+    """Which subscriptions a message may enter; `SubscriptionPostings` by default."""
+
+    lists: Any
+
+    def know(self, terms: int) -> None:
+        """Make room for rows of terms up to `terms`."""
+
+    def add(self, rows: Rows, texts: TermVectors, idf: Floats, listed: ListedColumns) -> None:
+        """Index subscriptions that are not indexed."""
+
+    def drop(self, rows: Rows, texts: TermVectors, stamps: Bits) -> None:
+        """Forget subscriptions."""
+
+    def update(self, rows: Rows, texts: TermVectors, idf: Floats, listed: ListedColumns) -> None:
+        """Take over new thresholds of subscriptions."""
+
+    def disseminate(
+        self, subscriptions: SubscriptionColumns, messages: MessageColumns, idf: Floats, scratch: Scratch,
+        on: Prunings, counters: Ints, listed: Floats,
+    ) -> Hits | None:  # fmt: skip
+        """The hits of messages; None if there are too many candidates to hold at once."""
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Header and arrays of a snapshot."""
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a snapshot."""
+
+    def check_restored(self, texts: TermVectors, stamps: Bits, live: Bools) -> None:
+        """Refuse a snapshot that is not of the `live` subscriptions."""
+
+
+class LiveResults:
+    """Current results of all subscriptions; the engine reports what arrives, changes and leaves.
+
+    - Subscriptions: `enter`, `unlist`, `amended`, `leave`.
+    - Messages: `publish`, `rescale`.
+    - Reading: `lists`, `threshold`, `held_by`, `bounds`, `buffered`, `list_bytes`.
+    - Snapshots: `state`, `restore`, `complete`, `check_restored`.
+    """
+
+    def __init__(
+        self, state: GeoTextState, settings: LiveSettings, prune: Prunings, counters: dict[str, int]
+    ) -> None:
+        self._state, self.method, self._prune, self._counters = state, settings.method, prune, counters
+        self._frame = frame_of(state.space.metric, state.space.bounds, state.space.scale)
+        self._postings: SubscriptionIndex = (
+            _load(CELL_INDEX)(self._frame)
+            if settings.method == "ciq"
+            else SubscriptionPostings(self._frame, Shape(CELL, settings.groups))
+        )
+        self._messages = MessagePostings(self._frame)
+        self._buffers = ResultBuffers(settings.refill, settings.limits)
+        self._columns = RowColumns(state)
+        # The thresholds in the posting lists hold for messages with gains up to this one.
+        self._horizon = 1.0
+        self._missing: list[str] = []  # posting lists that a restored snapshot does not have
+        # Not part of the state: neither means anything between calls.
+        self._scratch = Scratch(np.zeros(0), np.zeros(0, np.int32))
+        self._unsure = np.zeros(0, np.bool_)  # by subscription: its buffer may have missed a message
 
     # Subscriptions
 
     def enter(self, rows: Rows, alpha: Floats, k: Ints) -> None:
-        """Subscriptions are in the slots: find their first results and list them."""
+        """Subscriptions have been added to the slots: search their first results and list them."""
         self._make_rows()
-        self._ledger.alpha[rows], self._ledger.k[rows] = alpha, np.minimum(k, MOST_K)
+        self._columns.alpha[rows], self._columns.k[rows] = alpha, np.minimum(k, MAX_K)
         self._search(rows)
         self._list(rows)
 
     def unlist(self, rows: Rows) -> None:
-        """Subscriptions are about to change or to go: no message finds them. Cost: O(1) a term."""
-        self._readers.drop(rows, self._world.interests.texts(), self._ledger.stamp)
+        """Make postings void of subscriptions that are about to change or leave. Cost: O(1) a term."""
+        self._postings.drop(rows, self._state.interests.texts(), self._columns.stamp)
 
-    def amended(self, rows: Rows, alpha: Floats, k: Ints, moved: Floats, words: Replaced | None) -> None:
-        """Subscriptions have changed in the slots, maybe their words: let results follow, and list them.
+    def amended(self, rows: Rows, alpha: Floats, k: Ints, moved: Floats, terms: Replaced | None) -> None:
+        """Update results of subscriptions that have changed in the slots (maybe their terms), and list them.
 
-        Who only wants fewer messages than before has them all. After a short step, or for more messages, a
-        search begins with what is held, which shows how good others must be; further away that tells too
-        little.
+        A subscription that only wants fewer messages has them in its buffer. After a short move, or for a
+        larger k, a search starts from the buffer, which gives it a high threshold at once; after a long move
+        the messages of the buffer would be of little use.
         """
-        ledger, sought, begun, k = self._ledger, rows, None, np.minimum(k, MOST_K)
-        same = np.ones(rows.size, np.bool_) if words is None else words.same
+        columns, searched, seeded, k = self._columns, rows, None, np.minimum(k, MAX_K)
+        same = np.ones(rows.size, np.bool_) if terms is None else terms.same
         if np.count_nonzero(same):
-            same = same & (alpha == ledger.alpha[rows])
-            served = same & (moved == 0) & (k <= ledger.k[rows])
-            self._buffers.trim(rows[served], k[served], len(self._world.window))
-            sought, begun = rows[~served], (same & (moved < SHORT))[~served]
-        ledger.alpha[rows], ledger.k[rows] = alpha, k
-        self._search(sought, begun)
+            same = same & (alpha == columns.alpha[rows])
+            served = same & (moved == 0) & (k <= columns.k[rows])
+            self._buffers.trim(rows[served], k[served], len(self._state.window))
+            searched, seeded = rows[~served], (same & (moved < SHORT_MOVE))[~served]
+        columns.alpha[rows], columns.k[rows] = alpha, k
+        self._search(searched, seeded)
         self._list(rows)
 
     def leave(self, rows: Rows) -> None:
-        """Subscriptions are about to go. Cost: O(1) a term."""
+        """Subscriptions are about to leave. Cost: O(1) a term."""
         self.unlist(rows)
         self._buffers.clear(rows)
 
     def lists(self, rows: Rows) -> Lists:
         """The current results of subscriptions, in that order."""
-        lists = self._buffers.lists(rows, self._ledger.k)
-        if not self._world.fading:
+        lists = self._buffers.lists(rows, self._columns.k)
+        if not self._state.decays:
             return lists
-        return lists._replace(score=self._own_scores(lists.subscription, lists.item, lists.score))
+        return lists._replace(score=self._undecayed(lists.subscription, lists.item, lists.score))
 
     def rescale(self, factor: float) -> None:
-        """Gains are multiplied by a factor; 0: all messages are about to leave."""
+        """Multiply all gains by a factor; 0 if all messages are about to leave."""
         self._buffers.rescale(factor)
         self._horizon *= factor
 
     def threshold(self, row: int) -> float:
-        """The score that a message must have to be looked at for a subscription."""
+        """The score below which a message is not a candidate for a subscription."""
         return float(self._buffers.threshold[row])
 
     def held_by(self, row: int) -> tuple[Rows, Floats]:
@@ -179,14 +311,14 @@ class Live(Structures):
 
     def bounds(self, row: int, item: int) -> dict[str, Any]:
         """The threshold of a subscription, and which bound keeps a message from being scored for it."""
-        gain, alpha = self._ledger.gains(), float(self._ledger.alpha[row])
+        gain, alpha = self._columns.gains(), float(self._columns.alpha[row])
         threshold = self.threshold(row) / (float(gain[item]) if gain.size else 1.0)
-        bound = pruned_by(self._world, self._frame, self._idf(), row, item, alpha, threshold)
+        bound = _pruned_by(self._state, self._frame, self._idf(), row, item, alpha, threshold)
         return {"threshold": threshold, "pruned_by": bound}
 
     def list_bytes(self) -> int:
-        """How many bytes the lists of subscriptions take."""
-        return sum(array.nbytes for array in self._readers.lists)
+        """Bytes of the posting lists of subscriptions."""
+        return sum(array.nbytes for array in self._postings.lists)
 
     def buffered(self) -> int:
         """How many messages all buffers hold together."""
@@ -194,85 +326,243 @@ class Live(Structures):
 
     # Messages
 
-    def turn(self, leaving: Rows, move: Callable[[], Rows], times: Ints) -> Changes:
-        """A batch: `leaving` go, then `move` brings in those of `times` and says their rows.
+    def publish(self, leaving: Rows, write: Callable[[], Rows], times: Ints) -> Changes:
+        """Process a batch; returns the net change of every result.
 
-        Returns the net change of every result.
+        Messages of rows `leaving` expire; then `write` puts the arrivals, of these times, into the slots and
+        returns their rows.
         """
         self._make_rows()
-        ledger = self._ledger
-        log = [self._told(self._buffers.expire(leaving, ledger.k, ledger.ages))]
-        self._messages.drop(leaving, self._world.texts.texts(), ledger.ages.stamp)
-        newest = self._world.window.times()[-1:].copy()
-        rows = move()
+        columns = self._columns
+        log = [self._with_undecayed(self._buffers.expire(leaving, columns.k, columns.ages))]
+        self._messages.drop(leaving, self._state.texts.texts(), columns.ages.stamp)
+        newest = self._state.window.times()[-1:].copy()
+        rows = write()
         clock = np.maximum.accumulate(np.concatenate([newest, times]))
-        late = clock[newest.size :] > times
-        self._take_in(rows, times)
-        self._look_ahead()
+        overtaken = clock[newest.size :] > times  # a newer message arrived first
+        self._add_messages(rows, times)
+        self._advance_horizon()
         unsure = [log[0].owner]
-        self._disseminate(rows, late, log, unsure)
+        self._disseminate(rows, overtaken, log, unsure)
         self._refill(np.concatenate(unsure), log)
         joined = Log(*(np.concatenate(lines) for lines in zip(*log, strict=True)))
-        sequence = self._world.subscriptions["sequence"]
-        return net_changes(joined, sequence, self._buffers, ledger.ages)
+        sequence = self._state.subscriptions["sequence"]
+        return net_changes(joined, sequence, self._buffers, columns.ages)
 
-    def _take_in(self, rows: Rows, times: Ints) -> None:
-        """Messages are in the slots: note their age and list them."""
+    def _add_messages(self, rows: Rows, times: Ints) -> None:
+        """Record the ages of messages that are in the slots, and list them."""
         self._make_rows()
-        self._ledger.arrive(rows, times)
-        self._messages.add(rows, self._world.texts.texts(), self._idf(), self._ledger.places())
+        self._columns.arrive(rows, times)
+        self._messages.add(rows, self._state.texts.texts(), self._idf(), self._columns.places())
 
-    def _disseminate(self, rows: Rows, late: Bools, log: list[Log], unsure: list[Rows]) -> None:
-        """Offer arrivals to the subscriptions that they may concern, as many at a time as can be had."""
-        idf, start, step, counters = self._idf(), 0, CHUNK, np.zeros(4, np.int64)
-        ledger, buffers = self._ledger, self._buffers
+    def _disseminate(self, rows: Rows, overtaken: Bools, log: list[Log], unsure: list[Rows]) -> None:
+        """Offer arrivals to the subscriptions whose bounds they pass, in batches that fit the candidates' array."""
+        idf, start, step, counters = self._idf(), 0, MESSAGE_BATCH, np.zeros(4, np.int64)
+        columns, buffers = self._columns, self._buffers
         while start < rows.size:
-            part, lag = rows[start : start + step], late[start : start + step]
-            hits = self._readers.disseminate(
-                ledger.readers(buffers.threshold), ledger.posts(part), idf, self._scratch, self._prune,
-                counters, ledger.listed,
+            part, behind = rows[start : start + step], overtaken[start : start + step]
+            hits = self._postings.disseminate(
+                columns.subscriptions(buffers.threshold), columns.messages(part), idf, self._scratch, self._prune,
+                counters, columns.listed,
             )  # fmt: skip
             if hits is None:
                 step = (part.size + 1) // 2
                 continue
             start += part.size
-            offers = Offers(hits.subscription, part[hits.arrival], hits.score, lag[hits.arrival])
-            log.append(self._told(buffers.offer(offers, ledger.k, ledger.ages, self._doubtful)))
+            offers = Offers(hits.subscription, part[hits.arrival], hits.score, behind[hits.arrival])
+            log.append(self._with_undecayed(buffers.offer(offers, columns.k, columns.ages, self._unsure)))
             touched = hits.subscription[np.diff(hits.subscription, prepend=-1) > 0]
-            unsure.append(touched[self._doubtful[touched]])
-            self._list_moved(touched)
+            unsure.append(touched[self._unsure[touched]])
+            self._relist_moved(touched)
         for name, place in COUNTED.items():
-            self._counted[name] += int(counters[place])
+            self._counters[name] += int(counters[place])
 
     def _refill(self, rows: Rows, log: list[Log]) -> None:
-        """Fill the buffers anew that have fewer than k left or may have missed something [Geo Alg 2].
+        """Refill the buffers, of rows that may repeat, that hold fewer than k or may have missed a message.
 
-        A row may come twice.
+        [Geo Alg 2]
         """
-        ledger, buffers = self._ledger, self._buffers
-        short = np.unique(rows[self._doubtful[rows] | buffers.short(rows, ledger.k)])
+        columns, buffers = self._columns, self._buffers
+        short = np.unique(rows[self._unsure[rows] | buffers.short(rows, columns.k)])
         if not short.size:
             return
-        self._doubtful[short] = False
-        log.append(self._told(log_of(buffers.lists(short, ledger.k), LEAVE, ledger.ages)))
+        self._unsure[short] = False
+        log.append(self._with_undecayed(log_of(buffers.lists(short, columns.k), LEAVE, columns.ages)))
         self._search(short)
-        log.append(self._told(log_of(buffers.lists(short, ledger.k), ENTER, ledger.ages)))
-        self._counted["reevaluations"] += short.size
-        self._list_moved(short)
+        log.append(self._with_undecayed(log_of(buffers.lists(short, columns.k), ENTER, columns.ages)))
+        self._counters["reevaluations"] += short.size
+        self._relist_moved(short)
 
-    def _told(self, log: Log) -> Log:
-        """A log with the scores that are told, as long as all its messages are there."""
-        return log._replace(own=self._own_scores(log.owner, log.item, log.score))
+    def _with_undecayed(self, log: Log) -> Log:
+        """A log with the scores that answers report; to be called while all its messages are in the slots."""
+        return log._replace(undecayed=self._undecayed(log.owner, log.item, log.score))
 
-    def _own_scores(self, rows: Rows, items: Rows, scores: Floats) -> Floats:
-        """The scores of messages at their own times; the ones given, if scores do not fade."""
-        if not self._world.fading:
+    def _undecayed(self, rows: Rows, items: Rows, scores: Floats) -> Floats:
+        """The scores without decay, at the messages' own times; `scores` if scores do not decay."""
+        if not self._state.decays:
             return scores
-        readers, posts = self._ledger.readers(self._buffers.threshold), self._ledger.posts(rows[:0])
-        own: Floats = own_scores(rows, items, readers, posts, self._frame)
-        return own
+        columns = self._columns
+        subscriptions, messages = columns.subscriptions(self._buffers.threshold), columns.messages(rows[:0])
+        found: Floats = undecayed_scores(rows, items, subscriptions, messages, self._frame)
+        return found
+
+    # Buffers and posting lists
 
     def _make_rows(self) -> None:
-        super()._make_rows()
-        if self._doubtful.size < self._ledger.stamp.size:
-            self._doubtful = np.zeros(self._ledger.stamp.size, np.bool_)
+        """Grow all arrays by row to the rows of the slots."""
+        self._columns.make_rows()
+        self._buffers.make_rows(self._state.subscriptions.used, self._state.messages.used)
+        if self._unsure.size < self._columns.stamp.size:
+            self._unsure = np.zeros(self._columns.stamp.size, np.bool_)
+
+    def _idf(self) -> Floats:
+        """The idf of every term; grows the arrays by term to as many."""
+        idf: Floats = self._state.terms.slots["idf"]
+        self._postings.know(idf.size)
+        self._messages.know(idf.size)
+        if self._scratch.weight.size < idf.size:
+            self._scratch = Scratch(np.zeros(idf.size), np.zeros(idf.size, np.int32))
+        return idf
+
+    def _search(self, rows: Rows, seeded: Bools | None = None) -> None:
+        """Refill buffers from the messages of the window; where `seeded`, starting from what they hold."""
+        if not rows.size:
+            return
+        if seeded is not None and not np.count_nonzero(seeded):
+            seeded = None
+        columns, window, idf, start = self._columns, len(self._state.window), self._idf(), 0
+        messages = columns.messages(np.zeros(0, np.int32))
+        subscriptions = columns.subscriptions(self._buffers.threshold)
+        while start < rows.size:
+            part = rows[start : start + SEARCH_BATCH]
+            keep = self._buffers.keeps(columns.k[part], window)
+            wanted = self._buffers.wanted(keep, columns.k[part], window)
+            part = part[: max(1, 64 * SEARCH_BATCH // int(wanted.max()))]
+            keep, wanted = keep[: part.size], wanted[: part.size]
+            shape = (part.size, int(wanted.max()))
+            found = SearchResults(
+                np.empty(shape, np.int32), np.empty(shape), *(np.zeros(part.size, t) for t in ("i4", "i8"))
+            )
+            if seeded is not None:
+                self._buffers.suggest(part, seeded[start : start + part.size], wanted, found)
+            best_messages(
+                self._messages.lists, part, wanted, subscriptions, messages, columns.ages, idf,
+                self._scratch, self._frame, found,
+            )  # fmt: skip
+            self._buffers.fill(part, found, keep, columns.k[part], columns.ages)
+            start += part.size
+
+    def _list(self, rows: Rows) -> None:
+        """Add postings of subscriptions that have none, with their current thresholds."""
+        self._columns.listed[rows] = self._buffers.threshold[rows] / self._horizon
+        texts = self._state.interests.texts()
+        self._postings.add(rows, texts, self._idf(), self._columns.listed_columns())
+
+    def _relist(self, rows: Rows) -> None:
+        """Replace postings of subscriptions by ones with their current thresholds."""
+        self._columns.listed[rows] = self._buffers.threshold[rows] / self._horizon
+        texts = self._state.interests.texts()
+        self._postings.update(rows, texts, self._idf(), self._columns.listed_columns())
+
+    def _relist_moved(self, rows: Rows) -> None:
+        """Replace postings of subscriptions whose threshold fell, or rose by more than `RELIST_RISE`."""
+        now, listed = self._buffers.threshold[rows] / self._horizon, self._columns.listed[rows]
+        moved = rows[(now < listed) | (now > listed + RELIST_RISE)]
+        if moved.size:
+            self._relist(moved)
+
+    def _advance_horizon(self) -> None:
+        """Where scores decay, relist all subscriptions once the largest gain has passed the horizon."""
+        top = self._columns.top()
+        if top > self._horizon:
+            self._horizon = HORIZON_MARGIN * top
+            self._relist(self._state.subscriptions.live())
+
+    # Snapshots
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The header and arrays of all structures, under their names."""
+        header, arrays = self._columns.state()
+        header["horizon"] = self._horizon
+        for name, part in self._structures().items():
+            header[name], mine = part.state()
+            arrays |= {f"{name}_{array}": values for array, values in mine.items()}
+        return header, arrays
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over what `state` returned."""
+        horizon = header["horizon"]
+        plain = type(horizon) in (int, float) and 0 < horizon < 1e300
+        integrity.need(plain, "horizon", f"is {horizon!r:.40}, expected a number above 0")
+        self._horizon = float(horizon)
+        self._columns.restore(header, arrays)
+        known = (*self._structures(), *self._columns.state()[1])
+        odd = [name for name in arrays if not name.startswith(known)]
+        integrity.need(not odd, odd[0] if odd else "", "is not known")
+        for name, part in self._structures().items():
+            prefix = f"{name}_"
+            held = {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
+            if (name == "readers" and _without_signatures(held)) or (
+                name == "messages" and name not in header
+            ):
+                self._missing.append(name)  # of an older version: `complete` makes them
+            else:
+                part.restore(header[name], held)
+        return self
+
+    def complete(self) -> None:
+        """Make the posting lists that a snapshot of an older version does not have."""
+        if "messages" in self._missing:
+            rows, texts = self._state.window.rows(), self._state.texts.texts()
+            self._messages.add(rows, texts, self._idf(), self._columns.places())
+        if "readers" in self._missing:
+            self._list(self._state.subscriptions.live())
+        self._missing.clear()
+
+    def check_restored(self) -> None:
+        """Refuse structures from a snapshot that do not fit the rows of the slots; see `integrity`."""
+        state, columns = self._state, self._columns
+        columns.check_restored(state.subscriptions._live(), state.messages._live(), MAX_K)
+        subscriptions, messages = (
+            slots["sequence"][: slots.used] >= 0 for slots in (state.subscriptions, state.messages)
+        )
+        self._buffers.check_restored(subscriptions, messages, columns.k)
+        if "readers" not in self._missing:
+            self._postings.check_restored(state.interests.texts(), columns.stamp, subscriptions)
+        if "messages" not in self._missing:
+            self._messages.check_restored(state.texts.texts(), columns.ages.stamp, messages)
+
+    def _structures(self) -> dict[str, SubscriptionIndex | MessagePostings | ResultBuffers]:
+        """The structures by the prefixes of their arrays in a snapshot."""
+        return {"readers": self._postings, "messages": self._messages, "buffers": self._buffers}
+
+
+def _pruned_by(
+    state: GeoTextState, frame: Frame, idf: Floats, row: int, item: int, alpha: float, threshold: float
+) -> str | None:
+    """Which upper bound is below the threshold of a subscription for a message; None if none is."""
+    interest = rarest_first(state.interests.texts(), row, idf)
+    text = rarest_first(state.texts.texts(), item, idf)
+    common = [i for i in range(interest[0].size) if interest[0][i] in text[0]]
+    if not common:
+        return "words"
+    i, j = common[0], int(np.flatnonzero(text[0] == interest[0][common[0]])[0])
+    parts = np.array([interest[1][i], interest[2][i], text[1][j], text[2][j]], np.float32)
+    alike, one = np.float32(alikeness(parts[0], parts[1], parts[2], parts[3])), np.float32(1.0)
+    x, y = (float(state.subscriptions[name][row]) for name in "xy")
+    there = (float(state.messages[name][item]) for name in "xy")
+    near = np.float32(1.0 - distance(frame.metric, x, y, *there) / frame.scale)
+    tried = {"words": (one, alike), "place": (near, one), "words and place": (near, alike)}
+    short = [name for name, (a, b) in tried.items() if best_score(np.float32(alpha), a, b) < threshold]
+    return short[0] if short else None
+
+
+def _load(name: str) -> Any:
+    """The class that "module:Name" names."""
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def _without_signatures(held: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether arrays are posting lists of an older version, whose postings have no signatures."""
+    return "fact" in held and held["fact"].shape[1:] == (8, STEP)

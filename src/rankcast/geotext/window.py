@@ -1,25 +1,28 @@
-"""Windows over a stream of messages: which messages leave, when, and in what order.
+"""Windows over a stream of messages: which messages are late, which expire, when, and how scores decay.
 
-A window is a queue of message rows in the order in which they will leave: by time, equal times by arrival.
-Those that leave are always its first ones. The newest is its last one and never leaves, because a time window
-keeps what is older than the newest by less than its span. Messages of a count window all have time 0, so
-there the order is that of arrival.
+A late message is ignored whatever its id: `plan_arrivals` finds late ones before anything changes. A message
+is late if its time is out of the window as it was before its arrival (`TimeWindow`); in a window by count none is.
 
-A batch is planned before it is applied: `departures` says for every message the arrival that pushes it out,
-without changing anything, and `advance` then moves the window to the end of the batch. No loop over rows.
+A window is a queue of message rows in the order of expiry: by time, equal times by arrival. Expiring messages
+are always its first ones. The newest is its last one and never expires, because a time window keeps what is older
+than the newest by less than its span. Messages of a count window all have time 0, so their order is that of
+arrival.
 
-Cost: O(m log w) to plan m arrivals in a window of w; `advance` moves what leaves, what comes, and the held
-messages that are newer than the oldest arrival (none if messages come in order of time).
-Memory: 12 bytes a message, and a quarter more of what is held at once at the end of a batch.
+A batch is planned before it is applied, without a loop over rows: `departures` finds for every message the
+arrival that pushes it out, `plan_arrivals` resolves late rows and ids, and `advance` moves the window to the end
+of the batch. Rows apply in order: an arrival moves the window first, and then its id must not be that of a live
+message. So an id may be used again in one batch, once the message that had it has expired.
 
-Scores that fade with age: halved after every half-life, in an order that time does not change.
+Where scores decay they halve with every half-life. All messages decay alike, so the order of two messages never
+changes (forward decay): messages rank by score times gain, where the gain doubles with every half-life of the
+message's own time. A gain is a number from 1 to 2, which depends on the time alone, times a power of two from a
+landmark on. Moving the landmark multiplies all gains by a power of two, which is exact, so ranks and ties do not
+depend on it.
 
-All messages fade alike, so what ranks first stays first (forward decay): messages are ranked by score times
-gain, where the gain doubles with every half-life of the message's own time. A gain is a number from 1 to 2,
-which depends on the time alone, times a power of two from a landmark on. Moving the landmark multiplies all
-gains by a power of two, which is exact, so ranks and ties do not depend on it.
-
-Memory: 8 bytes a message.
+Cost: O(m log w) to plan m arrivals in a window of w, O(n log n) for n ids; `advance` moves what expires, what
+arrives, and the held messages that are newer than the oldest arrival (none if messages come in order of time).
+Memory: 12 bytes a message, 8 more where scores decay, and a quarter more of the largest window at the end of a
+batch.
 """
 
 from __future__ import annotations
@@ -32,20 +35,21 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.errors import SettingError, shown
-from rankcast.structures import integrity
+from rankcast.errors import InputError, SettingError, shown
+from rankcast.structures import hashing, integrity
+from rankcast.structures.ids import Slots, keys_of, show
 from rankcast.tables import schema
-from rankcast.tables.schema import Floats, Ints, Rows
+from rankcast.tables.schema import Floats, Ids, Ints, Rows
 
 EARLIEST, LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _MICROSECOND = timedelta(microseconds=1)
 
 
 class Departures(NamedTuple):
-    """When messages leave, as the place in the batch of the arrival that pushes them out.
+    """When messages expire, as the place in the batch of the arrival that pushes them out.
 
-    `held` is for the first so many of the queue, exactly those that leave in this batch. `arriving` is for
-    each arrival: a place beyond the batch means that it stays, one not after its own that it came too late.
+    `held` is for the first messages of the queue, exactly those that expire in this batch. `arriving` is for
+    each arrival: a place beyond the batch means that it stays, one not after its own that it is late.
     """
 
     held: Ints
@@ -53,7 +57,7 @@ class Departures(NamedTuple):
 
 
 class Window(ABC):
-    """A queue of rows in the order of leaving; subclasses say when they leave."""
+    """A queue of rows in the order of expiry; subclasses define when a message expires."""
 
     def __init__(self) -> None:
         self._row: Rows = np.zeros(8, np.int32)
@@ -68,7 +72,7 @@ class Window(ABC):
         """Plan a batch of arrivals with these times, in order; changes nothing."""
 
     def rows(self) -> Rows:
-        """The rows in the window in the order in which they will leave; valid until `advance`."""
+        """The rows in the window in the order of expiry; valid until `advance`."""
         return self._row[self._first : self._end]
 
     def times(self) -> Ints:
@@ -76,7 +80,7 @@ class Window(ABC):
         return self._time[self._first : self._end]
 
     def advance(self, leaving: int, rows: Rows, times: Ints) -> None:
-        """Let the first `leaving` go, and take in the rows that came and stay, in order of arrival."""
+        """Drop the first `leaving` rows, and insert the rows that arrived and stay, given by arrival."""
         self._first += leaving
         if not rows.size:
             return
@@ -94,7 +98,7 @@ class Window(ABC):
         return {"first": self._first, "end": self._end}, {"row": self._row, "time": self._time}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
+        """Take over what `state` returned."""
         size = arrays["row"].size if "row" in arrays else 0
         integrity.forms(arrays, {"row": (np.int32, (size,)), "time": (np.int64, (size,))})
         end = integrity.whole(header, "end", 0, size)
@@ -103,13 +107,13 @@ class Window(ABC):
         return self
 
     def check_restored(self, live: Rows) -> None:
-        """Refuse a window from a snapshot that does not hold the `live` rows, in the order of leaving."""
+        """Refuse a window from a snapshot that does not hold the `live` rows, in the order of expiry."""
         rows, times = self.rows(), self.times()
         integrity.need(np.array_equal(np.sort(rows), live), "row", "is not of the messages that are there")
         integrity.need((times[1:] >= times[:-1]).all(), "time", "does not ascend")
 
     def _make_room(self, size: int) -> None:
-        """Room for `size` more at the end: move the queue to the front of arrays a quarter larger than it."""
+        """Make room for `size` more at the end: copy the queue to the front of arrays a quarter larger."""
         if self._end + size <= self._row.size:
             return
         held = len(self)
@@ -127,7 +131,7 @@ class CountWindow(Window):
         self.count = count
 
     def check_restored(self, live: Rows) -> None:
-        """Refuse what `Window` refuses, and more messages than there may be."""
+        """Refuse what `Window` refuses, and more than `count` messages."""
         super().check_restored(live)
         integrity.need(len(self) <= self.count, "row", f"has more than {self.count} messages")
 
@@ -141,7 +145,7 @@ class CountWindow(Window):
 class TimeWindow(Window):
     """The messages with `newest - span < time <= newest`; times and span are nanoseconds.
 
-    A message is too late if its time is out of the window as it was before its arrival.
+    A message is late if its time is out of the window as it was before its arrival.
     """
 
     def __init__(self, span: int) -> None:
@@ -149,7 +153,7 @@ class TimeWindow(Window):
         self.span = span
 
     def departures(self, times: Ints) -> Departures:
-        """A message goes with the first arrival that brings the newest time to its own plus the span."""
+        """A message expires at the first arrival that brings the newest time to its own plus the span."""
         if not times.size:
             return Departures(np.empty(0, np.int64), np.empty(0, np.int64))
         newest = self._time[self._end - 1] if len(self) else EARLIEST
@@ -165,6 +169,50 @@ class TimeWindow(Window):
         return np.where(reachable, place, clock.size)
 
 
+class ArrivalPlan(NamedTuple):
+    """What a batch does to the window, worked out before anything changes."""
+
+    late: int  # how many arrivals are ignored
+    leaving: int  # how many held messages expire: the first ones of the window
+    staying: Rows  # places in the batch of the arrivals that are in the window at its end
+    held: Rows  # for each of them the row of the expiring message whose id it has, -1 if none
+
+
+def plan_arrivals(ids: Ids, times: Ints, window: Window, messages: Slots) -> ArrivalPlan:
+    """Resolve a batch: late rows, expiry, ids. Raises if an id is that of a live message when it arrives."""
+    gone_held, gone = window.departures(times)
+    late = gone <= np.arange(times.size)  # out of the window before or when they arrive
+    holder = messages.find(ids, where="messages")
+    holder_gone = _gone_by_row(holder, window.rows()[: gone_held.size], gone_held, times.size)
+    number, _ = hashing.distinct(keys_of(ids))
+    order = np.flatnonzero(~late)
+    order = order[np.argsort(number[order], kind="stable")]  # arrivals that count, grouped by id
+    again = np.diff(number[order], prepend=-1) == 0
+    former_gone = np.where(again, np.roll(gone[order], 1), holder_gone[order])
+    clash = order[former_gone > order]
+    if clash.size:
+        row = int(clash.min())
+        raise InputError(
+            f"is {show(ids, row)}, which is that of a live message",
+            where="messages",
+            column="id",
+            row=row,
+            expected="an id that no live message has",
+        )
+    staying = np.flatnonzero(~late & (gone >= times.size)).astype(np.int32)
+    return ArrivalPlan(int(late.sum()), gone_held.size, staying, holder[staying])
+
+
+def _gone_by_row(rows: Rows, leaving: Rows, gone: Ints, size: int) -> Ints:
+    """The arrival at which the messages of `rows` expire; `size` if they stay, -1 for no row."""
+    found = np.where(rows >= 0, size, -1)
+    if leaving.size:
+        order = np.argsort(leaving)
+        place = order[np.minimum(np.searchsorted(leaving, rows, sorter=order), leaving.size - 1)]
+        found = np.where(leaving[place] == rows, gone[place], found)
+    return found
+
+
 def window_of(setting: object) -> Window:
     """The empty window that a setting describes: a count of messages or a `timedelta`."""
     if not isinstance(setting, timedelta):
@@ -177,7 +225,7 @@ def window_of(setting: object) -> Window:
     return TimeWindow(span)
 
 
-MOST = 256  # half-lives of a window, and of the newest message beyond the landmark
+MAX_HALF_LIVES = 256  # half-lives of a window, and of the newest message beyond the landmark
 
 
 class Decay:
@@ -188,16 +236,16 @@ class Decay:
         self._landmark: int | None = None  # in half-lives
 
     def advance(self, times: Ints) -> float:
-        """Let there be messages of these times; returns what gains so far must be multiplied by.
+        """Move the landmark for arrivals of these times; returns the factor for all gains so far.
 
-        That is 0 if all messages so far leave the window before any of these is compared with them.
+        It is 0 if all messages so far expire before any of these is compared with them.
         """
         if not times.size:
             return 1.0
         newest = int(times.max()) // self._half_life
         before = newest if self._landmark is None else self._landmark
-        self._landmark = newest if newest > before + MOST else before
-        return 2.0 ** (before - self._landmark) if self._landmark <= before + 2 * MOST else 0.0
+        self._landmark = newest if newest > before + MAX_HALF_LIVES else before
+        return 2.0 ** (before - self._landmark) if self._landmark <= before + 2 * MAX_HALF_LIVES else 0.0
 
     def gains(self, times: Ints) -> Floats:
         """The gains of messages that are in the window."""
@@ -209,7 +257,7 @@ class Decay:
         return {"landmark": self._landmark}, {}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
+        """Take over what `state` returned."""
         integrity.forms(arrays, {})
         known = header["landmark"] is not None
         self._landmark = integrity.whole(header, "landmark", -integrity.MOST) if known else None
@@ -218,8 +266,10 @@ class Decay:
     def check_restored(self, newest: Ints) -> None:
         """Refuse a landmark from a snapshot that does not suit the newest time, if there is one."""
         for time in newest.tolist():
-            behind = MOST + 1 if self._landmark is None else time // self._half_life - self._landmark
-            integrity.need(0 <= behind <= MOST, "landmark", "is not that of the newest message")
+            behind = (
+                MAX_HALF_LIVES + 1 if self._landmark is None else time // self._half_life - self._landmark
+            )
+            integrity.need(0 <= behind <= MAX_HALF_LIVES, "landmark", "is not that of the newest message")
 
 
 def decay_of(half_life: object, window: Window) -> Decay | None:
@@ -233,6 +283,8 @@ def decay_of(half_life: object, window: Window) -> Decay | None:
             "half_life is set, but the window is a count", expected="a window that is a timedelta"
         )
     span = half_life // timedelta(microseconds=1) * 1000
-    if window.span > MOST * span:
-        raise SettingError(f"half_life is {half_life}", expected=f"at least the window divided by {MOST}")
+    if window.span > MAX_HALF_LIVES * span:
+        raise SettingError(
+            f"half_life is {half_life}", expected=f"at least the window divided by {MAX_HALF_LIVES}"
+        )
     return Decay(span)

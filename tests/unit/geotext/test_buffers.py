@@ -151,7 +151,7 @@ def test_the_cost_is_that_of_equations_11_to_16() -> None:
 
 
 def test_a_dear_search_asks_for_a_larger_buffer() -> None:
-    chosen = [skyband.cheapest(20, 60, 1e5, search) for search in (0.0, 1e2, 1e4, 1e9)]
+    chosen = [skyband.cheapest_size(20, 60, 1e5, search) for search in (0.0, 1e2, 1e4, 1e9)]
     assert chosen == sorted(chosen)
     assert (chosen[0], chosen[-1]) == (20, 60)
     prices = [skyband.cost(float(held), 20, 1e5, 1e4) for held in range(20, 61)]

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from rankcast import GeoTextTopK, Vocabulary
-from rankcast.geotext.kernels.bounds import FEW, SHARE, sort_places
-from rankcast.geotext.kernels.messages import (
+from rankcast.geotext.kernels.message_postings import (
     BOX,
     CELL,
     MOST,
@@ -22,8 +21,9 @@ from rankcast.geotext.kernels.messages import (
     X,
     slot_of,
 )
-from rankcast.geotext.kernels.word_lists import BLOCK, STEP
-from rankcast.geotext.live import Live
+from rankcast.geotext.kernels.score import FEW, SHARE, radix_sort
+from rankcast.geotext.kernels.subscription_postings import BLOCK, STEP
+from rankcast.geotext.live import LiveResults
 
 WORDS = np.array(["common", "frequent", "rare", "odd"])
 SHARES = [0.55, 0.3, 0.13, 0.02]
@@ -48,7 +48,7 @@ def subscriptions(rng: np.random.Generator, count: int, first: int) -> dict[str,
     }
 
 
-def live_of(engine: GeoTextTopK) -> Live:
+def live_of(engine: GeoTextTopK) -> LiveResults:
     live = engine._live
     assert live is not None
     return live
@@ -62,9 +62,9 @@ def parts_of(begin: int, main: int, size: int) -> list[tuple[int, int]]:
     return parts
 
 
-def check(live: Live) -> int:
+def check(live: LiveResults) -> int:
     """Every node bounds its entries, and a message is listed once a word; returns how many nodes."""
-    lists, texts, stamps = live._messages.lists, live._world.texts, live._ledger.places().stamp
+    lists, texts, stamps = live._messages.lists, live._state.texts, live._columns.places().stamp
     known, listed = 0, []
     for word in np.flatnonzero(lists.size):
         begin, main, size = (int(of[word]) for of in (lists.begin, lists.main, lists.size))
@@ -80,7 +80,7 @@ def check(live: Live) -> int:
             assert (places >= node[BOX : BOX + 3]).all()
             assert (places <= node[BOX + 3 :]).all()
             known += 1
-    rows = live._world.window.rows()
+    rows = live._state.window.rows()
     vectors = texts.entries(rows)
     assert sorted(listed) == sorted(zip(rows[vectors.owner].tolist(), vectors.term.tolist(), strict=True))
     return known
@@ -142,7 +142,7 @@ def test_places_are_sorted_stably(size: int, keys: int) -> None:
     key = rng.integers(0, keys, 2 * size + 1).astype(np.int32)
     order = rng.permutation(2 * size + 1)[:size].astype(np.int32)
     expected = order[np.argsort(key[order], kind="stable")]
-    sort_places(order, key, np.empty(size, np.int32), 16)
+    radix_sort(order, key, np.empty(size, np.int32), 16)
     assert order.tolist() == expected.tolist()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from rankcast import GeoTextTopK, Vocabulary
 from rankcast.geotext.buffers import REFILLS
-from rankcast.geotext.kernels.word_lists import STAMP, Lists
+from rankcast.geotext.kernels.subscription_postings import STAMP, Postings
 
 K = 4
 WORDS = np.array(["a", "b", "c", "d", "e", "f"])
@@ -73,15 +73,15 @@ def test_stamps_may_begin_again() -> None:
         engine.subscribe(wanted)
     live = engines[0]._live
     assert live is not None
-    for stamps, index in ((live._ledger.stamp, live._readers), (live._ledger.ages.stamp, live._messages)):
+    for stamps, index in ((live._columns.stamp, live._postings), (live._columns.ages.stamp, live._messages)):
         stamps[:] = 65535
-        assert isinstance(index.lists, Lists)
+        assert isinstance(index.lists, Postings)
         index.lists.fact[:, STAMP] = 65535
     stale = {"id": wanted["id"], "terms": [["f"]] * 20}
     following = rows(rng, 45, first=100)
     for answers in zip(*([e.amend(stale), e.publish(following), e.results()] for e in engines), strict=True):
         assert answers[0] == answers[1]
-    assert live._ledger.stamp[:20].max() < 10
+    assert live._columns.stamp[:20].max() < 10
 
 
 @pytest.mark.parametrize("window", [5, 200])

@@ -8,8 +8,7 @@ import pytest
 
 from rankcast import GeoTextTopK
 from rankcast.geotext.buffers import REFILLS
-from rankcast.geotext.kernels.bounds import alikeness, best_of_group, best_score
-from rankcast.geotext.kernels.terms import Texts, rarest_first
+from rankcast.geotext.kernels.score import TermVectors, alikeness, best_of_group, best_score, rarest_first
 from rankcast.geotext.live import PRUNINGS
 from tests.unit.geotext.scenes import WINDOW, played, stream
 
@@ -91,7 +90,7 @@ def test_a_group_is_bounded_at_both_ends_of_alpha() -> None:
 
 
 def test_the_rarest_term_comes_first_and_rests_are_what_follows() -> None:
-    texts = Texts(
+    texts = TermVectors(
         np.array([0, 1]), np.array([1, 3], np.int32), np.array([0, 2, 0, 1], np.int32), np.arange(1.0, 5.0)
     )
     term, weight, rest = rarest_first(texts, 1, np.array([1.0, 3.0, 1.0]))

@@ -9,10 +9,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.geotext.kernels.bounds import Bits
+from rankcast.geotext.kernels.score import Bits, TermVectors
 from rankcast.geotext.kernels.skyband import Links
-from rankcast.geotext.kernels.terms import Texts
-from rankcast.geotext.kernels.word_lists import STEP, Lists
+from rankcast.geotext.kernels.subscription_postings import STEP, Postings
 from rankcast.structures.jit import EXACT
 
 Bools = NDArray[np.bool_]
@@ -21,7 +20,7 @@ CHAIN, STRETCH, ENTRY = 1, 2, 3
 
 
 @njit(**EXACT)
-def links(links: Links, live: Bools) -> int:
+def check_links(links: Links, live: Bools) -> int:
     """Whether every link is in the chain of one item, or free; owners are `live` or were, items too."""
     head, length, owner, after, free = links
     seen, known = np.zeros(owner.size, np.bool_), 0
@@ -47,7 +46,9 @@ def links(links: Links, live: Bools) -> int:
 
 
 @njit(**EXACT)
-def word_lists(lists: Lists, used: int, stamp: int, texts: Texts, stamps: Bits, live: Bools) -> int:
+def check_postings(
+    lists: Postings, used: int, stamp: int, texts: TermVectors, stamps: Bits, live: Bools
+) -> int:
     """Whether lists lie within what is used, and hold each word of each `live` owner, once, and no other.
 
     `stamp` is where the stamp of an entry stands; entries with one that is not their owner's are void.

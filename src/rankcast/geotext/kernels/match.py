@@ -1,4 +1,11 @@
-"""Message dissemination: which subscriptions some messages may concern [Geo §5.4].
+"""The words of some messages, each with its messages: what a batch asks of lists by word.
+
+Messages stand in one order under every word: those first whose words weigh most for their idf. A weight is
+the idf of its word times a share that is its message's own (and how often the word comes), so under a word
+weights fall but for repetitions. `MOST_WEIGHT` and `MOST_REST` say what a message and those after it have at
+most: how many messages may pass a bound by words is then found by halving.
+
+Message dissemination: which subscriptions some messages may concern [Geo §5.4].
 
 A few hundred messages are taken together, word by word: the list of a word is walked once, and each of its
 blocks meets all messages with that word while it is in the cache. In this order:
@@ -13,7 +20,7 @@ blocks meets all messages with that word while it is in the cache. In this order
 A pair may be met at each of its common terms. The bound holds at the rarest of them (Theorem 2 with nothing
 seen so far), so a pair that belongs in a result passes there; at the others it may pass or not. What passed
 is sorted by subscription, so that each pair is verified once, and subscriptions are read in the order in
-which they lie: see `rankcast.geotext.kernels.verify`.
+which they lie: see `rankcast.geotext.kernels.score`.
 
 Each pruning can be switched off. Thresholds are those at the beginning; they only move up meanwhile.
 
@@ -31,26 +38,29 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.geotext.kernels import asked as message
-from rankcast.geotext.kernels.asked import (
-    BIT_HIGH,
-    BIT_LOW,
-    BIT_REST,
-    BIT_WEIGHT,
-    BIT_X,
-    BIT_Y,
-    BIT_Z,
-    HALF,
-    SPOT,
-    WIDTH,
-    ask,
+from rankcast.geotext.kernels.score import (
+    ARRIVAL,
+    CELLS,
+    GROUPS,
+    ROW,
+    Bits,
+    Floats32,
+    Frame,
+    MessageColumns,
+    TermVectors,
+    alikeness,
+    best_of_group,
+    embed,
+    nearness,
+    radix_sort,
+    rarest_first,
+    round_nearest,
+    share_of,
+    signatures,
 )
-from rankcast.geotext.kernels.bounds import Bits, Floats32, Frame, alikeness, best_of_group, nearness, part
-from rankcast.geotext.kernels.terms import Texts
-from rankcast.geotext.kernels.word_lists import (
+from rankcast.geotext.kernels.subscription_postings import (
     ALPHA,
     AWAY,
-    BAR,
     BLOCK,
     BOX,
     FACTS,
@@ -70,8 +80,9 @@ from rankcast.geotext.kernels.word_lists import (
     REST,
     STAMP,
     STEP,
+    THRESHOLD,
     WEIGHT,
-    Lists,
+    Postings,
     X,
     Y,
     Z,
@@ -80,19 +91,116 @@ from rankcast.structures.arrays import prefetch
 from rankcast.structures.distance import EUCLIDEAN
 from rankcast.structures.jit import EXACT
 
-ARRIVAL, ROW = 16, 32  # where these begin in a key, above a stamp
-NO_ENTRY = np.float32(0.0)
-ALL = np.uint16(65535)
+VECTOR_WIDTH = 16  # messages that are tested at once
+HALF = 32768  # 1 in 15 bits
+# Of a message under a word: the word's weight, the length of what follows, the most of both from here on, the
+# spot. In whole numbers: weight and length in 15 bits, not below; the spot in 15; the sign of what follows.
+SHARE_WEIGHT, SHARE_REST, MAX_WEIGHT, MAX_REST, SHARE_X = range(5)
+BIT_WEIGHT, BIT_REST, BIT_X, BIT_Y, BIT_Z, BIT_LOW, BIT_HIGH = range(7)
+
+Rows = NDArray[np.int32]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class BatchPostings(NamedTuple):
+    """Words of some messages. By word: which, and where its messages begin.
+
+    By message of a word, and for `WIDTH` more that mean nothing: its place in the batch, and what is said of
+    it in shares and in whole numbers.
+    """
+
+    word: Rows
+    first: Ints
+    arrival: Rows
+    share: Floats32
+    bits: Bits
+
+
+@njit(**EXACT)
+def _count_words(rows: Rows, texts: TermVectors, place: Rows) -> tuple[Rows, Ints]:
+    """The distinct words of messages and where the messages of each begin; `place` says so by word, too."""
+    begins, sizes, terms, _ = texts
+    total, count = 0, 0
+    for row in rows:
+        total += sizes[row]
+        for i in range(begins[row], begins[row] + sizes[row]):
+            place[terms[i]] = 0
+    word = np.empty(total, np.int32)
+    for row in rows:
+        for i in range(begins[row], begins[row] + sizes[row]):
+            if place[terms[i]] == 0:
+                word[count] = terms[i]
+                count += 1
+            place[terms[i]] += 1
+    first = np.zeros(count + 1, np.int64)
+    for i in range(count):
+        first[i + 1] = first[i] + place[word[i]]
+        place[word[i]] = first[i]
+    return word[:count], first
+
+
+@njit(**EXACT)
+def _heaviest_first(rows: Rows, texts: TermVectors, idf: Floats) -> Rows:
+    """The places of messages in the batch, those first whose words weigh most for their idf."""
+    begins, sizes, terms, weights = texts
+    order, keys = np.empty(rows.size, np.int32), np.empty(rows.size, np.int32)
+    for i in range(rows.size):
+        begin, least = begins[rows[i]], 1.0
+        for at in range(begin, begin + sizes[rows[i]]):
+            least = min(least, weights[at] / idf[terms[at]])
+        order[i], keys[i] = i, 65535 - round_nearest(least)
+    radix_sort(order, keys, np.empty_like(order), 16)
+    return order
+
+
+@njit(**EXACT)
+def _suffix_maxima(share: Floats32, first: Ints) -> None:
+    """Note what the messages of a word have at most, from each on."""
+    for which in range(first.size - 1):
+        weight, rest = np.float32(0.0), np.float32(0.0)
+        for at in range(first[which + 1] - 1, first[which] - 1, -1):
+            weight, rest = max(weight, share[SHARE_WEIGHT, at]), max(rest, share[SHARE_REST, at])
+            share[MAX_WEIGHT, at], share[MAX_REST, at] = weight, rest
+
+
+@njit(**EXACT)
+def invert_batch(
+    rows: Rows, x: Floats, y: Floats, texts: TermVectors, idf: Floats, frame: Frame, place: Rows
+) -> BatchPostings:
+    """The words of the messages of some rows; `place` is room by word."""
+    word, first = _count_words(rows, texts, place)
+    size = first[-1] + VECTOR_WIDTH
+    arrivals = np.zeros(size, np.int32)
+    share, bits = np.zeros((SHARE_X + 3, size), np.float32), np.zeros((BIT_HIGH + 1, size), np.uint16)
+    for arrival in _heaviest_first(rows, texts, idf):
+        row = rows[arrival]
+        term, weight, rest = rarest_first(texts, row, idf)
+        spot, sign = embed(frame, x[row], y[row]), signatures(term)
+        for i in range(term.size):
+            at = place[term[i]]
+            place[term[i]] = at + 1
+            arrivals[at], share[SHARE_WEIGHT, at], share[SHARE_REST, at] = arrival, weight[i], rest[i]
+            bits[BIT_WEIGHT, at], bits[BIT_REST, at] = int(weight[i] * HALF) + 2, int(rest[i] * HALF) + 2
+            bits[BIT_LOW, at], bits[BIT_HIGH, at] = sign[i] & 65535, sign[i] >> 16
+            for axis in range(3):
+                share[SHARE_X + axis, at], bits[BIT_X + axis, at] = spot[axis], round_nearest(spot[axis]) >> 1
+    _suffix_maxima(share, first)
+    return BatchPostings(word, first, arrivals, share, bits)
+
+
+ZERO = np.float32(0.0)
+ALL_BITS = np.uint16(65535)
 NEAREST = np.uint16(HALF + 4)  # how near a message is at best, in 15 bits
 ALIKE_SLACK, SLACK = np.uint16(5), np.uint16(5)  # what rounding may have taken
-NOTHING = np.uint16(0)
+NO_BITS = np.uint16(0)
 # The place of the only bit of a number of 32 bits, by the top of its product with `FACTOR`.
-FACTOR = 0x077CB531
-PLACE = np.empty(32, np.int64)
-PLACE[[(FACTOR << bit & 0xFFFFFFFF) >> 27 for bit in range(32)]] = np.arange(32)
+DE_BRUIJN = 0x077CB531
+BIT_INDEX = np.empty(32, np.int64)
+BIT_INDEX[[(DE_BRUIJN << bit & 0xFFFFFFFF) >> 27 for bit in range(32)]] = np.arange(32)
 
 
-class Aim(NamedTuple):
+class TileTest(NamedTuple):
     """What entries are tested with, in whole numbers: what counts of a gap and of gaps; the highest bar."""
 
     reach: np.uint16
@@ -101,29 +209,29 @@ class Aim(NamedTuple):
 
 
 @njit(**EXACT)
-def aim_of(frame: Frame, inner: bool, prefix: bool) -> Aim:
+def tile_test(frame: Frame, inner: bool, prefix: bool) -> TileTest:
     """A distance is at least the sum of its gaps over the root of how many there are."""
     slant = 0.7071 if frame.metric == EUCLIDEAN else 0.5773
-    reach = np.uint16(frame.reach * 65535.0) if inner else NOTHING
-    return Aim(reach, np.uint16(slant * 65536.0), ALL if inner or prefix else NOTHING)
+    reach = np.uint16(frame.reach * 65535.0) if inner else NO_BITS
+    return TileTest(reach, np.uint16(slant * 65536.0), ALL_BITS if inner or prefix else NO_BITS)
 
 
 @njit(**EXACT)
-def _times(one: np.uint16, other: np.uint16) -> np.uint16:
+def _multiply_high(one: np.uint16, other: np.uint16) -> np.uint16:
     """The upper half of a product: one number as a share of the other."""
     return np.uint16((np.uint32(one) * np.uint32(other)) >> np.uint32(16))
 
 
 @njit(**EXACT)
-def _apart(one: int | np.uint16, other: np.uint16) -> np.uint16:
+def _gap(one: int | np.uint16, other: np.uint16) -> np.uint16:
     """How far apart two numbers are."""
     one = np.uint16(one)
     return np.uint16(max(one, other) - min(one, other))
 
 
 @njit(**EXACT)
-def _passing(
-    fact: Bits, tile: np.uint64, bits: Bits, its: np.uint64, near: np.uint16, aim: Aim, blank: Bits
+def _entries_passing(
+    fact: Bits, tile: np.uint64, bits: Bits, its: np.uint64, near: np.uint16, aim: TileTest, blank: Bits
 ) -> np.uint16:
     """Which entries of a tile a message may pass the thresholds of, a bit each.
 
@@ -133,7 +241,7 @@ def _passing(
     zeros, two by lane, for one message and the next: joined with one, a number that all lanes share stays one
     of 16 bits, and a product of two is one instruction instead of six.
     """
-    found = NOTHING
+    found = NO_BITS
     weight, rest, low, high = (
         bits[BIT_WEIGHT, its],
         bits[BIT_REST, its],
@@ -143,28 +251,32 @@ def _passing(
     x, y, z = bits[BIT_X, its], bits[BIT_Y, its], bits[BIT_Z, its]
     reach, slant, most = aim
     for lane in range(STEP):
-        east, north = _apart(fact[tile, X, lane] >> 1, x), _apart(fact[tile, Y, lane] >> 1, y)
-        up, zero = _apart(fact[tile, Z, lane] >> 1, z), blank[its & np.uint64(1), lane]
-        far = max(east, north, up, _times(np.uint16(east + north + up), np.uint16(slant | zero)))
-        close = min(np.uint16(NEAREST - _times(far, np.uint16(reach | zero))), near)
+        east, north = _gap(fact[tile, X, lane] >> 1, x), _gap(fact[tile, Y, lane] >> 1, y)
+        up, zero = _gap(fact[tile, Z, lane] >> 1, z), blank[its & np.uint64(1), lane]
+        far = max(east, north, up, _multiply_high(np.uint16(east + north + up), np.uint16(slant | zero)))
+        close = min(np.uint16(NEAREST - _multiply_high(far, np.uint16(reach | zero))), near)
         common = np.uint16((fact[tile, LOW_SIGN, lane] & low) | (fact[tile, HIGH_SIGN, lane] & high))
-        others = _times(fact[tile, REST, lane], np.uint16(rest | zero))
+        others = _multiply_high(fact[tile, REST, lane], np.uint16(rest | zero))
         others = min(others, np.uint16(common | np.uint16(0 - common)))
-        alike = np.uint16(_times(fact[tile, WEIGHT, lane], np.uint16(weight | zero)) + others + ALIKE_SLACK)
+        alike = np.uint16(
+            _multiply_high(fact[tile, WEIGHT, lane], np.uint16(weight | zero)) + others + ALIKE_SLACK
+        )
         alpha = fact[tile, ALPHA, lane]
-        score = np.uint16(_times(np.uint16(ALL - alpha), alike) + _times(alpha, close) + SLACK)
+        score = np.uint16(
+            _multiply_high(np.uint16(ALL_BITS - alpha), alike) + _multiply_high(alpha, close) + SLACK
+        )
         bar, bit = (
-            min(np.uint16(fact[tile, BAR, lane] >> 1), most),
+            min(np.uint16(fact[tile, THRESHOLD, lane] >> 1), most),
             np.uint16(np.uint16(1) << np.uint16(lane)),
         )
-        found = np.uint16(found | (bit if score >= bar else NOTHING))
+        found = np.uint16(found | (bit if score >= bar else NO_BITS))
     return found
 
 
 @njit(**EXACT)
-def try_entries(
+def test_entries(
     fact: Bits, at: int, end: int, passed: Rows, size: int, bits: Bits, first: int, nears: Floats32,
-    bests: Floats32, aim: Aim, blank: Bits, prefix: bool, stop: bool, masks: Ints,
+    bests: Floats32, aim: TileTest, blank: Bits, prefix: bool, stop: bool, masks: Ints,
 ) -> None:  # fmt: skip
     """Say for every message that passes the bounds of a block which of its entries it may pass, a bit each.
 
@@ -173,13 +285,13 @@ def try_entries(
     """
     tile, valid = np.uint64(at // STEP), (np.int64(1) << (end - at)) - 1
     other = tile + np.uint64(end > at + STEP)
-    bar = part(fact[other, BAR, 0]) if stop else NO_ENTRY  # the least of the second half
+    bar = share_of(fact[other, THRESHOLD, 0]) if stop else ZERO  # the least of the second half
     for j in range(size):
         i = np.uint64(passed[j])
         its, near = np.uint64(first) + i, nears[i]
         close = np.uint16(min(max(near * HALF + 3, 0.0), float(NEAREST))) if prefix else NEAREST
-        found = np.int64(_passing(fact, tile, bits, its, close, aim, blank))
-        more = np.int64(_passing(fact, other, bits, its, close, aim, blank)) << STEP
+        found = np.int64(_entries_passing(fact, tile, bits, its, close, aim, blank))
+        more = np.int64(_entries_passing(fact, other, bits, its, close, aim, blank)) << STEP
         masks[j] = (found | (more if bar <= bests[i] else np.int64(0))) & valid  # Theorem 4
 
 
@@ -194,7 +306,7 @@ def write_keys(
     for j in range(size):
         found, pair = masks[j], np.int64(arrival[first + passed[j]]) << ARRIVAL
         while found != 0:
-            entry = np.uint64(at + PLACE[((found & -found) * FACTOR & 0xFFFFFFFF) >> 27])
+            entry = np.uint64(at + BIT_INDEX[((found & -found) * DE_BRUIJN & 0xFFFFFFFF) >> 27])
             stamp = fact[entry // np.uint64(STEP), STAMP, entry % np.uint64(STEP)]
             keys[count] = np.int64(rows[entry]) << ROW | pair | np.int64(stamp)
             count += 1
@@ -202,16 +314,11 @@ def write_keys(
     return count
 
 
-CELLS, GROUPS, CANDIDATES, VERIFIED = range(4)
 AHEAD, LINE = 8, 64  # words whose first blocks are asked for beforehand; bytes of a cache line
-NONE, ONE = np.float32(0.0), np.float32(1.0)
-
-Rows = NDArray[np.int32]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+ZERO, ONE = np.float32(0.0), np.float32(1.0)
 
 
-class Switches(NamedTuple):
+class Prunings(NamedTuple):
     """Which prunings are on."""
 
     cell: bool
@@ -223,33 +330,8 @@ class Switches(NamedTuple):
     current: bool
 
 
-class Readers(NamedTuple):
-    """Subscriptions by row: places, alphas, thresholds, stamps, vectors."""
-
-    x: Floats
-    y: Floats
-    alpha: Floats
-    threshold: Floats
-    stamp: Bits
-    texts: Texts
-
-
-class Posts(NamedTuple):
-    """Messages: the rows that arrive, and by row places, vectors, and gains; the largest gain.
-
-    A message ranks by its score times its gain; without gains by its score.
-    """
-
-    rows: Rows
-    x: Floats
-    y: Floats
-    texts: Texts
-    gain: Floats
-    top: float
-
-
 @njit(**EXACT)
-def _fetch(block: int, fact: Bits, node: Floats32) -> None:
+def _prefetch_block(block: int, fact: Bits, node: Floats32) -> None:
     """Ask for the memory of a block: its node and its two tiles."""
     prefetch(node, block * NODE)
     prefetch(node, block * NODE + NODE - 1)
@@ -258,13 +340,13 @@ def _fetch(block: int, fact: Bits, node: Floats32) -> None:
 
 
 @njit(**EXACT)
-def _could(share: Floats32, first: int, last: int, pull: np.float32, pull_rest: np.float32) -> int:
+def _passing_prefix(share: Floats32, first: int, last: int, pull: np.float32, pull_rest: np.float32) -> int:
     """How many messages of a word, from its first on, may have what a block needs of words."""
     low, high = first, last
     while low < high:
         middle = (low + high) // 2
         at = np.uint64(middle)
-        if pull * share[message.MOST_WEIGHT, at] + pull_rest * share[message.MOST_REST, at] >= ONE:
+        if pull * share[MAX_WEIGHT, at] + pull_rest * share[MAX_REST, at] >= ONE:
             low = middle + 1
         else:
             high = middle
@@ -272,8 +354,8 @@ def _could(share: Floats32, first: int, last: int, pull: np.float32, pull_rest: 
 
 
 @njit(**EXACT)
-def _meet(
-    node: Floats32, block: int, reach: np.float32, on: Switches, share: Floats32, first: int, size: int,
+def _block_bounds(
+    node: Floats32, block: int, reach: np.float32, on: Prunings, share: Floats32, first: int, size: int,
     nears: Floats32, margins: Floats32, bests: Floats32,
 ) -> None:  # fmt: skip
     """Say by how much each message of a word passes the bounds of a block, how near it is, its best score.
@@ -281,9 +363,9 @@ def _meet(
     Nothing but arithmetic on floats of one width, so that eight messages are one instruction. The last
     `WIDTH` are looked at as a whole.
     """
-    no_cell = NONE if on.cell else np.float32(np.inf)
-    no_group = NONE if on.group else np.float32(np.inf)
-    away_counts = ONE if on.outer else NONE
+    no_cell = ZERO if on.cell else np.float32(np.inf)
+    no_group = ZERO if on.group else np.float32(np.inf)
+    away_counts = ONE if on.outer else ZERO
     pull, pull_rest, least, away = (
         node[block, PULL],
         node[block, PULL_REST],
@@ -295,14 +377,14 @@ def _meet(
     low, high = node[block, LOW_ALPHA], node[block, HIGH_ALPHA]
     west, south, bottom = node[block, BOX], node[block, BOX + 1], node[block, BOX + 2]
     east, north, top = node[block, BOX + 3], node[block, BOX + 4], node[block, BOX + 5]
-    for i in range((size + WIDTH - 1) // WIDTH * WIDTH):
+    for i in range((size + VECTOR_WIDTH - 1) // VECTOR_WIDTH * VECTOR_WIDTH):
         at = np.uint64(first + i)
-        x, y, z = share[SPOT, at], share[SPOT + 1, at], share[SPOT + 2, at]
-        weight, rest = share[message.WEIGHT, at], share[message.REST, at]
+        x, y, z = share[SHARE_X, at], share[SHARE_X + 1, at], share[SHARE_X + 2, at]
+        weight, rest = share[SHARE_WEIGHT, at], share[SHARE_REST, at]
         a, b, c = (
-            max(NONE, west - x, x - east),
-            max(NONE, south - y, y - north),
-            max(NONE, bottom - z, z - top),
+            max(ZERO, west - x, x - east),
+            max(ZERO, south - y, y - north),
+            max(ZERO, bottom - z, z - top),
         )
         short = away_counts * (ONE - nearness(reach, a * a + b * b + c * c))
         words = pull * weight + pull_rest * rest - (ONE + away * short)
@@ -313,7 +395,7 @@ def _meet(
 
 
 @njit(**EXACT)
-def _passed(
+def _messages_passing(
     nears: Floats32, margins: Floats32, least: np.float32, size: int, found: Rows, counters: Ints
 ) -> int:
     """Find which messages pass the bounds of a block, without a branch; returns how many."""
@@ -322,44 +404,46 @@ def _passed(
         cells += nears[i] < least
     for i in range(size):
         found[count] = i
-        count += margins[i] >= NONE
+        count += margins[i] >= ZERO
     counters[CELLS] += cells
     counters[GROUPS] += size - count - cells
     return count
 
 
 @njit(**EXACT)
-def find_pairs(
-    lists: Lists, posts: Posts, idf: Floats, place: Rows, frame: Frame, on: Switches, keys: Ints,
+def find_candidates(
+    lists: Postings, messages: MessageColumns, idf: Floats, place: Rows, frame: Frame, on: Prunings, keys: Ints,
     counters: Ints,
 ) -> int | np.int64:  # fmt: skip
     """Write keys of the pairs that pass: the subscription, the message's place in the batch, the stamp.
 
     A pair may come several times. `place` is room by word. Returns how many keys, -1 if there is no room.
     """
-    words, firsts, arrivals, share, bits = ask(posts.rows, posts.x, posts.y, posts.texts, idf, frame, place)
+    words, firsts, arrivals, share, bits = invert_batch(
+        messages.rows, messages.x, messages.y, messages.texts, idf, frame, place
+    )
     begins, mains, _, sizes, _, _, rows, fact, node = lists
-    room, reach, aim, count = arrivals.size, frame.reach, aim_of(frame, on.inner, on.prefix), np.int64(0)
+    room, reach, aim, count = arrivals.size, frame.reach, tile_test(frame, on.inner, on.prefix), np.int64(0)
     nears, margins, bests = np.empty(room, np.float32), np.empty(room, np.float32), np.empty(room, np.float32)
     found, masks, blank = np.empty(room, np.int32), np.empty(room, np.int64), np.zeros((2, STEP), np.uint16)
     for which in range(words.size):
         if which + AHEAD < words.size:
-            _fetch(begins[words[which + AHEAD]] // STEP, fact, node)
+            _prefetch_block(begins[words[which + AHEAD]] // STEP, fact, node)
         first, last, begin = firsts[which], firsts[which + 1], begins[words[which]]
         after, ordered = begin + sizes[words[which]], begin + mains[words[which]]
         for at in range(begin, after, BLOCK):
             block, could, end = at // STEP, last - first, min(at + BLOCK, after)
             if on.group:
-                could = _could(share, first, last, node[block, PULL], node[block, PULL_REST])
+                could = _passing_prefix(share, first, last, node[block, PULL], node[block, PULL_REST])
                 counters[GROUPS] += last - first - could
             if could == 0 or count < 0:
                 continue
-            _meet(node, block, reach, on, share, first, could, nears, margins, bests)
+            _block_bounds(node, block, reach, on, share, first, could, nears, margins, bests)
             least = node[block, NEAR] if on.cell else np.float32(-np.inf)
-            passed = _passed(nears, margins, least, could, found, counters)
+            passed = _messages_passing(nears, margins, least, could, found, counters)
             if passed > 0:
                 stop = on.stop and at + STEP < end <= ordered
-                try_entries(
+                test_entries(
                     fact,
                     at,
                     end,

@@ -1,4 +1,4 @@
-"""The best messages of the window for a subscription: parts of its words' lists, the most promising first.
+"""The best messages of the window for a subscription: frontier of its words' lists, the most promising first.
 
 Every region of the lists of the subscription's words gets the best score that its node allows. A heap gives
 them out best first, regions by cells and cells by blocks, until that is below the last score wanted. The
@@ -12,13 +12,13 @@ not; when it is scored again, it is in its place already.
 
 A search would wait for memory most of the time: a block lies anywhere, and so does what is known of each
 message in it. So the next block is asked for while one is looked at, and messages are asked for when they are
-picked, but scored when there are several. The last score wanted may so be lower than it could be.
+filled, but scored when there are several. The last score wanted may so be lower than it could be.
 
 Cost: O(r) for the r regions of its words, and what is in the best of them.
 
-Messages picked from blocks of lists: those that may be good enough, by what the lists know of them.
+Messages filled from blocks of lists: those that may be good enough, by what the lists know of them.
 
-What is known of a message lies anywhere in memory. So it is asked for when the message is picked, and read
+What is known of a message lies anywhere in memory. So it is asked for when the message is filled, and read
 when there are several. Cost: O(1) an entry, `STEP` of them at once.
 """
 
@@ -30,49 +30,53 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.geotext.kernels.bounds import (
-    Bits,
-    Floats32,
-    Frame,
-    alikeness,
-    best_score,
-    bit_of,
-    embed,
-    nearness,
-    part,
-)
-from rankcast.geotext.kernels.match import Posts, Readers
-from rankcast.geotext.kernels.messages import (
+from rankcast.geotext.kernels.message_postings import (
     CELL,
-    FINE,
+    KEY_MASK,
+    KEY_SHIFT,
+    KEY_UNIT,
     LOW,
-    MASK,
-    NUMBER,
     REGION,
     REST,
     STAMP,
     WEIGHT,
-    Parts,
-    Wish,
+    Frontier,
+    SearchTerm,
     X,
     Y,
     Z,
-    ask_for,
-    pop,
-    push_parts,
-    room_for,
+    frontier_size,
+    pop_node,
+    prefetch_block,
+    push_nodes,
 )
-from rankcast.geotext.kernels.terms import Scratch, clear, note, rarest_first
-from rankcast.geotext.kernels.word_lists import BLOCK, STEP, Lists
+from rankcast.geotext.kernels.score import (
+    Bits,
+    Floats32,
+    Frame,
+    MessageColumns,
+    Scratch,
+    SubscriptionColumns,
+    alikeness,
+    best_score,
+    bit_of,
+    clear_vector,
+    embed,
+    load_vector,
+    nearness,
+    rarest_first,
+    share_of,
+)
+from rankcast.geotext.kernels.subscription_postings import BLOCK, STEP, Postings
 from rankcast.structures.arrays import prefetch
 from rankcast.structures.distance import distance
 from rankcast.structures.jit import EXACT
 
-ROOM = 2 * BLOCK
-LATER = 8  # weights of a cache line
+CAPACITY = 2 * BLOCK
+LINE_WEIGHTS = 8  # weights of a cache line
 
 
-class Picks(NamedTuple):
+class Candidates(NamedTuple):
     """Entries that may be good enough, what they may score, messages, where their terms are."""
 
     entry: Ints
@@ -84,24 +88,24 @@ class Picks(NamedTuple):
 
 
 @njit(**EXACT)
-def no_picks() -> Picks:
-    """Room for the picks of a block, and for as many from before."""
-    entries, bests = np.empty(ROOM + 1, np.int64), np.empty(ROOM + 1, np.float32)
-    items, begins = np.empty(ROOM + 1, np.int32), np.empty(ROOM + 1, np.int64)
-    return Picks(entries, bests, items, begins, np.empty_like(begins), np.empty(STEP, np.float32))
+def empty_candidates() -> Candidates:
+    """Room for the candidates of a block, and for as many from before."""
+    entries, bests = np.empty(CAPACITY + 1, np.int64), np.empty(CAPACITY + 1, np.float32)
+    items, begins = np.empty(CAPACITY + 1, np.int32), np.empty(CAPACITY + 1, np.int64)
+    return Candidates(entries, bests, items, begins, np.empty_like(begins), np.empty(STEP, np.float32))
 
 
 @njit(**EXACT)
-def pick(
-    fact: Bits, start: int, end: int, wish: Wish, bits: Rows, squares: Floats32, place: int, least: float,
-    picks: Picks, count: int,
+def add_candidates(
+    fact: Bits, start: int, end: int, target: SearchTerm, bits: Rows, squares: Floats32, place: int, least: float,
+    candidates: Candidates, count: int,
 ) -> int:  # fmt: skip
-    """Add the entries of a block that may score `least` to `count` picks; returns how many there are.
+    """Add the entries of a block that may score `least` to `count` candidates; returns how many there are.
 
     `bits` and `squares` are of the subscription's terms: where in a sign they are, and their weights.
     """
-    entries, bests, _, _, _, spare = picks
-    own, rest, x, y, z, alpha, reach = wish
+    entries, bests, _, _, _, spare = candidates
+    own, rest, x, y, z, alpha, reach = target
     for first in range(start, end, STEP):
         tile = first // STEP
         for lane in range(STEP):
@@ -112,9 +116,11 @@ def pick(
                 spare[lane] += square if fact[tile, column, lane] & bit != 0 else np.float32(0.0)
         for lane in range(STEP):
             others = min(rest, np.sqrt(spare[lane]))
-            alike = alikeness(part(fact[tile, WEIGHT, lane]), part(fact[tile, REST, lane]), own, others)
-            east, north = part(fact[tile, X, lane]) - x, part(fact[tile, Y, lane]) - y
-            up = part(fact[tile, Z, lane]) - z
+            alike = alikeness(
+                share_of(fact[tile, WEIGHT, lane]), share_of(fact[tile, REST, lane]), own, others
+            )
+            east, north = share_of(fact[tile, X, lane]) - x, share_of(fact[tile, Y, lane]) - y
+            up = share_of(fact[tile, Z, lane]) - z
             near = nearness(reach, east * east + north * north + up * up)
             spare[lane] = best_score(alpha, near, alike)
         for lane in range(min(STEP, end - first)):
@@ -124,10 +130,12 @@ def pick(
 
 
 @njit(**EXACT)
-def ask_for_messages(rows: Rows, current: Bits, posts: Posts, picks: Picks, first: int, count: int) -> None:
-    """Say which messages picks are, from one of them on, and ask for what is known of them."""
-    entries, _, items, _, _, _ = picks
-    _, x, y, (begins, sizes, _, _), _, _ = posts
+def prefetch_messages(
+    rows: Rows, current: Bits, messages: MessageColumns, candidates: Candidates, first: int, count: int
+) -> None:
+    """Say which messages candidates are, from one of them on, and ask for what is known of them."""
+    entries, _, items, _, _, _ = candidates
+    _, x, y, (begins, sizes, _, _), _, _ = messages
     for i in range(first, count):
         item = rows[entries[i]]
         items[i] = item
@@ -139,40 +147,42 @@ def ask_for_messages(rows: Rows, current: Bits, posts: Posts, picks: Picks, firs
 
 
 @njit(**EXACT)
-def ask_for_terms(fact: Bits, current: Bits, posts: Posts, picks: Picks, picked: int) -> int:
-    """Leave the picks that count, and ask for their terms; returns how many."""
-    entries, bests, items, firsts, ends, _ = picks
-    begins, sizes, terms, weights = posts.texts
+def prefetch_terms(
+    fact: Bits, current: Bits, messages: MessageColumns, candidates: Candidates, filled: int
+) -> int:
+    """Leave the candidates that count, and ask for their terms; returns how many."""
+    entries, bests, items, firsts, ends, _ = candidates
+    begins, sizes, terms, weights = messages.texts
     count = 0
-    for i in range(picked):
+    for i in range(filled):
         at, item = entries[i], items[i]
         begin = begins[item]
         items[count], bests[count] = item, bests[i]
         firsts[count], ends[count] = begin, begin + sizes[item]
         count += fact[at // STEP, STAMP, at % STEP] == current[item]
         prefetch(terms, begin)
-        prefetch(terms, begin + LATER)
+        prefetch(terms, begin + LINE_WEIGHTS)
         prefetch(weights, begin)
-        prefetch(weights, begin + LATER)
+        prefetch(weights, begin + LINE_WEIGHTS)
     return count
 
 
 @njit(**EXACT)
-def take_all(items: Rows, posts: Posts, picks: Picks) -> None:
-    """Let the picks be some messages, at most `ROOM`, and ask for their terms."""
-    _, bests, picked, firsts, ends, _ = picks
-    begins, sizes, terms, weights = posts.texts
+def load_candidates(items: Rows, messages: MessageColumns, candidates: Candidates) -> None:
+    """Let the candidates be some messages, at most `ROOM`, and ask for their terms."""
+    _, bests, filled, firsts, ends, _ = candidates
+    begins, sizes, terms, weights = messages.texts
     for i in range(items.size):
         begin = begins[items[i]]
-        picked[i], bests[i], firsts[i], ends[i] = items[i], np.inf, begin, begin + sizes[items[i]]
+        filled[i], bests[i], firsts[i], ends[i] = items[i], np.inf, begin, begin + sizes[items[i]]
         prefetch(terms, begin)
-        prefetch(terms, begin + LATER)
+        prefetch(terms, begin + LINE_WEIGHTS)
         prefetch(weights, begin)
-        prefetch(weights, begin + LATER)
+        prefetch(weights, begin + LINE_WEIGHTS)
 
 
-ALWAYS, LOOKED, SCORED = 1000, 64, 16  # the work of a search, of a block, of a score
-SEVERAL = 16  # messages that are scored together; at most `BLOCK`
+SEARCH_COST, BLOCK_COST, SCORE_COST = 1000, 64, 16  # the work of a search, of a block, of a score
+SCORE_BATCH = 16  # messages that are scored together; at most `BLOCK`
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
@@ -187,7 +197,7 @@ class Ages(NamedTuple):
     stamp: Bits
 
 
-class Found(NamedTuple):
+class SearchResults(NamedTuple):
     """By subscription: its best messages, best first, their scores, how many, and how much work it was."""
 
     item: NDArray[np.int32]
@@ -196,7 +206,7 @@ class Found(NamedTuple):
     work: Ints
 
 
-class Board(NamedTuple):
+class Best(NamedTuple):
     """The best messages so far, best first, and their scores."""
 
     item: Rows
@@ -212,22 +222,22 @@ def newer(time: Ints, arrival: Ints, one: int, two: int) -> bool:
 
 
 @njit(**EXACT)
-def _score_picks(
-    picks: Picks, picked: int, wishing: tuple[float, float, float], posts: Posts, ages: Ages,
-    scratch: Scratch, frame: Frame, board: Board, count: int,
+def _score_candidates(
+    candidates: Candidates, filled: int, query: tuple[float, float, float], messages: MessageColumns, ages: Ages,
+    scratch: Scratch, frame: Frame, board: Best, count: int,
 ) -> int:  # fmt: skip
     """Score messages and keep the best; returns how many there are.
 
     Adds the products of terms in code point order, one after the other, as brute force does (a term that is
     not common adds 0). A message that was met before is found in its place.
     """
-    _, bests, fetched, firsts, ends, _ = picks
-    _, post_x, post_y, (_, _, terms, weights), gains, top = posts
+    _, bests, fetched, firsts, ends, _ = candidates
+    _, post_x, post_y, (_, _, terms, weights), gains, top = messages
     noted, _ = scratch
     items, scores = board
     time, arrival, _ = ages
-    x, y, alpha = wishing
-    for i in range(picked):
+    x, y, alpha = query
+    for i in range(filled):
         item, cosine = fetched[i], 0.0
         if count == items.size and bests[i] * top < scores[count - 1]:
             continue
@@ -253,91 +263,93 @@ def _score_picks(
 
 
 @njit(**EXACT)
-def _score_suggested(
-    suggested: int, wishing: tuple[float, float, float], posts: Posts, ages: Ages, scratch: Scratch,
-    frame: Frame, picks: Picks, board: Board,
+def _score_seeds(
+    suggested: int, query: tuple[float, float, float], messages: MessageColumns, ages: Ages, scratch: Scratch,
+    frame: Frame, candidates: Candidates, board: Best,
 ) -> int:  # fmt: skip
     """Score the messages that a board has to begin with, some at a time; returns how many of them suit."""
     count = 0
-    for start in range(0, suggested, ROOM):
-        end = min(start + ROOM, suggested)
-        take_all(board.item[start:end], posts, picks)
-        count = _score_picks(picks, end - start, wishing, posts, ages, scratch, frame, board, count)
+    for start in range(0, suggested, CAPACITY):
+        end = min(start + CAPACITY, suggested)
+        load_candidates(board.item[start:end], messages, candidates)
+        count = _score_candidates(
+            candidates, end - start, query, messages, ages, scratch, frame, board, count
+        )
     return count
 
 
 @njit(**EXACT)
 def _search(
-    lists: Lists, row: int, readers: Readers, posts: Posts, ages: Ages, idf: Floats, scratch: Scratch,
-    frame: Frame, parts: Parts, picks: Picks, board: Board, suggested: int,
+    lists: Postings, row: int, subscriptions: SubscriptionColumns, messages: MessageColumns, ages: Ages, idf: Floats, scratch: Scratch,
+    frame: Frame, frontier: Frontier, candidates: Candidates, board: Best, suggested: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Find as many messages as fit for one subscription; returns how many there are, and the work."""
     begins, mains, _, sizes, _, _, rows, fact, node = lists
-    parts_term, parts_start, parts_end, keys = parts
-    top, current = posts.top, ages.stamp
-    wishing = (readers.x[row], readers.y[row], readers.alpha[row])
-    alpha, spot = np.float32(wishing[2]), embed(frame, wishing[0], wishing[1])
+    parts_term, parts_start, parts_end, keys = frontier
+    top, current = messages.top, ages.stamp
+    query = (subscriptions.x[row], subscriptions.y[row], subscriptions.alpha[row])
+    alpha, spot = np.float32(query[2]), embed(frame, query[0], query[1])
     x, y, z = np.float32(spot[0]), np.float32(spot[1]), np.float32(spot[2])
-    term, weight, rest = rarest_first(readers.texts, row, idf)
+    term, weight, rest = rarest_first(subscriptions.texts, row, idf)
     bits, squares = np.empty(term.size, np.int32), np.empty(term.size, np.float32)
-    note(scratch, term, weight)
-    size, used, work, full = 0, 0, ALWAYS, board.item.size
-    count = _score_suggested(suggested, wishing, posts, ages, scratch, frame, picks, board)
+    load_vector(scratch, term, weight)
+    size, used, work, full = 0, 0, SEARCH_COST, board.item.size
+    count = _score_seeds(suggested, query, messages, ages, scratch, frame, candidates, board)
     last = board.score[count - 1] if count == full else -np.inf
     for i in range(term.size):
         bits[i], squares[i] = bit_of(term[i]), weight[i] * weight[i]
-        wish = Wish(np.float32(weight[i]), np.float32(rest[i]), x, y, z, alpha, frame.reach)
+        target = SearchTerm(np.float32(weight[i]), np.float32(rest[i]), x, y, z, alpha, frame.reach)
         begin, main, end = begins[term[i]], mains[term[i]], begins[term[i]] + sizes[term[i]]
         ordered = begin + (main if begin + main == end else main // BLOCK * BLOCK)
         step = REGION if main > REGION else CELL if main > CELL else BLOCK
         for start, after, length in ((begin, ordered, step), (ordered, end, BLOCK)):
-            size, used = push_parts(node, start, after, length, i, wish, parts, size, used, last / top)
-    picked = 0
+            size, used = push_nodes(node, start, after, length, i, target, frontier, size, used, last / top)
+    filled = 0
     while True:
-        ends = size == 0 or (keys[0] >> NUMBER) * top < last * FINE
-        if picked >= SEVERAL or (picked > 0 and (ends or count < full)):
-            picked = ask_for_terms(fact, current, posts, picks, picked)
-            count = _score_picks(picks, picked, wishing, posts, ages, scratch, frame, board, count)
+        ends = size == 0 or (keys[0] >> KEY_SHIFT) * top < last * KEY_UNIT
+        if filled >= SCORE_BATCH or (filled > 0 and (ends or count < full)):
+            filled = prefetch_terms(fact, current, messages, candidates, filled)
+            count = _score_candidates(candidates, filled, query, messages, ages, scratch, frame, board, count)
             last = board.score[count - 1] if count == full else last
-            work, picked = work + SCORED * picked, 0
+            work, filled = work + SCORE_COST * filled, 0
             continue
         if ends:
             break
-        number = keys[0] & MASK
+        number = keys[0] & KEY_MASK
         i, start, end = parts_term[number], parts_start[number], parts_end[number]
-        wish = Wish(np.float32(weight[i]), np.float32(rest[i]), x, y, z, alpha, frame.reach)
-        pop(keys, size)
+        target = SearchTerm(np.float32(weight[i]), np.float32(rest[i]), x, y, z, alpha, frame.reach)
+        pop_node(keys, size)
         size -= 1
         if size > 0:
-            ask_for(rows, fact, parts_start[keys[0] & MASK])
+            prefetch_block(rows, fact, parts_start[keys[0] & KEY_MASK])
         if end - start > BLOCK:
             step = CELL if end - start > CELL else BLOCK
-            size, used = push_parts(node, start, end, step, i, wish, parts, size, used, last / top)
+            size, used = push_nodes(node, start, end, step, i, target, frontier, size, used, last / top)
             continue
-        work, before = work + LOOKED, picked
-        picked = pick(fact, start, end, wish, bits, squares, i, last / top, picks, before)
-        ask_for_messages(rows, current, posts, picks, before, picked)
-    clear(scratch, term)
+        work, before = work + BLOCK_COST, filled
+        filled = add_candidates(fact, start, end, target, bits, squares, i, last / top, candidates, before)
+        prefetch_messages(rows, current, messages, candidates, before, filled)
+    clear_vector(scratch, term)
     return count, work
 
 
 @njit(**EXACT)
 def best_messages(
-    lists: Lists, rows: Rows, wanted: Rows, readers: Readers, posts: Posts, ages: Ages, idf: Floats,
-    scratch: Scratch, frame: Frame, found: Found,
+    lists: Postings, rows: Rows, wanted: Rows, subscriptions: SubscriptionColumns, messages: MessageColumns, ages: Ages, idf: Floats,
+    scratch: Scratch, frame: Frame, found: SearchResults,
 ) -> None:  # fmt: skip
     """Find the `wanted[i]` best messages of the window for each subscription of `rows`.
 
     Messages that are in `found` already show how good the best are at least. `work` is in steps like those of
     a buffer's upkeep.
     """
-    room = room_for(lists, readers.texts, rows)
+    room = frontier_size(lists, subscriptions.texts, rows)
     starts, ends, keys = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
-    parts = Parts(np.empty(room, np.int32), starts, ends, keys)
-    picks = no_picks()
+    frontier = Frontier(np.empty(room, np.int32), starts, ends, keys)
+    candidates = empty_candidates()
     for which in range(rows.size):
-        board = Board(found.item[which, : wanted[which]], found.score[which, : wanted[which]])
+        board = Best(found.item[which, : wanted[which]], found.score[which, : wanted[which]])
         found.size[which], found.work[which] = _search(
-            lists, rows[which], readers, posts, ages, idf, scratch, frame, parts, picks, board,
+            lists, rows[which], subscriptions, messages, ages, idf, scratch, frame, frontier, candidates, board,
             found.size[which],
         )  # fmt: skip

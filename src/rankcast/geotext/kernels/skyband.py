@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.geotext.kernels.message_search import Ages, Found, newer
+from rankcast.geotext.kernels.message_search import Ages, SearchResults, newer
 from rankcast.structures.arrays import prefetch
 from rankcast.structures.boards import ENTER, LEAVE
 from rankcast.structures.jit import EXACT
@@ -30,7 +30,7 @@ from rankcast.structures.jit import EXACT
 Counts = NDArray[np.uint16]
 
 ROW, LOWER = 32, (1 << 32) - 1  # where the list begins in a key, and what is below it
-AHEAD, LOOKED_AT, LINE = 32, 32, 64  # lists asked for beforehand, entries of each; bytes of a cache line
+AHEAD, PREFETCHED, LINE = 32, 32, 64  # lists asked for beforehand, entries of each; bytes of a cache line
 
 
 class Buffers(NamedTuple):
@@ -104,11 +104,11 @@ def holders(links: Links, items: Rows) -> Ints:
 
 
 @njit(**EXACT)
-def fetch(begin: int, items: Rows, scores: Floats, dominators: Counts) -> None:
+def prefetch_buffer(begin: int, items: Rows, scores: Floats, dominators: Counts) -> None:
     """Ask for the memory of a list, as far as lists fill it as a rule."""
-    for offset in range(0, LOOKED_AT, LINE // 8):
+    for offset in range(0, PREFETCHED, LINE // 8):
         prefetch(scores, begin + offset)
-    for offset in range(0, LOOKED_AT, LINE // 4):
+    for offset in range(0, PREFETCHED, LINE // 4):
         prefetch(items, begin + offset)
     prefetch(dominators, begin)
 
@@ -127,7 +127,7 @@ def gather(
         row = owners[i]
         if i + AHEAD < owners.size:
             prefetch(items, begins[owners[i + AHEAD]])
-            for offset in range(0, LOOKED_AT, LINE // 8):
+            for offset in range(0, PREFETCHED, LINE // 8):
                 prefetch(scores, begins[owners[i + AHEAD]] + offset)
         for j in range(min(sizes[row], k[row])):
             owner[at], rank[at] = row, j + 1
@@ -171,8 +171,8 @@ Floats = NDArray[np.float64]
 NONE, KMAX, SKYBAND, COST = range(4)
 KEPT = -1
 SPARE = 32  # entries that a small list has room for beside its own, and a large one in vain
-MANY = 65535  # dominators are not counted beyond: a list that wants more keeps some in vain
-MOST = 2**30  # entries that a list keeps at most
+MAX_DOMINATORS = 65535  # dominators are not counted beyond: a list that wants more keeps some in vain
+MAX_KEEP = 2**30  # entries that a list keeps at most
 
 
 class Log(NamedTuple):
@@ -180,7 +180,7 @@ class Log(NamedTuple):
 
     `time` and `arrival` are those of an item that is leaving the window; for others, which keep theirs to the
     end of the batch, `arrival` is `KEPT`, and `time` is the rank at which one comes. Items rank by `score`;
-    what is told of them is `own`.
+    answers report `undecayed`.
     """
 
     owner: Rows
@@ -189,7 +189,7 @@ class Log(NamedTuple):
     score: Floats
     time: Ints
     arrival: Ints
-    own: Floats
+    undecayed: Floats
 
 
 @njit(**EXACT)
@@ -201,15 +201,22 @@ def _log_of(room: int) -> Log:
 
 
 @njit(**EXACT)
-def _first_of(log: Log, told: int) -> Log:
+def _prefix_of(log: Log, written: int) -> Log:
     """The part of a log that was written."""
-    owners, ops, items, scores, times, arrivals, own = log
-    first = (owners[:told], ops[:told], items[:told], scores[:told], times[:told], arrivals[:told])
-    return Log(first[0], first[1], first[2], first[3], first[4], first[5], own[:told])
+    owners, ops, items, scores, times, arrivals, undecayed = log
+    first = (
+        owners[:written],
+        ops[:written],
+        items[:written],
+        scores[:written],
+        times[:written],
+        arrivals[:written],
+    )
+    return Log(first[0], first[1], first[2], first[3], first[4], first[5], undecayed[:written])
 
 
 @njit(**EXACT)
-def most_of(keep: int, refill: int) -> int:
+def capacity_of(keep: int, refill: int) -> int:
     """How many entries a buffer may have before it is cut."""
     return keep if refill <= KMAX else keep + keep // 4 + 1
 
@@ -231,28 +238,33 @@ def expire(buffers: Buffers, holding: Ints, items: Rows, k: Ints, ages: Ages) ->
     """
     begins, sizes, _, _, _, held, score, dominators = buffers
     time, arrival, _ = ages
-    log, told = _log_of(2 * holding.size), 0
+    log, written = _log_of(2 * holding.size), 0
     log_owner, log_op, log_item, log_score, log_time, log_arrival, _ = log
     for i in range(holding.size):
         if i + AHEAD < holding.size:
-            fetch(begins[holding[i + AHEAD] >> ROW], held, score, dominators)
+            prefetch_buffer(begins[holding[i + AHEAD] >> ROW], held, score, dominators)
         owner, item = holding[i] >> ROW, items[holding[i] & LOWER]
         begin, end = begins[owner], begins[owner] + sizes[owner]
         place, next_best = _place(held, begin, end, item), begin + k[owner]
         if place < 0:
             continue
         if place < next_best:
-            log_owner[told], log_op[told], log_item[told], log_score[told] = owner, LEAVE, item, score[place]
-            log_time[told], log_arrival[told] = time[item], arrival[item]
-            told += 1
+            log_owner[written], log_op[written], log_item[written], log_score[written] = (
+                owner,
+                LEAVE,
+                item,
+                score[place],
+            )
+            log_time[written], log_arrival[written] = time[item], arrival[item]
+            written += 1
             if end > next_best:
-                log_owner[told], log_op[told], log_item[told] = owner, ENTER, held[next_best]
-                log_score[told], log_time[told], log_arrival[told] = score[next_best], k[owner], KEPT
-                told += 1
+                log_owner[written], log_op[written], log_item[written] = owner, ENTER, held[next_best]
+                log_score[written], log_time[written], log_arrival[written] = score[next_best], k[owner], KEPT
+                written += 1
         sizes[owner] -= 1
         for at in range(place, end - 1):
             held[at], score[at], dominators[at] = held[at + 1], score[at + 1], dominators[at + 1]
-    return _first_of(log, told)
+    return _prefix_of(log, written)
 
 
 @njit(**EXACT)
@@ -268,7 +280,7 @@ def _insert(
     for i in range(at, end):
         its, its_score, count = items[i], scores[i], dominators[i]
         if k > 0 and (not late or newer(time, arrival, newcomer, its)):
-            count = np.uint16(min(MANY, count + 1))
+            count = np.uint16(min(MAX_DOMINATORS, count + 1))
         items[at], scores[at], dominators[at] = item, score, dominating
         stays = count < k or k == 0
         at += 1 if stays else 0
@@ -316,11 +328,11 @@ def offer_all(
     begins, sizes, rooms, keeps, thresholds, held, held_score, dominators = buffers
     head, length, link_owner, after, free = links
     time, arrival, _ = ages
-    log, told = _log_of(2 * owners.size), 0
+    log, written = _log_of(2 * owners.size), 0
     log_owner, log_op, log_item, log_score, log_time, log_arrival, _ = log
     for i in range(owners.size):
         if i + AHEAD < owners.size:
-            fetch(begins[owners[i + AHEAD]], held, held_score, dominators)
+            prefetch_buffer(begins[owners[i + AHEAD]], held, held_score, dominators)
         owner, item, score, most = owners[i], items[i], scores[i], k[owners[i]]
         begin, end, dominating = begins[owner], begins[owner] + sizes[owner], 0
         if score <= thresholds[owner] and (late[i] or score < thresholds[owner]):
@@ -336,23 +348,28 @@ def offer_all(
             doubtful[owner] = True
             continue
         if at < begin + most:
-            log_owner[told], log_op[told], log_item[told], log_score[told] = owner, ENTER, item, score
-            log_time[told], log_arrival[told] = at - begin + 1, KEPT
-            told += 1
+            log_owner[written], log_op[written], log_item[written], log_score[written] = (
+                owner,
+                ENTER,
+                item,
+                score,
+            )
+            log_time[written], log_arrival[written] = at - begin + 1, KEPT
+            written += 1
             if end - begin >= most:
                 least = begin + most - 1
-                log_owner[told], log_op[told], log_item[told] = owner, LEAVE, held[least]
-                log_score[told], log_time[told], log_arrival[told] = held_score[least], 0, KEPT
-                told += 1
+                log_owner[written], log_op[written], log_item[written] = owner, LEAVE, held[least]
+                log_score[written], log_time[written], log_arrival[written] = held_score[least], 0, KEPT
+                written += 1
         end = _insert(
-            held, held_score, dominators, at, end, item, score, min(MANY, dominating),
+            held, held_score, dominators, at, end, item, score, min(MAX_DOMINATORS, dominating),
             most if refill >= SKYBAND else 0, time, arrival, late[i],
         )  # fmt: skip
         sizes[owner] = end - begin
-        if sizes[owner] > most_of(keeps[owner], refill):
+        if sizes[owner] > capacity_of(keeps[owner], refill):
             thresholds[owner], sizes[owner] = held_score[begin + keeps[owner]], keeps[owner]
         link(head, length, link_owner, after, free, item, owner)
-    return _first_of(log, told)
+    return _prefix_of(log, written)
 
 
 @njit(**EXACT)
@@ -371,7 +388,7 @@ def cost(held: float, k: int, window: float, search: float) -> float:
 
 
 @njit(**EXACT)
-def cheapest(k: int, most: int, window: float, search: float) -> int:
+def cheapest_size(k: int, most: int, window: float, search: float) -> int:
     """How many messages, from k to `most`, are cheapest to keep."""
     best, least = k, cost(float(k), k, window, search)
     for held in range(k + 1, most + 1):
@@ -382,7 +399,7 @@ def cheapest(k: int, most: int, window: float, search: float) -> int:
 
 
 @njit(**EXACT)
-def keeps(k: Ints, refill: int, kmax: int, window: float, search: float) -> Rows:
+def sizes_to_keep(k: Ints, refill: int, kmax: int, window: float, search: float) -> Rows:
     """How many entries each list keeps: what is cheapest, given what a search costs in the mean.
 
     At most `kmax` times k. Other refills keep k, as many as that (kmax) or, before scores are known, 1.5 k;
@@ -394,16 +411,16 @@ def keeps(k: Ints, refill: int, kmax: int, window: float, search: float) -> Rows
         if i > 0 and k[i] == k[i - 1]:
             keep[i] = keep[i - 1]
         elif refill == COST and window > most:
-            keep[i] = cheapest(k[i], most, window, search)
+            keep[i] = cheapest_size(k[i], most, window, search)
         else:
             all_of = k[i] if refill == NONE else most if refill == KMAX else k[i] + k[i] // 2 + 1
-            keep[i] = min(all_of, MOST)
+            keep[i] = min(all_of, MAX_KEEP)
     return keep
 
 
 @njit(**EXACT)
-def plan(
-    found: Found, keep: Rows, k: Ints, refill: int, share: float, room: Rows
+def plan_fill(
+    found: SearchResults, keep: Rows, k: Ints, refill: int, share: float, room: Rows
 ) -> tuple[Rows, Floats, Rows]:
     """Say for each list how many of the best it holds, its threshold, and the room it needs elsewhere, or 0.
 
@@ -418,20 +435,27 @@ def plan(
             while keep[i] < count - 1 and score[keep[i]] >= share * score[mine - 1]:
                 keep[i] += 1
         fewer = keep[i]
-        while refill == COST and most_of(fewer, refill) >= room[i] and fewer > keep[i] - keep[i] // 16:
+        while refill == COST and capacity_of(fewer, refill) >= room[i] and fewer > keep[i] - keep[i] // 16:
             fewer -= 1
-        if fewer > mine and most_of(fewer, refill) < room[i]:
+        if fewer > mine and capacity_of(fewer, refill) < room[i]:
             keep[i] = fewer
         held[i] = min(count, keep[i])
         threshold[i] = score[keep[i]] if count > keep[i] else -np.inf
-        needed = min(most_of(keep[i], refill) + 1, 2 * held[i] + SPARE)
+        needed = min(capacity_of(keep[i], refill) + 1, 2 * held[i] + SPARE)
         rooms[i] = needed if room[i] < needed or room[i] > 2 * (needed + SPARE) else 0
     return held, threshold, rooms
 
 
 @njit(**EXACT)
 def fill(
-    buffers: Buffers, links: Links, owners: Rows, found: Found, held: Rows, k: Ints, refill: int, ages: Ages
+    buffers: Buffers,
+    links: Links,
+    owners: Rows,
+    found: SearchResults,
+    held: Rows,
+    k: Ints,
+    refill: int,
+    ages: Ages,
 ) -> None:
     """Let lists hold the first `held` of what was found, without those dominated by k; there is room."""
     begins, sizes, _, _, _, held_item, held_score, dominators = buffers
@@ -452,7 +476,7 @@ def fill(
                 dominating += (times[earlier] > mine) | ((times[earlier] == mine) & (arrivals[earlier] > own))
             if refill < SKYBAND or dominating < k[i]:
                 held_item[end], held_score[end] = found_item[i, j], found_score[i, j]
-                dominators[end] = min(MANY, dominating)
+                dominators[end] = min(MAX_DOMINATORS, dominating)
                 end += 1
                 link(head, length, link_owner, after, free, found_item[i, j], owners[i])
         sizes[owners[i]] = end - begins[owners[i]]

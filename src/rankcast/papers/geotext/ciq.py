@@ -18,13 +18,26 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.geotext.kernels.bounds import Bits, Floats32, Frame
-from rankcast.geotext.kernels.match import CANDIDATES, VERIFIED, Posts, Readers, Switches
-from rankcast.geotext.kernels.terms import Scratch, Texts, clear, cosine_from, note, rarest_first
-from rankcast.geotext.kernels.verify import Hits
-from rankcast.geotext.kernels.word_lists import Owners
-from rankcast.range_topk.objects import grown
+from rankcast.geotext.kernels.match import Prunings
+from rankcast.geotext.kernels.score import (
+    CANDIDATES,
+    VERIFIED,
+    Bits,
+    Floats32,
+    Frame,
+    Hits,
+    MessageColumns,
+    Scratch,
+    SubscriptionColumns,
+    TermVectors,
+    clear_vector,
+    cosine_from,
+    load_vector,
+    rarest_first,
+)
+from rankcast.geotext.kernels.subscription_postings import ListedColumns
 from rankcast.structures import integrity
+from rankcast.structures.arrays import grown
 from rankcast.structures.distance import EUCLIDEAN, distance
 from rankcast.structures.jit import EXACT
 from rankcast.tables.schema import Bools
@@ -93,30 +106,32 @@ def _need(
 
 
 @njit(**EXACT)
-def set_needs(rows: Rows, readers: Readers, listed: Floats, frame: Frame, need: Floats32) -> None:
+def set_needs(
+    rows: Rows, subscriptions: SubscriptionColumns, listed: Floats, frame: Frame, need: Floats32
+) -> None:
     """Note what subscriptions need in each cell they are listed in, by level and quarter."""
     for row in rows:
-        place = (readers.x[row], readers.y[row])
+        place = (subscriptions.x[row], subscriptions.y[row])
         column, line = _leaf(frame, place[0], place[1])
         for level in range(1, LEVELS + 1):
             east, north = column >> (LEVELS - level) & ~1, line >> (LEVELS - level) & ~1
             for quarter in range(4):
                 cell = (east + (quarter & 1), north + (quarter >> 1))
-                needed = _need(frame, place, readers.alpha[row], listed[row], level, cell)
+                needed = _need(frame, place, subscriptions.alpha[row], listed[row], level, cell)
                 need[row, 4 * (level - 1) + quarter] = needed
 
 
 @njit(**EXACT)
-def postings(rows: Rows, readers: Readers, frame: Frame) -> tuple[Ints, Rows, Floats32]:
+def postings(rows: Rows, subscriptions: SubscriptionColumns, frame: Frame) -> tuple[Ints, Rows, Floats32]:
     """All words of subscriptions in all their cells: keys, owners, weights."""
-    begin, size, term, weight = readers.texts
+    begin, size, term, weight = subscriptions.texts
     total = 0
     for row in rows:
         total += COVER * size[row]
     key, owner, share = np.empty(total, np.int64), np.empty(total, np.int32), np.empty(total, np.float32)
     at = 0
     for row in rows:
-        column, line = _leaf(frame, readers.x[row], readers.y[row])
+        column, line = _leaf(frame, subscriptions.x[row], subscriptions.y[row])
         for level in range(1, LEVELS + 1):
             mine = (column >> (LEVELS - level), line >> (LEVELS - level))
             for quarter in range(4):
@@ -158,13 +173,13 @@ def _next(rows: Rows, weights: Floats32, mine: Floats, at: Ints, end: Ints) -> t
 
 @njit(**EXACT)
 def _walk(
-    lists: CellLists, readers: Readers, spot: tuple[float, float], term: Rows, weight: Floats, cell: int,
+    lists: CellLists, subscriptions: SubscriptionColumns, spot: tuple[float, float], term: Rows, weight: Floats, cell: int,
     slot: int, scratch: Scratch, frame: Frame, hits: Hits, arrival: int, used: int, gain: float,
     counters: Ints,
 ) -> int:  # fmt: skip
     """Write the hits in one cell; returns how many there are then, -1 if they do not fit."""
     _, _, rows, weights, need = lists
-    begins, sizes, terms, shares = readers.texts
+    begins, sizes, terms, shares = subscriptions.texts
     noted, places = scratch
     at, end = np.empty(term.size, np.int64), np.empty(term.size, np.int64)
     _open(lists, term, cell, at, end)
@@ -172,14 +187,16 @@ def _walk(
     while row >= 0:
         if alike + SLACK >= need[row, slot]:
             counters[CANDIDATES] += 1
-            alpha, begin = readers.alpha[row], begins[row]
+            alpha, begin = subscriptions.alpha[row], begins[row]
             near = (
-                1.0 - distance(frame.metric, readers.x[row], readers.y[row], spot[0], spot[1]) / frame.scale
+                1.0
+                - distance(frame.metric, subscriptions.x[row], subscriptions.y[row], spot[0], spot[1])
+                / frame.scale
             )
             cosine = cosine_from(terms, shares, begin, begin + sizes[row], noted, places, 0)
             counters[VERIFIED] += 1
             score = (alpha * near + (1.0 - alpha) * cosine) * gain
-            if score >= readers.threshold[row]:
+            if score >= subscriptions.threshold[row]:
                 if used == hits.score.size:
                     return -1
                 hits.subscription[used], hits.arrival[used], hits.score[used] = row, arrival, score
@@ -190,7 +207,7 @@ def _walk(
 
 @njit(**EXACT)
 def disseminate(
-    lists: CellLists, readers: Readers, posts: Posts, idf: Floats, scratch: Scratch, frame: Frame, hits: Hits,
+    lists: CellLists, subscriptions: SubscriptionColumns, messages: MessageColumns, idf: Floats, scratch: Scratch, frame: Frame, hits: Hits,
     counters: Ints,
 ) -> int:  # fmt: skip
     """Write the hits of messages, message by message; returns how many, -1 if they do not fit.
@@ -198,12 +215,12 @@ def disseminate(
     `scratch` is clear before and after.
     """
     used = 0
-    for arrival in range(posts.rows.size):
-        row = posts.rows[arrival]
-        term, weight, _ = rarest_first(posts.texts, row, idf)
-        note(scratch, term, weight)
-        spot, found = (posts.x[row], posts.y[row]), used
-        gain = posts.gain[row] if posts.gain.size > 0 else 1.0
+    for arrival in range(messages.rows.size):
+        row = messages.rows[arrival]
+        term, weight, _ = rarest_first(messages.texts, row, idf)
+        load_vector(scratch, term, weight)
+        spot, found = (messages.x[row], messages.y[row]), used
+        gain = messages.gain[row] if messages.gain.size > 0 else 1.0
         column, line = _leaf(frame, spot[0], spot[1])
         for level in range(1, LEVELS + 1):
             mine = (column >> (LEVELS - level), line >> (LEVELS - level))
@@ -211,10 +228,10 @@ def disseminate(
             if found >= 0:
                 cell = _number(level, mine[0], mine[1])
                 found = _walk(
-                    lists, readers, spot, term, weight, cell, slot, scratch, frame, hits, arrival, found,
+                    lists, subscriptions, spot, term, weight, cell, slot, scratch, frame, hits, arrival, found,
                     gain, counters,
                 )  # fmt: skip
-        clear(scratch, term)
+        clear_vector(scratch, term)
         if found < 0:
             return -1
         used = found
@@ -242,38 +259,38 @@ class CellIndex:
     def know(self, words: int) -> None:
         """Words have no arrays here."""
 
-    def add(self, rows: Rows, texts: Texts, idf: Floats, owners: Owners) -> None:
+    def add(self, rows: Rows, texts: TermVectors, idf: Floats, owners: ListedColumns) -> None:
         """Add subscriptions."""
         if rows.size:
             self._member = grown(self._member, max(self._member.size, int(rows.max()) + 1), 0)
             self._member[rows], self._stale = True, None
 
-    def drop(self, rows: Rows, texts: Texts, stamps: Bits) -> None:
+    def drop(self, rows: Rows, texts: TermVectors, stamps: Bits) -> None:
         """Subscriptions go."""
         if rows.size:
             self._member[rows], self._stale = False, None
 
-    def update(self, rows: Rows, texts: Texts, idf: Floats, owners: Owners) -> None:
+    def update(self, rows: Rows, texts: TermVectors, idf: Floats, owners: ListedColumns) -> None:
         """Thresholds of subscriptions have moved."""
         if self._stale is not None:
             self._stale = np.union1d(self._stale, rows)
 
     def disseminate(
-        self, readers: Readers, posts: Posts, idf: Floats, scratch: Scratch, on: Switches, counters: Ints,
+        self, subscriptions: SubscriptionColumns, messages: MessageColumns, idf: Floats, scratch: Scratch, on: Prunings, counters: Ints,
         listed: Floats,
     ) -> Hits | None:  # fmt: skip
         """The hits of messages; None if they are too many to be taken together."""
         if self._stale is None:
-            self._make(readers)
+            self._make(subscriptions)
             self._stale = np.flatnonzero(self._member).astype(np.int32)
-        set_needs(self._stale, readers, listed, self._frame, self.lists.need)
+        set_needs(self._stale, subscriptions, listed, self._frame, self.lists.need)
         self._stale = np.zeros(0, np.int32)
-        room = PAIRS if posts.rows.size > 1 else self._member.size
+        room = PAIRS if messages.rows.size > 1 else self._member.size
         found, counted = (
             Hits(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room)),
             np.zeros_like(counters),
         )
-        used = disseminate(self.lists, readers, posts, idf, scratch, self._frame, found, counted)
+        used = disseminate(self.lists, subscriptions, messages, idf, scratch, self._frame, found, counted)
         if used < 0:
             return None
         counters += counted
@@ -290,15 +307,15 @@ class CellIndex:
         self._member, self._stale = arrays["member"], None
         return self
 
-    def check_restored(self, texts: Texts, stamps: Bits, live: Bools) -> None:
+    def check_restored(self, texts: TermVectors, stamps: Bits, live: Bools) -> None:
         """Refuse members from a snapshot that are not the `live` subscriptions."""
         same = np.array_equal(np.flatnonzero(self._member), np.flatnonzero(live))
         integrity.need(same, "readers_member", "is not of the subscriptions that are there")
 
-    def _make(self, readers: Readers) -> None:
+    def _make(self, subscriptions: SubscriptionColumns) -> None:
         """Make all lists: by word and cell, in order of subscriptions. Cost: O(n log n)."""
         members = np.flatnonzero(self._member).astype(np.int32)
-        key, row, weight = postings(members, readers, self._frame)
+        key, row, weight = postings(members, subscriptions, self._frame)
         order = np.lexsort((row, key))
         keys, first = np.unique(key[order], return_index=True)
         need = np.zeros((self._member.size, 4 * LEVELS), np.float32)

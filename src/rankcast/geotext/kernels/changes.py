@@ -26,7 +26,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class Now(NamedTuple):
+class CurrentLists(NamedTuple):
     """Lists as they are: where each begins; items by entry."""
 
     begin: Ints
@@ -64,7 +64,7 @@ def _age(time: Ints, arrival: Ints, times: Ints, arrivals: Ints, line: int, item
 
 
 @njit(**EXACT)
-def _leaves(
+def _leaving(
     items: Rows, ops: NDArray[np.int8], scores: Floats, times: Ints, arrivals: Ints, lines: Rows, start: int,
     end: int, last: NDArray[np.int8], time: Ints, arrival: Ints, gone: Rows,
 ) -> int:  # fmt: skip
@@ -88,7 +88,7 @@ def _leaves(
 
 
 @njit(**EXACT)
-def _comers(
+def _entering(
     items: Rows, lines: Rows, start: int, end: int, last: NDArray[np.int8], held: Rows, begin: int,
     found: Rows, places: Rows,
 ) -> int:  # fmt: skip
@@ -112,14 +112,14 @@ def _comers(
 
 @njit(**EXACT)
 def write_changes(
-    log: Log, lines: Rows, ends: Ints, owners: Rows, now: Now, ages: Ages, told: ChangeColumns
+    log: Log, lines: Rows, ends: Ints, owners: Rows, now: CurrentLists, ages: Ages, changes: ChangeColumns
 ) -> int:
     """Write the changes of all lists in the order of the contract; returns how many. At most one a line.
 
     Lines are grouped by list in the order of `owners`; group i ends at `ends[i]`.
     """
-    subscription, op, item, score, rank, former = told
-    _, log_op, log_item, log_score, log_time, log_arrival, own = log
+    subscription, op, item, score, rank, former = changes
+    _, log_op, log_item, log_score, log_time, log_arrival, undecayed = log
     begins, held = now
     time, arrival, _ = ages
     last, size, start = np.empty(lines.size, np.int8), 0, 0
@@ -128,28 +128,28 @@ def write_changes(
     for i in range(owners.size):
         first, start, end = start, ends[i], ends[i]
         if _is_net(log_item, log_op, log_arrival, lines, first, end):
-            turned = log_op[lines[first]] == ENTER  # what goes is told first
+            turned = log_op[lines[first]] == ENTER  # what goes is reported first
             for j in range(end - first):
                 line = lines[end - 1 - j if turned else first + j]
                 comes = log_op[line] == ENTER
                 subscription[size], op[size], item[size] = owners[i], log_op[line], log_item[line]
-                score[size], rank[size] = own[line] if comes else np.nan, log_time[line] if comes else 0
-                former[size] = np.nan if comes else own[line]
+                score[size], rank[size] = undecayed[line] if comes else np.nan, log_time[line] if comes else 0
+                former[size] = np.nan if comes else undecayed[line]
                 size += 1
             continue
         _outcomes(log_item, log_op, lines, first, end, last, final)
-        leaves = _leaves(
+        leaves = _leaving(
             log_item, log_op, log_score, log_time, log_arrival, lines, first, end, last, time, arrival, found
         )
         for j in range(leaves):
             line = found[j]
             subscription[size], op[size], item[size] = owners[i], LEAVE, log_item[line]
-            score[size], rank[size], former[size] = np.nan, 0, own[line]
+            score[size], rank[size], former[size] = np.nan, 0, undecayed[line]
             size += 1
-        for j in range(_comers(log_item, lines, first, end, last, held, begins[i], found, places)):
-            line, its_score = lines[found[j]], own[final[found[j]]]
+        for j in range(_entering(log_item, lines, first, end, last, held, begins[i], found, places)):
+            line, its_score = lines[found[j]], undecayed[final[found[j]]]
             was = log_op[line] == LEAVE
-            before = own[line] if was else np.nan
+            before = undecayed[line] if was else np.nan
             if before != its_score:
                 subscription[size], op[size], item[size] = owners[i], UPDATE if was else ENTER, log_item[line]
                 score[size], rank[size], former[size] = its_score, places[j] + 1, before
@@ -158,7 +158,7 @@ def write_changes(
 
 
 @njit(**EXACT)
-def write_replaced(rows: Rows, old: Entries, new: Entries, told: ChangeColumns) -> int:
+def write_replaced(rows: Rows, old: Entries, new: Entries, changes: ChangeColumns) -> int:
     """Write what turns the old lists of rows into the new ones, both flat and in that order; return how much.
 
     Each entry is compared with all of the other list, several at a time, and written over if it is no change:
@@ -166,7 +166,7 @@ def write_replaced(rows: Rows, old: Entries, new: Entries, told: ChangeColumns) 
     """
     mine, old_item, old_score, _ = old
     theirs, new_item, new_score, new_rank = new
-    subscription, op, item, score, rank, former = told
+    subscription, op, item, score, rank, former = changes
     i, j, size = 0, 0, 0
     for row in rows:
         old_end, new_end = i, j

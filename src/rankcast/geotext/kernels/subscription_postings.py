@@ -2,14 +2,14 @@
 
 The list of a word is a stretch of the entry arrays. What bounds need to know of an entry is in 16 bits each,
 in tiles of `STEP` entries, so that a tile is tested at once; the sign of an entry has a bit for each of the
-terms after its own (several terms share one), so that terms that are not common can be told. A block of
+terms after its own (several terms share one), so that terms that are not common can be written. A block of
 `BLOCK` entries has a node: the box of the places in it, the largest weights, and what the least demanding
 subscription in it needs. A node always bounds what is in its block: a new entry goes to the end and widens
 the last node. An entry counts as long as its stamp is that of its owner, so leaving, moving and changing cost
 nothing in the lists.
 
 What is new is put in order at the end by itself, a cell at a time; the whole list when an eighth of it is
-new or a quarter is gone: see `rankcast.geotext.kernels.word_lists`. Stretches begin at multiples of `STEP`, and the
+new or a quarter is gone: see `rankcast.geotext.kernels.subscription_postings`. Stretches begin at multiples of `STEP`, and the
 node of a block stands at its first entry divided by `STEP`.
 
 The order of lists of subscriptions by word.
@@ -28,42 +28,43 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.geotext.kernels.bounds import (
+from rankcast.geotext.kernels.score import (
     SHARE,
     SLACK,
     STEEP,
     Bits,
     Floats32,
     Frame,
+    TermVectors,
     embed,
-    floor,
-    nearest,
     needed_alike,
     needed_near,
-    signs,
-    sort_places,
+    radix_sort,
+    rarest_first,
+    round_down,
+    round_nearest,
+    round_up,
+    signatures,
     spread_bits,
-    whole,
 )
-from rankcast.geotext.kernels.terms import Texts, rarest_first
 from rankcast.structures.jit import EXACT
 
 BLOCK, STEP = 32, 16
-WEIGHT, REST, ALPHA, BAR, X, Y, Z, STAMP, LOW_SIGN, HIGH_SIGN, FACTS = range(11)
+WEIGHT, REST, ALPHA, THRESHOLD, X, Y, Z, STAMP, LOW_SIGN, HIGH_SIGN, FACTS = range(11)
 # Of a node: the largest weight and rest, and the largest by what is needed of words at the same place; the
 # largest alpha; how far away a message may be for its weight, for its rest, without words; the least needed
 # by place, and more of words for a distance; the least alpha; the box.
 MOST, MOST_REST, PULL, PULL_REST, HIGH_ALPHA, FAR, FAR_REST, FAR_ALONE, NEAR, AWAY, LOW_ALPHA, BOX = range(12)
 NODE = 17
 LAST_STAMP = 65535
-LEAST = 1e-6  # of what is needed: below, there is no telling
+LEAST_NEED = 1e-6  # of what is needed: below, there is no telling
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class Lists(NamedTuple):
+class Postings(NamedTuple):
     """By word: begin, entries in order, put so together, in all, room, gone. By entry, by tile, by block."""
 
     begin: Ints
@@ -77,7 +78,7 @@ class Lists(NamedTuple):
     node: Floats32
 
 
-class Owners(NamedTuple):
+class ListedColumns(NamedTuple):
     """By row: place, alpha and threshold, and the stamp of what is current."""
 
     x: Floats
@@ -95,7 +96,7 @@ class Shape(NamedTuple):
 
 
 @njit(**EXACT)
-def clear(node: Floats32, at: int) -> None:
+def clear_node(node: Floats32, at: int) -> None:
     """Let a node bound nothing."""
     for i in range(NEAR):
         node[at, i] = 0.0
@@ -107,18 +108,18 @@ def clear(node: Floats32, at: int) -> None:
 
 
 @njit(**EXACT)
-def widen(node: Floats32, at: int, fact: Bits, entry: int) -> None:
+def widen_node(node: Floats32, at: int, fact: Bits, entry: int) -> None:
     """Let a node bound one more entry.
 
     An entry wants `weight * own + rest * others >= need + distance * alpha / (1 - alpha)`. Divided by its
     need, what is on the left and what is on the right are bounded apart [Geo Theorem 3]; solved for the
-    distance, its parts are bounded apart once more, which tells something also where nothing is needed.
+    distance, its frontier are bounded apart once more, which tells something also where nothing is needed.
     """
     tile, lane = entry // STEP, entry % STEP
     weight, rest = fact[tile, WEIGHT, lane] * SHARE, fact[tile, REST, lane] * SHARE
-    alpha, bar = fact[tile, ALPHA, lane] * SHARE, fact[tile, BAR, lane] * SHARE
+    alpha, bar = fact[tile, ALPHA, lane] * SHARE, fact[tile, THRESHOLD, lane] * SHARE
     need, pull, away = needed_alike(alpha, bar), 1e30, 0.0
-    if need > LEAST:
+    if need > LEAST_NEED:
         pull, away = 1.000001 / need, 0.99999 * alpha / ((1.0 - alpha) * need)
     node[at, MOST], node[at, MOST_REST] = max(node[at, MOST], weight), max(node[at, MOST_REST], rest)
     node[at, PULL] = max(node[at, PULL], weight * pull)
@@ -141,33 +142,39 @@ def widen(node: Floats32, at: int, fact: Bits, entry: int) -> None:
 
 
 @njit(**EXACT)
-def append(lists: Lists, rows: Rows, texts: Texts, idf: Floats, owners: Owners, frame: Frame) -> None:
+def append(
+    lists: Postings, rows: Rows, texts: TermVectors, idf: Floats, owners: ListedColumns, frame: Frame
+) -> None:
     """Add owners to the lists of all their words; there is room."""
     begins, _, _, sizes, _, _, listed, fact, node = lists
     x, y, alphas, thresholds, stamps = owners
     for row in rows:
         term, weight, rest = rarest_first(texts, row, idf)
-        spot, sign = embed(frame, x[row], y[row]), signs(term)
-        alpha, bar = nearest(alphas[row]), floor(thresholds[row])
+        spot, sign = embed(frame, x[row], y[row]), signatures(term)
+        alpha, bar = round_nearest(alphas[row]), round_down(thresholds[row])
         for i in range(term.size):
             offset = sizes[term[i]]
             sizes[term[i]] = offset + 1
             at = begins[term[i]] + offset
             listed[at] = row
             tile, lane = at // STEP, at % STEP
-            fact[tile, WEIGHT, lane], fact[tile, REST, lane] = whole(weight[i]), whole(rest[i])
-            fact[tile, ALPHA, lane], fact[tile, BAR, lane], fact[tile, STAMP, lane] = alpha, bar, stamps[row]
+            fact[tile, WEIGHT, lane], fact[tile, REST, lane] = round_up(weight[i]), round_up(rest[i])
+            fact[tile, ALPHA, lane], fact[tile, THRESHOLD, lane], fact[tile, STAMP, lane] = (
+                alpha,
+                bar,
+                stamps[row],
+            )
             fact[tile, LOW_SIGN, lane], fact[tile, HIGH_SIGN, lane] = sign[i] & 65535, sign[i] >> 16
             for axis in range(3):
-                fact[tile, X + axis, lane] = nearest(spot[axis])
+                fact[tile, X + axis, lane] = round_nearest(spot[axis])
             block = (at - offset % BLOCK) // STEP
             if offset % BLOCK == 0:
-                clear(node, block)
-            widen(node, block, fact, at)
+                clear_node(node, block)
+            widen_node(node, block, fact, at)
 
 
 @njit(**EXACT)
-def words_of(texts: Texts, rows: Rows, seen: Rows) -> tuple[Rows, Ints]:
+def distinct_terms(texts: TermVectors, rows: Rows, seen: Rows) -> tuple[Rows, Ints]:
     """The distinct words of some texts, as they come, and how often each does; `seen` is 0 throughout."""
     begin, size, term, _ = texts
     total, count = 0, 0
@@ -186,7 +193,7 @@ def words_of(texts: Texts, rows: Rows, seen: Rows) -> tuple[Rows, Ints]:
 
 
 @njit(**EXACT)
-def discount(dead: Rows, rows: Rows, texts: Texts, stamps: Bits) -> bool:
+def count_dead(dead: Rows, rows: Rows, texts: TermVectors, stamps: Bits) -> bool:
     """Note that the entries of owners no longer count; returns whether the last stamp was among theirs."""
     begin, size, term, _ = texts
     last = False
@@ -198,7 +205,7 @@ def discount(dead: Rows, rows: Rows, texts: Texts, stamps: Bits) -> bool:
 
 
 @njit(**EXACT)
-def due(lists: Lists, words: Rows, cell: int) -> tuple[Rows, Rows]:
+def due(lists: Postings, words: Rows, cell: int) -> tuple[Rows, Rows]:
     """Which of some distinct words have lists that should be put in order, and from which entry on."""
     found, first, count = np.empty(words.size, np.int32), np.empty(words.size, np.int32), 0
     _, mains, joints, sizes, _, deads, _, _, _ = lists
@@ -212,7 +219,7 @@ def due(lists: Lists, words: Rows, cell: int) -> tuple[Rows, Rows]:
 
 
 @njit(**EXACT)
-def move(old: Lists, new: Lists, words: Rows, rooms: Rows, used: int) -> int:
+def move(old: Postings, new: Postings, words: Rows, rooms: Rows, used: int) -> int:
     """Move the lists of words to new stretches, from `used` on; return where they end.
 
     `old` and `new` have the same arrays by word; by entry they may be the same or not. Rooms and `used` are
@@ -247,12 +254,14 @@ def _need(fact: Bits, entry: int) -> int:
     """How much of what an entry's words can give its subscription needs, in 16 bits."""
     tile, lane = entry // STEP, entry % STEP
     weight, rest = fact[tile, WEIGHT, lane] * SHARE, fact[tile, REST, lane] * SHARE
-    need = needed_alike(fact[tile, ALPHA, lane] * SHARE, fact[tile, BAR, lane] * SHARE)
-    return int(min(65535.0, 16384.0 * max(need, 0.0) / max(math.sqrt(weight * weight + rest * rest), LEAST)))
+    need = needed_alike(fact[tile, ALPHA, lane] * SHARE, fact[tile, THRESHOLD, lane] * SHARE)
+    return int(
+        min(65535.0, 16384.0 * max(need, 0.0) / max(math.sqrt(weight * weight + rest * rest), LEAST_NEED))
+    )
 
 
 @njit(**EXACT)
-def _current(lists: Lists, begin: int, end: int, stamps: Bits) -> Rows:
+def _current(lists: Postings, begin: int, end: int, stamps: Bits) -> Rows:
     """The entries of a stretch that count, from its begin on."""
     found, count = np.empty(end - begin, np.int32), 0
     fact, row = lists.fact, lists.row
@@ -279,37 +288,37 @@ def _keys(fact: Bits, begin: int, size: int, column: int, order: Rows) -> Rows:
 
 
 @njit(**EXACT)
-def _order(lists: Lists, begin: int, end: int, order: Rows, shape: Shape) -> None:
+def _order(lists: Postings, begin: int, end: int, order: Rows, shape: Shape) -> None:
     """Put entries in order: by cell, by group of needs, by threshold."""
     fact, spare, size = lists.fact, np.empty(order.size, np.int32), end - begin
     if order.size > shape.cell:
-        sort_places(order, _keys(fact, begin, size, CURVE, order), spare, 30)
-    need, bar = _keys(fact, begin, size, NEED, order), _keys(fact, begin, size, BAR, order)
+        radix_sort(order, _keys(fact, begin, size, CURVE, order), spare, 30)
+    need, bar = _keys(fact, begin, size, NEED, order), _keys(fact, begin, size, THRESHOLD, order)
     for first in range(0, order.size, shape.cell):
         cell = order[first : first + shape.cell]
         groups = min(shape.groups, (cell.size + BLOCK - 1) // BLOCK)
         if groups > 1:
-            sort_places(cell, need, spare, 16)
+            radix_sort(cell, need, spare, 16)
         length = (cell.size + groups - 1) // groups
         length = (length + BLOCK - 1) // BLOCK * BLOCK
         for start in range(0, cell.size, length):
-            sort_places(cell[start : start + length], bar, spare, 16)
+            radix_sort(cell[start : start + length], bar, spare, 16)
 
 
 @njit(**EXACT)
-def _bound(lists: Lists, word: int, first: int) -> None:
+def _bound(lists: Postings, word: int, first: int) -> None:
     """Make the nodes of a list from one of its entries on, the first of a block."""
     begin, size, fact, node = lists.begin[word], lists.size[word], lists.fact, lists.node
     for offset in range(first, size):
         at = begin + offset
         block = (at - offset % BLOCK) // STEP
         if offset % BLOCK == 0:
-            clear(node, block)
-        widen(node, block, fact, at)
+            clear_node(node, block)
+        widen_node(node, block, fact, at)
 
 
 @njit(**EXACT)
-def arrange(lists: Lists, words: Rows, firsts: Rows, stamps: Bits, shape: Shape) -> None:
+def arrange(lists: Postings, words: Rows, firsts: Rows, stamps: Bits, shape: Shape) -> None:
     """Put lists in order, each from one of its entries on, without what is gone. Cost: O(n) a list."""
     begins, mains, joints, sizes, _, deads, row, fact, _ = lists
     for i in range(words.size):

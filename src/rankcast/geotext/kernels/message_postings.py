@@ -17,8 +17,8 @@ free places after it and after the second block have those of a cell and of a re
 
 Parts of the lists of messages as a search meets them: what each allows at best, the most promising first.
 
-A part is a region of the list of a word, a cell or a block. It has a number, in the order in which parts are
-met, and a key in a heap. Cost: O(log n) for each of n parts.
+A part is a region of the list of a word, a cell or a block. It has a number, in the order in which frontier are
+met, and a key in a heap. Cost: O(log n) for each of n frontier.
 """
 
 from __future__ import annotations
@@ -29,23 +29,24 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.geotext.kernels.bounds import (
+from rankcast.geotext.kernels.score import (
     SHARE,
     Bits,
     Floats32,
     Frame,
+    TermVectors,
     alikeness,
     best_score,
     embed,
-    nearest,
     nearness,
-    signs,
-    sort_places,
+    radix_sort,
+    rarest_first,
+    round_nearest,
+    round_up,
+    signatures,
     spread_bits,
-    whole,
 )
-from rankcast.geotext.kernels.terms import Texts, rarest_first
-from rankcast.geotext.kernels.word_lists import BLOCK, STEP, Lists
+from rankcast.geotext.kernels.subscription_postings import BLOCK, STEP, Postings
 from rankcast.structures.arrays import prefetch
 from rankcast.structures.jit import EXACT
 
@@ -59,7 +60,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class Places(NamedTuple):
+class PlaceColumns(NamedTuple):
     """By message: its place and its stamp."""
 
     x: Floats
@@ -105,24 +106,26 @@ def _join(node: Floats32, at: int, other: int) -> None:
 
 
 @njit(**EXACT)
-def append(lists: Lists, rows: Rows, texts: Texts, idf: Floats, places: Places, frame: Frame) -> None:
+def append(
+    lists: Postings, rows: Rows, texts: TermVectors, idf: Floats, places: PlaceColumns, frame: Frame
+) -> None:
     """Add messages to the lists of all their words; there is room."""
     begins, _, _, sizes, _, _, listed, fact, node = lists
     x, y, stamps = places
     for row in rows:
         term, weight, rest = rarest_first(texts, row, idf)
-        spot, sign = embed(frame, x[row], y[row]), signs(term)
+        spot, sign = embed(frame, x[row], y[row]), signatures(term)
         for i in range(term.size):
             offset = sizes[term[i]]
             sizes[term[i]] = offset + 1
             at = begins[term[i]] + offset
             tile, lane = at // STEP, at % STEP
             listed[at] = row
-            fact[tile, WEIGHT, lane], fact[tile, REST, lane] = whole(weight[i]), whole(rest[i])
+            fact[tile, WEIGHT, lane], fact[tile, REST, lane] = round_up(weight[i]), round_up(rest[i])
             fact[tile, LOW, lane], fact[tile, HIGH, lane] = sign[i] & 65535, sign[i] >> 16
             fact[tile, STAMP, lane] = stamps[row]
             for axis in range(3):
-                fact[tile, X + axis, lane] = nearest(spot[axis])
+                fact[tile, X + axis, lane] = round_nearest(spot[axis])
             block = (at - offset % BLOCK) // STEP
             if offset % BLOCK == 0:
                 _clear(node, block)
@@ -130,7 +133,7 @@ def append(lists: Lists, rows: Rows, texts: Texts, idf: Floats, places: Places, 
 
 
 @njit(**EXACT)
-def due(lists: Lists, words: Rows) -> tuple[Rows, Rows]:
+def due(lists: Postings, words: Rows) -> tuple[Rows, Rows]:
     """Which of some distinct words have lists that should be put in order, and from which entry on."""
     found, first, count = np.empty(words.size, np.int32), np.empty(words.size, np.int32), 0
     _, mains, joints, sizes, _, deads, _, _, _ = lists
@@ -149,7 +152,7 @@ def due(lists: Lists, words: Rows) -> tuple[Rows, Rows]:
 
 
 @njit(**EXACT)
-def _in_order(lists: Lists, begin: int, end: int, stamps: Bits) -> Rows:
+def _in_order(lists: Postings, begin: int, end: int, stamps: Bits) -> Rows:
     """The entries of a stretch that count: along the Z-curve, but in a cell the heaviest first."""
     row, fact = lists.row, lists.fact
     order, count = np.empty(end - begin, np.int32), 0
@@ -163,14 +166,14 @@ def _in_order(lists: Lists, begin: int, end: int, stamps: Bits) -> Rows:
             count += 1
     order, spare = order[:count], np.empty(count, np.int32)
     if count > CELL:
-        sort_places(order, curve, spare, 30)
+        radix_sort(order, curve, spare, 30)
     for first in range(0, count, CELL):
-        sort_places(order[first : first + CELL], light, spare, 16)
+        radix_sort(order[first : first + CELL], light, spare, 16)
     return order
 
 
 @njit(**EXACT)
-def arrange(lists: Lists, words: Rows, firsts: Rows, stamps: Bits) -> None:
+def arrange(lists: Postings, words: Rows, firsts: Rows, stamps: Bits) -> None:
     """Put lists in order, each from one of its entries on, without what is gone. Cost: O(n) a list."""
     begins, mains, joints, sizes, _, deads, row, fact, _ = lists
     for i in range(words.size):
@@ -211,13 +214,13 @@ def _bound(fact: Bits, node: Floats32, begin: int, first: int, size: int) -> Non
                     _join(node, slot, slot_of(at, min(at + part, end)))
 
 
-FINE, NUMBER = 2.0**30, 32
+KEY_UNIT, KEY_SHIFT = 2.0**30, 32
 LIMIT = np.float32(1.5)  # beyond all scores, and a key has room for it
-MASK = (1 << NUMBER) - 1
+KEY_MASK = (1 << KEY_SHIFT) - 1
 FACTS, LINE = 8, 64  # numbers of an entry; bytes of a cache line
 
 
-class Wish(NamedTuple):
+class SearchTerm(NamedTuple):
     """What a subscription asks of a message by the term at hand: weight, length of the rest; place, alpha."""
 
     weight: np.float32
@@ -229,7 +232,7 @@ class Wish(NamedTuple):
     reach: np.float32
 
 
-class Parts(NamedTuple):
+class Frontier(NamedTuple):
     """Parts of lists met in a search: term, entries; and a heap of keys, best first.
 
     A key is the best score that a part allows, in units of 1 / `FINE` rounded up, before the part's number.
@@ -242,8 +245,8 @@ class Parts(NamedTuple):
 
 
 @njit(**EXACT)
-def room_for(lists: Lists, texts: Texts, rows: Rows) -> int:
-    """How many parts of lists may be met for one of some subscriptions: less than twice the blocks."""
+def frontier_size(lists: Postings, texts: TermVectors, rows: Rows) -> int:
+    """How many frontier of lists may be met for one of some subscriptions: less than twice the blocks."""
     begins, sizes, terms, _ = texts
     most, lengths = 0, lists.size
     for row in rows:
@@ -255,7 +258,7 @@ def room_for(lists: Lists, texts: Texts, rows: Rows) -> int:
 
 
 @njit(**EXACT)
-def pop(keys: Ints, size: int) -> None:
+def pop_node(keys: Ints, size: int) -> None:
     """Take the first of a heap of `size` keys."""
     last, at, child = keys[size - 1], 0, 1
     while child < size - 1:
@@ -269,7 +272,7 @@ def pop(keys: Ints, size: int) -> None:
 
 
 @njit(**EXACT)
-def ask_for(rows: Rows, fact: Bits, start: int) -> None:
+def prefetch_block(rows: Rows, fact: Bits, start: int) -> None:
     """Ask for the memory of a block of entries."""
     for offset in range(0, BLOCK * FACTS, LINE // 2):
         prefetch(fact, start * FACTS + offset)
@@ -278,34 +281,34 @@ def ask_for(rows: Rows, fact: Bits, start: int) -> None:
 
 
 @njit(**EXACT)
-def _best(node: Floats32, at: int, wish: Wish) -> np.float32:
+def _node_bound(node: Floats32, at: int, target: SearchTerm) -> np.float32:
     """The best score that a node allows."""
-    square, spot = np.float32(0.0), (wish.x, wish.y, wish.z)
+    square, spot = np.float32(0.0), (target.x, target.y, target.z)
     for axis in range(3):
         short = max(node[at, BOX + axis] - spot[axis], spot[axis] - node[at, BOX + 3 + axis])
         short = max(short, np.float32(0.0))
         square += short * short
-    alike = alikeness(node[at, MOST], node[at, MOST_REST], wish.weight, wish.rest)
-    return best_score(wish.alpha, nearness(wish.reach, square), alike)
+    alike = alikeness(node[at, MOST], node[at, MOST_REST], target.weight, target.rest)
+    return best_score(target.alpha, nearness(target.reach, square), alike)
 
 
 @njit(**EXACT)
-def push_parts(
-    node: Floats32, start: int, end: int, step: int, place: int, wish: Wish, parts: Parts, size: int,
+def push_nodes(
+    node: Floats32, start: int, end: int, step: int, place: int, target: SearchTerm, frontier: Frontier, size: int,
     used: int, least: float,
 ) -> tuple[int, int]:  # fmt: skip
-    """Push the parts of a stretch, `step` entries each, that may score `least`.
+    """Push the frontier of a stretch, `step` entries each, that may score `least`.
 
-    Returns the size of the heap and how many parts were met.
+    Returns the size of the heap and how many frontier were met.
     """
-    terms, starts, ends, keys = parts
+    terms, starts, ends, keys = frontier
     for first in range(start, end, step):
         after = min(first + step, end)
-        best = _best(node, slot_of(first, after), wish)
+        best = _node_bound(node, slot_of(first, after), target)
         if best >= least:
             terms[used], starts[used], ends[used] = place, first, after
-            fine = np.int64(min(max(best, -LIMIT), LIMIT) * FINE)  # of infinity there is no whole number
-            key, at = ((fine + 1) << NUMBER) | used, size
+            fine = np.int64(min(max(best, -LIMIT), LIMIT) * KEY_UNIT)  # of infinity there is no whole number
+            key, at = ((fine + 1) << KEY_SHIFT) | used, size
             while at > 0 and keys[(at - 1) // 2] < key:
                 keys[at] = keys[(at - 1) // 2]
                 at = (at - 1) // 2

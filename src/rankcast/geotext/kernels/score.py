@@ -1,0 +1,575 @@
+"""Bounds of the geo-text score: what a message and a subscription can reach at best, before it is computed.
+
+A score is `alpha * near + (1 - alpha) * alike`. What a bound is made of is kept in 16 bits, a share of 1:
+`whole` rounds up, `floor` down, `nearest` either way. `SLACK` and `SKIN` make up for that, so a bound never
+falls below the score that is computed in float64.
+
+Places are embedded in the unit cube, where straight lines bound distances: the plane in units of the
+diagonal, the globe as a sphere of diameter 1 (so neither poles nor the date line need care). An arc is longer
+than its chord, so `frame.reach` times the gap in the cube is never more than the distance.
+
+What lists by word are ordered by, and what tells that terms are not common.
+
+Vectors of terms in the order that prefixes need: the rarest term first [Geo §3].
+
+Rarer is a larger idf, and of equal idf the larger row: terms that were first met later are rarer as a rule.
+The order of two terms stands as long as somebody refers to both.
+
+Texts as bags of words: which words each has, in order, and how often.
+
+Verification of geo-text candidates: each pair of a subscription and a message scored once.
+
+Keys of pairs are sorted by subscription, then message, so that subscriptions are read in the order in which
+they lie and hits come out in the order in which buffers take them. The weight of a term in a message is
+looked up in a small table of its own, in a bucket that is read as a whole, without a branch.
+
+Cost: O(1) a pair and term of its subscription.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.structures.distance import EUCLIDEAN, distance
+from rankcast.structures.jit import EXACT
+
+UNIT = 65535.0
+SHARE = np.float32(1.0 / UNIT)
+SLACK = np.float32(2e-5)  # of a score
+GAP_SLACK = np.float32(2e-5)  # of a gap in the cube
+STEEP = 1e-2  # of alpha from its ends: nearer, one of the bounds divides by too little
+
+Spot = tuple[float, float, float]
+Bits = NDArray[np.uint16]
+Floats32 = NDArray[np.float32]
+
+
+class Frame(NamedTuple):
+    """A space: the code of its metric, its bounds, the distance that counts as 1, and the reach of a gap."""
+
+    metric: int
+    west: float
+    south: float
+    east: float
+    north: float
+    scale: float
+    reach: np.float32
+
+
+def frame_of(metric: int, bounds: tuple[float, float, float, float], scale: float) -> Frame:
+    """The frame of a space."""
+    return Frame(metric, *bounds, scale, np.float32(1.0 if metric == EUCLIDEAN else 2.0 / math.pi))
+
+
+@njit(**EXACT)
+def embed(frame: Frame, x: float, y: float) -> Spot:
+    """A place in the cube."""
+    if frame.metric == EUCLIDEAN:
+        return (x - frame.west) / frame.scale, (y - frame.south) / frame.scale, 0.0
+    longitude, latitude = math.radians(x), math.radians(y)
+    flat = math.cos(latitude)
+    east, north = flat * math.cos(longitude), flat * math.sin(longitude)
+    return (1.0 + east) / 2, (1.0 + north) / 2, (1.0 + math.sin(latitude)) / 2
+
+
+@njit(**EXACT)
+def _units(value: float) -> float:
+    """A share in units from 0 to `UNIT`; 0 for what is no number.
+
+    Floor and ceiling are whole numbers of 64 bits: what these cannot hold must not come to them, since what
+    becomes of it depends on the processor.
+    """
+    if value >= 1.0:
+        return UNIT
+    return value * UNIT if value > 0.0 else 0.0
+
+
+@njit(**EXACT)
+def round_up(value: float) -> int:
+    """A share in 16 bits, not below it."""
+    return math.ceil(_units(value))
+
+
+@njit(**EXACT)
+def round_down(value: float) -> int:
+    """A share in 16 bits, not above it; 0 for what is less."""
+    return math.floor(_units(value))
+
+
+@njit(**EXACT)
+def round_nearest(value: float) -> int:
+    """The share in 16 bits that is nearest."""
+    return math.floor(_units(value) + 0.5)
+
+
+@njit(**EXACT)
+def share_of(bits: int) -> np.float32:
+    """What 16 bits stand for."""
+    return np.float32(bits) * SHARE
+
+
+@njit(**EXACT)
+def alikeness(weight: np.float32, rest: np.float32, own: np.float32, others: np.float32) -> np.float32:
+    """The most two unit vectors can be alike whose rarest common term is a given one [Geo §5.2.3].
+
+    That term adds the product of its weights. What comes after it in the order of terms adds no more than the
+    lengths of both rests multiplied (Cauchy and Schwarz; the paper takes sums and maxima of weights).
+    """
+    return min(np.float32(1.0), weight * own + rest * others)
+
+
+@njit(**EXACT)
+def best_score(alpha: np.float32, near: np.float32, alike: np.float32) -> np.float32:
+    """The score that bounds of both frontier allow (Lemma 1)."""
+    return alpha * near + (np.float32(1.0) - alpha) * alike + SLACK
+
+
+@njit(**EXACT)
+def best_of_group(low: np.float32, high: np.float32, near: np.float32, alike: np.float32) -> np.float32:
+    """The same for every alpha from `low` to `high`: the score is linear in alpha [Geo §5.3.1]."""
+    return max(best_score(low, near, alike), best_score(high, near, alike))
+
+
+@njit(**EXACT)
+def nearness(reach: np.float32, square: np.float32) -> np.float32:
+    """How near something is at best, given the square of its gap in the cube."""
+    return np.float32(1.0) - reach * max(np.float32(0.0), np.sqrt(square) - GAP_SLACK)
+
+
+@njit(**EXACT)
+def needed_alike(alpha: float, threshold: float) -> float:
+    """How alike a message at the same place must be [Geo (4)], minus infinity if there is no telling."""
+    return (threshold - float(SLACK) - alpha) / (1.0 - alpha) if 1.0 - alpha > STEEP else -np.inf
+
+
+@njit(**EXACT)
+def needed_near(alpha: float, threshold: float) -> float:
+    """How near a message with the same words must be [Geo (10)], minus infinity if there is no telling."""
+    return (threshold - float(SLACK) - (1.0 - alpha)) / alpha if alpha > STEEP else -np.inf
+
+
+FACTOR = np.uint32(2654435769)
+FEW = 64  # places that are sorted one by one
+
+Rows = NDArray[np.int32]
+
+
+@njit(**EXACT)
+def bit_of(term: int) -> np.uint32:
+    """Which bit of a sign stands for a term."""
+    return np.uint32(np.uint32(np.uint32(term) * FACTOR) >> np.uint32(27))
+
+
+@njit(**EXACT)
+def signatures(term: Rows) -> NDArray[np.uint32]:
+    """By term: a bit for each of the terms after it."""
+    found, sign = np.empty(term.size, np.uint32), np.uint32(0)
+    for i in range(term.size - 1, -1, -1):
+        found[i] = sign
+        sign = np.uint32(sign | np.uint32(1) << bit_of(term[i]))
+    return found
+
+
+@njit(**EXACT)
+def spread_bits(value: int) -> int:
+    """The lower 10 bits of a number, two zeros before each."""
+    value = (value | (value << 16)) & 0x030000FF
+    value = (value | (value << 8)) & 0x0300F00F
+    value = (value | (value << 4)) & 0x030C30C3
+    return (value | (value << 2)) & 0x09249249
+
+
+@njit(**EXACT)
+def radix_sort(order: Rows, keys: Rows, spare: Rows, bits: int) -> None:
+    """Sort places by their keys of so many bits, stably: eight bits at a time, a few one by one."""
+    if order.size <= FEW:
+        for i in range(1, order.size):
+            place, j = order[i], i
+            while j > 0 and keys[order[j - 1]] > keys[place]:
+                order[j] = order[j - 1]
+                j -= 1
+            order[j] = place
+        return
+    for shift in range(0, bits, 8):
+        ends = np.zeros(257, np.int64)
+        for i in range(order.size):
+            ends[((keys[order[i]] >> shift) & 255) + 1] += 1
+        for i in range(256):
+            ends[i + 1] += ends[i]
+        for i in range(order.size):
+            digit = (keys[order[i]] >> shift) & 255
+            spare[ends[digit]] = order[i]
+            ends[digit] += 1
+        order[:] = spare[: order.size]
+
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+# A candidate pair is one key: the row of the subscription, the place of the message in its batch, and the
+# stamp of the posting it was found by, from the highest bits to the lowest.
+ARRIVAL, ROW = 16, 32  # the first bit of each, above the 16 bits of the stamp
+CELLS, GROUPS, CANDIDATES, VERIFIED = range(4)  # counters of a dissemination
+
+
+class TermVectors(NamedTuple):
+    """Vectors by row: `size[row]` terms with weights from `begin[row]` on, in code point order."""
+
+    begin: Ints
+    size: Rows
+    term: Rows
+    weight: Floats
+
+
+class SubscriptionColumns(NamedTuple):
+    """Subscriptions by row: places, alphas, thresholds, stamps, vectors."""
+
+    x: Floats
+    y: Floats
+    alpha: Floats
+    threshold: Floats
+    stamp: Bits
+    texts: TermVectors
+
+
+class MessageColumns(NamedTuple):
+    """Messages: the rows that arrive, and by row places, vectors, and gains; the largest gain.
+
+    A message ranks by its score times its gain; without gains by its score.
+    """
+
+    rows: Rows
+    x: Floats
+    y: Floats
+    texts: TermVectors
+    gain: Floats
+    top: float
+
+
+class Scratch(NamedTuple):
+    """By term: its weight in the vector at hand, 0 if it has none, and its place in the order there."""
+
+    weight: Floats
+    place: Rows
+
+
+@njit(**EXACT)
+def rarest_first(texts: TermVectors, row: int, idf: Floats) -> tuple[Rows, Floats, Floats]:
+    """The terms of a vector, the rarest first, their weights, and the length of what comes after each."""
+    begins, sizes, terms, weights = texts
+    begin, size = begins[row], sizes[row]
+    term, weight = terms[begin : begin + size].copy(), weights[begin : begin + size].copy()
+    for i in range(1, size):
+        named, weighs, j = term[i], weight[i], i
+        while j > 0 and (
+            idf[term[j - 1]] < idf[named] or (idf[term[j - 1]] == idf[named] and term[j - 1] < named)
+        ):
+            term[j], weight[j] = term[j - 1], weight[j - 1]
+            j -= 1
+        term[j], weight[j] = named, weighs
+    rest, square = np.empty(size), 0.0
+    for i in range(size - 1, -1, -1):
+        rest[i] = math.sqrt(square)
+        square += weight[i] * weight[i]
+    return term, weight, rest
+
+
+@njit(**EXACT)
+def replace(
+    texts: TermVectors, rows: Rows, counts: Ints, term: Rows, weight: Floats, used: int
+) -> tuple[Rows, Bools]:
+    """Give rows the vectors that `term` and `weight` hold, `counts[i]` terms each, from `used` on.
+
+    Returns the terms the rows had, and which rows had the same vector.
+    """
+    begins, sizes, terms, weights = texts
+    total, place = 0, 0
+    for row in rows:
+        total += sizes[row]
+    before, same, total = np.empty(total, np.int32), np.empty(rows.size, np.bool_), 0
+    for i in range(rows.size):
+        begin, size, count = begins[rows[i]], sizes[rows[i]], counts[i]
+        equal = size == count
+        for j in range(size):
+            before[total + j] = terms[begin + j]
+            equal = equal and term[place + j] == terms[begin + j] and weight[place + j] == weights[begin + j]
+        for j in range(count):
+            terms[used + place + j], weights[used + place + j] = term[place + j], weight[place + j]
+        begins[rows[i]], sizes[rows[i]], same[i] = used + place, count, equal
+        total, place = total + size, place + count
+    return before, same
+
+
+@njit(**EXACT)
+def load_vector(scratch: Scratch, term: Rows, weight: Floats) -> None:
+    """Let `scratch` hold a vector."""
+    weights, places = scratch
+    for i in range(term.size):
+        weights[term[i]], places[term[i]] = weight[i], i
+
+
+@njit(**EXACT)
+def clear_vector(scratch: Scratch, term: Rows) -> None:
+    """Let `scratch` hold nothing again."""
+    weights, _ = scratch
+    for i in range(term.size):
+        weights[term[i]] = 0.0
+
+
+@njit(**EXACT)
+def cosine_from(
+    term: Rows, weight: Floats, begin: int, end: int, noted: Floats, places: Rows, place: int
+) -> float:
+    """The cosine of the vector at begin..end and the noted one, -1 if they share a term before `place`.
+
+    Adds the products of common terms in code point order, one after the other, as brute force does.
+    """
+    total = 0.0
+    for i in range(begin, end):
+        theirs = noted[term[i]]
+        if theirs > 0.0:
+            if places[term[i]] < place:
+                return -1.0
+            total += weight[i] * theirs
+    return total
+
+
+@njit(**EXACT)
+def prefixes(offsets: Ints, data: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """The first eight bytes of each string as a number: strings with other numbers are ordered by them."""
+    numbers = np.zeros(offsets.size - 1, np.uint64)
+    for i in range(numbers.size):
+        for step in range(min(8, offsets[i + 1] - offsets[i])):
+            byte = np.uint64(data[offsets[i] + step])
+            numbers[i] |= byte << np.uint64(56 - 8 * step)
+    return numbers
+
+
+@njit(**EXACT)
+def count_terms(words: Ints, counts: Ints, distinct: int) -> tuple[Ints, Ints, Ints, Ints]:
+    """The bags of texts of `counts` words each, one behind the other; words are numbers below `distinct`.
+
+    Returns how many distinct words each text has, and for each of these its text, the word (rising within a
+    text) and how often it comes. Cost: O(words), two passes of counting.
+    """
+    ends, texts, token = np.zeros(distinct + 1, np.int64), np.empty(words.size, np.int64), 0
+    for word in words:
+        ends[word + 1] += 1
+    for word in range(distinct):
+        ends[word + 1] += ends[word]
+    for text in range(counts.size):
+        for _ in range(counts[text]):
+            texts[ends[words[token]]] = text
+            ends[words[token]] += 1
+            token += 1
+    begins = np.cumsum(counts) - counts
+    after, found, times = begins.copy(), np.empty(words.size, np.int64), np.zeros(words.size, np.int64)
+    token = 0
+    for word in range(distinct):
+        for text in texts[token : ends[word]]:
+            last = after[text] - 1
+            fresh = last < begins[text] or found[last] != word
+            found[last + fresh] = word
+            times[last + fresh] += 1
+            after[text] += fresh
+        token = ends[word]
+    sizes = after - begins
+    kept = 0
+    for text in range(counts.size):
+        for at in range(begins[text], after[text]):
+            texts[kept], found[kept], times[kept] = text, found[at], times[at]
+            kept += 1
+    return sizes, texts[:kept], found[:kept], times[:kept]
+
+
+DIGIT = 10
+BUCKET = 2  # cells of a bucket
+LEAST_BUCKETS = 4  # buckets of a table
+
+
+class Hits(NamedTuple):
+    """Subscriptions that a message may enter, with its place in the batch, and its score there.
+
+    In order of subscriptions, then of messages.
+    """
+
+    subscription: Rows
+    arrival: Rows
+    score: Floats
+
+
+class WeightTables(NamedTuple):
+    """A hash table a message: where it begins, its buckets less 1. By cell: a term or -1, its weight or 0."""
+
+    start: Ints
+    mask: Rows
+    term: Rows
+    weight: Floats
+
+
+@njit(**EXACT)
+def _sort_by(keys: Ints, sorted_keys: Ints, shift: int) -> None:
+    """Sort keys by some of their bits, stably."""
+    ends, mask = np.zeros((1 << DIGIT) + 1, np.int64), (1 << DIGIT) - 1
+    for key in keys:
+        ends[(key >> shift & mask) + 1] += 1
+    for i in range(mask):
+        ends[i + 1] += ends[i]
+    for key in keys:
+        digit = key >> shift & mask
+        sorted_keys[ends[digit]] = key
+        ends[digit] += 1
+
+
+@njit(**EXACT)
+def sort_pairs(keys: Ints, arrivals: int, stamps: Bits) -> Ints:
+    """The pairs of keys whose stamp is current, by subscription and message, each once. Changes `keys`.
+
+    `arrivals` is how many messages there are, `stamps` are those of all subscriptions.
+    """
+    spare = np.empty_like(keys)
+    for low, most in ((ARRIVAL, arrivals), (ROW, stamps.size)):
+        shift = 0
+        while most >> shift > 0:
+            _sort_by(keys, spare, low + shift)
+            keys, spare = spare, keys
+            shift += DIGIT
+    count, former = 0, np.int64(-1)
+    for key in keys:
+        pair, current = key >> ARRIVAL, np.int64(stamps[np.uint64(key >> ROW)]) == key & 65535
+        keys[count] = pair
+        count += current and pair != former
+        former = pair if current else former
+    return keys[:count]
+
+
+@njit(**EXACT)
+def _bucket(term: int, mask: int) -> np.uint64:
+    """The first cell of the bucket of a term, from the beginning of a table."""
+    return np.uint64((np.uint32(np.uint32(term) * FACTOR) >> np.uint32(12)) & np.uint32(mask)) * np.uint64(
+        BUCKET
+    )
+
+
+@njit(**EXACT)
+def _fits(terms: Rows, begin: int, end: int, mask: int, taken: Rows) -> bool:
+    """Whether no bucket of a table would get too many of some terms; `taken` is room for so many counts."""
+    taken[: mask + 1] = 0
+    most = 0
+    for at in range(begin, end):
+        bucket = _bucket(terms[at], mask) // np.uint64(BUCKET)
+        taken[bucket] += 1
+        most = max(most, taken[bucket])
+    return most <= BUCKET
+
+
+@njit(**EXACT)
+def _tabulate(messages: MessageColumns) -> WeightTables:
+    """Tables of the weights of messages; some one cell in four is taken."""
+    rows, texts = messages.rows, messages.texts
+    begins, sizes, terms, weights = texts
+    starts, masks, total = np.empty(rows.size, np.int64), np.empty(rows.size, np.int32), 0
+    taken = np.empty(LEAST_BUCKETS, np.int32)
+    for i in range(rows.size):
+        begin, buckets = begins[rows[i]], LEAST_BUCKETS
+        end = begin + sizes[rows[i]]
+        while buckets < sizes[rows[i]] or not _fits(terms, begin, end, buckets - 1, taken):
+            buckets *= 2
+            if buckets > taken.size:
+                taken = np.empty(buckets, np.int32)
+        starts[i], masks[i] = total, buckets - 1
+        total += BUCKET * buckets
+    held, weight = np.full(total, -1, np.int32), np.zeros(total)
+    for i in range(rows.size):
+        begin = begins[rows[i]]
+        for at in range(begin, begin + sizes[rows[i]]):
+            cell = np.uint64(starts[i]) + _bucket(terms[at], masks[i])
+            while held[cell] >= 0:
+                cell += np.uint64(1)
+            held[cell], weight[cell] = terms[at], weights[at]
+    return WeightTables(starts, masks, held, weight)
+
+
+@njit(**EXACT)
+def _weight(held: Rows, weight: Floats, cell: np.uint64, term: int) -> float:
+    """The weight of a term in a bucket, 0 if it is not there; all of it is looked at, without a branch."""
+    total = 0.0
+    for slot in range(BUCKET):
+        at = cell + np.uint64(slot)
+        its, there = weight[at], held[at] == term
+        total += its if there else 0.0
+    return total
+
+
+@njit(**EXACT)
+def score_pairs(
+    keys: Ints,
+    subscriptions: SubscriptionColumns,
+    messages: MessageColumns,
+    frame: Frame,
+    current: bool,
+    counters: Ints,
+) -> Hits:
+    """Score pairs given by sorted keys; those that reach the threshold of the subscription are hits.
+
+    Adds the products of common terms in code point order, one after the other, as brute force does (a term
+    that is not common adds 0). Indexes are unsigned, or Numba would ask each whether it counts from the end.
+    """
+    reader_x, reader_y, reader_alpha, threshold, _, texts = subscriptions
+    rows, post_x, post_y, _, gains, _ = messages
+    begins, sizes, terms, weights = texts
+    starts, masks, held, weight = _tabulate(messages)
+    owners, arrivals, scores = (
+        np.empty(keys.size, np.int32),
+        np.empty(keys.size, np.int32),
+        np.empty(keys.size),
+    )
+    used, tried = 0, 0
+    for key in keys:
+        row, arrival = np.uint64(key >> (ROW - ARRIVAL)), np.uint64(key & 65535)
+        alpha, bar, item = reader_alpha[row], threshold[row], np.uint64(rows[arrival])
+        away = distance(frame.metric, reader_x[row], reader_y[row], post_x[item], post_y[item])
+        near, cosine = 1.0 - away / frame.scale, 0.0
+        gain = gains[item] if gains.size > 0 else 1.0
+        if current and (alpha * near + (1.0 - alpha) + 1e-6) * gain < bar:
+            continue
+        tried += 1
+        begin, start, mask = np.uint64(begins[row]), np.uint64(starts[arrival]), masks[arrival]
+        for at in range(begin, begin + np.uint64(sizes[row])):
+            cell = start + _bucket(terms[at], mask)
+            cosine += weights[at] * _weight(held, weight, cell, terms[at])
+        score = (alpha * near + (1.0 - alpha) * cosine) * gain
+        owners[used], arrivals[used], scores[used] = row, arrival, score
+        used += score >= bar
+    counters[CANDIDATES] += keys.size
+    counters[VERIFIED] += tried
+    return Hits(owners[:used], arrivals[:used], scores[:used])
+
+
+@njit(**EXACT)
+def undecayed_scores(
+    owners: Rows, items: Rows, subscriptions: SubscriptionColumns, messages: MessageColumns, frame: Frame
+) -> Floats:
+    """The scores of messages for subscriptions at the messages' own times: without gains."""
+    reader_x, reader_y, reader_alpha, _, _, texts = subscriptions
+    _, post_x, post_y, others, _, _ = messages
+    begins, sizes, terms, weights = texts
+    their_begins, their_sizes, their_terms, their_weights = others
+    scores = np.empty(owners.size)
+    for i in range(owners.size):
+        row, item, cosine = owners[i], items[i], 0.0
+        start = their_begins[item]
+        for at in range(begins[row], begins[row] + sizes[row]):
+            for other in range(start, start + their_sizes[item]):
+                if their_terms[other] == terms[at]:
+                    cosine += weights[at] * their_weights[other]
+        away = distance(frame.metric, reader_x[row], reader_y[row], post_x[item], post_y[item])
+        scores[i] = reader_alpha[row] * (1.0 - away / frame.scale) + (1.0 - reader_alpha[row]) * cosine
+    return scores
