@@ -1,4 +1,4 @@
-"""Pictures of what engines do (matplotlib; the extra `plot`)."""
+"""Pictures of engines: the zone of a moving query, the influence of an object (matplotlib; extra `plot`)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def influence(engine: RangeTopK, item: Any, *, figure: Any = None) -> Any:
     subscription space, a point (lo, hi) a subscription, those that list the object in colour, and the tiles
     that reach exactly them. At most 5,000 subscriptions are drawn.
     """
-    told = engine.influence(item)
+    region = engine.influence(item)
     figure = figure or _figure()
     left, right = figure.subplots(1, 2)
-    _objects(left, told)
-    _subscriptions(right, told)
+    _objects(left, region)
+    _subscriptions(right, region)
     figure.suptitle(
-        f"influence of {label(told['item'])}: {words(told['by'])} = {told['y']:g} "
-        f"at {words(told['over'])} = {told['x']:g}"
+        f"influence of {label(region['item'])}: {words(region['by'])} = {region['y']:g} "
+        f"at {words(region['over'])} = {region['x']:g}"
     )
     figure.tight_layout()
     return figure
@@ -46,27 +46,27 @@ def _figure() -> Any:
     return Figure(figsize=(12, 5.5), dpi=110)
 
 
-def _objects(axes: Any, told: dict[str, Any]) -> None:
-    x, y, bounding = told["objects_x"], told["objects_y"], told["bounding"]
+def _objects(axes: Any, region: dict[str, Any]) -> None:
+    x, y, bounding = region["objects_x"], region["objects_y"], region["bounding"]
     axes.scatter(x, y, s=14, color=GREY, label="objects")
     axes.scatter(x[bounding], y[bounding], s=34, color=GREEN, label="better ones that bound it")
     axes.scatter(
-        [told["x"]], [told["y"]], s=80, marker="*", color=ORANGE, label=label(told["item"]), zorder=3
+        [region["x"]], [region["y"]], s=80, marker="*", color=ORANGE, label=label(region["item"]), zorder=3
     )
-    axes.axhline(told["y"], color=ORANGE, linewidth=0.8, alpha=0.6)
-    axes.set(xlabel=words(told["over"]), ylabel=words(told["by"]), title="objects")
+    axes.axhline(region["y"], color=ORANGE, linewidth=0.8, alpha=0.6)
+    axes.set(xlabel=words(region["over"]), ylabel=words(region["by"]), title="objects")
     axes.legend(loc="best", fontsize=8, framealpha=0.9)
 
 
-def _subscriptions(axes: Any, told: dict[str, Any]) -> None:
+def _subscriptions(axes: Any, region: dict[str, Any]) -> None:
     from matplotlib.patches import Rectangle  # noqa: PLC0415
 
-    lo, hi, lists = told["lo"], told["hi"], told["lists"]
-    ends = np.concatenate([told["objects_x"], lo[np.isfinite(lo)], hi[np.isfinite(hi)]])
+    lo, hi, lists = region["lo"], region["hi"], region["lists"]
+    ends = np.concatenate([region["objects_x"], lo[np.isfinite(lo)], hi[np.isfinite(hi)]])
     low, high = float(ends.min()), float(ends.max())
     margin = 0.05 * (high - low or 1.0)
     low, high = low - margin, high + margin
-    for outer, inner, bottom, top in told["tiles"]:
+    for outer, inner, bottom, top in region["tiles"]:
         west, north = (low if np.isnan(outer) else outer), (high if np.isnan(top) else top)
         box = Rectangle((west, bottom), inner - west, north - bottom)
         box.set(facecolor=ORANGE, alpha=0.25, edgecolor=ORANGE, linewidth=1.2)
@@ -76,9 +76,9 @@ def _subscriptions(axes: Any, told: dict[str, Any]) -> None:
     axes.scatter(lo[~lists], hi[~lists], s=5, color=GREY, label="subscriptions")
     axes.scatter(lo[lists], hi[lists], s=8, color=BLUE, label="those that list it")
     axes.plot([low, high], [low, high], color="black", linewidth=0.8)
-    axes.plot([told["x"]], [told["x"]], marker="*", markersize=12, color=ORANGE)
+    axes.plot([region["x"]], [region["x"]], marker="*", markersize=12, color=ORANGE)
     axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
     axes.set(
-        xlabel=words(f"{told['over']}_lo"), ylabel=words(f"{told['over']}_hi"), title="subscription space"
+        xlabel=words(f"{region['over']}_lo"), ylabel=words(f"{region['over']}_hi"), title="subscription space"
     )
     axes.legend(loc="lower right", fontsize=8, framealpha=0.9)

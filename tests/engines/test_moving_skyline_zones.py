@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast import InputError, MovingSkyline
-from rankcast.moving.skyline_zones import SkylineMethod
+from rankcast.moving.skyline_zones import SkylineZones
 from rankcast.structures.distance import CODES, distance
 from tests.engines.test_moving_zones import METRICS, TRACKS, crowd, walk
 
@@ -20,8 +20,8 @@ DATA = Path(__file__).parents[3] / "shared" / "data"
 STEPS = 25
 
 
-def zones_of(engine: MovingSkyline) -> SkylineMethod:
-    found = engine._zoned
+def zones_of(engine: MovingSkyline) -> SkylineZones:
+    found = engine._zones
     assert found is not None
     return found
 
@@ -171,12 +171,12 @@ def _same_zones(engine: MovingSkyline, fresh: MovingSkyline) -> None:
     assert np.allclose(before, after, rtol=1e-6, atol=1e-9)
 
 
-def _areas(zoned: SkylineMethod, rows: Any) -> list[float]:
+def _areas(zoned: SkylineZones, rows: Any) -> list[float]:
     """The areas of zones."""
     found = []
     for row in rows:
         area = 0.0
-        for number, ring in enumerate(zoned.rings(int(row))):
+        for number, ring in enumerate(zoned.zones.rings(int(row))):
             x, y = (ring - ring[0]).T
             size = abs(0.5 * (np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))))
             area += size if number == 0 else -size
@@ -231,7 +231,7 @@ def test_a_position_inside_its_zone_costs_no_index_access() -> None:
     engine = MovingSkyline(over=["a", "b"])
     engine.upsert(crowd(500, 1, metric="euclidean", ties=False))
     engine.subscribe({"id": [1], "x": [3.0], "y": [3.0]})
-    before, ring = engine.stats(), zones_of(engine).rings(0)[0]
+    before, ring = engine.stats(), zones_of(engine).zones.rings(0)[0]
     middle = 0.99 * np.array([3.0, 3.0]) + 0.01 * ring[0]
     engine.publish({"id": [1], "x": middle[:1], "y": middle[1:]})
     after = engine.stats()
@@ -254,7 +254,7 @@ def test_the_universe_grows_with_objects_and_queries() -> None:
     assert _universe(engine)[3] > 900
     assert _universe(engine)[0] < first[0]
     for row in (0, 1):
-        ring = zones_of(engine).rings(row)[0]
+        ring = zones_of(engine).zones.rings(row)[0]
         assert ring[:, 1].max() == _universe(engine)[3]
         assert ring[:, 0].max() == pytest.approx(50.0)
 

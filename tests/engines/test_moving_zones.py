@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rankcast import MovingTopK
 from rankcast.moving import scoring
-from rankcast.moving.topk_zones import ZoneMethod
+from rankcast.moving.topk_zones import TopKZones
 from rankcast.tables.schema import Floats
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -57,8 +57,8 @@ def walk(seed: int, steps: int, *, metric: str) -> Floats:
     return places
 
 
-def zones_of(engine: MovingTopK) -> ZoneMethod:
-    found = engine._zoned
+def zones_of(engine: MovingTopK) -> TopKZones:
+    found = engine._zones
     assert found is not None
     return found
 

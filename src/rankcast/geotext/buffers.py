@@ -1,8 +1,9 @@
 """Result buffers of subscriptions: their k best messages, the candidates to replace them, and net changes.
 
-`ResultBuffers` holds a buffer for each subscription and, for each message, the buffers that hold it (the reverse
-lists by which an expiring message finds them). What enters and leaves the k best is logged; `net_changes` makes
-the deltas of a batch from the log. See `rankcast.geotext.kernels.skyband` for the invariant of a buffer.
+`ResultBuffers` holds a buffer for each subscription and, for each message, the buffers that hold it (the
+reverse lists by which an expiring message finds them). What enters and leaves the k best is logged;
+`net_changes` makes the deltas of a batch from the log. See `rankcast.geotext.kernels.skyband` for the
+invariant of a buffer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """`GeoTextTopK`: the k best recent messages for a place and some terms, kept current.
 
-The engine owns the slots of subscriptions and messages, their term vectors and the window. `publish` plans a batch
-(`rankcast.geotext.window`: which rows are late, which messages expire), writes it, and lets results follow:
-`rankcast.geotext.live` keeps them current, or with method="scan" `rankcast.geotext.brute_force` computes them anew.
+The engine owns the slots of subscriptions and messages, their term vectors and the window. `publish` plans a
+batch (`rankcast.geotext.window`: which rows are late, which messages expire), writes it, and lets results
+follow: `rankcast.geotext.live` keeps them current, or with method="scan" `rankcast.geotext.brute_force`
+computes them anew.
 """
 
 from __future__ import annotations

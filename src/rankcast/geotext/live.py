@@ -1,14 +1,14 @@
 """Live results of `GeoTextTopK`: what happens to results when messages and subscriptions come and go.
 
 `LiveResults` keeps three structures in step with the window and the subscriptions: posting lists of
-subscriptions by term (which of them may a message enter?), a buffer for each subscription (its k best messages
-and some that may follow), and posting lists of messages by term (which are the best for a subscription that is
-new, or whose buffer has run short?). `RowColumns` has what they need to know of a row.
+subscriptions by term (which of them may a message enter?), a buffer for each subscription (its k best
+messages and some that may follow), and posting lists of messages by term (which are the best for a
+subscription that is new, or whose buffer has run short?). `RowColumns` has what they need to know of a row.
 
-A batch of messages is processed in four steps: expired messages leave the buffers; arrivals are listed; arrivals
-are offered to the subscriptions whose bounds they pass; buffers that hold fewer than k, or may have missed a
-message, are refilled by a search. Each step logs what enters and leaves results, and the answer is the net
-change. (A message that is too late for the window never gets here: see `rankcast.geotext.window`.)
+A batch of messages is processed in four steps: expired messages leave the buffers; arrivals are listed;
+arrivals are offered to the subscriptions whose bounds they pass; buffers that hold fewer than k, or may have
+missed a message, are refilled by a search. Each step logs what enters and leaves results, and the answer is
+the net change. (A message that is too late for the window never gets here: see `rankcast.geotext.window`.)
 """
 
 from __future__ import annotations
@@ -356,14 +356,14 @@ class LiveResults:
         self._messages.add(rows, self._state.texts.texts(), self._idf(), self._columns.places())
 
     def _disseminate(self, rows: Rows, overtaken: Bools, log: list[Log], unsure: list[Rows]) -> None:
-        """Offer arrivals to the subscriptions whose bounds they pass, in batches that fit the candidates' array."""
+        """Offer arrivals to the subscriptions whose bounds they pass, as many at a time as candidates fit."""
         idf, start, step, counters = self._idf(), 0, MESSAGE_BATCH, np.zeros(4, np.int64)
         columns, buffers = self._columns, self._buffers
         while start < rows.size:
             part, behind = rows[start : start + step], overtaken[start : start + step]
             hits = self._postings.disseminate(
-                columns.subscriptions(buffers.threshold), columns.messages(part), idf, self._scratch, self._prune,
-                counters, columns.listed,
+                columns.subscriptions(buffers.threshold), columns.messages(part), idf, self._scratch,
+                self._prune, counters, columns.listed,
             )  # fmt: skip
             if hits is None:
                 step = (part.size + 1) // 2

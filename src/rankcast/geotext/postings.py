@@ -1,4 +1,8 @@
-"""Posting lists by term."""
+"""Posting lists by term in shared arrays: those of subscriptions, and those of the messages of the window.
+
+`PostingLists` has what both have in common: lists grow, lose entries by their stamps, and move. What an
+entry knows and how a list is ordered is in the kernels, `subscription_postings` and `message_postings`.
+"""
 
 from __future__ import annotations
 
@@ -215,8 +219,8 @@ class SubscriptionPostings(PostingLists):
         self.add(rows, texts, idf, owners)
 
     def disseminate(
-        self, subscriptions: SubscriptionColumns, messages: MessageColumns, idf: Floats, scratch: Scratch, on: Prunings, counters: Ints,
-        listed: Floats,
+        self, subscriptions: SubscriptionColumns, messages: MessageColumns, idf: Floats, scratch: Scratch,
+        on: Prunings, counters: Ints, listed: Floats,
     ) -> Hits | None:  # fmt: skip
         """The hits of messages; None if they are too many to be taken together."""
         room = MAX_CANDIDATES if messages.rows.size > 1 else self._used + BLOCK

@@ -1,28 +1,20 @@
-"""Terms, how many documents have them, and unit vectors of weighted terms.
+"""Terms and their weights: the vocabulary, the terms in use, and texts as unit vectors of weighted terms.
 
 A text is a bag of terms. The weight of a term in it is tf x idf, with idf = ln((1 + N) / (1 + df)) + 1 for N
-documents of which df have the term (scikit-learn's default formula), and vectors have unit length. No term is
-unknown: what no document has has df 0 and counts. Without documents every idf is 1.
+documents of which df have the term (scikit-learn's default formula), and vectors have unit length. No term
+is unknown: a term that no document has has df 0 and counts. Without documents every idf is 1.
 
 Weights order results, so they are computed in one way only, which does not depend on what came before: the
-terms of a text in code point order; tf times idf; the root of the sum of the squares, added from the
-first term to the last; each product divided by that root.
+terms of a text in code point order; tf times idf; the root of the sum of the squares, added from the first
+term to the last; each product divided by that root.
 
-Texts inside an engine: live terms as rows, and a unit vector of weighted terms by row.
+Inside an engine `LiveTerms` gives every term in use a row and counts the references to it: of the
+vocabulary, messages, subscriptions. A term without references is forgotten. `Vectors` keeps the terms and
+weights of messages or subscriptions, flat; the terms of one row are in code point order, so that sums along
+a vector are always added in the same order.
 
-`LiveTerms` gives every term in use a row and counts who refers to it: the vocabulary, messages,
-subscriptions. A term that nobody refers to any more is forgotten. `Vectors` keeps the terms and weights of
-messages or subscriptions, flat; the terms of one row are in code point order, so that whoever adds up along a
-vector does it in the same order, whatever came before.
-
-Memory: by what is live. Terms: as `Slots`, 16 bytes more; vectors: 12 bytes a row and 12 a term of it, and up
-to an eighth more for growth.
-
-Inverted lists by word in shared arrays: what those of subscriptions and of messages have in common.
-
-Subscriptions by word, in blocks with bounds.
-
-Messages of the window by word, for subscriptions that look for their best ones.
+Memory: by what is live. Terms: as `Slots`, 16 bytes more; vectors: 12 bytes a row and 12 a term of it, and
+up to an eighth more for growth.
 """
 
 from __future__ import annotations

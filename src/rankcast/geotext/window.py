@@ -1,28 +1,29 @@
 """Windows over a stream of messages: which messages are late, which expire, when, and how scores decay.
 
 A late message is ignored whatever its id: `plan_arrivals` finds late ones before anything changes. A message
-is late if its time is out of the window as it was before its arrival (`TimeWindow`); in a window by count none is.
+is late if its time is out of the window as it was before its arrival (`TimeWindow`); in a window by count
+none is.
 
-A window is a queue of message rows in the order of expiry: by time, equal times by arrival. Expiring messages
-are always its first ones. The newest is its last one and never expires, because a time window keeps what is older
-than the newest by less than its span. Messages of a count window all have time 0, so their order is that of
-arrival.
+A window is a queue of message rows in the order of expiry: by time, equal times by arrival. Expiring
+messages are always its first ones. The newest is its last one and never expires, because a time window keeps
+what is older than the newest by less than its span. Messages of a count window all have time 0, so their
+order is that of arrival.
 
 A batch is planned before it is applied, without a loop over rows: `departures` finds for every message the
-arrival that pushes it out, `plan_arrivals` resolves late rows and ids, and `advance` moves the window to the end
-of the batch. Rows apply in order: an arrival moves the window first, and then its id must not be that of a live
-message. So an id may be used again in one batch, once the message that had it has expired.
+arrival that pushes it out, `plan_arrivals` resolves late rows and ids, and `advance` moves the window to the
+end of the batch. Rows apply in order: an arrival moves the window first, and then its id must not be that of
+a live message. So an id may be used again in one batch, once the message that had it has expired.
 
-Where scores decay they halve with every half-life. All messages decay alike, so the order of two messages never
-changes (forward decay): messages rank by score times gain, where the gain doubles with every half-life of the
-message's own time. A gain is a number from 1 to 2, which depends on the time alone, times a power of two from a
-landmark on. Moving the landmark multiplies all gains by a power of two, which is exact, so ranks and ties do not
-depend on it.
+Where scores decay they halve with every half-life. All messages decay alike, so the order of two messages
+never changes (forward decay): messages rank by score times gain, where the gain doubles with every half-life
+of the message's own time. A gain is a number from 1 to 2, which depends on the time alone, times a power of
+two from a landmark on. Moving the landmark multiplies all gains by a power of two, which is exact, so ranks
+and ties do not depend on it.
 
-Cost: O(m log w) to plan m arrivals in a window of w, O(n log n) for n ids; `advance` moves what expires, what
-arrives, and the held messages that are newer than the oldest arrival (none if messages come in order of time).
-Memory: 12 bytes a message, 8 more where scores decay, and a quarter more of the largest window at the end of a
-batch.
+Cost: O(m log w) to plan m arrivals in a window of w, O(n log n) for n ids; `advance` moves what expires,
+what arrives, and the held messages that are newer than the oldest arrival (none if messages come in order of
+time). Memory: 12 bytes a message, 8 more where scores decay, and a quarter more of the largest window at the
+end of a batch.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
-"""`method="zone"` of `MovingTopK` for a score of one's own: a function over arrays, called with many at once.
+"""`method="zone"` of `MovingTopK` for a custom score: a function over arrays, called for many objects.
 
-Zones are found by `OwnSearch`. An object that changes goes down the R-tree of zones as the function bounds it
-there: it concerns those zones alone in which its lowest score is not above their reach.
+Zones are found by `CustomZoneSearch`: all queries of a call descend the R-tree together. The function is
+given many objects of many queries at once, and blocks of the R-tree as objects with the attributes of their
+best corner: the score is monotonic, so nothing inside scores less. With the best k objects and m more,
+bounds give a circle in which fewer than m of the m may come before one of the k. Only objects that may do so
+within twice its radius are candidates (Lemma 11). The m-th smallest circle of all, or that radius if it is
+smaller, is the zone.
 
-Zones for a score of one's own: all queries of a call go down the R-tree together.
-
-The function is given many objects of many queries at once, and blocks of the R-tree as objects with the
-attributes of their best corner: the score is monotonic, so nothing inside scores less. With the best k
-objects and m more at hand, bounds give a circle in which fewer than m of the m may come before one of the k.
-Only objects that may do so within twice its radius have to be looked at (Lemma 11). The m-th smallest circle
-of all, or that radius if it is smaller, is the zone.
+An object that changes descends the R-tree of zones with the same bounds: it concerns only those zones in
+which its lowest score is not above their reach.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from functools import cached_property
 import numpy as np
 
 from rankcast.moving import scoring
-from rankcast.moving.custom_bounds import Fine, Found, OwnScore
-from rankcast.moving.index import Test, descend
+from rankcast.moving.custom_bounds import CircleSettings, CustomScore, ScoredObjects
+from rankcast.moving.index import KeepTest, descend
 from rankcast.moving.kernels import scores as zone_scores
 from rankcast.moving.kernels import zone_follow
 from rankcast.moving.kernels.rtree_search import Corner, Queries
 from rankcast.moving.kernels.scores import STATIC, Form
 from rankcast.moving.kernels.zone_follow import OUTSIDE, Flags
-from rankcast.moving.kernels.zone_search import Zones
+from rankcast.moving.kernels.zone_search import FoundZones
 from rankcast.moving.places import box_of, farthest, fixed
-from rankcast.moving.topk_zones import ZoneMethod
+from rankcast.moving.topk_zones import TopKZones
 from rankcast.structures.distance import CODES, HAVERSINE
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
@@ -39,89 +38,91 @@ ROOMY = 2.0  # the largest circle that is looked for, in radii that bounds alone
 
 
 @dataclass
-class OwnSearch:
+class CustomZoneSearch:
     """A search for the zones of some queries; `nodes` and `tried` count the work.
 
     `falls` says in which attributes the score falls; `fine` how fine rectangles get, None for bounds in
     circles alone.
     """
 
-    own: OwnScore
+    custom: CustomScore
     queries: Queries
     m: int
     falls: Bools
-    fine: Fine | None
+    fine: CircleSettings | None
     nodes: int = 0
     tried: int = 0
 
-    def zones(self) -> Zones:
+    def zones(self) -> FoundZones:
         """The zones of the queries."""
-        queries, own = self.queries, self.own
+        queries, custom = self.queries, self.custom
         board = self._board()
         rank, k = board.rank(), queries.k[board.query]
         best, others = board.at(rank < k), board.at((k <= rank) & (rank < k + self.m))
         full = np.bincount(others.query, minlength=queries.x.size) == self.m
         limit = self._shared_radius(best, others, np.full(queries.x.size, np.inf), full)
         limit *= ROOMY if self.fine else 1.0
-        reach = own.highest(best, limit)
+        reach = custom.highest(best, limit)
         rivals = self._descend(
-            lambda query, a, d: full[query] & ~(own(a, own.nearer(d, limit[query])) > reach[query])
+            lambda query, a, d: full[query] & ~(custom(a, custom.nearer(d, limit[query])) > reach[query])
         )
         rivals = _joined(_without(rivals, best), others)
         return self._members(best, rivals, self._circles(best, rivals, limit, full), limit, full)
 
-    def _board(self) -> Found:
+    def _board(self) -> ScoredObjects:
         """The best k + m objects of each query, in order, and others as good as the last."""
-        queries, own = self.queries, self.own
-        size = np.minimum(queries.k + self.m, len(own.places))
+        queries, custom = self.queries, self.custom
+        size = np.minimum(queries.k + self.m, len(custom.places))
         limit = _score_at(self._ranked(self._probe(size)), size - 1, queries.x.size)
-        return self._ranked(self._descend(lambda query, a, d: ~(own(a, d) > limit[query])))
+        return self._ranked(self._descend(lambda query, a, d: ~(custom(a, d) > limit[query])))
 
-    def _probe(self, size: Ints) -> Found:
+    def _probe(self, size: Ints) -> ScoredObjects:
         """Some good objects of each query, more than `size` if there are as many."""
         width = 4 + 2 * int(size.max(initial=0)) // 16
 
         def good(query: Ints, attributes: Floats, away: Floats) -> Bools:
-            score = self.own(attributes, away)
+            score = self.custom(attributes, away)
             order = np.lexsort((score, query)).astype(np.int32)
             chosen = np.zeros(query.size, np.bool_)
-            chosen[order[Found(query[order], order, away, score).rank() < width]] = True
+            chosen[order[ScoredObjects(query[order], order, away, score).rank() < width]] = True
             return chosen
 
         return self._descend(good, every=True)
 
-    def _descend(self, keep: Test, *, every: bool = False) -> Found:
+    def _descend(self, keep: KeepTest, *, every: bool = False) -> ScoredObjects:
         """The objects that a test keeps, with their scores."""
-        own = self.own
+        custom = self.custom
         found = descend(
-            own.places.tree, own.metric, self.queries, Corner(STATIC, self.falls), keep, every=every
+            custom.places.tree, custom.metric, self.queries, Corner(STATIC, self.falls), keep, every=every
         )
         self.nodes += found.nodes
         self.tried += found.tried
-        score = scoring.no_nan("score", own.of(found.row, found.distance))
-        return Found(found.query, found.row, found.distance, score)
+        score = scoring.no_nan("score", custom.of(found.row, found.distance))
+        return ScoredObjects(found.query, found.row, found.distance, score)
 
-    def _ranked(self, found: Found) -> Found:
+    def _ranked(self, found: ScoredObjects) -> ScoredObjects:
         """Objects by query, score and id."""
-        return found.at(np.lexsort((self.own.objects.label[found.row], found.score, found.query)))
+        return found.at(np.lexsort((self.custom.objects.label[found.row], found.score, found.query)))
 
     # Circles
 
-    def _circles(self, best: Found, rivals: Found, limit: Floats, full: Bools) -> Floats:
+    def _circles(self, best: ScoredObjects, rivals: ScoredObjects, limit: Floats, full: Bools) -> Floats:
         """The circles of rivals, at most `limit` of their queries."""
         if self.fine:
-            return self.own.circles((self.queries.x, self.queries.y), best, rivals, limit, self.fine)
+            return self.custom.circles((self.queries.x, self.queries.y), best, rivals, limit, self.fine)
         radius = self._shared_radius(best, rivals, limit, full)
         breaks = ~self._apart(best, rivals, radius)
         return np.where(breaks, 0.0, radius[rivals.query])
 
-    def _apart(self, best: Found, rivals: Found, radius: Floats) -> Bools:
+    def _apart(self, best: ScoredObjects, rivals: ScoredObjects, radius: Floats) -> Bools:
         """Which rivals stay behind all the best in a circle by Lemma 10."""
-        away = self.own.nearer(rivals.distance, radius[rivals.query])
-        behind: Bools = self.own.of(rivals.row, away) > self.own.highest(best, radius)[rivals.query]
+        away = self.custom.nearer(rivals.distance, radius[rivals.query])
+        behind: Bools = self.custom.of(rivals.row, away) > self.custom.highest(best, radius)[rivals.query]
         return behind
 
-    def _shared_radius(self, best: Found, rivals: Found, limit: Floats, full: Bools) -> Floats:
+    def _shared_radius(
+        self, best: ScoredObjects, rivals: ScoredObjects, limit: Floats, full: Bools
+    ) -> Floats:
         """The largest radius, by query, in which all rivals but m - 1 stay behind by Lemma 10."""
 
         def safe(radius: Floats) -> Bools:
@@ -148,28 +149,30 @@ class OwnSearch:
             low, high = np.where(fine, middle, low), np.where(fine, high, middle)
         return np.where(full, low, 0.0)
 
-    def _members(self, best: Found, rivals: Found, circle: Floats, limit: Floats, full: Bools) -> Zones:
+    def _members(
+        self, best: ScoredObjects, rivals: ScoredObjects, circle: Floats, limit: Floats, full: Bools
+    ) -> FoundZones:
         """The zones: the m-th smallest circle of each query, with the rivals that have smaller ones."""
-        own = self.own
-        order = np.lexsort((self.own.objects.label[rivals.row], rivals.score, circle, rivals.query))
+        custom = self.custom
+        order = np.lexsort((self.custom.objects.label[rivals.row], rivals.score, circle, rivals.query))
         rivals, circle = rivals.at(order), circle[order]
         rank = rivals.rank()
         radius = limit.copy()
         ends = rank == self.m - 1
         radius[rivals.query[ends]] = circle[ends]
         extra = rivals.at(rank < self.m - 1)
-        reach = np.where(full, own.highest(best, radius), np.inf)
-        least = own.of(extra.row, own.nearer(extra.distance, radius[extra.query]))
+        reach = np.where(full, custom.highest(best, radius), np.inf)
+        least = custom.of(extra.row, custom.nearer(extra.distance, radius[extra.query]))
         with np.errstate(invalid="ignore"):
             np.maximum.at(reach, extra.query, least)
         reach[np.isnan(reach)] = np.inf  # nothing is known of what is beyond
         owner = np.concatenate([best.query, extra.query])
         member = np.concatenate([best.row, extra.row])[np.argsort(owner, kind="stable")]
         count = np.bincount(owner, minlength=full.size)
-        return Zones(np.cumsum(count) - count, count, member, np.where(full, radius, np.inf), reach)
+        return FoundZones(np.cumsum(count) - count, count, member, np.where(full, radius, np.inf), reach)
 
 
-def _score_at(found: Found, place: Ints, queries: int) -> Floats:
+def _score_at(found: ScoredObjects, place: Ints, queries: int) -> Floats:
     """The score at a place of each query's ranking; infinite if it is not that long."""
     count = np.bincount(found.query, minlength=queries)
     start = np.cumsum(count) - count
@@ -179,16 +182,16 @@ def _score_at(found: Found, place: Ints, queries: int) -> Floats:
     return limit
 
 
-def _without(found: Found, others: Found) -> Found:
+def _without(found: ScoredObjects, others: ScoredObjects) -> ScoredObjects:
     """What is found and not among the others."""
     pairs = (found.query << 32) | found.row
     return found.at(~np.isin(pairs, (others.query << 32) | others.row))
 
 
-def _joined(found: Found, others: Found) -> Found:
+def _joined(found: ScoredObjects, others: ScoredObjects) -> ScoredObjects:
     """What is found or among the others, each once."""
     both = zip(_without(found, others), others, strict=True)
-    joined = Found._make(np.concatenate(columns) for columns in both)  # type: ignore[arg-type]
+    joined = ScoredObjects._make(np.concatenate(columns) for columns in both)  # type: ignore[arg-type]
     return joined.at(np.argsort(joined.query, kind="stable"))
 
 
@@ -196,26 +199,26 @@ AT_ONCE = 256
 RADIUS_AND_REACH = Corner(2, np.array([True, True]))  # of an R-tree of zones
 
 
-class OwnMethod(ZoneMethod):
+class CustomTopKZones(TopKZones):
     """Zones of all subscriptions over all objects, by a function of attributes and distance."""
 
     @cached_property
     def form(self) -> Form:
         """Only the metric counts."""
-        return Form(zone_scores.OWN, CODES[self.wish.metric], 1.0, 1.0, 0.0, zone_scores.LEMMA, 1.0, 1)
+        return Form(zone_scores.CUSTOM, CODES[self.settings.metric], 1.0, 1.0, 0.0, zone_scores.LEMMA, 1.0, 1)
 
     @cached_property
-    def own(self) -> OwnScore:
+    def custom(self) -> CustomScore:
         """The function with its bounds."""
-        return OwnScore(self.wish.score, self.form.metric, self.objects, self.places)
+        return CustomScore(self.settings.score, self.form.metric, self.objects, self.places)
 
     @property
-    def _fine(self) -> Fine | None:
+    def _fine(self) -> CircleSettings | None:
         """How fine rectangles get; None where there are none, on the globe."""
-        wish = self.wish
-        if wish.circle == "lemma" or self.form.metric == HAVERSINE:
+        settings = self.settings
+        if settings.circle == "lemma" or self.form.metric == HAVERSINE:
             return None
-        return Fine(wish.m, wish.epsilon, wish.rounds)
+        return CircleSettings(settings.m, settings.epsilon, settings.rounds)
 
     def _split_weights(self) -> list[float | None]:
         return [None, None, 0.0, 0.0, *(len(self.over) * [None])]
@@ -224,7 +227,7 @@ class OwnMethod(ZoneMethod):
         return np.zeros((attributes.shape[0], 2))
 
     def _scores(self, items: Rows, away: Floats) -> Floats:
-        return scoring.no_nan("score", self.own.of(items, away))
+        return scoring.no_nan("score", self.custom.of(items, away))
 
     # Queries
 
@@ -234,16 +237,18 @@ class OwnMethod(ZoneMethod):
             self.form.metric, (held.x, held.y, held.radius), rows, (fixed(x), fixed(y))
         )
         flags = np.where(inside, zone_follow.SAME, OUTSIDE).astype(np.int8)
-        asked = np.flatnonzero(inside & (ordered | (held.count[rows] > k)))
-        mine = rows[asked]
+        checked = np.flatnonzero(inside & (ordered | (held.count[rows] > k)))
+        mine = rows[checked]
         starts = np.concatenate([[0], np.cumsum(held.count[mine])])
-        items, away = self._members(mine, (x[asked], y[asked]), starts)
+        items, away = self._members(mine, (x[checked], y[checked]), starts)
         scores = self._scores(items, away)
-        flags[asked] = zone_follow.settle(self.objects.label, held, mine, starts, scores, k[asked], ordered)
+        flags[checked] = zone_follow.settle(
+            self.objects.label, held, mine, starts, scores, k[checked], ordered
+        )
         return flags
 
     def _search(self, rows: Rows, queries: Queries) -> None:
-        falls = scoring.falls(self.wish.score, self.over)
+        falls = scoring.falls(self.settings.score, self.over)
         for start in range(0, rows.size, AT_ONCE):
             part = slice(start, start + AT_ONCE)
             some = queries._replace(
@@ -253,7 +258,7 @@ class OwnMethod(ZoneMethod):
                 lower=queries.lower[part],
                 upper=queries.upper[part],
             )
-            search = OwnSearch(self.own, some, self.wish.m, falls, self._fine)
+            search = CustomZoneSearch(self.custom, some, self.settings.m, falls, self._fine)
             self.zones.put(rows[part], some.x, some.y, search.zones())
             self.count["nodes_accessed"] += search.nodes
             self.count["candidates"] += search.tried
@@ -272,48 +277,48 @@ class OwnMethod(ZoneMethod):
             some = objects[start : start + AT_ONCE]
             of, zone = self._within_reach(some)
             given = attributes[some[of]]
-            asked = ((queries["lower"][zone] <= given) & (given <= queries["upper"][zone])).all(axis=1)
-            asked &= ~marked[zone]
-            zone, row = zone[asked], some[of[asked]]
+            checked = ((queries["lower"][zone] <= given) & (given <= queries["upper"][zone])).all(axis=1)
+            checked &= ~marked[zone]
+            zone, row = zone[checked], some[of[checked]]
             marked[zone[self._breaks(zone, row)]] = True
 
     def _within_reach(self, objects: Rows) -> tuple[Ints, Rows]:
         """Pairs of an object, by its place, and a zone in which it may come before one of the best."""
-        own, attributes = self.own, self.objects["attributes"][objects]
+        custom, attributes = self.custom, self.objects["attributes"][objects]
         none = np.empty((objects.size, 0))
         place = np.ascontiguousarray(self.places.record[objects, :2].T)
         queries = Queries(place[0], place[1], np.empty(0, np.int64), none, none, filtered=False)
 
         def reaches(of: Ints, values: Floats, away: Floats) -> Bools:
-            least = own(attributes[of], own.nearer(away, values[:, 0]))
+            least = custom(attributes[of], custom.nearer(away, values[:, 0]))
             found: Bools = ~(least > values[:, 1])
             return found
 
-        found = descend(self.zones.tree, own.metric, queries, RADIUS_AND_REACH, reaches)
+        found = descend(self.zones.tree, custom.metric, queries, RADIUS_AND_REACH, reaches)
         return found.query, found.row
 
     def _breaks(self, zone: Rows, objects: Rows) -> Bools:
         """Which objects, of those within reach of the zone beside them, break it; one at least, if any."""
         held, fine = self.zones.held, self._fine
         breaks = np.ones(zone.size, np.bool_)
-        asked = np.flatnonzero((held.radius[zone] > 0) & (held.radius[zone] < np.inf))
-        if fine is None or not asked.size:
+        checked = np.flatnonzero((held.radius[zone] > 0) & (held.radius[zone] < np.inf))
+        if fine is None or not checked.size:
             return breaks
-        mine, query = np.unique(zone[asked], return_inverse=True)
+        mine, query = np.unique(zone[checked], return_inverse=True)
         place, radius = (held.x[mine], held.y[mine]), held.radius[mine]
         order = np.argsort(query, kind="stable")
-        asked, none = asked[order], np.empty(asked.size)
-        rivals = Found(query[order], objects[asked], none, none)
-        circle = self.own.circles(place, self._best_at(mine, place), rivals, radius, fine._replace(m=1))
-        breaks[asked] = circle < radius[rivals.query]
+        checked, none = checked[order], np.empty(checked.size)
+        rivals = ScoredObjects(query[order], objects[checked], none, none)
+        circle = self.custom.circles(place, self._best_at(mine, place), rivals, radius, fine._replace(m=1))
+        breaks[checked] = circle < radius[rivals.query]
         return breaks
 
-    def _best_at(self, zones: Rows, place: tuple[Floats, Floats]) -> Found:
+    def _best_at(self, zones: Rows, place: tuple[Floats, Floats]) -> ScoredObjects:
         """The best of the members of zones at the centres of these."""
         size = self.zones.held.count[zones]
         starts = np.concatenate([[0], np.cumsum(size)])
         items, away = self._members(zones, place, starts)
-        found = Found(np.repeat(np.arange(zones.size), size), items, away, self._scores(items, away))
+        found = ScoredObjects(np.repeat(np.arange(zones.size), size), items, away, self._scores(items, away))
         found = found.at(np.lexsort((self.objects.label[items], found.score, found.query)))
         return found.at(found.rank() < self.k_of(zones)[found.query])
 
@@ -334,7 +339,7 @@ class OwnMethod(ZoneMethod):
 
     def _finite(self, box: Floats, queries: Floats) -> bool:
         """Whether the best and the worst corner of a box (2, 4 + d) of objects have finite scores."""
-        far, falls = farthest(self.form.metric, box, queries), scoring.falls(self.wish.score, self.over)
+        far, falls = farthest(self.form.metric, box, queries), scoring.falls(self.settings.score, self.over)
         low, high = box[0, STATIC:], box[1, STATIC:]
         corners = np.stack([np.where(falls, high, low), np.where(falls, low, high)])
-        return bool(np.isfinite(self.own(corners, np.array([0.0, far]))).all())
+        return bool(np.isfinite(self.custom(corners, np.array([0.0, far]))).all())

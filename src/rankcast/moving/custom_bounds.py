@@ -1,4 +1,4 @@
-"""Bounds of a score of one's own, for many objects of many queries at once.
+"""Bounds of a custom score, for many objects of many queries at once.
 
 Nothing is known of the function but that it is monotonic. In a circle of radius r an object at distance d
 scores at least f(a, d - r) and at most f(a, d + r) [Moving §4.3, Lemma 10]; in a rectangle, f of its least
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankcast.moving import scoring
-from rankcast.moving.index import PlaceIndex
+from rankcast.moving.index import TopKObjects
 from rankcast.moving.kernels import scores as zone_boxes
 from rankcast.moving.kernels import scores as zone_scores
 from rankcast.structures.distance import HAVERSINE
@@ -28,7 +28,7 @@ INWARD = 1 - 1e-12
 NEARLY = 0.98  # of the largest circle there is
 
 
-class Found(NamedTuple):
+class ScoredObjects(NamedTuple):
     """Objects of queries, query by query."""
 
     query: Ints
@@ -36,9 +36,9 @@ class Found(NamedTuple):
     distance: Floats
     score: Floats
 
-    def at(self, index: Any) -> Found:
+    def at(self, index: Any) -> ScoredObjects:
         """The objects at the given places."""
-        return Found._make(column[index] for column in self)
+        return ScoredObjects._make(column[index] for column in self)
 
     def rank(self) -> Ints:
         """The place of each object among those of its query."""
@@ -47,7 +47,7 @@ class Found(NamedTuple):
         return np.arange(self.query.size) - np.repeat(starts, sizes)
 
 
-class Fine(NamedTuple):
+class CircleSettings(NamedTuple):
     """How fine circles are found: the m-th smallest, the smallest rectangle as a part, how many a circle."""
 
     m: int
@@ -56,13 +56,13 @@ class Fine(NamedTuple):
 
 
 @dataclass
-class OwnScore:
+class CustomScore:
     """A function of attributes and distance, and the objects it scores."""
 
     score: scoring.Score
     metric: int
     objects: Slots
-    places: PlaceIndex
+    places: TopKObjects
 
     def __call__(self, attributes: Floats, away: Floats) -> Floats:
         """The scores of attributes (n, d) at some distances."""
@@ -84,7 +84,7 @@ class OwnScore:
         near: Floats = np.maximum(0.0, away - finite - self.fuzz * (away + finite))
         return near
 
-    def highest(self, best: Found, radius: Floats) -> Floats:
+    def highest(self, best: ScoredObjects, radius: Floats) -> Floats:
         """At least the score of each of the best anywhere in a circle, by query; -inf without any."""
         scores = self.of(best.row, (best.distance + radius[best.query]) * (1 + self.fuzz))
         return _set_apart(_most_of(scores, best.query, radius.size))
@@ -92,10 +92,10 @@ class OwnScore:
     def circles(
         self,
         place: tuple[Floats, Floats],
-        best: Found,
-        rivals: Found,
+        best: ScoredObjects,
+        rivals: ScoredObjects,
         limit: Floats,
-        fine: Fine,
+        fine: CircleSettings,
     ) -> Floats:
         """How far, at most `limit`, queries may go before a rival may come before one of their best.
 
@@ -128,7 +128,7 @@ class OwnScore:
         full = limit[rivals.query]
         return np.where(found < full, found * INWARD, full)
 
-    def _foremost(self, best: Found, radius: Floats) -> Found:
+    def _foremost(self, best: ScoredObjects, radius: Floats) -> ScoredObjects:
         """Those of the best that may be the last of them somewhere in a circle."""
         away = best.distance + radius[best.query]
         most = self.of(best.row, away * (1 + self.fuzz))
@@ -137,7 +137,7 @@ class OwnScore:
         return best.at(~(most < least[best.query]))
 
     def _undecided(
-        self, rivals: Found, limit: Floats, m: int, found: Floats, item: Ints, at: Ints, away: Floats
+        self, rivals: ScoredObjects, limit: Floats, m: int, found: Floats, item: Ints, at: Ints, away: Floats
     ) -> tuple[Ints, Ints]:
         """The items, a rival and a rectangle each, on which the m-th smallest circle may depend.
 
@@ -152,7 +152,7 @@ class OwnScore:
         kept = ~settled[item] & (away[at] < found[item])
         return item[kept], at[kept]
 
-    def _behind(self, best: Found, query: Ints, boxes: Floats, rivals: Rows, at: Ints) -> Bools:
+    def _behind(self, best: ScoredObjects, query: Ints, boxes: Floats, rivals: Rows, at: Ints) -> Bools:
         """Whether rivals are behind all the best everywhere in their rectangles (Lemma 12)."""
         asked, which = np.unique(at, return_inverse=True)
         near: Floats = zone_boxes.away(self.metric, self.places.record, rivals, at, boxes, False)
@@ -160,7 +160,7 @@ class OwnScore:
         behind: Bools = self.of(rivals, near * (1 - self.fuzz)) > most
         return behind
 
-    def _most(self, best: Found, query: Ints, boxes: Floats) -> Floats:
+    def _most(self, best: ScoredObjects, query: Ints, boxes: Floats) -> Floats:
         """At least the score of each of the best anywhere in the rectangles, of which each has a query."""
         start, end = np.searchsorted(best.query, query), np.searchsorted(best.query, query, side="right")
         size = end - start
@@ -180,7 +180,7 @@ def _most_of(scores: Floats, query: Ints, queries: int) -> Floats:
     return found
 
 
-def _smallest(rivals: Found, circle: Floats, m: int, limit: Floats) -> Floats:
+def _smallest(rivals: ScoredObjects, circle: Floats, m: int, limit: Floats) -> Floats:
     """The m-th smallest circle of each query, at most its limit."""
     order = np.lexsort((circle, rivals.query))
     ends = order[rivals.rank() == m - 1]

@@ -1,30 +1,21 @@
-"""What engines with moving queries share: objects that come and go, queries that move.
+"""The base of `MovingTopK` and `MovingSkyline`: objects that come and go, queries that move.
 
-A subscription is a query at a place; its result depends on the place and on all objects. A subclass says how
-objects are scored from a place (`_scores`) and which of them are the result (`_result`); by itself that makes
-the brute force, `method="scan"`. A subclass with another method overrides what is done when queries
-(`_move`) and objects (`_store`, `_forget`) change.
+A subscription is a query at a place, with a filter on attributes; its result depends on the place and on all
+objects. A subclass defines how objects are scored from a place (`_scores`) and which of them are the result
+(`_result`). That alone is the brute force, `method="scan"`. With `method="zone"` the subclass sets `_zones`,
+a `SafeZones` that keeps results and safe zones: then a query that moves inside its zone is followed without
+a search, and an object that changes concerns only the zones that it breaks.
 
-Objects and queries that move: where they are, and whether every object has a score from every query.
-
-Which places and objects of moving queries are accepted: what they and the settings alone tell.
-
-- x and y of objects and queries are within `reach` of 0 (on the globe: any place);
-- an object has a finite score at distance 0 and at the farthest that two such places may be apart.
-
-Scores never fall as distance grows: what is finite at both ends is finite between them, from every query
-there may be. So whether an object is accepted does not depend on queries, nor the other way round, and
-shards that have some of the queries each accept the same objects. A function of one's own may well be
-infinite at the farthest and of use where the queries are: it is asked about those.
+Invariant: every live object has a finite score from the place of every live subscription; see
+`rankcast.moving.places`.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -33,107 +24,276 @@ from numpy.typing import NDArray
 from rankcast.core.engine import ID, Engine, Part
 from rankcast.core.lists import ListEngine
 from rankcast.errors import InputError, shown
-from rankcast.moving import scoring
 from rankcast.moving.brute_force import Objects, distances_to
 from rankcast.moving.kernels.zone_follow import last_of_each, rows_in_order
-from rankcast.moving.places import PLACE, check_globe, fixed, unscored
-from rankcast.moving.scoring import Score
-from rankcast.moving.undo import Step, Undo, columns_of, release
+from rankcast.moving.places import PLACE, Reach, check_globe, fixed, reach_of, unscored
+from rankcast.moving.undo import Step, Undo, release, restore_columns
 from rankcast.structures import hashing, integrity
-from rankcast.structures.distance import HALF_CIRCUMFERENCE
 from rankcast.structures.ids import Slots, keys_of, select, show
-from rankcast.tables import deltas, read, schema
+from rankcast.tables import boxes, deltas, read, schema
+from rankcast.tables.boxes import Boxes
 from rankcast.tables.deltas import Changes, Lists
-from rankcast.tables.schema import Batch, Column, Floats, Ids, Rows
+from rankcast.tables.schema import Batch, Bools, Column, Floats, Ids, Rows
 
-_EXPONENTS = range(150, -1, -1)  # of reach; the square of a distance is still a number
-_ROOM = 1e150  # what a score may be at the farthest, of attributes of 1: the rest is left to other attributes
+ORDER_CHECK = 64  # events; from this many on it pays to see first whether they come in order
+METRICS = ("euclidean", "manhattan", "haversine")
+METRICS_LATER = ("network",)
+OBJECT_COLUMNS = ("x", "y", "attributes")
 
 
-@dataclass(frozen=True)
-class Reach:
-    """How far places may be from 0, and objects from queries.
+def attribute_names(over: str | Sequence[str]) -> list[str]:
+    """The setting `over`: attributes of objects, or none."""
+    return schema.attributes("over", over, least=0, reserved=("id", "x", "y"))
 
-    Attributes:
-        score: what is checked at both ends of distance; None: nothing is.
-        reach: the largest x or y, infinite on the globe.
-        farthest: the largest distance.
-        certain: whether what is accepted has finite scores from everywhere.
+
+class SafeZones(Protocol):
+    """Keeps the results and safe zones of subscriptions: `TopKZones` or `SkylineZones`."""
+
+    def parts(self) -> dict[str, Part]:
+        """The parts of a snapshot."""
+
+    def lists(self, rows: Rows) -> Lists:
+        """Results of subscriptions."""
+
+    def renew(self, rows: Rows) -> None:
+        """Search results and zones of subscriptions at their places."""
+
+    def leave(self, rows: Rows) -> None:
+        """Forget subscriptions."""
+
+    def follow(self, rows: Rows, x: Floats, y: Floats) -> tuple[Rows, Lists]:
+        """Move queries; returns those whose results may have changed, and their results before."""
+
+    def check_restored(self) -> None:
+        """Refuse places and zones from a snapshot that are not those of objects and subscriptions."""
+
+    def listing(self, objects: Rows) -> Rows:
+        """Subscriptions that have one of these objects in their results or members."""
+
+    def put(self, objects: Rows) -> None:
+        """Index objects, new or not, that have been written to the slots."""
+
+    def drop(self, objects: Rows) -> None:
+        """Forget objects."""
+
+    def broken(self, objects: Rows, known: Rows) -> Rows:
+        """Subscriptions, without those known already, whose zones these objects break."""
+
+    def admit(self, objects: Rows, listing: Rows, broken: Rows) -> None:
+        """Renew results and zones of subscriptions that list objects, or whose zones these break."""
+
+
+class QuerySlots(Slots):
+    """Subscriptions with a place, a filter on attributes, and a k where there is one."""
+
+    def __init__(self, attributes: int, *, takes_k: bool) -> None:
+        place, filter_ = {"x": np.float64, "y": np.float64}, (np.float64, attributes)
+        size = {"k": np.int64} if takes_k else {}
+        super().__init__({**place, **size, "lower": filter_, "upper": filter_})
+        self._attributes = attributes
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over what `state` returned; a snapshot of an older version has no filters."""
+        shape = (arrays["x"].size, self._attributes)
+        open_ends = {"lower": np.full(shape, -np.inf), "upper": np.full(shape, np.inf)}
+        return super().restore(header, {**open_ends, **arrays})
+
+
+class MovingEngine(ListEngine):
+    """Moving queries over objects, by scan or with safe zones.
+
+    Subscriptions are in `_slots`, objects in `_objects`; `_zones` is None where every object is looked at.
     """
 
-    score: Score | None
-    reach: float
-    farthest: float
-    certain: bool
+    calls = (*Engine.calls, "upsert", "remove")
+    counters: ClassVar[tuple[str, ...]] = ("recomputed", "nodes_accessed")
+    methods: ClassVar[tuple[str, ...]] = ("scan",)
+    variants: ClassVar[tuple[dict[str, Any], ...]] = ({"method": "scan"},)
+    scores_move = True
+    _amendable: ClassVar[tuple[str, ...]] = ("x", "y", "k", "lower", "upper")
 
-    def check_places(self, x: Floats, y: Floats, where: str) -> None:
-        """Refuse places that are too far from 0."""
-        for name, values in (("x", x), ("y", y)):
-            far = np.abs(values) > self.reach
-            if far.any():
-                row = int(np.argmax(far))
-                expected = f"a number within {self.reach:g} of 0"
-                raise InputError(f"is {values[row]:g}", where=where, column=name, row=row, expected=expected)
-
-    def check_scores(self, ids: Ids, attributes: Floats) -> None:
-        """Refuse objects that have no finite score at both ends of distance."""
-        if self.score is None or not len(attributes):
-            return
-        with np.errstate(all="ignore"):
-            ends = [self.score(attributes, np.full(len(attributes), end)) for end in (0.0, self.farthest)]
-        odd = np.flatnonzero(~np.isfinite(ends).all(0))
-        if odd.size:
-            raise unscored(f"object {show(ids, odd[0])}", "objects", odd[0])
-
-
-def reach_of(settings: Mapping[str, Any]) -> Reach:
-    """The reach of a moving engine, from its settings as they are saved."""
-    form = settings.get("score")
-    own = form is not None and form["name"] == "function"
-    score = None if own or form is None else scoring.restored(form)
-    if settings["metric"] == "haversine":
-        return Reach(score, np.inf, HALF_CIRCUMFERENCE, not own)
-    for exponent in _EXPONENTS:
-        reach = 10.0**exponent
-        farthest = 4 * reach  # along both axes; the straight way is shorter
-        with np.errstate(all="ignore"):
-            ones = np.ones((1, len(settings["over"])))
-            if score is None or score(ones, np.array([farthest]))[0] <= _ROOM:
-                break
-    return Reach(score, reach, farthest, not own)
-
-
-MANY = 64  # events, of which it pays to see whether they come in order
-
-
-class MovingChecks(ListEngine):
-    """Subscriptions in `_slots`, objects in `_objects`, both with places.
-
-    Invariant: every live object has a finite score from the place of every live subscription.
-    """
-
-    _slots: Slots
-    _objects: Slots
-    _metric: str
+    def __init__(
+        self,
+        configuration: dict[str, Any],
+        *,
+        over: list[str],
+        metric: str,
+        method: str,
+        extra: str,
+        tuning: Mapping[str, Any] | None,
+    ) -> None:
+        self._over = over
+        self._metric = schema.one_of("metric", metric, METRICS, later=METRICS_LATER)
+        self._method = schema.one_of("method", method, self.methods)
+        shared = {"over": self._over, "metric": self._metric, "method": self._method}
+        super().__init__({**shared, **configuration}, extra=extra, tuning=tuning)
+        place = {"x": np.float64, "y": np.float64}
+        self._slots: Slots = QuerySlots(len(self._over), takes_k=self.takes_k)
+        self._objects = Slots({**place, "attributes": (np.float64, len(self._over))}, ordered=True)
+        self._zones: SafeZones | None = None
+        self._undo = Undo(self._count, self._turn_step)
 
     @cached_property
     def _reach(self) -> Reach:
+        """Which places and objects are accepted."""
         return reach_of(self._configuration)
+
+    # What a subclass defines
 
     @abstractmethod
     def _scores(self, x: float, y: float, objects: Objects) -> Floats:
         """The scores of objects from a place."""
 
+    @abstractmethod
+    def _result(self, row: int, objects: Objects) -> tuple[Rows, Floats]:
+        """The result of a subscription: places among all objects, best first, and their scores."""
+
     def _check_attributes(self, attributes: Floats) -> None:
-        """Refuse attributes (n, d) of objects for which there is no score anywhere."""
+        """Refuse attributes (n, d) of objects for which the score is nowhere defined."""
 
     def _all_scored(self, x: Floats, y: Floats) -> bool:
-        """Whether it is certain, at little cost, that all objects have finite scores from these places."""
+        """Whether bounds prove that all objects have finite scores from these places; False: not known."""
         return False
 
     def _scored_from_all(self, x: Floats, y: Floats, attributes: Floats) -> bool:
-        """Whether it is certain, at little cost, that these objects have finite scores from all queries."""
+        """Whether bounds prove that these objects have finite scores from all queries; False: not known."""
         return False
+
+    def _note_zones(self, rows: Rows) -> None:
+        """Called before zones of subscriptions change, so that a failing custom score can be undone."""
+
+    # Undo: a custom score may fail in the middle of a change
+
+    def _subscribe_alone(self, rows: Any) -> pa.Table:
+        with self._undo():
+            return super()._subscribe_alone(rows)
+
+    def _subscribe(self, rows: Any) -> Changes:
+        with self._undo():
+            return super()._subscribe(rows)
+
+    def _amend(self, rows: Any) -> Changes:
+        with self._undo():
+            return super()._amend(rows)
+
+    def _turn_step(self) -> Step:
+        """A step that marks a call that had begun to change the engine as one that changed nothing."""
+        turn = getattr(self, "_turn", None)
+        begun, changing = getattr(turn, "begun", 0), getattr(turn, "changing", False)
+
+        def back() -> None:
+            if turn is not None:
+                turn.begun, turn.changing = begun, changing
+
+        return back
+
+    # What `ListEngine` needs
+
+    @property
+    def _subscriptions(self) -> Slots:
+        return self._slots
+
+    @property
+    def _items(self) -> Slots:
+        return self._objects
+
+    @property
+    def _updates(self) -> bool:
+        return False
+
+    def _parts(self) -> dict[str, Part]:
+        parts: dict[str, Part] = {"subscription": self._slots, "object": self._objects}
+        return {**parts, **(self._zones.parts() if self._zones else {})}
+
+    def _check_restored(self) -> None:
+        for slots, name in ((self._slots, "subscription"), (self._objects, "object")):
+            live = slots._live()
+            x, y = slots["x"][live], slots["y"][live]
+            integrity.finite(x, f"{name}.x")
+            integrity.finite(y, f"{name}.y")
+            if self._metric == "haversine":
+                check_globe(x, y, name)
+            self._reach.check_places(x, y, name)
+        attributes = self._objects["attributes"][live]
+        integrity.finite(attributes, "object.attributes")
+        self._check_attributes(attributes)
+        self._reach.check_scores(self._objects._ids_at(live), attributes)
+        boxes.check_boxes(self._slots["lower"], self._slots["upper"])
+        if self.takes_k:
+            integrity.within(self._slots["k"], 0, integrity.MOST, "subscription.k")
+        if self._zones:
+            self._zones.check_restored()
+
+    def _columns(self) -> list[Column]:
+        return [*PLACE, *boxes.columns(self._over)]
+
+    def _fields(self, batch: Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
+        held = None if rows is None else Boxes(self._slots["lower"][rows], self._slots["upper"][rows])
+        filters = boxes.read(batch, self._over, held, where="subscriptions")
+        place = {name: batch[name] if name in batch else self._slots[name][rows] for name in ("x", "y")}
+        self._check_places(place["x"], place["y"], "subscriptions")
+        return {**place, "lower": filters.lo, "upper": filters.hi}
+
+    def _entered(self, rows: Rows) -> None:
+        self._undo.note(lambda: self._leaving(rows))
+        self._undo.note(lambda: release(self._slots, rows))
+        self._placed(rows)
+
+    def _amending(self, rows: Rows) -> None:
+        if self._undo.noting:
+            self._undo.note(restore_columns(self._slots, self._amendable, rows))
+        self._note_zones(rows)
+
+    def _amended(self, rows: Rows) -> None:
+        self._placed(rows)
+
+    def _leaving(self, rows: Rows) -> None:
+        if self._zones:
+            self._zones.leave(rows)
+
+    def _placed(self, rows: Rows) -> None:
+        """Find the results of subscriptions that are new or have changed."""
+        if self._zones:
+            self._zones.renew(rows)
+        else:
+            self._count_recomputed(rows.size)
+
+    def _lists(self, rows: Rows) -> Lists:
+        if self._zones:
+            return self._zones.lists(rows)
+        objects = self._all_objects()
+        found = [self._result(row, objects) for row in rows]
+        items = [objects.row[places] for places, _ in found]
+        return deltas.gather_lists(rows, items, [scores for _, scores in found])
+
+    # Queries
+
+    def _publish(self, rows: Any) -> Changes:
+        batch = self._read(rows, [ID, *PLACE], "events")
+        row = self._known(batch.ids)
+        self._check_places(batch["x"], batch["y"], "events")
+        with self._undo():
+            self._begin()
+            self._count["events"] += batch.size
+            if (row[1:] > row[:-1]).all():
+                return self._move(row, batch["x"], batch["y"])
+            last = last_of_each(row, self._slots.used)
+            return self._move(row[last], batch["x"][last], batch["y"][last])
+
+    def _move(self, rows: Rows, x: Floats, y: Floats) -> Changes:
+        """Bring queries, each once, to new places."""
+        if self._undo.noting:
+            self._undo.note(restore_columns(self._slots, ("x", "y"), rows))
+        if not self._zones:
+            before = self._lists(rows)
+            self._write(rows, {"x": x, "y": y})
+            self._count_recomputed(rows.size)
+            return deltas.difference(before, self._lists(rows), self._slots.place, updates=False)
+        self._note_zones(rows)
+        changed, before = self._zones.follow(rows, x, y)
+        if not changed.size:
+            return deltas.no_changes()
+        return deltas.difference(before, self._zones.lists(changed), self._slots["sequence"], updates=False)
 
     def _known(self, ids: Ids) -> Rows:
         """The rows of live subscriptions, which may come several times.
@@ -141,7 +301,7 @@ class MovingChecks(ListEngine):
         Many that come as they were registered are found without looking each of them up.
         """
         slots = self._slots
-        if ids.size >= MANY and ids.kind == slots.kind == "int":
+        if ids.size >= ORDER_CHECK and ids.kind == slots.kind == "int":
             found: Rows = rows_in_order(slots["code"], slots["sequence"], slots.used, fixed(ids.values))
             if found.size:
                 return found
@@ -170,195 +330,6 @@ class MovingChecks(ListEngine):
             if odd.size:
                 item = self._objects.take(objects.row[odd[:1]])[0].as_py()
                 raise unscored(f"object {shown(item)} from here", where, row)
-
-    def _check_objects(self, ids: Ids, x: Floats, y: Floats, attributes: Floats) -> None:
-        """Refuse objects that are too far, or have no finite score from where a query is or may be."""
-        if self._metric == "haversine":
-            check_globe(x, y, "objects")
-        self._reach.check_places(x, y, "objects")
-        self._check_attributes(attributes)
-        self._reach.check_scores(ids, attributes)
-        if self._reach.certain or self._scored_from_all(x, y, attributes):
-            return
-        objects = Objects(np.arange(x.size, dtype=np.int32), x.copy(), y.copy(), attributes)
-        for subscription in self._slots.live():
-            odd = np.flatnonzero(~np.isfinite(self._scores(*self._place(subscription), objects)))
-            if odd.size:
-                query = self._slots.take([subscription])[0].as_py()
-                raise unscored(
-                    f"object {show(ids, odd[0])} from subscription {shown(query)}", "objects", odd[0]
-                )
-
-    # Helpers
-
-    def _place(self, row: int) -> tuple[float, float]:
-        return float(self._slots["x"][row]), float(self._slots["y"][row])
-
-    def _all_objects(self) -> Objects:
-        """The live objects by id, so that a score is always asked for in the same order."""
-        live = np.flatnonzero(self._objects["sequence"][: self._objects.used] >= 0).astype(np.int32)
-        live = live[np.argsort(self._objects.label[live])]
-        return Objects(live, *(self._objects[name][live] for name in ("x", "y", "attributes")))
-
-    def _distances(self, x: float, y: float, objects: Objects) -> Floats:
-        return distances_to(objects, x, y, self._metric)
-
-
-METRICS = ("euclidean", "manhattan", "haversine")
-METRICS_LATER = ("network",)
-OBJECT = ("x", "y", "attributes")
-
-
-def names_of(over: str | Sequence[str]) -> list[str]:
-    """The setting `over`: attributes of objects, or none."""
-    return schema.attributes("over", over, least=0, reserved=("id", "x", "y"))
-
-
-class MovingEngine(MovingChecks):
-    """The common ground of `MovingTopK` and `MovingSkyline`."""
-
-    calls = (*Engine.calls, "upsert", "remove")
-    counters: ClassVar[tuple[str, ...]] = ("recomputed", "nodes_accessed")
-    methods: ClassVar[tuple[str, ...]] = ("scan",)
-    variants: ClassVar[tuple[dict[str, Any], ...]] = ({"method": "scan"},)
-    scores_move = True
-    _amendable: ClassVar[tuple[str, ...]] = ("x", "y")
-
-    def __init__(
-        self,
-        configuration: dict[str, Any],
-        *,
-        over: list[str],
-        metric: str,
-        method: str,
-        extra: str,
-        tuning: Mapping[str, Any] | None,
-    ) -> None:
-        self._over = over
-        self._metric = schema.one_of("metric", metric, METRICS, later=METRICS_LATER)
-        self._method = schema.one_of("method", method, self.methods)
-        shared = {"over": self._over, "metric": self._metric, "method": self._method}
-        super().__init__({**shared, **configuration}, extra=extra, tuning=tuning)
-        place = {"x": np.float64, "y": np.float64}
-        self._slots = self._new_slots()
-        self._objects = Slots({**place, "attributes": (np.float64, len(self._over))}, ordered=True)
-        self._undo = Undo(self._count, self._standing)
-
-    # What a subclass provides
-
-    @abstractmethod
-    def _result(self, row: int, objects: Objects) -> tuple[Rows, Floats]:
-        """The result of a subscription: places among all objects, best first, and their scores."""
-
-    def _new_slots(self) -> Slots:
-        """Subscriptions, none yet."""
-        return Slots({"x": np.float64, "y": np.float64})
-
-    # Functions of one's own, which may fail in the middle of a change
-
-    def _subscribe_alone(self, rows: Any) -> pa.Table:
-        with self._undo():
-            return super()._subscribe_alone(rows)
-
-    def _subscribe(self, rows: Any) -> Changes:
-        with self._undo():
-            return super()._subscribe(rows)
-
-    def _amend(self, rows: Any) -> Changes:
-        with self._undo():
-            return super()._amend(rows)
-
-    def _standing(self) -> Step:
-        """A step that says that a call which had begun to change the engine has changed nothing after all."""
-        turn = getattr(self, "_turn", None)
-        begun, changing = getattr(turn, "begun", 0), getattr(turn, "changing", False)
-
-        def back() -> None:
-            if turn is not None:
-                turn.begun, turn.changing = begun, changing
-
-        return back
-
-    # What the base asks for
-
-    @property
-    def _subscriptions(self) -> Slots:
-        return self._slots
-
-    @property
-    def _items(self) -> Slots:
-        return self._objects
-
-    @property
-    def _updates(self) -> bool:
-        return False
-
-    def _parts(self) -> dict[str, Part]:
-        return {"subscription": self._slots, "object": self._objects}
-
-    def _check_restored(self) -> None:
-        for slots, name in ((self._slots, "subscription"), (self._objects, "object")):
-            live = slots._live()
-            x, y = slots["x"][live], slots["y"][live]
-            integrity.finite(x, f"{name}.x")
-            integrity.finite(y, f"{name}.y")
-            if self._metric == "haversine":
-                check_globe(x, y, name)
-            self._reach.check_places(x, y, name)
-        attributes = self._objects["attributes"][live]
-        integrity.finite(attributes, "object.attributes")
-        self._check_attributes(attributes)
-        self._reach.check_scores(self._objects._ids_at(live), attributes)
-
-    def _columns(self) -> list[Column]:
-        return PLACE
-
-    def _fields(self, batch: Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
-        place = {name: batch[name] if name in batch else self._slots[name][rows] for name in ("x", "y")}
-        self._check_places(place["x"], place["y"], "subscriptions")
-        return place
-
-    def _entered(self, rows: Rows) -> None:
-        self._undo.note(lambda: release(self._slots, rows))
-        self._placed(rows)
-
-    def _amending(self, rows: Rows) -> None:
-        if self._undo.noting:
-            self._undo.note(columns_of(self._slots, self._amendable, rows))
-
-    def _amended(self, rows: Rows) -> None:
-        self._placed(rows)
-
-    def _placed(self, rows: Rows) -> None:
-        """Subscriptions are new, or have changed."""
-        self._count_recomputed(rows.size)
-
-    def _lists(self, rows: Rows) -> Lists:
-        objects = self._all_objects()
-        found = [self._result(row, objects) for row in rows]
-        items = [objects.row[places] for places, _ in found]
-        return deltas.gather_lists(rows, items, [scores for _, scores in found])
-
-    def _publish(self, rows: Any) -> Changes:
-        batch = self._read(rows, [ID, *PLACE], "events")
-        row = self._known(batch.ids)
-        self._check_places(batch["x"], batch["y"], "events")
-        with self._undo():
-            self._begin()
-            self._count["events"] += batch.size
-            if (row[1:] > row[:-1]).all():
-                return self._move(row, batch["x"], batch["y"])
-            last = last_of_each(row, self._slots.used)
-            return self._move(row[last], batch["x"][last], batch["y"][last])
-
-    def _move(self, rows: Rows, x: Floats, y: Floats) -> Changes:
-        """Bring queries, each once, to new places."""
-        before = self._lists(rows)
-        if self._undo.noting:
-            self._undo.note(columns_of(self._slots, ("x", "y"), rows))
-        self._write(rows, {"x": x, "y": y})
-        self._count_recomputed(rows.size)
-        return deltas.difference(before, self._lists(rows), self._slots.place, updates=False)
 
     # Objects
 
@@ -389,51 +360,132 @@ class MovingEngine(MovingChecks):
             self._begin()
             return self._store(ids, given)
 
-    def _store(self, ids: Ids, given: Objects) -> Changes:
-        """Store objects, each once; a row of -1 is new."""
-        live = self._slots.live()
-        before = self._lists(live)
-        self._write_objects(ids, given)
-        return self._changed(live, before)
-
-    def _write_objects(self, ids: Ids, given: Objects) -> Rows:
-        """Give rows to new objects and write all of them; returns their rows."""
-        row, new = given.row.copy(), given.row < 0
-        if self._undo.noting:
-            self._undo.note(columns_of(self._objects, OBJECT, given.row[~new]))
-        row[new] = self._objects.add(select(ids, np.flatnonzero(new)))
-        for name, values in (("x", given.x), ("y", given.y), ("attributes", given.attributes)):
-            self._objects[name][row] = values
-        self._undo.note(lambda: release(self._objects, row[new]))
-        return row
-
     def _remove(self, ids: Any) -> Changes:
         gone = self._objects.require(self._ids(ids), where="ids")
         with self._undo():
             self._begin()
             return self._forget(gone)
 
+    def _store(self, ids: Ids, given: Objects) -> Changes:
+        """Store objects, each once; a row of -1 is new."""
+        zones = self._zones
+        if not zones:
+            live = self._slots.live()
+            before_scan = self._lists(live)
+            self._write_objects(ids, given)
+            return self._changed(live, before_scan)
+        other = np.flatnonzero(self._differs(given))
+        given = Objects._make(column[other] for column in given)
+        listing = zones.listing(given.row[given.row >= 0])
+        before = [zones.lists(listing)]
+        self._undo.note(lambda: zones.put(given.row[given.row >= 0]))
+        row = self._write_objects(select(ids, other), given)
+        self._undo.note(lambda: zones.drop(row[given.row < 0]))
+        zones.put(row)
+        broken = zones.broken(row, listing)
+        before.append(zones.lists(broken))
+        self._note_zones(np.concatenate([listing, broken]))
+        zones.admit(row, listing, broken)
+        return self._renewed(zones, np.concatenate([listing, broken]), before)
+
+    def _write_objects(self, ids: Ids, given: Objects) -> Rows:
+        """Give rows to new objects and write all of them; returns their rows."""
+        row, new = given.row.copy(), given.row < 0
+        if self._undo.noting:
+            self._undo.note(restore_columns(self._objects, OBJECT_COLUMNS, given.row[~new]))
+        row[new] = self._objects.add(select(ids, np.flatnonzero(new)))
+        for name, values in (("x", given.x), ("y", given.y), ("attributes", given.attributes)):
+            self._objects[name][row] = values
+        self._undo.note(lambda: release(self._objects, row[new]))
+        return row
+
     def _forget(self, gone: Rows) -> Changes:
-        """Forget objects."""
+        """Remove objects."""
+        zones = self._zones
+        if not zones:
+            return self._forget_by_scan(gone)
+        listing = zones.listing(gone)
+        before = zones.lists(listing)
+        self._note_zones(listing)
+        self._undo.note(lambda: zones.put(gone))
+        zones.drop(gone)
+        zones.renew(listing)
+        changes = self._renewed(zones, listing, [before])
+        self._objects.release(gone)
+        return changes
+
+    def _forget_by_scan(self, gone: Rows) -> Changes:
+        """Remove objects where every result is computed from all of them."""
         live = self._slots.live()
         before = self._lists(live)
         if self._undo.noting:
             ids = read.read_ids(self._objects.take(gone), where="ids")
-            held = Objects(np.full_like(gone, -1), *(self._objects[name][gone] for name in OBJECT))
+            held = Objects(np.full_like(gone, -1), *(self._objects[name][gone] for name in OBJECT_COLUMNS))
             self._undo.note(lambda: self._come_back(ids, held))
         self._objects.release(gone)
         return self._changed(live, before)
 
     def _come_back(self, ids: Ids, held: Objects) -> None:
-        """Let objects be there again that were released."""
+        """Store objects again that were released."""
         self._write_objects(ids, held)
 
     def _changed(self, live: Rows, before: Lists) -> Changes:
-        """The changes that other objects cause; here a new score is told."""
+        """The changes of results after objects changed; these include new scores."""
         self._count_recomputed(live.size)
         return deltas.difference(before, self._lists(live), self._slots.place)
 
+    def _renewed(self, zones: SafeZones, rows: Rows, before: list[Lists]) -> Changes:
+        """The changes of results of subscriptions that got new zones."""
+        if not rows.size:
+            return deltas.no_changes()
+        joined = Lists._make(np.concatenate(columns) for columns in zip(*before, strict=True))
+        return deltas.difference(joined, zones.lists(rows), self._slots["sequence"])
+
+    def _differs(self, given: Objects) -> Bools:
+        """Which objects are new, or differ from what is stored."""
+        held, row = self._objects, given.row
+        same = (held["x"][row] == given.x) & (held["y"][row] == given.y)
+        same &= (held["attributes"][row] == given.attributes).all(axis=1)
+        differs: Bools = ~same | (row < 0)
+        return differs
+
+    def _check_objects(self, ids: Ids, x: Floats, y: Floats, attributes: Floats) -> None:
+        """Refuse objects that are too far, or have no finite score from where a query is or may be."""
+        if self._metric == "haversine":
+            check_globe(x, y, "objects")
+        self._reach.check_places(x, y, "objects")
+        self._check_attributes(attributes)
+        self._reach.check_scores(ids, attributes)
+        if self._reach.certain or self._scored_from_all(x, y, attributes):
+            return
+        objects = Objects(np.arange(x.size, dtype=np.int32), x.copy(), y.copy(), attributes)
+        for subscription in self._slots.live():
+            odd = np.flatnonzero(~np.isfinite(self._scores(*self._place(subscription), objects)))
+            if odd.size:
+                query = self._slots.take([subscription])[0].as_py()
+                raise unscored(
+                    f"object {show(ids, odd[0])} from subscription {shown(query)}", "objects", odd[0]
+                )
+
     # Helpers
+
+    def _place(self, row: int) -> tuple[float, float]:
+        return float(self._slots["x"][row]), float(self._slots["y"][row])
+
+    def _passes(self, row: int, attributes: Floats) -> Bools:
+        """Which attributes (n, d) pass the filter of a subscription."""
+        lower, upper = self._slots["lower"][row], self._slots["upper"][row]
+        passes: Bools = ((lower <= attributes) & (attributes <= upper)).all(axis=1)
+        return passes
+
+    def _all_objects(self) -> Objects:
+        """The live objects by id, so that a score is always asked for in the same order."""
+        live = np.flatnonzero(self._objects["sequence"][: self._objects.used] >= 0).astype(np.int32)
+        live = live[np.argsort(self._objects.label[live])]
+        return Objects(live, *(self._objects[name][live] for name in ("x", "y", "attributes")))
+
+    def _distances(self, x: float, y: float, objects: Objects) -> Floats:
+        return distances_to(objects, x, y, self._metric)
 
     def _circles(
         self, rows: Rows, centre: tuple[Floats, Floats], radius: Floats, members: Sequence[Rows]

@@ -1,8 +1,9 @@
-"""Points in C columns by row, live: `PointIndex` keeps a `rankcast.moving.kernels.rtree`.
+"""R-trees of points that come and go: the objects of moving queries, and a search for many queries at once.
 
-The objects of moving queries by place and attributes, live, and the safe zones of queries among them.
-
-Going down an R-tree for many queries at once, level by level, as a test over arrays says.
+`PointIndex` keeps a `rankcast.moving.kernels.rtree` of points in C columns. `ObjectIndex` has the objects of
+an engine in one, and their records by row; `TopKObjects` also finds the safe zones of top-k queries.
+`descend` goes down an R-tree for many queries together, level by level, as a test over arrays decides; it
+serves custom scores, which only Python can compute.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from numpy.typing import NDArray
 
 from rankcast.moving.kernels import checks, rtree, rtree_search, zone_search
 from rankcast.moving.kernels.rtree import BRANCH, INNER_BASE, LEAF_BASE, MOST_LAYERS, SMALLEST, Rtree
-from rankcast.moving.kernels.rtree_search import Corner, Entries, Queries, Space, space_for
+from rankcast.moving.kernels.rtree_search import Corner, Queries, SearchBuffers, TreeEntries, search_buffers
 from rankcast.moving.kernels.scores import STATIC, Form
-from rankcast.moving.kernels.zone_search import Zones
+from rankcast.moving.kernels.zone_search import FoundZones
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
@@ -30,7 +31,7 @@ class PointIndex:
     """Points that come and go; kernels search `tree`.
 
     - Changing: `insert`, `remove`.
-    - Keeping: `state`, `restore`, `check`.
+    - Snapshots: `state`, `restore`, `check_restored`; `check` for tests.
 
     Args:
         weights: by column, how much a difference in it counts when points are split into blocks; 0: never
@@ -124,7 +125,7 @@ class PointIndex:
         return {}, dict(self.tree._asdict())
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
+        """Take over what `state` returned."""
         mine = self.tree._asdict()
         layers, wanted = 0, {name: integrity.like(array) for name, array in mine.items()}
         if "row" in arrays and arrays["row"].ndim:
@@ -143,7 +144,7 @@ class PointIndex:
     def check_restored(self, wanted: Bools) -> None:
         """Refuse a tree from a snapshot that does not hang together or holds others than `wanted` rows."""
         integrity.need(np.isfinite(self.tree.point[:, :PLACE_COLUMNS]).all(), "tree_point", "is not finite")
-        found = checks.rtree(self.tree, wanted)
+        found = checks.check_rtree(self.tree, wanted)
         integrity.need(found == checks.FITS, "tree_row", "does not hold the points it should")
 
     def present(self) -> Bools:
@@ -189,12 +190,12 @@ class PointIndex:
 PER_THREAD = 64
 
 
-class Places:
+class ObjectIndex:
     """Objects by row and in an R-tree: x, y, and whatever else there is.
 
     - Changing: `put`, `remove`.
-    - Asking: `bounds`; kernels read `record`, the first columns by row, and `tree`.
-    - Keeping: `state`, `restore`, `check`.
+    - Reading: `bounds`; kernels read `record`, the first columns by row, and `tree`.
+    - Snapshots: `state`, `restore`, `check_restored`; `check` for tests.
 
     Memory: 8 bytes a column of the record of an object, and the tree.
 
@@ -243,7 +244,7 @@ class Places:
         return {}, {"record": self.record, **tree}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
+        """Take over what `state` returned."""
         tree = {name: array for name, array in arrays.items() if name.startswith("tree_")}
         own = {name: array for name, array in arrays.items() if name not in tree}
         integrity.forms(own, {"record": integrity.like(self.record)})
@@ -273,7 +274,7 @@ class Places:
         self._index.check(points)
 
 
-class PlaceIndex(Places):
+class TopKObjects(ObjectIndex):
     """Objects with a record (x, y, s, p; see `rankcast.moving.kernels.scores`), then attributes in the tree.
 
     Beside what `Places` has, `zones` finds the safe zones of queries.
@@ -281,13 +282,15 @@ class PlaceIndex(Places):
 
     def __init__(self, weights: list[float | None]) -> None:
         super().__init__(weights, STATIC)
-        self._held_rooms: list[Space] = []
+        self._held_rooms: list[SearchBuffers] = []
 
-    def zones(self, form: Form, label: Ints, queries: Queries, m: int, threads: int) -> tuple[Zones, Ints]:
+    def zones(
+        self, form: Form, label: Ints, queries: Queries, m: int, threads: int
+    ) -> tuple[FoundZones, Ints]:
         """The zones of queries, on several cores; and blocks opened, objects tried."""
         most = np.minimum(queries.k + (m - 1), len(self))
         ends = np.cumsum(most)
-        zones = Zones(
+        zones = FoundZones(
             start=ends - most,
             count=np.zeros(most.size, np.int64),
             member=np.zeros(int(ends[-1]) if most.size else 0, np.int32),
@@ -297,7 +300,7 @@ class PlaceIndex(Places):
         parts = np.array_split(np.arange(most.size), max(1, min(threads, most.size // PER_THREAD)))
         rooms = self._rooms(len(parts), min(int(queries.k.max(initial=0)) + m, len(self)))
 
-        def search(part: Ints, room: Space) -> Ints:
+        def search(part: Ints, room: SearchBuffers) -> Ints:
             done: Ints = zone_search.find_zones(
                 form, self.tree, self.record, label, queries, m, zones, (part, room)
             )
@@ -308,17 +311,17 @@ class PlaceIndex(Places):
         with ThreadPoolExecutor(len(parts)) as pool:
             return zones, np.sum(list(pool.map(search, parts, rooms)), axis=0)
 
-    def _rooms(self, parts: int, board: int) -> list[Space]:
+    def _rooms(self, parts: int, board: int) -> list[SearchBuffers]:
         """Room for searches side by side, kept from call to call."""
         held = [*self._held_rooms, *[None] * parts][: max(parts, len(self._held_rooms))]
-        self._held_rooms = [space_for(self.tree, board, room) for room in held]
+        self._held_rooms = [search_buffers(self.tree, board, room) for room in held]
         return self._held_rooms[:parts]
 
 
-Test = Callable[[Ints, Floats, Floats], Bools]  # of queries, values and distances
+KeepTest = Callable[[Ints, Floats, Floats], Bools]  # of queries, values and distances
 
 
-class Reached(NamedTuple):
+class ReachedPoints(NamedTuple):
     """Points that queries came to, query by query, and what it took: blocks opened, points looked at."""
 
     query: Ints
@@ -329,8 +332,8 @@ class Reached(NamedTuple):
 
 
 def descend(
-    tree: Rtree, metric: int, queries: Queries, corner: Corner, keep: Test, *, every: bool = False
-) -> Reached:
+    tree: Rtree, metric: int, queries: Queries, corner: Corner, keep: KeepTest, *, every: bool = False
+) -> ReachedPoints:
     """The points that `keep` keeps, below blocks that it keeps; or `every` point below these."""
     found: list[tuple[Ints, Rows, Floats]] = [(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0))]
     query, block = rtree_search.roots(tree, queries.x.size)
@@ -346,9 +349,9 @@ def descend(
         query, block = entries.query[~leaf], ~entries.child[~leaf]
     of, row, away = (np.concatenate(column) for column in zip(*found, strict=True))
     order = np.argsort(of, kind="stable")
-    return Reached(of[order], row[order], away[order], nodes, tried)
+    return ReachedPoints(of[order], row[order], away[order], nodes, tried)
 
 
-def _kept(entries: Entries, keep: Test) -> Entries:
+def _kept(entries: TreeEntries, keep: KeepTest) -> TreeEntries:
     kept = keep(entries.query, entries.values, entries.distance)
-    return Entries._make(column[kept] for column in entries)
+    return TreeEntries._make(column[kept] for column in entries)

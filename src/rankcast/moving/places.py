@@ -1,19 +1,35 @@
-"""Places of objects and of moving queries: their columns, what is wrong with a bad one, how far they are."""
+"""Places of objects and moving queries: their columns, and which places and objects are accepted.
+
+- x and y of objects and queries are within `Reach.reach` of 0 (on the globe: any place);
+- an object has a finite score at distance 0 and at the farthest that two such places may be apart.
+
+Scores never fall as distance grows: what is finite at both ends is finite between them, from every query
+there may be. So whether an object is accepted does not depend on the queries, nor the other way round, and
+shards that have some of the queries each accept the same objects. A custom function may be infinite at the
+farthest distance and still be of use where the queries are: it is evaluated at those.
+"""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.errors import InputError
+from rankcast.moving import scoring
 from rankcast.moving.kernels.scores import far_distance
+from rankcast.moving.scoring import Score
 from rankcast.structures.distance import HALF_CIRCUMFERENCE, HAVERSINE
-from rankcast.tables.schema import Column, Floats
+from rankcast.structures.ids import show
+from rankcast.tables.schema import Column, Floats, Ids
 
 Kind = TypeVar("Kind", bound=np.generic)
 PLACE = [Column("x"), Column("y")]
+_EXPONENTS = range(150, -1, -1)  # of 10, for the reach; the square of such a distance is finite
+_LARGEST_SCORE = 1e150  # of an object with attributes of 1 at the farthest: larger attributes have the rest
 
 
 def fixed(array: NDArray[Kind]) -> NDArray[Kind]:
@@ -56,3 +72,56 @@ def farthest(metric: int, objects: Floats, queries: Floats) -> float:
     with np.errstate(all="ignore"):
         sides = np.maximum(np.abs(objects[1, :2] - queries[0]), np.abs(queries[1] - objects[0, :2]))
         return float(far_distance(metric, 0.0, 0.0, 0.0, sides[0], 0.0, sides[1]))
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far places may be from 0, and objects from queries.
+
+    Attributes:
+        score: the score that is checked at both ends of distance; None if none is.
+        reach: the largest x or y, infinite on the globe.
+        farthest: the largest distance.
+        certain: whether accepted objects have finite scores from every accepted place.
+    """
+
+    score: Score | None
+    reach: float
+    farthest: float
+    certain: bool
+
+    def check_places(self, x: Floats, y: Floats, where: str) -> None:
+        """Refuse places that are too far from 0."""
+        for name, values in (("x", x), ("y", y)):
+            far = np.abs(values) > self.reach
+            if far.any():
+                row = int(np.argmax(far))
+                expected = f"a number within {self.reach:g} of 0"
+                raise InputError(f"is {values[row]:g}", where=where, column=name, row=row, expected=expected)
+
+    def check_scores(self, ids: Ids, attributes: Floats) -> None:
+        """Refuse objects that have no finite score at both ends of distance."""
+        if self.score is None or not len(attributes):
+            return
+        with np.errstate(all="ignore"):
+            ends = [self.score(attributes, np.full(len(attributes), end)) for end in (0.0, self.farthest)]
+        odd = np.flatnonzero(~np.isfinite(ends).all(0))
+        if odd.size:
+            raise unscored(f"object {show(ids, odd[0])}", "objects", odd[0])
+
+
+def reach_of(settings: Mapping[str, Any]) -> Reach:
+    """The reach of a moving engine, from its settings as they are saved."""
+    form = settings.get("score")
+    custom = form is not None and form["name"] == "function"
+    score = None if custom or form is None else scoring.restored(form)
+    if settings["metric"] == "haversine":
+        return Reach(score, np.inf, HALF_CIRCUMFERENCE, not custom)
+    for exponent in _EXPONENTS:
+        reach = 10.0**exponent
+        farthest = 4 * reach  # along both axes: the metric with the largest distances
+        with np.errstate(all="ignore"):
+            ones = np.ones((1, len(settings["over"])))
+            if score is None or score(ones, np.array([farthest]))[0] <= _LARGEST_SCORE:
+                break
+    return Reach(score, reach, farthest, not custom)

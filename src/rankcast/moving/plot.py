@@ -1,6 +1,7 @@
-"""A picture of a safe zone: `zone` is `rankcast.plot.zone` (matplotlib; the extra `plot`).
+"""Pictures of safe zones: `zone` is `rankcast.plot.zone` (matplotlib; the extra `plot`).
 
-A picture of the safe zone of a skyline, a part of `rankcast.plot.zone` (matplotlib; the extra `plot`).
+A zone of `MovingTopK`, or of a skyline in another metric than the euclidean, is a circle with members; a
+euclidean zone of `MovingSkyline` is a polygon, drawn with the impact regions that bound it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from rankcast.errors import MissingExtraError, brief, shown
 
 BLUE, ORANGE, GREY, GREEN = "#2b6cb0", "#dd6b20", "#a0aec0", "#2f855a"
-SKYLINE_MARGIN = 1.3
+POLYGON_MARGIN = 1.3
 MOST_REGIONS = 60
 
 
@@ -27,49 +28,49 @@ def words(text: str) -> str:
     return brief(text).replace("$", r"\$")
 
 
-def draw(axes: Any, told: dict[str, Any], subscription: Any, path: Any) -> None:
-    """Draw what `MovingSkyline.view` told of a euclidean zone.
+def _draw_polygon(axes: Any, view: dict[str, Any], subscription: Any, path: Any) -> None:
+    """Draw what `MovingSkyline.view` view of a euclidean zone.
 
     The zone, holes and all; the impact regions of the skyline (the query is inside) and of the other
     objects that bound the zone (it is outside), but for those that are everywhere in the skyline; objects,
     the skyline with its ranks, and the query.
     """
-    seen = _skyline_window(axes, told, path)
-    _regions(axes, told)
-    _zone(axes, told)
-    _skyline_objects(axes, told, seen)
+    seen = _polygon_extent(axes, view, path)
+    _regions(axes, view)
+    _zone(axes, view)
+    _polygon_objects(axes, view, seen)
     if path.size:
         axes.plot(path[:, 0], path[:, 1], color=BLUE, linewidth=1.2, alpha=0.7, label="track", zorder=4)
     dot = {"marker": "o", "linestyle": "none", "markersize": 8, "color": BLUE, "label": "query"}
-    axes.plot([told["x"]], [told["y"]], zorder=6, **dot)
-    edges = sum(map(len, told["rings"]))
+    axes.plot([view["x"]], [view["y"]], zorder=6, **dot)
+    edges = sum(map(len, view["rings"]))
     axes.set(
-        title=f"zone of {label(subscription)}: {edges} edges, a skyline of {len(told['result'])}",
+        title=f"zone of {label(subscription)}: {edges} edges, a skyline of {len(view['result'])}",
         xlabel="x",
         ylabel="y",
     )
     axes.legend(loc="upper right", fontsize=8, framealpha=0.9)
 
 
-def _skyline_window(axes: Any, told: dict[str, Any], path: Any) -> tuple[float, float, float, float]:
+def _polygon_extent(axes: Any, view: dict[str, Any], path: Any) -> tuple[float, float, float, float]:
     """Show the zone, the objects that bound it and the nearest results; returns what is seen."""
-    near = told["result"][:5]
-    others = np.setdiff1d(told["members"], told["result"])
+    near = view["result"][:5]
+    others = np.setdiff1d(view["members"], view["result"])
     shown = np.concatenate([near, others])
-    spots = np.column_stack([told["objects_x"][shown], told["objects_y"][shown]])
-    places = np.vstack([told["rings"][0], [[told["x"], told["y"]]], spots, path])
+    spots = np.column_stack([view["objects_x"][shown], view["objects_y"][shown]])
+    places = np.vstack([view["rings"][0], [[view["x"], view["y"]]], spots, path])
     low, high = places.min(axis=0), places.max(axis=0)
-    half = 0.5 * SKYLINE_MARGIN * max(float((high - low).max()), 1e-9)
+    half = 0.5 * POLYGON_MARGIN * max(float((high - low).max()), 1e-9)
     (x, y) = 0.5 * (low + high)
     axes.set(xlim=(x - half, x + half), ylim=(y - half, y + half), aspect="equal")
     return x - half, x + half, y - half, y + half
 
 
-def _regions(axes: Any, told: dict[str, Any]) -> None:
+def _regions(axes: Any, view: dict[str, Any]) -> None:
     from matplotlib.patches import Polygon  # noqa: PLC0415
 
-    result, named = set(told["result"].tolist()), set()
-    regions = sorted(told["regions"].items(), key=lambda each: each[0] in result)
+    result, named = set(view["result"].tolist()), set()
+    regions = sorted(view["regions"].items(), key=lambda each: each[0] in result)
     for at, corners in regions[:MOST_REGIONS]:
         mine = at in result
         word = "impact regions of results" if mine else "impact regions of others"
@@ -79,12 +80,12 @@ def _regions(axes: Any, told: dict[str, Any]) -> None:
         named.add(word)
 
 
-def _zone(axes: Any, told: dict[str, Any]) -> None:
+def _zone(axes: Any, view: dict[str, Any]) -> None:
     from matplotlib.patches import PathPatch  # noqa: PLC0415
     from matplotlib.path import Path  # noqa: PLC0415
 
     corners, codes = [], []
-    for ring in told["rings"]:
+    for ring in view["rings"]:
         corners.append(np.vstack([ring, ring[:1]]))
         codes += [Path.MOVETO, *[Path.LINETO] * (len(ring) - 1), Path.CLOSEPOLY]
     shape = PathPatch(Path(np.vstack(corners), codes), label="zone", zorder=2)
@@ -92,9 +93,9 @@ def _zone(axes: Any, told: dict[str, Any]) -> None:
     axes.add_patch(shape)
 
 
-def _skyline_objects(axes: Any, told: dict[str, Any], seen: tuple[float, float, float, float]) -> None:
-    x, y, result = told["objects_x"], told["objects_y"], told["result"]
-    others = np.setdiff1d(told["members"], result)
+def _polygon_objects(axes: Any, view: dict[str, Any], seen: tuple[float, float, float, float]) -> None:
+    x, y, result = view["objects_x"], view["objects_y"], view["result"]
+    others = np.setdiff1d(view["members"], result)
     inside = (x >= seen[0]) & (x <= seen[1]) & (y >= seen[2]) & (y <= seen[3])
     shown = np.flatnonzero(inside)
     shown = shown[:: 1 + shown.size // MOST_OBJECTS]
@@ -108,7 +109,7 @@ def _skyline_objects(axes: Any, told: dict[str, Any], seen: tuple[float, float, 
 
 BLUE, ORANGE, GREY, GREEN = "#2b6cb0", "#dd6b20", "#a0aec0", "#2f855a"
 DEGREE = 111_195.08  # metres of a degree of latitude
-MARGIN = 1.6
+CIRCLE_MARGIN = 1.6
 MOST_OBJECTS = 20_000
 
 
@@ -120,21 +121,21 @@ def zone(engine: Any, subscription: Any, *, track: Any = None, figure: Any = Non
     skyline in the plane: the polygon within which it is the same, and impact regions. `track` are places
     (n, 2) that the query went through.
     """
-    told = engine.view(subscription)
+    view = engine.view(subscription)
     figure = figure or _figure()
     axes = figure.subplots()
     path = np.empty((0, 2)) if track is None else np.asarray(track, np.float64).reshape(-1, 2)
-    if "rings" in told:
-        draw(axes, told, subscription, path)
+    if "rings" in view:
+        _draw_polygon(axes, view, subscription, path)
         figure.tight_layout()
         return figure
-    _objects(axes, told, _window(axes, told, path))
-    _circle(axes, told)
+    _circle_objects(axes, view, _circle_extent(axes, view, path))
+    _circle(axes, view)
     if path.size:
         axes.plot(path[:, 0], path[:, 1], color=BLUE, linewidth=1.2, alpha=0.7, label="track", zorder=4)
     axes.plot(
-        [told["x"]],
-        [told["y"]],
+        [view["x"]],
+        [view["y"]],
         marker="o",
         linestyle="none",
         markersize=8,
@@ -142,9 +143,9 @@ def zone(engine: Any, subscription: Any, *, track: Any = None, figure: Any = Non
         label="query",
         zorder=6,
     )
-    radius = told["zone"]["radius"]
+    radius = view["zone"]["radius"]
     axes.set(
-        title=f"zone of {label(subscription)}: radius {radius:,.6g}, {len(told['members'])} members",
+        title=f"zone of {label(subscription)}: radius {radius:,.6g}, {len(view['members'])} members",
         xlabel="x",
         ylabel="y",
     )
@@ -161,37 +162,37 @@ def _figure() -> Any:
     return Figure(figsize=(7.5, 7), dpi=110)
 
 
-def _radii(told: dict[str, Any]) -> tuple[float, float]:
+def _radii(view: dict[str, Any]) -> tuple[float, float]:
     """The radius along x and along y, in the units of the axes; 0 if it is infinite."""
-    radius = told["zone"]["radius"]
+    radius = view["zone"]["radius"]
     if not math.isfinite(radius):
         return 0.0, 0.0
-    if told["metric"] != "haversine":
+    if view["metric"] != "haversine":
         return radius, radius
     up = radius / DEGREE
-    return up / max(0.01, math.cos(math.radians(told["zone"]["y"]))), up
+    return up / max(0.01, math.cos(math.radians(view["zone"]["y"]))), up
 
 
-def _window(axes: Any, told: dict[str, Any], path: Any) -> tuple[float, float, float, float]:
+def _circle_extent(axes: Any, view: dict[str, Any], path: Any) -> tuple[float, float, float, float]:
     """Show the zone, its members and the track, with a margin; returns what is seen."""
-    along, up = _radii(told)
-    centre_x, centre_y, members = told["zone"]["x"], told["zone"]["y"], told["members"]
+    along, up = _radii(view)
+    centre_x, centre_y, members = view["zone"]["x"], view["zone"]["y"], view["members"]
     x = np.concatenate(
-        [[centre_x - along, centre_x + along, told["x"]], told["objects_x"][members], path[:, 0]]
+        [[centre_x - along, centre_x + along, view["x"]], view["objects_x"][members], path[:, 0]]
     )
-    y = np.concatenate([[centre_y - up, centre_y + up, told["y"]], told["objects_y"][members], path[:, 1]])
+    y = np.concatenate([[centre_y - up, centre_y + up, view["y"]], view["objects_y"][members], path[:, 1]])
     aspect = 1.0
-    if told["metric"] == "haversine":
+    if view["metric"] == "haversine":
         aspect = 1 / max(0.01, math.cos(math.radians(centre_y)))
-    half = 0.5 * MARGIN * max(float(np.ptp(x)), float(np.ptp(y)) * aspect, 1e-9)
+    half = 0.5 * CIRCLE_MARGIN * max(float(np.ptp(x)), float(np.ptp(y)) * aspect, 1e-9)
     middle_x, middle_y = 0.5 * float(x.min() + x.max()), 0.5 * float(y.min() + y.max())
     seen = middle_x - half, middle_x + half, middle_y - half / aspect, middle_y + half / aspect
     axes.set(xlim=seen[:2], ylim=seen[2:], aspect=aspect)
     return seen
 
 
-def _objects(axes: Any, told: dict[str, Any], seen: tuple[float, float, float, float]) -> None:
-    x, y, members, result = told["objects_x"], told["objects_y"], told["members"], told["result"]
+def _circle_objects(axes: Any, view: dict[str, Any], seen: tuple[float, float, float, float]) -> None:
+    x, y, members, result = view["objects_x"], view["objects_y"], view["members"], view["result"]
     inside = (x >= seen[0]) & (x <= seen[1]) & (y >= seen[2]) & (y <= seen[3])
     shown = np.flatnonzero(inside)
     shown = shown[:: 1 + shown.size // MOST_OBJECTS]
@@ -209,14 +210,14 @@ def _objects(axes: Any, told: dict[str, Any], seen: tuple[float, float, float, f
         )
 
 
-def _circle(axes: Any, told: dict[str, Any]) -> None:
+def _circle(axes: Any, view: dict[str, Any]) -> None:
     from matplotlib.patches import Ellipse, Polygon  # noqa: PLC0415
 
-    along, up = _radii(told)
-    x, y = told["zone"]["x"], told["zone"]["y"]
+    along, up = _radii(view)
+    x, y = view["zone"]["x"], view["zone"]["y"]
     if along == 0.0:
         return
-    if told["metric"] == "manhattan":
+    if view["metric"] == "manhattan":
         shape: Any = Polygon([(x - along, y), (x, y + up), (x + along, y), (x, y - up)])
     else:
         shape = Ellipse((x, y), 2 * along, 2 * up)

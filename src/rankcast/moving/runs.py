@@ -20,7 +20,7 @@ class Runs:
     """Stretches of values by row, of any length; `start` and `count` say where those of a row lie.
 
     - Changing: `put`, `drop`.
-    - Keeping: `state`, `restore`, `check`.
+    - Snapshots: `state`, `restore`, `check_restored`; `check` for tests.
 
     A new stretch that is no longer than the old one takes its place, others go to the end; when there is no
     room all are moved together. Memory: 24 bytes a row, values at most four times.
@@ -87,7 +87,7 @@ class Runs:
         return {"used": self._used}, {**{name: getattr(self, name) for name in BY_ROW}, **self.values}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
+        """Take over what `state` returned."""
         rows = arrays["start"].size if "start" in arrays else 0
         values = {name: arrays[name].size for name in self.values if name in arrays}
         size = next(iter(values.values()), 0)

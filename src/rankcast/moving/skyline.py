@@ -1,8 +1,7 @@
-"""`MovingSkyline`: every object worth looking at, for queries that move.
+"""`MovingSkyline`: every object that no other dominates in attributes and distance, for queries that move.
 
-What is asked of `MovingSkyline`: results, zones, why, and what a picture shows.
-
-Where an object would be in the skyline: its impact region, for explanations and pictures.
+`rankcast.moving.skyline_zones` keeps results by safe zones; the scan is here. Explanations and pictures show
+where an object is in the skyline: its impact region.
 
 The impact region is the Voronoi cell of the object among all that are as good in every attribute [Moving
 §3.2], here cut to a universe. Rivals are taken by their distance from the object: a bisector is half as far
@@ -21,15 +20,15 @@ import pyarrow as pa
 
 from rankcast.errors import SettingError, shown
 from rankcast.moving.brute_force import Objects, dominates, skyline
-from rankcast.moving.engine import names_of
+from rankcast.moving.engine import MovingEngine, attribute_names
 from rankcast.moving.kernels.convex import box, clip, radius_of, region_for
 from rankcast.moving.kernels.skyline_zone import bisector
-from rankcast.moving.skyline_zones import SkylineMethod, SkylineWish, Universe
-from rankcast.moving.zoned import ZonedEngine
+from rankcast.moving.skyline_zones import SkylineSettings, SkylineZones, Universe
 from rankcast.tables import schema
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
-NONE = np.empty((0, 2))
+DIRECTIONS = ("min", "max")
+NO_CORNERS = np.empty((0, 2))
 
 
 def impact_region(points: Floats, place: int, rivals: Bools, universe: Floats) -> Floats:
@@ -45,7 +44,7 @@ def impact_region(points: Floats, place: int, rivals: Bools, universe: Floats) -
     away = np.hypot(*spots.T)
     together = as_good.nonzero()[0][away == 0.0]
     if (points[together, 2:] < here[2:]).any():
-        return NONE
+        return NO_CORNERS
     one, two = (region_for(4 + len(spots), 1) for _ in range(2))
     corners = box(one, *(universe - np.tile(here[:2], 2)))
     for rival in np.argsort(away):
@@ -73,11 +72,72 @@ def nearest_point(corners: Floats, place: Floats) -> Floats:
     return found
 
 
-class SkylineAnswers(ZonedEngine):
-    """Moving queries for what nothing dominates; `_zoned` keeps zones, if there are any."""
+class MovingSkyline(MovingEngine):
+    """Every object such that no other is as good in all attributes and in distance, and better in one.
 
-    _sign: Floats
-    _zoned: SkylineMethod | None
+    Args:
+        over: the attributes that count beside distance.
+        prefer: "min" if small attributes are good, "max" if large ones are, or a dict by attribute ("min"
+            for those not in it).
+        metric: "euclidean", "manhattan", or "haversine" (x longitude, y latitude, distance in metres).
+        method: "zone" keeps a safe zone for each subscription, "scan" looks at every object.
+        extra: "forbid" or "ignore" columns that are not known.
+        tuning: "universe", (xmin, ymin, xmax, ymax), is what zones are cut to (default: a box around all
+            objects and queries, with a margin); "threads" for zones computed in one call (default: as many
+            as there are cores); "m": how many members beside the skyline a zone has that is a circle.
+
+    A subscription may have a filter: of an attribute "price", only objects with a price from `price_lo` to
+    `price_hi` compete. The score is the distance, and ranks go by distance, then by the smaller id. Results
+    are exact at the last position of each query. `publish` and `amend` tell who enters and who leaves;
+    `upsert` and `remove` also tell a new score.
+
+    >>> engine = MovingSkyline(over=["price"])
+    >>> engine.upsert({"id": ["Aroma", "Bean"], "x": [0, 10], "y": [0, 0], "price": [5, 3]}).num_rows
+    0
+    >>> engine.subscribe({"id": [7], "x": [1], "y": [0]}).select(["item", "score"]).to_pylist()
+    [{'item': 'Aroma', 'score': 1.0}, {'item': 'Bean', 'score': 9.0}]
+    >>> engine.publish({"id": [7], "x": [6], "y": [0]}).select(["op", "item"]).to_pylist()
+    [{'op': 'leave', 'item': 'Aroma'}]
+    """
+
+    takes_k = False
+    _zones: SkylineZones | None
+    methods = ("zone", "scan")
+    variants = tuple({"method": method} for method in methods)
+    known_tuning: ClassVar[dict[str, Any]] = {"universe": None, "threads": None, "m": 8}
+
+    def __init__(
+        self,
+        *,
+        over: str | Sequence[str],
+        prefer: str | Mapping[str, str] = "min",
+        metric: str = "euclidean",
+        method: str = "zone",
+        extra: str = "forbid",
+        tuning: Mapping[str, Any] | None = None,
+    ) -> None:
+        names = attribute_names(over)
+        directions = _directions(prefer, names)
+        self._sign = np.array([1.0 if direction == "min" else -1.0 for direction in directions.values()])
+        super().__init__(
+            {"prefer": directions},
+            over=names,
+            metric=metric,
+            method=method,
+            extra=extra,
+            tuning=_with_universe(tuning),
+        )
+        given = self._tuning
+        settings = SkylineSettings(
+            self._metric,
+            self._sign,
+            schema.whole("m", given["m"]),
+            schema.threads(given["threads"]),
+            given["universe"],
+        )
+        self._zones = None
+        if self._method == "zone":
+            self._zones = SkylineZones(settings, self._slots, self._objects, self._count)
 
     # Results
 
@@ -98,16 +158,16 @@ class SkylineAnswers(ZonedEngine):
         radius, members`: inside it the skyline is among the members. What is known at its place alone is
         the point, by `method="scan"` as a WKB point.
         """
-        live, zoned = self._slots.live(), self._zoned
+        live, zones = self._slots.live(), self._zones
         if self._metric == "euclidean":
-            if zoned:
-                shapes = zoned.geometries(live)
+            if zones:
+                shapes = zones.zones.geometries(live)
             else:
                 points = [struct.pack("<BIdd", 1, 1, *self._place(row)) for row in live]
                 shapes = pa.array(points, pa.binary())
             return pa.table({"subscription": self._slots.take(live), "geometry": shapes})
-        if zoned:
-            kept = zoned.zones.kept
+        if zones:
+            kept = zones.zones.kept
             ends = kept.start[live] + kept.count[live]
             members = [kept.member[a:b] for a, b in zip(kept.start[live], ends, strict=True)]
             return self._circles(live, (kept.x[live], kept.y[live]), kept.radius[live], members)
@@ -169,8 +229,8 @@ class SkylineAnswers(ZonedEngine):
 
     def _universe(self, points: Floats, here: Floats) -> Floats:
         """The box that zones are cut to, or would be."""
-        if self._zoned:
-            return self._zoned.universe.box
+        if self._zones:
+            return self._zones.universe.box
         universe, places = Universe(self._tuning["universe"]), np.vstack([points[:, :2], here])
         universe.take_in(places.min(axis=0), places.max(axis=0))
         return universe.box
@@ -189,7 +249,7 @@ class SkylineAnswers(ZonedEngine):
         place = {row: at for at, row in enumerate(objects.row.tolist())}
         found = self._lists(np.array([mine], np.int32)).item.tolist()
         x, y = self._place(mine)
-        told: dict[str, Any] = {
+        view: dict[str, Any] = {
             "metric": self._metric,
             "x": x,
             "y": y,
@@ -199,19 +259,19 @@ class SkylineAnswers(ZonedEngine):
             "members": np.array([place[row] for row in found], np.int64),
             "result": np.array([place[row] for row in found], np.int64),
         }
-        if self._zoned:
-            members = self._zoned.members(mine).tolist()
-            told["members"] = np.array([place[row] for row in members], np.int64)
-        if self._zoned and self._metric == "euclidean":
-            return told | self._shapes(self._zoned, mine, objects, told["members"])
+        if self._zones:
+            members = self._zones.members(mine).tolist()
+            view["members"] = np.array([place[row] for row in members], np.int64)
+        if self._zones and self._metric == "euclidean":
+            return view | self._shapes(self._zones, mine, objects, view["members"])
         zone = self._own("zones").slice(int(np.flatnonzero(self._slots.live() == mine)[0]), 1).to_pylist()[0]
-        return told | {"zone": {"x": x, "y": y, "radius": 0.0, **zone}}
+        return view | {"zone": {"x": x, "y": y, "radius": 0.0, **zone}}
 
-    def _shapes(self, zoned: SkylineMethod, row: int, objects: Objects, members: Ints) -> dict[str, Any]:
+    def _shapes(self, zones: SkylineZones, row: int, objects: Objects, members: Ints) -> dict[str, Any]:
         """The rings of a zone, and the impact regions of its members that are not everything."""
         points, everybody = self._points_of(objects), np.ones(objects.row.size, np.bool_)
-        found = {at: impact_region(points, at, everybody, zoned.universe.box) for at in members.tolist()}
-        whole = zoned.universe.box
+        found = {at: impact_region(points, at, everybody, zones.universe.box) for at in members.tolist()}
+        whole = zones.universe.box
         sides = {
             at: (corners.min(axis=0), corners.max(axis=0)) for at, corners in found.items() if len(corners)
         }
@@ -220,87 +280,17 @@ class SkylineAnswers(ZonedEngine):
             for at, (low, high) in sides.items()
             if len(found[at]) != len(whole) or not np.array_equal(np.concatenate([low, high]), whole)
         }
-        return {"rings": zoned.rings(row), "regions": bounded}
+        return {"rings": zones.zones.rings(row), "regions": bounded}
 
 
-WAYS = ("min", "max")
-
-
-class MovingSkyline(SkylineAnswers):
-    """Every object such that no other is as good in all attributes and in distance, and better in one.
-
-    Args:
-        over: the attributes that count beside distance.
-        prefer: "min" if small attributes are good, "max" if large ones are, or a dict by attribute ("min"
-            for those not in it).
-        metric: "euclidean", "manhattan", or "haversine" (x longitude, y latitude, distance in metres).
-        method: "zone" keeps a safe zone for each subscription, "scan" looks at every object.
-        extra: "forbid" or "ignore" columns that are not known.
-        tuning: "universe", (xmin, ymin, xmax, ymax), is what zones are cut to (default: a box around all
-            objects and queries, with a margin); "threads" for zones computed in one call (default: as many
-            as there are cores); "m": how many members beside the skyline a zone has that is a circle.
-
-    A subscription may have a filter: of an attribute "price", only objects with a price from `price_lo` to
-    `price_hi` compete. The score is the distance, and ranks go by distance, then by the smaller id. Results
-    are exact at the last position of each query. `publish` and `amend` tell who enters and who leaves;
-    `upsert` and `remove` also tell a new score.
-
-    >>> engine = MovingSkyline(over=["price"])
-    >>> engine.upsert({"id": ["Aroma", "Bean"], "x": [0, 10], "y": [0, 0], "price": [5, 3]}).num_rows
-    0
-    >>> engine.subscribe({"id": [7], "x": [1], "y": [0]}).select(["item", "score"]).to_pylist()
-    [{'item': 'Aroma', 'score': 1.0}, {'item': 'Bean', 'score': 9.0}]
-    >>> engine.publish({"id": [7], "x": [6], "y": [0]}).select(["op", "item"]).to_pylist()
-    [{'op': 'leave', 'item': 'Aroma'}]
-    """
-
-    takes_k = False
-    methods = ("zone", "scan")
-    variants = tuple({"method": method} for method in methods)
-    known_tuning: ClassVar[dict[str, Any]] = {"universe": None, "threads": None, "m": 8}
-
-    def __init__(
-        self,
-        *,
-        over: str | Sequence[str],
-        prefer: str | Mapping[str, str] = "min",
-        metric: str = "euclidean",
-        method: str = "zone",
-        extra: str = "forbid",
-        tuning: Mapping[str, Any] | None = None,
-    ) -> None:
-        names = names_of(over)
-        ways = _ways(prefer, names)
-        self._sign = np.array([1.0 if way == "min" else -1.0 for way in ways.values()])
-        super().__init__(
-            {"prefer": ways},
-            over=names,
-            metric=metric,
-            method=method,
-            extra=extra,
-            tuning=_with_universe(tuning),
-        )
-        given = self._tuning
-        wish = SkylineWish(
-            self._metric,
-            self._sign,
-            schema.whole("m", given["m"]),
-            schema.threads(given["threads"]),
-            given["universe"],
-        )
-        self._zoned: SkylineMethod | None = None
-        if self._method == "zone":
-            self._zoned = SkylineMethod(wish, self._slots, self._objects, self._count)
-
-
-def _ways(prefer: Any, over: list[str]) -> dict[str, str]:
-    """Which way each attribute is good."""
+def _directions(prefer: Any, over: list[str]) -> dict[str, str]:
+    """Which direction of each attribute is good."""
     if not isinstance(prefer, Mapping):
-        return dict.fromkeys(over, schema.one_of("prefer", prefer, WAYS))
+        return dict.fromkeys(over, schema.one_of("prefer", prefer, DIRECTIONS))
     for name in prefer:
         if name not in over:
             raise SettingError.unknown(name, over, where="prefer", word="attribute")
-    return {name: schema.one_of("prefer", prefer.get(name, "min"), WAYS) for name in over}
+    return {name: schema.one_of("prefer", prefer.get(name, "min"), DIRECTIONS) for name in over}
 
 
 def _with_universe(tuning: Mapping[str, Any] | None) -> dict[str, Any]:

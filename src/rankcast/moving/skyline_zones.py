@@ -2,20 +2,20 @@
 
 Between calls each subscription has a zone around some place, inside which its skyline is known. A query that
 moves within its zone is followed without looking at the objects; one that leaves it gets a new zone. An
-object that changes breaks the zones that list it, and those in which it comes into the skyline: these get
-new zones too, and no others.
+object that changes breaks the zones that list it, and those in which it enters the skyline: these get new
+zones too, and no others. `SkylineZones` does that; `SkylineObjects` indexes the objects, `SkylineZoneIndex`
+stores the zones.
 
-Zones are cut to a universe: the one that was given, or a box that holds all objects and queries there have
-been, with a margin. It grows when something comes that is outside, and the zones that it bounds with it.
-
-The shapes of zones of skylines: the universe that they are cut to, and zones as rings and polygons.
+Zones are cut to a universe: the one that was given, or a box that holds all objects and queries so far, with
+a margin. It grows when something is outside, and the zones that it bounds with it.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -23,63 +23,125 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankcast.core.engine import Part
+from rankcast.moving.index import ObjectIndex
 from rankcast.moving.kernels import convex, skyline_admit, skyline_follow, zone_follow
 from rankcast.moving.kernels.convex import Region, clearance
-from rankcast.moving.kernels.skyline_search import Seekers
+from rankcast.moving.kernels.skyline_admit import FoundSkylineZones, find_zones
+from rankcast.moving.kernels.skyline_follow import UNKNOWN, SkylineZoneColumns
+from rankcast.moving.kernels.skyline_search import PLACE, Seekers
 from rankcast.moving.places import box_of, fixed
-from rankcast.moving.skyline_store import SkylinePlaces, SkylineZones
+from rankcast.moving.runs import Runs, stretches
 from rankcast.structures import integrity
+from rankcast.structures.arrays import grown
 from rankcast.structures.distance import CODES, EUCLIDEAN
 from rankcast.structures.ids import Slots
 from rankcast.tables.deltas import Lists, empty_lists
-from rankcast.tables.schema import Floats, Ints, Rows
+from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
-MARGIN = 0.1  # of the larger side of what the universe holds
-POLYGON = 3
-
-
-class Universe:
-    """The box that zones are cut to, (xmin, ymin, xmax, ymax); grows unless it was given."""
-
-    def __init__(self, given: list[float] | None) -> None:
-        self._given = given is not None
-        self.box = np.array(given if given is not None else [np.inf, np.inf, -np.inf, -np.inf], np.float64)
-
-    def take_in(self, low: Floats, high: Floats) -> bool:
-        """Grow till a box lies inside; returns whether that changed anything."""
-        if self._given or not (low <= high).all():
-            return False
-        if (self.box[:2] <= low).all() and (high <= self.box[2:]).all():
-            return False
-        low, high = np.minimum(low, self.box[:2]), np.maximum(high, self.box[2:])
-        margin = MARGIN * float((high - low).max()) or 1.0
-        self.box = np.concatenate([low - margin, high + margin])
-        return True
-
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The small state (none) and the arrays."""
-        return {}, {"box": self.box}
-
-    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
-        integrity.forms(arrays, {"box": (np.float64, (4,))})
-        box = arrays["box"]
-        if self._given:
-            integrity.need(np.array_equal(box, self.box), "box", "is not the universe of the settings")
-        elif not np.array_equal(box, self.box):
-            integrity.need(np.isfinite(box).all() and (box[:2] <= box[2:]).all(), "box", "is no box")
-        self.box = box
-        return self
+PER_THREAD = 16
+BY_ROW = {"x": np.float64, "y": np.float64, "radius": np.float64, "result": np.int64, "cut": np.bool_}
+MOST_LINES = 1 << 24  # of a zone: far beyond what one has
+DISC = 3  # x, y, square of the radius
 
 
-class Shapes:
-    """Zones by subscription as pieces, rings and polygons."""
+class SkylineObjects(ObjectIndex):
+    """Objects with x, y and attributes, of which small ones are good; `zones` finds those of skylines."""
 
-    zones: SkylineZones
+    def __init__(self, attributes: int) -> None:
+        columns = PLACE + attributes
+        super().__init__([None] * columns, columns)
+
+    def zones(
+        self, metric: int, seekers: Seekers, universe: Floats, m: int, threads: int
+    ) -> tuple[FoundSkylineZones, Ints]:
+        """The zones of queries, on several cores; and blocks opened, objects tried."""
+        many, most = seekers.x.size, min(m, max(len(self), 1))
+        parts = np.array_split(np.arange(many), max(1, min(threads, many // PER_THREAD)))
+
+        def search(part: Ints) -> tuple[FoundSkylineZones, Ints]:
+            found: tuple[FoundSkylineZones, Ints] = find_zones(
+                metric, self.tree, seekers, part, universe, most
+            )
+            return found
+
+        if len(parts) == 1:
+            return search(parts[0])
+        with ThreadPoolExecutor(len(parts)) as pool:
+            found = list(pool.map(search, parts))
+        joined = FoundSkylineZones._make(
+            np.concatenate(columns) for columns in zip(*(z for z, _ in found), strict=True)
+        )
+        return joined, np.sum([work for _, work in found], axis=0)
+
+
+class SkylineZoneIndex:
+    """Zones of subscriptions: convex pieces around a centre, or circles, with members.
+
+    - Changing: `put`, `drop`.
+    - Reading: `kept` for kernels; `cut`, by row, whether the universe bounds a zone; `region`, `rings`,
+      `geometries` for answers and pictures.
+    - Snapshots: `state`, `restore`, `check_restored`; `check` for tests.
+
+    Members are the skyline by distance from the centre, then the objects that bound the zone (of a
+    circle: those that may come into the skyline in it). Memory: 105 bytes a subscription, 4 a member, 28
+    a corner.
+    """
+
+    def __init__(self) -> None:
+        self._by_row: dict[str, NDArray[Any]] = {name: np.zeros(0, kind) for name, kind in BY_ROW.items()}
+        self._by_row["disc"] = np.zeros((0, DISC))
+        self._members = Runs(member=np.int32)
+        self._corners = Runs(corner_x=np.float64, corner_y=np.float64, line=np.int64, owner=np.int32)
+
+    @property
+    def kept(self) -> SkylineZoneColumns:
+        """All zones."""
+        held, members, corners = self._by_row, self._members, self._corners
+        return SkylineZoneColumns(
+            x=held["x"],
+            y=held["y"],
+            radius=held["radius"],
+            disc=held["disc"],
+            result=held["result"],
+            start=members.start,
+            count=members.count,
+            member=members.values["member"],
+            corner=corners.start,
+            corners=corners.count,
+            **corners.values,
+        )
+
+    @property
+    def cut(self) -> Bools:
+        """Whether the universe bounds the zone of each row."""
+        found: Bools = self._by_row["cut"]
+        return found
+
+    def put(self, rows: Rows, x: Floats, y: Floats, zones: FoundSkylineZones) -> None:
+        """Set the zones of subscriptions, found from the given places."""
+        if not rows.size:
+            return
+        self._members.put(rows, zones.count, {"member": zones.member})
+        shape: dict[str, NDArray[Any]] = {"corner_x": zones.x, "corner_y": zones.y, "line": zones.line}
+        self._corners.put(rows, zones.corners, {**shape, "owner": zones.owner})
+        length = self._members.count.size
+        if length > self._by_row["x"].size:
+            self._by_row = {name: grown(array, length, 0) for name, array in self._by_row.items()}
+        given = {"x": x, "y": y, "radius": zones.radius, "result": zones.result, "cut": zones.cut}
+        for name, values in given.items():
+            self._by_row[name][rows] = values
+        self._by_row["disc"][rows] = 0.0
+
+    def drop(self, rows: Rows) -> None:
+        """Forget zones."""
+        self._members.drop(rows)
+        self._corners.drop(rows)
+        self._by_row["result"][rows] = 0
+        self._by_row["cut"][rows] = False
 
     def region(self, row: int) -> tuple[Region, int]:
         """The zone of a subscription as pieces relative to its centre, and how many."""
-        kept = self.zones.kept
+        kept = self.kept
         there = slice(int(kept.corner[row]), int(kept.corner[row] + kept.corners[row]))
         line = kept.line[there]
         ends = np.flatnonzero(line < 0) + 1
@@ -90,7 +152,7 @@ class Shapes:
 
     def rings(self, row: int) -> list[Floats]:
         """The rings (n, 2) of a zone, the outer one first; of one that is but a point, that point thrice."""
-        kept = self.zones.kept
+        kept = self.kept
         centre = np.array([kept.x[row], kept.y[row]])
         shape, pieces = self.region(row)
         if not pieces:
@@ -115,9 +177,109 @@ class Shapes:
         """The zones of subscriptions as WKB polygons."""
         return pa.array([self.geometry(int(row)) for row in rows], pa.binary())
 
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The small state and the arrays."""
+        parts = {"members": self._members.state(), "corners": self._corners.state()}
+        arrays = {
+            f"{part}_{name}": array for part, (_, mine) in parts.items() for name, array in mine.items()
+        }
+        return {part: header for part, (header, _) in parts.items()}, {**self._by_row, **arrays}
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over what `state` returned; older snapshots have no discs, and no owners of edges."""
+        rows = arrays["x"].size
+        unknown = np.full(arrays["corners_line"].size, UNKNOWN, np.int32)
+        arrays = {"corners_owner": unknown, "disc": np.zeros((rows, DISC)), **arrays}
+        own = {name: a for name, a in arrays.items() if not name.startswith(("members_", "corners_"))}
+        integrity.forms(
+            own,
+            {name: (kind, (rows,)) for name, kind in BY_ROW.items()} | {"disc": (np.float64, (rows, DISC))},
+        )
+        self._by_row = own
+        for part, runs in (("members", self._members), ("corners", self._corners)):
+            prefix = f"{part}_"
+            mine = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+            runs.restore(header[part], mine)
+        return self
+
+    def check_restored(self, live: Bools, items: Bools) -> None:
+        """Refuse zones from a snapshot that are not of `live` subscriptions, or list others than `items`."""
+        self._members.check_restored(live, "members_")
+        self._corners.check_restored(live, "corners_")
+        rows, held, kept = np.flatnonzero(live), self._by_row, self.kept
+        integrity.need(rows.max(initial=-1) < held["x"].size, "x", "is too short")
+        for name in ("x", "y", "disc"):
+            integrity.finite(held[name][rows], name)
+        integrity.no_nan(held["radius"][rows], "radius")
+        result, count = held["result"][rows], kept.count[rows]
+        integrity.need(((result >= 0) & (result <= count)).all(), "result", "has more than members")
+        gone = np.ones(held["cut"].size, np.bool_)
+        gone[rows] = False
+        integrity.need(not held["cut"][gone].any(), "cut", "is of subscriptions that are gone")
+        members = kept.member[stretches(kept.start[rows], count)]
+        integrity.within(members, 0, items.size, "members_member")
+        integrity.need(items[members].all(), "members_member", "lists objects that are gone")
+        cornered = rows[kept.corners[rows] > 0]
+        ends = kept.corner[cornered] + kept.corners[cornered]
+        integrity.need((kept.line[ends - 1] < 0).all(), "corners_line", "has a piece without an end")
+        there = stretches(kept.corner[rows], kept.corners[rows])
+        for name in ("corner_x", "corner_y"):
+            integrity.finite(getattr(kept, name)[there], f"corners_{name}")
+        integrity.within(kept.line[there], -MOST_LINES, MOST_LINES, "corners_line")
+        integrity.within(kept.owner[there], UNKNOWN, items.size, "corners_owner")
+
+    def check(self, rows: Rows) -> None:
+        """Assert the invariants; `rows` are the live subscriptions."""
+        self._members.check()
+        self._corners.check()
+        kept = self.kept
+        others = np.setdiff1d(np.arange(kept.count.size), rows)
+        assert not kept.count[others].any()
+        assert (kept.result[rows] <= kept.count[rows]).all()
+        for row in rows[kept.corners[rows] > 0]:
+            assert kept.line[kept.corner[row] + kept.corners[row] - 1] < 0
+
+
+MARGIN = 0.1  # of the larger side of what the universe holds
+POLYGON = 3
+
+
+class Universe:
+    """The box that zones are cut to, (xmin, ymin, xmax, ymax); grows unless it was given."""
+
+    def __init__(self, given: list[float] | None) -> None:
+        self._given = given is not None
+        self.box = np.array(given if given is not None else [np.inf, np.inf, -np.inf, -np.inf], np.float64)
+
+    def take_in(self, low: Floats, high: Floats) -> bool:
+        """Grow until it holds a box; returns whether it grew."""
+        if self._given or not (low <= high).all():
+            return False
+        if (self.box[:2] <= low).all() and (high <= self.box[2:]).all():
+            return False
+        low, high = np.minimum(low, self.box[:2]), np.maximum(high, self.box[2:])
+        margin = MARGIN * float((high - low).max()) or 1.0
+        self.box = np.concatenate([low - margin, high + margin])
+        return True
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The small state (none) and the arrays."""
+        return {}, {"box": self.box}
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over what `state` returned."""
+        integrity.forms(arrays, {"box": (np.float64, (4,))})
+        box = arrays["box"]
+        if self._given:
+            integrity.need(np.array_equal(box, self.box), "box", "is not the universe of the settings")
+        elif not np.array_equal(box, self.box):
+            integrity.need(np.isfinite(box).all() and (box[:2] <= box[2:]).all(), "box", "is no box")
+        self.box = box
+        return self
+
 
 def _runs(x: Floats, y: Floats, ends: Ints) -> list[Floats]:
-    """Places (n, 2) that lie one after the other, by where they end."""
+    """The stretches (n, 2) of points that end at `ends`."""
     starts = np.concatenate([[0], ends[:-1]])
     return [np.column_stack([x[a:b], y[a:b]]) for a, b in zip(starts, ends, strict=True)]
 
@@ -134,11 +296,12 @@ def _area(ring: Floats) -> float:
     return float(0.5 * (np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))))
 
 
-MANY, A_ZONE = 350, 7  # objects, also a zone, beyond which looking for broken zones costs more than new ones
+# For more changed objects, in all and for each zone, a search for broken zones costs more than new zones.
+MANY_OBJECTS, OBJECTS_A_ZONE = 350, 7
 
 
-class SkylineWish(NamedTuple):
-    """What the engine was asked for: the metric, which way attributes are good, members more, threads."""
+class SkylineSettings(NamedTuple):
+    """What zones depend on: metric, sign of each attribute, members beside the skyline, threads, universe."""
 
     metric: str
     sign: Floats
@@ -148,20 +311,20 @@ class SkylineWish(NamedTuple):
 
 
 @dataclass
-class SkylineMethod(Shapes):
+class SkylineZones:
     """Zones of all subscriptions over all objects."""
 
-    wish: SkylineWish
+    settings: SkylineSettings
     subscriptions: Slots
     objects: Slots
     count: dict[str, int]
-    zones: SkylineZones = field(default_factory=SkylineZones)
 
     def __post_init__(self) -> None:
-        self.metric = CODES[self.wish.metric]
-        self.places = SkylinePlaces(self.wish.sign.size)
-        self.universe = Universe(self.wish.universe)
-        self._grew = False  # whether the universe did with the objects that came last
+        self.metric = CODES[self.settings.metric]
+        self.zones = SkylineZoneIndex()
+        self.places = SkylineObjects(self.settings.sign.size)
+        self.universe = Universe(self.settings.universe)
+        self._grew = False  # whether the last objects made the universe grow
 
     def parts(self) -> dict[str, Part]:
         """The parts of the state."""
@@ -203,16 +366,16 @@ class SkylineMethod(Shapes):
         lower, upper = (ends[rows] for ends in self._filters())
         filtered = bool((lower > -np.inf).any() or (upper < np.inf).any())
         seekers = Seekers(x, y, lower, upper, filtered)
-        wish = self.wish
-        found, work = self.places.zones(self.metric, seekers, self.universe.box, wish.m, wish.threads)
+        settings = self.settings
+        found, work = self.places.zones(self.metric, seekers, self.universe.box, settings.m, settings.threads)
         self.zones.put(rows, x, y, found)
         self.count["recomputed"] += rows.size
         self.count["nodes_accessed"] += int(work[0])
         self.count["candidates"] += int(work[1])
 
     def _filters(self) -> tuple[Floats, Floats]:
-        """The filters of all subscriptions, turned like attributes."""
-        held, turned = self.subscriptions, self.wish.sign < 0
+        """The filters of all subscriptions, with the signs of attributes."""
+        held, turned = self.subscriptions, self.settings.sign < 0
         lower, upper = held["lower"], held["upper"]
         if not turned.any():
             return lower, upper
@@ -223,7 +386,7 @@ class SkylineMethod(Shapes):
         self.zones.drop(rows)
 
     def follow(self, rows: Rows, x: Floats, y: Floats) -> tuple[Rows, Lists]:
-        """Bring queries to new places; returns those whose result may be another, with the results before."""
+        """Move queries; returns those whose results may have changed, and their results before."""
         held, kept = self.subscriptions, self.zones.kept
         if self.metric == EUCLIDEAN:
             left = skyline_follow.follow(kept, rows, fixed(x), fixed(y), held["x"], held["y"])
@@ -249,7 +412,7 @@ class SkylineMethod(Shapes):
         return np.flatnonzero(marked).astype(np.int32)
 
     def _live(self) -> Rows:
-        """The live subscriptions, in no order of theirs."""
+        """The rows of live subscriptions, ascending."""
         held = self.subscriptions
         return np.flatnonzero(held["sequence"][: held.used] >= 0).astype(np.int32)
 
@@ -258,9 +421,9 @@ class SkylineMethod(Shapes):
         self.places.remove(objects)
 
     def put(self, objects: Rows) -> None:
-        """Follow objects, new or not, that have been written."""
+        """Index objects, new or not, that have been written to the slots."""
         held = self.objects
-        attributes = self.wish.sign * held["attributes"][objects]
+        attributes = self.settings.sign * held["attributes"][objects]
         self.places.put(objects, np.column_stack([held["x"][objects], held["y"][objects], attributes]))
 
     def broken(self, objects: Rows, beside: Rows) -> Rows:
@@ -268,7 +431,7 @@ class SkylineMethod(Shapes):
         live = self._live()
         marked = np.zeros(self.zones.kept.count.size, np.bool_)
         marked[beside] = True
-        if objects.size > max(MANY, A_ZONE * live.size):
+        if objects.size > max(MANY_OBJECTS, OBJECTS_A_ZONE * live.size):
             marked[live] = True
         elif objects.size and live.size:
             places = (self.places.tree, self.places.record, self.universe.box)

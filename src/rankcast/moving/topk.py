@@ -1,6 +1,7 @@
 """`MovingTopK`: the k best objects by distance and attributes, for queries that move.
 
-What is asked of `MovingTopK`: scores, results, zones, and why.
+`rankcast.moving.topk_zones` keeps results by safe zones, `rankcast.moving.custom` those of a custom score;
+the scan is here.
 """
 
 from __future__ import annotations
@@ -14,20 +15,102 @@ import pyarrow as pa
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.moving import scoring
 from rankcast.moving.brute_force import Objects, ranked
-from rankcast.moving.custom import OwnMethod
-from rankcast.moving.engine import names_of
-from rankcast.moving.topk_zones import WAYS, Wish, ZoneMethod
-from rankcast.moving.zoned import ZonedEngine
+from rankcast.moving.custom import CustomTopKZones
+from rankcast.moving.engine import MovingEngine, attribute_names
+from rankcast.moving.topk_zones import CIRCLE_METHODS, TopKSettings, TopKZones, restore_zones
 from rankcast.tables import schema
 from rankcast.tables.schema import Floats, Rows
 
 
-class TopKAnswers(ZonedEngine):
-    """Moving queries that rank objects by a score; `_zoned` keeps zones, if there are any."""
+class MovingTopK(MovingEngine):
+    """The k objects of smallest score, where the score grows with the distance from a moving query.
 
-    _score: scoring.Score
-    _m: int
-    _zoned: ZoneMethod | None
+    Args:
+        over: the attributes that count beside distance; none for the k nearest.
+        k: how many objects a subscription wants, unless it says so itself.
+        m: how many objects more than k a zone may have as members, plus one.
+        score: a score of `rankcast.moving.scoring`, or a function of attributes and distance; by default
+            their sum with equal weights. Ties go to the smaller id.
+        metric: "euclidean", "manhattan", or "haversine" (x longitude, y latitude, distance in metres).
+        ordered: whether the order inside a zone is kept at every position, or only the set, which costs
+            less; results are in order either way.
+        method: "zone" keeps a safe zone for each subscription, "scan" looks at every object.
+        extra: "forbid" or "ignore" columns that are not known.
+        tuning: "threads" for zones computed in one call (default: as many as there are cores); "circle":
+            how the size of a zone is found, "closed" (a closed form where there is one), "trim" (the paper's
+            rectangles, of which "epsilon" and "n" limit size and number) or "lemma" (bounds alone). A
+            custom function has rectangles instead of a closed form.
+
+    A subscription may have a filter: of an attribute "price", only objects with a price from `price_lo` to
+    `price_hi` compete. Results are exact at the last position of each query. `publish` and `amend` tell who
+    enters and who leaves; `upsert` and `remove` also tell a new score. In `stats()`, `recomputed` zones,
+    `nodes_accessed` and `candidates` are the cost of a server, `rescored` members that of its clients.
+
+    >>> engine = MovingTopK(over=["price"], k=1, score=scoring.weighted_sum([1, 2]))
+    >>> cafes = {"id": ["Aroma", "Bean"], "x": [0, 10], "y": [0, 0], "price": [5, 3]}
+    >>> engine.upsert(cafes).num_rows
+    0
+    >>> engine.subscribe({"id": [7], "x": [1], "y": [0]}).to_pylist()
+    [{'subscription': 7, 'op': 'enter', 'item': 'Aroma', 'score': 7.0, 'rank': 1}]
+    >>> engine.publish({"id": [7], "x": [6], "y": [0]}).select(["op", "item"]).to_pylist()
+    [{'op': 'leave', 'item': 'Aroma'}, {'op': 'enter', 'item': 'Bean'}]
+    """
+
+    methods = ("zone", "scan")
+    variants = tuple({"method": method} for method in methods)
+    _zones: TopKZones | None
+    known_tuning: ClassVar[dict[str, Any]] = {"threads": None, "circle": "closed", "epsilon": 1e-4, "n": 100}
+
+    def __init__(
+        self,
+        *,
+        over: str | Sequence[str],
+        k: int = 10,
+        m: int = 1,
+        score: scoring.Score | Any = None,
+        metric: str = "euclidean",
+        ordered: bool = True,
+        method: str = "zone",
+        extra: str = "forbid",
+        tuning: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._k = schema.whole("k", k)
+        self._m = schema.whole("m", m)
+        if not isinstance(ordered, bool):
+            raise SettingError(f"ordered is {shown(ordered)}", expected="True or False")
+        names = attribute_names(over)
+        self._score = scoring.as_score(score).fitted(names)
+        super().__init__(
+            {"k": self._k, "m": self._m, "score": self._score.as_json(), "ordered": ordered},
+            over=names,
+            metric=metric,
+            method=method,
+            extra=extra,
+            tuning=tuning,
+        )
+        given = self._tuning
+        settings = TopKSettings(
+            self._score,
+            self._metric,
+            self._k,
+            self._m,
+            ordered,
+            schema.threads(given["threads"]),
+            schema.one_of("circle", given["circle"], CIRCLE_METHODS),
+            schema.number("epsilon", given["epsilon"], low=0, high=1, above=True),
+            schema.whole("n", given["n"]),
+        )
+        self._zones = None
+        if self._method == "zone":
+            self._count["rescored"] = 0
+            kind = CustomTopKZones if isinstance(self._score, scoring.Function) else TopKZones
+            self._zones = kind(settings, self._slots, self._objects, self._over, self._count)
+        self._undo.needed = isinstance(self._score, scoring.Function)
+
+    @classmethod
+    def _configured(cls, configuration: dict[str, Any], *, score: Any = None, **given: Any) -> Self:
+        found = scoring.restored(configuration["score"], score)
+        return super()._configured({**configuration, "score": found}, **given)
 
     # Scores
 
@@ -45,7 +128,7 @@ class TopKAnswers(ZonedEngine):
         best = best[self._passes(row, objects.attributes[best])][:size]
         return best, scores[best]
 
-    # What is asked
+    # Answers
 
     def zones(self) -> pa.Table:
         """Per subscription a circle inside which its result is among the `members`, by order of registration.
@@ -53,8 +136,8 @@ class TopKAnswers(ZonedEngine):
         Columns `subscription, x, y, radius, members`; there are at most k + m - 1 members.
         """
         live = self._slots.live()
-        if self._zoned:
-            held = self._zoned.zones.held
+        if self._zones:
+            held = self._zones.zones.held
             ends = held.start[live] + held.count[live]
             members = [held.member[a:b] for a, b in zip(held.start[live], ends, strict=True)]
             return self._circles(live, (held.x[live], held.y[live]), held.radius[live], members)
@@ -110,7 +193,7 @@ class TopKAnswers(ZonedEngine):
             reason = "the filter of the subscription keeps it out"
         else:
             reason = "in the result" if rank <= k else f"{rank - 1} objects are better, {k} are wanted"
-        told = {
+        explanation = {
             "subscription": subscription,
             "item": item,
             "score": float(self._scores(*self._place(mine), one)[0]),
@@ -120,105 +203,15 @@ class TopKAnswers(ZonedEngine):
             "distance": float(self._distances(*self._place(mine), one)[0]),
             "reason": reason,
         }
-        return told | (self._zoned.explain(mine, row) if self._zoned else {})
+        return explanation | (self._zones.explain(mine, row) if self._zones else {})
 
-
-class MovingTopK(TopKAnswers):
-    """The k objects of smallest score, where the score grows with the distance from a moving query.
-
-    Args:
-        over: the attributes that count beside distance; none for the k nearest.
-        k: how many objects a subscription wants, unless it says so itself.
-        m: how many objects more than k a zone may have as members, plus one.
-        score: a score of `rankcast.moving.scoring`, or a function of attributes and distance; by default their sum
-            with equal weights. Ties go to the smaller id.
-        metric: "euclidean", "manhattan", or "haversine" (x longitude, y latitude, distance in metres).
-        ordered: whether the order inside a zone is kept at every position, or only the set, which costs
-            less; results are in order either way.
-        method: "zone" keeps a safe zone for each subscription, "scan" looks at every object.
-        extra: "forbid" or "ignore" columns that are not known.
-        tuning: "threads" for zones computed in one call (default: as many as there are cores); "circle":
-            how the size of a zone is found, "closed" (a closed form where there is one), "trim" (the paper's
-            rectangles, of which "epsilon" and "n" limit size and number) or "lemma" (bounds alone). A
-            function of one's own has rectangles instead of a closed form.
-
-    A subscription may have a filter: of an attribute "price", only objects with a price from `price_lo` to
-    `price_hi` compete. Results are exact at the last position of each query. `publish` and `amend` tell who
-    enters and who leaves; `upsert` and `remove` also tell a new score. In `stats()`, `recomputed` zones,
-    `nodes_accessed` and `candidates` are the cost of a server, `rescored` members that of its clients.
-
-    >>> engine = MovingTopK(over=["price"], k=1, score=scoring.weighted_sum([1, 2]))
-    >>> cafes = {"id": ["Aroma", "Bean"], "x": [0, 10], "y": [0, 0], "price": [5, 3]}
-    >>> engine.upsert(cafes).num_rows
-    0
-    >>> engine.subscribe({"id": [7], "x": [1], "y": [0]}).to_pylist()
-    [{'subscription': 7, 'op': 'enter', 'item': 'Aroma', 'score': 7.0, 'rank': 1}]
-    >>> engine.publish({"id": [7], "x": [6], "y": [0]}).select(["op", "item"]).to_pylist()
-    [{'op': 'leave', 'item': 'Aroma'}, {'op': 'enter', 'item': 'Bean'}]
-    """
-
-    methods = ("zone", "scan")
-    variants = tuple({"method": method} for method in methods)
-    known_tuning: ClassVar[dict[str, Any]] = {"threads": None, "circle": "closed", "epsilon": 1e-4, "n": 100}
-
-    def __init__(
-        self,
-        *,
-        over: str | Sequence[str],
-        k: int = 10,
-        m: int = 1,
-        score: scoring.Score | Any = None,
-        metric: str = "euclidean",
-        ordered: bool = True,
-        method: str = "zone",
-        extra: str = "forbid",
-        tuning: Mapping[str, Any] | None = None,
-    ) -> None:
-        self._k = schema.whole("k", k)
-        self._m = schema.whole("m", m)
-        if not isinstance(ordered, bool):
-            raise SettingError(f"ordered is {shown(ordered)}", expected="True or False")
-        names = names_of(over)
-        self._score = scoring.as_score(score).fitted(names)
-        super().__init__(
-            {"k": self._k, "m": self._m, "score": self._score.as_json(), "ordered": ordered},
-            over=names,
-            metric=metric,
-            method=method,
-            extra=extra,
-            tuning=tuning,
-        )
-        given = self._tuning
-        wish = Wish(
-            self._score,
-            self._metric,
-            self._k,
-            self._m,
-            ordered,
-            schema.threads(given["threads"]),
-            schema.one_of("circle", given["circle"], WAYS),
-            schema.number("epsilon", given["epsilon"], low=0, high=1, above=True),
-            schema.whole("n", given["n"]),
-        )
-        self._zoned: ZoneMethod | None = None
-        if self._method == "zone":
-            self._count["rescored"] = 0
-            kind = OwnMethod if isinstance(self._score, scoring.Function) else ZoneMethod
-            self._zoned = kind(wish, self._slots, self._objects, self._over, self._count)
-        self._undo.needed = isinstance(self._score, scoring.Function)
-
-    @classmethod
-    def _configured(cls, configuration: dict[str, Any], *, score: Any = None, **given: Any) -> Self:
-        found = scoring.restored(configuration["score"], score)
-        return super()._configured({**configuration, "score": found}, **given)
-
-    # Whether there are scores
+    # Checks of scores, and undo
 
     def _all_scored(self, x: Floats, y: Floats) -> bool:
-        return isinstance(self._zoned, OwnMethod) and self._zoned.finite_from(x, y)
+        return isinstance(self._zones, CustomTopKZones) and self._zones.finite_from(x, y)
 
     def _scored_from_all(self, x: Floats, y: Floats, attributes: Floats) -> bool:
-        return isinstance(self._zoned, OwnMethod) and self._zoned.finite_to(x, y, attributes)
+        return isinstance(self._zones, CustomTopKZones) and self._zones.finite_to(x, y, attributes)
 
     def _check_attributes(self, attributes: Floats) -> None:
         bad, expected = self._score.undefined(attributes)
@@ -231,3 +224,7 @@ class MovingTopK(TopKAnswers):
                 row=int(row),
                 expected=expected,
             )
+
+    def _note_zones(self, rows: Rows) -> None:
+        if self._undo.noting and self._zones:
+            self._undo.note(restore_zones(self._zones.zones, rows))

@@ -3,44 +3,176 @@
 Between calls each subscription has a zone around some place near it, and the first k members of the zone are
 its result. A query that moves within its zone is followed by the members alone; one that leaves it gets a
 new zone. An object that changes breaks the zones that list it, and those in which it may come before one of
-their best: these get new zones too, and no others.
-
-What a `MovingTopK` with zones was asked for, as kernels and indexes take it.
+their best: these get new zones too, and no others. `TopKZones` does that; `ZoneIndex` stores the zones, with
+an R-tree over them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankcast.core.engine import Part
 from rankcast.moving import scoring
-from rankcast.moving.index import PlaceIndex
+from rankcast.moving.index import PointIndex, TopKObjects
 from rankcast.moving.kernels import scores, zone_follow
 from rankcast.moving.kernels.rtree_search import Queries
 from rankcast.moving.kernels.scores import STATIC, Form
-from rankcast.moving.kernels.zone_follow import OUTSIDE, SAME
-from rankcast.moving.zones import ZoneIndex
+from rankcast.moving.kernels.zone_follow import OUTSIDE, SAME, ZoneColumns
+from rankcast.moving.kernels.zone_search import FoundZones
+from rankcast.moving.runs import check_stretches, stretches
+from rankcast.moving.undo import Step
+from rankcast.structures import integrity
+from rankcast.structures.arrays import grown
 from rankcast.structures.distance import CODES, HALF_CIRCUMFERENCE, distance
 from rankcast.structures.ids import Slots
 from rankcast.tables import deltas
 from rankcast.tables.deltas import Lists
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
-KINDS = {
+BY_ROW = ("x", "y", "radius", "reach", "start", "count", "room")
+SPARE = 1024
+
+
+class ZoneIndex:
+    """Zones of subscriptions: circles with members, and an R-tree over them.
+
+    - Changing: `put`, `drop`.
+    - Reading: `held` for kernels, and `tree` for searches of zones by place.
+    - Snapshots: `state`, `restore`, `check_restored`; `check` for tests.
+
+    The tree is brought up to date when it is read: as long as only queries move, nothing reads it.
+    Members lie in one array, in place where a new zone has no more than the old one, and are moved together
+    when more than half of it is unused.
+    Memory: 57 bytes a subscription, 4 a member (up to twice that), and the tree.
+    """
+
+    def __init__(self) -> None:
+        none, nowhere = np.zeros(0), np.zeros(0, np.int64)
+        self.held = ZoneColumns(none, none, none, none, nowhere, nowhere, nowhere, np.zeros(0, np.int32))
+        self._stale = np.zeros(0, np.bool_)  # not in the tree as it is now
+        self._used = 0
+        self._index = PointIndex([None, None, 0.0, 0.0])
+
+    @property
+    def tree(self) -> Any:
+        """The R-tree of all zones: x, y, radius, reach."""
+        stale = np.flatnonzero(self._stale).astype(np.int32)
+        if stale.size:
+            self._take_out(stale)
+            held = self.held
+            points = np.column_stack([held.x[stale], held.y[stale], held.radius[stale], held.reach[stale]])
+            self._index.insert(stale, points)
+            self._stale[stale] = False
+        return self._index.tree
+
+    def put(self, rows: Rows, x: Floats, y: Floats, zones: FoundZones) -> None:
+        """Set the zones of subscriptions, around the given places."""
+        if not rows.size:
+            return
+        self._reserve(int(rows.max()) + 1, int(zones.count.sum()))
+        held = self.held
+        held.x[rows], held.y[rows] = x, y
+        self._used = int(zone_follow.store(held, rows, zones, self._used))
+        self._stale[rows] = True
+
+    def drop(self, rows: Rows) -> None:
+        """Forget zones; a subscription that has none yet is passed over."""
+        rows = rows[rows < self._stale.size]
+        self._take_out(rows)
+        self._stale[rows] = False
+        self.held.count[rows] = self.held.room[rows] = 0
+
+    def _take_out(self, rows: Rows) -> None:
+        """Take zones out of the tree, those that are in it."""
+        place = self._index.tree.place
+        known = rows[rows < place.size]
+        self._index.remove(known[place[known] >= 0])
+
+    def _reserve(self, rows: int, members: int) -> None:
+        """Make room for rows, and for members at the end."""
+        held = self.held
+        if rows > held.x.size:
+            length = max(rows, 2 * held.x.size, 16)
+            larger = {name: grown(getattr(held, name), length, 0) for name in BY_ROW}
+            self.held = held = held._replace(**larger)
+            self._stale = grown(self._stale, length, 0)
+        if self._used + members > held.member.size:
+            live = int(held.count.sum())
+            size = max(held.member.size, SPARE)
+            while size < live + members or size < 2 * live:
+                size *= 2
+            larger_member = np.zeros(size, np.int32)
+            self._used = int(zone_follow.compact(held, larger_member))
+            self.held = held._replace(member=larger_member)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The small state and the arrays."""
+        tree = {f"tree_{name}": array for name, array in self._index.state()[1].items()}
+        return {"used": self._used}, {**self.held._asdict(), "stale": self._stale, **tree}
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over what `state` returned."""
+        tree = {name: array for name, array in arrays.items() if name.startswith("tree_")}
+        own = {name: array for name, array in arrays.items() if name not in tree}
+        rows = own["x"].size if "x" in own else 0
+        known = {**self.held._asdict(), "stale": self._stale}
+        wanted = {n: integrity.like(a, length=None if n == "member" else rows) for n, a in known.items()}
+        integrity.forms(own, wanted)
+        self._used = integrity.whole(header, "used", 0, own["member"].size)
+        self.held = ZoneColumns(**{name: own[name] for name in ZoneColumns._fields})
+        self._stale = own["stale"]
+        self._index.restore({}, {name[5:]: array for name, array in tree.items()})
+        return self
+
+    def check_restored(self, live: Bools, items: Bools) -> None:
+        """Refuse zones from a snapshot that are not of `live` subscriptions, or list others than `items`."""
+        held, rows = self.held, np.flatnonzero(live)
+        check_stretches("", live, (held.start, held.count, held.room), self._used)
+        for name in ("x", "y", "radius", "reach"):
+            integrity.no_nan(getattr(held, name)[rows], name)
+        integrity.finite(held.x[rows], "x")
+        integrity.finite(held.y[rows], "y")
+        members = held.member[stretches(held.start[rows], held.count[rows])]
+        integrity.within(members, 0, items.size, "member")
+        integrity.need(items[members].all(), "member", "lists objects that are gone")
+        self._index.check_restored(live)
+        there = np.zeros_like(live)
+        for known in (self._index.present(), self._stale):
+            integrity.need(not known[there.size :].any(), "stale", "names nobody who is there")
+            there[: known.size] |= known[: there.size]
+        integrity.need(np.array_equal(there, live), "stale", "is not of the subscriptions that are there")
+
+    def check(self, rows: Rows) -> None:
+        """Assert the invariants; `rows` are the live subscriptions."""
+        tree, held = self.tree, self.held
+        present = np.flatnonzero(tree.place >= 0)
+        assert np.array_equal(present, np.sort(rows))
+        self._index.check(np.column_stack([held.x, held.y, held.radius, held.reach]))
+        taken = np.zeros(held.member.size, np.int64)
+        for row in present:
+            assert held.count[row] <= held.room[row]
+            taken[held.start[row] : held.start[row] + held.room[row]] += 1
+        assert taken.max(initial=0) <= 1
+        assert taken[self._used :].sum() == 0
+
+
+SCORE_KINDS = {
     scoring.SUM: scores.SUM,
     scoring.PRODUCT: scores.PRODUCT,
     scoring.DISTANCE: scores.DISTANCE,
     scoring.WASPAS: scores.WASPAS,
 }
-WAYS = {"closed": scores.CLOSED, "trim": scores.TRIM, "lemma": scores.LEMMA}
+CIRCLE_METHODS = {"closed": scores.CLOSED, "trim": scores.TRIM, "lemma": scores.LEMMA}
 METRES_A_DEGREE = HALF_CIRCUMFERENCE / 180
 
 
-class Wish(NamedTuple):
+class TopKSettings(NamedTuple):
     """The settings of the engine that zones depend on."""
 
     score: scoring.Score
@@ -55,7 +187,7 @@ class Wish(NamedTuple):
 
     @property
     def weighted(self) -> scoring.Weighted:
-        """The score, which is none of one's own."""
+        """The score, where it is not a custom one."""
         return cast(scoring.Weighted, self.score)
 
     def form(self) -> Form:
@@ -63,12 +195,12 @@ class Wish(NamedTuple):
         score = self.weighted
         lam = 1.0 if score.lam is None else score.lam
         return Form(
-            KINDS[score.name],
+            SCORE_KINDS[score.name],
             CODES[self.metric],
             float(score.distance_weight),
             float(lam),
             float(1 - lam),
-            WAYS[self.circle],
+            CIRCLE_METHODS[self.circle],
             self.epsilon,
             self.rounds,
         )
@@ -88,30 +220,30 @@ class Wish(NamedTuple):
 
 
 @dataclass
-class ZoneMethod:
+class TopKZones:
     """Zones of all subscriptions over all objects."""
 
-    wish: Wish
+    settings: TopKSettings
     subscriptions: Slots
     objects: Slots
     over: list[str]
     count: dict[str, int]
 
     def __post_init__(self) -> None:
-        self.places = PlaceIndex(self._split_weights())
+        self.places = TopKObjects(self._split_weights())
         self.zones = ZoneIndex()
 
     @cached_property
     def form(self) -> Form:
         """The score as kernels take it."""
-        return self.wish.form()
+        return self.settings.form()
 
     def parts(self) -> dict[str, Part]:
         """The parts of the state."""
         return {"place": self.places, "zone": self.zones}
 
     def _split_weights(self) -> list[float | None]:
-        return self.wish.split_weights(len(self.over))
+        return self.settings.split_weights(len(self.over))
 
     def check_restored(self) -> None:
         """Refuse places and zones from a snapshot that are not those of objects and subscriptions."""
@@ -126,7 +258,7 @@ class ZoneMethod:
     def k_of(self, rows: Rows) -> Ints:
         """How many items each subscription wants."""
         own: Ints = self.subscriptions["k"][rows]
-        return np.where(own > 0, own, self.wish.k)
+        return np.where(own > 0, own, self.settings.k)
 
     def lists(self, rows: Rows) -> Lists:
         """The results of subscriptions at their places."""
@@ -152,7 +284,7 @@ class ZoneMethod:
     def _members(self, rows: Rows, places: tuple[Floats, Floats], starts: Ints) -> tuple[Rows, Floats]:
         """The first members of zones, as many as `starts` has room for, and how far from places they are."""
         found: tuple[Rows, Floats] = zone_follow.members_at(
-            CODES[self.wish.metric], self.places.record, self.zones.held, rows, places, starts
+            CODES[self.settings.metric], self.places.record, self.zones.held, rows, places, starts
         )
         return found
 
@@ -178,8 +310,8 @@ class ZoneMethod:
         self.count["recomputed"] += rows.size
 
     def _search(self, rows: Rows, queries: Queries) -> None:
-        wish = self.wish
-        found, work = self.places.zones(self.form, self.objects.label, queries, wish.m, wish.threads)
+        settings = self.settings
+        found, work = self.places.zones(self.form, self.objects.label, queries, settings.m, settings.threads)
         self.zones.put(rows, queries.x, queries.y, found)
         self.count["nodes_accessed"] += int(work[0])
         self.count["candidates"] += int(work[1])
@@ -189,15 +321,15 @@ class ZoneMethod:
         self.zones.drop(rows)
 
     def follow(self, rows: Rows, x: Floats, y: Floats) -> tuple[Rows, Lists]:
-        """Bring queries to new places; returns those whose result may be another, with the results before."""
+        """Move queries; returns those whose results may have changed, and their results before."""
         k = self.k_of(rows)
-        flags = self._follow(rows, x, y, k, ordered=self.wish.ordered)
+        flags = self._follow(rows, x, y, k, ordered=self.settings.ordered)
         self.count["rescored"] += self._rescored(rows, flags, k)
-        told = np.flatnonzero(flags != SAME)
-        other = np.ascontiguousarray(rows[told])
+        changed = np.flatnonzero(flags != SAME)
+        other = np.ascontiguousarray(rows[changed])
         before = self.lists(other)
         self.subscriptions["x"][rows], self.subscriptions["y"][rows] = x, y
-        outside = flags[told] == OUTSIDE
+        outside = flags[changed] == OUTSIDE
         turned = np.ascontiguousarray(other[~outside])
         if turned.size:
             self._follow(turned, *self._at(turned), self.zones.held.count[turned], ordered=True)
@@ -206,7 +338,7 @@ class ZoneMethod:
 
     def _rescored(self, rows: Rows, flags: zone_follow.Flags, k: Ints) -> int:
         """How many scores of members were computed where queries are: the cost of a client."""
-        return int(zone_follow.rescored(self.zones.held.count, rows, flags, k, self.wish.ordered))
+        return int(zone_follow.rescored(self.zones.held.count, rows, flags, k, self.settings.ordered))
 
     def _follow(self, rows: Rows, x: Floats, y: Floats, k: Ints, *, ordered: bool) -> zone_follow.Flags:
         """Follow queries with results of size k; with k members nothing can turn, they only get in order."""
@@ -237,7 +369,7 @@ class ZoneMethod:
         self.places.remove(objects)
 
     def put(self, objects: Rows) -> None:
-        """Follow objects, new or not, that have been written."""
+        """Index objects, new or not, that have been written to the slots."""
         held = self.objects
         attributes = held["attributes"][objects]
         points = np.empty((objects.size, STATIC + attributes.shape[1]))
@@ -248,7 +380,7 @@ class ZoneMethod:
 
     def _statics(self, attributes: Floats) -> Floats:
         with np.errstate(all="ignore"):
-            return self.wish.weighted.statics(attributes)
+            return self.settings.weighted.statics(attributes)
 
     def broken(self, objects: Rows, beside: Rows) -> Rows:
         """The subscriptions, none of those `beside`, whose zones objects break that are no members."""
@@ -272,7 +404,7 @@ class ZoneMethod:
 
     def _mark_broken(self, objects: Rows, marked: Bools) -> None:
         held = self.subscriptions
-        wants = (held["k"], self.wish.k, self.wish.m, held["lower"], held["upper"])
+        wants = (held["k"], self.settings.k, self.settings.m, held["lower"], held["upper"])
         zone_follow.newcomers(
             self.form,
             self.zones.tree,
@@ -292,6 +424,17 @@ class ZoneMethod:
         here = float(self.subscriptions["x"][row]), float(self.subscriptions["y"][row])
         return {
             "zone_radius": float(held.radius[row]),
-            "zone_distance": float(distance(CODES[self.wish.metric], *place, *here)),
+            "zone_distance": float(distance(CODES[self.settings.metric], *place, *here)),
             "member": bool((members == item).any()),
         }
+
+
+def restore_zones(index: ZoneIndex, rows: Rows) -> Step:
+    """A step that restores the current zones of subscriptions."""
+    held = index.held
+    count = held.count[rows]
+    ends = np.cumsum(count)
+    at = np.repeat(held.start[rows] - (ends - count), count) + np.arange(int(count.sum()))
+    zones = FoundZones(ends - count, count, held.member[at], held.radius[rows], held.reach[rows])
+    x, y = held.x[rows], held.y[rows]
+    return lambda: index.put(rows, x, y, zones)

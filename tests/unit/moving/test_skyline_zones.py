@@ -244,7 +244,7 @@ def test_a_disc_around_a_query_is_inside_its_zone(seed: int, size: int, grid: in
     engine.subscribe({"id": np.arange(8), "x": places[0, :, 0], "y": places[0, :, 1]})
     for x, y in places[1:].transpose(0, 2, 1):
         engine.publish({"id": np.arange(8), "x": x, "y": y})
-    zoned = engine._zoned
+    zoned = engine._zones
     assert zoned is not None
     disc = zoned.zones.kept.disc[:8]
     for (x, y, square), wkb in zip(disc, engine.zones()["geometry"].to_pylist(), strict=True):

@@ -18,18 +18,25 @@ from numpy.typing import NDArray
 
 from rankcast.bench.workloads import Columns, Floats, Integers
 from rankcast.moving.kernels.rtree import Rtree
-from rankcast.moving.kernels.rtree_search import BOARD, NODES, Queries, Space, best_first, space_for
+from rankcast.moving.kernels.rtree_search import (
+    BOARD,
+    NODES,
+    Queries,
+    SearchBuffers,
+    best_first,
+    search_buffers,
+)
 from rankcast.moving.kernels.scores import Form, value
-from rankcast.moving.kernels.zone_follow import Held
+from rankcast.moving.kernels.zone_follow import ZoneColumns
 from rankcast.moving.topk import MovingTopK
-from rankcast.moving.topk_zones import ZoneMethod
+from rankcast.moving.topk_zones import TopKZones
 from rankcast.structures.distance import distance
 from rankcast.structures.jit import EXACT
 
 
 @njit(**EXACT)  # type: ignore[untyped-decorator]
 def _search(
-    form: Form, tree: Rtree, label: Integers, queries: Queries, space: Space
+    form: Form, tree: Rtree, label: Integers, queries: Queries, space: SearchBuffers
 ) -> tuple[Any, Floats, int]:
     """The best objects of every query, as many as the room has a board for; and blocks opened."""
     k = space.row.size
@@ -44,7 +51,7 @@ def _search(
 
 @njit(**EXACT)  # type: ignore[untyped-decorator]
 def scores_of_members(
-    form: Form, record: Floats, held: Held, rows: NDArray[np.int32], x: Floats, y: Floats, out: Floats
+    form: Form, record: Floats, held: ZoneColumns, rows: NDArray[np.int32], x: Floats, y: Floats, out: Floats
 ) -> None:
     """Write the scores (n, members) of the members of zones at new places."""
     start, count, member = held.start, held.count, held.member
@@ -56,9 +63,9 @@ def scores_of_members(
             out[i, j] = value(form, record[o, 2], record[o, 3], d)
 
 
-def zones_of(engine: MovingTopK) -> ZoneMethod:
+def zones_of(engine: MovingTopK) -> TopKZones:
     """What an engine with `method="zone"` keeps."""
-    return cast(ZoneMethod, engine._zoned)
+    return cast(TopKZones, engine._zones)
 
 
 class BestFirst:
@@ -67,18 +74,18 @@ class BestFirst:
     def __init__(self, objects: Columns, over: Sequence[str], score: Any, k: int) -> None:
         engine = MovingTopK(over=list(over), k=k, score=score)
         engine.upsert(objects)
-        self._zoned = zones_of(engine)
+        self._zones = zones_of(engine)
         self._ids, self._k = objects["id"], k
         self._last: tuple[Any, Any, Any] = (np.empty(0), np.empty(0), np.empty(0))
-        self._space: Space | None = None
+        self._space: SearchBuffers | None = None
         self.nodes = 0
 
     def search(self, x: Floats, y: Floats) -> tuple[Any, Floats]:
         """The rows and scores (n, k) of the best objects from places."""
         none = np.empty((x.size, 0))
         queries = Queries(x, y, np.full(x.size, self._k), none, none, filtered=False)
-        zoned = self._zoned
-        self._space = space_for(zoned.places.tree, self._k, self._space)
+        zoned = self._zones
+        self._space = search_buffers(zoned.places.tree, self._k, self._space)
         rows, scores, nodes = _search(
             zoned.form, zoned.places.tree, zoned.objects.label, queries, self._space
         )

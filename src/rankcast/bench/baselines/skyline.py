@@ -21,16 +21,16 @@ from rankcast.moving.kernels.rtree import BRANCH, Rtree
 from rankcast.moving.kernels.skyline_search import FOUND, NODES, Room, Seekers, find_skyline, room_for
 from rankcast.moving.kernels.skyline_zone import bisector
 from rankcast.moving.skyline import MovingSkyline
-from rankcast.moving.skyline_zones import SkylineMethod
+from rankcast.moving.skyline_zones import SkylineZones
 from rankcast.structures.distance import EUCLIDEAN
 from rankcast.structures.jit import EXACT
 
 NOWHERE = 1e-6  # how far from a part its query may be, in the units of the plane
 
 
-def zones_of(engine: MovingSkyline) -> SkylineMethod:
+def zones_of(engine: MovingSkyline) -> SkylineZones:
     """What an engine with `method="zone"` keeps."""
-    return cast(SkylineMethod, engine._zoned)
+    return cast(SkylineZones, engine._zones)
 
 
 def peer(name: str) -> Any:

@@ -128,7 +128,7 @@ def zone(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
 def shapes(zoned: Any, rows: Any) -> dict[str, float]:
     """How many edges zones have, on average and at most, and how many objects their skylines."""
-    edges = [sum(map(len, zoned.rings(int(row)))) for row in rows]
+    edges = [sum(map(len, zoned.zones.rings(int(row)))) for row in rows]
     skyline = zoned.zones.kept.result[rows]
     return {
         "edges": float(np.mean(edges)),

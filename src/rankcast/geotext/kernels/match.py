@@ -1,33 +1,28 @@
-"""The words of some messages, each with its messages: what a batch asks of lists by word.
+"""Message dissemination: which subscriptions some messages may enter, by upper bounds [Geo §5.4].
 
-Messages stand in one order under every word: those first whose words weigh most for their idf. A weight is
-the idf of its word times a share that is its message's own (and how often the word comes), so under a word
-weights fall but for repetitions. `MOST_WEIGHT` and `MOST_REST` say what a message and those after it have at
-most: how many messages may pass a bound by words is then found by halving.
+A few hundred messages are taken together, inverted by term (`BatchPostings`): the posting list of a term is
+walked once, and each of its blocks is tested against all messages with that term while it is in the cache.
+In this order:
 
-Message dissemination: which subscriptions some messages may concern [Geo §5.4].
+- a block by its terms alone: messages that cannot pass are cut off by bisection;
+- a block by its place alone (Lemma 6), then by its terms and its place (Theorem 3), all messages at once;
+- the second half of a block in order, where its thresholds are above the block's bound (Theorem 4);
+- an entry by its weights and the block's place (Theorem 1 with the outer spatial bound), and by its weights
+  and its own place (where the paper adds an inner bound), a tile at once. Terms after the one by which they
+  meet count only if both signatures have a bit in common.
 
-A few hundred messages are taken together, word by word: the list of a word is walked once, and each of its
-blocks meets all messages with that word while it is in the cache. In this order:
+A pair may meet at each of its common terms. The bound holds at the rarest of them (Theorem 2 with nothing
+seen so far), so a pair that belongs in a result passes there; at the others it may pass or not.
+`rankcast.geotext.kernels.score` sorts the candidates and scores each pair once. Each pruning can be switched
+off. Thresholds are those at the start of the batch; they only rise meanwhile.
 
-- a block by its words alone: messages that cannot pass are cut off by halving;
-- a block by its place alone (Lemma 6), then by its words and its place (Theorem 3), all messages at once;
-- the second half of a block in order when its thresholds are beyond the block's bound (Theorem 4);
-- an entry by its own weights and the block's place (Theorem 1 with the outer spatial bound), and by its own
-  weights and its own place (where the paper adds an inner bound), a tile at once. Terms after the one they
-  are met at count only if the signs of both have a bit in common.
+Messages stand in one order under every term: those first whose terms weigh most for their idf. A weight is
+the idf of its term times a factor that is the same for all terms of a message (and how often the term
+occurs), so under a term weights fall but for repetitions. `MAX_WEIGHT` and `MAX_REST` are suffix maxima: how
+many messages may pass a bound by terms is then found by bisection.
 
-A pair may be met at each of its common terms. The bound holds at the rarest of them (Theorem 2 with nothing
-seen so far), so a pair that belongs in a result passes there; at the others it may pass or not. What passed
-is sorted by subscription, so that each pair is verified once, and subscriptions are read in the order in
-which they lie: see `rankcast.geotext.kernels.score`.
-
-Each pruning can be switched off. Thresholds are those at the beginning; they only move up meanwhile.
-
-Entries of lists by word, tested by what the lists know of them, a tile at once.
-
-Whole numbers of 16 bits throughout: a tile is one instruction at a time, and no branch waits for an outcome.
-Whatever is rounded is so in favour of passing. See `rankcast.geotext.kernels.match` for which entries are tested.
+Entries are tested in integers of 16 bits throughout: a tile is one vector instruction at a time, and no
+branch waits for an outcome. All rounding is in favour of passing.
 """
 
 from __future__ import annotations
@@ -412,8 +407,8 @@ def _messages_passing(
 
 @njit(**EXACT)
 def find_candidates(
-    lists: Postings, messages: MessageColumns, idf: Floats, place: Rows, frame: Frame, on: Prunings, keys: Ints,
-    counters: Ints,
+    lists: Postings, messages: MessageColumns, idf: Floats, place: Rows, frame: Frame, on: Prunings,
+    keys: Ints, counters: Ints,
 ) -> int | np.int64:  # fmt: skip
     """Write keys of the pairs that pass: the subscription, the message's place in the batch, the stamp.
 

@@ -1,24 +1,21 @@
-"""Messages of the window by word, in blocks with bounds: under every word a small tree over places.
+"""Posting lists of messages by term, in blocks with bounds: under every term a small tree over places.
 
-The list of a word is a stretch of the entry arrays. What bounds need to know of an entry is in 16 bits each,
-in tiles of `STEP` entries, so that a tile is tested at once: the weight of the word in the message, the
-length of the terms after it, their sign, the place, and the stamp. The sign has a bit for each of these terms
-(several share one), so that a subscription knows which of its other words a message cannot have.
+The list of a term is a stretch of the entry arrays. What bounds need to know of an entry is in 16 bits each,
+in tiles of `STEP` entries, so that a tile is tested at once: the weight of the term in the message, the
+length of the terms after it, their signature, the place, and the stamp. By the signature a subscription
+knows which of its other terms a message cannot have.
 
-A block of `BLOCK` entries has a node: the largest weight and rest, and the box of its places. So has a cell,
-neighbours on the Z-curve with the heaviest first, and a region of cells. A node always bounds what is in it:
-a new entry goes to the end and widens the node of the last block. An entry counts as long as its stamp is
-that of its message, so leaving costs nothing in the lists. What is new is put in order when it fills a cell,
-again when cells fill a region, and when regions fill a district; the whole list when half of it is new or a
-quarter is gone. So an entry is arranged a few times in its life.
+A block of `BLOCK` entries has a node: the largest weight and rest, and the box of its places. So has a cell
+(neighbours on the Z-curve with the heaviest first) and a region of cells. Invariant: a node bounds
+everything below it. A new entry goes to the end and widens the node of the last block. An entry is live as
+long as its stamp is that of its message, so expiry costs nothing in the lists. New entries are put in order
+when they fill a cell, again when cells fill a region, and when regions fill a district; the whole list when
+half of it is new or a quarter is void. So an entry is arranged a few times in its life.
 
 Stretches begin at multiples of `STEP`. The node of a block stands at its first entry divided by `STEP`; the
 free places after it and after the second block have those of a cell and of a region.
 
-Parts of the lists of messages as a search meets them: what each allows at best, the most promising first.
-
-A part is a region of the list of a word, a cell or a block. It has a number, in the order in which frontier are
-met, and a key in a heap. Cost: O(log n) for each of n frontier.
+A search meets nodes best first: `Frontier` is its heap. Cost: O(log n) for each of n nodes.
 """
 
 from __future__ import annotations
@@ -77,7 +74,7 @@ def slot_of(start: int, end: int) -> int:
 
 @njit(**EXACT)
 def _clear(node: Floats32, at: int) -> None:
-    """Let a node bound nothing."""
+    """Empty a node."""
     node[at, MOST], node[at, MOST_REST] = 0.0, 0.0
     for axis in range(3):
         node[at, BOX + axis], node[at, BOX + 3 + axis] = np.inf, -np.inf
@@ -85,7 +82,7 @@ def _clear(node: Floats32, at: int) -> None:
 
 @njit(**EXACT)
 def _widen(node: Floats32, at: int, fact: Bits, entry: int) -> None:
-    """Let a node bound one more entry."""
+    """Widen a node by one more entry."""
     tile, lane = entry // STEP, entry % STEP
     node[at, MOST] = max(node[at, MOST], fact[tile, WEIGHT, lane] * SHARE)
     node[at, MOST_REST] = max(node[at, MOST_REST], fact[tile, REST, lane] * SHARE)
@@ -97,7 +94,7 @@ def _widen(node: Floats32, at: int, fact: Bits, entry: int) -> None:
 
 @njit(**EXACT)
 def _join(node: Floats32, at: int, other: int) -> None:
-    """Let a node bound what another one bounds."""
+    """Widen a node by another node."""
     for i in range(BOX):
         node[at, i] = max(node[at, i], node[other, i])
     for axis in range(3):
@@ -215,13 +212,13 @@ def _bound(fact: Bits, node: Floats32, begin: int, first: int, size: int) -> Non
 
 
 KEY_UNIT, KEY_SHIFT = 2.0**30, 32
-LIMIT = np.float32(1.5)  # beyond all scores, and a key has room for it
+LIMIT = np.float32(1.5)  # above all scores, and it fits a key
 KEY_MASK = (1 << KEY_SHIFT) - 1
 FACTS, LINE = 8, 64  # numbers of an entry; bytes of a cache line
 
 
 class SearchTerm(NamedTuple):
-    """What a subscription asks of a message by the term at hand: weight, length of the rest; place, alpha."""
+    """One term of the subscription searched for: its weight, the length of the rest; place, alpha, reach."""
 
     weight: np.float32
     rest: np.float32
@@ -233,9 +230,10 @@ class SearchTerm(NamedTuple):
 
 
 class Frontier(NamedTuple):
-    """Parts of lists met in a search: term, entries; and a heap of keys, best first.
+    """Nodes met in a search: term and entries of each; and a max-heap of keys.
 
-    A key is the best score that a part allows, in units of 1 / `FINE` rounded up, before the part's number.
+    A key packs two numbers: the upper bound of the node in units of 1 / `KEY_UNIT`, rounded up, above
+    `KEY_SHIFT` bits with the node's number in the order in which nodes were met.
     """
 
     term: Rows
@@ -246,7 +244,7 @@ class Frontier(NamedTuple):
 
 @njit(**EXACT)
 def frontier_size(lists: Postings, texts: TermVectors, rows: Rows) -> int:
-    """How many frontier of lists may be met for one of some subscriptions: less than twice the blocks."""
+    """How many nodes a search may meet for one of some subscriptions: less than twice the blocks."""
     begins, sizes, terms, _ = texts
     most, lengths = 0, lists.size
     for row in rows:
@@ -259,7 +257,7 @@ def frontier_size(lists: Postings, texts: TermVectors, rows: Rows) -> int:
 
 @njit(**EXACT)
 def pop_node(keys: Ints, size: int) -> None:
-    """Take the first of a heap of `size` keys."""
+    """Remove the largest key from a heap of `size` keys."""
     last, at, child = keys[size - 1], 0, 1
     while child < size - 1:
         if keys[child + 1] > keys[child] and child + 1 < size - 1:
@@ -273,7 +271,7 @@ def pop_node(keys: Ints, size: int) -> None:
 
 @njit(**EXACT)
 def prefetch_block(rows: Rows, fact: Bits, start: int) -> None:
-    """Ask for the memory of a block of entries."""
+    """Prefetch the facts (8 numbers of 2 bytes an entry) and the rows of a block, line by line."""
     for offset in range(0, BLOCK * FACTS, LINE // 2):
         prefetch(fact, start * FACTS + offset)
     for offset in range(0, BLOCK, LINE // 4):
@@ -294,12 +292,12 @@ def _node_bound(node: Floats32, at: int, target: SearchTerm) -> np.float32:
 
 @njit(**EXACT)
 def push_nodes(
-    node: Floats32, start: int, end: int, step: int, place: int, target: SearchTerm, frontier: Frontier, size: int,
-    used: int, least: float,
+    node: Floats32, start: int, end: int, step: int, place: int, target: SearchTerm, frontier: Frontier,
+    size: int, used: int, least: float,
 ) -> tuple[int, int]:  # fmt: skip
-    """Push the frontier of a stretch, `step` entries each, that may score `least`.
+    """Push the nodes of a stretch, `step` entries each, whose upper bounds reach `least`.
 
-    Returns the size of the heap and how many frontier were met.
+    Returns the size of the heap and how many nodes were met so far.
     """
     terms, starts, ends, keys = frontier
     for first in range(start, end, step):
@@ -307,7 +305,7 @@ def push_nodes(
         best = _node_bound(node, slot_of(first, after), target)
         if best >= least:
             terms[used], starts[used], ends[used] = place, first, after
-            fine = np.int64(min(max(best, -LIMIT), LIMIT) * KEY_UNIT)  # of infinity there is no whole number
+            fine = np.int64(min(max(best, -LIMIT), LIMIT) * KEY_UNIT)  # clamped: an infinity has no int64
             key, at = ((fine + 1) << KEY_SHIFT) | used, size
             while at > 0 and keys[(at - 1) // 2] < key:
                 keys[at] = keys[(at - 1) // 2]

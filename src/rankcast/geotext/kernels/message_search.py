@@ -1,25 +1,22 @@
-"""The best messages of the window for a subscription: frontier of its words' lists, the most promising first.
+"""The best messages of the window for a subscription: best-first search in the posting lists of its terms.
 
-Every region of the lists of the subscription's words gets the best score that its node allows. A heap gives
-them out best first, regions by cells and cells by blocks, until that is below the last score wanted. The
-entries of a block are tested by what the lists know of them, and those that may be good enough are scored.
-Equal scores: the newer message first. (Where scores fade, all bounds are for the largest gain in the window.)
+Every region of the lists of the subscription's terms gets the upper bound of its node. A heap gives them out
+best first, regions by cells and cells by blocks, until the best bound is below the last score wanted. The
+entries of a block are tested by what the postings know of them, and candidates that may be good enough are
+scored. Equal scores: the newer message first. (Where scores decay, all bounds are for the largest gain in
+the window.)
 
-A message is met in the list of each word it shares with the subscription. What it may score is bounded where
-it shares the rarest: there its other words can add as much as the length of the rest times that of those of
-the subscription's other words that its sign allows (Cauchy and Schwarz). At its other words it may pass or
+A message is met in the list of each term it shares with the subscription. Its score is bounded where it
+shares the rarest: there its other terms can add as much as the length of the rest times that of those of the
+subscription's other terms that its signature allows (Cauchy and Schwarz). At its other terms it may pass or
 not; when it is scored again, it is in its place already.
 
-A search would wait for memory most of the time: a block lies anywhere, and so does what is known of each
-message in it. So the next block is asked for while one is looked at, and messages are asked for when they are
-filled, but scored when there are several. The last score wanted may so be lower than it could be.
+Without prefetching a search would wait for memory most of the time: a block lies anywhere, and so do the
+columns of each message in it. So the next block is prefetched while one is tested, and messages are
+prefetched when they become candidates, but scored when there are several. The last score wanted may so be
+lower than it could be.
 
-Cost: O(r) for the r regions of its words, and what is in the best of them.
-
-Messages filled from blocks of lists: those that may be good enough, by what the lists know of them.
-
-What is known of a message lies anywhere in memory. So it is asked for when the message is filled, and read
-when there are several. Cost: O(1) an entry, `STEP` of them at once.
+Cost: O(r) for the r regions of its terms, and the entries of the best of them, `STEP` at once.
 """
 
 from __future__ import annotations
@@ -73,11 +70,11 @@ from rankcast.structures.distance import distance
 from rankcast.structures.jit import EXACT
 
 CAPACITY = 2 * BLOCK
-LINE_WEIGHTS = 8  # weights of a cache line
+LINE_WEIGHTS = 8  # weights in a cache line
 
 
 class Candidates(NamedTuple):
-    """Entries that may be good enough, what they may score, messages, where their terms are."""
+    """Candidates of a search: entries, upper bounds, messages, where their terms lie; spare lanes."""
 
     entry: Ints
     best: Floats32
@@ -89,7 +86,7 @@ class Candidates(NamedTuple):
 
 @njit(**EXACT)
 def empty_candidates() -> Candidates:
-    """Room for the candidates of a block, and for as many from before."""
+    """Arrays for the candidates of a block, and for as many from before."""
     entries, bests = np.empty(CAPACITY + 1, np.int64), np.empty(CAPACITY + 1, np.float32)
     items, begins = np.empty(CAPACITY + 1, np.int32), np.empty(CAPACITY + 1, np.int64)
     return Candidates(entries, bests, items, begins, np.empty_like(begins), np.empty(STEP, np.float32))
@@ -97,10 +94,10 @@ def empty_candidates() -> Candidates:
 
 @njit(**EXACT)
 def add_candidates(
-    fact: Bits, start: int, end: int, target: SearchTerm, bits: Rows, squares: Floats32, place: int, least: float,
-    candidates: Candidates, count: int,
+    fact: Bits, start: int, end: int, target: SearchTerm, bits: Rows, squares: Floats32, place: int,
+    least: float, candidates: Candidates, count: int,
 ) -> int:  # fmt: skip
-    """Add the entries of a block that may score `least` to `count` candidates; returns how many there are.
+    """Add the entries of a block whose bounds reach `least` to `count` candidates; returns their number.
 
     `bits` and `squares` are of the subscription's terms: where in a sign they are, and their weights.
     """
@@ -133,7 +130,7 @@ def add_candidates(
 def prefetch_messages(
     rows: Rows, current: Bits, messages: MessageColumns, candidates: Candidates, first: int, count: int
 ) -> None:
-    """Say which messages candidates are, from one of them on, and ask for what is known of them."""
+    """Look up the messages of candidates, from `first` on, and prefetch their columns."""
     entries, _, items, _, _, _ = candidates
     _, x, y, (begins, sizes, _, _), _, _ = messages
     for i in range(first, count):
@@ -150,7 +147,7 @@ def prefetch_messages(
 def prefetch_terms(
     fact: Bits, current: Bits, messages: MessageColumns, candidates: Candidates, filled: int
 ) -> int:
-    """Leave the candidates that count, and ask for their terms; returns how many."""
+    """Drop the candidates that are void, and prefetch the terms of the others; returns how many."""
     entries, bests, items, firsts, ends, _ = candidates
     begins, sizes, terms, weights = messages.texts
     count = 0
@@ -169,7 +166,7 @@ def prefetch_terms(
 
 @njit(**EXACT)
 def load_candidates(items: Rows, messages: MessageColumns, candidates: Candidates) -> None:
-    """Let the candidates be some messages, at most `ROOM`, and ask for their terms."""
+    """Make some messages, at most `CAPACITY`, the candidates, and prefetch their terms."""
     _, bests, filled, firsts, ends, _ = candidates
     begins, sizes, terms, weights = messages.texts
     for i in range(items.size):
@@ -181,7 +178,7 @@ def load_candidates(items: Rows, messages: MessageColumns, candidates: Candidate
         prefetch(weights, begin + LINE_WEIGHTS)
 
 
-SEARCH_COST, BLOCK_COST, SCORE_COST = 1000, 64, 16  # the work of a search, of a block, of a score
+SEARCH_COST, BLOCK_COST, SCORE_COST = 1000, 64, 16  # estimated work of a search, a block, a score
 SCORE_BATCH = 16  # messages that are scored together; at most `BLOCK`
 
 Rows = NDArray[np.int32]
@@ -190,7 +187,7 @@ Floats = NDArray[np.float64]
 
 
 class Ages(NamedTuple):
-    """What says which message is newer, by row: time, then arrival; and the stamp of what is current."""
+    """The age of messages by row: time, then arrival; and the stamp of their live postings."""
 
     time: Ints
     arrival: Ints
@@ -223,8 +220,8 @@ def newer(time: Ints, arrival: Ints, one: int, two: int) -> bool:
 
 @njit(**EXACT)
 def _score_candidates(
-    candidates: Candidates, filled: int, query: tuple[float, float, float], messages: MessageColumns, ages: Ages,
-    scratch: Scratch, frame: Frame, board: Best, count: int,
+    candidates: Candidates, filled: int, query: tuple[float, float, float], messages: MessageColumns,
+    ages: Ages, scratch: Scratch, frame: Frame, board: Best, count: int,
 ) -> int:  # fmt: skip
     """Score messages and keep the best; returns how many there are.
 
@@ -267,7 +264,7 @@ def _score_seeds(
     suggested: int, query: tuple[float, float, float], messages: MessageColumns, ages: Ages, scratch: Scratch,
     frame: Frame, candidates: Candidates, board: Best,
 ) -> int:  # fmt: skip
-    """Score the messages that a board has to begin with, some at a time; returns how many of them suit."""
+    """Score the messages that a search starts with, some at a time; returns how many share a term."""
     count = 0
     for start in range(0, suggested, CAPACITY):
         end = min(start + CAPACITY, suggested)
@@ -280,10 +277,11 @@ def _score_seeds(
 
 @njit(**EXACT)
 def _search(
-    lists: Postings, row: int, subscriptions: SubscriptionColumns, messages: MessageColumns, ages: Ages, idf: Floats, scratch: Scratch,
-    frame: Frame, frontier: Frontier, candidates: Candidates, board: Best, suggested: int,
+    lists: Postings, row: int, subscriptions: SubscriptionColumns, messages: MessageColumns, ages: Ages,
+    idf: Floats, scratch: Scratch, frame: Frame, frontier: Frontier, candidates: Candidates, board: Best,
+    suggested: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Find as many messages as fit for one subscription; returns how many there are, and the work."""
+    """Find as many messages as `board` holds for one subscription; returns how many, and the work."""
     begins, mains, _, sizes, _, _, rows, fact, node = lists
     parts_term, parts_start, parts_end, keys = frontier
     top, current = messages.top, ages.stamp
@@ -335,8 +333,8 @@ def _search(
 
 @njit(**EXACT)
 def best_messages(
-    lists: Postings, rows: Rows, wanted: Rows, subscriptions: SubscriptionColumns, messages: MessageColumns, ages: Ages, idf: Floats,
-    scratch: Scratch, frame: Frame, found: SearchResults,
+    lists: Postings, rows: Rows, wanted: Rows, subscriptions: SubscriptionColumns, messages: MessageColumns,
+    ages: Ages, idf: Floats, scratch: Scratch, frame: Frame, found: SearchResults,
 ) -> None:  # fmt: skip
     """Find the `wanted[i]` best messages of the window for each subscription of `rows`.
 
@@ -350,6 +348,6 @@ def best_messages(
     for which in range(rows.size):
         board = Best(found.item[which, : wanted[which]], found.score[which, : wanted[which]])
         found.size[which], found.work[which] = _search(
-            lists, rows[which], subscriptions, messages, ages, idf, scratch, frame, frontier, candidates, board,
-            found.size[which],
+            lists, rows[which], subscriptions, messages, ages, idf, scratch, frame, frontier, candidates,
+            board, found.size[which],
         )  # fmt: skip

@@ -1,29 +1,21 @@
-"""Bounds of the geo-text score: what a message and a subscription can reach at best, before it is computed.
+"""The geo-text score: term vectors, upper bounds of the score, and exact scores of candidate pairs.
 
-A score is `alpha * near + (1 - alpha) * alike`. What a bound is made of is kept in 16 bits, a share of 1:
-`whole` rounds up, `floor` down, `nearest` either way. `SLACK` and `SKIN` make up for that, so a bound never
-falls below the score that is computed in float64.
+Term vectors. Texts are bags of terms with weights. Prefixes need the terms of a vector in the order rarest
+first [Geo §3]: rarer is a larger idf, and of equal idf the larger row, since terms that were first seen
+later are rarer as a rule. The order of two terms holds as long as either is referred to.
 
-Places are embedded in the unit cube, where straight lines bound distances: the plane in units of the
-diagonal, the globe as a sphere of diameter 1 (so neither poles nor the date line need care). An arc is longer
-than its chord, so `frame.reach` times the gap in the cube is never more than the distance.
+Bounds. A score is `alpha * near + (1 - alpha) * alike`. The operands of a bound are stored in 16 bits, as
+shares of 1: `round_up`, `round_down` and `round_nearest` make them. `SLACK` and `GAP_SLACK` make up for
+rounding, so a bound is never below the score that is computed in float64. Places are embedded in the unit
+cube, where straight lines bound distances: the plane in units of the diagonal, the globe as a sphere of
+diameter 1 (so neither poles nor the date line need care). An arc is longer than its chord, so `frame.reach`
+times the gap in the cube is never more than the distance. Postings also have a signature: 32 bits, one for
+each term after their own, by which terms are known not to be common.
 
-What lists by word are ordered by, and what tells that terms are not common.
-
-Vectors of terms in the order that prefixes need: the rarest term first [Geo §3].
-
-Rarer is a larger idf, and of equal idf the larger row: terms that were first met later are rarer as a rule.
-The order of two terms stands as long as somebody refers to both.
-
-Texts as bags of words: which words each has, in order, and how often.
-
-Verification of geo-text candidates: each pair of a subscription and a message scored once.
-
-Keys of pairs are sorted by subscription, then message, so that subscriptions are read in the order in which
-they lie and hits come out in the order in which buffers take them. The weight of a term in a message is
-looked up in a small table of its own, in a bucket that is read as a whole, without a branch.
-
-Cost: O(1) a pair and term of its subscription.
+Exact scores. Candidate pairs of a subscription and a message are keys, sorted by subscription, then message:
+subscriptions are read in the order in which they lie, and hits come out in the order in which buffers take
+them. The weight of a term in a message is looked up in a small hash table of the message, in a bucket that
+is read as a whole, without a branch. Cost: O(1) a pair and term of its subscription.
 """
 
 from __future__ import annotations
@@ -40,9 +32,9 @@ from rankcast.structures.jit import EXACT
 
 UNIT = 65535.0
 SHARE = np.float32(1.0 / UNIT)
-SLACK = np.float32(2e-5)  # of a score
-GAP_SLACK = np.float32(2e-5)  # of a gap in the cube
-STEEP = 1e-2  # of alpha from its ends: nearer, one of the bounds divides by too little
+SLACK = np.float32(2e-5)  # what rounding to 16 bits may take from a score
+GAP_SLACK = np.float32(2e-5)  # and from a gap in the cube
+STEEP = 1e-2  # an alpha nearer to 0 or 1 makes one of the bounds divide by too small a number
 
 Spot = tuple[float, float, float]
 Bits = NDArray[np.uint16]
@@ -81,8 +73,8 @@ def embed(frame: Frame, x: float, y: float) -> Spot:
 def _units(value: float) -> float:
     """A share in units from 0 to `UNIT`; 0 for what is no number.
 
-    Floor and ceiling are whole numbers of 64 bits: what these cannot hold must not come to them, since what
-    becomes of it depends on the processor.
+    Clamped before `math.floor` and `math.ceil`, which convert to int64: converting a number that int64 cannot
+    hold gives what the processor likes.
     """
     if value >= 1.0:
         return UNIT
@@ -91,25 +83,25 @@ def _units(value: float) -> float:
 
 @njit(**EXACT)
 def round_up(value: float) -> int:
-    """A share in 16 bits, not below it."""
+    """Round a share up to 16 bits."""
     return math.ceil(_units(value))
 
 
 @njit(**EXACT)
 def round_down(value: float) -> int:
-    """A share in 16 bits, not above it; 0 for what is less."""
+    """Round a share down to 16 bits; 0 if it is below 0."""
     return math.floor(_units(value))
 
 
 @njit(**EXACT)
 def round_nearest(value: float) -> int:
-    """The share in 16 bits that is nearest."""
+    """Round a share to the nearest one of 16 bits."""
     return math.floor(_units(value) + 0.5)
 
 
 @njit(**EXACT)
 def share_of(bits: int) -> np.float32:
-    """What 16 bits stand for."""
+    """Decode a share of 16 bits."""
     return np.float32(bits) * SHARE
 
 
@@ -137,31 +129,34 @@ def best_of_group(low: np.float32, high: np.float32, near: np.float32, alike: np
 
 @njit(**EXACT)
 def nearness(reach: np.float32, square: np.float32) -> np.float32:
-    """How near something is at best, given the square of its gap in the cube."""
+    """An upper bound of nearness, given the square of a gap in the cube."""
     return np.float32(1.0) - reach * max(np.float32(0.0), np.sqrt(square) - GAP_SLACK)
 
 
 @njit(**EXACT)
 def needed_alike(alpha: float, threshold: float) -> float:
-    """How alike a message at the same place must be [Geo (4)], minus infinity if there is no telling."""
+    """The least cosine that a message at the same place needs [Geo (4)]; -inf if alpha is near 1."""
     return (threshold - float(SLACK) - alpha) / (1.0 - alpha) if 1.0 - alpha > STEEP else -np.inf
 
 
 @njit(**EXACT)
 def needed_near(alpha: float, threshold: float) -> float:
-    """How near a message with the same words must be [Geo (10)], minus infinity if there is no telling."""
+    """The least nearness that a message with the same terms needs [Geo (10)]; -inf if alpha is near 0."""
     return (threshold - float(SLACK) - (1.0 - alpha)) / alpha if alpha > STEEP else -np.inf
 
 
 FACTOR = np.uint32(2654435769)
-FEW = 64  # places that are sorted one by one
+FEW = 64  # up to this many places are sorted by insertion
 
 Rows = NDArray[np.int32]
 
 
 @njit(**EXACT)
 def bit_of(term: int) -> np.uint32:
-    """Which bit of a sign stands for a term."""
+    """Which of the 32 bits of a signature stands for a term.
+
+    Multiplicative hashing: the casts keep the product in 32 bits, its upper 5 are the result.
+    """
     return np.uint32(np.uint32(np.uint32(term) * FACTOR) >> np.uint32(27))
 
 
@@ -186,7 +181,7 @@ def spread_bits(value: int) -> int:
 
 @njit(**EXACT)
 def radix_sort(order: Rows, keys: Rows, spare: Rows, bits: int) -> None:
-    """Sort places by their keys of so many bits, stably: eight bits at a time, a few one by one."""
+    """Sort places stably by keys of `bits` bits: by radix of 8 bits, or by insertion if they are few."""
     if order.size <= FEW:
         for i in range(1, order.size):
             place, j = order[i], i
@@ -309,7 +304,7 @@ def replace(
 
 @njit(**EXACT)
 def load_vector(scratch: Scratch, term: Rows, weight: Floats) -> None:
-    """Let `scratch` hold a vector."""
+    """Write a vector into `scratch`."""
     weights, places = scratch
     for i in range(term.size):
         weights[term[i]], places[term[i]] = weight[i], i
@@ -317,7 +312,7 @@ def load_vector(scratch: Scratch, term: Rows, weight: Floats) -> None:
 
 @njit(**EXACT)
 def clear_vector(scratch: Scratch, term: Rows) -> None:
-    """Let `scratch` hold nothing again."""
+    """Clear a vector from `scratch`."""
     weights, _ = scratch
     for i in range(term.size):
         weights[term[i]] = 0.0
@@ -452,7 +447,10 @@ def sort_pairs(keys: Ints, arrivals: int, stamps: Bits) -> Ints:
 
 @njit(**EXACT)
 def _bucket(term: int, mask: int) -> np.uint64:
-    """The first cell of the bucket of a term, from the beginning of a table."""
+    """The first cell of the bucket of a term, from the beginning of a table.
+
+    Multiplicative hashing in 32 bits; the result is unsigned so that an index by it is not wrapped.
+    """
     return np.uint64((np.uint32(np.uint32(term) * FACTOR) >> np.uint32(12)) & np.uint32(mask)) * np.uint64(
         BUCKET
     )
@@ -520,7 +518,7 @@ def score_pairs(
     """Score pairs given by sorted keys; those that reach the threshold of the subscription are hits.
 
     Adds the products of common terms in code point order, one after the other, as brute force does (a term
-    that is not common adds 0). Indexes are unsigned, or Numba would ask each whether it counts from the end.
+    that is not common adds 0). Indexes are unsigned: a signed one is tested whether it counts from the end.
     """
     reader_x, reader_y, reader_alpha, threshold, _, texts = subscriptions
     rows, post_x, post_y, _, gains, _ = messages
@@ -557,7 +555,7 @@ def score_pairs(
 def undecayed_scores(
     owners: Rows, items: Rows, subscriptions: SubscriptionColumns, messages: MessageColumns, frame: Frame
 ) -> Floats:
-    """The scores of messages for subscriptions at the messages' own times: without gains."""
+    """The scores of messages for subscriptions without decay."""
     reader_x, reader_y, reader_alpha, _, _, texts = subscriptions
     _, post_x, post_y, others, _, _ = messages
     begins, sizes, terms, weights = texts

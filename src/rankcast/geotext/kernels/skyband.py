@@ -1,16 +1,16 @@
-"""Result buffers: the k best items of a list and what may follow them, by dominance of score and age.
+"""Result buffers: the k best items of a list and candidates to follow, by dominance of score and age.
 
-Nothing here knows how a score comes about. Item a dominates item b if it ranks before b and leaves after b;
-who is dominated by k others will never be among the k best. A buffer holds the items that rank before a
-frontier, without those dominated by k [Geo §6.1]. `threshold` is the score of the best item beyond the
-frontier, minus infinity if there is none: an item of a higher score belongs in, and so does one of the same
-score if nothing newer has come before it. (If something has, it may rank on either side, and the buffer must
-be filled anew.)
+Nothing here knows how a score is computed. Item a dominates item b if it ranks before b and leaves after b;
+an item dominated by k others will never be among the k best. A buffer holds the items that rank before a
+frontier, without those dominated by k: a k-skyband [Geo §6.1]. `threshold` is the score of the best item
+beyond the frontier, minus infinity if there is none: an item of a higher score belongs in, and so does one
+of the same score if no newer item has arrived before it. (If one has, it may rank on either side, and the
+buffer must be refilled.)
 
-A buffer that outgrows `most` is cut to its `keep` best, which moves the frontier up. Without dominance the
-same buffer is the kmax method, and with `keep` = k it is no buffer at all.
+A buffer that outgrows `capacity_of` is cut to its `keep` best, which moves the frontier up. Without
+dominance the same buffer is the kmax method, and with `keep` = k it is no buffer at all.
 
-Where result buffers lie: a stretch of entries a list, and links from an item to the lists that hold it.
+Buffers lie in stretches of shared entry arrays; links lead from an item to the lists that hold it.
 """
 
 from __future__ import annotations

@@ -1,22 +1,20 @@
-"""Subscriptions by word, in lists whose entries lie in blocks with bounds: a quadtree under every word.
+"""Posting lists of subscriptions by term, in blocks with bounds: a quadtree under every term.
 
-The list of a word is a stretch of the entry arrays. What bounds need to know of an entry is in 16 bits each,
-in tiles of `STEP` entries, so that a tile is tested at once; the sign of an entry has a bit for each of the
-terms after its own (several terms share one), so that terms that are not common can be written. A block of
-`BLOCK` entries has a node: the box of the places in it, the largest weights, and what the least demanding
-subscription in it needs. A node always bounds what is in its block: a new entry goes to the end and widens
-the last node. An entry counts as long as its stamp is that of its owner, so leaving, moving and changing cost
+The list of a term is a stretch of the entry arrays. What bounds need to know of an entry is in 16 bits each,
+in tiles of `STEP` entries, so that a tile is tested at once; its signature has a bit for each of the terms
+after its own (several terms share one), by which terms are known not to be common. A block of `BLOCK`
+entries has a node: the box of its places, the largest weights, and what the least demanding subscription in
+it needs. Invariant: a node bounds everything in its block. A new entry goes to the end and widens the last
+node. An entry is live as long as its stamp is that of its subscription, so leaving, moving and changing cost
 nothing in the lists.
 
-What is new is put in order at the end by itself, a cell at a time; the whole list when an eighth of it is
-new or a quarter is gone: see `rankcast.geotext.kernels.subscription_postings`. Stretches begin at multiples of `STEP`, and the
-node of a block stands at its first entry divided by `STEP`.
+New entries are put in order at the end by themselves, a cell at a time; the whole list when an eighth of it
+is new or a quarter is void. The order: cells of neighbours on the Z-curve, in a cell groups by how much of
+its own terms a subscription needs, in a group by threshold [Geo §5.1, §5.3]. (The paper groups by alpha, on
+which that depends; by the need itself a third fewer blocks are opened.) An entry is arranged some ten times
+in its life.
 
-The order of lists of subscriptions by word.
-
-Cells of neighbours on the Z-curve, in a cell groups by how much of its own words a subscription must find,
-in a group by threshold [Geo §5.1, §5.3]. (The paper groups by alpha, on which that depends; by the need
-itself a third fewer blocks are opened.) An entry is arranged some ten times in its life.
+Stretches begin at multiples of `STEP`, and the node of a block stands at its first entry divided by `STEP`.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ WEIGHT, REST, ALPHA, THRESHOLD, X, Y, Z, STAMP, LOW_SIGN, HIGH_SIGN, FACTS = ran
 MOST, MOST_REST, PULL, PULL_REST, HIGH_ALPHA, FAR, FAR_REST, FAR_ALONE, NEAR, AWAY, LOW_ALPHA, BOX = range(12)
 NODE = 17
 LAST_STAMP = 65535
-LEAST_NEED = 1e-6  # of what is needed: below, there is no telling
+LEAST_NEED = 1e-6  # a smaller need bounds nothing
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
@@ -65,7 +63,12 @@ Floats = NDArray[np.float64]
 
 
 class Postings(NamedTuple):
-    """By word: begin, entries in order, put so together, in all, room, gone. By entry, by tile, by block."""
+    """Posting lists by term, their entries, tiles and nodes.
+
+    By term: where its list begins; how many entries are in order (`main`), were ordered together (`joint`),
+    are there in all (`size`), fit (`room`), are void (`dead`). By entry: its owner. By tile: 16-bit facts. By
+    block: its node.
+    """
 
     begin: Ints
     main: Rows
@@ -79,7 +82,7 @@ class Postings(NamedTuple):
 
 
 class ListedColumns(NamedTuple):
-    """By row: place, alpha and threshold, and the stamp of what is current."""
+    """Subscriptions by row: place, alpha, threshold in the lists, and the stamp of live entries."""
 
     x: Floats
     y: Floats
@@ -97,7 +100,7 @@ class Shape(NamedTuple):
 
 @njit(**EXACT)
 def clear_node(node: Floats32, at: int) -> None:
-    """Let a node bound nothing."""
+    """Empty a node."""
     for i in range(NEAR):
         node[at, i] = 0.0
     node[at, FAR_ALONE] = -np.inf
@@ -109,7 +112,7 @@ def clear_node(node: Floats32, at: int) -> None:
 
 @njit(**EXACT)
 def widen_node(node: Floats32, at: int, fact: Bits, entry: int) -> None:
-    """Let a node bound one more entry.
+    """Widen a node by one more entry.
 
     An entry wants `weight * own + rest * others >= need + distance * alpha / (1 - alpha)`. Divided by its
     need, what is on the left and what is on the right are bounded apart [Geo Theorem 3]; solved for the
@@ -194,7 +197,7 @@ def distinct_terms(texts: TermVectors, rows: Rows, seen: Rows) -> tuple[Rows, In
 
 @njit(**EXACT)
 def count_dead(dead: Rows, rows: Rows, texts: TermVectors, stamps: Bits) -> bool:
-    """Note that the entries of owners no longer count; returns whether the last stamp was among theirs."""
+    """Count the entries of owners as void; returns whether an owner had the last stamp."""
     begin, size, term, _ = texts
     last = False
     for row in rows:
@@ -262,7 +265,7 @@ def _need(fact: Bits, entry: int) -> int:
 
 @njit(**EXACT)
 def _current(lists: Postings, begin: int, end: int, stamps: Bits) -> Rows:
-    """The entries of a stretch that count, from its begin on."""
+    """The live entries of a stretch, as offsets from its begin."""
     found, count = np.empty(end - begin, np.int32), 0
     fact, row = lists.fact, lists.row
     for at in range(begin, end):

@@ -19,7 +19,7 @@ DEPTH = 16
 
 
 @njit(**EXACT)
-def rtree(tree: Rtree, wanted: Bools) -> int:
+def check_rtree(tree: Rtree, wanted: Bools) -> int:
     """Whether a tree hangs together, holds some of the `wanted` rows, and boxes hold what is below them.
 
     The arrays are as long as some layers together, and `filled` and `count` fit these, for which see

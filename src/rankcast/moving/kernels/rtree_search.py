@@ -29,7 +29,7 @@ from rankcast.moving.kernels.scores import STATIC, Floats, Form, Ints, Rows, box
 from rankcast.structures.distance import distance
 from rankcast.structures.jit import EXACT
 
-HEAP, ASIDE, BOARD, NODES, TRIED = range(5)
+HEAP, DEFERRED, BOARD, NODES, TRIED = range(5)
 
 
 class Queries(NamedTuple):
@@ -43,7 +43,7 @@ class Queries(NamedTuple):
     filtered: bool  # whether any filter is there
 
 
-class Space(NamedTuple):
+class SearchBuffers(NamedTuple):
     """Room for one search at a time; `size` counts what is in use, by HEAP, ASIDE, BOARD, and work done."""
 
     key: Floats
@@ -57,7 +57,7 @@ class Space(NamedTuple):
     size: Ints
 
 
-def space_for(tree: Rtree, board: int, space: Space | None = None) -> Space:
+def search_buffers(tree: Rtree, board: int, space: SearchBuffers | None = None) -> SearchBuffers:
     """Room for searches of a tree with a board of some size: what is there, if it is large enough.
 
     Memory: 40 bytes an object and a child of a block, of which a search touches what it needs.
@@ -65,7 +65,7 @@ def space_for(tree: Rtree, board: int, space: Space | None = None) -> Space:
     most = tree.first.size * BRANCH + int(tree.count.sum()) + 1
     if space is not None and space.key.size >= most and space.row.size >= board:
         return space
-    return Space(
+    return SearchBuffers(
         key=np.empty(most),
         entry=np.empty(most, np.int64),
         aside=np.empty(most, np.int64),
@@ -79,9 +79,9 @@ def space_for(tree: Rtree, board: int, space: Space | None = None) -> Space:
 
 
 @njit(**EXACT)
-def boarded(space: Space, board: int) -> Space:
+def with_board(space: SearchBuffers, board: int) -> SearchBuffers:
     """The same room with a smaller board."""
-    return Space(
+    return SearchBuffers(
         space.key,
         space.entry,
         space.aside,
@@ -130,13 +130,13 @@ def pop(keys: Floats, entries: Ints, sizes: Ints) -> int:
 
 
 @njit(**EXACT)
-def lay_aside(
+def defer(
     aside: Ints, least: Floats, near: Floats, size: Ints, entry: int, score: float, away: float
 ) -> None:
     """Keep an entry for later, with its score and distance, or less."""
-    at = size[ASIDE]
+    at = size[DEFERRED]
     aside[at], least[at], near[at] = entry, score, away
-    size[ASIDE] = at + 1
+    size[DEFERRED] = at + 1
 
 
 @njit(**EXACT)
@@ -192,7 +192,7 @@ def _offer(
 
 
 @njit(**EXACT)
-def _open_block(form: Form, tree: Rtree, space: Space, queries: Queries, i: int, block: int) -> None:
+def _open_block(form: Form, tree: Rtree, space: SearchBuffers, queries: Queries, i: int, block: int) -> None:
     """Put the children of an inner block on the heap, or aside."""
     x, y, low, high = queries.x[i], queries.y[i], tree.low, tree.high
     keys, entries, scores, size = space.key, space.entry, space.score, space.size
@@ -205,14 +205,14 @@ def _open_block(form: Form, tree: Rtree, space: Space, queries: Queries, i: int,
         d = child_distance(low, high, form.metric, x, y, block, slot)
         key = least(form, low[block, 2, slot], high[block, 2, slot], low[block, 3, slot], d)
         if key > worst:
-            lay_aside(aside, leasts, nears, size, block * BRANCH + slot, key, d)
+            defer(aside, leasts, nears, size, block * BRANCH + slot, key, d)
         else:
             push(keys, entries, size, key, block * BRANCH + slot)
 
 
 @njit(**EXACT)
 def _open_leaf(
-    form: Form, tree: Rtree, label: Ints, space: Space, queries: Queries, i: int, leaf: int
+    form: Form, tree: Rtree, label: Ints, space: SearchBuffers, queries: Queries, i: int, leaf: int
 ) -> None:
     """Offer the objects of a leaf."""
     x, y, point, held = queries.x[i], queries.y[i], tree.point, tree.row
@@ -228,15 +228,15 @@ def _open_leaf(
         score = value(form, point[leaf, 2, slot], point[leaf, 3, slot], d)
         score, d, row = _offer(scores, aways, rows, size, label, score, d, row)
         if row >= 0:
-            lay_aside(aside, leasts, nears, size, ~row, score, d)
+            defer(aside, leasts, nears, size, ~row, score, d)
 
 
 @njit(**EXACT)
-def best_first(form: Form, tree: Rtree, label: Ints, space: Space, queries: Queries, i: int) -> None:
+def best_first(form: Form, tree: Rtree, label: Ints, space: SearchBuffers, queries: Queries, i: int) -> None:
     """Fill the board with the best objects for query i; everything else that was seen lies aside."""
     keys, entries, scores, size = space.key, space.entry, space.score, space.size
     aside, leasts, nears, low, high = space.aside, space.least, space.near, tree.low, tree.high
-    size[HEAP] = size[ASIDE] = size[BOARD] = 0
+    size[HEAP] = size[DEFERRED] = size[BOARD] = 0
     for layer in range(tree.count.size):
         if tree.count[layer] > 0:
             _open_block(form, tree, space, queries, i, root_of(tree, layer))
@@ -253,14 +253,14 @@ def best_first(form: Form, tree: Rtree, label: Ints, space: Space, queries: Quer
     for j in range(size[HEAP]):
         block, slot = entries[j] // BRANCH, entries[j] % BRANCH
         d = child_distance(low, high, form.metric, queries.x[i], queries.y[i], block, slot)
-        lay_aside(aside, leasts, nears, size, entries[j], keys[j], d)
+        defer(aside, leasts, nears, size, entries[j], keys[j], d)
     size[HEAP] = 0
 
 
 Bools = NDArray[np.bool_]
 
 
-class Entries(NamedTuple):
+class TreeEntries(NamedTuple):
     """What queries see: `child` is a leaf, or the complement of an inner block; of points, their row."""
 
     query: Ints
@@ -288,11 +288,13 @@ def roots(tree: Rtree, queries: int) -> tuple[Ints, Ints]:
 
 
 @njit(**EXACT)
-def children(tree: Rtree, metric: int, queries: Queries, query: Ints, block: Ints, corner: Corner) -> Entries:
+def children(
+    tree: Rtree, metric: int, queries: Queries, query: Ints, block: Ints, corner: Corner
+) -> TreeEntries:
     """The children of blocks that may pass the filters: the best corner of each, and its least distance."""
     first_column, upper = corner
     most, size = query.size * BRANCH, 0
-    found = Entries(
+    found = TreeEntries(
         np.empty(most, np.int64), np.empty(most, np.int64), np.empty((most, upper.size)), np.empty(most)
     )
     for n in range(query.size):
@@ -310,15 +312,17 @@ def children(tree: Rtree, metric: int, queries: Queries, query: Ints, block: Int
                 side = tree.high if upper[a] else tree.low
                 found.values[size, a] = side[b, first_column + a, slot]
             size += 1
-    return Entries(found.query[:size], found.child[:size], found.values[:size], found.distance[:size])
+    return TreeEntries(found.query[:size], found.child[:size], found.values[:size], found.distance[:size])
 
 
 @njit(**EXACT)
-def points(tree: Rtree, metric: int, queries: Queries, query: Ints, leaf: Ints, corner: Corner) -> Entries:
+def points(
+    tree: Rtree, metric: int, queries: Queries, query: Ints, leaf: Ints, corner: Corner
+) -> TreeEntries:
     """The points of leaves that pass the filters."""
     first_column, upper = corner
     most, size = query.size * BRANCH, 0
-    found = Entries(
+    found = TreeEntries(
         np.empty(most, np.int64), np.empty(most, np.int64), np.empty((most, upper.size)), np.empty(most)
     )
     for n in range(query.size):
@@ -334,4 +338,4 @@ def points(tree: Rtree, metric: int, queries: Queries, query: Ints, leaf: Ints, 
             for a in range(upper.size):
                 found.values[size, a] = tree.point[at, first_column + a, slot]
             size += 1
-    return Entries(found.query[:size], found.child[:size], found.values[:size], found.distance[:size])
+    return TreeEntries(found.query[:size], found.child[:size], found.values[:size], found.distance[:size])

@@ -39,7 +39,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Rows = NDArray[np.int32]
 
-SUM, PRODUCT, DISTANCE, WASPAS, OWN = range(5)
+SUM, PRODUCT, DISTANCE, WASPAS, CUSTOM = range(5)
 CLOSED, TRIM, LEMMA = range(3)
 STATIC = 4  # x, y, s, p come before the attributes
 FUZZ, PLANE_FUZZ = 1e-7, 1e-14

@@ -47,7 +47,7 @@ from rankcast.moving.kernels.convex import (
 )
 from rankcast.moving.kernels.rtree import Rtree
 from rankcast.moving.kernels.scores import PLANE_FUZZ
-from rankcast.moving.kernels.skyline_follow import UNKNOWN, Kept, Rows, as_good, results_from
+from rankcast.moving.kernels.skyline_follow import UNKNOWN, Rows, SkylineZoneColumns, as_good, results_from
 from rankcast.moving.kernels.skyline_search import (
     FOUND,
     NODES,
@@ -73,7 +73,7 @@ from rankcast.structures.distance import EUCLIDEAN, distance
 from rankcast.structures.jit import EXACT
 
 
-class Zones(NamedTuple):
+class FoundSkylineZones(NamedTuple):
     """Zones of queries: how many results, members (results first, by distance) and corners each has; those.
 
     Corners are relative to the query; `line` is the line of the edge that begins there, its complement at
@@ -93,7 +93,7 @@ class Zones(NamedTuple):
     owner: Rows
 
 
-class Pile(NamedTuple):
+class ZoneBuffers(NamedTuple):
     """Members of zones, their corners, and the owners of their edges, with room for more."""
 
     member: Rows
@@ -102,9 +102,9 @@ class Pile(NamedTuple):
 
 
 @njit(**EXACT)
-def pile() -> Pile:
+def zone_buffers() -> ZoneBuffers:
     """Nothing yet."""
-    return Pile(np.empty(64, np.int32), region_for(MANY, ONE), np.empty(64, np.int32))
+    return ZoneBuffers(np.empty(64, np.int32), region_for(MANY, ONE), np.empty(64, np.int32))
 
 
 @njit(**EXACT)
@@ -159,8 +159,14 @@ def _outlined(all_: Region, used: int, region: Region, pieces: int) -> Region:
 
 @njit(**EXACT)
 def laid(
-    onto: Pile, used: tuple[int, int], results: Rows, many: int, region: Region, pieces: int, owner: Ints
-) -> tuple[Pile, int, int, bool]:
+    onto: ZoneBuffers,
+    used: tuple[int, int],
+    results: Rows,
+    many: int,
+    region: Region,
+    pieces: int,
+    owner: Ints,
+) -> tuple[ZoneBuffers, int, int, bool]:
     """Lay a zone with so many results behind the members and corners that are used of a pile.
 
     Returns the pile, how many members and corners came, and whether the universe bounds the zone.
@@ -172,17 +178,17 @@ def laid(
     shape = _outlined(onto.shape, used[1], region, pieces) if pieces > 0 else onto.shape
     for i in range(who.size):
         cut |= region.line[i] < UNIVERSE_LINES
-    return Pile(member, shape, _added(onto.owner, used[1], who, who.size)), many + more, who.size, cut
+    return ZoneBuffers(member, shape, _added(onto.owner, used[1], who, who.size)), many + more, who.size, cut
 
 
 @njit(**EXACT)
 def zones_of(
-    each: tuple[Ints, Ints, Ints, Floats, NDArray[np.bool_]], held: Pile, used: tuple[int, int]
-) -> Zones:
+    each: tuple[Ints, Ints, Ints, Floats, NDArray[np.bool_]], held: ZoneBuffers, used: tuple[int, int]
+) -> FoundSkylineZones:
     """What a pile holds; of each zone how many results, members, corners, its radius, whether it is cut."""
     result, count, corners, radius, cut = each
     shape, many = held.shape, used[1]
-    return Zones(
+    return FoundSkylineZones(
         result,
         count,
         corners,
@@ -199,12 +205,12 @@ def zones_of(
 @njit(**EXACT)
 def find_zones(
     metric: int, tree: Rtree, seekers: Seekers, part: Ints, universe: Floats, m: int
-) -> tuple[Zones, Ints]:
+) -> tuple[FoundSkylineZones, Ints]:
     """The zones of a part of the queries, cut to a universe; and blocks opened, objects tried."""
     room, many = room_for(tree), part.size
     result, count, corners = np.zeros(many, np.int64), np.zeros(many, np.int64), np.zeros(many, np.int64)
     radius, cut = np.zeros(many), np.zeros(many, np.bool_)
-    onto, extra, members, used = pile(), np.empty(m, np.int32), FIRST, FIRST
+    onto, extra, members, used = zone_buffers(), np.empty(m, np.int32), FIRST, FIRST
     for k in range(many):
         i = part[k]
         find_skyline(metric, tree, room, seekers, i)
@@ -217,7 +223,7 @@ def find_zones(
         else:
             more, radius[k] = circle(metric, tree, room, seekers, i, extra)
             member = _added(onto.member, members, room.row, result[k])
-            onto = Pile(_added(member, members + result[k], extra, more), onto.shape, onto.owner)
+            onto = ZoneBuffers(_added(member, members + result[k], extra, more), onto.shape, onto.owner)
             count[k] = result[k] + more
         members, used = members + count[k], used + corners[k]
     return zones_of((result, count, corners, radius, cut), onto, (members, used)), room.size[NODES:].copy()
@@ -229,7 +235,7 @@ Spot = tuple[float, float, float]  # x, y, and how far away that is
 
 
 @njit(**EXACT)
-def _zone_from(kept: Kept, row: int, x: float, y: float) -> tuple[Region, int, Ints]:
+def _zone_from(kept: SkylineZoneColumns, row: int, x: float, y: float) -> tuple[Region, int, Ints]:
     """A zone as pieces around a place, how many, and the owners of their lines."""
     begin, size, dx, dy = kept.corner[row], kept.corners[row], kept.x[row] - x, kept.y[row] - y
     region, pieces, lines = region_for(size, size), 0, UNIVERSE_LINES
@@ -248,7 +254,7 @@ def _zone_from(kept: Kept, row: int, x: float, y: float) -> tuple[Region, int, I
 
 
 @njit(**EXACT)
-def _standing(seen: Seen, one: Floats, away: float) -> tuple[bool, Bools]:
+def _dominance_of(seen: Seen, one: Floats, away: float) -> tuple[bool, Bools]:
     """Whether something seen dominates an object this far away, and which of them the object dominates."""
     _, far, attribute = seen
     out, beaten = np.zeros(far.size, np.bool_), False
@@ -367,7 +373,7 @@ def _joined(rows: Rows, far: Floats, out: Bools, o: int, away: float) -> Rows:
 
 @njit(**EXACT)
 def _mended(
-    kept: Kept, record: Floats, row: int, place: tuple[float, float], o: int
+    kept: SkylineZoneColumns, record: Floats, row: int, place: tuple[float, float], o: int
 ) -> tuple[Rows, Region, int, Ints]:
     """The skyline and the zone of a subscription at a place with an object; no pieces: not known so."""
     rows, spot, far, attribute = results_from(record, kept, row, place[0], place[1])
@@ -377,7 +383,7 @@ def _mended(
     away = distance(EUCLIDEAN, place[0], place[1], record[o, 0], record[o, 1])
     here, one = (record[o, 0] - place[0], record[o, 1] - place[1], away), record[o : o + 1, PLACE:].copy()
     lines, seen = owner.size, (spot, far, attribute)
-    beaten, out = _standing(seen, one, away)
+    beaten, out = _dominance_of(seen, one, away)
     if beaten:
         region, pieces, owner = _without_cell(region, pieces, owner, o, here, one, seen)
         return rows, region, pieces, owner
@@ -388,12 +394,14 @@ def _mended(
 
 
 @njit(**EXACT)
-def admit(kept: Kept, record: Floats, rows: Rows, x: Floats, y: Floats, o: int) -> tuple[Zones, Bools]:
+def admit(
+    kept: SkylineZoneColumns, record: Floats, rows: Rows, x: Floats, y: Floats, o: int
+) -> tuple[FoundSkylineZones, Bools]:
     """The zones of subscriptions at places that a new object breaks, mended where that can be; and where."""
     many = rows.size
     result, count, corners = np.zeros(many, np.int64), np.zeros(many, np.int64), np.zeros(many, np.int64)
     radius, cut, done = np.zeros(many), np.zeros(many, np.bool_), np.zeros(many, np.bool_)
-    onto, members, used, k = pile(), FIRST, FIRST, 0
+    onto, members, used, k = zone_buffers(), FIRST, FIRST, 0
     for i in range(many):
         results, region, pieces, owner = _mended(kept, record, rows[i], (x[i], y[i]), o)
         if pieces == 0:

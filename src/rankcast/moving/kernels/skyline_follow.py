@@ -61,7 +61,7 @@ UNKNOWN = -2  # the owner of an edge that nobody noted
 SLACK = 2.0**-40  # of the size of a zone: what a disc is smaller, whatever is rounded
 
 
-class Kept(NamedTuple):
+class SkylineZoneColumns(NamedTuple):
     """Zones by subscription: centre, radius, disc (n, 3), how many members are results; members, corners."""
 
     x: Floats
@@ -102,7 +102,7 @@ def _clearance(x: float, y: float, edges: tuple[Floats, Floats, Ints], begin: in
 
 @njit(**EXACT)
 def follow(
-    kept: Kept, rows: Rows, x: Floats, y: Floats, place_x: Floats, place_y: Floats
+    kept: SkylineZoneColumns, rows: Rows, x: Floats, y: Floats, place_x: Floats, place_y: Floats
 ) -> NDArray[np.int64]:
     """Bring queries, each once, to places x, y where those are inside their zones; returns which are not.
 
@@ -141,7 +141,7 @@ def as_good(record: Floats, one: int, other: int) -> int:
 
 @njit(**EXACT)
 def results_from(
-    record: Floats, kept: Kept, row: int, x: float, y: float
+    record: Floats, kept: SkylineZoneColumns, row: int, x: float, y: float
 ) -> tuple[Rows, Floats, Floats, Floats]:
     """The results of a zone as seen from a place, by distance: rows, places, distances, attributes."""
     first, size = kept.start[row], kept.result[row]
@@ -192,7 +192,7 @@ def _undominated(record: Floats, score: Floats, item: Rows) -> int:
 
 @njit(**EXACT)
 def read_results(
-    metric: int, record: Floats, label: Ints, kept: Kept, rows: Rows, x: Floats, y: Floats
+    metric: int, record: Floats, label: Ints, kept: SkylineZoneColumns, rows: Rows, x: Floats, y: Floats
 ) -> tuple[Rows, Rows, Floats, Ints]:
     """The results of subscriptions at places inside their zones: whose, items, distances, ranks."""
     start, member, result, count = kept.start, kept.member, kept.result, kept.count
@@ -309,7 +309,9 @@ FEW_ZONES = 50
 
 
 @njit(**EXACT)
-def mark_listing(metric: int, kept: Kept, rows: Rows, objects: Rows, among: int, marked: Bools) -> None:
+def mark_listing(
+    metric: int, kept: SkylineZoneColumns, rows: Rows, objects: Rows, among: int, marked: Bools
+) -> None:
     """Mark the zones, of some subscriptions, that have one of the objects, of `among` rows, as a member.
 
     In the plane also those that are but points: they may grow with any change. Cost: O(members); a few
@@ -332,7 +334,7 @@ def mark_listing(metric: int, kept: Kept, rows: Rows, objects: Rows, among: int,
 
 
 @njit(**EXACT)
-def _meets(record: Floats, kept: Kept, row: int, o: int, away: float) -> bool:
+def _meets(record: Floats, kept: SkylineZoneColumns, row: int, o: int, away: float) -> bool:
     """Whether the cell of an object meets a zone."""
     x, y, one = kept.x[row], kept.y[row], record[o : o + 1, PLACE:].copy()
     _, spot, far, attribute = results_from(record, kept, row, x, y)
@@ -354,7 +356,7 @@ def _meets(record: Floats, kept: Kept, row: int, o: int, away: float) -> bool:
 
 
 @njit(**EXACT)
-def _breaks(metric: int, record: Floats, kept: Kept, row: int, o: int) -> bool:
+def _breaks(metric: int, record: Floats, kept: SkylineZoneColumns, row: int, o: int) -> bool:
     """Whether an object that is no member may be in the skyline somewhere in a zone."""
     x, y, fuzz = kept.x[row], kept.y[row], fuzz_of(metric)
     if metric == EUCLIDEAN and kept.corners[row] == 0:
@@ -377,7 +379,12 @@ def _breaks(metric: int, record: Floats, kept: Kept, row: int, o: int) -> bool:
 
 @njit(**EXACT)
 def _near(
-    kept: Kept, rows: Rows, around: Floats, filters: tuple[Floats, Floats], one: Floats, found: Rows
+    kept: SkylineZoneColumns,
+    rows: Rows,
+    around: Floats,
+    filters: tuple[Floats, Floats],
+    one: Floats,
+    found: Rows,
 ) -> int:
     """Write the subscriptions whose zones may hear of an object to `found`; returns how many.
 
@@ -404,7 +411,7 @@ def _near(
 def mark_broken(
     metric: int,
     places: tuple[Rtree, Floats, Floats],
-    kept: Kept,
+    kept: SkylineZoneColumns,
     rows: Rows,
     objects: Rows,
     filters: tuple[Floats, Floats],

@@ -24,7 +24,7 @@ from rankcast.moving.kernels.circles import Best, irrelevant
 from rankcast.moving.kernels.rtree import BRANCH, Rtree, root_of
 from rankcast.moving.kernels.rtree_search import child_distance
 from rankcast.moving.kernels.scores import Floats, Form, Ints, Rows, lowest, value
-from rankcast.moving.kernels.zone_search import Zones
+from rankcast.moving.kernels.zone_search import FoundZones
 from rankcast.structures.distance import distance
 from rankcast.structures.jit import EXACT
 
@@ -34,7 +34,7 @@ Flags = NDArray[np.int8]
 SAME, TURNED, OUTSIDE = range(3)
 
 
-class Held(NamedTuple):
+class ZoneColumns(NamedTuple):
     """Zones by subscription: centre, radius, reach, and where the members lie, with room for how many."""
 
     x: Floats
@@ -129,7 +129,7 @@ def follow(
     form: Form,
     record: Floats,
     label: Ints,
-    held: Held,
+    held: ZoneColumns,
     rows: Rows,
     places: tuple[Floats, Floats],
     k: Ints,
@@ -170,7 +170,7 @@ def follow(
 
 @njit(**EXACT)
 def settle(
-    label: Ints, held: Held, rows: Rows, starts: Ints, scores: Floats, k: Ints, ordered: bool
+    label: Ints, held: ZoneColumns, rows: Rows, starts: Ints, scores: Floats, k: Ints, ordered: bool
 ) -> Flags:
     """The same as `follow` for queries inside their zones, with the scores of their members given."""
     first, member = held.start, held.member
@@ -207,7 +207,7 @@ def inside(
 
 @njit(**EXACT)
 def members_at(
-    metric: int, record: Floats, held: Held, rows: Rows, places: tuple[Floats, Floats], starts: Ints
+    metric: int, record: Floats, held: ZoneColumns, rows: Rows, places: tuple[Floats, Floats], starts: Ints
 ) -> tuple[Rows, Floats]:
     """The first `starts[i + 1] - starts[i]` members of each zone, and their distances from the places."""
     begin, member = held.start, held.member
@@ -242,7 +242,7 @@ def rank_results(label: Ints, rows: Rows, starts: Ints, out: tuple[Rows, Rows, F
 
 
 @njit(**EXACT)
-def lists(held: Held, rows: Rows, objects: Rows) -> Bools:
+def lists(held: ZoneColumns, rows: Rows, objects: Rows) -> Bools:
     """Which zones have the object beside them as a member."""
     found = np.zeros(rows.size, np.bool_)
     for i in range(rows.size):
@@ -253,7 +253,7 @@ def lists(held: Held, rows: Rows, objects: Rows) -> Bools:
 
 
 @njit(**EXACT)
-def store(held: Held, rows: Rows, zones: Zones, used: int) -> int:
+def store(held: ZoneColumns, rows: Rows, zones: FoundZones, used: int) -> int:
     """Write the members of new zones, in place where they fit, else at the end; return what is used now."""
     for i in range(rows.size):
         row, size = rows[i], zones.count[i]
@@ -268,7 +268,7 @@ def store(held: Held, rows: Rows, zones: Zones, used: int) -> int:
 
 
 @njit(**EXACT)
-def compact(held: Held, member: Rows) -> int:
+def compact(held: ZoneColumns, member: Rows) -> int:
     """Write all members one after the other into `member`, without gaps; return how much that is."""
     used = 0
     for row in range(held.count.size):
@@ -311,7 +311,7 @@ def within_reach(form: Form, tree: Rtree, one: Floats, stack: Ints, found: Rows)
 
 
 @njit(**EXACT)
-def members(form: Form, tree: Rtree, record: Floats, held: Held, objects: Rows, marked: Bools) -> None:
+def members(form: Form, tree: Rtree, record: Floats, held: ZoneColumns, objects: Rows, marked: Bools) -> None:
     """Mark the zones that have one of the objects, with its record so far, as a member."""
     stack, found = np.empty(tree.first.size + tree.count.size, np.int64), np.empty(tree.count.sum(), np.int32)
     for o in objects:
@@ -324,7 +324,7 @@ def members(form: Form, tree: Rtree, record: Floats, held: Held, objects: Rows, 
 
 @njit(**EXACT)
 def _best_at_centre(
-    form: Form, record: Floats, label: Ints, held: Held, row: int, k: int, space: Best
+    form: Form, record: Floats, label: Ints, held: ZoneColumns, row: int, k: int, space: Best
 ) -> Best:
     """The first k members of a zone as they are at its centre, best first: rows, scores, distances."""
     rows, scores, aways = space
@@ -350,7 +350,7 @@ def newcomers(
     tree: Rtree,
     record: Floats,
     label: Ints,
-    held: Held,
+    held: ZoneColumns,
     objects: tuple[Rows, Floats],
     wants: tuple[Ints, int, int, Floats, Floats],
     marked: Bools,

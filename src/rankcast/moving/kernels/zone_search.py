@@ -23,21 +23,21 @@ from numba import njit
 from rankcast.moving.kernels.circles import Best, highest_of, irrelevant
 from rankcast.moving.kernels.rtree import BRANCH, Rtree
 from rankcast.moving.kernels.rtree_search import (
-    ASIDE,
     BOARD,
+    DEFERRED,
     HEAP,
     NODES,
     TRIED,
     Queries,
-    Space,
+    SearchBuffers,
     best_first,
-    boarded,
     child_distance,
-    lay_aside,
+    defer,
     may_pass,
     passes,
     pop,
     push,
+    with_board,
 )
 from rankcast.moving.kernels.scores import (
     DISTANCE,
@@ -54,7 +54,7 @@ from rankcast.structures.distance import distance
 from rankcast.structures.jit import EXACT
 
 
-class Zones(NamedTuple):
+class FoundZones(NamedTuple):
     """Zones by query: the members of query i are `member[start[i] : start[i] + count[i]]`, best first."""
 
     start: Ints
@@ -95,7 +95,7 @@ def _enter(circles: Floats, others: Rows, radius: float, row: int) -> None:
 
 
 @njit(**EXACT)
-def _unfold(form: Form, tree: Rtree, space: Space, queries: Queries, i: int, entry: int) -> None:
+def _unfold(form: Form, tree: Rtree, space: SearchBuffers, queries: Queries, i: int, entry: int) -> None:
     """Lay aside what is in a child of a block: objects, or children of its own."""
     x, y, low, high, point = queries.x[i], queries.y[i], tree.low, tree.high, tree.point
     aside, leasts, nears, size = space.aside, space.least, space.near, space.size
@@ -108,7 +108,7 @@ def _unfold(form: Form, tree: Rtree, space: Space, queries: Queries, i: int, ent
             if not queries.filtered or may_pass(tree, queries, i, inner, j):
                 d = child_distance(low, high, form.metric, x, y, inner, j)
                 key = least(form, low[inner, 2, j], high[inner, 2, j], low[inner, 3, j], d)
-                lay_aside(aside, leasts, nears, size, inner * BRANCH + j, key, d)
+                defer(aside, leasts, nears, size, inner * BRANCH + j, key, d)
         return
     leaf = first + slot
     for j in range(BRANCH):
@@ -116,7 +116,7 @@ def _unfold(form: Form, tree: Rtree, space: Space, queries: Queries, i: int, ent
         if row >= 0 and (not queries.filtered or passes(tree, queries, i, leaf, j)):
             d = distance(form.metric, x, y, point[leaf, 0, j], point[leaf, 1, j])
             key = value(form, point[leaf, 2, j], point[leaf, 3, j], d)
-            lay_aside(aside, leasts, nears, size, ~row, key, d)
+            defer(aside, leasts, nears, size, ~row, key, d)
             size[TRIED] += 1
 
 
@@ -126,7 +126,7 @@ def _shrink(
     tree: Rtree,
     record: Floats,
     label: Ints,
-    space: Space,
+    space: SearchBuffers,
     queries: Queries,
     i: int,
     zone: tuple[Best, Floats, Rows],
@@ -138,10 +138,10 @@ def _shrink(
     place, last = (queries.x[i], queries.y[i]), circles.size - 1
     reach = highest_of(form, record, best, circles[last])
     while form.weight > 0.0 and circles[last] > 0.0:
-        for j in range(size[ASIDE]):
+        for j in range(size[DEFERRED]):
             if may_fall_to(form, leasts[j], nears[j], circles[last]) <= reach:
                 push(keys, entries, size, leasts[j], aside[j])
-        size[ASIDE] = 0
+        size[DEFERRED] = 0
         if size[HEAP] == 0:
             break
         entry = pop(keys, entries, size)
@@ -184,8 +184,8 @@ def find_zones(
     label: Ints,
     queries: Queries,
     m: int,
-    zones: Zones,
-    work: tuple[Ints, Space],
+    zones: FoundZones,
+    work: tuple[Ints, SearchBuffers],
 ) -> Ints:
     """Find the zones of the queries in a part, in some room; returns blocks opened and objects tried."""
     part, space = work
@@ -195,7 +195,7 @@ def find_zones(
     circles, others = np.empty(m), np.empty(m, np.int32)
     for i in part:
         k, place = queries.k[i], (queries.x[i], queries.y[i])
-        mine = boarded(space, k + m)
+        mine = with_board(space, k + m)
         best_first(form, tree, label, mine, queries, i)
         size = mine.size[BOARD]
         start = zones.start[i]

@@ -1,11 +1,9 @@
-"""Subscriptions by word in the cells of a quadtree that cover the space: the baseline CIQ [Geo §2.2].
+"""CIQ, the baseline of [Geo §2.2]: postings of subscriptions in covering cells of a quadtree.
 
-Message dissemination by covering cells of a quadtree, after Chen, Cong, Cao and Tan (CIQ in [Geo §2.2]).
-
-A subscription is listed in several cells that together cover the space: along the path from the root to its
-own leaf, the three neighbours at every level, and the leaf. For each it has the least cosine that a message
-there needs. A message looks into the cells that hold it, one a level, and walks the lists of its words in
-each of them side by side, a subscription at a time: the lists are in order of subscriptions.
+After Chen, Cong, Cao and Tan. A subscription is listed in several cells that together cover the space: along the
+path from the root to its leaf, the three neighbours at every level, and the leaf. For each it has the least
+cosine that a message there needs. A message looks into the cells that hold it, one a level, and merges the posting
+lists of its terms in each of them, a subscription at a time: the lists are in order of subscriptions.
 """
 
 from __future__ import annotations
@@ -173,9 +171,9 @@ def _next(rows: Rows, weights: Floats32, mine: Floats, at: Ints, end: Ints) -> t
 
 @njit(**EXACT)
 def _walk(
-    lists: CellLists, subscriptions: SubscriptionColumns, spot: tuple[float, float], term: Rows, weight: Floats, cell: int,
-    slot: int, scratch: Scratch, frame: Frame, hits: Hits, arrival: int, used: int, gain: float,
-    counters: Ints,
+    lists: CellLists, subscriptions: SubscriptionColumns, spot: tuple[float, float], term: Rows,
+    weight: Floats, cell: int, slot: int, scratch: Scratch, frame: Frame, hits: Hits, arrival: int, used: int,
+    gain: float, counters: Ints,
 ) -> int:  # fmt: skip
     """Write the hits in one cell; returns how many there are then, -1 if they do not fit."""
     _, _, rows, weights, need = lists
@@ -207,8 +205,8 @@ def _walk(
 
 @njit(**EXACT)
 def disseminate(
-    lists: CellLists, subscriptions: SubscriptionColumns, messages: MessageColumns, idf: Floats, scratch: Scratch, frame: Frame, hits: Hits,
-    counters: Ints,
+    lists: CellLists, subscriptions: SubscriptionColumns, messages: MessageColumns, idf: Floats,
+    scratch: Scratch, frame: Frame, hits: Hits, counters: Ints,
 ) -> int:  # fmt: skip
     """Write the hits of messages, message by message; returns how many, -1 if they do not fit.
 
@@ -228,8 +226,8 @@ def disseminate(
             if found >= 0:
                 cell = _number(level, mine[0], mine[1])
                 found = _walk(
-                    lists, subscriptions, spot, term, weight, cell, slot, scratch, frame, hits, arrival, found,
-                    gain, counters,
+                    lists, subscriptions, spot, term, weight, cell, slot, scratch, frame, hits, arrival,
+                    found, gain, counters,
                 )  # fmt: skip
         clear_vector(scratch, term)
         if found < 0:
@@ -276,8 +274,8 @@ class CellIndex:
             self._stale = np.union1d(self._stale, rows)
 
     def disseminate(
-        self, subscriptions: SubscriptionColumns, messages: MessageColumns, idf: Floats, scratch: Scratch, on: Prunings, counters: Ints,
-        listed: Floats,
+        self, subscriptions: SubscriptionColumns, messages: MessageColumns, idf: Floats, scratch: Scratch,
+        on: Prunings, counters: Ints, listed: Floats,
     ) -> Hits | None:  # fmt: skip
         """The hits of messages; None if they are too many to be taken together."""
         if self._stale is None:
@@ -302,7 +300,7 @@ class CellIndex:
         return {}, {"member": self._member}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
+        """Take over what `state` returned."""
         integrity.forms(arrays, {"member": (np.bool_, (None,))})
         self._member, self._stale = arrays["member"], None
         return self
