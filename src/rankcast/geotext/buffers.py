@@ -18,9 +18,8 @@ from rankcast.geotext.kernels import checks, skyband
 from rankcast.geotext.kernels.changes import CurrentLists, write_changes, write_replaced
 from rankcast.geotext.kernels.message_search import Ages, SearchResults
 from rankcast.geotext.kernels.skyband import COST, KMAX, NONE, SKYBAND, Buffers, Links, Log
-from rankcast.geotext.vocabulary import ranges
 from rankcast.structures import integrity
-from rankcast.structures.arrays import grown
+from rankcast.structures.arrays import grown, ranges
 from rankcast.structures.diff import ChangeColumns, Entries
 from rankcast.tables.deltas import Changes, Lists
 from rankcast.tables.schema import Bools, Floats, Ints, Rows

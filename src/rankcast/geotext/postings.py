@@ -13,12 +13,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.geotext.kernels import checks, match, score, subscription_postings
-from rankcast.geotext.kernels import message_postings as message_kernels
-from rankcast.geotext.kernels import subscription_postings as kernel
-from rankcast.geotext.kernels import subscription_postings as word_kernels
+from rankcast.geotext.kernels import checks, match, message_postings, score, subscription_postings
 from rankcast.geotext.kernels.match import Prunings
-from rankcast.geotext.kernels.message_postings import NODE as MESSAGE_NODE
 from rankcast.geotext.kernels.message_postings import PlaceColumns
 from rankcast.geotext.kernels.score import (
     Bits,
@@ -46,14 +42,14 @@ from rankcast.tables.schema import Bools, Floats, Ints, Rows
 BY_TERM = ("begin", "main", "joint", "size", "room", "dead")
 KINDS = {"row": np.int32, "fact": np.uint16, "node": np.float32}
 SPARE = 64
-TIDY = 8  # lists that are moved together first lose what is void if it is more than one in so many
+TIDY = 8  # when all lists are moved, those of which more than one in `TIDY` entries is void lose these first
 
 
 class PostingLists(ABC):
     """Lists that grow, lose entries and move together; how a list is ordered is left to subclasses.
 
     - Changing: `know`, `drop` (after which an owner's entries are void: its stamp changes).
-    - Keeping: `state`, `restore`.
+    - Snapshots: `state`, `restore`, `check_restored`.
 
     Attributes:
         facts: how many numbers an entry has, beside its owner.
@@ -75,13 +71,13 @@ class PostingLists(ABC):
         main, joint, size, room, dead = (np.zeros(8, np.int32) for _ in BY_TERM[1:])
         self.lists = Postings(np.zeros(8, np.int64), main, joint, size, room, dead, **self._entries(SPARE))
         self._used = 0
-        # Not part of the state: by word, 0 between calls.
+        # Not part of the state: by term, 0 between calls.
         self._seen = np.zeros(0, np.int32)
 
-    def know(self, words: int) -> None:
-        """Let there be so many words; to be called before kernels ask for a new one."""
-        if words > self.lists.begin.size:
-            length = max(words, self.lists.begin.size * 9 // 8)
+    def know(self, terms: int) -> None:
+        """Grow the arrays by term to at least `terms`; to be called before kernels meet a new term."""
+        if terms > self.lists.begin.size:
+            length = max(terms, self.lists.begin.size * 9 // 8)
             larger = {name: grown(getattr(self.lists, name), length, 0) for name in BY_TERM}
             self.lists = self.lists._replace(**larger)
 
@@ -92,7 +88,7 @@ class PostingLists(ABC):
         """
         if not rows.size:
             return
-        if kernel.count_dead(self.lists.dead, rows, texts, stamps):
+        if subscription_postings.count_dead(self.lists.dead, rows, texts, stamps):
             self._tidy(stamps)
         stamps[rows] += 1
 
@@ -101,10 +97,10 @@ class PostingLists(ABC):
         return {"used": self._used}, self.lists._asdict()
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
-        words, entries = (arrays[name].size if name in arrays else 0 for name in ("begin", "row"))
+        """Take over what `state` returned."""
+        terms, entries = (arrays[name].size if name in arrays else 0 for name in ("begin", "row"))
         wanted: dict[str, integrity.Form] = {
-            name: (getattr(self.lists, name).dtype, (words,)) for name in BY_TERM
+            name: (getattr(self.lists, name).dtype, (terms,)) for name in BY_TERM
         }
         wanted |= {name: (KINDS[name], shape) for name, shape in self._shapes(entries).items()}
         integrity.forms(arrays, wanted)
@@ -115,58 +111,60 @@ class PostingLists(ABC):
         return self
 
     def check_restored(self, texts: TermVectors, stamps: Bits, live: Bools) -> None:
-        """Refuse lists from a snapshot that do not hang together or hold just the words of `live` owners."""
+        """Refuse lists from a snapshot that do not hang together or hold just the terms of `live` owners."""
         found = checks.check_postings(self.lists, self._used, self.stamp_at, texts, stamps, live)
-        integrity.need(found == checks.FITS, "row", "does not list the words of those who are there")
+        integrity.need(found == checks.FITS, "row", "does not list the terms of those who are there")
 
-    def _words_of(self, rows: Rows, texts: TermVectors) -> tuple[Rows, Ints]:
-        """The distinct words of some texts, and how often each comes."""
+    def _terms_of(self, rows: Rows, texts: TermVectors) -> tuple[Rows, Ints]:
+        """The distinct terms of some texts, and how often each comes."""
         if self._seen.size < self.lists.begin.size:
             self._seen = np.zeros(self.lists.begin.size, np.int32)
-        words, counts = kernel.distinct_terms(texts, rows, self._seen)
-        return words, counts
+        terms, counts = subscription_postings.distinct_terms(texts, rows, self._seen)
+        return terms, counts
 
     @abstractmethod
-    def _arrange(self, words: Rows, firsts: Rows, stamps: Bits) -> None:
-        """Order the lists of words anew, each from some entry on, without those that are void."""
+    def _arrange(self, terms: Rows, firsts: Rows, stamps: Bits) -> None:
+        """Order the lists of terms anew, each from some entry on, without those that are void."""
 
-    def _arrange_all_of(self, words: Rows, stamps: Bits) -> None:
-        self._arrange(words, np.zeros(words.size, np.int32), stamps)
+    def _arrange_all_of(self, terms: Rows, stamps: Bits) -> None:
+        self._arrange(terms, np.zeros(terms.size, np.int32), stamps)
 
     def _tidy(self, stamps: Bits) -> None:
-        """Leave no entry in any list that no longer counts."""
+        """Remove all void entries from all lists."""
         self._arrange_all_of(np.flatnonzero(self.lists.dead).astype(np.int32), stamps)
 
-    def _reserve(self, words: Rows, counts: Ints, stamps: Bits) -> None:
-        """Let there be room for `counts` more entries of `words`; what is void makes room, if it is much."""
-        full = self._full(words, counts)
+    def _reserve(self, terms: Rows, counts: Ints, stamps: Bits) -> None:
+        """Make room for `counts` more entries of `terms`; lists with many void entries are arranged first."""
+        full = self._full(terms, counts)
         if not np.count_nonzero(full):
             return
-        crowded = words[full]
-        void = self.lists.dead[crowded] > self.lists.size[crowded] // self.worth
-        self._arrange_all_of(crowded[void], stamps)
-        full = self._full(words, counts)
-        rooms = self._rooms(self.lists.size[words[full]] + counts[full])
+        full_terms = terms[full]
+        void = self.lists.dead[full_terms] > self.lists.size[full_terms] // self.worth
+        self._arrange_all_of(full_terms[void], stamps)
+        full = self._full(terms, counts)
+        rooms = self._rooms(self.lists.size[terms[full]] + counts[full])
         if self._used + rooms.sum() > self.lists.row.size:
-            self._compact(words, counts, stamps)
+            self._compact(terms, counts, stamps)
         elif rooms.size:
-            self._used = int(kernel.move(self.lists, self.lists, words[full], rooms, self._used))
+            self._used = int(
+                subscription_postings.move(self.lists, self.lists, terms[full], rooms, self._used)
+            )
 
-    def _full(self, words: Rows, counts: Ints) -> NDArray[np.bool_]:
-        return self.lists.size[words] + counts > self.lists.room[words]
+    def _full(self, terms: Rows, counts: Ints) -> NDArray[np.bool_]:
+        return self.lists.size[terms] + counts > self.lists.room[terms]
 
-    def _compact(self, words: Rows, counts: Ints, stamps: Bits) -> None:
-        """Move all lists together, without most of what is void, with room for `counts` more of `words`."""
+    def _compact(self, terms: Rows, counts: Ints, stamps: Bits) -> None:
+        """Move all lists together, without most of what is void, with room for `counts` more of `terms`."""
         worth = self.lists.dead > self.lists.size // TIDY
         self._arrange_all_of(np.flatnonzero(worth).astype(np.int32), stamps)
         size = self.lists.size.astype(np.int64)
-        size[words] += counts
+        size[terms] += counts
         held = np.flatnonzero(size).astype(np.int32)
         rooms = self._rooms(size[held])
         capacity = int(rooms.sum()) * (16 + self.tail) // 16 // STEP * STEP + SPARE
         packed = self.lists._replace(**self._entries(capacity))
         packed.room[:] = 0
-        self._used = int(kernel.move(self.lists, packed, held, rooms, 0))
+        self._used = int(subscription_postings.move(self.lists, packed, held, rooms, 0))
         self.lists = packed
 
     def _rooms(self, sizes: Ints) -> Rows:
@@ -188,12 +186,12 @@ MAX_CANDIDATES = 1 << 18  # candidates of several messages at a time
 
 
 class SubscriptionPostings(PostingLists):
-    """Inverted lists by word; see the kernel for what is in them.
+    """Inverted lists by term; see the kernel for what is in them.
 
     - Changing: `add`, `update`.
-    - Asking: `disseminate`; `lists`, for kernels.
+    - Reading: `disseminate`; `lists`, for kernels.
 
-    Memory: 24 bytes an entry and 5 for its node, 28 a word, and up to a quarter as much again for growth.
+    Memory: 24 bytes an entry and 5 for its node, 28 a term, and up to a quarter as much again for growth.
     """
 
     facts, node, slack, tail, worth = FACTS, NODE, 2, 2, 64
@@ -204,13 +202,13 @@ class SubscriptionPostings(PostingLists):
         self._frame, self._shape = frame, shape
 
     def add(self, rows: Rows, texts: TermVectors, idf: Floats, owners: ListedColumns) -> None:
-        """Add owners that are not in the lists, by texts of known words. Cost: O(1) an entry."""
+        """Add owners that are not in the lists, by texts of known terms. Cost: O(1) an entry."""
         if not rows.size:
             return
-        words, counts = self._words_of(rows, texts)
-        self._reserve(words, counts, owners.stamp)
-        word_kernels.append(self.lists, rows, texts, idf, owners, self._frame)
-        unsettled, firsts = word_kernels.due(self.lists, words, self._shape.cell)
+        terms, counts = self._terms_of(rows, texts)
+        self._reserve(terms, counts, owners.stamp)
+        subscription_postings.append(self.lists, rows, texts, idf, owners, self._frame)
+        unsettled, firsts = subscription_postings.due(self.lists, terms, self._shape.cell)
         self._arrange(unsettled, firsts, owners.stamp)
 
     def update(self, rows: Rows, texts: TermVectors, idf: Floats, owners: ListedColumns) -> None:
@@ -235,35 +233,35 @@ class SubscriptionPostings(PostingLists):
         counters += counted
         return hits
 
-    def _arrange(self, words: Rows, firsts: Rows, stamps: Bits) -> None:
-        if words.size:
-            subscription_postings.arrange(self.lists, words, firsts, stamps, self._shape)
+    def _arrange(self, terms: Rows, firsts: Rows, stamps: Bits) -> None:
+        if terms.size:
+            subscription_postings.arrange(self.lists, terms, firsts, stamps, self._shape)
 
 
 class MessagePostings(PostingLists):
-    """Inverted lists by word; see the kernel for what is in them. `add` adds, `lists` is for kernels.
+    """Inverted lists by term; see the kernel for what is in them. `add` adds, `lists` is for kernels.
 
-    Memory: 20 bytes an entry and 2 for its node, 28 a word, and up to half as much again for growth.
+    Memory: 20 bytes an entry and 2 for its node, 28 a term, and up to half as much again for growth.
     """
 
-    facts, node, slack, tail, worth = 8, MESSAGE_NODE, 3, 1, 16
-    stamp_at = STAMP
+    facts, node, slack, tail, worth = 8, message_postings.NODE, 3, 1, 16
+    stamp_at = message_postings.STAMP
 
     def __init__(self, frame: Frame) -> None:
         super().__init__()
         self._frame = frame
 
     def add(self, rows: Rows, texts: TermVectors, idf: Floats, places: PlaceColumns) -> None:
-        """Add messages that are not in the lists, by texts of known words. Cost: O(1) an entry."""
+        """Add messages that are not in the lists, by texts of known terms. Cost: O(1) an entry."""
         if not rows.size:
             return
         self.know(idf.size)
-        words, counts = self._words_of(rows, texts)
-        self._reserve(words, counts, places.stamp)
-        message_kernels.append(self.lists, rows, texts, idf, places, self._frame)
-        unsettled, firsts = message_kernels.due(self.lists, words)
+        terms, counts = self._terms_of(rows, texts)
+        self._reserve(terms, counts, places.stamp)
+        message_postings.append(self.lists, rows, texts, idf, places, self._frame)
+        unsettled, firsts = message_postings.due(self.lists, terms)
         self._arrange(unsettled, firsts, places.stamp)
 
-    def _arrange(self, words: Rows, firsts: Rows, stamps: Bits) -> None:
-        if words.size:
-            message_kernels.arrange(self.lists, words, firsts, stamps)
+    def _arrange(self, terms: Rows, firsts: Rows, stamps: Bits) -> None:
+        if terms.size:
+            message_postings.arrange(self.lists, terms, firsts, stamps)

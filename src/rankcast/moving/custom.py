@@ -21,8 +21,7 @@ import numpy as np
 from rankcast.moving import scoring
 from rankcast.moving.custom_bounds import CircleSettings, CustomScore, ScoredObjects
 from rankcast.moving.index import KeepTest, descend
-from rankcast.moving.kernels import scores as zone_scores
-from rankcast.moving.kernels import zone_follow
+from rankcast.moving.kernels import scores, zone_follow
 from rankcast.moving.kernels.rtree_search import Corner, Queries
 from rankcast.moving.kernels.scores import STATIC, Form
 from rankcast.moving.kernels.zone_follow import OUTSIDE, Flags
@@ -205,7 +204,7 @@ class CustomTopKZones(TopKZones):
     @cached_property
     def form(self) -> Form:
         """Only the metric counts."""
-        return Form(zone_scores.CUSTOM, CODES[self.settings.metric], 1.0, 1.0, 0.0, zone_scores.LEMMA, 1.0, 1)
+        return Form(scores.CUSTOM, CODES[self.settings.metric], 1.0, 1.0, 0.0, scores.LEMMA, 1.0, 1)
 
     @cached_property
     def custom(self) -> CustomScore:

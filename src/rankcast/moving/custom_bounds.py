@@ -17,8 +17,7 @@ import numpy as np
 
 from rankcast.moving import scoring
 from rankcast.moving.index import TopKObjects
-from rankcast.moving.kernels import scores as zone_boxes
-from rankcast.moving.kernels import scores as zone_scores
+from rankcast.moving.kernels import scores
 from rankcast.structures.distance import HAVERSINE
 from rankcast.structures.ids import Slots
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
@@ -76,7 +75,7 @@ class CustomScore:
     @property
     def fuzz(self) -> float:
         """What rounding may do to a distance, as a part of it."""
-        return zone_scores.FUZZ if self.metric == HAVERSINE else zone_scores.PLANE_FUZZ
+        return scores.FUZZ if self.metric == HAVERSINE else scores.PLANE_FUZZ
 
     def nearer(self, away: Floats, radius: Floats) -> Floats:
         """The least distance in a circle."""
@@ -111,7 +110,7 @@ class CustomScore:
         boxes = np.column_stack([x - half, x + half, y - half, y + half])
         side, left_to_see = 2.0, fine.boxes * item.size
         while item.size:
-            spots, away = zone_boxes.touched(self.metric, place[0][query], place[1][query], boxes)
+            spots, away = scores.touched(self.metric, place[0][query], place[1][query], boxes)
             unsafe = ~self._behind(best, query, boxes, rivals.row[item], at)
             item, at = item[unsafe], at[unsafe]
             left_to_see -= query.size
@@ -123,7 +122,7 @@ class CustomScore:
             np.minimum.at(found, item[ends], away[at[ends]])
             item, at = self._undecided(rivals, limit, fine.m, found, item, at, away)
             kept, at = np.unique(at, return_inverse=True)
-            query, boxes, side = np.repeat(query[kept], 4), zone_boxes.quartered(boxes[kept]), side / 2
+            query, boxes, side = np.repeat(query[kept], 4), scores.quartered(boxes[kept]), side / 2
             item, at = np.repeat(item, 4), (4 * at[:, None] + np.arange(4)).ravel()
         full = limit[rivals.query]
         return np.where(found < full, found * INWARD, full)
@@ -154,9 +153,9 @@ class CustomScore:
 
     def _behind(self, best: ScoredObjects, query: Ints, boxes: Floats, rivals: Rows, at: Ints) -> Bools:
         """Whether rivals are behind all the best everywhere in their rectangles (Lemma 12)."""
-        asked, which = np.unique(at, return_inverse=True)
-        near: Floats = zone_boxes.away(self.metric, self.places.record, rivals, at, boxes, False)
-        most = self._most(best, query[asked], boxes[asked])[which]
+        boxes_used, which = np.unique(at, return_inverse=True)
+        near: Floats = scores.away(self.metric, self.places.record, rivals, at, boxes, False)
+        most = self._most(best, query[boxes_used], boxes[boxes_used])[which]
         behind: Bools = self.of(rivals, near * (1 - self.fuzz)) > most
         return behind
 
@@ -167,7 +166,7 @@ class CustomScore:
         ends = np.cumsum(size)
         which = np.repeat(np.arange(query.size), size)
         rows = best.row[np.arange(which.size) + np.repeat(start - (ends - size), size)]
-        far = zone_boxes.away(self.metric, self.places.record, rows, which, boxes, True) * (1 + self.fuzz)
+        far = scores.away(self.metric, self.places.record, rows, which, boxes, True) * (1 + self.fuzz)
         with np.errstate(invalid="ignore"):
             return _set_apart(np.maximum.reduceat(self.of(rows, far), ends - size))
 

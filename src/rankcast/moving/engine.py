@@ -479,7 +479,7 @@ class MovingEngine(ListEngine):
         return passes
 
     def _all_objects(self) -> Objects:
-        """The live objects by id, so that a score is always asked for in the same order."""
+        """The live objects by id, so that a custom score always sees the same order."""
         live = np.flatnonzero(self._objects["sequence"][: self._objects.used] >= 0).astype(np.int32)
         live = live[np.argsort(self._objects.label[live])]
         return Objects(live, *(self._objects[name][live] for name in ("x", "y", "attributes")))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.structures import integrity
-from rankcast.structures.arrays import grown
+from rankcast.structures.arrays import grown, ranges
 from rankcast.tables.schema import Bools, Ints, Rows
 
 BY_ROW = ("start", "count", "room")
@@ -39,7 +39,7 @@ class Runs:
         self._reserve_rows(int(rows.max()) + 1)
         self._claim(rows, counts)
         self.count[rows] = counts
-        places = stretches(self.start[rows], counts)
+        places = ranges(self.start[rows], counts)
         for name, array in self.values.items():
             array[places] = values[name]
 
@@ -74,7 +74,7 @@ class Runs:
         while length < 2 * live or length < live + spare:
             length *= 2
         rows = np.flatnonzero(self.count)
-        places = stretches(self.start[rows], self.count[rows])
+        places = ranges(self.start[rows], self.count[rows])
         for name, array in self.values.items():
             self.values[name] = np.zeros(length, array.dtype)
             self.values[name][:live] = array[places]
@@ -108,7 +108,7 @@ class Runs:
         assert (self.count <= self.room).all()
         taken = np.zeros(self._length() + 1, np.int64)
         rows = np.flatnonzero(self.room)
-        np.add.at(taken, stretches(self.start[rows], self.room[rows]), 1)
+        np.add.at(taken, ranges(self.start[rows], self.room[rows]), 1)
         assert taken.max(initial=0) <= 1
         assert taken[self._used :].sum() == 0
 
@@ -126,10 +126,3 @@ def check_stretches(name: str, live: Bools, runs: tuple[Ints, Ints, Ints], used:
     integrity.need(int(room.sum()) <= used, f"{name}room", f"adds up to more than {used}")
     integrity.within(start[rows], 0, used + 1, f"{name}start")
     integrity.within(start[rows] + room[rows], 0, used + 1, f"{name}start")
-
-
-def stretches(start: Ints, count: Ints) -> Ints:
-    """The places of stretches, one after the other."""
-    ends = np.cumsum(count)
-    total = int(ends[-1]) if ends.size else 0
-    return np.repeat(start - ends + count, count) + np.arange(total)

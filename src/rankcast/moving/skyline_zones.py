@@ -30,9 +30,9 @@ from rankcast.moving.kernels.skyline_admit import FoundSkylineZones, find_zones
 from rankcast.moving.kernels.skyline_follow import UNKNOWN, SkylineZoneColumns
 from rankcast.moving.kernels.skyline_search import PLACE, Seekers
 from rankcast.moving.places import box_of, fixed
-from rankcast.moving.runs import Runs, stretches
+from rankcast.moving.runs import Runs
 from rankcast.structures import integrity
-from rankcast.structures.arrays import grown
+from rankcast.structures.arrays import grown, ranges
 from rankcast.structures.distance import CODES, EUCLIDEAN
 from rankcast.structures.ids import Slots
 from rankcast.tables.deltas import Lists, empty_lists
@@ -216,13 +216,13 @@ class SkylineZoneIndex:
         gone = np.ones(held["cut"].size, np.bool_)
         gone[rows] = False
         integrity.need(not held["cut"][gone].any(), "cut", "is of subscriptions that are gone")
-        members = kept.member[stretches(kept.start[rows], count)]
+        members = kept.member[ranges(kept.start[rows], count)]
         integrity.within(members, 0, items.size, "members_member")
         integrity.need(items[members].all(), "members_member", "lists objects that are gone")
         cornered = rows[kept.corners[rows] > 0]
         ends = kept.corner[cornered] + kept.corners[cornered]
         integrity.need((kept.line[ends - 1] < 0).all(), "corners_line", "has a piece without an end")
-        there = stretches(kept.corner[rows], kept.corners[rows])
+        there = ranges(kept.corner[rows], kept.corners[rows])
         for name in ("corner_x", "corner_y"):
             integrity.finite(getattr(kept, name)[there], f"corners_{name}")
         integrity.within(kept.line[there], -MOST_LINES, MOST_LINES, "corners_line")

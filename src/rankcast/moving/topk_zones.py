@@ -25,10 +25,10 @@ from rankcast.moving.kernels.rtree_search import Queries
 from rankcast.moving.kernels.scores import STATIC, Form
 from rankcast.moving.kernels.zone_follow import OUTSIDE, SAME, ZoneColumns
 from rankcast.moving.kernels.zone_search import FoundZones
-from rankcast.moving.runs import check_stretches, stretches
+from rankcast.moving.runs import check_stretches
 from rankcast.moving.undo import Step
 from rankcast.structures import integrity
-from rankcast.structures.arrays import grown
+from rankcast.structures.arrays import grown, ranges
 from rankcast.structures.distance import CODES, HALF_CIRCUMFERENCE, distance
 from rankcast.structures.ids import Slots
 from rankcast.tables import deltas
@@ -138,7 +138,7 @@ class ZoneIndex:
             integrity.no_nan(getattr(held, name)[rows], name)
         integrity.finite(held.x[rows], "x")
         integrity.finite(held.y[rows], "y")
-        members = held.member[stretches(held.start[rows], held.count[rows])]
+        members = held.member[ranges(held.start[rows], held.count[rows])]
         integrity.within(members, 0, items.size, "member")
         integrity.need(items[members].all(), "member", "lists objects that are gone")
         self._index.check_restored(live)

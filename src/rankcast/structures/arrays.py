@@ -252,3 +252,9 @@ def grown(array: NDArray[Any], length: int, fill: float) -> NDArray[Any]:
     larger = np.full((length, *array.shape[1:]), fill, array.dtype)
     larger[: array.shape[0]] = array
     return larger
+
+
+def ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The indices of `counts[i]` entries from `starts[i]` on, for each i, one range after the other."""
+    before = np.cumsum(counts) - counts
+    return np.repeat(starts - before, counts) + np.arange(counts.sum())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -104,3 +107,18 @@ def test_the_globe_with_poles_and_date_line(window: int) -> None:
             answers.append(engine.publish(part))
         told.append([*answers, engine.results()])
     assert told[0] == told[1]
+
+
+def test_the_default_method_imports_no_comparator() -> None:
+    """`papers` is for methods that a user names: the default must not load any of it."""
+    code = (
+        "import sys\n"
+        "from rankcast import GeoTextTopK\n"
+        "def loaded():\n"
+        "    return [name for name in sys.modules if name.startswith('rankcast.papers')]\n"
+        "GeoTextTopK(bounds=(0, 0, 1, 1))\n"
+        "assert not loaded(), loaded()\n"
+        "GeoTextTopK(bounds=(0, 0, 1, 1), method='ciq')\n"
+        "assert 'rankcast.papers.geotext.ciq' in loaded()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ)

@@ -1,4 +1,4 @@
-"""Whether buffers and lists by word from a snapshot keep the invariants that kernels rely on.
+"""Whether buffers and lists by term from a snapshot keep the invariants that kernels rely on.
 
 As in `rankcast.structures.integrity`, nothing read is trusted and every walk is counted. Cost: O(n).
 """
@@ -49,7 +49,7 @@ def check_links(links: Links, live: Bools) -> int:
 def check_postings(
     lists: Postings, used: int, stamp: int, texts: TermVectors, stamps: Bits, live: Bools
 ) -> int:
-    """Whether lists lie within what is used, and hold each word of each `live` owner, once, and no other.
+    """Whether lists lie within what is used, and hold each term of each `live` owner, once, and no other.
 
     `stamp` is where the stamp of an entry stands; entries with one that is not their owner's are void.
     """

@@ -88,8 +88,10 @@ from rankcast.structures.jit import EXACT
 
 VECTOR_WIDTH = 16  # messages that are tested at once
 HALF = 32768  # 1 in 15 bits
-# Of a message under a word: the word's weight, the length of what follows, the most of both from here on, the
-# spot. In whole numbers: weight and length in 15 bits, not below; the spot in 15; the sign of what follows.
+ZERO, ONE = np.float32(0.0), np.float32(1.0)
+# Of a message under a term, as float32: the weight of the term, the length of the terms after it, the maxima
+# of both from here on, the three coordinates of the place. As uint16: weight and length in 15 bits, rounded
+# up; the coordinates in 15 bits; the two halves of the signature.
 SHARE_WEIGHT, SHARE_REST, MAX_WEIGHT, MAX_REST, SHARE_X = range(5)
 BIT_WEIGHT, BIT_REST, BIT_X, BIT_Y, BIT_Z, BIT_LOW, BIT_HIGH = range(7)
 
@@ -99,13 +101,13 @@ Floats = NDArray[np.float64]
 
 
 class BatchPostings(NamedTuple):
-    """Words of some messages. By word: which, and where its messages begin.
+    """Terms of some messages. By term: which, and where its messages begin.
 
-    By message of a word, and for `WIDTH` more that mean nothing: its place in the batch, and what is said of
-    it in shares and in whole numbers.
+    By message of a term, and for `VECTOR_WIDTH` more of padding: its place in the batch, and its numbers
+    as float32 (`share`) and as uint16 (`bits`).
     """
 
-    word: Rows
+    term: Rows
     first: Ints
     arrival: Rows
     share: Floats32
@@ -113,31 +115,31 @@ class BatchPostings(NamedTuple):
 
 
 @njit(**EXACT)
-def _count_words(rows: Rows, texts: TermVectors, place: Rows) -> tuple[Rows, Ints]:
-    """The distinct words of messages and where the messages of each begin; `place` says so by word, too."""
+def _count_terms(rows: Rows, texts: TermVectors, place: Rows) -> tuple[Rows, Ints]:
+    """The distinct terms of messages and where the messages of each begin; `place` says so by term, too."""
     begins, sizes, terms, _ = texts
     total, count = 0, 0
     for row in rows:
         total += sizes[row]
         for i in range(begins[row], begins[row] + sizes[row]):
             place[terms[i]] = 0
-    word = np.empty(total, np.int32)
+    distinct = np.empty(total, np.int32)
     for row in rows:
         for i in range(begins[row], begins[row] + sizes[row]):
             if place[terms[i]] == 0:
-                word[count] = terms[i]
+                distinct[count] = terms[i]
                 count += 1
             place[terms[i]] += 1
     first = np.zeros(count + 1, np.int64)
     for i in range(count):
-        first[i + 1] = first[i] + place[word[i]]
-        place[word[i]] = first[i]
-    return word[:count], first
+        first[i + 1] = first[i] + place[distinct[i]]
+        place[distinct[i]] = first[i]
+    return distinct[:count], first
 
 
 @njit(**EXACT)
 def _heaviest_first(rows: Rows, texts: TermVectors, idf: Floats) -> Rows:
-    """The places of messages in the batch, those first whose words weigh most for their idf."""
+    """The places of messages in the batch, those first whose terms weigh most for their idf."""
     begins, sizes, terms, weights = texts
     order, keys = np.empty(rows.size, np.int32), np.empty(rows.size, np.int32)
     for i in range(rows.size):
@@ -151,7 +153,7 @@ def _heaviest_first(rows: Rows, texts: TermVectors, idf: Floats) -> Rows:
 
 @njit(**EXACT)
 def _suffix_maxima(share: Floats32, first: Ints) -> None:
-    """Note what the messages of a word have at most, from each on."""
+    """Write the maxima of weight and rest of the messages of a term, from each message on."""
     for which in range(first.size - 1):
         weight, rest = np.float32(0.0), np.float32(0.0)
         for at in range(first[which + 1] - 1, first[which] - 1, -1):
@@ -163,8 +165,8 @@ def _suffix_maxima(share: Floats32, first: Ints) -> None:
 def invert_batch(
     rows: Rows, x: Floats, y: Floats, texts: TermVectors, idf: Floats, frame: Frame, place: Rows
 ) -> BatchPostings:
-    """The words of the messages of some rows; `place` is room by word."""
-    word, first = _count_words(rows, texts, place)
+    """Invert the messages of some rows by term; `place` is scratch by term."""
+    terms, first = _count_terms(rows, texts, place)
     size = first[-1] + VECTOR_WIDTH
     arrivals = np.zeros(size, np.int32)
     share, bits = np.zeros((SHARE_X + 3, size), np.float32), np.zeros((BIT_HIGH + 1, size), np.uint16)
@@ -181,10 +183,9 @@ def invert_batch(
             for axis in range(3):
                 share[SHARE_X + axis, at], bits[BIT_X + axis, at] = spot[axis], round_nearest(spot[axis]) >> 1
     _suffix_maxima(share, first)
-    return BatchPostings(word, first, arrivals, share, bits)
+    return BatchPostings(terms, first, arrivals, share, bits)
 
 
-ZERO = np.float32(0.0)
 ALL_BITS = np.uint16(65535)
 NEAREST = np.uint16(HALF + 4)  # how near a message is at best, in 15 bits
 ALIKE_SLACK, SLACK = np.uint16(5), np.uint16(5)  # what rounding may have taken
@@ -196,11 +197,15 @@ BIT_INDEX[[(DE_BRUIJN << bit & 0xFFFFFFFF) >> 27 for bit in range(32)]] = np.ara
 
 
 class TileTest(NamedTuple):
-    """What entries are tested with, in whole numbers: what counts of a gap and of gaps; the highest bar."""
+    """Constants of the test of a tile, as uint16.
+
+    The factors of the largest gap and of the sum of gaps, and the highest threshold that counts (0 if the
+    test is off).
+    """
 
     reach: np.uint16
     slant: np.uint16
-    bar: np.uint16
+    threshold: np.uint16
 
 
 @njit(**EXACT)
@@ -213,28 +218,29 @@ def tile_test(frame: Frame, inner: bool, prefix: bool) -> TileTest:
 
 @njit(**EXACT)
 def _multiply_high(one: np.uint16, other: np.uint16) -> np.uint16:
-    """The upper half of a product: one number as a share of the other."""
+    """The product of two shares of 16 bits: the upper half of a product in 32 bits, hence the casts."""
     return np.uint16((np.uint32(one) * np.uint32(other)) >> np.uint32(16))
 
 
 @njit(**EXACT)
 def _gap(one: int | np.uint16, other: np.uint16) -> np.uint16:
-    """How far apart two numbers are."""
+    """The distance of two unsigned numbers: a plain difference could wrap."""
     one = np.uint16(one)
     return np.uint16(max(one, other) - min(one, other))
 
 
 @njit(**EXACT)
 def _entries_passing(
-    fact: Bits, tile: np.uint64, bits: Bits, its: np.uint64, near: np.uint16, aim: TileTest, blank: Bits
+    fact: Bits, tile: np.uint64, bits: Bits, its: np.uint64, near: np.uint16, test: TileTest, blank: Bits
 ) -> np.uint16:
     """Which entries of a tile a message may pass the thresholds of, a bit each.
 
-    Whole numbers of 16 bits throughout, so that a tile is one instruction at a time. A distance is bounded by
-    the largest gap along an axis and by the sum of the gaps. Of `common` and its negative one has the highest
-    bit, unless it is 0; a branch would cost more. Whatever is rounded is so in favour of passing. `blank` is
-    zeros, two by lane, for one message and the next: joined with one, a number that all lanes share stays one
-    of 16 bits, and a product of two is one instruction instead of six.
+    Every intermediate is cast back to uint16: Numba would widen it to 64 bits, and a tile would no longer be
+    one vector instruction. A distance is bounded by the largest gap along an axis and by the sum of the gaps.
+    Of `common` and its negative (which wraps, on purpose) one has the highest bit, unless it is 0; a branch
+    would cost more. All rounding is in favour of passing. `blank` is zeros, two by lane, for one message and
+    the next: OR-ed with one, a number that all lanes share stays one of 16 bits, and a product of two is one
+    instruction instead of six.
     """
     found = NO_BITS
     weight, rest, low, high = (
@@ -244,7 +250,7 @@ def _entries_passing(
         bits[BIT_HIGH, its],
     )
     x, y, z = bits[BIT_X, its], bits[BIT_Y, its], bits[BIT_Z, its]
-    reach, slant, most = aim
+    reach, slant, most = test
     for lane in range(STEP):
         east, north = _gap(fact[tile, X, lane] >> 1, x), _gap(fact[tile, Y, lane] >> 1, y)
         up, zero = _gap(fact[tile, Z, lane] >> 1, z), blank[its & np.uint64(1), lane]
@@ -271,12 +277,12 @@ def _entries_passing(
 @njit(**EXACT)
 def test_entries(
     fact: Bits, at: int, end: int, passed: Rows, size: int, bits: Bits, first: int, nears: Floats32,
-    bests: Floats32, aim: TileTest, blank: Bits, prefix: bool, stop: bool, masks: Ints,
+    bests: Floats32, test: TileTest, blank: Bits, prefix: bool, stop: bool, masks: Ints,
 ) -> None:  # fmt: skip
-    """Say for every message that passes the bounds of a block which of its entries it may pass, a bit each.
+    """Write which entries of a block each message that passes its bounds may pass, a bit each.
 
-    Without a branch: one that waits for the outcome would cost more than both tiles. (Arrays come one by one:
-    taken from a tuple here, each would be counted as in use, block by block.)
+    Without a branch: one that waits for the outcome would cost more than both tiles. (Arrays are passed one
+    by one: Numba would count references of the arrays of a tuple, block by block.)
     """
     tile, valid = np.uint64(at // STEP), (np.int64(1) << (end - at)) - 1
     other = tile + np.uint64(end > at + STEP)
@@ -285,8 +291,8 @@ def test_entries(
         i = np.uint64(passed[j])
         its, near = np.uint64(first) + i, nears[i]
         close = np.uint16(min(max(near * HALF + 3, 0.0), float(NEAREST))) if prefix else NEAREST
-        found = np.int64(_entries_passing(fact, tile, bits, its, close, aim, blank))
-        more = np.int64(_entries_passing(fact, other, bits, its, close, aim, blank)) << STEP
+        found = np.int64(_entries_passing(fact, tile, bits, its, close, test, blank))
+        more = np.int64(_entries_passing(fact, other, bits, its, close, test, blank)) << STEP
         masks[j] = (found | (more if bar <= bests[i] else np.int64(0))) & valid  # Theorem 4
 
 
@@ -309,8 +315,7 @@ def write_keys(
     return count
 
 
-AHEAD, LINE = 8, 64  # words whose first blocks are asked for beforehand; bytes of a cache line
-ZERO, ONE = np.float32(0.0), np.float32(1.0)
+AHEAD, LINE = 8, 64  # terms whose first blocks are prefetched; bytes of a cache line
 
 
 class Prunings(NamedTuple):
@@ -327,7 +332,7 @@ class Prunings(NamedTuple):
 
 @njit(**EXACT)
 def _prefetch_block(block: int, fact: Bits, node: Floats32) -> None:
-    """Ask for the memory of a block: its node and its two tiles."""
+    """Prefetch a block: its node and its two tiles."""
     prefetch(node, block * NODE)
     prefetch(node, block * NODE + NODE - 1)
     for at in range(block * FACTS * STEP, (block + 2) * FACTS * STEP, LINE // 2):
@@ -336,7 +341,7 @@ def _prefetch_block(block: int, fact: Bits, node: Floats32) -> None:
 
 @njit(**EXACT)
 def _passing_prefix(share: Floats32, first: int, last: int, pull: np.float32, pull_rest: np.float32) -> int:
-    """How many messages of a word, from its first on, may have what a block needs of words."""
+    """How many messages of a term, from its first on, may have what a block needs of terms."""
     low, high = first, last
     while low < high:
         middle = (low + high) // 2
@@ -353,7 +358,7 @@ def _block_bounds(
     node: Floats32, block: int, reach: np.float32, on: Prunings, share: Floats32, first: int, size: int,
     nears: Floats32, margins: Floats32, bests: Floats32,
 ) -> None:  # fmt: skip
-    """Say by how much each message of a word passes the bounds of a block, how near it is, its best score.
+    """Say by how much each message of a term passes the bounds of a block, how near it is, its best score.
 
     Nothing but arithmetic on floats of one width, so that eight messages are one instruction. The last
     `WIDTH` are looked at as a whole.
@@ -412,20 +417,20 @@ def find_candidates(
 ) -> int | np.int64:  # fmt: skip
     """Write keys of the pairs that pass: the subscription, the message's place in the batch, the stamp.
 
-    A pair may come several times. `place` is room by word. Returns how many keys, -1 if there is no room.
+    A pair may come several times. `place` is room by term. Returns how many keys, -1 if there is no room.
     """
-    words, firsts, arrivals, share, bits = invert_batch(
+    terms, firsts, arrivals, share, bits = invert_batch(
         messages.rows, messages.x, messages.y, messages.texts, idf, frame, place
     )
     begins, mains, _, sizes, _, _, rows, fact, node = lists
-    room, reach, aim, count = arrivals.size, frame.reach, tile_test(frame, on.inner, on.prefix), np.int64(0)
+    room, reach, test, count = arrivals.size, frame.reach, tile_test(frame, on.inner, on.prefix), np.int64(0)
     nears, margins, bests = np.empty(room, np.float32), np.empty(room, np.float32), np.empty(room, np.float32)
     found, masks, blank = np.empty(room, np.int32), np.empty(room, np.int64), np.zeros((2, STEP), np.uint16)
-    for which in range(words.size):
-        if which + AHEAD < words.size:
-            _prefetch_block(begins[words[which + AHEAD]] // STEP, fact, node)
-        first, last, begin = firsts[which], firsts[which + 1], begins[words[which]]
-        after, ordered = begin + sizes[words[which]], begin + mains[words[which]]
+    for which in range(terms.size):
+        if which + AHEAD < terms.size:
+            _prefetch_block(begins[terms[which + AHEAD]] // STEP, fact, node)
+        first, last, begin = firsts[which], firsts[which + 1], begins[terms[which]]
+        after, ordered = begin + sizes[terms[which]], begin + mains[terms[which]]
         for at in range(begin, after, BLOCK):
             block, could, end = at // STEP, last - first, min(at + BLOCK, after)
             if on.group:
@@ -448,7 +453,7 @@ def find_candidates(
                     first,
                     nears,
                     bests,
-                    aim,
+                    test,
                     blank,
                     on.prefix,
                     stop,

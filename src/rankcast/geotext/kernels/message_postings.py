@@ -106,7 +106,7 @@ def _join(node: Floats32, at: int, other: int) -> None:
 def append(
     lists: Postings, rows: Rows, texts: TermVectors, idf: Floats, places: PlaceColumns, frame: Frame
 ) -> None:
-    """Add messages to the lists of all their words; there is room."""
+    """Add messages to the lists of all their terms; there is room."""
     begins, _, _, sizes, _, _, listed, fact, node = lists
     x, y, stamps = places
     for row in rows:
@@ -131,7 +131,7 @@ def append(
 
 @njit(**EXACT)
 def due(lists: Postings, words: Rows) -> tuple[Rows, Rows]:
-    """Which of some distinct words have lists that should be put in order, and from which entry on."""
+    """Which of some distinct terms have lists that should be put in order, and from which entry on."""
     found, first, count = np.empty(words.size, np.int32), np.empty(words.size, np.int32), 0
     _, mains, joints, sizes, _, deads, _, _, _ = lists
     for word in words:

@@ -349,10 +349,10 @@ def prefixes(offsets: Ints, data: NDArray[np.uint8]) -> NDArray[np.uint64]:
 
 @njit(**EXACT)
 def count_terms(words: Ints, counts: Ints, distinct: int) -> tuple[Ints, Ints, Ints, Ints]:
-    """The bags of texts of `counts` words each, one behind the other; words are numbers below `distinct`.
+    """The bags of texts of `counts` terms each, one behind the other; terms are numbers below `distinct`.
 
-    Returns how many distinct words each text has, and for each of these its text, the word (rising within a
-    text) and how often it comes. Cost: O(words), two passes of counting.
+    Returns how many distinct terms each text has, and for each of these its text, the term (rising within a
+    text) and how often it comes. Cost: O(terms), two passes of counting.
     """
     ends, texts, token = np.zeros(distinct + 1, np.int64), np.empty(words.size, np.int64), 0
     for word in words:

@@ -30,7 +30,7 @@ from rankcast.structures.jit import EXACT
 Counts = NDArray[np.uint16]
 
 ROW, LOWER = 32, (1 << 32) - 1  # where the list begins in a key, and what is below it
-AHEAD, PREFETCHED, LINE = 32, 32, 64  # lists asked for beforehand, entries of each; bytes of a cache line
+AHEAD, PREFETCHED, LINE = 32, 32, 64  # lists prefetched, entries of each; bytes of a cache line
 
 
 class Buffers(NamedTuple):

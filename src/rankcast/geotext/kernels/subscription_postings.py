@@ -49,9 +49,9 @@ from rankcast.structures.jit import EXACT
 
 BLOCK, STEP = 32, 16
 WEIGHT, REST, ALPHA, THRESHOLD, X, Y, Z, STAMP, LOW_SIGN, HIGH_SIGN, FACTS = range(11)
-# Of a node: the largest weight and rest, and the largest by what is needed of words at the same place; the
-# largest alpha; how far away a message may be for its weight, for its rest, without words; the least needed
-# by place, and more of words for a distance; the least alpha; the box.
+# Of a node: the largest weight and rest, and the largest by what is needed of terms at the same place; the
+# largest alpha; how far away a message may be for its weight, for its rest, without terms; the least needed
+# by place, and more of terms for a distance; the least alpha; the box.
 MOST, MOST_REST, PULL, PULL_REST, HIGH_ALPHA, FAR, FAR_REST, FAR_ALONE, NEAR, AWAY, LOW_ALPHA, BOX = range(12)
 NODE = 17
 LAST_STAMP = 65535
@@ -148,7 +148,7 @@ def widen_node(node: Floats32, at: int, fact: Bits, entry: int) -> None:
 def append(
     lists: Postings, rows: Rows, texts: TermVectors, idf: Floats, owners: ListedColumns, frame: Frame
 ) -> None:
-    """Add owners to the lists of all their words; there is room."""
+    """Add owners to the lists of all their terms; there is room."""
     begins, _, _, sizes, _, _, listed, fact, node = lists
     x, y, alphas, thresholds, stamps = owners
     for row in rows:
@@ -178,7 +178,7 @@ def append(
 
 @njit(**EXACT)
 def distinct_terms(texts: TermVectors, rows: Rows, seen: Rows) -> tuple[Rows, Ints]:
-    """The distinct words of some texts, as they come, and how often each does; `seen` is 0 throughout."""
+    """The distinct terms of some texts, as they come, and how often each does; `seen` is 0 throughout."""
     begin, size, term, _ = texts
     total, count = 0, 0
     for row in rows:
@@ -209,7 +209,7 @@ def count_dead(dead: Rows, rows: Rows, texts: TermVectors, stamps: Bits) -> bool
 
 @njit(**EXACT)
 def due(lists: Postings, words: Rows, cell: int) -> tuple[Rows, Rows]:
-    """Which of some distinct words have lists that should be put in order, and from which entry on."""
+    """Which of some distinct terms have lists that should be put in order, and from which entry on."""
     found, first, count = np.empty(words.size, np.int32), np.empty(words.size, np.int32), 0
     _, mains, joints, sizes, _, deads, _, _, _ = lists
     for word in words:
@@ -223,9 +223,9 @@ def due(lists: Postings, words: Rows, cell: int) -> tuple[Rows, Rows]:
 
 @njit(**EXACT)
 def move(old: Postings, new: Postings, words: Rows, rooms: Rows, used: int) -> int:
-    """Move the lists of words to new stretches, from `used` on; return where they end.
+    """Move the lists of terms to new stretches, from `used` on; return where they end.
 
-    `old` and `new` have the same arrays by word; by entry they may be the same or not. Rooms and `used` are
+    `old` and `new` have the same arrays by term; by entry they may be the same or not. Rooms and `used` are
     multiples of `STEP`.
     """
     for i in range(words.size):
@@ -254,7 +254,7 @@ def _on_curve(fact: Bits, entry: int) -> int:
 
 @njit(**EXACT)
 def _need(fact: Bits, entry: int) -> int:
-    """How much of what an entry's words can give its subscription needs, in 16 bits."""
+    """How much of what an entry's terms can give its subscription needs, in 16 bits."""
     tile, lane = entry // STEP, entry % STEP
     weight, rest = fact[tile, WEIGHT, lane] * SHARE, fact[tile, REST, lane] * SHARE
     need = needed_alike(fact[tile, ALPHA, lane] * SHARE, fact[tile, THRESHOLD, lane] * SHARE)

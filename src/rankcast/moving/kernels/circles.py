@@ -1,32 +1,30 @@
 """Preferred circles: how far a query may go before an object p may come before a result o [Moving §4.3.3].
 
-`preferred` gives a radius around the query inside which o stays before p, whatever is rounded there: 0 if
-none can be told, at most `limit`. Three ways lead to it, the best that applies is taken:
+`preferred` returns a radius around the query inside which o stays before p, whatever is rounded there: 0 if
+none is known, at most `limit`. `irrelevant` does so for an object against all of the best: its irrelevant
+circle. There are three methods, of which the best that applies is taken:
 
 - `lemma`: the highest score of o in a circle against the lowest of p (Lemma 10): any metric, any score.
 - Closed forms in the euclidean plane. Weighted sum: where p comes before o, d(o) - d(p) > c, is bounded by
   one branch of a hyperbola with the foci o and p. Weighted product and distance: where d(p) < a d(o), by a
   circle of Apollonius. The radius is the distance to that curve: the largest circle there is.
-- `trim` (`rankcast.moving.kernels.circles`): the paper's rectangles, for every other score in the plane.
+- `trim`: the paper's rectangles, for every other score in the plane.
 
-The hyperbola. In the frame of its axes, x^2/a^2 - y^2/b^2 = 1, the branch at x > 0 is (a sqrt(1 + s^2), b s).
-The nearest point to (X, Y), Y > 0, is where its normal goes through (X, Y): at the root s > 0 of
+The hyperbola. In the frame of its axes, x^2/a^2 - y^2/b^2 = 1, the branch at x > 0 is (a sqrt(1 + s^2), b
+s). The nearest point to (X, Y), Y > 0, is where its normal goes through (X, Y): at the root s > 0 of
 
-    h(s) = (a^2 + b^2) s - b Y - a X s / sqrt(1 + s^2)
+h(s) = (a^2 + b^2) s - b Y - a X s / sqrt(1 + s^2)
 
 which starts at -b Y. For X > 0 it is convex and above 0 at (b Y + a X) / (a^2 + b^2): Newton's steps come
 down to the root from there. For X < 0 (the other branch is meant) it is concave and they come up from 0.
 
-An object against all of the best: its irrelevant circle, and the bound that spares it [Moving §4.3].
-
-Preferred circles by trimming rectangles, for any score in the plane [Moving §4.3.2, §4.3.3].
-
-The part of a rectangle that is sure to lie where o is before p is cut off (`_trimmed`, Algorithm 4): all of
-it if the highest score of o there is below the lowest of p (Lemma 12); otherwise what lies outside the circle
-around p, or inside the circle around o, at which the one reaches the other's extreme (Lemmas 14, 15). What
-is left is bounded by a rectangle and quartered, nearest first (Algorithm 5); when a rectangle is small
-enough, or enough have been looked at, its distance from the query is the radius. A score without an inverse
-has Lemma 12 alone. Circles give way by a few units in the last place.
+Trimming [Moving §4.3.2, §4.3.3]. The part of a rectangle that is sure to lie where o is before p is cut off
+(`_trimmed`, Algorithm 4): all of it if the highest score of o there is below the lowest of p (Lemma 12);
+otherwise what lies outside the circle around p, or inside the circle around o, at which the one reaches the
+other's extreme (Lemmas 14, 15). What is left is bounded by a rectangle and quartered, nearest first
+(Algorithm 5); when a rectangle is small enough, or the limit of rectangles is reached, its distance from the
+query is the radius. A score without an inverse has Lemma 12 alone. Circles give way by a few units in the
+last place.
 """
 
 from __future__ import annotations

@@ -1,23 +1,21 @@
-"""Convex pieces of the plane: clipping by half-planes, and taking a convex cell away from a region.
+"""Regions of convex pieces in the plane: clipping, subtraction, the part around the origin, outlines.
 
 A region is a list of convex pieces with disjoint interiors, which all lie one after the other in the arrays
 of a `Region`: corners counter-clockwise, and with each corner the number of the line on which the edge that
 begins there lies. What is cut along a line gets an edge on that line on both sides, so that pieces which
-touch know it by the number of the line (`rankcast.moving.kernels.convex`).
+touch are found by the number of the line.
 
 A cut is (nx, ny, c, line): the half-plane of points p with n p <= c, n of length 1. A corner on the wrong
-side by no more than rounding does not count, so that a line along an edge makes no slivers.
-Cost: O(corners) a clip. [Moving §3.4]
+side by no more than rounding does not count, so that a line along an edge makes no slivers. Cost: O(corners)
+a clip. [Moving §3.4]
 
-The part of a region of convex pieces that holds the origin.
+The part of a region that holds the origin (`keep_part`). Pieces touch where edges of opposite directions lie
+on the same line, as numbered, and overlap: a door. The part is everything that can be reached through doors
+from the piece that holds the origin. Pieces that meet in a corner only are apart. Cost: O(corners^2), of the
+few corners that a region has.
 
-Pieces touch where edges of opposite directions lie on the same line, as numbered, and overlap: a door. The
-part is everything that can be reached through doors from the piece that holds the origin. Pieces that
-meet in a corner only are apart. Cost: O(corners^2), of the few corners that a region has.
-
-The outline of a region of convex pieces: rings around what they cover together, without inner seams.
-
-Where two pieces touch, their edges lie on the same numbered line and go opposite ways: those stretches are no
+The outline of a region (`rings`): rings around what its pieces cover together, without inner seams. Where
+two pieces touch, their edges lie on the same numbered line and go opposite ways: those stretches are no
 outline. Of every edge the rest is kept, and the rests are strung together. Where several begin in one
 corner, the ring goes on along the one that bounds the same outside, so that rings which touch each other
 there stay apart. Rings of the outside are counter-clockwise, holes clockwise. Cost: O(corners^2).

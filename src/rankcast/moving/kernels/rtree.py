@@ -1,21 +1,20 @@
 """A packed R-tree that changes: points in C columns, in layers of growing size, each a tree without gaps.
 
-Layer l has room for 64 * 4^l points. A layer is packed at once (`rankcast.moving.kernels.rtree`) and afterwards
-only loses points; new ones go, together with everything in the smaller layers, into the first layer that
-has room for all. So a point is packed anew O(log n) times, and a search has a few roots instead of one.
+Layer l has room for 64 * 4^l points. A layer is packed at once (`pack`) and afterwards only loses points;
+new ones go, together with everything in the smaller layers, into the first layer that has room for all. So a
+point is packed anew O(log n) times, and a search has a few roots instead of one.
 
-A leaf holds up to 16 points, an inner block up to 16 children with their boxes, column by column, so that the
-children of a block are looked at in one run. Leaves and inner blocks of a layer are numbered one after the
-other, bottom level first, and lie in a stretch of the arrays that belongs to the layer: no pointers.
+A leaf holds up to 16 points, an inner block up to 16 children with their boxes, column by column, so that
+the children of a block are looked at in one run. Leaves and inner blocks of a layer are numbered one after
+the other, bottom level first, and lie in a stretch of the arrays that belongs to the layer: no pointers.
 
 Invariant: the box of a child holds every live point below it; `place` of a live row is where it stands, and
 -1 of any other; `count` says how many points of a layer are alive, `filled` how many were packed.
 
-Packing a layer of `rankcast.moving.kernels.rtree`: points in the order of a k-d tree, sixteen to a leaf.
-
-A stretch of points is split near its middle, at a multiple of the largest power of 16 below its size, along
-the column in which it is widest by `scale`; so every block but the last of a level is full, and the children
-of a block lie together. Columns with scale 0 are bounded but never split. Cost: O(n log n).
+A layer is packed in the order of a k-d tree, sixteen points to a leaf. A stretch of points is split near its
+middle, at a multiple of the largest power of 16 below its size, along the column in which it is widest by
+`scale`; so every block but the last of a level is full, and the children of a block lie together. Columns
+with scale 0 are bounded but never split. Cost: O(n log n).
 """
 
 from __future__ import annotations

@@ -1,19 +1,17 @@
-"""Best-first search of the objects of smallest score in an R-tree of records and attributes.
+"""Searches of an R-tree of objects: best first for one query, or level by level for many queries at once.
 
-Points have the columns x, y, s, p (see `rankcast.moving.kernels.scores`), then the attributes, on which a query
-may have a filter. Blocks are opened in the order of the least score they may hold; the best objects so far
-stand in order on a board of fixed size. A block or an object that cannot be on it is not forgotten but laid
-aside, unsorted, with its score and its distance: a safe zone asks for some of them again, and only for those
-that its radius reaches.
+Points have the columns x, y, s, p (see `rankcast.moving.kernels.scores`), then the attributes, on which a
+query may have a filter. Blocks are opened in the order of the least score they may hold; the best objects so
+far stand in order on a board of fixed size. A block or an object that cannot be on it is deferred, unsorted,
+with its score and its distance: the search for a safe zone returns to those that its radius reaches.
 
 An entry is `16 block + slot` for the child of an inner block, or the complement of a row for an object.
-Ties: equal scores go by label; a block is left closed only if all in it score strictly more.
-Cost: a heap operation for every block within reach, a few nanoseconds for everything else that is seen.
+Ties: equal scores go by label; a block is left closed only if all in it score strictly more. Cost: a heap
+operation for every block within reach, a few nanoseconds for everything else that is seen.
 
-An R-tree opened for many queries at once: entries in flat arrays.
-
-For scores that only Python can compute: it is given all children of all open blocks in one call. The first
-columns of the tree are x and y; which columns follow that count is up to the caller.
+Custom scores, which only Python can compute, are given all children of all open blocks of many queries in
+one call (`roots`, `children`, `points`), as entries in flat arrays. The first columns of the tree are x and
+y; which columns follow that count is up to the caller.
 """
 
 from __future__ import annotations
@@ -44,12 +42,12 @@ class Queries(NamedTuple):
 
 
 class SearchBuffers(NamedTuple):
-    """Room for one search at a time; `size` counts what is in use, by HEAP, ASIDE, BOARD, and work done."""
+    """Room for one search at a time; `size` counts what is in use, by HEAP, DEFERRED, BOARD, and work done."""
 
     key: Floats
     entry: Ints
-    aside: Ints
-    least: Floats  # what lies aside scores no less,
+    deferred: Ints
+    least: Floats  # what is deferred scores no less,
     near: Floats  # and is no nearer
     score: Floats  # the board: scores,
     away: Floats  # distances,
@@ -68,7 +66,7 @@ def search_buffers(tree: Rtree, board: int, space: SearchBuffers | None = None) 
     return SearchBuffers(
         key=np.empty(most),
         entry=np.empty(most, np.int64),
-        aside=np.empty(most, np.int64),
+        deferred=np.empty(most, np.int64),
         least=np.empty(most),
         near=np.empty(most),
         score=np.empty(board),
@@ -84,7 +82,7 @@ def with_board(space: SearchBuffers, board: int) -> SearchBuffers:
     return SearchBuffers(
         space.key,
         space.entry,
-        space.aside,
+        space.deferred,
         space.least,
         space.near,
         space.score[:board],
@@ -131,11 +129,11 @@ def pop(keys: Floats, entries: Ints, sizes: Ints) -> int:
 
 @njit(**EXACT)
 def defer(
-    aside: Ints, least: Floats, near: Floats, size: Ints, entry: int, score: float, away: float
+    deferred: Ints, least: Floats, near: Floats, size: Ints, entry: int, score: float, away: float
 ) -> None:
     """Keep an entry for later, with its score and distance, or less."""
     at = size[DEFERRED]
-    aside[at], least[at], near[at] = entry, score, away
+    deferred[at], least[at], near[at] = entry, score, away
     size[DEFERRED] = at + 1
 
 
@@ -193,10 +191,10 @@ def _offer(
 
 @njit(**EXACT)
 def _open_block(form: Form, tree: Rtree, space: SearchBuffers, queries: Queries, i: int, block: int) -> None:
-    """Put the children of an inner block on the heap, or aside."""
+    """Put the children of an inner block on the heap, or defer them."""
     x, y, low, high = queries.x[i], queries.y[i], tree.low, tree.high
     keys, entries, scores, size = space.key, space.entry, space.score, space.size
-    aside, leasts, nears = space.aside, space.least, space.near
+    deferred, leasts, nears = space.deferred, space.least, space.near
     worst = scores[scores.size - 1] if size[BOARD] == scores.size else np.inf
     size[NODES] += 1
     for slot in range(tree.width[block]):
@@ -205,7 +203,7 @@ def _open_block(form: Form, tree: Rtree, space: SearchBuffers, queries: Queries,
         d = child_distance(low, high, form.metric, x, y, block, slot)
         key = least(form, low[block, 2, slot], high[block, 2, slot], low[block, 3, slot], d)
         if key > worst:
-            defer(aside, leasts, nears, size, block * BRANCH + slot, key, d)
+            defer(deferred, leasts, nears, size, block * BRANCH + slot, key, d)
         else:
             push(keys, entries, size, key, block * BRANCH + slot)
 
@@ -216,7 +214,7 @@ def _open_leaf(
 ) -> None:
     """Offer the objects of a leaf."""
     x, y, point, held = queries.x[i], queries.y[i], tree.point, tree.row
-    aside, leasts, nears = space.aside, space.least, space.near
+    deferred, leasts, nears = space.deferred, space.least, space.near
     scores, aways, rows, size = space.score, space.away, space.row, space.size
     size[NODES] += 1
     for slot in range(BRANCH):
@@ -228,14 +226,14 @@ def _open_leaf(
         score = value(form, point[leaf, 2, slot], point[leaf, 3, slot], d)
         score, d, row = _offer(scores, aways, rows, size, label, score, d, row)
         if row >= 0:
-            defer(aside, leasts, nears, size, ~row, score, d)
+            defer(deferred, leasts, nears, size, ~row, score, d)
 
 
 @njit(**EXACT)
 def best_first(form: Form, tree: Rtree, label: Ints, space: SearchBuffers, queries: Queries, i: int) -> None:
-    """Fill the board with the best objects for query i; everything else that was seen lies aside."""
+    """Fill the board with the best objects for query i; everything else that was seen is deferred."""
     keys, entries, scores, size = space.key, space.entry, space.score, space.size
-    aside, leasts, nears, low, high = space.aside, space.least, space.near, tree.low, tree.high
+    deferred, leasts, nears, low, high = space.deferred, space.least, space.near, tree.low, tree.high
     size[HEAP] = size[DEFERRED] = size[BOARD] = 0
     for layer in range(tree.count.size):
         if tree.count[layer] > 0:
@@ -253,7 +251,7 @@ def best_first(form: Form, tree: Rtree, label: Ints, space: SearchBuffers, queri
     for j in range(size[HEAP]):
         block, slot = entries[j] // BRANCH, entries[j] % BRANCH
         d = child_distance(low, high, form.metric, queries.x[i], queries.y[i], block, slot)
-        defer(aside, leasts, nears, size, entries[j], keys[j], d)
+        defer(deferred, leasts, nears, size, entries[j], keys[j], d)
     size[HEAP] = 0
 
 

@@ -1,7 +1,8 @@
 """Scores of moving queries over arrays: exact at a place, bounded over a box and over a circle.
 
-A `Form` says which score of `rankcast.moving.scoring` is meant. Whatever does not depend on distance is folded into
-two static values an object, `s` (the weighted sum of attributes) and `p` (their weighted product), so that
+A `Form` says which score of `rankcast.moving.scoring` is meant. Whatever does not depend on distance is
+folded into two static values an object, `s` (the weighted sum of attributes) and `p` (their weighted
+product), so that
 
 | kind     | score                                         | grows with |
 | -------- | --------------------------------------------- | ---------- |
@@ -12,15 +13,14 @@ two static values an object, `s` (the weighted sum of attributes) and `p` (their
 
 with the same operations in the same order as there, hence the same bits. A record is (x, y, s, p).
 
-Rounding. Additions, products and roots are monotonic as computed, so the plane's bounds over a box are exact.
-The sines of haversine and the C library's power are not: bounds that use them give way a little (`FUZZ`,
-`POWER`). Over a circle a distance changes by at most the radius, in every metric; what is compared there is
-set apart by `slack`, a few hundred units in the last place of everything that went into a score, so that no
-rounding at any place in the circle, and no tie there, can turn the order.
+Rounding. Additions, products and roots are monotonic as computed, so the plane's bounds over a box are
+exact. The sines of haversine and the C library's power are not: bounds that use them give way a little
+(`FUZZ`, `POWER`). Over a circle a distance changes by at most the radius, in every metric; what is compared
+there is set apart by `slack`, a few hundred units in the last place of everything that went into a score, so
+that no rounding at any place in the circle, and no tie there, can turn the order.
 
-Objects against many rectangles in the plane at once: distances to the nearest and the farthest point.
-
-A rectangle is (low x, high x, low y, high y); `which` says which one is meant for each object.
+`away`, `touched` and `quartered` hold objects against many rectangles in the plane at once. A rectangle is
+(low x, high x, low y, high y); `which` says which one is meant for each object.
 """
 
 from __future__ import annotations

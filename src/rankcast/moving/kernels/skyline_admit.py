@@ -1,23 +1,24 @@
-"""Zones that a new object breaks, mended: from the zone and its skyline, without a look at other objects.
+"""Safe zones of skylines: found for many queries, and repaired when a new object breaks them.
+
+`find_zones` finds the zones of queries, one behind the other. `admit` repairs a broken zone from the zone
+and its skyline, without a look at other objects.
 
 Let Z be the zone of a query with the skyline S, and o an object that comes. Everywhere in Z the skyline was
 S, so what it is now is a matter of o and S alone.
 
-If something in S dominates o at the query, the skyline stays S. Then the new zone is Z without the cell of o,
-the part that holds the query. Nothing is added to it: where the skyline was not S it is not S now, with o
+If something in S dominates o at the query, the skyline stays S. Then the new zone is Z without the cell of
+o, the part that holds the query. Nothing is added to it: where the skyline was not S it is not S now, with o
 in it or without.
 
 Otherwise the new skyline is S with o and without those that o dominates. In Z it is that wherever every pair
 of o and an s in S, one as good as the other, stands as it does at the query: o nearer than an s that is as
 good, or that is to stay out; an s that is to stay in nearer than o. These are half-planes. Beyond an edge of
 Z somebody who was not in S comes in, or somebody of S leaves: the owner of the edge. That is a change still,
-unless o dominates the owner there. So if no edge that is left has a point where o is as good as its owner and
-nearer, the new zone is what the half-planes leave of Z. Else it may be larger, and has to be found anew.
+unless o dominates the owner there. So if no edge that is left has a point where o is as good as its owner
+and nearer, the new zone is what the half-planes leave of Z. Else it may be larger, and has to be found anew.
 
-Places are relative to the query as it is now. Cuts give way for rounding (`rankcast.moving.kernels.skyline_zone`).
-Cost: O(|S|) and a clip for each bisector nearby.
-
-Zones of many queries, one behind the other: each is found, and what bounds it is written down.
+Places are relative to the query as it is now. Cuts give way for rounding
+(`rankcast.moving.kernels.skyline_zone`). Cost: O(|S|) and a clip for each bisector nearby.
 """
 
 from __future__ import annotations

@@ -1,28 +1,26 @@
-"""Following queries inside the zones of their skylines, and reading their results.
+"""Following queries inside the zones of their skylines, and finding the zones that a changed object breaks.
 
 Beside its zone a query has a disc: where it was when its edges were last looked at, and how far the nearest
 edge of the piece around it was, squared. A position in the disc is inside the zone: one comparison. One that
 is not is held against the edges, and if it is inside, the disc moves there. So a query that drives through
-its zone looks at edges a few times only, the more often the nearer it is to leaving. Inside a zone
-the skyline is the one of the zone, and no index is looked at.
+its zone looks at edges a few times only, the more often the nearer it is to leaving. Inside a zone the
+skyline is the one of the zone, and no index is looked at.
 
 In other metrics than the euclidean a zone is a circle, and inside it the skyline is that of its members.
 
-Finding the zones of skylines that a changed object breaks.
+Zones that a changed object breaks (`mark_broken`, `mark_listing`). An object that comes breaks a zone only
+if it is in the skyline somewhere in the zone, against the skyline of the zone: whatever is dominated
+everywhere in it by others changes nothing [Moving Lemma 4]. The zone of a query stays as large as can be as
+well: where the skyline differs, it differs with the object too, unless the object is all that is added. One
+that goes, or was another before, breaks the zones that have it as a result, and those that it bounds, which
+may now grow; both have it as a member.
 
-An object that comes breaks a zone only if it is in the skyline somewhere in the zone, against the skyline of
-the zone: whatever is dominated everywhere in it by others changes nothing [Moving Lemma 4]. The zone of a
-query stays as large as can be as well: where the skyline differs, it differs with the object too, unless
-the object is all that is added. One that goes, or was another before, breaks the zones that have it as a
-result, and those that it bounds, which may now grow; both have it as a member.
-
-The impact region of an object, by a search around it: where a query may hear of it at all.
-
-The region is the Voronoi cell of the object among everything that is as good in each attribute [Moving §3.2].
-Rivals come by their distance from the object, blocks only if their best corner is as good; a bisector is half
-as far away as its rival, so the search ends beyond twice the farthest corner of the cell so far. Cuts give
-way for rounding, so that outside of the cell the object is certainly in no computed skyline.
-Cost: a handful of blocks, unless few objects are as good: then the cell is large, and so is its effect.
+The impact region of an object is found by a search around it. The region is the Voronoi cell of the object
+among everything that is as good in each attribute [Moving §3.2]. Rivals come by their distance from the
+object, blocks only if their best corner is as good; a bisector is half as far away as its rival, so the
+search ends beyond twice the farthest corner of the cell so far. Cuts give way for rounding, so that outside
+of the cell the object is certainly in no computed skyline. Cost: a handful of blocks, unless few objects are
+as good: then the cell is large, and so is its effect.
 """
 
 from __future__ import annotations

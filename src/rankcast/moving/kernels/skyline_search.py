@@ -10,7 +10,7 @@ Ties. One object dominates another if it is at least as good in all and better i
 the better one may come later and takes the other out of the skyline again; equals at the same distance are
 both in it, so a block is not closed by something equal to its best corner at the very same distance.
 
-What is not in the skyline is laid aside with its lead: how much nearer the nearest object found is that is
+What is not in the skyline is deferred with its lead: how much nearer the nearest object found is that is
 as good in every attribute. Leads of objects are exact, since everything nearer has been found; that of a
 block is at most that of anything in it. Whether an object can appear near a query is a matter of its lead
 (`rankcast.moving.kernels.skyline_zone`). Bounds give way a little for rounding, by `fuzz` of the distances.
@@ -31,7 +31,7 @@ from rankcast.moving.kernels.scores import FUZZ, PLANE_FUZZ
 from rankcast.structures.distance import HAVERSINE, distance
 from rankcast.structures.jit import EXACT
 
-ASIDE, FOUND, NODES, TRIED = 1, 2, 3, 4
+DEFERRED, FOUND, NODES, TRIED = 1, 2, 3, 4
 PLACE = 2  # x, y come before the attributes
 
 
@@ -46,12 +46,12 @@ class Seekers(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Room for one search at a time: a heap, what is laid aside, the skyline by distance, counters."""
+    """Room for one search at a time: a heap, what is deferred, the skyline by distance, counters."""
 
     key: Floats
     entry: Ints
     lead: Floats
-    aside: Ints
+    deferred: Ints
     row: Rows
     away: Floats
     attribute: Floats  # (n, d)
@@ -141,19 +141,19 @@ def may_pass(tree: Rtree, seekers: Seekers, i: int, block: int, slot: int) -> bo
 
 
 @njit(**EXACT)
-def _lay_aside(leads: Floats, aside: Ints, size: Ints, lead: float, entry: int) -> None:
-    """Lay an entry aside, with its lead."""
-    at = size[ASIDE]
-    leads[at], aside[at], size[ASIDE] = lead, entry, at + 1
+def _defer(leads: Floats, deferred: Ints, size: Ints, lead: float, entry: int) -> None:
+    """Lay an entry deferred, with its lead."""
+    at = size[DEFERRED]
+    leads[at], deferred[at], size[DEFERRED] = lead, entry, at + 1
 
 
 @njit(**EXACT)
 def _open_block(
     metric: int, tree: Rtree, room: Room, seekers: Seekers, i: int, block: int, one: Floats
 ) -> None:
-    """Put the children of an inner block on the heap, or aside if they are dominated."""
+    """Put the children of an inner block on the heap, or deferred if they are dominated."""
     low, high, x, y = tree.low, tree.high, seekers.x[i], seekers.y[i]
-    keys, entries, leads, aside, _, away, attribute, size = room
+    keys, entries, leads, deferred, _, away, attribute, size = room
     fuzz, found, filtered = fuzz_of(metric), size[FOUND], seekers.filtered
     size[NODES] += 1
     for slot in range(np.int64(tree.width[block])):
@@ -164,7 +164,7 @@ def _open_block(
         key = child_distance(low, high, metric, x, y, block, slot)
         better = first_better(attribute, away, found, one, key)
         if better >= 0:
-            _lay_aside(leads, aside, size, lead_of(away[better], key, fuzz), block * BRANCH + slot)
+            _defer(leads, deferred, size, lead_of(away[better], key, fuzz), block * BRANCH + slot)
         else:
             push(keys, entries, size, key, block * BRANCH + slot)
 
@@ -173,9 +173,9 @@ def _open_block(
 def _open_leaf(
     metric: int, tree: Rtree, room: Room, seekers: Seekers, i: int, leaf: int, one: Floats
 ) -> None:
-    """Put the objects of a leaf on the heap, or aside if they are dominated."""
+    """Put the objects of a leaf on the heap, or deferred if they are dominated."""
     point, rows, x, y = tree.point, tree.row, seekers.x[i], seekers.y[i]
-    keys, entries, leads, aside, _, away, attribute, size = room
+    keys, entries, leads, deferred, _, away, attribute, size = room
     fuzz, found, filtered = fuzz_of(metric), size[FOUND], seekers.filtered
     size[NODES] += 1
     for slot in range(BRANCH):
@@ -187,7 +187,7 @@ def _open_leaf(
         key = distance(metric, x, y, point[leaf, 0, slot], point[leaf, 1, slot])
         better = first_better(attribute, away, found, one, key)
         if better >= 0:
-            _lay_aside(leads, aside, size, lead_of(away[better], key, fuzz), ~row)
+            _defer(leads, deferred, size, lead_of(away[better], key, fuzz), ~row)
         else:
             push(keys, entries, size, key, ~row)
         size[TRIED] += 1
@@ -195,7 +195,7 @@ def _open_leaf(
 
 @njit(**EXACT)
 def _drop_tied(room: Room, key: float, one: Floats, fuzz: float) -> None:
-    """Lay those aside that were found at the same distance and that `one` dominates."""
+    """Lay those deferred that were found at the same distance and that `one` dominates."""
     row, away, attribute, size = room.row, room.away, room.attribute, room.size
     first = size[FOUND]
     while first > 0 and away[first - 1] == key:
@@ -207,7 +207,7 @@ def _drop_tied(room: Room, key: float, one: Floats, fuzz: float) -> None:
             worse |= attribute[i, a] > one[0, a]
             better |= attribute[i, a] < one[0, a]
         if worse and not better:
-            _lay_aside(room.lead, room.aside, size, lead_of(key, key, fuzz), ~np.int64(row[i]))
+            _defer(room.lead, room.deferred, size, lead_of(key, key, fuzz), ~np.int64(row[i]))
             continue
         row[kept], away[kept] = row[i], away[i]
         for a in range(one.shape[1]):
@@ -228,10 +228,10 @@ def _add(room: Room, key: float, row: int, one: Floats) -> None:
 
 @njit(**EXACT)
 def find_skyline(metric: int, tree: Rtree, room: Room, seekers: Seekers, i: int) -> None:
-    """Find the skyline of query i, by distance; everything else that was seen lies aside."""
-    keys, entries, leads, aside, _, away, attribute, size = room
+    """Find the skyline of query i, by distance; everything else that was seen is deferred."""
+    keys, entries, leads, deferred, _, away, attribute, size = room
     one, fuzz = np.empty((1, attribute.shape[1])), fuzz_of(metric)
-    size[HEAP] = size[ASIDE] = size[FOUND] = 0
+    size[HEAP] = size[DEFERRED] = size[FOUND] = 0
     for layer in range(tree.count.size):
         if tree.count[layer] > 0:
             _open_block(metric, tree, room, seekers, i, root_of(tree, layer), one)
@@ -245,7 +245,7 @@ def find_skyline(metric: int, tree: Rtree, room: Room, seekers: Seekers, i: int)
             child_corner(tree, entry // BRANCH, entry % BRANCH, one)
         better = first_better(attribute, away, size[FOUND], one, key)
         if better >= 0:
-            _lay_aside(leads, aside, size, lead_of(away[better], key, fuzz), entry)
+            _defer(leads, deferred, size, lead_of(away[better], key, fuzz), entry)
         elif entry < 0:
             _drop_tied(room, key, one, fuzz)
             _add(room, key, ~entry, one)

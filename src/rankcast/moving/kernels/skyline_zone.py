@@ -1,30 +1,29 @@
-"""Safe zones of skylines: what is laid aside by a search, taken by its lead, carves the zone out.
+"""Safe zones of skylines: what a search deferred, taken by its lead, carves the zone out.
 
 For an object o and a skyline object s that is statically as good, at distances d(o) > d(s) from the query,
-the difference is the lead. Within a circle of radius r around the query both distances change by at
-most r: with a lead of 2r or more, o stays behind s in all of it [Moving Lemma 7]. So whatever is laid aside
-is taken by its lead, smallest first, until that is at least twice the radius of the zone, which shrinks as
-cells are taken away. A block is taken in its turn by the lead of its best corner at its least distance,
-which nothing in it is below: any object in it is statically no better than the corner, so each skyline
-object as good as the corner is as good as the object, and the object is no nearer than the box.
-A block in turn stays closed if one such s is nearer than its box at every corner of the zone's pieces: the
-places nearer to s than to all points of a box are an intersection of half-planes, hence convex, and hold the
-pieces if they hold their corners. That is Lemma 8 with one s for all objects of the block.
+the difference is the lead. Within a circle of radius r around the query both distances change by at most r:
+with a lead of 2r or more, o stays behind s in all of it [Moving Lemma 7]. So whatever was deferred is taken
+by its lead, smallest first, until that is at least twice the radius of the zone, which shrinks as cells are
+taken away. A block is taken in its turn by the lead of its best corner at its least distance, which nothing
+in it is below: any object in it is statically no better than the corner, so each skyline object as good as
+the corner is as good as the object, and the object is no nearer than the box. A block in turn stays closed
+if one such s is nearer than its box at every corner of the zone's pieces: the places nearer to s than to all
+points of a box are an intersection of half-planes, hence convex, and hold the pieces if they hold their
+corners. That is Lemma 8 with one s for all objects of the block.
 
 In other metrics than the euclidean there are no bisectors to cut with. There a zone is a circle: the skyline
 and the m objects of the smallest leads are its members, and half of the next lead is the radius.
 
-Where objects are in the skyline: cells of bisectors, everything relative to the place of a query.
-
-An object o is in the skyline exactly where it is nearer than every object that is statically at least as good
-(better or equal in every attribute): in a Voronoi cell, its impact region. Let S be the skyline of a query.
+Cells. Everything is relative to the place of a query. An object o is in the skyline exactly where it is
+nearer than every object that is statically at least as good (better or equal in every attribute): in a
+Voronoi cell, its impact region. Let S be the skyline of a query.
 
 Of all those objects, the ones in S suffice [Moving §3.4.1]. Let x be a place where every object of S is
 nearer than all in S that are statically as good, and every other object is not. Then each object outside S
-is dominated at x by one in S. So none of them is in the skyline of x; and if one of them dominated an s in S,
-whatever in S dominates it would dominate s as well, which nothing in S does. Hence the skyline of x is S. The
-other way round, if it is S, then S dominates everything else at x, and nothing in S. Both hold with ties,
-since dominance at a place is a strict order whatever the distances are.
+is dominated at x by one in S. So none of them is in the skyline of x; and if one of them dominated an s in
+S, whatever in S dominates it would dominate s as well, which nothing in S does. Hence the skyline of x is S.
+The other way round, if it is S, then S dominates everything else at x, and nothing in S. Both hold with
+ties, since dominance at a place is a strict order whatever the distances are.
 
 So the zone is the common part of the cells of S, which is convex, without the cells of all others; and the
 part of it that holds the query.
@@ -32,8 +31,8 @@ part of it that holds the query.
 Rounding. Results go by distances as computed, so near a bisector they may say otherwise than geometry. The
 difference of two distances changes along the normal by |os| / far a unit, and rounding changes it by some
 units in the last place of far: the bisector is uncertain by eps far^2 / |os|, and that is what cuts give way
-by (`MARGIN`): cells of results are cut smaller, those of others larger. Strictly inside of what
-is left, the computed skyline is S.
+by (`MARGIN`): cells of results are cut smaller, those of others larger. Strictly inside of what is left, the
+computed skyline is S.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ from rankcast.moving.kernels.rtree import BRANCH, Rows, Rtree
 from rankcast.moving.kernels.rtree_search import HEAP, child_distance, pop, push
 from rankcast.moving.kernels.scores import MICRON, PLANE_FUZZ, gap
 from rankcast.moving.kernels.skyline_search import (
-    ASIDE,
+    DEFERRED,
     FOUND,
     NODES,
     TRIED,
@@ -308,11 +307,11 @@ def _sort_leads(
 
 @njit(**EXACT)
 def _take_up(room: Room, bound: float) -> None:
-    """Put what lies aside with a lead below a bound on the heap."""
+    """Put what is deferred with a lead below a bound on the heap."""
     size = room.size
-    for k in range(size[ASIDE]):
+    for k in range(size[DEFERRED]):
         if room.lead[k] < bound:
-            push(room.key, room.entry, size, room.lead[k], room.aside[k])
+            push(room.key, room.entry, size, room.lead[k], room.deferred[k])
 
 
 @njit(**EXACT)

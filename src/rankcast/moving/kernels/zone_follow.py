@@ -1,15 +1,15 @@
 """Following queries inside their zones, and finding the zones that a changed object breaks.
 
-Zones lie by subscription in `Held`; the first k members, k being what the subscription wants, are always its
-current result. A position inside the zone costs the members' scores and no index access: if none of the
-others has come before one of the first k, at most their order changes; otherwise the change is told.
+Zones lie by subscription in `ZoneColumns`; the first k members, k being what the subscription wants, are
+always its current result. A position inside the zone costs the members' scores and no index access: if none
+of the others has come before one of the first k, at most their order changes; otherwise the result has
+changed.
 
-Which zones a changed object may break: a search of an R-tree of zones.
-
-Points of that tree are (x, y, radius, reach). An object's lowest score in a zone is bounded over a block by
-its distance to the box of centres, less the largest radius; where that is above the largest reach, no zone of
-the block has the object as a member, and none can be broken by it. For each zone that is left, `members`
-asks whether it lists the object, `newcomers` whether the object's irrelevant circle is smaller than the zone.
+Zones that a changed object may break are searched in an R-tree of zones. Its points are (x, y, radius,
+reach). An object's lowest score in a zone is bounded over a block by its distance to the box of centres,
+less the largest radius; where that is above the largest reach, no zone of the block has the object as a
+member, and none can be broken by it. For each zone that is left, `members` tests whether it lists the
+object, `newcomers` whether the object's irrelevant circle is smaller than the zone.
 """
 
 from __future__ import annotations

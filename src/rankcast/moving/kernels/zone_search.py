@@ -2,7 +2,7 @@
 
 `find_zones` is Algorithm 3 for a batch of queries. The best k objects are found first, and m more. Each of
 those has an irrelevant circle (Algorithm 6), inside which it is behind all k; the largest of these m circles
-bounds the zone. Whatever was seen or left closed on the way is then asked again, nearest score first, but
+bounds the zone. Whatever was deferred on the way is then tested, nearest score first, but
 only if in that circle its lowest score is not above the highest of the k (Lemma 11, `reach`): it may have a
 smaller circle. In the end the m-th smallest circle is the zone, and the k objects with the m - 1 others that
 have smaller circles are its members. With k + m - 1 objects or fewer the zone is everywhere.
@@ -96,9 +96,9 @@ def _enter(circles: Floats, others: Rows, radius: float, row: int) -> None:
 
 @njit(**EXACT)
 def _unfold(form: Form, tree: Rtree, space: SearchBuffers, queries: Queries, i: int, entry: int) -> None:
-    """Lay aside what is in a child of a block: objects, or children of its own."""
+    """Defer what is in a child of a block: objects, or children of its own."""
     x, y, low, high, point = queries.x[i], queries.y[i], tree.low, tree.high, tree.point
-    aside, leasts, nears, size = space.aside, space.least, space.near, space.size
+    deferred, leasts, nears, size = space.deferred, space.least, space.near, space.size
     block, slot = entry // BRANCH, entry % BRANCH
     first = np.int64(tree.first[block])
     size[NODES] += 1
@@ -108,7 +108,7 @@ def _unfold(form: Form, tree: Rtree, space: SearchBuffers, queries: Queries, i: 
             if not queries.filtered or may_pass(tree, queries, i, inner, j):
                 d = child_distance(low, high, form.metric, x, y, inner, j)
                 key = least(form, low[inner, 2, j], high[inner, 2, j], low[inner, 3, j], d)
-                defer(aside, leasts, nears, size, inner * BRANCH + j, key, d)
+                defer(deferred, leasts, nears, size, inner * BRANCH + j, key, d)
         return
     leaf = first + slot
     for j in range(BRANCH):
@@ -116,7 +116,7 @@ def _unfold(form: Form, tree: Rtree, space: SearchBuffers, queries: Queries, i: 
         if row >= 0 and (not queries.filtered or passes(tree, queries, i, leaf, j)):
             d = distance(form.metric, x, y, point[leaf, 0, j], point[leaf, 1, j])
             key = value(form, point[leaf, 2, j], point[leaf, 3, j], d)
-            defer(aside, leasts, nears, size, ~row, key, d)
+            defer(deferred, leasts, nears, size, ~row, key, d)
             size[TRIED] += 1
 
 
@@ -131,16 +131,16 @@ def _shrink(
     i: int,
     zone: tuple[Best, Floats, Rows],
 ) -> float:
-    """Look for smaller circles among everything laid aside; return the reach of the zone that is left."""
+    """Look for smaller circles among everything deferred; return the reach of the zone that is left."""
     best, circles, others = zone
-    keys, entries, aside, leasts = space.key, space.entry, space.aside, space.least
+    keys, entries, deferred, leasts = space.key, space.entry, space.deferred, space.least
     nears, size, low, high = space.near, space.size, tree.low, tree.high
     place, last = (queries.x[i], queries.y[i]), circles.size - 1
     reach = highest_of(form, record, best, circles[last])
     while form.weight > 0.0 and circles[last] > 0.0:
         for j in range(size[DEFERRED]):
             if may_fall_to(form, leasts[j], nears[j], circles[last]) <= reach:
-                push(keys, entries, size, leasts[j], aside[j])
+                push(keys, entries, size, leasts[j], deferred[j])
         size[DEFERRED] = 0
         if size[HEAP] == 0:
             break

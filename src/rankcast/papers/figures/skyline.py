@@ -165,7 +165,7 @@ def ablation(parameters: Parameters, rng: np.random.Generator) -> Trial:
     first = int(kept.start[0])
     skyline = kept.member[first : first + kept.result[0]].astype(np.int64)
     members = kept.member[first : first + kept.count[0]].astype(np.int64)
-    expected = area_of(*zoned.region(0))
+    expected = area_of(*zoned.zones.region(0))
     plain = {
         "basic": (lambda _: plain_zone(points, universe), 1 + len(points)),
         "no pseudo": (lambda _: exact_zone(points, universe, members), 1 + members.size),

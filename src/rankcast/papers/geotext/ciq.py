@@ -1,9 +1,10 @@
 """CIQ, the baseline of [Geo §2.2]: postings of subscriptions in covering cells of a quadtree.
 
-After Chen, Cong, Cao and Tan. A subscription is listed in several cells that together cover the space: along the
-path from the root to its leaf, the three neighbours at every level, and the leaf. For each it has the least
-cosine that a message there needs. A message looks into the cells that hold it, one a level, and merges the posting
-lists of its terms in each of them, a subscription at a time: the lists are in order of subscriptions.
+After Chen, Cong, Cao and Tan. A subscription is listed in several cells that together cover the space: along
+the path from the root to its leaf, the three neighbours at every level, and the leaf. For each it has the
+least cosine that a message there needs. A message looks into the cells that hold it, one a level, and merges
+the posting lists of its terms in each of them, a subscription at a time: the lists are in order of
+subscriptions.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ Floats = NDArray[np.float64]
 
 
 class CellLists(NamedTuple):
-    """Lists by word and cell: keys in order, where each begins; owners and weights; needs by owner."""
+    """Posting lists by term and cell: keys in order, where each begins; owners and weights; needs by owner."""
 
     key: Ints
     first: Ints
@@ -121,7 +122,7 @@ def set_needs(
 
 @njit(**EXACT)
 def postings(rows: Rows, subscriptions: SubscriptionColumns, frame: Frame) -> tuple[Ints, Rows, Floats32]:
-    """All words of subscriptions in all their cells: keys, owners, weights."""
+    """All terms of subscriptions in all their cells: keys, owners, weights."""
     begin, size, term, weight = subscriptions.texts
     total = 0
     for row in rows:
@@ -145,7 +146,7 @@ def postings(rows: Rows, subscriptions: SubscriptionColumns, frame: Frame) -> tu
 
 @njit(**EXACT)
 def _open(lists: CellLists, term: Rows, cell: int, at: Ints, end: Ints) -> None:
-    """Find the lists of words in a cell."""
+    """Find the posting lists of terms in a cell."""
     keys, firsts = lists.key, lists.first
     for i in range(term.size):
         key = np.int64(term[i]) * CELLS + cell
@@ -240,12 +241,12 @@ PAIRS = 1 << 16  # hits of several messages at a time
 
 
 class CellIndex:
-    """Lists by word and cell, made anew at the next message after subscriptions came or went.
+    """Posting lists by term and cell, made anew at the next message after subscriptions came or went.
 
-    It has the calls of `WordIndex`. What it needs to know of a subscription follows from the engine's state,
-    so its own is no more than which subscriptions there are.
+    A `SubscriptionIndex` of `rankcast.geotext.live`. Everything follows from the state of the engine, so a
+    snapshot has no more than which subscriptions there are.
 
-    Memory: 80 bytes a word of a subscription (in ten cells each), 48 a subscription, 16 a word and cell.
+    Memory: 80 bytes a term of a subscription (in ten cells each), 48 a subscription, 16 a term and cell.
     """
 
     def __init__(self, frame: Frame) -> None:
@@ -254,8 +255,8 @@ class CellIndex:
         self._stale: Rows | None = None  # whose needs are to be noted; None: all lists are to be made
         self.lists = _no_lists()
 
-    def know(self, words: int) -> None:
-        """Words have no arrays here."""
+    def know(self, terms: int) -> None:
+        """Terms have no arrays here."""
 
     def add(self, rows: Rows, texts: TermVectors, idf: Floats, owners: ListedColumns) -> None:
         """Add subscriptions."""
@@ -311,7 +312,7 @@ class CellIndex:
         integrity.need(same, "readers_member", "is not of the subscriptions that are there")
 
     def _make(self, subscriptions: SubscriptionColumns) -> None:
-        """Make all lists: by word and cell, in order of subscriptions. Cost: O(n log n)."""
+        """Make all lists: by term and cell, in order of subscriptions. Cost: O(n log n)."""
         members = np.flatnonzero(self._member).astype(np.int32)
         key, row, weight = postings(members, subscriptions, self._frame)
         order = np.lexsort((row, key))
