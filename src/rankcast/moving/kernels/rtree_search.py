@@ -42,7 +42,7 @@ class Queries(NamedTuple):
 
 
 class SearchBuffers(NamedTuple):
-    """Room for one search at a time; `size` counts what is in use, by HEAP, DEFERRED, BOARD, and work done."""
+    """Arrays of one search at a time; `size` counts what is in use (HEAP, DEFERRED, BOARD) and work done."""
 
     key: Floats
     entry: Ints

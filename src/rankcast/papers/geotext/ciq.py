@@ -52,7 +52,7 @@ Floats = NDArray[np.float64]
 
 
 class CellLists(NamedTuple):
-    """Posting lists by term and cell: keys in order, where each begins; owners and weights; needs by owner."""
+    """Posting lists by term and cell: keys in order, where each begins; owners, weights; needs by owner."""
 
     key: Ints
     first: Ints
