@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rankcast.geotext.kernels.score import Frame
 from rankcast.geotext.live import GeoTextState
-from rankcast.geotext.places import Space
 from rankcast.geotext.vocabulary import VectorEntries
 from rankcast.structures import distance
 from rankcast.tables import deltas
@@ -49,7 +49,7 @@ class Similarity(NamedTuple):
 
 
 def similarities(
-    interests: SubscriptionVectors, messages: WindowMessages, space: Space
+    interests: SubscriptionVectors, messages: WindowMessages, frame: Frame
 ) -> Iterator[Similarity]:
     """Score every message for each subscription. Cost: O(m t) for m subscriptions and t terms of messages.
 
@@ -67,8 +67,8 @@ def similarities(
         weight[vectors.term[mine]] = 0.0
         sums = np.bincount(messages.vectors.owner, products, minlength=messages.row.size)
         cosine = sums.astype(np.float64, copy=False)
-        away = distance.distances(space.metric, interests.x[i], interests.y[i], messages.x, messages.y)
-        yield Similarity(away, cosine, alpha * (1.0 - away / space.scale) + (1.0 - alpha) * cosine)
+        away = distance.distances(frame.metric, interests.x[i], interests.y[i], messages.x, messages.y)
+        yield Similarity(away, cosine, alpha * (1.0 - away / frame.scale) + (1.0 - alpha) * cosine)
 
 
 def ranked(similarity: Similarity, gain: Floats) -> Rows:
@@ -78,11 +78,11 @@ def ranked(similarity: Similarity, gain: Floats) -> Rows:
 
 
 def top_k(
-    interests: SubscriptionVectors, messages: WindowMessages, space: Space
+    interests: SubscriptionVectors, messages: WindowMessages, frame: Frame
 ) -> tuple[list[Rows], list[Floats]]:
     """For each subscription the rows of its k best messages, and their scores."""
     rows, scores = [], []
-    for similarity, k in zip(similarities(interests, messages, space), interests.k, strict=True):
+    for similarity, k in zip(similarities(interests, messages, frame), interests.k, strict=True):
         best = ranked(similarity, messages.gain)[:k]
         rows.append(messages.row[best])
         scores.append(similarity.score[best])
@@ -98,13 +98,13 @@ class Scan:
     def lists(self, rows: Rows, alpha: Floats, k: Ints) -> Lists:
         """The results of subscriptions, in that order."""
         interests, messages = self.interests(rows, alpha, k), self.messages()
-        items, scores = top_k(interests, messages, self._state.space)
+        items, scores = top_k(interests, messages, self._state.frame)
         return deltas.gather_lists(rows, items, scores)
 
     def explain(self, mine: Rows, row: int, alpha: Floats, k: Ints) -> dict[str, Any]:
         """Why a message is or is not in the result of one subscription."""
         interests, messages = self.interests(mine, alpha, k), self.messages()
-        (similarity,) = similarities(interests, messages, self._state.space)
+        (similarity,) = similarities(interests, messages, self._state.frame)
         order = ranked(similarity, messages.gain)
         at, last = int(np.flatnonzero(messages.row == row)[0]), int(k[0]) - 1
         place = np.flatnonzero(order == at)

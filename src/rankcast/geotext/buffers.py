@@ -26,10 +26,8 @@ from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 BY_OWNER = ("begin", "size", "room", "keep", "threshold")
 REFILLS = {"cost-skyband": COST, "skyband": SKYBAND, "kmax": KMAX, "none": NONE}
-SKYBAND_SEARCH = (
-    6  # how many times k a search looks for, where scores say how many of them a plain skyband holds
-)
-FIRST_SEARCH_COST = 4000  # the work of a search, before there was one
+SKYBAND_SEARCH = 6  # times k messages are searched for a plain skyband; their scores tell how many it holds
+FIRST_SEARCH_COST = 4000  # the estimated work of a search, before there was one
 SPARE = 64
 
 
@@ -41,7 +39,7 @@ class BufferLimits(NamedTuple):
 
 
 class Offers(NamedTuple):
-    """Messages offered to subscriptions, in order of arrival; `late`: a newer one came before it."""
+    """Messages offered to subscriptions, in order of arrival; `late`: a newer one arrived before it."""
 
     owner: Rows
     item: Rows
@@ -50,14 +48,14 @@ class Offers(NamedTuple):
 
 
 class ResultBuffers:
-    """What each subscription holds: its k best messages and some that may follow them.
+    """The buffer of each subscription: its k best messages and candidates to follow them.
 
     - Changing: `expire`, `offer`, `fill`, `trim`, `clear`.
-    - Asking: `lists`, `now`, `short`, `keeps`, `wanted`, `suggest`, `threshold`.
-    - Keeping: `state`, `restore`.
+    - Reading: `lists`, `now`, `short`, `keeps`, `wanted`, `seed`, `threshold`.
+    - Snapshots: `state`, `restore`, `check_restored`.
 
     Memory: 28 bytes a subscription and 14 an entry, for a third more entries than are kept; 8 bytes a
-    message and 8 a link, of which there are at most twice as many as entries before they are made anew.
+    message and 8 a link, of which there are at most twice as many as entries before they are rebuilt.
     """
 
     def __init__(self, refill: str, limits: BufferLimits) -> None:
@@ -75,7 +73,7 @@ class ResultBuffers:
         return self._held.threshold
 
     def make_rows(self, subscriptions: int, messages: int) -> None:
-        """Let there be so many rows of both."""
+        """Grow the arrays by subscription and by message to at least so many rows."""
         if subscriptions > self._held.begin.size:
             length = max(subscriptions, self._held.begin.size * 9 // 8)
             larger = {name: grown(getattr(self._held, name), length, 0) for name in BY_OWNER}
@@ -90,13 +88,13 @@ class ResultBuffers:
         return int(self._held.size.sum())
 
     def expire(self, items: Rows, k: Ints, ages: Ages) -> Log:
-        """Messages leave the window, the oldest first; says what becomes of results."""
+        """Remove messages that leave the window, the oldest first; returns the log of results."""
         holding = np.sort(skyband.holders(self._links, items))
         log: Log = skyband.expire(self._held, holding, items, k, ages)
         return log
 
     def offer(self, offers: Offers, k: Ints, ages: Ages, unsure: Bools) -> Log:
-        """Offer messages in order; notes in `unsure` which subscriptions must be filled anew."""
+        """Offer messages in order; marks in `unsure` which buffers must be refilled. Returns the log."""
         self._reserve_links(offers.owner.size)
         hits = (offers.owner, offers.item, offers.score)
         log: Log = skyband.offer_all(
@@ -123,13 +121,13 @@ class ResultBuffers:
         return keep
 
     def wanted(self, keep: Rows, k: Ints, window: int) -> Rows:
-        """How many messages a search must find to fill buffers that keep so many: one more than is held."""
+        """How many messages a search must find for buffers that keep `keep`: one more, for the threshold."""
         reach = SKYBAND_SEARCH * k if self._refill == SKYBAND else keep
         return np.minimum(reach, window).astype(np.int32) + np.int32(1)
 
-    def suggest(self, rows: Rows, begun: Bools, wanted: Rows, found: SearchResults) -> None:
-        """Let searches for so many that are begun begin with what buffers hold."""
-        found.size[:] = np.minimum(self._held.size[rows], wanted) * begun
+    def seed(self, rows: Rows, seeded: Bools, wanted: Rows, found: SearchResults) -> None:
+        """Write what buffers hold into `found`, where `seeded`, to start a search for `wanted` messages."""
+        found.size[:] = np.minimum(self._held.size[rows], wanted) * seeded
         sizes = found.size.astype(np.int64)
         rank = ranges(np.zeros_like(sizes), sizes)
         found.item[np.repeat(np.arange(rows.size), sizes), rank] = self._held.item[
@@ -192,7 +190,7 @@ class ResultBuffers:
         return header, {**self._held._asdict(), **links}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a state that `state` gave."""
+        """Take over what `state` returned."""
         mine = dict(arrays)
         former = mine.get("dominators")
         if former is not None and former.dtype == np.int32:  # as they once were
@@ -263,7 +261,7 @@ class ResultBuffers:
         self._used += total
 
     def _reserve_links(self, more: int) -> None:
-        """Let there be so many free links."""
+        """Make room for `more` links."""
         links = self._links
         if links.owner.size - links.free[1] >= more:
             return

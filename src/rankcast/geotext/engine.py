@@ -8,6 +8,7 @@ computes them anew.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -18,21 +19,24 @@ from numpy.typing import NDArray
 
 from rankcast.core.engine import ID, Part
 from rankcast.core.lists import ListEngine
-from rankcast.errors import SettingError, shown
-from rankcast.geotext import places
+from rankcast.errors import InputError, SettingError, shown
 from rankcast.geotext.brute_force import Scan
 from rankcast.geotext.buffers import REFILLS, BufferLimits, list_changes
 from rankcast.geotext.kernels.match import Prunings
+from rankcast.geotext.kernels.score import Frame, frame_of
 from rankcast.geotext.live import NEED_GROUPS, PRUNINGS, GeoTextState, LiveResults, LiveSettings
 from rankcast.geotext.vocabulary import TERMS, LiveTerms, Replaced, Vectors, Vocabulary
 from rankcast.geotext.window import ArrivalPlan, TimeWindow, decay_of, plan_arrivals, window_of
-from rankcast.structures import integrity
+from rankcast.structures import distance, integrity
 from rankcast.structures.ids import Slots, select
 from rankcast.tables import deltas, schema
 from rankcast.tables.deltas import Changes, Lists
 from rankcast.tables.schema import Batch, Column, Floats, Form, Ints, Kind, Rows, Terms
 
 METHODS = ("igpt", "ciq", "scan")
+METRICS = ("euclidean", "haversine")
+GLOBE = (-180.0, -90.0, 180.0, 90.0)
+PLACE = (Column("x"), Column("y"))
 ALPHA = Column("alpha", required=False, nullable=True)
 TIME = Column("time", Kind.TIME)
 
@@ -47,7 +51,7 @@ PARTS = {  # names of parts in `memory()`, and the prefixes of their arrays in a
 
 
 class GeoTextTopK(ListEngine):
-    """The k messages of a sliding window that suit each subscription's place and words best.
+    """The k messages of a sliding window that suit each subscription's place and terms best.
 
     The score of a message is `alpha * (1 - distance / diagonal) + (1 - alpha) * cosine`, computed in this
     order; the cosine is that of tf x idf vectors (see `rankcast.geotext.vocabulary`). A message without a
@@ -59,7 +63,7 @@ class GeoTextTopK(ListEngine):
     Args:
         bounds: `(xmin, ymin, xmax, ymax)`; places outside are refused. May be left out with "haversine".
         k: how many messages a subscription wants, unless it says so itself.
-        alpha: how much the place counts against the words, in [0, 1], unless a subscription says so itself.
+        alpha: how much the place counts against the terms, in [0, 1], unless a subscription says so itself.
         window: how many messages are kept, or for how long (a `timedelta`; messages then have a `time`).
         metric: "euclidean", or "haversine" (x longitude, y latitude; the diagonal is then half the Earth's
             circumference).
@@ -111,8 +115,8 @@ class GeoTextTopK(ListEngine):
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
-        schema.one_of("metric", metric, places.METRICS)
-        self._space = places.space_of(bounds, metric)
+        schema.one_of("metric", metric, METRICS)
+        self._frame = _frame_of_settings(bounds, metric)
         self._k = schema.whole("k", k)
         self._alpha = schema.number("alpha", alpha, low=0, high=1)
         self._window = window_of(window)
@@ -125,7 +129,7 @@ class GeoTextTopK(ListEngine):
             )
         super().__init__(
             {
-                "bounds": list(self._space.bounds),
+                "bounds": [self._frame.west, self._frame.south, self._frame.east, self._frame.north],
                 "k": self._k,
                 "alpha": self._alpha,
                 "window": _window_to_json(window),
@@ -139,7 +143,7 @@ class GeoTextTopK(ListEngine):
             tuning=tuning,
         )
         timed = isinstance(self._window, TimeWindow)
-        self._arrivals = Form([ID, *places.COLUMNS, TERMS, *([TIME] if timed else [])])
+        self._arrivals = Form([ID, *PLACE, TERMS, *([TIME] if timed else [])])
         _, *columns = self._known_columns()
         self._amendments = Form([ID, *(replace(column, required=False) for column in columns)])
         place = {"x": np.float64, "y": np.float64}
@@ -148,7 +152,7 @@ class GeoTextTopK(ListEngine):
         self._terms = LiveTerms(vocabulary or Vocabulary.empty())
         self._interests, self._texts = Vectors(), Vectors()
         state = GeoTextState(
-            self._slots, self._messages, self._interests, self._texts, self._terms, self._window, self._space,
+            self._slots, self._messages, self._interests, self._texts, self._terms, self._window, self._frame,
             self._decay is not None,
         )  # fmt: skip
         self._scan = Scan(state)
@@ -229,18 +233,33 @@ class GeoTextTopK(ListEngine):
         return engine
 
     def _columns(self) -> list[Column]:
-        return [*places.COLUMNS, TERMS, ALPHA]
+        return [*PLACE, TERMS, ALPHA]
 
     def _fields(self, batch: Batch, rows: Rows | None) -> dict[str, Any]:
-        fields: dict[str, Any] = self._space.read(batch, "subscriptions")
+        fields: dict[str, Any] = self._read_places(batch, "subscriptions")
         if "terms" in batch:
             fields["terms"] = batch["terms"]
         if "alpha" in batch:
-            places.refuse_outside(batch["alpha"], 0.0, 1.0, "alpha", "subscriptions")
+            _refuse_outside(batch["alpha"], 0.0, 1.0, "alpha", "subscriptions")
             fields["alpha"] = batch["alpha"]
         elif rows is None:
             fields["alpha"] = np.full(batch.size, np.nan)
         return fields
+
+    def _read_places(self, batch: Batch, where: str) -> dict[str, Floats]:
+        """The coordinates that a batch has, checked against the bounds."""
+        frame = self._frame
+        ends = {"x": (frame.west, frame.east), "y": (frame.south, frame.north)}
+        given = {name: batch[name] for name in ends if name in batch}
+        for name, values in given.items():
+            _refuse_outside(values, *ends[name], name, where)
+        return given
+
+    def _moves(self, fields: Mapping[str, Floats], rows: Rows) -> Floats:
+        """How far subscriptions move that get the fields, as a share of the extent of the bounds."""
+        frame, x, y = self._frame, self._slots["x"][rows], self._slots["y"][rows]
+        far = np.abs(fields.get("x", x) - x) + np.abs(fields.get("y", y) - y)
+        return far / (frame.east - frame.west + frame.north - frame.south)
 
     def _write(self, rows: Rows, fields: Mapping[str, Any]) -> None:
         super()._write(rows, {name: values for name, values in fields.items() if name != "terms"})
@@ -264,7 +283,7 @@ class GeoTextTopK(ListEngine):
     def _amend(self, rows: Any) -> Changes:
         batch = self._read(rows, self._amendments, "subscriptions")
         changed = np.ascontiguousarray(self._slots.require(batch.ids, where="subscriptions"))
-        fields, slots, live = self._fields(batch, changed), self._slots, self._live
+        fields, live = self._fields(batch, changed), self._live
         if "k" in batch:
             fields["k"] = batch["k"]
         registered = self._in_order(changed) if changed.size > 1 else changed
@@ -273,7 +292,7 @@ class GeoTextTopK(ListEngine):
         if live is not None:
             live.unlist(changed)
         replaced = self._set_terms(changed, fields.pop("terms")) if "terms" in fields else None
-        moved = self._space.moves(fields, slots["x"][changed], slots["y"][changed])
+        moved = self._moves(fields, changed)
         self._write(changed, fields)
         if live is not None:
             live.amended(changed, self._alpha_of(changed), self._k_of(changed), moved, replaced)
@@ -308,7 +327,7 @@ class GeoTextTopK(ListEngine):
     def _publish(self, rows: Any) -> Changes:
         timed = isinstance(self._window, TimeWindow)
         batch = self._read(rows, self._arrivals, "messages")
-        places = self._space.read(batch, "messages")
+        places = self._read_places(batch, "messages")
         time = batch["time"] if timed else np.zeros(batch.size, np.int64)
         plan = plan_arrivals(batch.ids, time, self._window, self._messages)
         leaving = self._window.rows()[: plan.leaving].copy()
@@ -400,3 +419,48 @@ def _bytes_by_part(arrays: Mapping[str, NDArray[Any]]) -> dict[str, int]:
         if part is not None:
             sizes[part] += array.nbytes
     return sizes
+
+
+def _frame_of_settings(bounds: Sequence[float] | None, metric: str) -> Frame:
+    """The frame that settings describe; `metric` is one of `METRICS`.
+
+    Distances are divided by the diagonal of the bounds, or by half the Earth's circumference.
+    """
+    code = distance.CODES[metric]
+    if bounds is None and metric == "haversine":
+        return frame_of(code, GLOBE, distance.HALF_CIRCUMFERENCE)
+    west, south, east, north = box = _four_numbers(bounds)
+    diagonal = math.sqrt((east - west) * (east - west) + (north - south) * (north - south))
+    if not (west <= east and south <= north and 0 < diagonal < math.inf):
+        raise _bad_bounds(bounds)
+    if metric == "euclidean":
+        return frame_of(code, box, diagonal)
+    if min(west + 180, south + 90, 180 - east, 90 - north) < 0:
+        raise SettingError(
+            f"bounds are {shown(bounds)}", expected="longitudes in [-180, 180] and latitudes in [-90, 90]"
+        )
+    return frame_of(code, box, distance.HALF_CIRCUMFERENCE)
+
+
+def _refuse_outside(values: Floats, low: float, high: float, column: str, where: str) -> None:
+    """Refuse numbers outside [low, high]; NaN stands for a null that is allowed."""
+    bad = (values < low) | (values > high)
+    if bad.any():
+        row = int(np.argmax(bad))
+        expected = f"a number in [{low:g}, {high:g}]"
+        raise InputError(f"is {values[row]:g}", where=where, column=column, row=row, expected=expected)
+
+
+def _four_numbers(bounds: Sequence[float] | None) -> tuple[float, float, float, float]:
+    try:
+        west, south, east, north = (float(value) for value in bounds or ())
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _bad_bounds(bounds) from error
+    return west, south, east, north
+
+
+def _bad_bounds(bounds: object) -> SettingError:
+    return SettingError(
+        f"bounds are {shown(bounds)}",
+        expected="(xmin, ymin, xmax, ymax) with xmin <= xmax and ymin <= ymax, not all one point",
+    )

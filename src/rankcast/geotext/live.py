@@ -38,13 +38,11 @@ from rankcast.geotext.kernels.score import (
     TermVectors,
     alikeness,
     best_score,
-    frame_of,
     rarest_first,
     undecayed_scores,
 )
 from rankcast.geotext.kernels.skyband import Log
 from rankcast.geotext.kernels.subscription_postings import STEP, ListedColumns, Shape
-from rankcast.geotext.places import Space
 from rankcast.geotext.postings import MessagePostings, SubscriptionPostings
 from rankcast.geotext.vocabulary import LiveTerms, Replaced, Vectors
 from rankcast.geotext.window import Window
@@ -81,7 +79,7 @@ class GeoTextState(NamedTuple):
     texts: Vectors
     terms: LiveTerms
     window: Window
-    space: Space
+    frame: Frame
     decays: bool
 
 
@@ -237,7 +235,7 @@ class LiveResults:
         self, state: GeoTextState, settings: LiveSettings, prune: Prunings, counters: dict[str, int]
     ) -> None:
         self._state, self.method, self._prune, self._counters = state, settings.method, prune, counters
-        self._frame = frame_of(state.space.metric, state.space.bounds, state.space.scale)
+        self._frame = state.frame
         self._postings: SubscriptionIndex = (
             _load(CELL_INDEX)(self._frame)
             if settings.method == "ciq"
@@ -444,7 +442,7 @@ class LiveResults:
                 np.empty(shape, np.int32), np.empty(shape), *(np.zeros(part.size, t) for t in ("i4", "i8"))
             )
             if seeded is not None:
-                self._buffers.suggest(part, seeded[start : start + part.size], wanted, found)
+                self._buffers.seed(part, seeded[start : start + part.size], wanted, found)
             best_messages(
                 self._messages.lists, part, wanted, subscriptions, messages, columns.ages, idf,
                 self._scratch, self._frame, found,

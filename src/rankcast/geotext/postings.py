@@ -124,7 +124,7 @@ class PostingLists(ABC):
 
     @abstractmethod
     def _arrange(self, terms: Rows, firsts: Rows, stamps: Bits) -> None:
-        """Order the lists of terms anew, each from some entry on, without those that are void."""
+        """Put the lists of terms in order, each from some entry on, without void entries."""
 
     def _arrange_all_of(self, terms: Rows, stamps: Bits) -> None:
         self._arrange(terms, np.zeros(terms.size, np.int32), stamps)
@@ -212,7 +212,7 @@ class SubscriptionPostings(PostingLists):
         self._arrange(unsettled, firsts, owners.stamp)
 
     def update(self, rows: Rows, texts: TermVectors, idf: Floats, owners: ListedColumns) -> None:
-        """Thresholds of owners have moved: list them anew."""
+        """Replace the entries of owners whose thresholds have moved."""
         self.drop(rows, texts, owners.stamp)
         self.add(rows, texts, idf, owners)
 

@@ -278,7 +278,7 @@ class Vectors:
         self._used = 0  # entries below this have been written since the last tidying
 
     def store(self, rows: Rows, counts: Ints, entries: VectorEntries) -> Replaced:
-        """Give vectors to rows; says what these had before. Cost: O(1) a term, amortised."""
+        """Set the vectors of rows; returns what they had before. Cost: O(1) a term, amortised."""
         self._make_rows(int(rows.max(initial=-1)) + 1)
         self._make_room(entries.term.size)
         replaced = Replaced(*replace(self.texts(), rows, counts, entries.term, entries.weight, self._used))
@@ -342,7 +342,7 @@ class Vectors:
         return uses
 
     def _make_rows(self, rows: int) -> None:
-        """Let there be so many rows."""
+        """Grow the arrays by row to at least `rows`."""
         if rows > self._begin.size:
             more = max(rows, self._begin.size * 9 // 8) - self._begin.size
             self._begin = np.concatenate([self._begin, np.zeros(more, np.int64)])
