@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rankcast.geotext.kernels import checks, skyband
 from rankcast.geotext.kernels.changes import CurrentLists, write_changes, write_replaced
 from rankcast.geotext.kernels.message_search import Ages, SearchResults
-from rankcast.geotext.kernels.skyband import COST, KMAX, NONE, SKYBAND, Buffers, Links, Log
+from rankcast.geotext.kernels.skyband import COST, KMAX, NONE, SKYBAND, Buffers, Links, ResultLog
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown, ranges
 from rankcast.structures.diff import ChangeColumns, Entries
@@ -87,17 +87,17 @@ class ResultBuffers:
         """How many entries there are."""
         return int(self._held.size.sum())
 
-    def expire(self, items: Rows, k: Ints, ages: Ages) -> Log:
+    def expire(self, items: Rows, k: Ints, ages: Ages) -> ResultLog:
         """Remove messages that leave the window, the oldest first; returns the log of results."""
         holding = np.sort(skyband.holders(self._links, items))
-        log: Log = skyband.expire(self._held, holding, items, k, ages)
+        log: ResultLog = skyband.expire(self._held, holding, items, k, ages)
         return log
 
-    def offer(self, offers: Offers, k: Ints, ages: Ages, unsure: Bools) -> Log:
+    def offer(self, offers: Offers, k: Ints, ages: Ages, unsure: Bools) -> ResultLog:
         """Offer messages in order; marks in `unsure` which buffers must be refilled. Returns the log."""
         self._reserve_links(offers.owner.size)
         hits = (offers.owner, offers.item, offers.score)
-        log: Log = skyband.offer_all(
+        log: ResultLog = skyband.offer_all(
             self._held, self._links, hits, k, self._refill, ages, offers.late, unsure
         )
         return log
@@ -281,14 +281,16 @@ def list_changes(rows: Rows, before: Lists, after: Lists) -> Changes:
     return Changes._make(column[:size] for column in columns)
 
 
-def log_of(lists: Lists, op: int, ages: Ages) -> Log:
+def log_of(lists: Lists, op: int, ages: Ages) -> ResultLog:
     """Lines for all entries of some lists."""
     item = lists.item
     ops = np.full(item.size, op, np.int8)
-    return Log(lists.subscription, ops, item, lists.score, ages.time[item], ages.arrival[item], lists.score)
+    return ResultLog(
+        lists.subscription, ops, item, lists.score, ages.time[item], ages.arrival[item], lists.score
+    )
 
 
-def net_changes(log: Log, sequence: Ints, buffers: ResultBuffers, ages: Ages) -> Changes:
+def net_changes(log: ResultLog, sequence: Ints, buffers: ResultBuffers, ages: Ages) -> Changes:
     """The net change of results of a log, in the order of registration."""
     lines = np.argsort(log.owner, kind="stable").astype(np.int32)
     ends = (

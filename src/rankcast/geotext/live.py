@@ -41,7 +41,7 @@ from rankcast.geotext.kernels.score import (
     rarest_first,
     undecayed_scores,
 )
-from rankcast.geotext.kernels.skyband import Log
+from rankcast.geotext.kernels.skyband import ResultLog
 from rankcast.geotext.kernels.subscription_postings import STEP, ListedColumns, Shape
 from rankcast.geotext.postings import MessagePostings, SubscriptionPostings
 from rankcast.geotext.vocabulary import LiveTerms, Replaced, Vectors
@@ -343,7 +343,7 @@ class LiveResults:
         unsure = [log[0].owner]
         self._disseminate(rows, overtaken, log, unsure)
         self._refill(np.concatenate(unsure), log)
-        joined = Log(*(np.concatenate(lines) for lines in zip(*log, strict=True)))
+        joined = ResultLog(*(np.concatenate(lines) for lines in zip(*log, strict=True)))
         sequence = self._state.subscriptions["sequence"]
         return net_changes(joined, sequence, self._buffers, columns.ages)
 
@@ -353,7 +353,7 @@ class LiveResults:
         self._columns.arrive(rows, times)
         self._messages.add(rows, self._state.texts.texts(), self._idf(), self._columns.places())
 
-    def _disseminate(self, rows: Rows, overtaken: Bools, log: list[Log], unsure: list[Rows]) -> None:
+    def _disseminate(self, rows: Rows, overtaken: Bools, log: list[ResultLog], unsure: list[Rows]) -> None:
         """Offer arrivals to the subscriptions whose bounds they pass, as many at a time as candidates fit."""
         idf, start, step, counters = self._idf(), 0, MESSAGE_BATCH, np.zeros(4, np.int64)
         columns, buffers = self._columns, self._buffers
@@ -375,7 +375,7 @@ class LiveResults:
         for name, place in COUNTED.items():
             self._counters[name] += int(counters[place])
 
-    def _refill(self, rows: Rows, log: list[Log]) -> None:
+    def _refill(self, rows: Rows, log: list[ResultLog]) -> None:
         """Refill the buffers, of rows that may repeat, that hold fewer than k or may have missed a message.
 
         [Geo Alg 2]
@@ -391,7 +391,7 @@ class LiveResults:
         self._counters["reevaluations"] += short.size
         self._relist_moved(short)
 
-    def _with_undecayed(self, log: Log) -> Log:
+    def _with_undecayed(self, log: ResultLog) -> ResultLog:
         """A log with the scores that answers report; to be called while all its messages are in the slots."""
         return log._replace(undecayed=self._undecayed(log.owner, log.item, log.score))
 

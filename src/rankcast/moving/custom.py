@@ -23,7 +23,7 @@ from rankcast.moving.custom_bounds import CircleSettings, CustomScore, ScoredObj
 from rankcast.moving.index import KeepTest, descend
 from rankcast.moving.kernels import scores, zone_follow
 from rankcast.moving.kernels.rtree_search import Corner, Queries
-from rankcast.moving.kernels.scores import STATIC, Form
+from rankcast.moving.kernels.scores import STATIC, ScoreForm
 from rankcast.moving.kernels.zone_follow import OUTSIDE, Flags
 from rankcast.moving.kernels.zone_search import FoundZones
 from rankcast.moving.places import box_of, farthest, fixed
@@ -202,9 +202,9 @@ class CustomTopKZones(TopKZones):
     """Zones of all subscriptions over all objects, by a function of attributes and distance."""
 
     @cached_property
-    def form(self) -> Form:
+    def form(self) -> ScoreForm:
         """Only the metric counts."""
-        return Form(scores.CUSTOM, CODES[self.settings.metric], 1.0, 1.0, 0.0, scores.LEMMA, 1.0, 1)
+        return ScoreForm(scores.CUSTOM, CODES[self.settings.metric], 1.0, 1.0, 0.0, scores.LEMMA, 1.0, 1)
 
     @cached_property
     def custom(self) -> CustomScore:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rankcast.moving.kernels import checks, rtree, rtree_search, zone_search
 from rankcast.moving.kernels.rtree import BRANCH, INNER_BASE, LEAF_BASE, MOST_LAYERS, SMALLEST, Rtree
 from rankcast.moving.kernels.rtree_search import Corner, Queries, SearchBuffers, TreeEntries, search_buffers
-from rankcast.moving.kernels.scores import STATIC, Form
+from rankcast.moving.kernels.scores import STATIC, ScoreForm
 from rankcast.moving.kernels.zone_search import FoundZones
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
@@ -285,7 +285,7 @@ class TopKObjects(ObjectIndex):
         self._held_rooms: list[SearchBuffers] = []
 
     def zones(
-        self, form: Form, label: Ints, queries: Queries, m: int, threads: int
+        self, form: ScoreForm, label: Ints, queries: Queries, m: int, threads: int
     ) -> tuple[FoundZones, Ints]:
         """The zones of queries, on several cores; and blocks opened, objects tried."""
         most = np.minimum(queries.k + (m - 1), len(self))

@@ -22,7 +22,7 @@ from rankcast.moving import scoring
 from rankcast.moving.index import PointIndex, TopKObjects
 from rankcast.moving.kernels import scores, zone_follow
 from rankcast.moving.kernels.rtree_search import Queries
-from rankcast.moving.kernels.scores import STATIC, Form
+from rankcast.moving.kernels.scores import STATIC, ScoreForm
 from rankcast.moving.kernels.zone_follow import OUTSIDE, SAME, ZoneColumns
 from rankcast.moving.kernels.zone_search import FoundZones
 from rankcast.moving.runs import check_stretches
@@ -190,11 +190,11 @@ class TopKSettings(NamedTuple):
         """The score, where it is not a custom one."""
         return cast(scoring.Weighted, self.score)
 
-    def form(self) -> Form:
+    def form(self) -> ScoreForm:
         """A score with weights as kernels take it."""
         score = self.weighted
         lam = 1.0 if score.lam is None else score.lam
-        return Form(
+        return ScoreForm(
             SCORE_KINDS[score.name],
             CODES[self.metric],
             float(score.distance_weight),
@@ -234,7 +234,7 @@ class TopKZones:
         self.zones = ZoneIndex()
 
     @cached_property
-    def form(self) -> Form:
+    def form(self) -> ScoreForm:
         """The score as kernels take it."""
         return self.settings.form()
 

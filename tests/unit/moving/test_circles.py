@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 
 from rankcast.moving.kernels import scores as zone_scores
 from rankcast.moving.kernels.circles import preferred as preferred_of
-from rankcast.moving.kernels.scores import CLOSED, DISTANCE, LEMMA, PRODUCT, SUM, TRIM, WASPAS, Form, value
+from rankcast.moving.kernels.scores import (
+    CLOSED,
+    DISTANCE,
+    LEMMA,
+    PRODUCT,
+    SUM,
+    TRIM,
+    WASPAS,
+    ScoreForm,
+    value,
+)
 from rankcast.structures.distance import CODES, distance
 from rankcast.tables.schema import Floats, Ints
 
@@ -22,20 +32,20 @@ ANGLES = np.linspace(0, 2 * np.pi, 240, endpoint=False)
 places = st.tuples(st.integers(-8, 8), st.integers(-8, 8))
 
 
-def form_of(kind: str, metric: str, way: int, weight: float = 1.0) -> Form:
+def form_of(kind: str, metric: str, way: int, weight: float = 1.0) -> ScoreForm:
     lam = 0.5 if kind == "waspas" else 1.0
     weight = 1.0 if kind == "distance" else weight
-    return Form(KINDS[kind], CODES[metric], weight, lam, 1 - lam, way, 1e-4, 100)
+    return ScoreForm(KINDS[kind], CODES[metric], weight, lam, 1 - lam, way, 1e-4, 100)
 
 
 def preferred(
-    form: Form, record: Floats, label: Ints, o: int, p: int, here: tuple[float, float], limit: float
+    form: ScoreForm, record: Floats, label: Ints, o: int, p: int, here: tuple[float, float], limit: float
 ) -> float:
     d_o, d_p = (distance(form.metric, *here, record[row, 0], record[row, 1]) for row in (o, p))
     return float(preferred_of(form, record, label, (o, p, d_o, d_p), here, limit))
 
 
-def score(form: Form, record: Floats, row: int, x: float, y: float) -> float:
+def score(form: ScoreForm, record: Floats, row: int, x: float, y: float) -> float:
     d = distance(form.metric, x, y, record[row, 0], record[row, 1])
     return float(value(form, record[row, 2], record[row, 3], d))
 
@@ -113,7 +123,7 @@ def test_a_closed_form_touches_the_border(kind: str, o: Any, p: Any, q: Any, sta
     assert (second - first).min() < 1e-7
 
 
-def scores(form: Form, record: Floats, away: Floats) -> Floats:
+def scores(form: ScoreForm, record: Floats, away: Floats) -> Floats:
     """The scores of one object at many distances; the weight of distance is 1."""
     found: Floats = {
         SUM: record[2] + away,

@@ -26,7 +26,7 @@ from rankcast.moving.kernels.rtree_search import (
     best_first,
     search_buffers,
 )
-from rankcast.moving.kernels.scores import Form, value
+from rankcast.moving.kernels.scores import ScoreForm, value
 from rankcast.moving.kernels.zone_follow import ZoneColumns
 from rankcast.moving.topk import MovingTopK
 from rankcast.moving.topk_zones import TopKZones
@@ -36,7 +36,7 @@ from rankcast.structures.jit import EXACT
 
 @njit(**EXACT)  # type: ignore[untyped-decorator]
 def _search(
-    form: Form, tree: Rtree, label: Integers, queries: Queries, space: SearchBuffers
+    form: ScoreForm, tree: Rtree, label: Integers, queries: Queries, space: SearchBuffers
 ) -> tuple[Any, Floats, int]:
     """The best objects of every query, as many as the room has a board for; and blocks opened."""
     k = space.row.size
@@ -51,7 +51,13 @@ def _search(
 
 @njit(**EXACT)  # type: ignore[untyped-decorator]
 def scores_of_members(
-    form: Form, record: Floats, held: ZoneColumns, rows: NDArray[np.int32], x: Floats, y: Floats, out: Floats
+    form: ScoreForm,
+    record: Floats,
+    held: ZoneColumns,
+    rows: NDArray[np.int32],
+    x: Floats,
+    y: Floats,
+    out: Floats,
 ) -> None:
     """Write the scores (n, members) of the members of zones at new places."""
     start, count, member = held.start, held.count, held.member

@@ -1,10 +1,10 @@
-"""The net change of ranked lists: from a log of what came into their k best and what went, or from both.
+"""Net changes of results: from a log of what entered and left the k best, or from the lists before and after.
 
 A log is short where lists are long: a message that enters one of 20 is two lines. Lines are grouped by list,
-in order; an item was in the list before if its first line says that it goes, and is in it now if its last one
-says that it comes. Most lists have one of each, which are the net change as they stand.
+in order; an item was in the list before if its first line is a LEAVE, and is in it now if its last one is an
+ENTER. Most lists have one of each, which are the net change as they stand.
 
-Cost: O(1) for such a list; for others O(lines) a line, and O(k) for each item that comes.
+Cost: O(1) for such a list; for others O(lines) a line, and O(k) for each item that enters.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.geotext.kernels.message_search import Ages
-from rankcast.geotext.kernels.skyband import KEPT, Log
+from rankcast.geotext.kernels.skyband import KEPT, ResultLog
 from rankcast.structures.boards import ENTER, LEAVE, UPDATE
 from rankcast.structures.diff import ChangeColumns, Entries
 from rankcast.structures.jit import EXACT
@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 
 class CurrentLists(NamedTuple):
-    """Lists as they are: where each begins; items by entry."""
+    """The current results: where each begins; items by entry."""
 
     begin: Ints
     item: Rows
@@ -35,7 +35,7 @@ class CurrentLists(NamedTuple):
 
 @njit(**EXACT)
 def _is_net(items: Rows, ops: NDArray[np.int8], arrivals: Ints, lines: Rows, start: int, end: int) -> bool:
-    """Whether lines of a list are its net change: one that comes, with its rank, or goes, or one of each."""
+    """Whether lines of a list are its net change: one ENTER with its rank, one LEAVE, or one of each."""
     one, two = lines[start], lines[end - 1]
     ranked = (ops[one] == LEAVE or arrivals[one] == KEPT) and (ops[two] == LEAVE or arrivals[two] == KEPT)
     apart = end - start == 2 and ops[one] != ops[two] and items[one] != items[two]
@@ -57,7 +57,7 @@ def _outcomes(
 
 @njit(**EXACT)
 def _age(time: Ints, arrival: Ints, times: Ints, arrivals: Ints, line: int, item: int) -> tuple[int, int]:
-    """When the item of a line came: what the line says, or what is kept of it."""
+    """The time and arrival of the item of a line: from the line, or from its columns."""
     if arrivals[line] == KEPT:
         return time[item], arrival[item]
     return times[line], arrivals[line]
@@ -112,7 +112,13 @@ def _entering(
 
 @njit(**EXACT)
 def write_changes(
-    log: Log, lines: Rows, ends: Ints, owners: Rows, now: CurrentLists, ages: Ages, changes: ChangeColumns
+    log: ResultLog,
+    lines: Rows,
+    ends: Ints,
+    owners: Rows,
+    now: CurrentLists,
+    ages: Ages,
+    changes: ChangeColumns,
 ) -> int:
     """Write the changes of all lists in the order of the contract; returns how many. At most one a line.
 

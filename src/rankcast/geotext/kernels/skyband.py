@@ -64,7 +64,7 @@ class Links(NamedTuple):
 
 @njit(**EXACT)
 def link(head: Rows, length: Rows, owners: Rows, after: Rows, free: Ints, item: int, owner: int) -> None:
-    """Note that a list holds an item; there is a free link."""
+    """Link an item to a list that holds it; there is a free link."""
     at = free[0]
     free[0] = after[at]
     free[1] += 1
@@ -105,7 +105,7 @@ def holders(links: Links, items: Rows) -> Ints:
 
 @njit(**EXACT)
 def prefetch_buffer(begin: int, items: Rows, scores: Floats, dominators: Counts) -> None:
-    """Ask for the memory of a list, as far as lists fill it as a rule."""
+    """Prefetch the first entries of a list, as many as lists hold as a rule."""
     for offset in range(0, PREFETCHED, LINE // 8):
         prefetch(scores, begin + offset)
     for offset in range(0, PREFETCHED, LINE // 4):
@@ -152,7 +152,7 @@ def pack(old: Buffers, new: Buffers) -> int:
 
 @njit(**EXACT)
 def relink(links: Links, buffers: Buffers) -> None:
-    """Make all links anew from what the lists hold; there are enough."""
+    """Rebuild all links from what the lists hold; there are enough."""
     head, length, owners, after, free = links
     begins, sizes, _, _, _, items, _, _ = buffers
     head[:], length[:] = -1, 0
@@ -175,11 +175,11 @@ MAX_DOMINATORS = 65535  # dominators are not counted beyond: a list that wants m
 MAX_KEEP = 2**30  # entries that a list keeps at most
 
 
-class Log(NamedTuple):
-    """What comes into the k best of lists and what goes, in order.
+class ResultLog(NamedTuple):
+    """What enters and leaves the k best of lists, in order.
 
     `time` and `arrival` are those of an item that is leaving the window; for others, which keep theirs to the
-    end of the batch, `arrival` is `KEPT`, and `time` is the rank at which one comes. Items rank by `score`;
+    end of the batch, `arrival` is `KEPT`, and `time` is the rank at which one enters. Items rank by `score`;
     answers report `undecayed`.
     """
 
@@ -193,15 +193,15 @@ class Log(NamedTuple):
 
 
 @njit(**EXACT)
-def _log_of(room: int) -> Log:
+def _empty_log(room: int) -> ResultLog:
     """A log with room for so many."""
     owners, ops, items = np.empty(room, np.int32), np.empty(room, np.int8), np.empty(room, np.int32)
     scores, times, arrivals = np.empty(room), np.empty(room, np.int64), np.empty(room, np.int64)
-    return Log(owners, ops, items, scores, times, arrivals, scores)
+    return ResultLog(owners, ops, items, scores, times, arrivals, scores)
 
 
 @njit(**EXACT)
-def _prefix_of(log: Log, written: int) -> Log:
+def _prefix_of(log: ResultLog, written: int) -> ResultLog:
     """The part of a log that was written."""
     owners, ops, items, scores, times, arrivals, undecayed = log
     first = (
@@ -212,7 +212,7 @@ def _prefix_of(log: Log, written: int) -> Log:
         times[:written],
         arrivals[:written],
     )
-    return Log(first[0], first[1], first[2], first[3], first[4], first[5], undecayed[:written])
+    return ResultLog(first[0], first[1], first[2], first[3], first[4], first[5], undecayed[:written])
 
 
 @njit(**EXACT)
@@ -231,14 +231,14 @@ def _place(items: Rows, begin: int, end: int, item: int) -> int:
 
 
 @njit(**EXACT)
-def expire(buffers: Buffers, holding: Ints, items: Rows, k: Ints, ages: Ages) -> Log:
+def expire(buffers: Buffers, holding: Ints, items: Rows, k: Ints, ages: Ages) -> ResultLog:
     """Take items out of all lists. They are the oldest, so they dominate nothing that stays.
 
     `holding` says which lists hold which items (see `holders`), in order.
     """
     begins, sizes, _, _, _, held, score, dominators = buffers
     time, arrival, _ = ages
-    log, written = _log_of(2 * holding.size), 0
+    log, written = _empty_log(2 * holding.size), 0
     log_owner, log_op, log_item, log_score, log_time, log_arrival, _ = log
     for i in range(holding.size):
         if i + AHEAD < holding.size:
@@ -293,7 +293,7 @@ def _insert(
 def _rank(
     items: Rows, scores: Floats, begin: int, end: int, item: int, score: float, ages: Ages
 ) -> tuple[int, int]:
-    """Where an item belongs in a list, and how many dominate it, if something newer has come before it."""
+    """Where an item belongs in a list, and how many dominate it, if a newer one has arrived before it."""
     time, arrival, _ = ages
     at, dominating = begin, 0
     while at < end:
@@ -318,8 +318,8 @@ def _above(scores: Floats, begin: int, end: int, score: float) -> int:
 def offer_all(
     buffers: Buffers, links: Links, hits: tuple[Rows, Rows, Floats], k: Ints, refill: int, ages: Ages,
     late: NDArray[np.bool_], doubtful: NDArray[np.bool_],
-) -> Log:  # fmt: skip
-    """Offer hits (lists, items, scores) in order of lists; notes the lists that must be filled anew.
+) -> ResultLog:  # fmt: skip
+    """Offer hits (lists, items, scores) in order of lists; marks the lists that must be refilled.
 
     `late`: something newer has come before the item. A list that outgrows what it may have is cut, and its
     frontier moves up. Cost: O(size) a hit [Geo §6.2.1].
@@ -328,7 +328,7 @@ def offer_all(
     begins, sizes, rooms, keeps, thresholds, held, held_score, dominators = buffers
     head, length, link_owner, after, free = links
     time, arrival, _ = ages
-    log, written = _log_of(2 * owners.size), 0
+    log, written = _empty_log(2 * owners.size), 0
     log_owner, log_op, log_item, log_score, log_time, log_arrival, _ = log
     for i in range(owners.size):
         if i + AHEAD < owners.size:
@@ -422,7 +422,7 @@ def sizes_to_keep(k: Ints, refill: int, kmax: int, window: float, search: float)
 def plan_fill(
     found: SearchResults, keep: Rows, k: Ints, refill: int, share: float, room: Rows
 ) -> tuple[Rows, Floats, Rows]:
-    """Say for each list how many of the best it holds, its threshold, and the room it needs elsewhere, or 0.
+    """For each list: how many of the best it holds, its threshold, and the room it needs elsewhere, or 0.
 
     A plain skyband keeps what has at least a share of the k-th score. Where the costs decide, a list that has
     hardly too little room keeps as many as fit in there.
@@ -457,7 +457,7 @@ def fill(
     refill: int,
     ages: Ages,
 ) -> None:
-    """Let lists hold the first `held` of what was found, without those dominated by k; there is room."""
+    """Fill lists with the first `held` of what was found, without those dominated by k; there is room."""
     begins, sizes, _, _, _, held_item, held_score, dominators = buffers
     found_item, found_score, _, _ = found
     time, arrival, _ = ages

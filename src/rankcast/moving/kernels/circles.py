@@ -42,9 +42,9 @@ from rankcast.moving.kernels.scores import (
     PRODUCT,
     SUM,
     Floats,
-    Form,
     Ints,
     Rows,
+    ScoreForm,
     box_distance,
     far_distance,
     fuzz,
@@ -60,7 +60,7 @@ ROOMY = 4.0  # the first rectangle when nothing limits it, in distances of the t
 
 
 @njit(**EXACT)
-def relative_distance(form: Form, s: float, p: float, score: float) -> float:
+def relative_distance(form: ScoreForm, s: float, p: float, score: float) -> float:
     """The distance at which an object has the score (Definition 12); NaN if there is no inverse."""
     if form.kind == SUM:
         return (score - s) / form.weight
@@ -115,7 +115,7 @@ def _without(metric: int, centre: Floats, radius: float, box: Floats) -> bool:
 
 
 @njit(**EXACT)
-def _trimmed(form: Form, o: Floats, p: Floats, box: Floats) -> bool:
+def _trimmed(form: ScoreForm, o: Floats, p: Floats, box: Floats) -> bool:
     """Trim a box (low x, high x, low y, high y) in place; False if nothing of it is left."""
     metric = form.metric
     far = far_distance(metric, o[0], o[1], box[0], box[1], box[2], box[3])
@@ -169,7 +169,9 @@ def _pop(keys: Floats, boxes: Floats, size: int, box: Floats) -> int:
 
 
 @njit(**EXACT)
-def trim(form: Form, o: Floats, p: Floats, place: tuple[float, float], known: float, limit: float) -> float:
+def trim(
+    form: ScoreForm, o: Floats, p: Floats, place: tuple[float, float], known: float, limit: float
+) -> float:
     """A radius, at most `limit`, inside which o (x, y, s, p) is before p; 0 if `known` is 0.
 
     `known` is a radius that is sure already: where it is 0 the query is so close to the border that the
@@ -218,7 +220,7 @@ Spot = tuple[float, float, float, float]  # x, y, weighted sum of attributes, di
 
 
 @njit(**EXACT)
-def forever(form: Form, record: Floats, label: Ints, o: int, p: int) -> bool:
+def forever(form: ScoreForm, record: Floats, label: Ints, o: int, p: int) -> bool:
     """Whether o is before p everywhere, as computed.
 
     That is when distance does not count and o is before p, or when both are at one place, o is not worse, and
@@ -237,7 +239,7 @@ def forever(form: Form, record: Floats, label: Ints, o: int, p: int) -> bool:
 
 
 @njit(**EXACT)
-def _apart(form: Form, record: Floats, pair: tuple[int, int, float, float], radius: float) -> bool:
+def _apart(form: ScoreForm, record: Floats, pair: tuple[int, int, float, float], radius: float) -> bool:
     """Whether the highest score of o is below the lowest of p in a circle (Lemma 10)."""
     o, p, d_o, d_p = pair
     most = highest(form, record[o, 2], record[o, 3], d_o, radius)
@@ -245,7 +247,7 @@ def _apart(form: Form, record: Floats, pair: tuple[int, int, float, float], radi
 
 
 @njit(**EXACT)
-def lemma(form: Form, record: Floats, pair: tuple[int, int, float, float], limit: float) -> float:
+def lemma(form: ScoreForm, record: Floats, pair: tuple[int, int, float, float], limit: float) -> float:
     """The largest radius, at most `limit`, for which Lemma 10 tells o and p apart, by bisection."""
     low, high = 0.0, limit if limit < np.inf else pair[2] + pair[3] + 1.0
     while high < 1e150 and _apart(form, record, pair, high):
@@ -328,7 +330,7 @@ def to_apollonius(foci: float, d_o: float, d_p: float, factor: float) -> float:
 
 
 @njit(**EXACT)
-def _ratio_circle(form: Form, record: Floats, pair: tuple[int, int, float, float]) -> float:
+def _ratio_circle(form: ScoreForm, record: Floats, pair: tuple[int, int, float, float]) -> float:
     """The preferred circle of a weighted product or distance."""
     o, p, d_o, d_p = pair
     foci = distance(EUCLIDEAN, record[o, 0], record[o, 1], record[p, 0], record[p, 1])
@@ -340,7 +342,11 @@ def _ratio_circle(form: Form, record: Floats, pair: tuple[int, int, float, float
 
 @njit(**EXACT)
 def _by_bounds(
-    form: Form, record: Floats, pair: tuple[int, int, float, float], place: tuple[float, float], limit: float
+    form: ScoreForm,
+    record: Floats,
+    pair: tuple[int, int, float, float],
+    place: tuple[float, float],
+    limit: float,
 ) -> float:
     """The preferred circle of any score, by the lemma and by rectangles."""
     found = lemma(form, record, pair, limit)
@@ -351,7 +357,7 @@ def _by_bounds(
 
 @njit(**EXACT)
 def preferred(
-    form: Form,
+    form: ScoreForm,
     record: Floats,
     label: Ints,
     pair: tuple[int, int, float, float],
@@ -381,7 +387,7 @@ Best = tuple[Rows, Floats, Floats]  # the best k objects in order: rows, scores,
 
 @njit(**EXACT)
 def irrelevant(
-    form: Form,
+    form: ScoreForm,
     record: Floats,
     label: Ints,
     best: Best,
@@ -414,7 +420,7 @@ def irrelevant(
 
 
 @njit(**EXACT)
-def highest_of(form: Form, record: Floats, best: Best, radius: float) -> float:
+def highest_of(form: ScoreForm, record: Floats, best: Best, radius: float) -> float:
     """At least the score of each of the best anywhere in a circle: MScore."""
     rows, _, aways = best
     found = -np.inf

@@ -23,7 +23,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.moving.kernels.rtree import BRANCH, Rtree, root_of
-from rankcast.moving.kernels.scores import STATIC, Floats, Form, Ints, Rows, box_distance, least, value
+from rankcast.moving.kernels.scores import STATIC, Floats, Ints, Rows, ScoreForm, box_distance, least, value
 from rankcast.structures.distance import distance
 from rankcast.structures.jit import EXACT
 
@@ -190,7 +190,9 @@ def _offer(
 
 
 @njit(**EXACT)
-def _open_block(form: Form, tree: Rtree, space: SearchBuffers, queries: Queries, i: int, block: int) -> None:
+def _open_block(
+    form: ScoreForm, tree: Rtree, space: SearchBuffers, queries: Queries, i: int, block: int
+) -> None:
     """Put the children of an inner block on the heap, or defer them."""
     x, y, low, high = queries.x[i], queries.y[i], tree.low, tree.high
     keys, entries, scores, size = space.key, space.entry, space.score, space.size
@@ -210,7 +212,7 @@ def _open_block(form: Form, tree: Rtree, space: SearchBuffers, queries: Queries,
 
 @njit(**EXACT)
 def _open_leaf(
-    form: Form, tree: Rtree, label: Ints, space: SearchBuffers, queries: Queries, i: int, leaf: int
+    form: ScoreForm, tree: Rtree, label: Ints, space: SearchBuffers, queries: Queries, i: int, leaf: int
 ) -> None:
     """Offer the objects of a leaf."""
     x, y, point, held = queries.x[i], queries.y[i], tree.point, tree.row
@@ -230,7 +232,9 @@ def _open_leaf(
 
 
 @njit(**EXACT)
-def best_first(form: Form, tree: Rtree, label: Ints, space: SearchBuffers, queries: Queries, i: int) -> None:
+def best_first(
+    form: ScoreForm, tree: Rtree, label: Ints, space: SearchBuffers, queries: Queries, i: int
+) -> None:
     """Fill the board with the best objects for query i; everything else that was seen is deferred."""
     keys, entries, scores, size = space.key, space.entry, space.score, space.size
     deferred, leasts, nears, low, high = space.deferred, space.least, space.near, tree.low, tree.high

@@ -1,6 +1,6 @@
 """Scores of moving queries over arrays: exact at a place, bounded over a box and over a circle.
 
-A `Form` says which score of `rankcast.moving.scoring` is meant. Whatever does not depend on distance is
+A `ScoreForm` says which score of `rankcast.moving.scoring` is meant. Whatever does not depend on distance is
 folded into two static values an object, `s` (the weighted sum of attributes) and `p` (their weighted
 product), so that
 
@@ -48,7 +48,7 @@ POWER = 1 - 2.0**-50
 APART = 2.0**-44
 
 
-class Form(NamedTuple):
+class ScoreForm(NamedTuple):
     """A score, a metric, and how preferred circles are found."""
 
     kind: int
@@ -62,7 +62,7 @@ class Form(NamedTuple):
 
 
 @njit(**EXACT)
-def value(form: Form, s: float, p: float, d: float) -> float:
+def value(form: ScoreForm, s: float, p: float, d: float) -> float:
     """The score of an object at distance d."""
     if form.kind == SUM:
         return s + form.weight * d
@@ -75,7 +75,7 @@ def value(form: Form, s: float, p: float, d: float) -> float:
 
 
 @njit(**EXACT)
-def least(form: Form, low_s: float, high_s: float, low_p: float, d: float) -> float:
+def least(form: ScoreForm, low_s: float, high_s: float, low_p: float, d: float) -> float:
     """No object with s and p in these bounds, at distance d or more, scores less."""
     if form.kind == SUM:
         return low_s + form.weight * d
@@ -85,7 +85,7 @@ def least(form: Form, low_s: float, high_s: float, low_p: float, d: float) -> fl
 
 
 @njit(**EXACT)
-def slack(form: Form, s: float, d: float, score: float) -> float:
+def slack(form: ScoreForm, s: float, d: float, score: float) -> float:
     """What rounding may do to a score at distance d, many times over."""
     if form.kind == SUM:
         return APART * (abs(s) + form.weight * d)
@@ -93,13 +93,13 @@ def slack(form: Form, s: float, d: float, score: float) -> float:
 
 
 @njit(**EXACT)
-def fuzz(form: Form) -> float:
+def fuzz(form: ScoreForm) -> float:
     """What rounding may do to a distance, as a part of it."""
     return FUZZ if form.metric == HAVERSINE else PLANE_FUZZ
 
 
 @njit(**EXACT)
-def highest(form: Form, s: float, p: float, d: float, radius: float) -> float:
+def highest(form: ScoreForm, s: float, p: float, d: float, radius: float) -> float:
     """At least the score anywhere in a circle of an object at distance d from its centre."""
     if radius == np.inf:
         return np.inf
@@ -109,7 +109,7 @@ def highest(form: Form, s: float, p: float, d: float, radius: float) -> float:
 
 
 @njit(**EXACT)
-def lowest(form: Form, s: float, p: float, d: float, radius: float) -> float:
+def lowest(form: ScoreForm, s: float, p: float, d: float, radius: float) -> float:
     """At most the score anywhere in a circle of an object at distance d from its centre."""
     near = max(0.0, d - radius - fuzz(form) * (d + radius)) if radius < np.inf else 0.0
     score = value(form, s, p, near)
@@ -117,7 +117,7 @@ def lowest(form: Form, s: float, p: float, d: float, radius: float) -> float:
 
 
 @njit(**EXACT)
-def may_fall_to(form: Form, score: float, d: float, radius: float) -> float:
+def may_fall_to(form: ScoreForm, score: float, d: float, radius: float) -> float:
     """At most `lowest`, from the score at the centre alone: no power, no statics.
 
     With t = radius / d: a weighted sum falls by the weight times the radius, a quotient by the part t, a

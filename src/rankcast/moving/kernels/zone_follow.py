@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from rankcast.moving.kernels.circles import Best, irrelevant
 from rankcast.moving.kernels.rtree import BRANCH, Rtree, root_of
 from rankcast.moving.kernels.rtree_search import child_distance
-from rankcast.moving.kernels.scores import Floats, Form, Ints, Rows, lowest, value
+from rankcast.moving.kernels.scores import Floats, Ints, Rows, ScoreForm, lowest, value
 from rankcast.moving.kernels.zone_search import FoundZones
 from rankcast.structures.distance import distance
 from rankcast.structures.jit import EXACT
@@ -126,7 +126,7 @@ def _settled(member: Rows, start: int, scores: Floats, k: int, label: Ints, orde
 
 @njit(**EXACT)
 def follow(
-    form: Form,
+    form: ScoreForm,
     record: Floats,
     label: Ints,
     held: ZoneColumns,
@@ -222,7 +222,7 @@ def members_at(
 
 
 @njit(**EXACT)
-def scores_of(form: Form, record: Floats, items: Rows, away: Floats) -> Floats:
+def scores_of(form: ScoreForm, record: Floats, items: Rows, away: Floats) -> Floats:
     """The scores of objects at some distances."""
     scores = np.empty(items.size)
     for i in range(items.size):
@@ -280,7 +280,7 @@ def compact(held: ZoneColumns, member: Rows) -> int:
 
 
 @njit(**EXACT)
-def within_reach(form: Form, tree: Rtree, one: Floats, stack: Ints, found: Rows) -> int:
+def within_reach(form: ScoreForm, tree: Rtree, one: Floats, stack: Ints, found: Rows) -> int:
     """Write the zones that an object with the record `one` may concern to `found`; return how many."""
     size, depth = 0, 0
     for layer in range(tree.count.size):
@@ -311,7 +311,9 @@ def within_reach(form: Form, tree: Rtree, one: Floats, stack: Ints, found: Rows)
 
 
 @njit(**EXACT)
-def members(form: Form, tree: Rtree, record: Floats, held: ZoneColumns, objects: Rows, marked: Bools) -> None:
+def members(
+    form: ScoreForm, tree: Rtree, record: Floats, held: ZoneColumns, objects: Rows, marked: Bools
+) -> None:
     """Mark the zones that have one of the objects, with its record so far, as a member."""
     stack, found = np.empty(tree.first.size + tree.count.size, np.int64), np.empty(tree.count.sum(), np.int32)
     for o in objects:
@@ -324,7 +326,7 @@ def members(form: Form, tree: Rtree, record: Floats, held: ZoneColumns, objects:
 
 @njit(**EXACT)
 def _best_at_centre(
-    form: Form, record: Floats, label: Ints, held: ZoneColumns, row: int, k: int, space: Best
+    form: ScoreForm, record: Floats, label: Ints, held: ZoneColumns, row: int, k: int, space: Best
 ) -> Best:
     """The first k members of a zone as they are at its centre, best first: rows, scores, distances."""
     rows, scores, aways = space
@@ -346,7 +348,7 @@ def _best_at_centre(
 
 @njit(**EXACT)
 def newcomers(
-    form: Form,
+    form: ScoreForm,
     tree: Rtree,
     record: Floats,
     label: Ints,

@@ -42,9 +42,9 @@ from rankcast.moving.kernels.rtree_search import (
 from rankcast.moving.kernels.scores import (
     DISTANCE,
     Floats,
-    Form,
     Ints,
     Rows,
+    ScoreForm,
     least,
     lowest,
     may_fall_to,
@@ -66,7 +66,7 @@ class FoundZones(NamedTuple):
 
 @njit(**EXACT)
 def _lowest_in(
-    form: Form,
+    form: ScoreForm,
     low: Floats,
     high: Floats,
     record: Floats,
@@ -95,7 +95,7 @@ def _enter(circles: Floats, others: Rows, radius: float, row: int) -> None:
 
 
 @njit(**EXACT)
-def _unfold(form: Form, tree: Rtree, space: SearchBuffers, queries: Queries, i: int, entry: int) -> None:
+def _unfold(form: ScoreForm, tree: Rtree, space: SearchBuffers, queries: Queries, i: int, entry: int) -> None:
     """Defer what is in a child of a block: objects, or children of its own."""
     x, y, low, high, point = queries.x[i], queries.y[i], tree.low, tree.high, tree.point
     deferred, leasts, nears, size = space.deferred, space.least, space.near, space.size
@@ -122,7 +122,7 @@ def _unfold(form: Form, tree: Rtree, space: SearchBuffers, queries: Queries, i: 
 
 @njit(**EXACT)
 def _shrink(
-    form: Form,
+    form: ScoreForm,
     tree: Rtree,
     record: Floats,
     label: Ints,
@@ -162,7 +162,7 @@ def _shrink(
 
 @njit(**EXACT)
 def _first_circles(
-    form: Form,
+    form: ScoreForm,
     record: Floats,
     label: Ints,
     next_best: Rows,
@@ -178,7 +178,7 @@ def _first_circles(
 
 @njit(**EXACT)
 def find_zones(
-    form: Form,
+    form: ScoreForm,
     tree: Rtree,
     record: Floats,
     label: Ints,
