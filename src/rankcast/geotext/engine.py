@@ -259,7 +259,8 @@ class GeoTextTopK(ListEngine):
         """How far subscriptions move that get the fields, as a share of the extent of the bounds."""
         frame, x, y = self._frame, self._slots["x"][rows], self._slots["y"][rows]
         far = np.abs(fields.get("x", x) - x) + np.abs(fields.get("y", y) - y)
-        return far / (frame.east - frame.west + frame.north - frame.south)
+        share: Floats = far / (frame.east - frame.west + frame.north - frame.south)
+        return share
 
     def _write(self, rows: Rows, fields: Mapping[str, Any]) -> None:
         super()._write(rows, {name: values for name, values in fields.items() if name != "terms"})
