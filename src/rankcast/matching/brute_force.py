@@ -8,9 +8,9 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast.core.functions import no_nan, own_numbers
 from rankcast.matching.kernels.box_tree import Columns
 from rankcast.matching.search import Found
-from rankcast.moving import scoring
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots
 from rankcast.tables.boxes import Boxes
@@ -37,8 +37,8 @@ def combined(weights: Floats, combine: Combine) -> Floats:
     if not isinstance(combine, str):
         if not len(weights):
             return np.empty(0)
-        found = scoring.own_numbers("combine", lambda: combine(weights.copy()), len(weights))
-        return scoring.no_nan("combine", found)
+        found = own_numbers("combine", lambda: combine(weights.copy()), len(weights))
+        return no_nan("combine", found)
     total = np.zeros(weights.shape[0])
     with np.errstate(over="ignore"):
         for column in weights.T:

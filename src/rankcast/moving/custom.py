@@ -18,6 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
+from rankcast.core.functions import no_nan
 from rankcast.moving import scoring
 from rankcast.moving.custom_bounds import CircleSettings, CustomScore, ScoredObjects
 from rankcast.moving.index import KeepTest, descend
@@ -96,7 +97,7 @@ class CustomZoneSearch:
         )
         self.nodes += found.nodes
         self.tried += found.tried
-        score = scoring.no_nan("score", custom.of(found.row, found.distance))
+        score = no_nan("score", custom.of(found.row, found.distance))
         return ScoredObjects(found.query, found.row, found.distance, score)
 
     def _ranked(self, found: ScoredObjects) -> ScoredObjects:
@@ -226,7 +227,7 @@ class CustomTopKZones(TopKZones):
         return np.zeros((attributes.shape[0], 2))
 
     def _scores(self, items: Rows, away: Floats) -> Floats:
-        return scoring.no_nan("score", self.custom.of(items, away))
+        return no_nan("score", self.custom.of(items, away))
 
     # Queries
 

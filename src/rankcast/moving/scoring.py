@@ -39,7 +39,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.errors import FunctionError, SettingError, SnapshotError, shown
+from rankcast.core.functions import own_numbers
+from rankcast.errors import SettingError, SnapshotError, shown
 from rankcast.tables import schema
 from rankcast.tables.schema import Bools, Floats
 
@@ -224,29 +225,6 @@ class Function:
 
 
 Score = Weighted | Function
-
-
-def own_numbers(name: str, call: Callable[[], Any], size: int) -> Floats:
-    """What a function of one's own gives for so many objects, if it gives a number for each.
-
-    Raises:
-        FunctionError: it gives something else, or raises.
-    """
-    try:
-        found = np.asarray(call())
-        if found.shape == (size,) and found.dtype.kind in "fiu":
-            return found.astype(np.float64)
-    except Exception as error:
-        raise FunctionError(f"raised {type(error).__name__}: {error}", where=name) from error
-    what = f"returned {found.dtype} of shape {found.shape} for {size} objects"
-    raise FunctionError(what, where=name, expected=f"numbers of shape ({size},)")
-
-
-def no_nan(name: str, scores: Floats) -> Floats:
-    """The same scores, of objects that were found to have some before, if none is NaN."""
-    if np.isnan(scores).any():
-        raise FunctionError(f"is NaN for {int(np.isnan(scores).sum())} of {scores.size} objects", where=name)
-    return scores
 
 
 def weighted_sum(w: Weights = None) -> Weighted:

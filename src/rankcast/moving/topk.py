@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
+from rankcast.core.functions import no_nan
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.moving import scoring
 from rankcast.moving.brute_force import Objects, ranked
@@ -123,7 +124,7 @@ class MovingTopK(MovingEngine):
 
     def _best(self, row: int, objects: Objects, size: int) -> tuple[Rows, Floats]:
         """The best of the objects that pass a subscription's filter."""
-        scores = scoring.no_nan("score", self._scores(*self._place(row), objects))
+        scores = no_nan("score", self._scores(*self._place(row), objects))
         best = ranked(scores)
         best = best[self._passes(row, objects.attributes[best])][:size]
         return best, scores[best]

@@ -247,9 +247,13 @@ def empty(size: int, dtype: DTypeLike) -> NDArray[Any]:
     return np.frombuffer(pa.allocate_buffer(size * kind.itemsize), kind) if size else np.empty(0, kind)
 
 
-def grown(array: NDArray[Any], length: int, fill: float) -> NDArray[Any]:
-    """A copy of `array` with `length` entries along its first axis, the new ones set to `fill`."""
-    larger = np.full((length, *array.shape[1:]), fill, array.dtype)
+def grown(array: NDArray[Any], length: int, fill: float = 0) -> NDArray[Any]:
+    """A copy of `array` with `length` entries along its first axis, the new ones set to `fill`.
+
+    Zeros come as pages that are not there before they are used, which is far cheaper than writing them.
+    """
+    shape = (length, *array.shape[1:])
+    larger = np.full(shape, fill, array.dtype) if fill else np.zeros(shape, array.dtype)
     larger[: array.shape[0]] = array
     return larger
 
