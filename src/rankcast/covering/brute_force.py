@@ -13,8 +13,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.covering.graph import NOBODY, Departure, Story, follow_by_calls
-from rankcast.covering.kernels.buckets import COVERED, FORWARDED, GONE, LEAVING, Box, World
+from rankcast.covering.graph import NO_ROWS, Outcome, SequenceOutcome, follow_by_calls
+from rankcast.covering.kernels.buckets import COVERED, FORWARDED, GONE, LEAVING, QueryBoxes, Subscriptions
 from rankcast.structures import integrity
 from rankcast.tables.boxes import Boxes
 from rankcast.tables.schema import Bools, Floats, Rows
@@ -26,61 +26,61 @@ class Scan:
     def __init__(self) -> None:
         self._comparisons = 0
 
-    def subscribe(self, world: World, rows: Rows) -> Rows:
+    def subscribe(self, subs: Subscriptions, rows: Rows) -> Rows:
         """Register rows one after the other; returns for each one that covers it, or -1."""
-        known = standing_at(world, FORWARDED)
-        found, comparisons = take_in_turn(boxes_of(world, rows), boxes_of(world, known))
+        known = rows_with(subs, FORWARDED)
+        found, comparisons = take_in_turn(boxes_of(subs, rows), boxes_of(subs, known))
         self._comparisons += comparisons
-        world.standing[rows] = np.where(found < 0, FORWARDED, COVERED)
+        subs.status[rows] = np.where(found < 0, FORWARDED, COVERED)
         return np.where(found < 0, -1, np.concatenate([known, rows, rows[:0]])[found]).astype(np.int32)
 
-    def unsubscribe(self, world: World, rows: Rows) -> Departure:
+    def unsubscribe(self, subs: Subscriptions, rows: Rows) -> Outcome:
         """Remove rows, net: whoever is left without a cover is forwarded."""
-        lost = rows[world.standing[rows] != COVERED]
-        world.standing[rows] = GONE
-        exposed, freed = self._exposed(world, boxes_of(world, lost), NOBODY)
-        world.standing[exposed] = FORWARDED
-        return Departure(rows, exposed, freed)
+        lost = rows[subs.status[rows] != COVERED]
+        subs.status[rows] = GONE
+        exposed, freed = self._exposed(subs, boxes_of(subs, lost), NO_ROWS)
+        subs.status[exposed] = FORWARDED
+        return Outcome(rows, exposed, freed)
 
-    def follow(self, world: World, leaves: Bools, rows: Rows) -> Story:
-        """Follow commands in turn: a row comes, or where `leaves` says so goes."""
-        return follow_by_calls(self, world, leaves, rows)
+    def follow(self, subs: Subscriptions, removals: Bools, rows: Rows) -> SequenceOutcome:
+        """Follow commands in turn: a row comes, or where `removals` says so goes."""
+        return follow_by_calls(self, subs, removals, rows)
 
-    def release(self, world: World, row: int, limit: int) -> Departure:
+    def release(self, subs: Subscriptions, row: int, limit: int) -> Outcome:
         """Go on removing one row, forwarding no more than `limit` of those it covers."""
         rows = np.array([row], np.int32)
-        if world.standing[row] == COVERED:
-            return self.unsubscribe(world, rows)
-        world.standing[row] = LEAVING
-        exposed, freed = self._exposed(world, boxes_of(world, rows), NOBODY)
-        world.standing[exposed[:limit]] = FORWARDED
+        if subs.status[row] == COVERED:
+            return self.unsubscribe(subs, rows)
+        subs.status[row] = LEAVING
+        exposed, freed = self._exposed(subs, boxes_of(subs, rows), NO_ROWS)
+        subs.status[exposed[:limit]] = FORWARDED
         if exposed.size > limit:
-            return Departure(NOBODY, exposed[:limit], freed)
-        world.standing[row] = GONE
-        return Departure(rows, exposed, freed)
+            return Outcome(NO_ROWS, exposed[:limit], freed)
+        subs.status[row] = GONE
+        return Outcome(rows, exposed, freed)
 
-    def amend(self, world: World, rows: Rows, write: Callable[[], None]) -> Departure:
+    def amend(self, subs: Subscriptions, rows: Rows, write: Callable[[], None]) -> Outcome:
         """Give rows other boxes, which `write` writes, net."""
-        lost = boxes_of(world, rows[world.standing[rows] == FORWARDED])
+        lost = boxes_of(subs, rows[subs.status[rows] == FORWARDED])
         write()
-        world.standing[rows] = COVERED
-        exposed, freed = self._exposed(world, lost, rows)
-        world.standing[exposed] = FORWARDED
-        return Departure(NOBODY, exposed, freed)
+        subs.status[rows] = COVERED
+        exposed, freed = self._exposed(subs, lost, rows)
+        subs.status[exposed] = FORWARDED
+        return Outcome(NO_ROWS, exposed, freed)
 
-    def coverers(self, world: World, rows: Rows) -> Rows:
+    def coverers(self, subs: Subscriptions, rows: Rows) -> Rows:
         """For each row the forwarded one registered first that contains it, -1 for a forwarded one."""
-        covered = world.standing[rows] == COVERED
+        covered = subs.status[rows] == COVERED
         found = np.full(rows.size, -1, np.int32)
-        known = np.concatenate([standing_at(world, FORWARDED), standing_at(world, LEAVING)])
-        places = first_containing(boxes_of(world, rows[covered]), boxes_of(world, known))
+        known = np.concatenate([rows_with(subs, FORWARDED), rows_with(subs, LEAVING)])
+        places = first_containing(boxes_of(subs, rows[covered]), boxes_of(subs, known))
         found[covered] = known[places] if known.size else places
         return found
 
-    def covers(self, world: World, boxes: Box, k: int) -> Rows:
+    def covers(self, subs: Subscriptions, boxes: QueryBoxes, k: int) -> Rows:
         """For each box up to k live rows that contain it, forwarded ones first, filled up with -1."""
-        live = np.concatenate([standing_at(world, each) for each in (FORWARDED, LEAVING, COVERED)])
-        held = boxes_of(world, live)
+        live = np.concatenate([rows_with(subs, each) for each in (FORWARDED, LEAVING, COVERED)])
+        held = boxes_of(subs, live)
         found = np.full((boxes.lo.shape[0], k), -1, np.int32)
         for place, (low, high) in enumerate(zip(boxes.lo, boxes.hi, strict=True)):
             inside = live[((held.lo <= low) & (high <= held.hi)).all(axis=1)][:k]
@@ -88,17 +88,17 @@ class Scan:
         self._comparisons += live.size * boxes.lo.shape[0]
         return found
 
-    def stab(self, world: World, boxes: Box) -> tuple[Rows, NDArray[np.int64]]:
+    def stab(self, subs: Subscriptions, boxes: QueryBoxes) -> tuple[Rows, NDArray[np.int64]]:
         """Rows that neighbours know and that contain each box, as registered, and where each list ends."""
-        known = np.concatenate([standing_at(world, FORWARDED), standing_at(world, LEAVING)])
-        known = known[np.argsort(world.sequence[known])]
-        held = boxes_of(world, known)
+        known = np.concatenate([rows_with(subs, FORWARDED), rows_with(subs, LEAVING)])
+        known = known[np.argsort(subs.sequence[known])]
+        held = boxes_of(subs, known)
         found = [
             known[((held.lo <= low) & (high <= held.hi)).all(axis=1)]
             for low, high in zip(boxes.lo, boxes.hi, strict=True)
         ]
         self._comparisons += known.size * boxes.lo.shape[0]
-        return np.concatenate([NOBODY, *found]), np.cumsum([each.size for each in found], dtype=np.int64)
+        return np.concatenate([NO_ROWS, *found]), np.cumsum([each.size for each in found], dtype=np.int64)
 
     def tally(self) -> tuple[int, int]:
         """No node is visited; boxes compared since the last call."""
@@ -106,7 +106,7 @@ class Scan:
         return 0, comparisons
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Nothing: all there is to know is in the standing of rows."""
+        """Nothing: all there is to know is in the status of rows."""
         return {}, {}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -114,32 +114,32 @@ class Scan:
         integrity.forms(arrays, {})
         return self
 
-    def check_restored(self, world: World) -> None:
+    def check_restored(self, subs: Subscriptions) -> None:
         """Nothing is kept that could be wrong."""
 
-    def _exposed(self, world: World, lost: Boxes, moved: Rows) -> tuple[Rows, int]:
+    def _exposed(self, subs: Subscriptions, lost: Boxes, moved: Rows) -> tuple[Rows, int]:
         """Covered rows that nothing covers: of those that moved, and those that lay in a lost box.
 
         `lost` are boxes that were forwarded; a covered one that lay in none of them lies in a forwarded one
         that is still there. Also returns how many lay in lost boxes.
         """
-        known, covered = standing_at(world, FORWARDED), standing_at(world, COVERED)
+        known, covered = rows_with(subs, FORWARDED), rows_with(subs, COVERED)
         has_moved = np.isin(covered, moved)
-        open_ = covered[has_moved | within_any(boxes_of(world, covered), lost)]
-        places, comparisons = maximal(boxes_of(world, open_), boxes_of(world, known))
+        open_ = covered[has_moved | within_any(boxes_of(subs, covered), lost)]
+        places, comparisons = maximal(boxes_of(subs, open_), boxes_of(subs, known))
         self._comparisons += comparisons
         return open_[places], open_.size - int(has_moved.sum())
 
 
-def standing_at(world: World, standing: int) -> Rows:
-    """The rows of one standing, as registered."""
-    rows = np.flatnonzero(world.standing == standing).astype(np.int32)
-    return rows[np.argsort(world.sequence[rows], kind="stable")]
+def rows_with(subs: Subscriptions, status: int) -> Rows:
+    """The rows of one status, as registered."""
+    rows = np.flatnonzero(subs.status == status).astype(np.int32)
+    return rows[np.argsort(subs.sequence[rows], kind="stable")]
 
 
-def boxes_of(world: World, rows: Rows) -> Boxes:
+def boxes_of(subs: Subscriptions, rows: Rows) -> Boxes:
     """The boxes of rows."""
-    return Boxes(world.lo[rows], world.hi[rows])
+    return Boxes(subs.lo[rows], subs.hi[rows])
 
 
 def first_containing(inner: Boxes, outer: Boxes) -> Rows:

@@ -1,15 +1,13 @@
-"""`CoveringTable`: which subscriptions a router must forward to its neighbours; and `maxima` of boxes.
+"""`CoveringTable`: which subscriptions a router must forward to its neighbours.
 
-The frame of a `CoveringTable`: what its rows are to the relations, what it answers, and what it counts.
-
-A `CoveringTable` that follows a sequence of commands in one call.
-
-The settings of a `CoveringTable`, and the relations that they stand for.
+The engine reads and checks tables, keeps ids and boxes, counts, and writes answers; which subscription covers
+which is the business of its `Relations`: a relation graph over indexes of boxes, or a scan. With the default
+graph, calls of a few rows go through `FastPath`, which does the same in one kernel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,136 +16,27 @@ from numpy.typing import NDArray
 
 from rankcast.core.answering import AnsweringEngine
 from rankcast.core.engine import ID, Part
+from rankcast.core.plugins import load
 from rankcast.covering import calls
 from rankcast.covering.brute_force import Scan
-from rankcast.covering.calls import OP, WHERE, Commands, DirectCalls
+from rankcast.covering.calls import OP, WHERE, Commands, FastPath
 from rankcast.covering.calls import read as read_commands
-from rankcast.covering.graph import NOBODY, Departure, RelationGraph, Relations
-from rankcast.covering.kernels.buckets import FORWARDED, GONE, LEAVING, Box, World
-from rankcast.covering.kernels.sequence import ACTION, BY, FORWARD, ROW
+from rankcast.covering.graph import NO_ROWS, Outcome, RelationGraph, Relations
+from rankcast.covering.kernels.buckets import FORWARDED, GONE, LEAVING, QueryBoxes, Subscriptions
+from rankcast.covering.kernels.calls import ACTION, BY, FORWARD, ROW
 from rankcast.errors import InputError, SettingError, shown
-from rankcast.papers.covering.full import FullRelationGraph
-from rankcast.papers.covering.poset import PosetGraph
 from rankcast.structures import integrity
 from rankcast.structures.ids import select, show
 from rankcast.tables import boxes, read, schema
 from rankcast.tables.schema import Form, Ids, Rows, arrow
 
-
-class TableFrame(AnsweringEngine):
-    """Counts queries, nodes visited and points compared, apart for those that come and that go."""
-
-    counters = (
-        "queries_subscribe",
-        "queries_unsubscribe",
-        "nodes_visited",
-        "nodes_visited_subscribe",
-        "nodes_visited_unsubscribe",
-        "point_comparisons",
-        "point_comparisons_subscribe",
-        "point_comparisons_unsubscribe",
-        "freed",
-        "freed_most",
-    )
-    _relations: Relations
-    _direct: DirectCalls | None
-
-    def stats(self) -> dict[str, Any]:
-        """Counters since the start."""
-        return self._reckoned()
-
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The whole state: a small JSON header and named arrays (not copied)."""
-        header, arrays = super().state()
-        return {**header, "counters": self._reckoned()}, arrays
-
-    def _reckoned(self) -> dict[str, int]:
-        """The counters, with what direct calls have counted."""
-        return dict(self._count) if self._direct is None else self._direct.reckoned(self._count)
-
-    def _free(self, freed: int, most: int | None = None) -> None:
-        """Count covered ones that had to look for another cover, and the most that did so at once."""
-        self._count["queries_unsubscribe"] += freed
-        self._count["freed"] += freed
-        self._count["freed_most"] = max(self._count["freed_most"], freed if most is None else most)
-
-    def _tally(self, call: str | None) -> int:
-        """Count what the relations have searched, also for a call; returns the boxes compared."""
-        searched = self._relations.tally()
-        self._search(call, searched)
-        return int(searched[1])
-
-    def _search(self, call: str | None, searched: tuple[int, int]) -> None:
-        """Count nodes visited and boxes compared, also for a call."""
-        for name, value in zip(("nodes_visited", "point_comparisons"), searched, strict=True):
-            self._count[name] += value
-            if call is not None:
-                self._count[f"{name}_{call}"] += value
-
-    def _world(self) -> World:
-        """What the relations know of each row."""
-        slots = self._slots
-        return World(slots["lo"], slots["hi"], slots["standing"], slots["sequence"])
-
-    def _write_boxes(self, rows: Rows, given: boxes.Boxes) -> None:
-        self._slots["lo"][rows], self._slots["hi"][rows] = given
-
-    def _answer(self, rows: Rows, action: Any, covered_by: Rows | None = None) -> pa.Table:
-        """The table of actions, by default with nobody who covers; ends the batch."""
-        self._count["deltas"] += rows.size
-        names = self._slots.take(rows)
-        if covered_by is None or (rows.size == 1 and covered_by[0] < 0):
-            above = calls.nobody(rows.size, names.type)
-        else:
-            above = self._slots.take_known(covered_by)
-        self._slots.settle()
-        return calls.table(names, action, above)
-
-
-class FollowingTable(TableFrame):
-    """Adds `follow`."""
-
-    _commands: Form
-
-    def follow(self, commands: Any) -> pa.Table:
-        """Follow a sequence of commands, each by itself; the columns of `subscribe`, in turn.
-
-        `commands` has `op` (`subscribe` or `unsubscribe`), `id` and the columns of boxes, which say nothing
-        of an unsubscribe. The same as a call for every row, but without the price of one, which is that of
-        reading a table. An id may come, go and come again. All are refused if one does not fit.
-
-        >>> from rankcast import CoveringTable
-        >>> table = CoveringTable(over=["x"])
-        >>> ops = ["subscribe", "subscribe", "unsubscribe"]
-        >>> commands = {"op": ops, "id": [1, 2, 1], "x_lo": [0, 1, None], "x_hi": [9, 2, None]}
-        >>> table.follow(commands).select(["subscription", "action"]).to_pydict()
-        {'subscription': [1, 2, 1, 2], 'action': ['forward', 'covered', 'withdraw', 'forward']}
-        """
-        batch = self._read(commands, self._commands, WHERE)
-        parts = list(read_commands(batch, self._over, self._slots).stretches())
-        self._begin()
-        answers = [self._follow_part(part) for part in parts]
-        return pa.concat_tables(answers) if answers else self._answer(NOBODY, NOBODY.astype(np.int8))
-
-    def _follow_part(self, part: Commands) -> pa.Table:
-        """Follow commands in which an id comes, goes, or comes and then goes."""
-        come = ~part.leaves
-        fresh = self._slots.add(select(part.ids, np.flatnonzero(come)))
-        self._write_boxes(fresh, part.boxes.at(come))
-        rows = self._slots.find(part.ids, where=WHERE)
-        story = self._relations.follow(self._world(), part.leaves, rows)
-        self._slots.release(rows[part.leaves])
-        self._count["queries_subscribe"] += fresh.size
-        self._free(story.freed, story.freed_most)
-        self._search("subscribe", story.subscribing)
-        self._search("unsubscribe", story.unsubscribing)
-        rows, action, by = (np.ascontiguousarray(story.told[:, field]) for field in (ROW, ACTION, BY))
-        return self._answer(rows, action.astype(np.int8), by)
-
-
 INDEXES = ("kdtree", "zcurve", "scan")
 MOST = 65_536  # the largest k of G_k: a megabyte a covered subscription
-GRAPHS = {"full": FullRelationGraph, "poset": PosetGraph}
+# Graphs of the paper that exist to compare with: loaded when named.
+GRAPHS = {
+    "full": "rankcast.papers.covering.full:FullRelationGraph",
+    "poset": "rankcast.papers.covering.poset:PosetGraph",
+}
 
 
 def relations_for(index: str, graph: int | str, attributes: int) -> Relations:
@@ -155,7 +44,8 @@ def relations_for(index: str, graph: int | str, attributes: int) -> Relations:
     if index == "scan":
         return Scan()
     if isinstance(graph, str):
-        return GRAPHS[graph](index, attributes)
+        graph_class: Callable[[str, int], Relations] = load(GRAPHS[graph])
+        return graph_class(index, attributes)
     return RelationGraph(index, attributes, graph)
 
 
@@ -176,7 +66,7 @@ def known_graph(graph: object) -> int | str:
     return schema.whole("graph", graph)
 
 
-class CoveringTable(FollowingTable):
+class CoveringTable(AnsweringEngine):
     """The subscriptions of a router and which of them its neighbours must know.
 
     A subscription is a box. It is forwarded unless a live one contains it; then it is covered. One that is
@@ -217,6 +107,18 @@ class CoveringTable(FollowingTable):
     [2, 3] [1, 3]
     """
 
+    counters = (
+        "queries_subscribe",
+        "queries_unsubscribe",
+        "nodes_visited",
+        "nodes_visited_subscribe",
+        "nodes_visited_unsubscribe",
+        "point_comparisons",
+        "point_comparisons_subscribe",
+        "point_comparisons_unsubscribe",
+        "freed",
+        "freed_most",
+    )
     variants = tuple(
         {"index": index, "graph": graph}
         for index, graph in [
@@ -245,7 +147,7 @@ class CoveringTable(FollowingTable):
         names = schema.attributes("over", over)
         super().__init__(
             {"graph": kind, "index": by},
-            {"standing": np.int8},
+            {"standing": np.int8},  # the status of each row, under the name that snapshots have
             over=names,
             ordered=False,
             extra=extra,
@@ -253,22 +155,22 @@ class CoveringTable(FollowingTable):
         )
         self._form, self._commands = (Form([*more, ID, *boxes.columns(names)]) for more in ([], [OP]))
         self._relations: Any = relations_for(by, kind, len(names))
-        self._direct = None
+        self._fast: FastPath | None = None
         if isinstance(self._relations, RelationGraph):
-            self._direct = DirectCalls(self._slots, self._relations, names, self._turn)
+            self._fast = FastPath(self._slots, self._relations, names, self._turn)
 
     def _parts(self) -> dict[str, Part]:
         return {**super()._parts(), "relation": self._relations}
 
     def _check_restored(self) -> None:
         super()._check_restored()
-        world = self._world()
-        integrity.within(world.standing, GONE, LEAVING + 1, "subscription.standing")
-        there = world.sequence >= 0
+        subs = self._table()
+        integrity.within(subs.status, GONE, LEAVING + 1, "subscription.standing")
+        there = subs.sequence >= 0
         integrity.need(
-            np.array_equal(world.standing != GONE, there), "subscription.standing", "is not of the live"
+            np.array_equal(subs.status != GONE, there), "subscription.standing", "is not of the live"
         )
-        self._relations.check_restored(world)
+        self._relations.check_restored(subs)
 
     # The calls
 
@@ -278,17 +180,17 @@ class CoveringTable(FollowingTable):
         `action` is `forward` or `covered`. Of two equal boxes the earlier covers.
         """
         batch = self._read(rows, self._form, "subscriptions")
-        if self._direct is not None and batch.size:
-            return self._direct.subscribe(batch)
+        if self._fast is not None and batch.size:
+            return self._fast.subscribe(batch)
         self._slots.require_new(batch.ids, where="subscriptions")
         given = self._read_boxes(batch)
         self._begin()
         fresh = self._slots.add(batch.ids)
         self._write_boxes(fresh, given)
-        covered_by = self._relations.subscribe(self._world(), fresh)
+        covered_by = self._relations.subscribe(self._table(), fresh)
         self._count["queries_subscribe"] += batch.size
         self._tally("subscribe")
-        return self._answer(fresh, calls.of_subscribes(covered_by), covered_by)
+        return self._answer(fresh, calls.subscribe_actions(covered_by), covered_by)
 
     def amend(self, rows: Any) -> pa.Table:
         """Change boxes in place; the columns of `subscribe`, net over the batch.
@@ -299,19 +201,20 @@ class CoveringTable(FollowingTable):
         """
         batch = self._read(rows, self._form, "subscriptions")
         amended = self._slots.require(batch.ids, where="subscriptions")
-        standing, world = self._slots["standing"], self._world()
-        was = standing[amended]
+        subs = self._table()
+        was = subs.status[amended]
         self._refuse_leaving(batch.ids, was)
         old, new = self._boxes(amended), self._read_boxes(batch, amended)
         moved = amended[((old.lo != new.lo) | (old.hi != new.hi)).any(axis=1)]
         self._begin()
-        told = self._relations.amend(world, moved, lambda: self._write_boxes(amended, new))
+        change = self._relations.amend(subs, moved, lambda: self._write_boxes(amended, new))
         self._count["queries_subscribe"] += moved.size
-        self._free(told.freed)
+        self._free(change.freed)
         self._tally("subscribe")
-        action = calls.of_amendments(was, standing[amended])
-        covered_by = self._relations.coverers(world, amended)
-        others = told.forwarded[~np.isin(told.forwarded, amended)] if told.forwarded.size else NOBODY
+        action = calls.amend_actions(was, subs.status[amended])
+        covered_by = self._relations.coverers(subs, amended)
+        forwarded = change.forwarded
+        others = forwarded[~np.isin(forwarded, amended)] if forwarded.size else NO_ROWS
         if not others.size:
             return self._answer(amended, action, covered_by)
         return self._answer(
@@ -330,7 +233,7 @@ class CoveringTable(FollowingTable):
         many covered ones, so that it is short and its answer has at most `limit` rows `forward`. An id whose
         covered ones have not all been looked at has no row yet: it is still live, known to neighbours and
         matched by `publish`; it only takes no new ones under its cover. Call again with the ids that have had
-        no row, until all have: the withdrawal is told with the last portion, so nothing is uncovered at any
+        no row, until all have: the withdrawal comes with the last portion, so nothing is uncovered at any
         time. An id on its way out cannot be amended; without `limit` the next call ends it at once.
 
         >>> table = CoveringTable(over=["x"])
@@ -343,21 +246,42 @@ class CoveringTable(FollowingTable):
         if limit is not None:
             schema.whole("limit", limit)
         given = read.read_ids(ids, where="ids")
-        if self._direct is not None and limit is None and given.size:
-            return self._direct.unsubscribe(given)
+        if self._fast is not None and limit is None and given.size:
+            return self._fast.unsubscribe(given)
         rows = self._slots.require(given, where="ids")
         was = self._slots["standing"][rows]
         self._begin()
         if limit is None:
-            told = self._relations.unsubscribe(self._world(), rows)
-            self._free(told.freed)
+            change = self._relations.unsubscribe(self._table(), rows)
+            self._free(change.freed)
         else:
-            told = self._release(rows, limit)
-        left = was if told.gone.size == rows.size else was[np.isin(rows, told.gone)]
+            change = self._release(rows, limit)
+        gone, forwarded = change.gone, change.forwarded
+        left = was if gone.size == rows.size else was[np.isin(rows, gone)]
         self._tally("unsubscribe")
-        self._slots.release(told.gone)
-        done = np.concatenate([told.gone, told.forwarded]) if told.forwarded.size else told.gone
-        return self._answer(done, calls.of_unsubscribes(left, told.forwarded.size))
+        self._slots.release(gone)
+        done = np.concatenate([gone, forwarded]) if forwarded.size else gone
+        return self._answer(done, calls.unsubscribe_actions(left, forwarded.size))
+
+    def follow(self, commands: Any) -> pa.Table:
+        """Follow a sequence of commands, each by itself; the columns of `subscribe`, in turn.
+
+        `commands` has `op` (`subscribe` or `unsubscribe`), `id` and the columns of boxes, which say nothing
+        of an unsubscribe. The same as a call for every row, but without the price of one, which is that of
+        reading a table. An id may come, go and come again. All are refused if one does not fit.
+
+        >>> from rankcast import CoveringTable
+        >>> table = CoveringTable(over=["x"])
+        >>> ops = ["subscribe", "subscribe", "unsubscribe"]
+        >>> commands = {"op": ops, "id": [1, 2, 1], "x_lo": [0, 1, None], "x_hi": [9, 2, None]}
+        >>> table.follow(commands).select(["subscription", "action"]).to_pydict()
+        {'subscription': [1, 2, 1, 2], 'action': ['forward', 'covered', 'withdraw', 'forward']}
+        """
+        batch = self._read(commands, self._commands, WHERE)
+        parts = list(read_commands(batch, self._over, self._slots).runs())
+        self._begin()
+        answers = [self._follow_part(part) for part in parts]
+        return pa.concat_tables(answers) if answers else self._answer(NO_ROWS, NO_ROWS.astype(np.int8))
 
     def publish(self, events: Any) -> pa.Table:
         """The forwarded subscriptions that contain each event: `event, subscription`.
@@ -365,7 +289,7 @@ class CoveringTable(FollowingTable):
         In the order of events, then of registration.
         """
         ids, points = self._read_events(events)
-        reached, ends = self._relations.stab(self._world(), Box(points, points))
+        reached, ends = self._relations.stab(self._table(), QueryBoxes(points, points))
         places = np.repeat(np.arange(ends.size), np.diff(ends, prepend=0))
         self._count["candidates"] += self._tally(None)
         self._count["deltas"] += reached.size
@@ -379,15 +303,15 @@ class CoveringTable(FollowingTable):
         """
         batch = self._read(rows, self._form, "boxes")
         given = boxes.read(batch, self._over, where="boxes")
-        asked = Box(*map(np.ascontiguousarray, given))
+        queries = QueryBoxes(*map(np.ascontiguousarray, given))
         most = min(schema.whole("k", k), max(len(self), 1))
         self._begin()
-        found = self._relations.covers(self._world(), asked, most)
+        found = self._relations.covers(self._table(), queries, most)
         self._tally(None)
-        told = found >= 0
-        told[:, 0] = True
-        labels = arrow(select(batch.ids, np.nonzero(told)[0]))
-        return pa.table({"id": labels, "covered_by": self._slots.take_known(found[told])})
+        listed = found >= 0
+        listed[:, 0] = True  # a box that lies in none has one row
+        labels = arrow(select(batch.ids, np.nonzero(listed)[0]))
+        return pa.table({"id": labels, "covered_by": self._slots.take_known(found[listed])})
 
     def forwarded(self) -> list[Any]:
         """The ids that neighbours must know, as registered."""
@@ -399,33 +323,99 @@ class CoveringTable(FollowingTable):
         """Whether a subscription is contained in another, and in which attributes it is not."""
         mine = self._find_one(self._slots, subscription, "subscription")
         its = self._find_one(self._slots, other, "other")
-        above = self._relations.coverers(self._world(), np.array([mine], np.int32))
+        above = self._relations.coverers(self._table(), np.array([mine], np.int32))
         return {
             "subscription": subscription,
             "other": other,
-            **calls.explained(self._over, self._world(), mine, its),
+            **calls.explained(self._over, self._table(), mine, its),
             "covered_by": self._slots.take_known(above)[0].as_py(),
         }
 
+    def stats(self) -> dict[str, Any]:
+        """Counters since the start."""
+        return self._counters()
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The whole state: a small JSON header and named arrays (not copied)."""
+        header, arrays = super().state()
+        return {**header, "counters": self._counters()}, arrays
+
     # Helpers
 
-    def _release(self, rows: Rows, limit: int) -> Departure:
+    def _follow_part(self, part: Commands) -> pa.Table:
+        """Follow commands in which an id comes, goes, or comes and then goes."""
+        come = ~part.removals
+        fresh = self._slots.add(select(part.ids, np.flatnonzero(come)))
+        self._write_boxes(fresh, part.boxes.at(come))
+        rows = self._slots.find(part.ids, where=WHERE)
+        outcome = self._relations.follow(self._table(), part.removals, rows)
+        self._slots.release(rows[part.removals])
+        self._count["queries_subscribe"] += fresh.size
+        self._free(outcome.freed, outcome.freed_most)
+        self._search("subscribe", outcome.subscribing)
+        self._search("unsubscribe", outcome.unsubscribing)
+        rows, action, by = (np.ascontiguousarray(outcome.actions[:, field]) for field in (ROW, ACTION, BY))
+        return self._answer(rows, action.astype(np.int8), by)
+
+    def _counters(self) -> dict[str, int]:
+        """The counters, with what the fast path has counted."""
+        return dict(self._count) if self._fast is None else self._fast.counters_with(self._count)
+
+    def _free(self, freed: int, most: int | None = None) -> None:
+        """Count covered ones that had to look for another cover, and the most that did so at once."""
+        self._count["queries_unsubscribe"] += freed
+        self._count["freed"] += freed
+        self._count["freed_most"] = max(self._count["freed_most"], freed if most is None else most)
+
+    def _tally(self, call: str | None) -> int:
+        """Count what the relations have searched, also for a call; returns the boxes compared."""
+        searched = self._relations.tally()
+        self._search(call, searched)
+        return int(searched[1])
+
+    def _search(self, call: str | None, searched: tuple[int, int]) -> None:
+        """Count nodes visited and boxes compared, also for a call."""
+        for name, value in zip(("nodes_visited", "point_comparisons"), searched, strict=True):
+            self._count[name] += value
+            if call is not None:
+                self._count[f"{name}_{call}"] += value
+
+    def _table(self) -> Subscriptions:
+        """The subscriptions by row, as the relations take them."""
+        slots = self._slots
+        return Subscriptions(slots["lo"], slots["hi"], slots["standing"], slots["sequence"])
+
+    def _write_boxes(self, rows: Rows, given: boxes.Boxes) -> None:
+        self._slots["lo"][rows], self._slots["hi"][rows] = given
+
+    def _answer(self, rows: Rows, action: Any, covered_by: Rows | None = None) -> pa.Table:
+        """The table of actions, by default with nobody who covers; ends the batch."""
+        self._count["deltas"] += rows.size
+        names = self._slots.take(rows)
+        if covered_by is None or (rows.size == 1 and covered_by[0] < 0):
+            above = calls.null_column(rows.size, names.type)
+        else:
+            above = self._slots.take_known(covered_by)
+        self._slots.settle()
+        return calls.actions_table(names, action, above)
+
+    def _release(self, rows: Rows, limit: int) -> Outcome:
         """Remove rows in turn as long as the limit lasts; the last one may be only on its way out."""
         gone, forwarded, left = [rows[:0]], [rows[:0]], limit
         for row in rows:
-            told = self._relations.release(self._world(), int(row), left)
-            self._free(told.freed)
-            gone.append(told.gone)
-            forwarded.append(told.forwarded)
-            left -= told.freed
-            if not told.gone.size or left <= 0:
+            change = self._relations.release(self._table(), int(row), left)
+            self._free(change.freed)
+            gone.append(change.gone)
+            forwarded.append(change.forwarded)
+            left -= change.freed
+            if not change.gone.size or left <= 0:
                 break
         freed = np.concatenate(forwarded)
         freed = freed[np.argsort(self._slots["sequence"][freed])]
-        return Departure(np.concatenate(gone), freed, limit - left)
+        return Outcome(np.concatenate(gone), freed, limit - left)
 
-    def _refuse_leaving(self, ids: Ids, standing: Any) -> None:
-        leaving = standing == LEAVING
+    def _refuse_leaving(self, ids: Ids, status: Any) -> None:
+        leaving = status == LEAVING
         if np.count_nonzero(leaving):
             row = int(np.argmax(leaving))
             raise InputError(

@@ -1,8 +1,8 @@
-"""The relation graph G_k over two indexes of boxes: what is forwarded, what is covered and by whom.
+"""Relation graphs over indexes of boxes: which rows are forwarded, which are covered and by which others.
 
-What every relation graph has: an index over forwarded boxes and one over covered boxes.
-
-What commands do to a table of covering relations.
+`Relations` is what a `CoveringTable` needs of whatever keeps the covering relations. `IndexedGraph` is what
+all relation graphs share: an index over forwarded boxes and one over covered boxes. `RelationGraph` is the
+default, G_k [Covering §III-B]. The graphs of the paper that remember more are in `rankcast.papers.covering`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.covering.index import BoxIndex
-from rankcast.covering.kernels import calls, checks, full, relation, sequence
-from rankcast.covering.kernels import index as covering_index
+from rankcast.covering.index import ContainmentIndex
+from rankcast.covering.kernels import calls, relation
+from rankcast.covering.kernels import index as index_kernels
 from rankcast.covering.kernels.buckets import (
     COMPARISONS,
     COVERED,
@@ -25,34 +25,44 @@ from rankcast.covering.kernels.buckets import (
     GONE,
     LEAVING,
     NODES_VISITED,
-    Box,
-    World,
+    QueryBoxes,
+    Subscriptions,
+)
+from rankcast.covering.kernels.calls import (
+    ACTION,
+    BY,
+    COVER,
+    DROP,
+    FORWARD,
+    ROW,
+    SEQUENCE_NODES,
+    WITHDRAW,
 )
 from rankcast.covering.kernels.relation import FIELDS, LIVE, NONE, SOURCE, TARGET, Graph
-from rankcast.covering.kernels.sequence import ACTION, BY, COVER, DROP, FORWARD, NODES, ROW, WITHDRAW
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Bools, Rows
 
-NOBODY: Rows = np.empty(0, np.int32)
+NO_ROWS: Rows = np.empty(0, np.int32)
 
 
-class Departure(NamedTuple):
-    """Who is gone, who is forwarded now as registered, and how many had to look for another cover."""
+class Outcome(NamedTuple):
+    """What a change came to: rows removed, rows now forwarded, as registered, and how many lost a cover."""
 
     gone: Rows
     forwarded: Rows
     freed: int
 
 
-class Story(NamedTuple):
+class SequenceOutcome(NamedTuple):
     """What a sequence of commands came to.
 
-    `told` has a line for each action in turn: row, action, and who covers it or -1. Unsubscribes made `freed`
-    rows look for another cover, one of them `freed_most`. Nodes visited and points compared for both kinds.
+    `actions` has a line for each action in turn: row, action, and who covers it or -1. Unsubscribes made
+    `freed` rows look for another cover, one of them `freed_most`. Nodes visited and points compared for both
+    kinds of commands.
     """
 
-    told: Rows
+    actions: Rows
     freed: int
     freed_most: int
     subscribing: tuple[int, int]
@@ -60,118 +70,120 @@ class Story(NamedTuple):
 
 
 class Relations(Protocol):
-    """What keeps the standing of rows: brute force, or one of the relation graphs.
+    """What keeps the status of rows: brute force, or one of the relation graphs.
 
-    The owner passes the `World` of all rows with every call; the relations set `standing` in it.
+    The owner passes the `Subscriptions` of all rows with every call; the relations set their `status`.
     """
 
-    def subscribe(self, world: World, rows: Rows) -> Rows:
+    def subscribe(self, subs: Subscriptions, rows: Rows) -> Rows:
         """Register rows one after the other; returns for each one that covers it, or -1."""
 
-    def unsubscribe(self, world: World, rows: Rows) -> Departure:
+    def unsubscribe(self, subs: Subscriptions, rows: Rows) -> Outcome:
         """Remove rows, net: whoever is left without a cover is forwarded."""
 
-    def follow(self, world: World, leaves: Bools, rows: Rows) -> Story:
-        """Follow commands in turn: a row comes, or where `leaves` says so goes."""
+    def follow(self, subs: Subscriptions, removals: Bools, rows: Rows) -> SequenceOutcome:
+        """Follow commands in turn: a row comes, or where `removals` says so goes."""
 
-    def release(self, world: World, row: int, limit: int) -> Departure:
+    def release(self, subs: Subscriptions, row: int, limit: int) -> Outcome:
         """Go on removing one row, looking at no more than `limit` of those it covers."""
 
-    def amend(self, world: World, rows: Rows, write: Callable[[], None]) -> Departure:
+    def amend(self, subs: Subscriptions, rows: Rows, write: Callable[[], None]) -> Outcome:
         """Give rows other boxes, which `write` writes, net; they may be among the forwarded in the answer."""
 
-    def coverers(self, world: World, rows: Rows) -> Rows:
+    def coverers(self, subs: Subscriptions, rows: Rows) -> Rows:
         """For each row one that covers it, -1 for a forwarded one."""
 
-    def covers(self, world: World, boxes: Box, k: int) -> Rows:
+    def covers(self, subs: Subscriptions, boxes: QueryBoxes, k: int) -> Rows:
         """For each box up to k live rows that contain it, a line each, filled up with -1."""
 
-    def stab(self, world: World, boxes: Box) -> tuple[Rows, NDArray[np.int64]]:
+    def stab(self, subs: Subscriptions, boxes: QueryBoxes) -> tuple[Rows, NDArray[np.int64]]:
         """Rows that neighbours know and that contain each box, as registered, and where each list ends."""
 
     def tally(self) -> tuple[int, int]:
         """Nodes visited and points compared since the last call."""
 
 
-def follow_by_calls(relations: Relations, world: World, leaves: Bools, rows: Rows) -> Story:
+def follow_by_calls(
+    relations: Relations, subs: Subscriptions, removals: Bools, rows: Rows
+) -> SequenceOutcome:
     """Follow commands by a call for each unsubscribe and each run of subscribes."""
-    told, freed, searched = [lines(NOBODY, FORWARD, NOBODY)], [0], np.zeros((2, 2), np.int64)
-    borders = np.flatnonzero(np.r_[leaves.size > 0, leaves[1:] | leaves[:-1], True])
+    actions, freed, searched = [action_lines(NO_ROWS, FORWARD, NO_ROWS)], [0], np.zeros((2, 2), np.int64)
+    borders = np.flatnonzero(np.r_[removals.size > 0, removals[1:] | removals[:-1], True])
     for start, stop in pairwise(borders.tolist()):
         run = rows[start:stop]
-        if leaves[start]:
-            action = DROP if world.standing[run[0]] == COVERED else WITHDRAW
-            gone = relations.unsubscribe(world, run)
-            told += [lines(run, action, -1), lines(gone.forwarded, FORWARD, -1)]
+        if removals[start]:
+            action = DROP if subs.status[run[0]] == COVERED else WITHDRAW
+            gone = relations.unsubscribe(subs, run)
+            actions += [action_lines(run, action, -1), action_lines(gone.forwarded, FORWARD, -1)]
             freed.append(gone.freed)
         else:
-            by = relations.subscribe(world, run)
-            told.append(lines(run, np.where(by < 0, FORWARD, COVER), by))
-        searched[int(leaves[start])] += relations.tally()
+            by = relations.subscribe(subs, run)
+            actions.append(action_lines(run, np.where(by < 0, FORWARD, COVER), by))
+        searched[int(removals[start])] += relations.tally()
     came, went = ((int(nodes), int(points)) for nodes, points in searched)
-    return Story(np.concatenate(told), sum(freed), max(freed), came, went)
+    return SequenceOutcome(np.concatenate(actions), sum(freed), max(freed), came, went)
 
 
-def lines(rows: Rows, action: Any, by: Any) -> Rows:
-    """Lines of a story."""
+def action_lines(rows: Rows, action: Any, by: Any) -> Rows:
+    """Lines (row, action, by) of a `SequenceOutcome`."""
     made = np.empty((rows.size, 3), np.int32)
     made[:, ROW], made[:, ACTION], made[:, BY] = rows, action, by
     return made
 
 
-class IndexPair(ABC):
+class IndexedGraph(ABC):
     """`front` holds the rows that neighbours know; `back`, if it is used, the covered ones.
 
-    A subclass names the module of `kernels` that has its `subscribe`.
+    A subclass names the kernel of its `subscribe`.
     """
 
-    kernels: ClassVar[Any]
+    _subscribe: ClassVar[Any]
 
     def __init__(self, kind: str, attributes: int, *, both: bool) -> None:
-        self.front, self.back = BoxIndex(kind, attributes), BoxIndex(kind, attributes)
+        self.front, self.back = ContainmentIndex(kind, attributes), ContainmentIndex(kind, attributes)
         self._both = both
 
     @abstractmethod
     def graph(self) -> Any:
         """The graph as kernels take it."""
 
-    def subscribe(self, world: World, rows: Rows) -> Rows:
+    def subscribe(self, subs: Subscriptions, rows: Rows) -> Rows:
         """Register rows one after the other; returns for each one that covers it, or -1."""
-        self.reserve(world.standing.size)
+        self.reserve(subs.status.size)
         covered_by = np.empty(rows.size, np.int32)
-        self.run(self.kernels.subscribe, world, rows, covered_by)
+        self.run(self._subscribe, subs, rows, covered_by)
         return covered_by
 
     @abstractmethod
-    def unsubscribe(self, world: World, rows: Rows) -> Departure:
+    def unsubscribe(self, subs: Subscriptions, rows: Rows) -> Outcome:
         """Remove rows, net: whoever is left without a cover is forwarded."""
 
     @abstractmethod
-    def release(self, world: World, row: int, limit: int) -> Departure:
-        """Go on removing one row, telling of no more than `limit` of those it covers."""
+    def release(self, subs: Subscriptions, row: int, limit: int) -> Outcome:
+        """Go on removing one row, forwarding no more than `limit` of those it covers."""
 
     @abstractmethod
-    def amend(self, world: World, rows: Rows, write: Callable[[], None]) -> Departure:
+    def amend(self, subs: Subscriptions, rows: Rows, write: Callable[[], None]) -> Outcome:
         """Give rows other boxes, which `write` writes, net; they may be among the forwarded in the answer."""
 
-    def follow(self, world: World, leaves: Bools, rows: Rows) -> Story:
-        """Follow commands in turn: a row comes, or where `leaves` says so goes."""
-        return follow_by_calls(self, world, leaves, rows)
+    def follow(self, subs: Subscriptions, removals: Bools, rows: Rows) -> SequenceOutcome:
+        """Follow commands in turn: a row comes, or where `removals` says so goes."""
+        return follow_by_calls(self, subs, removals, rows)
 
-    def coverers(self, world: World, rows: Rows) -> Rows:
+    def coverers(self, subs: Subscriptions, rows: Rows) -> Rows:
         """For each row one that covers it, -1 for a forwarded one."""
-        found: Rows = full.coverers(self.front.index, world, rows)
+        found: Rows = index_kernels.coverers(self.front.index, subs, rows)
         return found
 
-    def covers(self, world: World, boxes: Box, k: int) -> Rows:
+    def covers(self, subs: Subscriptions, boxes: QueryBoxes, k: int) -> Rows:
         """For each box up to k live rows that contain it, a line each, filled up with -1."""
         found = np.full((boxes.lo.shape[0], k), -1, np.int32)
-        full.containing(self.front.index, self.back.index, world, boxes, found)
+        index_kernels.containing(self.front.index, self.back.index, subs, boxes, found)
         return found
 
-    def stab(self, world: World, boxes: Box) -> tuple[Rows, NDArray[np.int64]]:
+    def stab(self, subs: Subscriptions, boxes: QueryBoxes) -> tuple[Rows, NDArray[np.int64]]:
         """Rows that neighbours know and that contain each box, as registered, and where each list ends."""
-        rows, ends = covering_index.stab(self.front.index, world, boxes)
+        rows, ends = index_kernels.stab(self.front.index, subs, boxes)
         return rows, ends
 
     def tally(self) -> tuple[int, int]:
@@ -185,18 +197,18 @@ class IndexPair(ABC):
     def reserve(self, rows: int) -> None:
         """Make room for row numbers below `rows`."""
 
-    def make_room(self, world: World) -> None:
+    def make_room(self, subs: Subscriptions) -> None:
         """Let the indexes take the next row."""
-        self.front.ready(world)
+        self.front.prepare(subs)
         if self._both:
-            self.back.ready(world)
+            self.back.prepare(subs)
 
-    def run(self, kernel: Callable[..., int], world: World, rows: Rows, *told: Rows) -> None:
+    def run(self, kernel: Callable[..., int], subs: Subscriptions, rows: Rows, *out: Rows) -> None:
         """Run a kernel over rows, making room whenever it stops for that."""
-        done = kernel(self.graph(), world, rows, *told, 0)
+        done = kernel(self.graph(), subs, rows, *out, 0)
         while done < rows.size:
-            self.make_room(world)
-            done = kernel(self.graph(), world, rows, *told, done)
+            self.make_room(subs)
+            done = kernel(self.graph(), subs, rows, *out, done)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Both indexes."""
@@ -219,30 +231,30 @@ class IndexPair(ABC):
     def _forms(self) -> dict[str, integrity.Form]:
         """The forms of the arrays beside those of the indexes."""
 
-    def check_restored(self, world: World) -> None:
+    def check_restored(self, subs: Subscriptions) -> None:
         """Refuse a state from a snapshot that is not that of the owner's rows; see `integrity`."""
-        self.front.check_restored(world, world.standing >= FORWARDED, "front")
-        covered = world.standing == COVERED
-        self.back.check_restored(world, covered if self._both else np.zeros_like(covered), "back")
+        self.front.check_restored(subs, subs.status >= FORWARDED, "front")
+        covered = subs.status == COVERED
+        self.back.check_restored(subs, covered if self._both else np.zeros_like(covered), "back")
 
-    def check(self, world: World) -> None:
+    def check(self, subs: Subscriptions) -> None:
         """Assert that the indexes hold what they should."""
-        self.front.check(world)
-        self.back.check(world)
-        assert np.array_equal(self.front.rows(), np.flatnonzero(world.standing >= FORWARDED))
-        covered = np.flatnonzero(world.standing == COVERED) if self._both else NOBODY
+        self.front.check(subs)
+        self.back.check(subs)
+        assert np.array_equal(self.front.rows(), np.flatnonzero(subs.status >= FORWARDED))
+        covered = np.flatnonzero(subs.status == COVERED) if self._both else NO_ROWS
         assert np.array_equal(self.back.rows(), covered)
 
 
-class RelationGraph(IndexPair):
+class RelationGraph(IndexedGraph):
     """G_k: each covered row remembers up to k rows that cover it.
 
-    Rows are those of the owner, who passes the `World` of their boxes and standing with every call; the graph
-    sets the standing. Memory: 4 bytes a row (k > 1: 8), 16 k bytes a covered row, and the indexes (see
-    `BoxIndex`), over forwarded rows only if k is 1.
+    Rows are those of the owner, who passes their boxes and status with every call; the graph sets the status.
+    Memory: 4 bytes a row (k > 1: 8), 16 k bytes a covered row, and the indexes (see `ContainmentIndex`), over
+    forwarded rows only if k is 1.
     """
 
-    kernels: ClassVar[Any] = relation
+    _subscribe = staticmethod(relation.subscribe)
 
     def __init__(self, kind: str, attributes: int, k: int) -> None:
         super().__init__(kind, attributes, both=k > 1)
@@ -251,67 +263,70 @@ class RelationGraph(IndexPair):
         self._first = self._block = np.full(0, NONE, np.int32)
         self._meta = np.array([0, NONE, 0])
 
-    def unsubscribe(self, world: World, rows: Rows) -> Departure:
+    def unsubscribe(self, subs: Subscriptions, rows: Rows) -> Outcome:
         """Remove rows, net: whoever is left without a cover is forwarded."""
-        return self.resettle(world, rows, calls.depart(self.plain(), tuple(world), rows, GONE))
+        return self.resettle(subs, rows, calls.remove_rows(self.plain(), tuple(subs), rows, GONE))
 
-    def follow(self, world: World, leaves: Bools, rows: Rows) -> Story:
+    def follow(self, subs: Subscriptions, removals: Bools, rows: Rows) -> SequenceOutcome:
         """Follow commands in turn, in one call of a kernel as long as nobody must make room."""
-        self.reserve(world.standing.size)
-        told, totals = np.empty((rows.size + 16, 3), np.int32), np.zeros(4, np.int64)
+        self.reserve(subs.status.size)
+        actions, totals = np.empty((rows.size + 16, 3), np.int32), np.zeros(4, np.int64)
         done = count = 0
         while done < rows.size:
-            done, told, count, alone, settled = sequence.follow(
-                self.graph(), world, leaves, rows, done, told, count, totals
+            done, actions, count, orphaned, settled = calls.follow(
+                self.graph(), subs, removals, rows, done, actions, count, totals
             )
-            if settled < alone.size:
+            if settled < orphaned.size:
                 before = self._searched()
-                forwarded = self.resettle(world, NOBODY, alone, settled).forwarded
-                totals[NODES:] += self._searched() - before
-                told = np.concatenate([told[:count], lines(forwarded, FORWARD, NONE), told[count:]])
+                forwarded = self.resettle(subs, NO_ROWS, orphaned, settled).forwarded
+                totals[SEQUENCE_NODES:] += self._searched() - before
+                fresh = action_lines(forwarded, FORWARD, NONE)
+                actions = np.concatenate([actions[:count], fresh, actions[count:]])
                 count += forwarded.size
             elif done < rows.size:
-                self.make_room(world)
+                self.make_room(subs)
         freed, most, *went = totals.tolist()
         nodes, points = self.tally()
-        return Story(told[:count], freed, most, (nodes - went[0], points - went[1]), (went[0], went[1]))
+        return SequenceOutcome(
+            actions[:count], freed, most, (nodes - went[0], points - went[1]), (went[0], went[1])
+        )
 
-    def release(self, world: World, row: int, limit: int) -> Departure:
+    def release(self, subs: Subscriptions, row: int, limit: int) -> Outcome:
         """Go on removing one row: look at up to `limit` of those it covers.
 
         The row is gone with the last of them. Until then neighbours know it, and it covers those it covered.
         """
         rows = np.array([row], np.int32)
-        if world.standing[row] == COVERED:
-            return self.unsubscribe(world, rows)
-        world.standing[row] = LEAVING
-        relation.arrange(self.graph(), world, row, limit)
-        told = self.resettle(world, NOBODY, relation.orphans(self.graph(), rows, limit))
+        if subs.status[row] == COVERED:
+            return self.unsubscribe(subs, rows)
+        subs.status[row] = LEAVING
+        relation.arrange(self.graph(), subs, row, limit)
+        change = self.resettle(subs, NO_ROWS, relation.orphans(self.graph(), rows, limit))
         if self._first[row] != NONE:
-            return told
-        relation.take_out(self.graph(), world, rows, GONE)
-        return told._replace(gone=rows)
+            return change
+        relation.unlink_rows(self.graph(), subs, rows, GONE)
+        return change._replace(gone=rows)
 
-    def amend(self, world: World, rows: Rows, write: Callable[[], None]) -> Departure:
+    def amend(self, subs: Subscriptions, rows: Rows, write: Callable[[], None]) -> Outcome:
         """Give rows other boxes, which `write` writes; all of them may find a cover or be forwarded."""
-        alone = calls.depart(self.plain(), tuple(world), rows, COVERED)
+        orphaned = calls.remove_rows(self.plain(), tuple(subs), rows, COVERED)
         write()
         if self._k > 1:
-            self.run(full.enter, world, rows)
-        both = calls.in_order(tuple(world), np.concatenate([alone, rows]))
-        return self.resettle(world, NOBODY, both)._replace(freed=alone.size)
+            self.run(relation.index_covered, subs, rows)
+        both = calls.in_order(tuple(subs), np.concatenate([orphaned, rows]))
+        return self.resettle(subs, NO_ROWS, both)._replace(freed=orphaned.size)
 
-    def coverers(self, world: World, rows: Rows) -> Rows:
+    def coverers(self, subs: Subscriptions, rows: Rows) -> Rows:
         """For each row one that covers it, -1 for a forwarded one."""
-        found: Rows = calls.coverers(self.plain(), tuple(world), rows)
+        found: Rows = calls.coverers(self.plain(), tuple(subs), rows)
         return found
 
-    def covers(self, world: World, boxes: Box, k: int) -> Rows:
+    def covers(self, subs: Subscriptions, boxes: QueryBoxes, k: int) -> Rows:
         """For each box up to k live rows that contain it, a line each, filled up with -1."""
         if self._k > 1:
-            return super().covers(world, boxes, k)
+            return super().covers(subs, boxes, k)
         found = np.full((boxes.lo.shape[0], k), -1, np.int32)
-        relation.containing(self.graph(), world, boxes, found)
+        relation.containing(self.graph(), subs, boxes, found)
         return found
 
     def graph(self) -> Graph:
@@ -324,9 +339,9 @@ class RelationGraph(IndexPair):
             self._first = grown(self._first, rows, NONE)
             self._block = grown(self._block, rows, NONE) if self._k > 1 else self._first
 
-    def make_room(self, world: World) -> None:
+    def make_room(self, subs: Subscriptions) -> None:
         """Let the indexes take the next row, and a block of edges be taken."""
-        super().make_room(world)
+        super().make_room(subs)
         live = int(self._meta[LIVE])
         if self._k * live == len(self._edge):
             self._edge = grown(self._edge, self._k * (live + live // 16 + 16), NONE)
@@ -349,19 +364,19 @@ class RelationGraph(IndexPair):
         own["blocks"] = integrity.like(self._meta, length=self._meta.size)
         return {**own, **({"block": integrity.like(self._block)} if self._k > 1 else {})}
 
-    def check_restored(self, world: World) -> None:
+    def check_restored(self, subs: Subscriptions) -> None:
         """Refuse a state from a snapshot that is not that of the owner's rows; see `integrity`."""
-        super().check_restored(world)
+        super().check_restored(subs)
         edge, first, block, meta, k = self._own()
         integrity.need(first.size == block.size, "block", f"has not {first.size} entries")
         integrity.need(len(edge) % k == 0, "edge", f"is not blocks of {k} edges")
-        found = checks.edges(edge, first, block, meta, k, world.standing)
-        integrity.need(found == checks.FITS, "edge", "does not link covered rows to their covers")
+        fit = relation.edges_fit(edge, first, block, meta, k, subs.status)
+        integrity.need(fit, "edge", "does not link covered rows to their covers")
 
-    def check(self, world: World) -> None:
+    def check(self, subs: Subscriptions) -> None:
         """Assert that every covered row remembers live rows that cover it, and forwarded ones none."""
-        super().check(world)
-        covered = np.flatnonzero(world.standing == COVERED)
+        super().check(subs)
+        covered = np.flatnonzero(subs.status == COVERED)
         blocks = self._block[covered]
         assert np.unique(blocks).size == covered.size == self._meta[LIVE]
         edges = self._edge.reshape(-1, self._k, FIELDS)[blocks]
@@ -370,16 +385,16 @@ class RelationGraph(IndexPair):
         assert known.any(axis=1).all()
         place = np.nonzero(known)[0]
         above, target = edges[known][:, SOURCE], covered[place]
-        assert (world.standing[above] != GONE).all()
-        assert (world.lo[above] <= world.lo[target]).all()
-        assert (world.hi[above] >= world.hi[target]).all()
+        assert (subs.status[above] != GONE).all()
+        assert (subs.lo[above] <= subs.lo[target]).all()
+        assert (subs.hi[above] >= subs.hi[target]).all()
 
     def _own(self) -> tuple[Any, ...]:
         """The edges as the fields of a `Graph`."""
         return self._edge, self._first, self._block, self._meta, self._k
 
     def plain(self) -> tuple[Any, ...]:
-        """The graph as `relation_calls` takes it."""
+        """The graph as `kernels.calls` takes it."""
         return tuple(self.front.index), tuple(self.back.index), *self._own()
 
     def _searched(self) -> NDArray[np.int64]:
@@ -389,13 +404,13 @@ class RelationGraph(IndexPair):
         ]
         return total
 
-    def resettle(self, world: World, gone: Rows, alone: Rows, settled: int = 0) -> Departure:
-        """Let rows that are alone, containers first, find a cover or be forwarded, if they have not yet."""
-        if not alone.size:
-            return Departure(gone, NOBODY, 0)
-        while settled < alone.size:
-            settled = calls.resettle(self.plain(), tuple(world), alone, settled)
-            if settled < alone.size:
-                self.make_room(world)
-        forwarded = alone[world.standing[alone] == FORWARDED]
-        return Departure(gone, forwarded[np.argsort(world.sequence[forwarded])], alone.size)
+    def resettle(self, subs: Subscriptions, gone: Rows, orphaned: Rows, settled: int = 0) -> Outcome:
+        """Let orphaned rows, containers first, find a cover or be forwarded, from place `settled` on."""
+        if not orphaned.size:
+            return Outcome(gone, NO_ROWS, 0)
+        while settled < orphaned.size:
+            settled = calls.resettle(self.plain(), tuple(subs), orphaned, settled)
+            if settled < orphaned.size:
+                self.make_room(subs)
+        forwarded = orphaned[subs.status[orphaned] == FORWARDED]
+        return Outcome(gone, forwarded[np.argsort(subs.sequence[forwarded])], orphaned.size)

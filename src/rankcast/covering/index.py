@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.covering.kernels import checks, kdtree, zcurve
-from rankcast.covering.kernels import index as covering_index
+from rankcast.covering.kernels import index as index_kernels
+from rankcast.covering.kernels import kdtree, zcurve
 from rankcast.covering.kernels.buckets import (
     BUCKET,
     BUCKET_USED,
@@ -24,8 +24,8 @@ from rankcast.covering.kernels.buckets import (
     POINTS,
     SIZE,
     ZCURVE,
-    Index,
-    World,
+    IndexArrays,
+    Subscriptions,
     close_corner,
     encode,
     levels_for,
@@ -40,12 +40,12 @@ FIELDS = {KDTREE: kdtree.FIELDS, ZCURVE: zcurve.FIELDS}
 SPARE = 4
 
 
-class BoxIndex:
+class ContainmentIndex:
     """Rows with boxes, found by a box that they contain.
 
-    - Changing and asking: the kernels of `rankcast.covering.kernels.index`, over `index`; before an insert
-      the index must be `ready`.
-    - Keeping: `state`, `restore`, `check`.
+    - Changing and searching: the kernels of `rankcast.covering.kernels.index`, over `index`; before an insert
+      the index must be prepared.
+    - Snapshots: `state`, `restore`, `check_restored`.
 
     Memory: 8 bytes for each eight attributes and 4 bytes a slot, 64 slots a bucket, buckets about two thirds
     full.
@@ -54,24 +54,24 @@ class BoxIndex:
     def __init__(self, kind: str, attributes: int) -> None:
         self._kind, self._attributes = KINDS[kind], attributes
         self.index = self._empty(SPARE)
-        covering_index.clear(self.index)
+        index_kernels.clear(self.index)
 
     def __len__(self) -> int:
         return int(self.index.meta[POINTS])
 
-    def ready(self, world: World) -> None:
+    def prepare(self, subs: Subscriptions) -> None:
         """Make an insert possible: cut the codes anew if that is due, and make room."""
         index = self.index
         if index.meta[DUE] <= 0:
             rows, done = self.rows(), 0
             self.index = self._empty(SPARE + len(rows) * 4 // (3 * BUCKET))
-            covering_index.clear(self.index)
+            index_kernels.clear(self.index)
             self.index.meta[[NODES_VISITED, COMPARISONS]] = index.meta[[NODES_VISITED, COMPARISONS]]
             while done < len(rows):
-                done = covering_index.recut(self.index, world, rows, done)
+                done = index_kernels.recut(self.index, subs, rows, done)
                 if done < len(rows):
                     self._extend()
-        if covering_index.unready(self.index):
+        if index_kernels.unprepared(self.index):
             self._extend()
 
     def rows(self) -> Rows:
@@ -90,7 +90,7 @@ class BoxIndex:
         """The arrays."""
         return {}, self.index._asdict()
 
-    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> BoxIndex:
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> ContainmentIndex:
         """Take over a state that `state` gave."""
         buckets = len(arrays["row"]) if "row" in arrays and arrays["row"].ndim else 0
         lengths = {"words": buckets, "row": buckets, "node": 2 * buckets, "corner": 2 * buckets}
@@ -100,15 +100,14 @@ class BoxIndex:
         }
         integrity.forms(arrays, wanted)
         integrity.need(arrays["meta"][KIND] == self._kind, "meta", "is of an index of another kind")
-        self.index = Index(**{name: np.array(arrays[name]) for name in Index._fields})
+        self.index = IndexArrays(**{name: np.array(arrays[name]) for name in IndexArrays._fields})
         return self
 
-    def check_restored(self, world: World, wanted: Bools, name: str) -> None:
+    def check_restored(self, subs: Subscriptions, wanted: Bools, name: str) -> None:
         """Refuse an index from a snapshot that does not hang together or hold just the `wanted` rows."""
         integrity.no_nan(self.index.cuts, f"{name}.cuts")
-        check = checks.kdtree if self._kind == KDTREE else checks.zcurve
-        found = check(self.index, world, wanted)
-        integrity.need(found == checks.FITS, f"{name}.row", "does not hold the boxes it should")
+        fits = kdtree.fits if self._kind == KDTREE else zcurve.fits
+        integrity.need(fits(self.index, subs, wanted), f"{name}.row", "does not hold the boxes it should")
 
     def _extend(self) -> None:
         old = self.index
@@ -118,12 +117,12 @@ class BoxIndex:
             getattr(wider, name)[: getattr(old, name).shape[0]] = getattr(old, name)
         self.index = wider._replace(meta=old.meta, cuts=old.cuts)
 
-    def _empty(self, buckets: int) -> Index:
+    def _empty(self, buckets: int) -> IndexArrays:
         """Arrays for so many buckets, with two nodes each."""
         words = words_for(2 * self._attributes)
         meta = np.zeros(META, np.int64)
-        meta[KIND], meta[DUE] = self._kind, covering_index.FIRST_CUT
-        return Index(
+        meta[KIND], meta[DUE] = self._kind, index_kernels.FIRST_CUT
+        return IndexArrays(
             words=np.zeros((buckets, words, BUCKET), np.uint64),
             row=np.zeros((buckets, BUCKET + 2), np.int32),
             node=np.zeros((2 * buckets, FIELDS[self._kind]), np.int32),
@@ -132,10 +131,10 @@ class BoxIndex:
             meta=meta,
         )
 
-    def check(self, world: World) -> None:
+    def check(self, subs: Subscriptions) -> None:
         """Assert the invariants: every row is there once, with its codes, and corners are tight."""
         index, rows = self.index, self.rows()
-        assert len(np.unique(rows)) == len(self) == sum(self._check_bucket(b, world) for b in self._live())
+        assert len(np.unique(rows)) == len(self) == sum(self._check_bucket(b, subs) for b in self._live())
         assert len(self._live()) == index.meta[BUCKETS]
         if self._kind == KDTREE:
             self._check_node(0)
@@ -154,13 +153,13 @@ class BoxIndex:
                 stack += index.node[node, [LEFT, RIGHT]].tolist()
         return found
 
-    def _check_bucket(self, bucket: int, world: World) -> int:
+    def _check_bucket(self, bucket: int, subs: Subscriptions) -> int:
         index, size = self.index, int(self.index.row[bucket, SIZE])
         rows = index.row[bucket, :size]
         assert not index.words[bucket, :, size:].any()
         key = np.empty(index.words.shape[1], np.uint64)
         for slot, row in enumerate(rows):
-            encode(index.cuts, world.lo, world.hi, row, key)
+            encode(index.cuts, subs.lo, subs.hi, row, key)
             assert np.array_equal(key, index.words[bucket, :, slot])
         node = index.row[bucket, LEAF] if self._kind == KDTREE else 2 * bucket
         assert not close_corner(index, bucket, node)

@@ -1,7 +1,4 @@
-"""`maxima`: the boxes that no other box contains.
-
-Maximal boxes of a set, through a k-d tree over those kept so far.
-"""
+"""`maxima`: the boxes of a set that no other box contains, through a k-d tree over those kept so far."""
 
 from __future__ import annotations
 
@@ -12,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast.core.engine import ID
-from rankcast.covering.index import BoxIndex
-from rankcast.covering.kernels.buckets import COVERED, World
-from rankcast.covering.kernels.order import containers_first, keep_maximal, uncovered
+from rankcast.covering.index import ContainmentIndex
+from rankcast.covering.kernels.buckets import COVERED, Subscriptions
+from rankcast.covering.kernels.index import containers_first, keep_maximal, uncovered
 from rankcast.structures.ids import Slots, select
 from rankcast.tables import boxes, read, schema
 from rankcast.tables.boxes import Boxes
@@ -32,22 +29,22 @@ def maximal(boxes: Boxes) -> Rows:
     """
     count = boxes.lo.shape[0]
     ends = (np.ascontiguousarray(boxes.lo), np.ascontiguousarray(boxes.hi))
-    world = World(*ends, np.full(count, COVERED, np.int8), np.arange(count))
+    subs = Subscriptions(*ends, np.full(count, COVERED, np.int8), np.arange(count))
     rows = np.arange(count, dtype=np.int32)
     if count > 4 * SAMPLE:
         widest = np.argpartition((ends[0] - ends[1]).sum(axis=1), SAMPLE)[:SAMPLE]
-        rows = uncovered(_kept(world, widest.astype(np.int32)).index, world, rows)
-    return _kept(world, rows).rows()
+        rows = uncovered(_kept(subs, widest.astype(np.int32)).index, subs, rows)
+    return _kept(subs, rows).rows()
 
 
-def _kept(world: World, rows: Rows) -> BoxIndex:
+def _kept(subs: Subscriptions, rows: Rows) -> ContainmentIndex:
     """An index over the maximal ones of rows."""
-    order = containers_first(world, rows)
-    index = BoxIndex("kdtree", world.lo.shape[1])
+    order = containers_first(subs, rows)
+    index = ContainmentIndex("kdtree", subs.lo.shape[1])
     done = 0
     while done < rows.size:
-        index.ready(world)
-        done = keep_maximal(index.index, world, order, done)
+        index.prepare(subs)
+        done = keep_maximal(index.index, subs, order, done)
     return index
 
 

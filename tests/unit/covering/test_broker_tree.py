@@ -32,9 +32,9 @@ BOX = st.tuples(*[st.tuples(END, END).map(lambda ends: tuple(sorted(ends)))] * 2
 
 def test_it_prints_what_covering_saves(capsys: pytest.CaptureFixture[str]) -> None:
     broker_tree.main(brokers=6, subscriptions=60, events=40)
-    told = capsys.readouterr().out.splitlines()
-    assert told[1] == "missed: 0, delivered twice: 0"
-    assert all(line.endswith("% saved") and int(line.split()[-2][:-1]) > 20 for line in told[2:])
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[1] == "missed: 0, delivered twice: 0"
+    assert all(line.endswith("% saved") and int(line.split()[-2][:-1]) > 20 for line in printed[2:])
 
 
 @settings(max_examples=50)

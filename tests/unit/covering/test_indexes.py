@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from rankcast import CoveringTable
 from rankcast.covering import brute_force, calls, maxima
-from rankcast.covering.index import BoxIndex
-from rankcast.covering.kernels import index as covering_index
+from rankcast.covering.index import ContainmentIndex
+from rankcast.covering.kernels import index as index_kernels
 from rankcast.covering.kernels import zcurve
 from rankcast.covering.kernels.buckets import (
     FORWARDED,
-    NOBODY,
-    Box,
+    NO_ROW,
     Query,
-    World,
+    QueryBoxes,
+    Subscriptions,
     code_at,
     encode,
     lanes_for,
@@ -31,7 +31,7 @@ from rankcast.covering.kernels.buckets import (
     reaches,
     words_for,
 )
-from rankcast.covering.kernels.order import containers_first, first_containers
+from rankcast.covering.kernels.index import containers_first, first_containers
 from rankcast.tables.boxes import Boxes
 
 GRAPHS = [
@@ -50,8 +50,8 @@ lanes_of = lanes_for.py_func  # whose words stay words of 64 bits
 CODES = st.lists(st.integers(0, LEVELS - 1), min_size=8, max_size=8)
 
 
-def world_of(lo: Any, hi: Any) -> World:
-    return World(lo, hi, np.full(len(lo), FORWARDED, np.int8), np.arange(len(lo)))
+def subscriptions_of(lo: Any, hi: Any) -> Subscriptions:
+    return Subscriptions(lo, hi, np.full(len(lo), FORWARDED, np.int8), np.arange(len(lo)))
 
 
 def some_boxes(rng: np.random.Generator, count: int, attributes: int, top: int) -> Boxes:
@@ -128,51 +128,53 @@ def morton(one: int, other: int) -> int:
 def test_an_index_finds_all_boxes_around_a_box(kind: str, attributes: int, top: int) -> None:
     rng = np.random.default_rng(attributes)
     boxes = some_boxes(rng, 900, attributes, top)
-    world, index, live = world_of(*boxes), BoxIndex(kind, attributes), set[int]()
+    subs, index, live = subscriptions_of(*boxes), ContainmentIndex(kind, attributes), set[int]()
     for row in range(900):
-        index.ready(world)
-        covering_index.insert(index.index, world, row)
+        index.prepare(subs)
+        index_kernels.insert(index.index, subs, row)
         live.add(row)
         if rng.random() < 0.4:
             gone = sorted(live)[int(rng.integers(len(live)))]
-            covering_index.remove(index.index, world, gone)
+            index_kernels.remove(index.index, subs, gone)
             live.discard(gone)
         if row % 60 == 0:
-            index.check(world)
+            index.check(subs)
             found = np.empty(1000, np.int32)
-            count = covering_index.find(
-                index.index, world, Query(Box(*boxes), int(rng.integers(900)), NOBODY), found, 0
+            count = index_kernels.find(
+                index.index, subs, Query(QueryBoxes(*boxes), int(rng.integers(900)), NO_ROW), found, 0
             )
             assert len(set(found[:count].tolist())) == count
     for place in range(0, 900, 90):
-        count = covering_index.find(index.index, world, Query(Box(*boxes), place, NOBODY), found, 0)
+        count = index_kernels.find(index.index, subs, Query(QueryBoxes(*boxes), place, NO_ROW), found, 0)
         around = (boxes.lo <= boxes.lo[place]).all(axis=1) & (boxes.hi >= boxes.hi[place]).all(axis=1)
         assert set(found[:count].tolist()) == set(np.flatnonzero(around).tolist()) & live
     for row in sorted(live):
-        covering_index.remove(index.index, world, row)
-    index.check(world)
+        index_kernels.remove(index.index, subs, row)
+    index.check(subs)
     assert len(index) == 0
 
 
 @pytest.mark.parametrize("kind", ["kdtree", "zcurve"])
 def test_any_number_of_equal_boxes_can_be_kept(kind: str) -> None:
-    world, index = world_of(np.zeros((500, 2)), np.ones((500, 2))), BoxIndex(kind, 2)
+    subs, index = subscriptions_of(np.zeros((500, 2)), np.ones((500, 2))), ContainmentIndex(kind, 2)
     for row in range(500):
-        index.ready(world)
-        covering_index.insert(index.index, world, row)
-    index.check(world)
+        index.prepare(subs)
+        index_kernels.insert(index.index, subs, row)
+    index.check(subs)
     found = np.empty(600, np.int32)
-    assert covering_index.find(index.index, world, Query(Box(world.lo, world.hi), 0, NOBODY), found, 0) == 500
+    assert (
+        index_kernels.find(index.index, subs, Query(QueryBoxes(subs.lo, subs.hi), 0, NO_ROW), found, 0) == 500
+    )
     for row in range(499):
-        covering_index.remove(index.index, world, row)
-    index.check(world)
+        index_kernels.remove(index.index, subs, row)
+    index.check(subs)
 
 
 @given(st.integers(0, 99), st.sampled_from(SHAPES), st.integers(0, 200))
 @settings(max_examples=30)
 def test_no_box_comes_before_one_that_contains_it(seed: int, shape: tuple[int, int], count: int) -> None:
     boxes = some_boxes(np.random.default_rng(seed), count, *shape)
-    order = containers_first(world_of(*boxes), np.arange(count, dtype=np.int32))
+    order = containers_first(subscriptions_of(*boxes), np.arange(count, dtype=np.int32))
     assert sorted(order.tolist()) == list(range(count))
     lo, hi = boxes.lo[order], boxes.hi[order]
     for place in range(count):
@@ -191,8 +193,8 @@ def test_the_first_containers_are_those_of_the_whole_order(
     boxes = some_boxes(rng, count, *shape)
     if rng.random() < 0.5:  # all equally wide
         boxes = Boxes(np.nan_to_num(boxes.lo, neginf=0), np.nan_to_num(boxes.lo, neginf=0) + 1)
-    world, rows = world_of(*boxes), rng.permutation(count).astype(np.int32)
-    assert first_containers(world, rows, first).tolist() == containers_first(world, rows)[:first].tolist()
+    subs, rows = subscriptions_of(*boxes), rng.permutation(count).astype(np.int32)
+    assert first_containers(subs, rows, first).tolist() == containers_first(subs, rows)[:first].tolist()
 
 
 @given(st.integers(0, 99), st.sampled_from(SHAPES), st.integers(0, 400), st.sampled_from([4, 30, 4096]))
@@ -226,7 +228,7 @@ def test_long_histories_equal_brute_force(index: str, graph: Any, attributes: in
         answers = [getattr(each, call)(given_rows).drop(["covered_by"]) for each in (engine, oracle)]
         assert answers[0].equals(answers[1])
         assert engine.forwarded() == oracle.forwarded()
-        engine._relations.check(engine._world())
+        engine._relations.check(engine._table())
 
 
 @pytest.mark.parametrize("graph", [1, 2])
@@ -241,17 +243,17 @@ def test_long_sequences_are_followed_like_calls(
     live: list[int] = []
     op, names = [], []
     for name in range(1500):
-        leaves = bool(live) and rng.random() < 0.4
-        op.append("unsubscribe" if leaves else "subscribe")
-        names.append(live.pop(int(rng.integers(len(live)))) if leaves else name)
-        if not leaves:
+        removals = bool(live) and rng.random() < 0.4
+        op.append("unsubscribe" if removals else "subscribe")
+        names.append(live.pop(int(rng.integers(len(live)))) if removals else name)
+        if not removals:
             live.append(name)
     commands = _with_boxes({"id": names}, over, rng, top) | {"op": op}
     for start in range(0, 1500, 500):
         part = {name: column[start : start + 500] for name, column in commands.items()}
-        told, expected = (each.follow(part).drop(["covered_by"]) for each in (engine, oracle))
-        assert told.equals(expected)
-        engine._relations.check(engine._world())
+        answer, expected = (each.follow(part).drop(["covered_by"]) for each in (engine, oracle))
+        assert answer.equals(expected)
+        engine._relations.check(engine._table())
     assert engine.forwarded() == oracle.forwarded()
 
 
@@ -263,7 +265,7 @@ def test_an_unsubscribe_that_frees_more_than_there_is_room_for_is_followed() -> 
     assert answer["action"].to_pylist()[3001:] == ["withdraw", *["forward"] * 3000]
     assert answer["subscription"].to_pylist()[3002:] == list(range(1, 3001))
     assert engine.stats()["freed_most"] == 3000
-    engine._relations.check(engine._world())
+    engine._relations.check(engine._table())
 
 
 def _with_boxes(rows: dict[str, Any], over: list[str], rng: np.random.Generator, top: int) -> dict[str, Any]:

@@ -1,22 +1,19 @@
-"""Buckets of packed points, the ground that the k-d tree and the Z-curve share.
-
-Bucket b holds size[b] points, word by word side by side, so that one word of all its points is one stretch of
-memory; `row[b]` says whose points they are. Behind the last point the words are 0. Which bucket a point
-belongs to is the business of the index: `covering_kdtree` or `covering_zcurve`, told apart by meta[KIND].
-Where a row's point stands is not kept: its codes lead there, so its box must not change while it is in.
-
-A box is found by filter and verify: the packed codes pass few points, and those are compared by their exact
-ends, which stand by row in `World`.
-
-Boxes as packed codes: a coarse picture of a point in 2d dimensions, all of them compared at a time.
+"""Boxes as packed codes in buckets: what the k-d tree and the Z-curve share.
 
 A box [lo, hi] is the point (-lo_0, hi_0, -lo_1, hi_1, ...): one box contains another exactly if its point
 dominates the other's, that is, is at least as large in every coordinate [Covering §IV-A]. Each coordinate is
 cut into codes by `cuts`, ascending per dimension; codes never fall when the coordinate grows, so a point
 whose codes do not dominate does not dominate either. Up to 16 dimensions share a word of 64 bits in lanes, of
 eight bits for up to eight of them, of four for sixteen. The top bit of a lane is free: it takes the borrow of
-one subtraction that compares all lanes. What passes is then compared exactly, so coarse codes cost a few
-comparisons and no answer. Infinite ends are ordinary coordinates.
+one subtraction that compares all lanes. Infinite ends are ordinary coordinates.
+
+A box is found by filter and verify: the packed codes pass few points, and those are compared by their exact
+ends, which stand by row in `Subscriptions`. So coarse codes cost a few comparisons and no answer.
+
+Bucket b holds row[b, SIZE] points, word by word side by side, so that one word of all its points is one run
+of memory; row[b] says whose points they are. Behind the last point the words are 0. Which bucket a point
+belongs to is the business of the index, `kdtree` or `zcurve` by meta[KIND]. Where a row's point stands is not
+kept: its codes lead there, so its box must not change while it is in.
 """
 
 from __future__ import annotations
@@ -30,6 +27,7 @@ from numpy.typing import NDArray
 from rankcast.structures.jit import EXACT
 
 Words = NDArray[np.uint64]
+Bools = NDArray[np.bool_]
 
 WORD, MOST_LANES, WIDEST = 64, 16, 8
 EVERY = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -87,6 +85,7 @@ def encode(
             word, shift = word + 1, 0
             key[word] = np.uint64(0)
         value = -lo[row, dimension // 2] if dimension % 2 == 0 else hi[row, dimension // 2]
+        # Shifts need both sides unsigned: Numba turns a mix of signed and unsigned into floats.
         key[word] |= np.uint64(_code(cuts, dimension, value)) << np.uint64(shift)
         shift += bits
 
@@ -104,6 +103,7 @@ def code_at(words: Words, dimension: int, lanes: Lanes) -> int:
 def reaches(corners: Words, place: int, key: Words, high: np.uint64) -> bool:
     """Whether every code of corners[place] is at least that of the key."""
     for word in range(key.shape[0]):
+        # A lane whose top bit is gone has borrowed: its code is below that of the key.
         if ((corners[place, word] | high) - key[word]) & high != high:
             return False
     return True
@@ -112,6 +112,7 @@ def reaches(corners: Words, place: int, key: Words, high: np.uint64) -> bool:
 @njit(**EXACT)
 def larger(one: np.uint64, other: np.uint64, lanes: Lanes) -> np.uint64:
     """The larger code of each lane."""
+    # The top bit of a lane says whether `one` is at least `other` there; `mask` spreads it over its code.
     at_least = ((one | lanes.high) - other) & lanes.high
     mask = at_least - (at_least >> np.uint64(lanes.bits - 1))
     return (one & mask) | (other & ((lanes.high - lanes.unit) ^ mask))
@@ -156,37 +157,37 @@ KIND, POINTS, NODE_USED, NODE_FREE, BUCKET_USED, BUCKET_FREE, BUCKETS, DUE, NODE
 )
 SIZE, LEAF = BUCKET, BUCKET + 1
 GONE, COVERED, FORWARDED, LEAVING = range(4)
-NOBODY = -1
+NO_ROW = -1
 
 
 Ends = NDArray[np.float64]
 
 
-class World(NamedTuple):
-    """What is known of each row: its box, its standing and when it was registered."""
+class Subscriptions(NamedTuple):
+    """The subscriptions by row: box, status (GONE, COVERED, FORWARDED, LEAVING), order of registration."""
 
     lo: Ends
     hi: Ends
-    standing: NDArray[np.int8]
+    status: NDArray[np.int8]
     sequence: NDArray[np.int64]
 
 
-class Box(NamedTuple):
-    """Boxes that are asked about, by place."""
+class QueryBoxes(NamedTuple):
+    """Boxes to search for, by place."""
 
     lo: Ends
     hi: Ends
 
 
 class Query(NamedTuple):
-    """One of them, and the row it belongs to, or NOBODY."""
+    """One of them, and the row it belongs to, or NO_ROW."""
 
-    box: Box
+    box: QueryBoxes
     place: int | np.int64
     own: int | np.int64
 
 
-class Index(NamedTuple):
+class IndexArrays(NamedTuple):
     """The arrays of an index over boxes; few, because every call of a kernel hands each of them over.
 
     Bucket b has words[b, word, slot] and row[b, slot], then row[b, SIZE] and row[b, LEAF], its leaf or, while
@@ -203,19 +204,19 @@ class Index(NamedTuple):
 
 
 @njit(**EXACT)
-def ask(box: Box, place: int, own: int) -> Query:
-    """Make a query; rows come in 32 and in 64 bits, and a search is compiled for one kind of query alone."""
+def query_for(box: QueryBoxes, place: int, own: int) -> Query:
+    """Make a query; rows come in 32 and in 64 bits, and this way a search is compiled for one type alone."""
     return Query(box, np.int64(place), np.int64(own))
 
 
 @njit(**EXACT)
-def lacking(index: Index) -> bool:
+def short_of_buckets(index: IndexArrays) -> bool:
     """Whether the free buckets might not suffice for one insert."""
     return index.row.shape[0] - index.meta[BUCKETS] < 2
 
 
 @njit(**EXACT)
-def take_bucket(index: Index) -> int:
+def take_bucket(index: IndexArrays) -> int:
     """An empty bucket."""
     bucket = index.meta[BUCKET_FREE]
     if bucket >= 0:
@@ -230,7 +231,7 @@ def take_bucket(index: Index) -> int:
 
 
 @njit(**EXACT)
-def release_bucket(index: Index, bucket: int) -> None:
+def release_bucket(index: IndexArrays, bucket: int) -> None:
     """Give a bucket back."""
     index.row[bucket, SIZE] = 0
     index.row[bucket, LEAF], index.meta[BUCKET_FREE] = index.meta[BUCKET_FREE], bucket
@@ -238,7 +239,7 @@ def release_bucket(index: Index, bucket: int) -> None:
 
 
 @njit(**EXACT)
-def place(index: Index, bucket: int, row: int, key: Words) -> None:
+def place(index: IndexArrays, bucket: int, row: int, key: Words) -> None:
     """Put a point behind the last one of a bucket that has room."""
     slot = index.row[bucket, SIZE]
     for word in range(key.shape[0]):
@@ -248,7 +249,7 @@ def place(index: Index, bucket: int, row: int, key: Words) -> None:
 
 
 @njit(**EXACT)
-def pick_up(index: Index, bucket: int, slot: int, key: Words) -> int:
+def pick_up(index: IndexArrays, bucket: int, slot: int, key: Words) -> int:
     """Copy a point's words into `key` and return its row."""
     for word in range(key.shape[0]):
         key[word] = index.words[bucket, word, slot]
@@ -256,7 +257,7 @@ def pick_up(index: Index, bucket: int, slot: int, key: Words) -> int:
 
 
 @njit(**EXACT)
-def slot_in(index: Index, bucket: int, row: int) -> int:
+def slot_in(index: IndexArrays, bucket: int, row: int) -> int:
     """The slot of a row's point in a bucket, or -1."""
     for slot in range(index.row[bucket, SIZE]):
         if index.row[bucket, slot] == row:
@@ -265,7 +266,7 @@ def slot_in(index: Index, bucket: int, row: int) -> int:
 
 
 @njit(**EXACT)
-def erase(index: Index, bucket: int, slot: int) -> None:
+def erase(index: IndexArrays, bucket: int, slot: int) -> None:
     """Take a point out of its bucket, the last one taking its place."""
     last = index.row[bucket, SIZE] - 1
     for word in range(index.words.shape[1]):
@@ -276,7 +277,7 @@ def erase(index: Index, bucket: int, slot: int) -> None:
 
 
 @njit(**EXACT)
-def close_corner(index: Index, bucket: int, node: int) -> bool:
+def close_corner(index: IndexArrays, bucket: int, node: int) -> bool:
     """Set the corner of a node from the points of its bucket; return whether it changed."""
     changed, lanes = False, lanes_for(index.cuts.shape[0])
     for word in range(index.words.shape[1]):
@@ -289,7 +290,7 @@ def close_corner(index: Index, bucket: int, node: int) -> bool:
 
 
 @njit(**EXACT)
-def _contains(lo: Ends, hi: Ends, row: int, box: Box, place: int) -> bool:
+def _contains(lo: Ends, hi: Ends, row: int, box: QueryBoxes, place: int) -> bool:
     for attribute in range(lo.shape[1]):
         if lo[row, attribute] > box.lo[place, attribute] or hi[row, attribute] < box.hi[place, attribute]:
             return False
@@ -297,9 +298,9 @@ def _contains(lo: Ends, hi: Ends, row: int, box: Box, place: int) -> bool:
 
 
 @njit(**EXACT)
-def same_box(world: World, one: int, other: int) -> bool:
+def same_box(subs: Subscriptions, one: int, other: int) -> bool:
     """Whether two rows have equal boxes."""
-    lo, hi = world.lo, world.hi
+    lo, hi = subs.lo, subs.hi
     for attribute in range(lo.shape[1]):
         if lo[one, attribute] != lo[other, attribute] or hi[one, attribute] != hi[other, attribute]:
             return False
@@ -307,27 +308,27 @@ def same_box(world: World, one: int, other: int) -> bool:
 
 
 @njit(**EXACT)
-def covers(world: World, row: int, box: Box, place: int, own: int) -> bool:
-    """Whether a live row covers a box, which is that of row `own` or NOBODY's.
+def covers(subs: Subscriptions, row: int, box: QueryBoxes, place: int, own: int) -> bool:
+    """Whether a live row covers a box, which is that of row `own` or NO_ROW's.
 
     Of equal boxes the forwarded one covers, else the one registered first. Nothing covers itself, and one
     that is leaving covers no row; a box that is nobody's lies in it all the same.
     """
-    if row == own or not _contains(world.lo, world.hi, row, box, place):
+    if row == own or not _contains(subs.lo, subs.hi, row, box, place):
         return False
-    return own == NOBODY or _ranks(world, row, own)
+    return own == NO_ROW or _ranks(subs, row, own)
 
 
 @njit(**EXACT)
-def _ranks(world: World, row: int, own: int) -> bool:
+def _ranks(subs: Subscriptions, row: int, own: int) -> bool:
     """Whether a live row that contains another covers it."""
-    if world.standing[row] != COVERED:
-        return world.standing[row] == FORWARDED
-    return not same_box(world, row, own) or world.sequence[row] < world.sequence[own]
+    if subs.status[row] != COVERED:
+        return subs.status[row] == FORWARDED
+    return not same_box(subs, row, own) or subs.sequence[row] < subs.sequence[own]
 
 
 @njit(**EXACT)
-def sift(words: Words, bucket: int, key: Words, passed: Words, high: np.uint64) -> bool:
+def filter_bucket(words: Words, bucket: int, key: Words, passed: Words, high: np.uint64) -> bool:
     """Set passed[slot] to `high` where the codes of a bucket's point dominate; return whether any does."""
     for slot in range(BUCKET):
         passed[slot] = ((words[bucket, 0, slot] | high) - key[0]) & high
@@ -345,7 +346,7 @@ def collect(
     held: NDArray[np.int32],
     bucket: int,
     passed: Words,
-    world: World,
+    subs: Subscriptions,
     query: Query,
     rows: NDArray[np.int32],
     count: int,
@@ -356,7 +357,35 @@ def collect(
         if count == rows.shape[0]:
             break
         row = held[bucket, slot]
-        if passed[slot] == high and covers(world, row, query.box, query.place, query.own):
+        if passed[slot] == high and covers(subs, row, query.box, query.place, query.own):
             rows[count] = row
             count += 1
     return count
+
+
+@njit(**EXACT)
+def holds_wanted(
+    index: IndexArrays, subs: Subscriptions, todo: Bools, bucket: int, slot: int, key: Words
+) -> bool:
+    """Whether a point has the codes of its row, written to `key`, and is the first met of a row in `todo`."""
+    row = np.int64(index.row[bucket, slot])
+    if row < 0 or row >= todo.size or not todo[row]:
+        return False
+    todo[row] = False
+    encode(index.cuts, subs.lo, subs.hi, row, key)
+    for word in range(key.size):
+        if index.words[bucket, word, slot] != key[word]:
+            return False
+    return True
+
+
+@njit(**EXACT)
+def free_chain_fits(index: IndexArrays, taken: Bools, leaves: int) -> bool:
+    """Whether all buckets that are not taken are in the chain of free ones, without points."""
+    free, known = index.meta[BUCKET_FREE], leaves
+    while free != -1:
+        if free < 0 or free >= taken.size or taken[free] or index.row[free, SIZE] != 0:
+            return False
+        taken[free], known = True, known + 1
+        free = np.int64(index.row[free, LEAF])
+    return known == taken.size

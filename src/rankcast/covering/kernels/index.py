@@ -1,4 +1,15 @@
-"""One face for both indexes over boxes: insert, remove, find and stab, by meta[KIND]."""
+"""Searching and changing an index over boxes of either kind, and the order in which rows must be taken.
+
+`insert`, `remove`, `search` and `stab` work on a k-d tree or a Z-curve, by meta[KIND]: a branch a call, which
+costs nothing beside it, while a kernel compiled for each kind would double the compiling of all callers.
+
+Rows that are to find a cover among themselves are taken in the order of `containers_first`, in which none
+comes before one that covers it: wide boxes first, ties by their ends and registration. Width is the sum of
+hi - lo over the attributes. Rounding never turns an order round, so a box that contains another is at least
+as wide as computed; where widths are equal (or infinite), lower ends ascending and then upper ends descending
+tell: a box that contains another is at most equal to it in each of these keys. So `keep_maximal` needs to
+look each box up only among those kept so far.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +23,32 @@ from rankcast.covering.kernels.buckets import (
     BUCKET_FREE,
     BUCKET_USED,
     BUCKETS,
+    COVERED,
     DUE,
     KDTREE,
     KIND,
-    NOBODY,
+    NO_ROW,
     POINTS,
-    Box,
-    Index,
+    IndexArrays,
     Query,
+    QueryBoxes,
+    Subscriptions,
     Words,
-    World,
-    ask,
     encode,
-    lacking,
     quantile_cuts,
+    query_for,
+    short_of_buckets,
 )
 from rankcast.structures.jit import EXACT
 
 FIRST_CUT = 64
 SAMPLE = 4096
 OFTEN, SELDOM = 3, 32
+NONE = -1
 
+Rows = NDArray[np.int32]
+
+# Numba resolves a function of a module at compile time only under a name of this module.
 kd_clear, kd_insert, kd_remove, kd_find = (
     kdtree.clear,
     kdtree.insert,
@@ -48,7 +64,7 @@ z_clear, z_insert, z_remove, z_find = (
 
 
 @njit(**EXACT)
-def clear(index: Index) -> None:
+def clear(index: IndexArrays) -> None:
     """Make the index empty."""
     index.meta[POINTS], index.meta[BUCKET_USED], index.meta[BUCKETS] = 0, 0, 0
     index.meta[BUCKET_FREE] = -1
@@ -59,10 +75,10 @@ def clear(index: Index) -> None:
 
 
 @njit(**EXACT)
-def insert(index: Index, world: World, row: int) -> None:
-    """Add a row's box. Requires an index that is not `unready`."""
+def insert(index: IndexArrays, subs: Subscriptions, row: int) -> None:
+    """Add a row's box. Requires an index that is not `unprepared`."""
     key = np.empty(index.words.shape[1], np.uint64)
-    encode(index.cuts, world.lo, world.hi, row, key)
+    encode(index.cuts, subs.lo, subs.hi, row, key)
     index.meta[DUE] -= 1
     if index.meta[KIND] == KDTREE:
         kd_insert(index, np.int64(row), key)
@@ -71,10 +87,10 @@ def insert(index: Index, world: World, row: int) -> None:
 
 
 @njit(**EXACT)
-def remove(index: Index, world: World, row: int) -> None:
+def remove(index: IndexArrays, subs: Subscriptions, row: int) -> None:
     """Take a row's box out."""
     key = np.empty(index.words.shape[1], np.uint64)
-    encode(index.cuts, world.lo, world.hi, row, key)
+    encode(index.cuts, subs.lo, subs.hi, row, key)
     if index.meta[KIND] == KDTREE:
         kd_remove(index, np.int64(row), key)
     else:
@@ -82,14 +98,14 @@ def remove(index: Index, world: World, row: int) -> None:
 
 
 @njit(**EXACT)
-def scratch_for(index: Index) -> Words:
+def scratch_for(index: IndexArrays) -> Words:
     """Memory that searches of an index need."""
     return np.empty(index.words.shape[1] + BUCKET, np.uint64)
 
 
 @njit(**EXACT)
 def search(
-    index: Index, world: World, query: Query, rows: NDArray[np.int32], count: int, scratch: Words
+    index: IndexArrays, subs: Subscriptions, query: Query, rows: NDArray[np.int32], count: int, scratch: Words
 ) -> int:
     """Add rows that cover the box of a query to a list that has `count`; return its length.
 
@@ -101,24 +117,24 @@ def search(
     key, passed = scratch[:words], scratch[words:]
     encode(index.cuts, query.box.lo, query.box.hi, query.place, key)
     if index.meta[KIND] == KDTREE:
-        return kd_find(index, world, query, key, passed, rows, count)
-    return z_find(index, world, query, key, passed, rows, count)
+        return kd_find(index, subs, query, key, passed, rows, count)
+    return z_find(index, subs, query, key, passed, rows, count)
 
 
 @njit(**EXACT)
-def find(index: Index, world: World, query: Query, rows: NDArray[np.int32], count: int) -> int:
+def find(index: IndexArrays, subs: Subscriptions, query: Query, rows: NDArray[np.int32], count: int) -> int:
     """Add rows that cover the box of a query to a list that has `count`; return its length."""
-    return search(index, world, query, rows, count, scratch_for(index))
+    return search(index, subs, query, rows, count, scratch_for(index))
 
 
 @njit(**EXACT)
-def unready(index: Index) -> bool:
+def unprepared(index: IndexArrays) -> bool:
     """Whether an insert must wait: no room, or it is time to cut the codes anew."""
-    return index.meta[DUE] <= 0 or lacking(index)
+    return index.meta[DUE] <= 0 or short_of_buckets(index)
 
 
 @njit(**EXACT)
-def recut(index: Index, world: World, rows: NDArray[np.int32], start: int) -> int:
+def recut(index: IndexArrays, subs: Subscriptions, rows: NDArray[np.int32], start: int) -> int:
     """Cut the codes of an empty index anew after a sample of the rows and insert them from `start` on.
 
     Returns how far it came; less than all: the owner makes room and calls again from there.
@@ -128,41 +144,191 @@ def recut(index: Index, world: World, rows: NDArray[np.int32], start: int) -> in
     insert before.
     """
     if start == 0:
-        _cut(index, world, rows)
+        _cut(index, subs, rows)
     for i in range(start, rows.shape[0]):
-        if lacking(index):
+        if short_of_buckets(index):
             return i
-        insert(index, world, rows[i])
+        insert(index, subs, rows[i])
     index.meta[DUE] = max(FIRST_CUT, (OFTEN if rows.shape[0] < SAMPLE else SELDOM) * rows.shape[0])
     return rows.shape[0]
 
 
 @njit(**EXACT)
-def _cut(index: Index, world: World, rows: NDArray[np.int32]) -> None:
+def _cut(index: IndexArrays, subs: Subscriptions, rows: NDArray[np.int32]) -> None:
     """Set the cuts after a sample of the rows."""
     step = max(1, rows.shape[0] // SAMPLE)
     sample = rows[::step]
     values = np.empty((sample.shape[0], index.cuts.shape[0]))
     for i in range(sample.shape[0]):
-        for attribute in range(world.lo.shape[1]):
-            values[i, 2 * attribute] = -world.lo[sample[i], attribute]
-            values[i, 2 * attribute + 1] = world.hi[sample[i], attribute]
+        for attribute in range(subs.lo.shape[1]):
+            values[i, 2 * attribute] = -subs.lo[sample[i], attribute]
+            values[i, 2 * attribute + 1] = subs.hi[sample[i], attribute]
     quantile_cuts(values, index.cuts)
 
 
 @njit(**EXACT)
-def stab(index: Index, world: World, box: Box) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def stab(
+    index: IndexArrays, subs: Subscriptions, box: QueryBoxes
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """All rows that contain each box, one list behind the other, as registered; and where each list ends."""
     ends = np.empty(box.lo.shape[0], np.int64)
     buffer = np.empty(index.meta[POINTS] + 1, np.int32)
-    told, total = np.empty(1024, np.int32), 0
+    reached, total = np.empty(1024, np.int32), 0
     for place in range(box.lo.shape[0]):
-        count = find(index, world, ask(box, place, NOBODY), buffer, np.int64(0))
-        while total + count > told.shape[0]:
-            told = np.concatenate((told, np.empty_like(told)))
-        order = np.argsort(world.sequence[buffer[:count]])
+        count = find(index, subs, query_for(box, place, NO_ROW), buffer, np.int64(0))
+        while total + count > reached.shape[0]:
+            reached = np.concatenate((reached, np.empty_like(reached)))
+        order = np.argsort(subs.sequence[buffer[:count]])
         for i in range(count):
-            told[total + i] = buffer[order[i]]
+            reached[total + i] = buffer[order[i]]
         total += count
         ends[place] = total
-    return told[:total], ends
+    return reached[:total], ends
+
+
+@njit(**EXACT)
+def coverers(front: IndexArrays, subs: Subscriptions, rows: Rows) -> Rows:
+    """For each row one that covers it, or NONE; what only leaving ones contain is covered by one of those."""
+    found, one = np.full(rows.shape[0], NONE, np.int32), np.empty(2, np.int32)
+    box = QueryBoxes(subs.lo, subs.hi)
+    for i in range(rows.shape[0]):
+        one[0] = NONE
+        if subs.status[rows[i]] == COVERED:
+            if find(front, subs, query_for(box, rows[i], rows[i]), one[:1], np.int64(0)) == 0:
+                find(front, subs, query_for(box, rows[i], NO_ROW), one[:1], np.int64(0))
+            found[i] = one[0]
+    return found
+
+
+@njit(**EXACT)
+def containing(
+    front: IndexArrays, back: IndexArrays, subs: Subscriptions, box: QueryBoxes, found: Rows
+) -> None:
+    """For each box up to found.shape[1] live rows that contain it, forwarded ones first."""
+    for place in range(found.shape[0]):
+        query = query_for(box, place, NO_ROW)
+        count = find(front, subs, query, found[place], np.int64(0))
+        find(back, subs, query, found[place], count)
+
+
+@njit(**EXACT)
+def _comes_before(subs: Subscriptions, one: int, other: int) -> bool:
+    for attribute in range(subs.lo.shape[1]):
+        if subs.lo[one, attribute] != subs.lo[other, attribute]:
+            return subs.lo[one, attribute] < subs.lo[other, attribute]
+    for attribute in range(subs.hi.shape[1]):
+        if subs.hi[one, attribute] != subs.hi[other, attribute]:
+            return subs.hi[one, attribute] > subs.hi[other, attribute]
+    return subs.sequence[one] < subs.sequence[other]
+
+
+@njit(**EXACT)
+def _merge_sort(subs: Subscriptions, rows: Rows) -> None:
+    """Sort rows, in stretches that double."""
+    spare, length, size = np.empty_like(rows), 1, rows.shape[0]
+    while length < size:
+        for start in range(0, size, 2 * length):
+            middle, end = min(start + length, size), min(start + 2 * length, size)
+            one, other = start, middle
+            for at in range(start, end):
+                if one < middle and (other == end or not _comes_before(subs, rows[other], rows[one])):
+                    spare[at] = rows[one]
+                    one += 1
+                else:
+                    spare[at] = rows[other]
+                    other += 1
+        rows[:] = spare
+        length *= 2
+
+
+@njit(**EXACT)
+def _width(subs: Subscriptions, row: int) -> float:
+    width = 0.0
+    for attribute in range(subs.lo.shape[1]):
+        width += subs.hi[row, attribute] - subs.lo[row, attribute]
+    return width
+
+
+@njit(**EXACT)
+def _keys(subs: Subscriptions, rows: Rows) -> NDArray[np.float64]:
+    """Widths, turned so that wide boxes come first."""
+    keys = np.empty(rows.shape[0])
+    for i in range(rows.shape[0]):
+        keys[i] = -_width(subs, rows[i])
+    return keys
+
+
+@njit(**EXACT)
+def _select(subs: Subscriptions, rows: Rows, count: int) -> None:
+    """Let `count` rows, all equally wide, that come before the others stand before them, in any order."""
+    low, high = 0, rows.shape[0] - 1
+    while low < high:
+        pivot, up, down = rows[(low + high) // 2], low, high
+        while up <= down:
+            while _comes_before(subs, rows[up], pivot):
+                up += 1
+            while _comes_before(subs, pivot, rows[down]):
+                down -= 1
+            if up <= down:
+                rows[up], rows[down] = rows[down], rows[up]
+                up, down = up + 1, down - 1
+        if count <= down:
+            high = down
+        elif count > up:
+            low = up
+        else:
+            return
+
+
+@njit(**EXACT)
+def containers_first(subs: Subscriptions, rows: Rows) -> Rows:
+    """The rows in that order. Cost: one sort by width, and of ties by all keys."""
+    if rows.shape[0] < 2:
+        return rows
+    keys = _keys(subs, rows)
+    order = np.argsort(keys)
+    ordered, start = rows[order], 0
+    for end in range(1, rows.shape[0] + 1):
+        if end == rows.shape[0] or keys[order[end]] != keys[order[start]]:
+            if end - start > 1:
+                _merge_sort(subs, ordered[start:end])
+            start = end
+    return ordered
+
+
+@njit(**EXACT)
+def first_containers(subs: Subscriptions, rows: Rows, count: int) -> Rows:
+    """The first `count` of the rows in that order. Cost: O(n) expected, and a sort of those alone."""
+    if count >= rows.shape[0]:
+        return containers_first(subs, rows)
+    keys = _keys(subs, rows)
+    bound = np.partition(keys, count - 1)[count - 1]
+    wider, ties = rows[keys < bound], rows[keys == bound]
+    rest = count - wider.shape[0]
+    _select(subs, ties, rest)
+    return containers_first(subs, np.concatenate((wider, ties[:rest])))
+
+
+@njit(**EXACT)
+def keep_maximal(index: IndexArrays, subs: Subscriptions, rows: NDArray[np.int32], start: int) -> int:
+    """Keep the maximal ones of rows, containers first, in the index; return how far."""
+    found, scratch = np.empty(1, np.int32), scratch_for(index)
+    box = QueryBoxes(subs.lo, subs.hi)
+    for i in range(start, rows.shape[0]):
+        if unprepared(index):
+            return i
+        if search(index, subs, query_for(box, rows[i], NO_ROW), found, np.int64(0), scratch) == 0:
+            insert(index, subs, rows[i])
+    return rows.shape[0]
+
+
+@njit(**EXACT)
+def uncovered(index: IndexArrays, subs: Subscriptions, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Those of rows that no other row in the index covers; of equal ones the first: all are COVERED."""
+    found, left, count = np.empty(1, np.int32), np.empty_like(rows), 0
+    box, scratch = QueryBoxes(subs.lo, subs.hi), scratch_for(index)
+    for row in rows:
+        if search(index, subs, query_for(box, row, row), found, np.int64(0), scratch) == 0:
+            left[count] = row
+            count += 1
+    return left[:count].copy()

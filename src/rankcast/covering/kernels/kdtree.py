@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 from rankcast.covering.kernels.buckets import (
     BUCKET,
+    BUCKET_USED,
+    BUCKETS,
     COMPARISONS,
     LEAF,
     NODE_FREE,
@@ -28,15 +30,19 @@ from rankcast.covering.kernels.buckets import (
     NODES_VISITED,
     POINTS,
     SIZE,
-    Index,
+    Bools,
+    IndexArrays,
     Lanes,
     Query,
+    Subscriptions,
     Words,
-    World,
     close_corner,
     code_at,
     collect,
     erase,
+    filter_bucket,
+    free_chain_fits,
+    holds_wanted,
     lanes_for,
     larger,
     pick_up,
@@ -44,7 +50,6 @@ from rankcast.covering.kernels.buckets import (
     raise_corner,
     reaches,
     release_bucket,
-    sift,
     slot_in,
     take_bucket,
 )
@@ -58,7 +63,7 @@ LEFT, RIGHT, PARENT, HOLDS, AXIS, PIVOT, STACK = range(FIELDS)
 
 
 @njit(**EXACT)
-def clear(index: Index) -> None:
+def clear(index: IndexArrays) -> None:
     """Make the tree empty: a root with an empty bucket."""
     index.meta[NODE_USED], index.meta[NODE_FREE] = 1, -1
     index.node[0, PARENT] = -1
@@ -66,14 +71,14 @@ def clear(index: Index) -> None:
 
 
 @njit(**EXACT)
-def _make_leaf(index: Index, node: int) -> None:
+def _make_leaf(index: IndexArrays, node: int) -> None:
     bucket = take_bucket(index)
     index.node[node, HOLDS], index.row[bucket, LEAF] = bucket, node
     index.corner[node] = np.uint64(0)
 
 
 @njit(**EXACT)
-def _take_node(index: Index, parent: int) -> int:
+def _take_node(index: IndexArrays, parent: int) -> int:
     node = index.meta[NODE_FREE]
     if node >= 0:
         index.meta[NODE_FREE] = index.node[node, PARENT]
@@ -85,13 +90,14 @@ def _take_node(index: Index, parent: int) -> int:
 
 
 @njit(**EXACT)
-def _release_node(index: Index, node: int) -> None:
+def _release_node(index: IndexArrays, node: int) -> None:
     index.node[node, PARENT], index.meta[NODE_FREE] = index.meta[NODE_FREE], node
 
 
 @njit(**EXACT)
 def _hash(row: int) -> int:
     """31 well mixed bits of a row, another value for each row below 2^31."""
+    # Unsigned, so that the product wraps round and the shift brings in zeros.
     mixed = np.uint64(row)
     for _ in range(2):
         mixed = ((mixed ^ (mixed >> np.uint64(16))) * np.uint64(0x45D9F3B)) & np.uint64(0x7FFFFFFF)
@@ -99,14 +105,14 @@ def _hash(row: int) -> int:
 
 
 @njit(**EXACT)
-def _side(index: Index, node: int, row: int, key: Words, lanes: Lanes) -> int:
+def _side(index: IndexArrays, node: int, row: int, key: Words, lanes: Lanes) -> int:
     axis = np.int64(index.node[node, AXIS])
     value = _hash(row) if axis == HASHED else code_at(key, axis, lanes)
     return 1 if value >= index.node[node, PIVOT] else 0
 
 
 @njit(**EXACT)
-def _widest_axis(index: Index, bucket: int, key: Words) -> int:
+def _widest_axis(index: IndexArrays, bucket: int, key: Words) -> int:
     """The dimension along which the codes of a bucket spread most, HASHED if they are all equal."""
     dimensions = index.cuts.shape[0]
     lanes = lanes_for(dimensions)
@@ -123,7 +129,7 @@ def _widest_axis(index: Index, bucket: int, key: Words) -> int:
 
 
 @njit(**EXACT)
-def _choose_split(index: Index, node: int, bucket: int, key: Words) -> None:
+def _choose_split(index: IndexArrays, node: int, bucket: int, key: Words) -> None:
     """Set axis and pivot so that both sides get points, as evenly as codes allow."""
     size, lanes = index.row[bucket, SIZE], lanes_for(index.cuts.shape[0])
     values = np.empty(size, np.int64)
@@ -142,7 +148,7 @@ def _choose_split(index: Index, node: int, bucket: int, key: Words) -> None:
 
 
 @njit(**EXACT)
-def _split(index: Index, node: int) -> None:
+def _split(index: IndexArrays, node: int) -> None:
     """Turn a leaf with a full bucket into an inner node with two leaves."""
     bucket, key = index.node[node, HOLDS], np.empty(index.words.shape[1], np.uint64)
     lanes = lanes_for(index.cuts.shape[0])
@@ -161,8 +167,8 @@ def _split(index: Index, node: int) -> None:
 
 
 @njit(**EXACT)
-def insert(index: Index, row: int, key: Words) -> None:
-    """Add a point. Requires an index that is not `lacking`."""
+def insert(index: IndexArrays, row: int, key: Words) -> None:
+    """Add a point. Requires an index that is not `short_of_buckets`."""
     node, lanes = 0, lanes_for(index.cuts.shape[0])
     index.meta[POINTS] += 1
     while True:
@@ -177,7 +183,7 @@ def insert(index: Index, row: int, key: Words) -> None:
 
 
 @njit(**EXACT)
-def lower_corner(index: Index, node: int) -> bool:
+def lower_corner(index: IndexArrays, node: int) -> bool:
     """Set the corner of an inner node from its children; return whether it changed."""
     changed, left, right = False, index.node[node, LEFT], index.node[node, RIGHT]
     lanes = lanes_for(index.cuts.shape[0])
@@ -189,7 +195,7 @@ def lower_corner(index: Index, node: int) -> bool:
 
 
 @njit(**EXACT)
-def _absorb(index: Index, parent: int, empty: int) -> None:
+def _absorb(index: IndexArrays, parent: int, empty: int) -> None:
     """Replace a node by the sibling of its empty child."""
     other = index.node[parent, LEFT] + index.node[parent, RIGHT] - empty
     release_bucket(index, index.node[empty, HOLDS])
@@ -206,7 +212,7 @@ def _absorb(index: Index, parent: int, empty: int) -> None:
 
 
 @njit(**EXACT)
-def _merge(index: Index, parent: int, leaf: int) -> bool:
+def _merge(index: IndexArrays, parent: int, leaf: int) -> bool:
     """Move the points of a leaf to its sibling, if that is a leaf and has room; drop an empty leaf.
 
     Returns whether the parent has taken the sibling's place.
@@ -227,7 +233,7 @@ def _merge(index: Index, parent: int, leaf: int) -> bool:
 
 
 @njit(**EXACT)
-def remove(index: Index, row: int, key: Words) -> None:
+def remove(index: IndexArrays, row: int, key: Words) -> None:
     """Take a point out."""
     index.meta[POINTS] -= 1
     node, lanes = 0, lanes_for(index.cuts.shape[0])
@@ -246,8 +252,8 @@ def remove(index: Index, row: int, key: Words) -> None:
 
 @njit(**EXACT)
 def find(
-    index: Index,
-    world: World,
+    index: IndexArrays,
+    subs: Subscriptions,
     query: Query,
     key: Words,
     passed: Words,
@@ -269,8 +275,8 @@ def find(
         bucket = node[here, HOLDS]
         if bucket >= 0:
             compared += held[bucket, SIZE]
-            if sift(words, bucket, key, passed, high):
-                count = collect(held, bucket, passed, world, query, rows, count, high)
+            if filter_bucket(words, bucket, key, passed, high):
+                count = collect(held, bucket, passed, subs, query, rows, count, high)
             continue
         for side in range(2):
             if reaches(corner, node[here, side], key, high):
@@ -279,3 +285,59 @@ def find(
     index.meta[NODES_VISITED] += visited
     index.meta[COMPARISONS] += compared
     return count
+
+
+@njit(**EXACT)
+def fits(index: IndexArrays, subs: Subscriptions, wanted: Bools) -> bool:
+    """Whether a k-d tree hangs together and holds the `wanted` rows, each where its codes lead."""
+    node, held, meta = index.node, index.row, index.meta
+    nodes, buckets, dimensions = meta[NODE_USED], meta[BUCKET_USED], index.cuts.shape[0]
+    if not (1 <= nodes <= node.shape[0] and 1 <= meta[BUCKETS] <= buckets <= held.shape[0]):
+        return False
+    seen, taken, todo = np.zeros(nodes, np.bool_), np.zeros(buckets, np.bool_), wanted.copy()
+    stack, depth, known, leaves, points = np.empty(nodes + 1, np.int64), 1, 0, 0, np.int64(0)
+    key, lanes = np.empty(index.words.shape[1], np.uint64), lanes_for(dimensions)
+    stack[0] = 0
+    if node[0, PARENT] != -1:
+        return False
+    while depth > 0:
+        depth -= 1
+        here = stack[depth]
+        if seen[here]:
+            return False
+        seen[here], known = True, known + 1
+        bucket = np.int64(node[here, HOLDS])
+        if bucket < 0:
+            left, right = np.int64(node[here, LEFT]), np.int64(node[here, RIGHT])
+            if bucket != -1 or left == right or not (0 < left < nodes and 0 < right < nodes):
+                return False
+            if node[left, PARENT] != here or node[right, PARENT] != here or seen[left] or seen[right]:
+                return False
+            if not HASHED <= node[here, AXIS] < dimensions:
+                return False
+            stack[depth], stack[depth + 1] = left, right
+            depth += 2
+            continue
+        if bucket >= buckets or taken[bucket] or held[bucket, LEAF] != here:
+            return False
+        taken[bucket], leaves, size = True, leaves + 1, np.int64(held[bucket, SIZE])
+        if size > BUCKET or size < (0 if here == 0 else 1):
+            return False
+        for slot in range(size):
+            if not holds_wanted(index, subs, todo, bucket, slot, key):
+                return False
+            below, above = here, np.int64(node[here, PARENT])
+            while above >= 0:
+                if node[above, _side(index, above, np.int64(held[bucket, slot]), key, lanes)] != below:
+                    return False
+                below, above = above, np.int64(node[above, PARENT])
+        points += size
+    if leaves != meta[BUCKETS] or points != meta[POINTS] or todo.any():
+        return False
+    free = meta[NODE_FREE]
+    while free != -1:
+        if free < 0 or free >= nodes or seen[free]:
+            return False
+        seen[free], known = True, known + 1
+        free = np.int64(node[free, PARENT])
+    return known == nodes and free_chain_fits(index, taken, leaves)

@@ -16,7 +16,7 @@ another one containers first, so that what is forwarded does not depend on k.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -25,17 +25,26 @@ from numpy.typing import NDArray
 from rankcast.covering.kernels.buckets import (
     COVERED,
     FORWARDED,
-    NOBODY,
-    Box,
-    Index,
+    GONE,
+    NO_ROW,
+    IndexArrays,
     Query,
+    QueryBoxes,
+    Subscriptions,
     Words,
-    World,
-    ask,
     covers,
+    query_for,
 )
-from rankcast.covering.kernels.index import find, insert, remove, scratch_for, search, unready
-from rankcast.covering.kernels.order import containers_first, first_containers
+from rankcast.covering.kernels.index import (
+    containers_first,
+    find,
+    first_containers,
+    insert,
+    remove,
+    scratch_for,
+    search,
+    unprepared,
+)
 from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]
@@ -52,8 +61,8 @@ class Graph(NamedTuple):
     `meta` counts blocks: ever used, the first that is free again, live ones.
     """
 
-    front: Index
-    back: Index
+    front: IndexArrays
+    back: IndexArrays
     edge: Rows
     first: Rows
     block: Rows
@@ -86,7 +95,7 @@ def _unlink(graph: Graph, edge: int) -> None:
 
 @njit(**EXACT)
 def _take_block(graph: Graph, row: int) -> None:
-    """Give a row a block without edges. Requires a graph that is not `waiting`."""
+    """Give a row a block without edges. Requires a graph with room."""
     edges, meta, k = graph.edge, graph.meta, graph.k
     block = meta[FREE]
     if block != NONE:
@@ -125,12 +134,12 @@ def _coverer(graph: Graph, row: int) -> int:
 
 
 @njit(**EXACT)
-def _seek(graph: Graph, world: World, row: int, found: Rows, scratch: Words) -> int:
+def _find_covers(graph: Graph, subs: Subscriptions, row: int, found: Rows, scratch: Words) -> int:
     """Look for up to k rows that cover a row without edges, and remember them; return how many."""
-    query = ask(Box(world.lo, world.hi), row, row)
-    count = search(graph.front, world, query, found, np.int64(0), scratch)
+    query = query_for(QueryBoxes(subs.lo, subs.hi), row, row)
+    count = search(graph.front, subs, query, found, np.int64(0), scratch)
     if graph.k > 1:
-        count = search(graph.back, world, query, found, count, scratch)
+        count = search(graph.back, subs, query, found, count, scratch)
     if count == 0:
         _release_block(graph, row)
     elif graph.block[row] == NONE:
@@ -141,54 +150,54 @@ def _seek(graph: Graph, world: World, row: int, found: Rows, scratch: Words) -> 
 
 
 @njit(**EXACT)
-def waiting(graph: Graph) -> bool:
+def needs_room(graph: Graph) -> bool:
     """Whether the owner must make room before the next row."""
     full = graph.edge.shape[0] - graph.k * graph.meta[LIVE] < graph.k
-    return full or unready(graph.front) or (graph.k > 1 and unready(graph.back))
+    return full or unprepared(graph.front) or (graph.k > 1 and unprepared(graph.back))
 
 
 @njit(**EXACT)
-def enter(graph: Graph, world: World, row: int, found: Rows, scratch: Words) -> int:
-    """Register a row in a graph that is not `waiting`; return one that covers it, or NONE."""
+def enter(graph: Graph, subs: Subscriptions, row: int, found: Rows, scratch: Words) -> int:
+    """Register a row in a graph with room (see `needs_room`); return one that covers it, or NONE."""
     graph.first[row], graph.block[row] = NONE, NONE
-    if _seek(graph, world, row, found, scratch) == 0:
-        world.standing[row] = FORWARDED
-        insert(graph.front, world, row)
+    if _find_covers(graph, subs, row, found, scratch) == 0:
+        subs.status[row] = FORWARDED
+        insert(graph.front, subs, row)
         return NONE
-    world.standing[row] = COVERED
+    subs.status[row] = COVERED
     if graph.k > 1:
-        insert(graph.back, world, row)
+        insert(graph.back, subs, row)
     return found[0]
 
 
 @njit(**EXACT)
-def subscribe(graph: Graph, world: World, rows: Rows, covered_by: Rows, start: int) -> int:
+def subscribe(graph: Graph, subs: Subscriptions, rows: Rows, covered_by: Rows, start: int) -> int:
     """Register rows from `start` on and tell who covers each; return how far, less if room must be made."""
     found, scratch = np.empty(graph.k, np.int32), scratch_for(graph.front)
     for i in range(start, rows.shape[0]):
-        if waiting(graph):
+        if needs_room(graph):
             return i
-        covered_by[i] = enter(graph, world, rows[i], found, scratch)
+        covered_by[i] = enter(graph, subs, rows[i], found, scratch)
     return rows.shape[0]
 
 
 @njit(**EXACT)
-def take_out(graph: Graph, world: World, rows: Rows, standing: int) -> None:
-    """Remove rows from the indexes, forget what covers them, and give them another standing."""
+def unlink_rows(graph: Graph, subs: Subscriptions, rows: Rows, status: int) -> None:
+    """Remove rows from the indexes, forget what covers them, and give them another status."""
     for row in rows:
-        if world.standing[row] != COVERED:
-            remove(graph.front, world, row)
+        if subs.status[row] != COVERED:
+            remove(graph.front, subs, row)
         else:
             if graph.k > 1:
-                remove(graph.back, world, row)
+                remove(graph.back, subs, row)
             _release_block(graph, row)
-        world.standing[row] = standing
+        subs.status[row] = status
 
 
 @njit(**EXACT)
 def orphans(graph: Graph, rows: Rows, limit: int) -> Rows:
     """Cut up to `limit` edges that lead from rows, in turn; return the rows that are left without any."""
-    alone, count, cut = np.empty(16, np.int32), 0, 0
+    orphaned, count, cut = np.empty(16, np.int32), 0, 0
     for row in rows:
         while graph.first[row] != NONE and cut < limit:
             edge = graph.first[row]
@@ -196,38 +205,38 @@ def orphans(graph: Graph, rows: Rows, limit: int) -> Rows:
             cut += 1
             target = graph.edge[edge, TARGET]
             if _coverer(graph, target) == NONE:
-                if count == alone.shape[0]:
-                    alone = np.concatenate((alone, np.empty_like(alone)))
-                alone[count] = target
+                if count == orphaned.shape[0]:
+                    orphaned = np.concatenate((orphaned, np.empty_like(orphaned)))
+                orphaned[count] = target
                 count += 1
-    return alone[:count].copy()
+    return orphaned[:count].copy()
 
 
 @njit(**EXACT)
-def depart(graph: Graph, world: World, rows: Rows, standing: int) -> Rows:
-    """Take rows out, see `take_out`; return those that are left without a cover, containers first."""
-    take_out(graph, world, rows, standing)
-    return containers_first(world, orphans(graph, rows, graph.edge.shape[0]))
+def remove_rows(graph: Graph, subs: Subscriptions, rows: Rows, status: int) -> Rows:
+    """Take rows out, see `unlink_rows`; return those that are left without a cover, containers first."""
+    unlink_rows(graph, subs, rows, status)
+    return containers_first(subs, orphans(graph, rows, graph.edge.shape[0]))
 
 
 @njit(**EXACT)
-def resettle(graph: Graph, world: World, rows: Rows, start: int) -> int:
+def resettle(graph: Graph, subs: Subscriptions, rows: Rows, start: int) -> int:
     """Let covered rows without edges, containers first, find new ones or be forwarded; return how far."""
     found, scratch = np.empty(graph.k, np.int32), scratch_for(graph.front)
     for i in range(start, rows.shape[0]):
-        if waiting(graph):
+        if needs_room(graph):
             return i
         row = rows[i]
-        if _seek(graph, world, row, found, scratch) == 0:
+        if _find_covers(graph, subs, row, found, scratch) == 0:
             if graph.k > 1:
-                remove(graph.back, world, row)
-            world.standing[row] = FORWARDED
-            insert(graph.front, world, row)
+                remove(graph.back, subs, row)
+            subs.status[row] = FORWARDED
+            insert(graph.front, subs, row)
     return rows.shape[0]
 
 
 @njit(**EXACT)
-def arrange(graph: Graph, world: World, source: int, count: int) -> None:
+def arrange(graph: Graph, subs: Subscriptions, source: int, count: int) -> None:
     """Let the chain of a source begin with the first `count` of its rows, containers first.
 
     Cost: O(n) expected for its n edges, and a sort of `count` rows.
@@ -239,7 +248,7 @@ def arrange(graph: Graph, world: World, source: int, count: int) -> None:
         targets[length] = graph.edge[edge, TARGET]
         length += 1
         edge = graph.edge[edge, AFTER]
-    chosen = first_containers(world, targets[:length], count)
+    chosen = first_containers(subs, targets[:length], count)
     for i in range(chosen.shape[0] - 1, -1, -1):
         start = graph.k * graph.block[chosen[i]]
         for edge in range(start, start + graph.k):
@@ -249,23 +258,23 @@ def arrange(graph: Graph, world: World, source: int, count: int) -> None:
 
 
 @njit(**EXACT)
-def coverers(graph: Graph, world: World, rows: Rows) -> Rows:
+def coverers(graph: Graph, subs: Subscriptions, rows: Rows) -> Rows:
     """For each row one that is remembered to cover it, or NONE."""
     found = np.full(rows.shape[0], NONE, np.int32)
     for i in range(rows.shape[0]):
-        if world.standing[rows[i]] == COVERED:
+        if subs.status[rows[i]] == COVERED:
             found[i] = _coverer(graph, rows[i])
     return found
 
 
 @njit(**EXACT)
-def _below(graph: Graph, world: World, query: Query, found: Rows, count: int) -> int:
+def _below(graph: Graph, subs: Subscriptions, query: Query, found: Rows, count: int) -> int:
     """Add covered rows that contain a box to a list that names all forwarded ones that do."""
     for i in range(count):
         edge = graph.first[found[i]]
         while edge != NONE and count < found.shape[0]:
             target = graph.edge[edge, TARGET]
-            if covers(world, target, query.box, query.place, query.own):
+            if covers(subs, target, query.box, query.place, query.own):
                 found[count] = target
                 count += 1
             edge = graph.edge[edge, AFTER]
@@ -273,8 +282,69 @@ def _below(graph: Graph, world: World, query: Query, found: Rows, count: int) ->
 
 
 @njit(**EXACT)
-def containing(graph: Graph, world: World, box: Box, found: Rows) -> None:
+def containing(graph: Graph, subs: Subscriptions, box: QueryBoxes, found: Rows) -> None:
     """For each box up to found.shape[1] live rows that contain it, forwarded ones first, if k is 1."""
     for place in range(found.shape[0]):
-        query = ask(box, place, NOBODY)
-        _below(graph, world, query, found[place], find(graph.front, world, query, found[place], np.int64(0)))
+        query = query_for(box, place, NO_ROW)
+        _below(graph, subs, query, found[place], find(graph.front, subs, query, found[place], np.int64(0)))
+
+
+@njit(**EXACT)
+def index_covered(graph: Any, subs: Subscriptions, rows: Rows, start: int) -> int:
+    """Insert covered rows into the index of covered boxes of any graph; return how far."""
+    for i in range(start, rows.shape[0]):
+        if unprepared(graph.back):
+            return i
+        insert(graph.back, subs, rows[i])
+    return rows.shape[0]
+
+
+@njit(**EXACT)
+def edges_fit(
+    edge: Rows, first: Rows, block: Rows, meta: NDArray[np.int64], k: int, status: NDArray[np.int8]
+) -> bool:
+    """Whether the edges of a restored graph keep the invariants above; nothing is trusted. Cost: O(n)."""
+    used, rows = meta[USED], status.size
+    if not (0 <= meta[LIVE] <= used and k * used <= edge.shape[0]):
+        return False
+    seen, known, linked = np.zeros(used, np.bool_), 0, 0
+    for row in range(rows):
+        if status[row] == GONE:
+            continue
+        if row >= first.size or row >= block.size:
+            return False
+        if status[row] != COVERED:
+            continue
+        which, some = np.int64(block[row]), False
+        if which < 0 or which >= used or seen[which]:
+            return False
+        seen[which], known = True, known + 1
+        for each in range(k * which, k * which + k):
+            source = np.int64(edge[each, SOURCE])
+            if edge[each, TARGET] != row or source < NONE or source >= rows or source == row:
+                return False
+            if source != NONE:
+                if status[source] == GONE or (k == 1 and status[source] == COVERED):
+                    return False
+                some, linked = True, linked + 1
+        if not some:
+            return False
+    if known != meta[LIVE]:
+        return False
+    for row in range(rows):
+        if status[row] == GONE or (k == 1 and status[row] == COVERED):
+            continue
+        here, before = np.int64(first[row]), np.int64(NONE)
+        while here != NONE:
+            if here < 0 or here >= k * used or not seen[here // k] or linked == 0:
+                return False
+            if edge[here, SOURCE] != row or edge[here, BEFORE] != before:
+                return False
+            before, here, linked = here, np.int64(edge[here, AFTER]), linked - 1
+    free = meta[FREE]
+    while free != NONE:
+        if free < 0 or free >= used or seen[free]:
+            return False
+        seen[free], known = True, known + 1
+        free = np.int64(edge[k * free, AFTER])
+    return linked == 0 and known == used

@@ -12,6 +12,10 @@ place below the bucket just seen that is inside again, found bit by bit.
 
 Cost: insert and remove O(log n) comparisons and a shift of the order of buckets; a search visits buckets
 whose stretch of the curve enters the region.
+
+The Z-curve exists to compare with the k-d tree. It stands here and not with `rankcast.papers` because the
+kernels of `index` reach both by meta[KIND]: to keep them apart, every search would have to be compiled for
+each kind, or called through a pointer.
 """
 
 from __future__ import annotations
@@ -22,27 +26,31 @@ from numpy.typing import NDArray
 
 from rankcast.covering.kernels.buckets import (
     BUCKET,
+    BUCKET_USED,
     BUCKETS,
     COMPARISONS,
     NODES_VISITED,
     POINTS,
     SIZE,
-    Index,
+    Bools,
+    IndexArrays,
     Lanes,
     Query,
+    Subscriptions,
     Words,
-    World,
     close_corner,
     code_at,
     collect,
     erase,
+    filter_bucket,
+    free_chain_fits,
+    holds_wanted,
     lanes_for,
     pick_up,
     place,
     raise_corner,
     reaches,
     release_bucket,
-    sift,
     slot_in,
     take_bucket,
 )
@@ -55,7 +63,7 @@ UNDERFLOW = 16
 
 
 @njit(**EXACT)
-def clear(index: Index) -> None:
+def clear(index: IndexArrays) -> None:
     """Make the curve empty: one bucket for all of it."""
     bucket = take_bucket(index)
     index.node[0, ORDER] = bucket
@@ -76,7 +84,7 @@ def precedes(one: Words, other: Words, lanes: Lanes) -> bool:
 
 
 @njit(**EXACT)
-def _position(index: Index, key: Words, lanes: Lanes) -> int:
+def _position(index: IndexArrays, key: Words, lanes: Lanes) -> int:
     """The last place in the order whose floor does not come after the key."""
     below, above = 0, index.meta[BUCKETS]
     while above - below > 1:
@@ -89,7 +97,7 @@ def _position(index: Index, key: Words, lanes: Lanes) -> int:
 
 
 @njit(**EXACT)
-def _sorted_slots(index: Index, bucket: int) -> NDArray[np.int64]:
+def _sorted_slots(index: IndexArrays, bucket: int) -> NDArray[np.int64]:
     """The slots of a bucket in the order of the curve."""
     slots, lanes = np.arange(index.row[bucket, SIZE]), lanes_for(index.cuts.shape[0])
     for i in range(1, slots.shape[0]):
@@ -102,7 +110,7 @@ def _sorted_slots(index: Index, bucket: int) -> NDArray[np.int64]:
 
 
 @njit(**EXACT)
-def _cut_place(index: Index, bucket: int, slots: NDArray[np.int64]) -> int:
+def _cut_place(index: IndexArrays, bucket: int, slots: NDArray[np.int64]) -> int:
     """The place nearest the middle where the curve moves on; the middle if it never does."""
     half, lanes = slots.shape[0] // 2, lanes_for(index.cuts.shape[0])
     for away in range(half):
@@ -115,7 +123,7 @@ def _cut_place(index: Index, bucket: int, slots: NDArray[np.int64]) -> int:
 
 
 @njit(**EXACT)
-def _split(index: Index, position: int) -> None:
+def _split(index: IndexArrays, position: int) -> None:
     """Move the upper half of a full bucket into a new one behind it."""
     old, key = index.node[position, ORDER], np.empty(index.words.shape[1], np.uint64)
     slots, lanes = _sorted_slots(index, old), lanes_for(index.cuts.shape[0])
@@ -135,7 +143,7 @@ def _split(index: Index, position: int) -> None:
 
 
 @njit(**EXACT)
-def _move(index: Index, source: int, rows: NDArray[np.int32], target: int, key: Words) -> None:
+def _move(index: IndexArrays, source: int, rows: NDArray[np.int32], target: int, key: Words) -> None:
     """Move the points of rows to another bucket."""
     for row in rows:
         slot = slot_in(index, source, row)
@@ -145,8 +153,8 @@ def _move(index: Index, source: int, rows: NDArray[np.int32], target: int, key: 
 
 
 @njit(**EXACT)
-def insert(index: Index, row: int, key: Words) -> None:
-    """Add a point. Requires an index that is not `lacking`."""
+def insert(index: IndexArrays, row: int, key: Words) -> None:
+    """Add a point. Requires an index that is not `short_of_buckets`."""
     index.meta[POINTS] += 1
     lanes = lanes_for(index.cuts.shape[0])
     position = _position(index, key, lanes)
@@ -159,7 +167,7 @@ def insert(index: Index, row: int, key: Words) -> None:
 
 
 @njit(**EXACT)
-def _position_of(index: Index, row: int, key: Words) -> int:
+def _position_of(index: IndexArrays, row: int, key: Words) -> int:
     """Where the bucket with a row's point stands in the order: the key's, or below it if places are equal."""
     position = _position(index, key, lanes_for(index.cuts.shape[0]))
     while slot_in(index, index.node[position, ORDER], row) < 0:
@@ -168,7 +176,7 @@ def _position_of(index: Index, row: int, key: Words) -> int:
 
 
 @njit(**EXACT)
-def _drop(index: Index, position: int) -> None:
+def _drop(index: IndexArrays, position: int) -> None:
     """Take an empty bucket out of the order; the first of all keeps its floor for its successor."""
     bucket = index.node[position, ORDER]
     for i in range(position, index.meta[BUCKETS] - 1):
@@ -179,7 +187,7 @@ def _drop(index: Index, position: int) -> None:
 
 
 @njit(**EXACT)
-def remove(index: Index, row: int, key: Words) -> None:
+def remove(index: IndexArrays, row: int, key: Words) -> None:
     """Take a point out; a bucket that is nearly empty joins the one below it if both fit."""
     index.meta[POINTS] -= 1
     position = _position_of(index, row, key)
@@ -244,8 +252,8 @@ def _pack(codes: NDArray[np.int64], key: Words, lanes: Lanes) -> None:
 
 @njit(**EXACT)
 def find(
-    index: Index,
-    world: World,
+    index: IndexArrays,
+    subs: Subscriptions,
     query: Query,
     key: Words,
     passed: Words,
@@ -266,8 +274,8 @@ def find(
         visited += 1
         if reaches(corner, 2 * bucket, key, high):
             compared += held[bucket, SIZE]
-            if sift(words, bucket, key, passed, high):
-                count = collect(held, bucket, passed, world, query, rows, count, high)
+            if filter_bucket(words, bucket, key, passed, high):
+                count = collect(held, bucket, passed, subs, query, rows, count, high)
         position -= 1
         floor = corner[2 * bucket + 1]
         if position < 0 or not precedes(corner[2 * order[position, ORDER] + 1], floor, lanes):
@@ -279,3 +287,35 @@ def find(
     index.meta[NODES_VISITED] += visited
     index.meta[COMPARISONS] += compared
     return count
+
+
+@njit(**EXACT)
+def fits(index: IndexArrays, subs: Subscriptions, wanted: Bools) -> bool:
+    """Whether buckets stand in the order of their floors and hold the `wanted` rows, each between two."""
+    held, meta, lanes = index.row, index.meta, lanes_for(index.cuts.shape[0])
+    buckets, count = meta[BUCKET_USED], meta[BUCKETS]
+    if not 1 <= count <= buckets <= held.shape[0]:
+        return False
+    taken, todo, points = np.zeros(buckets, np.bool_), wanted.copy(), np.int64(0)
+    key = np.empty(index.words.shape[1], np.uint64)
+    for position in range(count):
+        bucket = np.int64(index.node[position, ORDER])
+        if bucket < 0 or bucket >= buckets or taken[bucket]:
+            return False
+        taken[bucket] = True
+    for word in range(key.size):
+        if index.corner[2 * np.int64(index.node[0, ORDER]) + 1, word] != np.uint64(0):
+            return False
+    for position in range(count):
+        bucket, last = np.int64(index.node[position, ORDER]), position + 1 == count
+        floor, size = index.corner[2 * bucket + 1], np.int64(held[bucket, SIZE])
+        ceiling = floor if last else index.corner[2 * np.int64(index.node[position + 1, ORDER]) + 1]
+        if precedes(ceiling, floor, lanes) or size > BUCKET or size < (1 if count > 1 else 0):
+            return False
+        for slot in range(size):
+            if not holds_wanted(index, subs, todo, bucket, slot, key) or precedes(key, floor, lanes):
+                return False
+            if not last and precedes(ceiling, key, lanes):
+                return False
+        points += size
+    return points == meta[POINTS] and not todo.any() and free_chain_fits(index, taken, count)
