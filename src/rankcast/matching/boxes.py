@@ -1,4 +1,4 @@
-"""Scored boxes in any number of dimensions, live: `BoxIndex` keeps a `rankcast.matching.kernels.box_tree`."""
+"""Scored boxes in any number of dimensions, live: `BoxTreeIndex` over the arrays of `kernels.box_tree`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.matching.kernels import box_edit, box_search, box_tree, checks
+from rankcast.matching.kernels import box_edit, box_search, box_tree
 from rankcast.matching.kernels.box_tree import (
     BLOCKS,
     BUILT,
@@ -22,6 +22,7 @@ from rankcast.matching.kernels.box_tree import (
 )
 from rankcast.matching.search import MODES, Found, search_all
 from rankcast.structures import integrity
+from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Bools, Floats, Rows
 
 SMALL = 256
@@ -30,12 +31,12 @@ SAMPLED = 50_000
 _BY_BLOCK = ("low", "high", "weight", "top", "link", "size", "height", "parent")
 
 
-class BoxIndex:
+class BoxTreeIndex:
     """The best boxes for an event.
 
     - Changing: `insert`, `remove`, `rescore`; rows are the caller's, and so are the columns by row.
-    - Asking: `search`.
-    - Keeping: `state`, `restore`, `check`.
+    - Searching: `search`.
+    - Snapshots: `state`, `restore`, `check_restored`.
 
     With `combine` ("sum" or "max") matching is relaxed: rows have weights, and their best possible score.
 
@@ -82,6 +83,10 @@ class BoxIndex:
             threads,
         )
 
+    def stats(self) -> dict[str, Any]:
+        """Nothing beside the name."""
+        return {}
+
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The small state (none) and the arrays."""
         return {}, dict(self.tree._asdict())
@@ -99,8 +104,9 @@ class BoxIndex:
     def check_restored(self, columns: Columns, wanted: Bools) -> None:
         """Refuse a tree from a snapshot that does not hang together or hold just the `wanted` rows."""
         check_cuts(self.tree.cuts)
-        found = checks.box_tree(self.tree, columns, wanted)
-        integrity.need(found == checks.FITS, "link", "does not lead to the boxes it should")
+        integrity.need(
+            box_tree.fits(self.tree, columns, wanted), "link", "does not lead to the boxes it should"
+        )
 
     def check(self, columns: Columns) -> None:
         """Assert the invariants of the tree."""
@@ -172,11 +178,11 @@ class BoxIndex:
     def _lay(self, columns: Columns, rows: Rows, floor: float) -> None:
         """Fill the first layers, which are empty, with rows; the last of them takes scores from `floor`."""
         ranked = rows[np.lexsort((columns.label[rows], -columns.score[rows]))]
-        self._reserve_blocks(box_tree.blocks_for(rows.size) + 12 * MOST_LAYERS)
+        self._reserve_blocks(box_edit.blocks_for(rows.size) + 12 * MOST_LAYERS)
         start, layer = 0, 0
         while start < ranked.size:
             part = ranked[start : start + box_tree.layer_size(layer)]
-            box_tree.pack(self.tree, columns, part, layer)
+            box_edit.pack(self.tree, columns, part, layer)
             self.tree.floor[layer] = columns.score[part[-1]]
             start, layer = start + part.size, layer + 1
         self.tree.floor[max(layer - 1, 0)] = floor
@@ -185,7 +191,7 @@ class BoxIndex:
         """Lay out everything anew, with new codes."""
         old = self.tree
         dimensions, weights = old.low.shape[1], old.weight.shape[1]
-        blocks = box_tree.blocks_for(rows.size) + 12 * MOST_LAYERS
+        blocks = box_edit.blocks_for(rows.size) + 12 * MOST_LAYERS
         self.tree = _empty_tree(dimensions, weights, blocks=blocks, rows=old.place.size)
         box_tree.clear(self.tree)
         self.tree.meta[LAYERS] = 1 + np.searchsorted(np.cumsum(SIZES), rows.size)
@@ -212,13 +218,6 @@ class BoxIndex:
             self.tree = self.tree._replace(
                 **{name: grown(getattr(self.tree, name), length) for name in _BY_BLOCK}
             )
-
-
-def grown(array: NDArray[Any], length: int) -> NDArray[Any]:
-    """A longer array with the same beginning."""
-    larger = np.zeros((length, *array.shape[1:]), array.dtype)
-    larger[: array.shape[0]] = array
-    return larger
 
 
 def quantiles(lo: Floats, hi: Floats, number: int) -> Floats:

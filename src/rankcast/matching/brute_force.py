@@ -90,6 +90,10 @@ class Scan:
         tried = len(below) * live.size
         return Found(count, np.concatenate(row), np.concatenate(scores), tried, tried)
 
+    def stats(self) -> dict[str, Any]:
+        """Nothing beside the name."""
+        return {}
+
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Nothing."""
         return {}, {}

@@ -1,6 +1,8 @@
 """`RankedMatcher`: the k best subscriptions for an event.
 
-Reading the events of a matcher: points, unknown values, intervals.
+The engine reads and checks tables, keeps ids, boxes, scores and weights by row, and writes answers; finding
+the best rows for an event is the business of its `MatchIndex` (`rankcast.matching.indexes`). Events may be
+points, intervals, or partly unknown: all of them are read as `Spans`.
 """
 
 from __future__ import annotations
@@ -18,13 +20,11 @@ from rankcast.errors import FunctionError, InputError, SettingError, shown
 from rankcast.matching import brute_force, indexes
 from rankcast.matching.brute_force import Scan
 from rankcast.matching.function import FunctionIndex
-from rankcast.matching.indexes import INDEXES, AutomaticIndex, Index
+from rankcast.matching.indexes import INDEXES, MatchIndex
 from rankcast.matching.kernels.box_tree import Columns
 from rankcast.matching.kernels.matches import ranks_of
-from rankcast.papers.matching.intervals import IntervalIndex
 from rankcast.structures import integrity
 from rankcast.tables import boxes, read, schema
-from rankcast.tables import read as tables
 from rankcast.tables.boxes import Boxes
 from rankcast.tables.schema import Batch, Column, Floats, Form, Ids, Rows
 
@@ -100,8 +100,8 @@ def span_of(event: Any, over: list[str], extra: str) -> Spans:
     """The span of one event, given as a dict of its attributes; its id may be there."""
     if not isinstance(event, dict):
         raise InputError(f"got {shown(event)}", where="event", expected="a dict of the event's attributes")
-    rows = {"id": [0]} | {name: [value] for name, value in event.items()}  # so that there is one row
-    batch = tables.read(rows, columns(over, id_required=False), where="event", extra=extra)
+    rows = {name: [value] for name, value in event.items()}
+    batch = read.read(rows, columns(over, id_required=False), where="event", extra=extra)
     return read_events(batch, over, where="event")
 
 
@@ -176,9 +176,9 @@ class RankedMatcher(AnsweringEngine):
         if self._tightest and mode == "relaxed":
             raise SettingError('score="tightest" has no weights', expected='mode="exact"')
         self._named = schema.one_of("index", index, INDEXES)
-        told = "function" if callable(combine) else combine
+        saved = "function" if callable(combine) else combine  # a snapshot cannot hold a function
         super().__init__(
-            {"k": self._k, "mode": mode, "index": index, "combine": told, "score": score},
+            {"k": self._k, "mode": mode, "index": index, "combine": saved, "score": score},
             {"score": np.float64, "weight": (np.float64, len(names) if mode == "relaxed" else 0)},
             over=names,
             ordered=True,
@@ -215,7 +215,7 @@ class RankedMatcher(AnsweringEngine):
         integrity.need((slots["weight"][wanted] >= 0).all(), "subscription.weight", "has a weight below 0")
         self._index.check_restored(self._columns(), wanted)
 
-    def _make_index(self, name: str) -> Index:
+    def _make_index(self, name: str) -> MatchIndex:
         """The index of a name; a function of one's own has one index, whatever the name."""
         if name == "scan":
             return self._scan
@@ -275,7 +275,7 @@ class RankedMatcher(AnsweringEngine):
         At most k rows an event, in the order of events, best first.
         """
         ids, spans = self._read_spans(events)
-        self._begin()  # an index may learn from what it is asked
+        self._begin()  # an index may learn from the events that it sees
         try:
             found = self._index.search(self._columns(), spans.below, spans.above, self._k, self._threads)
         except FunctionError:
@@ -325,17 +325,10 @@ class RankedMatcher(AnsweringEngine):
         """Counters since the start, and the index in use.
 
         Where it was chosen, `index_costs` are the microseconds an event that the choice went by. An index of
-        intervals that changes in place tells how often it split or joined blocks (`index_splits`,
+        intervals that changes in place says how often it split or joined blocks (`index_splits`,
         `index_merges`), and built a part of its tree of centres anew (`index_rebuilt`).
         """
-        told = {**super().stats(), "index": self._named}
-        if isinstance(self._index, FunctionIndex):
-            told["index"] = "score-order"
-        if isinstance(self._index, IntervalIndex):
-            told |= {f"index_{name}": number for name, number in self._index.counts().items()}
-        if isinstance(self._index, AutomaticIndex):
-            told |= {"index": self._index.chosen, "index_costs": dict(self._index.costs)}
-        return told
+        return {**super().stats(), "index": self._named, **self._index.stats()}
 
     # Helpers
 

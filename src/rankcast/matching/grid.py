@@ -8,11 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.matching.boxes import SAMPLED, SMALL, check_cuts, grown, quantiles
-from rankcast.matching.kernels import box_search, checks, grid_search
-from rankcast.matching.kernels import grid as interval_grid
-from rankcast.matching.kernels import grid as interval_grid_edit
-from rankcast.matching.kernels import grid as interval_grid_pack
+from rankcast.matching.boxes import SAMPLED, SMALL, check_cuts, quantiles
+from rankcast.matching.kernels import box_search, grid_search
+from rankcast.matching.kernels import grid as grid_kernels
 from rankcast.matching.kernels.box_tree import CELLS, Columns
 from rankcast.matching.kernels.grid import (
     BUILT,
@@ -29,6 +27,7 @@ from rankcast.matching.kernels.grid import (
 )
 from rankcast.matching.search import MODES, Found, search_all
 from rankcast.structures import integrity
+from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Bools, Floats, Rows
 
 _BY_CHUNK = ("entry", "extent", "chunk", "cell", "best")
@@ -46,7 +45,7 @@ class IntervalGrid:
     def __init__(self, *, combine: str | None = None) -> None:
         self._mode = MODES[combine]
         self.grid = _empty_grid(chunks=16, rows=0)
-        interval_grid.clear(self.grid)
+        grid_kernels.clear(self.grid)
 
     def __len__(self) -> int:
         return int(self.grid.meta[ROWS])
@@ -64,14 +63,14 @@ class IntervalGrid:
 
     def remove(self, columns: Columns, rows: Rows) -> None:
         """Take present rows out."""
-        interval_grid_edit.remove(self.grid, columns, rows)
+        grid_kernels.remove(self.grid, columns, rows)
         meta = self.grid.meta
         if meta[BUILT] > max(SMALL, 2 * len(self)) or 8 * meta[CHUNKS] > meta[ENTRIES] + 8 * SMALL:
             self._rebuild(columns, self.present())
 
     def rescore(self, columns: Columns, rows: Rows) -> None:
         """Follow scores that have changed."""
-        interval_grid_edit.remove(self.grid, columns, rows)
+        grid_kernels.remove(self.grid, columns, rows)
         self._insert(columns, rows)
 
     def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
@@ -83,6 +82,10 @@ class IntervalGrid:
             box_search.by_neighbourhood(events),
             threads,
         )
+
+    def stats(self) -> dict[str, Any]:
+        """Nothing beside the name."""
+        return {}
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The small state (none) and the arrays."""
@@ -101,13 +104,13 @@ class IntervalGrid:
     def check_restored(self, columns: Columns, wanted: Bools) -> None:
         """Refuse a grid from a snapshot that does not hang together or hold just the `wanted` rows."""
         check_cuts(self.grid.cuts)
-        found = checks.interval_grid(self.grid, columns, wanted)
-        integrity.need(found == checks.FITS, "entry", "does not hold the intervals it should")
+        fits = grid_kernels.fits(self.grid, columns, wanted)
+        integrity.need(fits, "entry", "does not hold the intervals it should")
 
     def check(self, columns: Columns) -> None:
         """Assert the invariants of the grid."""
         grid = self.grid
-        level, cell, stored = interval_grid_pack.listed(grid)
+        level, cell, stored = grid_kernels.listed(grid)
         row = np.where(stored < 0, ~stored, stored)
         order = np.lexsort((columns.label[row], -columns.score[row], cell, level))
         assert np.array_equal(order, np.arange(order.size))
@@ -115,7 +118,7 @@ class IntervalGrid:
         assert np.array_equal(grid.held[row], columns.score[row])
         assert (columns.score[row] <= grid.top[level]).all()
         assert len(self) == self.present().size
-        keys, again = interval_grid_pack.entries_of(grid, columns, row[stored >= 0])
+        keys, again = grid_kernels.entries_of(grid, columns, row[stored >= 0])
         assert sorted(zip(keys, again, strict=True)) == sorted(zip((level << 40) + cell, stored, strict=True))
         for place in range(int(grid.meta[CHUNKS])):
             chunk = grid.chunk[place]
@@ -133,20 +136,20 @@ class IntervalGrid:
         place = 0
         while place < rows.size:
             self._reserve(16)
-            place = interval_grid_edit.insert(self.grid, columns, rows, place)
+            place = grid_kernels.insert(self.grid, columns, rows, place)
 
     def _rebuild(self, columns: Columns, rows: Rows) -> None:
         """Lay out everything anew, with new codes."""
         ranked = rows[np.lexsort((columns.label[rows], -columns.score[rows]))]
         held, self.grid = self.grid.held, _empty_grid(chunks=16, rows=0)
         self.grid = self.grid._replace(held=held)
-        interval_grid.clear(self.grid)
+        grid_kernels.clear(self.grid)
         self.grid.meta[BUILT] = rows.size
         sample = rows[:: rows.size // SAMPLED + 1]
         self.grid.cuts[:] = quantiles(columns.lo[sample], columns.hi[sample], CELLS + 1)
-        keys, stored = interval_grid_pack.entries_of(self.grid, columns, ranked)
+        keys, stored = grid_kernels.entries_of(self.grid, columns, ranked)
         self._reserve(stored.size // FILL + 2 * LEVELS)
-        interval_grid_pack.pack(self.grid, columns, stored[np.argsort(keys, kind="stable")])
+        grid_kernels.pack(self.grid, columns, stored[np.argsort(keys, kind="stable")])
 
     def present(self) -> Rows:
         """The rows that are there, in ascending order."""

@@ -1,6 +1,4 @@
-"""The indexes of `RankedMatcher` by name, and what they have in common.
-
-An index of subscriptions that chooses another one by what it has seen: `AutomaticIndex`.
+"""The indexes of `RankedMatcher` by name, and `AutomaticIndex`, which chooses one by what it has seen.
 
 The choice follows a small cost model, in microseconds an event, of three indexes that are all exact:
 
@@ -10,8 +8,8 @@ The choice follows a small cost model, in microseconds an event, of three indexe
 | `box-tree` | the blocks that no attribute excludes, each in all dimensions | a way down |
 | `inverted` | its values, and what is stabbed in the attribute under which it is filed | a way down |
 
-It is told the dimensions, and from a sample of rows how many bound an attribute and how much of its values an
-interval holds (overlap), and from the calls so far how many rows changed an event, beside the first coming of
+The model knows the dimensions; from a sample of rows how many bound an attribute and how much of its values
+an interval holds (overlap); from the calls so far how many rows changed an event, beside the first coming of
 those that are there (update rate), and how many events were intervals. It chooses again when the number of
 rows, or of rows in all calls, has doubled, or the rows have halved; another index is taken if it promises a
 third less, or if there is nothing yet. It is built from the rows that are there, so answers do not depend on
@@ -27,31 +25,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.core.engine import Part
-from rankcast.matching.boxes import BoxIndex
+from rankcast.core.plugins import load
+from rankcast.matching.boxes import BoxTreeIndex
 from rankcast.matching.grid import IntervalGrid
 from rankcast.matching.inverted import InvertedIndex
 from rankcast.matching.kernels.box_tree import FILL, Columns
 from rankcast.matching.search import Found
-from rankcast.papers.matching.intervals import KINDS, IntervalIndex
-from rankcast.papers.matching.static_intervals import KINDS as STATIC_KINDS
-from rankcast.papers.matching.static_intervals import StaticIntervalIndex
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Floats, Rows
 
+# Indexes of the paper that exist to compare with: loaded when named.
+PAPERS = {
+    "r-tree": "rankcast.papers.matching.intervals:IntervalIndex",
+    "interval-tree": "rankcast.papers.matching.intervals:IntervalIndex",
+    "ir-tree": "rankcast.papers.matching.intervals:IntervalIndex",
+    "sopt-r-tree": "rankcast.papers.matching.static_intervals:StaticIntervalIndex",
+    "segment-tree": "rankcast.papers.matching.static_intervals:StaticIntervalIndex",
+}
+INDEXES = ("auto", "scan", "box-tree", "inverted", *PAPERS)
 SAMPLE = 500
 SMALL = 64
 BETTER = 1.5
 SEEN = ("events", "intervals", "changes")
 
 
-class Choice(Protocol):
-    """What every index to choose from can do."""
+class MatchIndex(Part, Protocol):
+    """What finds the best rows; the columns by row are the engine's."""
 
     def insert(self, columns: Columns, rows: Rows) -> None:
         """Add absent rows."""
 
     def remove(self, columns: Columns, rows: Rows) -> None:
-        """Take present rows out."""
+        """Take present rows out; the columns still hold what they were."""
 
     def rescore(self, columns: Columns, rows: Rows) -> None:
         """Follow scores or weights that have changed."""
@@ -59,17 +64,18 @@ class Choice(Protocol):
     def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
         """The k best rows for each event."""
 
-    def present(self) -> Rows:
-        """The rows that are there."""
-
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The small state and the arrays."""
-
-    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
-        """Take over a state."""
+    def stats(self) -> dict[str, Any]:
+        """What the statistics of the engine say of this index, beside its name."""
 
     def check_restored(self, columns: Columns, wanted: Bools) -> None:
-        """Refuse a state that is not that of the `wanted` rows."""
+        """Refuse a state from a snapshot that is not that of the `wanted` rows; see `integrity`."""
+
+
+class LiveIndex(MatchIndex, Protocol):
+    """An index that `AutomaticIndex` can choose: it also knows the rows that it holds."""
+
+    def present(self) -> Rows:
+        """The rows that are there, in ascending order."""
 
     def __len__(self) -> int: ...
 
@@ -116,6 +122,10 @@ class AutomaticIndex:
             self._choose(columns, self._index.present(), np.empty(0, np.int32))
         return self._index.search(columns, below, above, k, threads)
 
+    def stats(self) -> dict[str, Any]:
+        """The index chosen, and the microseconds an event that the choice went by."""
+        return {"index": self.chosen, "index_costs": dict(self.costs)}
+
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The small state and the arrays."""
         header, arrays = self._index.state()
@@ -143,12 +153,12 @@ class AutomaticIndex:
         """Refuse a state from a snapshot that is not that of the `wanted` rows; see `integrity`."""
         self._index.check_restored(columns, wanted)
 
-    def _make(self, name: str) -> Choice:
+    def _make(self, name: str) -> LiveIndex:
         if name == "interval-grid":
             return IntervalGrid(combine=self._combine)
         if name == "inverted":
             return InvertedIndex(self._dimensions, combine=self._combine)
-        return BoxIndex(self._dimensions, combine=self._combine)
+        return BoxTreeIndex(self._dimensions, combine=self._combine)
 
     def _chooses(self, rows: int) -> bool:
         """Whether enough has changed to choose again, with so many rows."""
@@ -209,36 +219,14 @@ def shapes(lo: Floats, hi: Floats) -> tuple[NDArray[np.bool_], Floats]:
     return bounded, width
 
 
-INDEXES = ("auto", "scan", "box-tree", "inverted", *KINDS, *STATIC_KINDS)
-
-
-class Index(Part, Protocol):
-    """What finds the best rows; the columns by row are the engine's."""
-
-    def insert(self, columns: Columns, rows: Rows) -> None:
-        """Add absent rows."""
-
-    def remove(self, columns: Columns, rows: Rows) -> None:
-        """Take present rows out; the columns still hold what they were."""
-
-    def rescore(self, columns: Columns, rows: Rows) -> None:
-        """Follow scores or weights that have changed."""
-
-    def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
-        """The k best rows for each event."""
-
-    def check_restored(self, columns: Columns, wanted: Bools) -> None:
-        """Refuse a state from a snapshot that is not that of the `wanted` rows; see `integrity`."""
-
-
-def make(name: str, d: int, *, combine: str | None, branching: int) -> Index:
+def make(name: str, d: int, *, combine: str | None, branching: int) -> MatchIndex:
     """The index of a name other than "scan", over d attributes; `combine` is None for exact matching."""
-    if name in KINDS or name in STATIC_KINDS:
-        of_intervals = IntervalIndex if name in KINDS else StaticIntervalIndex
-        return of_intervals(name, d, combine=combine, branching=branching)
-    made: dict[str, Callable[..., Index]] = {
+    if name in PAPERS:
+        index_class: Callable[..., MatchIndex] = load(PAPERS[name])
+        return index_class(name, d, combine=combine, branching=branching)
+    made: dict[str, Callable[..., MatchIndex]] = {
         "auto": AutomaticIndex,
-        "box-tree": BoxIndex,
+        "box-tree": BoxTreeIndex,
         "inverted": InvertedIndex,
     }
     return made[name](d, combine=combine)

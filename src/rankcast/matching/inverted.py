@@ -1,4 +1,7 @@
-"""Subscriptions that bound a few of many attributes, live: the index of `rankcast.matching.kernels.inverted`."""
+"""Subscriptions that bound a few of many attributes, live: `InvertedIndex` keeps entries by attribute.
+
+See `rankcast.matching.kernels.inverted` for the structure.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.matching.boxes import SMALL, BoxIndex, check_cuts, grown, quantiles
+from rankcast.matching.boxes import SMALL, BoxTreeIndex, check_cuts, quantiles
 from rankcast.matching.kernels import inverted
 from rankcast.matching.kernels.box_tree import Columns
 from rankcast.matching.kernels.inverted import Filed
 from rankcast.matching.kernels.matches import ALL
 from rankcast.matching.search import MODES, Found, search_all
 from rankcast.structures import integrity
+from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Bools, Floats, Rows
 
 CUTS = 64
@@ -31,7 +35,7 @@ class InvertedIndex:
 
     def __init__(self, dimensions: int, *, combine: str | None = None) -> None:
         self._mode, self._dimensions = MODES[combine], dimensions
-        self._tree: BoxIndex
+        self._tree: BoxTreeIndex
         self._cuts: Floats
         self._clear(rows=0, width=1)
         self._built = 0
@@ -82,6 +86,10 @@ class InvertedIndex:
             np.arange(len(below)),
             threads,
         )
+
+    def stats(self) -> dict[str, Any]:
+        """Nothing beside the name."""
+        return {}
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The small state and the arrays."""
@@ -156,7 +164,7 @@ class InvertedIndex:
     def _clear(self, *, rows: int, width: int) -> None:
         entries = rows * (width if self._relaxed else 1)
         self._present = np.zeros(rows, np.bool_)
-        self._tree, self._cuts = BoxIndex(1), np.zeros((self._dimensions, CUTS))
+        self._tree, self._cuts = BoxTreeIndex(1), np.zeros((self._dimensions, CUTS))
         self._filed = Filed(
             np.zeros(rows, np.int16),
             np.zeros((rows, width), np.int16),

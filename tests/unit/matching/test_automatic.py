@@ -36,8 +36,8 @@ def test_the_choice_follows_dimensions_and_overlap(attributes: int, bounded: int
     for each in (engine, plain):
         each.subscribe(rows)
     assert engine.publish(events).equals(plain.publish(events))
-    told = engine.stats()
-    assert told["index"] == expected == min(told["index_costs"], key=told["index_costs"].get)
+    stats = engine.stats()
+    assert stats["index"] == expected == min(stats["index_costs"], key=stats["index_costs"].get)
 
 
 def test_events_that_are_intervals_and_their_end_change_its_mind() -> None:

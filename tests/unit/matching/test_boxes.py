@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankcast.matching.boxes import BoxIndex
+from rankcast.matching.boxes import BoxTreeIndex
 from rankcast.matching.kernels import box_tree
 from rankcast.matching.kernels.box_tree import CELLS
 from tests.unit.matching.histories import ROWS, columns, follow
@@ -24,14 +24,14 @@ from tests.unit.matching.histories import ROWS, columns, follow
 )
 def test_a_long_history_matches_brute_force(dimensions: int, combine: str | None, ties: bool) -> None:
     rng = np.random.default_rng(7)
-    c, index = columns(dimensions, combine, rng, ties=ties), BoxIndex(dimensions, combine=combine)
+    c, index = columns(dimensions, combine, rng, ties=ties), BoxTreeIndex(dimensions, combine=combine)
     follow(index, c, combine, rng)
     index.check(c)
 
 
 def test_threads_answer_alike() -> None:
     rng = np.random.default_rng(3)
-    c, index = columns(2, None, rng, ties=True), BoxIndex(2)
+    c, index = columns(2, None, rng, ties=True), BoxTreeIndex(2)
     index.insert(c, np.arange(ROWS, dtype=np.int32))
     points = rng.random((2000, 2)) * 12
     one, four = (index.search(c, points, points, 7, threads) for threads in (1, 4))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rankcast import RankedMatcher
 from rankcast.matching.kernels.box_tree import Columns
-from rankcast.papers.matching import routes, static_intervals
+from rankcast.papers.matching import static_intervals, trees
 from rankcast.papers.matching.intervals import KINDS as LIVE
 from rankcast.papers.matching.intervals import IntervalIndex
 from rankcast.papers.matching.static_intervals import KINDS as STATIC
@@ -77,7 +77,7 @@ def test_the_ten_intervals_of_the_paper(index: str) -> None:
 
 def test_the_centre_of_the_ten_intervals_parts_them_as_the_paper_says() -> None:
     lo, hi = ends([(float(a), float(b)) for a, b in TEN])
-    centre, child, first, listed = routes.centre_tree(lo, hi)
+    centre, child, first, listed = trees.centre_tree(lo, hi)
     lists = [(listed[a:b] + 1).tolist() for a, b in pairwise(first)]
     root = [each for each in range(1, 11) if TEN[each - 1][0] <= centre[0] <= TEN[each - 1][1]]
     assert lists[0] == root
@@ -180,10 +180,10 @@ def test_rows_come_and_go_in_place_and_depth_stays_logarithmic(kind: str) -> Non
     assert index.search(columns, points, points, 3).row.tolist() == rows[::100].tolist()
     index.remove(columns, rows[: total // 2 - 10])  # one side of the root
     index.check(columns)
-    counts = index.counts()
-    assert counts["splits"] > 0
-    assert counts["merges"] > 0
-    assert (counts["rebuilt"] > 0) == (kind != "r-tree")
+    stats = index.stats()
+    assert stats["index_splits"] > 0
+    assert stats["index_merges"] > 0
+    assert (stats["index_rebuilt"] > 0) == (kind != "r-tree")
     index.remove(columns, rows[total // 2 - 10 :])
     assert len(index) == 0
     assert index.search(columns, points, points, 3).row.size == 0

@@ -25,7 +25,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.bench.workloads import Columns, Floats, Integers
-from rankcast.papers.matching import routes
+from rankcast.papers.matching import trees
 from rankcast.structures.jit import EXACT
 
 Best = list[tuple[Integers, Floats]]
@@ -195,7 +195,7 @@ class IntervalTreeAll:
         (self._name,) = over
         self._k, self._rows = k, rows
         lo, hi = rows[f"{self._name}_lo"], rows[f"{self._name}_hi"]
-        self._centre, self._child, first, listed = routes.centre_tree(lo, hi)
+        self._centre, self._child, first, listed = trees.centre_tree(lo, hi)
         self._first = first
         node = np.repeat(np.arange(first.size - 1), np.diff(first))
         self._by_lo, self._by_hi = (

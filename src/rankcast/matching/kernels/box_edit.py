@@ -1,10 +1,14 @@
-"""Rows in and out of a box tree, one by one.
+"""Filling a box tree: packing the rows of a layer, and inserting, removing and rescoring rows one by one.
+
+Packing halves a range of rows, again and again, until each part fills one block. The axis (the lower or the
+upper end of one dimension) is the one whose halves have boxes of the smallest volume together, tried on a
+sample: the volume in codes, which are quantiles, is about the share of events that will look into the block.
+Cost: O(n log n) for n rows; a split costs O(d^2) more for its sample.
 
 An insert goes down to the leaf whose box grows least (in codes, all dimensions added), and splits full blocks
 on the way back. A removal closes the gap and tightens the boxes above. A new score stays in place if the row
-belongs to the same layer as before.
-
-Cost: O(64 d) a level; three levels hold 200,000 rows a layer. A split costs O(64 d^2) every 30 inserts or so.
+belongs to the same layer as before. Cost: O(64 d) a level; three levels hold 200,000 rows a layer. A split
+costs O(64 d^2) every 30 inserts or so.
 """
 
 from __future__ import annotations
@@ -15,19 +19,21 @@ from numpy.typing import NDArray
 
 from rankcast.matching.kernels.box_tree import (
     BLOCKS,
+    FILL,
     SIZE,
     WIDTH,
+    BoxEntry,
     BoxTree,
+    Codes,
     Columns,
-    Entry,
     Rows,
     append,
     drop,
     give_block,
-    halve,
     layer_for,
     layer_of,
     layer_size,
+    most_of,
     new_entry,
     read,
     read_row,
@@ -39,6 +45,170 @@ from rankcast.matching.kernels.box_tree import (
 )
 from rankcast.structures.jit import EXACT
 
+SAMPLE = 64
+
+
+@njit(**EXACT)
+def blocks_for(rows: int) -> int:
+    """How many blocks `pack` takes at most."""
+    return rows // FILL + 4 * rows // (FILL * FILL) + 8
+
+
+@njit(**EXACT)
+def _volumes(codes: Codes, sample: NDArray[np.int64], most: int) -> float:
+    """The volumes of the boxes around the two halves of a sample, together."""
+    d, total = codes.shape[1] // 2, 0.0
+    for half in range(2):
+        start = half * (sample.shape[0] // 2)
+        end = sample.shape[0] if half else start + sample.shape[0] // 2
+        volume = 1.0
+        for j in range(d):
+            low, high = np.int64(codes[sample[start], j]), np.int64(codes[sample[start], d + j])
+            for s in range(start + 1, end):
+                low = min(low, np.int64(codes[sample[s], j]))
+                high = max(high, np.int64(codes[sample[s], d + j]))
+            volume *= (high - low + 1.0) / most
+        total += volume
+    return total
+
+
+@njit(**EXACT)
+def _choose_axis(codes: Codes, order: NDArray[np.int64], start: int, end: int, most: int) -> int:
+    """The axis along which halving the rows order[start:end] leaves the smallest boxes."""
+    size = min(SAMPLE, end - start)
+    sample, best, chosen = np.empty(size, np.int64), np.inf, 0
+    for axis in range(codes.shape[1]):
+        for s in range(size):
+            one = order[start + (2 * s + 1) * (end - start) // (2 * size)]
+            at = s
+            while at > 0 and codes[one, axis] < codes[sample[at - 1], axis]:
+                sample[at] = sample[at - 1]
+                at -= 1
+            sample[at] = one
+        volume = _volumes(codes, sample, most)
+        if volume < best and codes[sample[0], axis] < codes[sample[size - 1], axis]:
+            best, chosen = volume, axis
+    return chosen
+
+
+@njit(**EXACT)
+def _select(keys: NDArray[np.int64], order: NDArray[np.int64], start: int, end: int, middle: int) -> None:
+    """Reorder start..end-1 by keys so that none before `middle` is above one behind it. O(n) expected."""
+    low, high = start, end - 1
+    while low < high:
+        pivot = max(min(keys[low], keys[high]), min(max(keys[low], keys[high]), keys[(low + high) // 2]))
+        i, j = low, high
+        while i <= j:
+            while keys[i] < pivot:
+                i += 1
+            while keys[j] > pivot:
+                j -= 1
+            if i <= j:
+                keys[i], keys[j] = keys[j], keys[i]
+                order[i], order[j] = order[j], order[i]
+                i += 1
+                j -= 1
+        if middle <= j:
+            high = j
+        elif middle >= i:
+            low = i
+        else:
+            return
+
+
+@njit(**EXACT)
+def halve(
+    codes: Codes,
+    order: NDArray[np.int64],
+    keys: NDArray[np.int64],
+    start: int,
+    end: int,
+    middle: int,
+    most: int,
+) -> None:
+    """Split order[start:end] at `middle` along the best axis."""
+    axis = _choose_axis(codes, order, start, end, most)
+    for i in range(start, end):
+        keys[i] = codes[order[i], axis]
+    _select(keys, order, start, end, middle)
+
+
+@njit(**EXACT)
+def _encode_rows(tree: BoxTree, columns: Columns, rows: Rows) -> Codes:
+    """The codes of the lower and then the upper ends of rows, (n, 2d)."""
+    entry, d = new_entry(tree), tree.low.shape[1]
+    codes = np.empty((rows.shape[0], 2 * d), tree.low.dtype)
+    for i in range(rows.shape[0]):
+        read_row(tree, columns, np.int64(rows[i]), entry)
+        codes[i, :d], codes[i, d:] = entry.low, entry.high
+    return codes
+
+
+@njit(**EXACT)
+def _push_part(stack: NDArray[np.int64], depth: int, parent: int, start: int, end: int, parts: int) -> int:
+    """Remember to cut rows start..end-1 into parts, each a child of `parent`."""
+    stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = parent, start, end, parts
+    return depth + 1
+
+
+@njit(**EXACT)
+def _fill(
+    tree: BoxTree, columns: Columns, block: int, rows: Rows, places: NDArray[np.int64], entry: BoxEntry
+) -> None:
+    for place in places:
+        row = np.int64(rows[place])
+        read_row(tree, columns, row, entry)
+        append(tree, block, entry, columns.score[row], row)
+
+
+@njit(**EXACT)
+def _close(tree: BoxTree, made: Rows, entry: BoxEntry) -> None:
+    """Set the inner entries; parents were made before their children."""
+    for place in range(made.shape[0] - 1, 0, -1):
+        block = np.int64(made[place])
+        parent, i = np.int64(tree.parent[block]), np.int64(0)
+        while tree.link[parent, i] != block:
+            i += 1
+        top = summarise(tree, block, entry)
+        write(tree, parent, i, entry, top, block)
+
+
+@njit(**EXACT)
+def pack(tree: BoxTree, columns: Columns, rows: Rows, layer: int) -> None:
+    """Build the tree of an empty layer; its rows come best first."""
+    total, codes, entry = rows.shape[0], _encode_rows(tree, columns, rows), new_entry(tree)
+    order, keys, most = np.arange(total), np.empty(total, np.int64), most_of(tree)
+    made, size = np.empty(blocks_for(total), np.int32), 0
+    highest, full = 0, FILL
+    while full < total:
+        highest, full = highest + 1, full * FILL
+    stack = np.empty((512, 4), np.int64)
+    depth = _push_part(stack, 0, -1 - layer, 0, total, 1)
+    while depth > 0:
+        depth -= 1
+        parent, start, end, parts = stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3]
+        if parts > 1:
+            middle = start + (end - start) * (parts // 2) // parts
+            halve(codes, order, keys, start, end, middle, most)
+            depth = _push_part(stack, depth, parent, start, middle, parts // 2)
+            depth = _push_part(stack, depth, parent, middle, end, parts - parts // 2)
+            continue
+        height = highest if parent < 0 else np.int64(tree.height[parent]) - 1
+        block = take_block(tree, height, parent)
+        made[size] = block
+        size += 1
+        if parent >= 0:
+            append(tree, parent, entry, 0.0, block)
+        if height == 0:
+            _fill(tree, columns, block, rows, order[start:end], entry)
+        else:
+            child = FILL**height
+            depth = _push_part(stack, depth, block, start, end, (end - start + child - 1) // child)
+    _close(tree, made[:size], entry)
+    tree.root[layer], tree.members[layer] = made[0], total
+    tree.edge[layer], tree.edge_row[layer] = columns.score[rows[0]], rows[0]
+    tree.meta[SIZE] += total
+
 
 @njit(**EXACT)
 def lacking(tree: BoxTree) -> bool:
@@ -47,7 +217,7 @@ def lacking(tree: BoxTree) -> bool:
 
 
 @njit(**EXACT)
-def _nearest(tree: BoxTree, block: int, entry: Entry) -> int:
+def _nearest(tree: BoxTree, block: int, entry: BoxEntry) -> int:
     """The entry of an inner block whose box grows least."""
     grown = np.zeros(WIDTH, np.int64)
     for j in range(tree.low.shape[1]):
@@ -62,7 +232,7 @@ def _nearest(tree: BoxTree, block: int, entry: Entry) -> int:
 
 
 @njit(**EXACT)
-def _extend(tree: BoxTree, block: int, i: int, entry: Entry, top: float) -> None:
+def _extend(tree: BoxTree, block: int, i: int, entry: BoxEntry, top: float) -> None:
     """Let an inner entry contain another one."""
     for j in range(tree.low.shape[1]):
         tree.low[block, j, i] = min(tree.low[block, j, i], entry.low[j])
@@ -73,7 +243,7 @@ def _extend(tree: BoxTree, block: int, i: int, entry: Entry, top: float) -> None
 
 
 @njit(**EXACT)
-def _split(tree: BoxTree, block: int, spare: Entry) -> int:
+def _split(tree: BoxTree, block: int, spare: BoxEntry) -> int:
     """Move half of a full block into a new one beside it."""
     d = tree.low.shape[1]
     codes, order = np.empty((WIDTH, 2 * d), tree.low.dtype), np.arange(WIDTH)
@@ -93,7 +263,7 @@ def _split(tree: BoxTree, block: int, spare: Entry) -> int:
 
 
 @njit(**EXACT)
-def _growth(entry: Entry, box: Entry) -> int:
+def _growth(entry: BoxEntry, box: BoxEntry) -> int:
     """How much a box must grow to contain an entry, all dimensions added."""
     grown = 0
     for j in range(box.low.shape[0]):
@@ -102,7 +272,9 @@ def _growth(entry: Entry, box: Entry) -> int:
 
 
 @njit(**EXACT)
-def _add(tree: BoxTree, block: int | np.int64, entry: Entry, top: float, link: int, spare: Entry) -> None:
+def _add(
+    tree: BoxTree, block: int | np.int64, entry: BoxEntry, top: float, link: int, spare: BoxEntry
+) -> None:
     """Put an entry into a block whose ancestors contain it already; split what is full."""
     while tree.size[block] == WIDTH:
         sibling = _split(tree, block, spare)
@@ -133,7 +305,7 @@ def _raise_edge(tree: BoxTree, label: NDArray[np.int64], layer: int, score: floa
 
 
 @njit(**EXACT)
-def _insert(tree: BoxTree, columns: Columns, row: int, entry: Entry, spare: Entry) -> int:
+def _insert(tree: BoxTree, columns: Columns, row: int, entry: BoxEntry, spare: BoxEntry) -> int:
     """Insert an absent row; return its layer."""
     score = columns.score[row]
     layer = layer_for(tree, score)
@@ -155,7 +327,7 @@ def _insert(tree: BoxTree, columns: Columns, row: int, entry: Entry, spare: Entr
 
 
 @njit(**EXACT)
-def _remove(tree: BoxTree, row: int, spare: Entry) -> None:
+def _remove(tree: BoxTree, row: int, spare: BoxEntry) -> None:
     """Take a present row out."""
     block, i = divmod(np.int64(tree.place[row]), WIDTH)
     layer = layer_of(tree, block)
@@ -227,7 +399,7 @@ def rescore(tree: BoxTree, columns: Columns, rows: Rows, start: int) -> tuple[in
 
 
 @njit(**EXACT)
-def _rescore_in_place(tree: BoxTree, columns: Columns, row: int, layer: int, spare: Entry) -> None:
+def _rescore_in_place(tree: BoxTree, columns: Columns, row: int, layer: int, spare: BoxEntry) -> None:
     block, i = divmod(np.int64(tree.place[row]), WIDTH)
     if tree.weight.shape[1] > 0:
         read_row(tree, columns, row, spare)

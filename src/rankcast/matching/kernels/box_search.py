@@ -1,22 +1,18 @@
-"""The k best rows of a box tree for each of many events.
+"""The k best rows of a box tree for each of many events, in exact or relaxed matching.
 
 An event is met by a row if lo <= below and hi >= above in every dimension: for a point both are the point,
 for an interval its upper and its lower end, for an unknown value -inf and +inf, so that only an interval
 without bounds meets it. Layers are searched in turn, a tree from its root; what cannot enter the list of the
-k best so far is left out, by the layer's edge, by an entry's `top`, or by its box.
+k best so far is left out, by the layer's edge, by an upper bound of an entry, or by its box.
+
+Exact: the upper bound of an entry is its `top`. Relaxed: the score of a row is the sum (or the maximum) of
+the weights of its intervals that meet the event, added in the order of dimensions, and must be above 0. The
+upper bound is that of the highest weights below an entry, of the dimensions in which its box meets the event:
+in float32, rounded up, which leaves out most of the tree. [Ranked §4] merges one index a dimension by the
+Threshold Algorithm (`rankcast.papers.matching.threshold`); one tree knows which dimensions meet together.
 
 Events are taken in the order of their neighbourhood (`by_neighbourhood`), which keeps the blocks they share
 in the cache; answers do not depend on it.
-
-The k best rows of a box tree for each event, when every interval that meets it counts with its weight.
-
-The score of a row is the sum (or the maximum) of the weights of its intervals that meet the event, added in
-the order of dimensions, and must be above 0. What a block can give is bounded by the highest weights below
-each entry, of the dimensions in which its box meets the event: a bound in float32, rounded up, which leaves
-out most of the tree. Layers are ordered by the score of a row that meets the event everywhere.
-
-[Ranked §4] merges one index a dimension by the Threshold Algorithm (`rankcast.papers.matching.threshold`); one tree
-knows which dimensions meet together.
 """
 
 from __future__ import annotations
@@ -45,7 +41,7 @@ from rankcast.structures.jit import EXACT
 DEPTH = 512
 
 
-class Events(NamedTuple):
+class EventCodes(NamedTuple):
     """Events as exact ends (n, d) and as codes."""
 
     below: Floats
@@ -54,7 +50,7 @@ class Events(NamedTuple):
     high: Codes
 
 
-class Work(NamedTuple):
+class SearchRoom(NamedTuple):
     """Room for a search: blocks to look into with their bounds, and a mark an entry."""
 
     stack: NDArray[np.int32]
@@ -63,7 +59,7 @@ class Work(NamedTuple):
 
 
 @njit(**EXACT)
-def encode_events(cuts: Floats, below: Floats, above: Floats, codes: Codes) -> Events:
+def encode_events(cuts: Floats, below: Floats, above: Floats, codes: Codes) -> EventCodes:
     """Events with their codes, of the same kind as `codes`."""
     low, high = np.empty(below.shape, codes.dtype), np.empty(below.shape, codes.dtype)
     most = (1 << (8 * codes.itemsize - 1)) - 2
@@ -71,11 +67,11 @@ def encode_events(cuts: Floats, below: Floats, above: Floats, codes: Codes) -> E
         for j in range(below.shape[1]):
             low[e, j] = encode(cuts, j, below[e, j], most)
             high[e, j] = encode(cuts, j, above[e, j], most)
-    return Events(below, above, low, high)
+    return EventCodes(below, above, low, high)
 
 
 @njit(**EXACT)
-def by_neighbourhood(events: Events) -> NDArray[np.int64]:
+def by_neighbourhood(events: EventCodes) -> NDArray[np.int64]:
     """An order of events in which near ones follow each other: by their codes' leading bits, interleaved."""
     d = min(events.low.shape[1], 8)
     bits, shift = 16 // d if d > 1 else 24, 8 * events.low.itemsize - 1
@@ -83,7 +79,7 @@ def by_neighbourhood(events: Events) -> NDArray[np.int64]:
     for e in range(key.shape[0]):
         for bit in range(1, bits + 1):
             for j in range(d):
-                code = np.int64(events.low[e, j]) + (1 << shift)
+                code = np.int64(events.low[e, j]) + (1 << shift)  # from 0 on, so that bits are in order
                 key[e] = 2 * key[e] + ((code >> (shift + 1 - bit)) & 1)
     return np.argsort(key, kind="mergesort")
 
@@ -98,8 +94,8 @@ def hopeless(tree: BoxTree, label: NDArray[np.int64], layer: int, score: float, 
 
 
 @njit(**EXACT)
-def search_layers(
-    tree: BoxTree, columns: Columns, events: Events, e: int, scores: Floats, rows: Rows, work: Work
+def _search_exact(
+    tree: BoxTree, columns: Columns, events: EventCodes, e: int, scores: Floats, rows: Rows, room: SearchRoom
 ) -> tuple[int, int, int]:
     """Fill a heap with the best rows for an event; returns its size, rows tried, blocks looked into.
 
@@ -109,7 +105,8 @@ def search_layers(
     low, high, tops, links, heights = tree.low, tree.high, tree.top, tree.link, tree.height
     below, above, label = events.low, events.high, columns.label
     lo, hi, exact_below, exact_above = columns.lo, columns.hi, events.below, events.above
-    stack, bounds, mask, words = work.stack, work.bounds, work.mask, work.mask.view(np.uint64)
+    # Marks of a byte each, seen as words of eight: a word of 0 passes over eight entries that are not met.
+    stack, bounds, mask, words = room.stack, room.bounds, room.mask, room.mask.view(np.uint64)
     size, full, tried, looked, most = 0, scores.shape[0], 0, 0, most_of(tree)
     for layer in range(tree.meta[LAYERS]):
         if size == full and hopeless(tree, label, layer, scores[0], rows[0]):
@@ -171,21 +168,22 @@ def _push(stack: NDArray[np.int32], bounds: Floats, first: int, depth: int, bloc
 
 
 @njit(**EXACT)
-def _search_layers(
+def _search_relaxed(
     tree: BoxTree,
     columns: Columns,
-    events: Events,
+    events: EventCodes,
     e: int,
     largest: bool,
     scores: Floats,
     rows: Rows,
-    work: Work,
+    room: SearchRoom,
 ) -> tuple[int, int, int]:
     """Fill a heap with the best rows for an event; returns its size, rows tried, blocks looked into."""
     low, high, weight, links, heights = tree.low, tree.high, tree.weight, tree.link, tree.height
-    stack, bounds, bound = work.stack, work.bounds, np.empty(WIDTH, np.float32)
+    stack, bounds, bound = room.stack, room.bounds, np.empty(WIDTH, np.float32)
     lo, hi, given, label = columns.lo, columns.hi, columns.weight, columns.label
     below, above, exact_below, exact_above = events.low, events.high, events.below, events.above
+    # What adding up d weights in float32 may lose, so that the upper bound stays one.
     slack = 1.0 + 2.0**-22 * (1 + low.shape[1])
     size, full, tried, looked = 0, scores.shape[0], 0, 0
     for layer in range(tree.meta[LAYERS]):
@@ -226,19 +224,21 @@ def _search_layers(
 
 @njit(**EXACT)
 def search(
-    tree: BoxTree, columns: Columns, events: Events, order: NDArray[np.int64], k: int, mode: int
+    tree: BoxTree, columns: Columns, events: EventCodes, order: NDArray[np.int64], k: int, mode: int
 ) -> Matches:
     """The k best rows for each of the events in `order`, exact or relaxed."""
     scores, rows = np.empty(k), np.empty(k, np.int32)
     start, number = np.zeros(events.low.shape[0], np.int64), np.zeros(events.low.shape[0], np.int64)
     row, score, used = np.empty(16 + 4 * order.shape[0], np.int32), np.empty(16 + 4 * order.shape[0]), 0
-    work = Work(np.empty(DEPTH, np.int32), np.empty(DEPTH), np.empty(WIDTH, np.uint8))
+    room = SearchRoom(np.empty(DEPTH, np.int32), np.empty(DEPTH), np.empty(WIDTH, np.uint8))
     tried, looked = 0, 0
     for e in order:
         if mode == ALL:
-            size, more, blocks = search_layers(tree, columns, events, e, scores, rows, work)
+            size, more, blocks = _search_exact(tree, columns, events, e, scores, rows, room)
         else:
-            size, more, blocks = _search_layers(tree, columns, events, e, mode == LARGEST, scores, rows, work)
+            size, more, blocks = _search_relaxed(
+                tree, columns, events, e, mode == LARGEST, scores, rows, room
+            )
         tried, looked = tried + more, looked + blocks
         best_first(columns.label, scores, rows, size)
         row, score = append_list(row, score, used, rows[:size], scores[:size])

@@ -11,21 +11,16 @@ do. -most and most stand for no bound, an entry that is not in use has a box tha
 Layer 0 holds the best BASE rows, each further layer a multiple of that of the next best (`layer_size`). A
 search takes the layers in turn and ends before the first whose best row (`edge`, `edge_row`) cannot enter the
 list any more. A row belongs to the first layer with floor <= score. Where a layer has become too large, it
-and the ones above are laid out anew (`rankcast.matching.boxes`).
+and the ones above are packed anew (`rankcast.matching.boxes`). `box_edit` packs and edits, `box_search`
+searches.
 
 Invariants: the box of an inner entry contains the boxes below it, its `top` is at least their scores; the
 scores of a layer are at most `edge`, and of rows with that score none precedes `edge_row`, unless that is -1;
-place[row] is the leaf and the entry of a row, -1 if it is absent.
+place[row] is the leaf and the entry of a row, -1 if it is absent. `fits` checks them on a restored tree, as
+far as memory safety and answers of present rows depend on them; nothing read is trusted, every walk is
+counted. Cost: O(n d).
 
 [Ranked §6] leaves indexes of more than one dimension, score updates and interval events to the future.
-
-Packing the rows of one layer into a tree of full blocks, by a k-d split on all ends.
-
-A range of rows is halved, again and again, until each part fills one block. The axis (the lower or the upper
-end of one dimension) is the one whose halves have boxes of the smallest volume together, tried on a sample:
-the volume in codes, which are quantiles, is about the share of events that will look into the block.
-
-Cost: O(n log n) for n rows; a split costs O(d^2) more for its sample.
 """
 
 from __future__ import annotations
@@ -43,9 +38,12 @@ FILL = 56
 BASE = FILL
 CELLS = 1024
 MOST_LAYERS = 16
+TALLEST = 8  # levels of a tree with many entries a block
 USED, FREE, BLOCKS, LAYERS, SIZE, BUILT = range(6)
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Rows = NDArray[np.int32]
 Codes = NDArray[Any]  # int16, or int32 in one dimension
 
 
@@ -76,7 +74,7 @@ class BoxTree(NamedTuple):
     meta: NDArray[np.int64]
 
 
-class Entry(NamedTuple):
+class BoxEntry(NamedTuple):
     """The box of one entry as codes, and its weights (of an inner entry: the highest below)."""
 
     low: Codes
@@ -163,7 +161,7 @@ def _blank(tree: BoxTree, block: int, i: int) -> None:
 
 
 @njit(**EXACT)
-def write(tree: BoxTree, block: int, i: int, entry: Entry, top: float, link: int) -> None:
+def write(tree: BoxTree, block: int, i: int, entry: BoxEntry, top: float, link: int) -> None:
     """Write entry i of a block, and tell the row or the child where it is."""
     for j in range(tree.low.shape[1]):
         tree.low[block, j, i], tree.high[block, j, i] = entry.low[j], entry.high[j]
@@ -177,14 +175,14 @@ def write(tree: BoxTree, block: int, i: int, entry: Entry, top: float, link: int
 
 
 @njit(**EXACT)
-def append(tree: BoxTree, block: int, entry: Entry, top: float, link: int) -> None:
+def append(tree: BoxTree, block: int, entry: BoxEntry, top: float, link: int) -> None:
     """Write a further entry into a block that has room."""
     write(tree, block, np.int64(tree.size[block]), entry, top, link)
     tree.size[block] += 1
 
 
 @njit(**EXACT)
-def read(tree: BoxTree, block: int, i: int, entry: Entry) -> None:
+def read(tree: BoxTree, block: int, i: int, entry: BoxEntry) -> None:
     """Read the box and the weights of an entry."""
     for j in range(tree.low.shape[1]):
         entry.low[j], entry.high[j] = tree.low[block, j, i], tree.high[block, j, i]
@@ -193,7 +191,7 @@ def read(tree: BoxTree, block: int, i: int, entry: Entry) -> None:
 
 
 @njit(**EXACT)
-def drop(tree: BoxTree, block: int, i: int, entry: Entry) -> None:
+def drop(tree: BoxTree, block: int, i: int, entry: BoxEntry) -> None:
     """Take entry i out of a block; the last one moves into its place. `entry` is overwritten."""
     last = np.int64(tree.size[block]) - 1
     if i != last:
@@ -204,7 +202,7 @@ def drop(tree: BoxTree, block: int, i: int, entry: Entry) -> None:
 
 
 @njit(**EXACT)
-def summarise(tree: BoxTree, block: int, entry: Entry) -> float:
+def summarise(tree: BoxTree, block: int, entry: BoxEntry) -> float:
     """Write the box around a block and its highest weights into `entry`; return its highest score."""
     size = tree.size[block]
     for j in range(tree.low.shape[1]):
@@ -233,7 +231,7 @@ def slot_of(tree: BoxTree, block: int) -> int:
 
 
 @njit(**EXACT)
-def refresh(tree: BoxTree, block: int | np.int64, entry: Entry) -> None:
+def refresh(tree: BoxTree, block: int | np.int64, entry: BoxEntry) -> None:
     """Carry the box, the weights and the score of a block up as far as they change anything."""
     while tree.parent[block] >= 0:
         parent, i = np.int64(tree.parent[block]), slot_of(tree, block)
@@ -267,16 +265,12 @@ def layer_for(tree: BoxTree, score: float) -> int:
 
 
 @njit(**EXACT)
-def new_entry(tree: BoxTree) -> Entry:
+def new_entry(tree: BoxTree) -> BoxEntry:
     """Room for one entry."""
     d = tree.low.shape[1]
-    return Entry(
+    return BoxEntry(
         np.empty(d, tree.low.dtype), np.empty(d, tree.low.dtype), np.zeros(tree.weight.shape[1], np.float32)
     )
-
-
-SAMPLE = 64
-Rows = NDArray[np.int32]
 
 
 class Columns(NamedTuple):
@@ -293,13 +287,7 @@ class Columns(NamedTuple):
 
 
 @njit(**EXACT)
-def blocks_for(rows: int) -> int:
-    """How many blocks `pack` takes at most."""
-    return rows // FILL + 4 * rows // (FILL * FILL) + 8
-
-
-@njit(**EXACT)
-def read_row(tree: BoxTree, columns: Columns, row: int, entry: Entry) -> None:
+def read_row(tree: BoxTree, columns: Columns, row: int, entry: BoxEntry) -> None:
     """The entry of a row: codes of its ends, weights rounded up."""
     most = most_of(tree)
     for j in range(tree.low.shape[1]):
@@ -313,156 +301,89 @@ def read_row(tree: BoxTree, columns: Columns, row: int, entry: Entry) -> None:
 
 
 @njit(**EXACT)
-def encode_rows(tree: BoxTree, columns: Columns, rows: Rows) -> Codes:
-    """The codes of the lower and then the upper ends of rows, (n, 2d)."""
-    entry, d = new_entry(tree), tree.low.shape[1]
-    codes = np.empty((rows.shape[0], 2 * d), tree.low.dtype)
-    for i in range(rows.shape[0]):
-        read_row(tree, columns, np.int64(rows[i]), entry)
-        codes[i, :d], codes[i, d:] = entry.low, entry.high
-    return codes
+def free_chain_fits(seen: Bools, known: int, first: int, after: Rows) -> bool:
+    """Whether all that was not seen is in the chain of what is free."""
+    free = first
+    while free != -1:
+        if free < 0 or free >= seen.size or seen[free]:
+            return False
+        seen[free], known = True, known + 1
+        free = int(after[free])
+    return known == seen.size
 
 
 @njit(**EXACT)
-def _volumes(codes: Codes, sample: NDArray[np.int64], most: int) -> float:
-    """The volumes of the boxes around the two halves of a sample, together."""
-    d, total = codes.shape[1] // 2, 0.0
-    for half in range(2):
-        start = half * (sample.shape[0] // 2)
-        end = sample.shape[0] if half else start + sample.shape[0] // 2
-        volume = 1.0
-        for j in range(d):
-            low, high = np.int64(codes[sample[start], j]), np.int64(codes[sample[start], d + j])
-            for s in range(start + 1, end):
-                low = min(low, np.int64(codes[sample[s], j]))
-                high = max(high, np.int64(codes[sample[s], d + j]))
-            volume *= (high - low + 1.0) / most
-        total += volume
-    return total
+def _blank_behind(tree: BoxTree, block: int, size: int) -> bool:
+    """Whether nothing meets the entries of a block that are not in use."""
+    out = most_of(tree) + 1
+    for j in range(tree.low.shape[1]):
+        for i in range(size, WIDTH):
+            if tree.low[block, j, i] != out or tree.high[block, j, i] != -out:
+                return False
+    return True
 
 
 @njit(**EXACT)
-def choose_axis(codes: Codes, order: NDArray[np.int64], start: int, end: int, most: int) -> int:
-    """The axis along which halving the rows order[start:end] leaves the smallest boxes."""
-    size = min(SAMPLE, end - start)
-    sample, best, chosen = np.empty(size, np.int64), np.inf, 0
-    for axis in range(codes.shape[1]):
-        for s in range(size):
-            one = order[start + (2 * s + 1) * (end - start) // (2 * size)]
-            at = s
-            while at > 0 and codes[one, axis] < codes[sample[at - 1], axis]:
-                sample[at] = sample[at - 1]
-                at -= 1
-            sample[at] = one
-        volume = _volumes(codes, sample, most)
-        if volume < best and codes[sample[0], axis] < codes[sample[size - 1], axis]:
-            best, chosen = volume, axis
-    return chosen
+def fits(tree: BoxTree, columns: Columns, wanted: Bools) -> bool:
+    """Whether a tree of boxes hangs together and holds the `wanted` rows with their scores.
 
-
-@njit(**EXACT)
-def select(keys: NDArray[np.int64], order: NDArray[np.int64], start: int, end: int, middle: int) -> None:
-    """Reorder start..end-1 by keys so that none before `middle` is above one behind it. O(n) expected."""
-    low, high = start, end - 1
-    while low < high:
-        pivot = max(min(keys[low], keys[high]), min(max(keys[low], keys[high]), keys[(low + high) // 2]))
-        i, j = low, high
-        while i <= j:
-            while keys[i] < pivot:
-                i += 1
-            while keys[j] > pivot:
-                j -= 1
-            if i <= j:
-                keys[i], keys[j] = keys[j], keys[i]
-                order[i], order[j] = order[j], order[i]
-                i += 1
-                j -= 1
-        if middle <= j:
-            high = j
-        elif middle >= i:
-            low = i
-        else:
-            return
-
-
-@njit(**EXACT)
-def halve(
-    codes: Codes,
-    order: NDArray[np.int64],
-    keys: NDArray[np.int64],
-    start: int,
-    end: int,
-    middle: int,
-    most: int,
-) -> None:
-    """Split order[start:end] at `middle` along the best axis."""
-    axis = choose_axis(codes, order, start, end, most)
-    for i in range(start, end):
-        keys[i] = codes[order[i], axis]
-    select(keys, order, start, end, middle)
-
-
-@njit(**EXACT)
-def _push(stack: NDArray[np.int64], depth: int, parent: int, start: int, end: int, parts: int) -> int:
-    """Remember to cut rows start..end-1 into parts, each a child of `parent`."""
-    stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = parent, start, end, parts
-    return depth + 1
-
-
-@njit(**EXACT)
-def pack(tree: BoxTree, columns: Columns, rows: Rows, layer: int) -> None:
-    """Build the tree of an empty layer; its rows come best first."""
-    total, codes, entry = rows.shape[0], encode_rows(tree, columns, rows), new_entry(tree)
-    order, keys, most = np.arange(total), np.empty(total, np.int64), most_of(tree)
-    made, size = np.empty(blocks_for(total), np.int32), 0
-    highest, full = 0, FILL
-    while full < total:
-        highest, full = highest + 1, full * FILL
-    stack = np.empty((512, 4), np.int64)
-    depth = _push(stack, 0, -1 - layer, 0, total, 1)
-    while depth > 0:
-        depth -= 1
-        parent, start, end, parts = stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3]
-        if parts > 1:
-            middle = start + (end - start) * (parts // 2) // parts
-            halve(codes, order, keys, start, end, middle, most)
-            depth = _push(stack, depth, parent, start, middle, parts // 2)
-            depth = _push(stack, depth, parent, middle, end, parts - parts // 2)
-            continue
-        height = highest if parent < 0 else np.int64(tree.height[parent]) - 1
-        block = take_block(tree, height, parent)
-        made[size] = block
-        size += 1
-        if parent >= 0:
-            append(tree, parent, entry, 0.0, block)
-        if height == 0:
-            _fill(tree, columns, block, rows, order[start:end], entry)
-        else:
-            child = FILL**height
-            depth = _push(stack, depth, block, start, end, (end - start + child - 1) // child)
-    _close(tree, made[:size], entry)
-    tree.root[layer], tree.members[layer] = made[0], total
-    tree.edge[layer], tree.edge_row[layer] = columns.score[rows[0]], rows[0]
-    tree.meta[SIZE] += total
-
-
-@njit(**EXACT)
-def _fill(
-    tree: BoxTree, columns: Columns, block: int, rows: Rows, places: NDArray[np.int64], entry: Entry
-) -> None:
-    for place in places:
-        row = np.int64(rows[place])
-        read_row(tree, columns, row, entry)
-        append(tree, block, entry, columns.score[row], row)
-
-
-@njit(**EXACT)
-def _close(tree: BoxTree, made: Rows, entry: Entry) -> None:
-    """Set the inner entries; parents were made before their children."""
-    for place in range(made.shape[0] - 1, 0, -1):
-        block = np.int64(made[place])
-        parent, i = np.int64(tree.parent[block]), np.int64(0)
-        while tree.link[parent, i] != block:
-            i += 1
-        top = summarise(tree, block, entry)
-        write(tree, parent, i, entry, top, block)
+    Codes and weights only bound: what is wrong there hides a row from an event, and no more. To make them
+    anew for every row would take longer than everything else.
+    """
+    meta, used, layers = tree.meta, tree.meta[USED], tree.meta[LAYERS]
+    if not (0 <= meta[BLOCKS] <= used <= tree.size.size and 1 <= layers <= tree.root.size):
+        return False
+    for layer in range(tree.root.size):
+        if not -1 <= tree.edge_row[layer] < columns.label.size or (
+            layer >= layers and tree.root[layer] != -1
+        ):
+            return False
+        if np.isnan(tree.floor[layer]) or np.isnan(tree.edge[layer]):
+            return False
+    if tree.floor[layers - 1] != -np.inf:
+        return False
+    seen, todo, known, rows = np.zeros(used, np.bool_), wanted.copy(), 0, 0
+    stack = np.empty(TALLEST * WIDTH, np.int64)
+    for layer in range(layers):
+        root, members = np.int64(tree.root[layer]), 0
+        if root < -1 or root >= used or (root >= 0 and tree.parent[root] != -1 - layer):
+            return False
+        stack[0], depth = root, 1 if root >= 0 else 0
+        if root >= 0 and not 0 <= tree.height[root] < TALLEST:
+            return False
+        while depth > 0:
+            depth -= 1
+            block = stack[depth]
+            size, height = np.int64(tree.size[block]), tree.height[block]
+            if seen[block] or not 1 <= size <= WIDTH:
+                return False
+            seen[block], known = True, known + 1
+            if not _blank_behind(tree, block, size):
+                return False
+            for i in range(size):
+                link = np.int64(tree.link[block, i])
+                if height > 0:
+                    if link < 0 or link >= used or tree.parent[link] != block:
+                        return False
+                    if tree.height[link] != height - 1:
+                        return False
+                    stack[depth], depth = link, depth + 1
+                    continue
+                if link < 0 or link >= todo.size or not todo[link] or link >= tree.place.size:
+                    return False
+                todo[link], members = False, members + 1
+                if tree.place[link] != block * WIDTH + i or tree.top[block, i] != columns.score[link]:
+                    return False
+        if members != tree.members[layer]:
+            return False
+        rows += members
+    if known != meta[BLOCKS] or rows != meta[SIZE] or todo.any():
+        return False
+    for layer in range(layers, tree.root.size):
+        if tree.members[layer] != 0:
+            return False
+    for row in range(tree.place.size):
+        rows -= tree.place[row] >= 0
+    if rows != 0:
+        return False
+    return free_chain_fits(seen, known, meta[FREE], tree.parent)

@@ -1,21 +1,19 @@
 """Scored intervals in one dimension: cells of many sizes, each with a list of intervals by score.
 
-Ends are codes of 32 bits that keep their order (`rankcast.matching.kernels.box_tree.encode`). Level t cuts them into
-cells of 4^t codes. An interval stands in the lowest level where it reaches into two cells at most, once in
-each of them, so that it takes a good part of a cell, and an event meets a good part of its cell's list. What
-an event wants is therefore in one list a level, best first (`interval_grid_search`).
+Ends are codes of 32 bits that keep their order (`box_tree.encode`). Level t cuts them into cells of 4^t
+codes. An interval stands in the lowest level where it reaches into two cells at most, once in each of them,
+so that it takes a good part of a cell, and an event meets a good part of its cell's list. What an event wants
+is therefore in one list a level, best first (`grid_search`).
 
 The entries of a level stand in the order of (cell, score, label), in chunks of up to SIZE. A directory names
 the chunks of all levels in that order, with the first cell and score of each. The row of a second entry is
-complemented: so its cell is told by the entry itself. Of its score an entry has a rank of 32 bits, which
-keeps the order; equal ranks do not decide, then the scores themselves, by row, do.
+complemented: so the entry itself says which of its two cells it stands in. Of its score an entry has a rank
+of 32 bits, which keeps the order; equal ranks do not decide, then the scores themselves, by row, do.
 
-Filling an empty interval grid with rows that come best first. O(n log n), most of it one sort of keys.
-
-Rows in and out of an interval grid, one by one.
-
-Cost: a change searches the directory, O(log n), and moves up to SIZE entries in a chunk; a split, once in 30
-inserts or so, moves the directory's tail, O(n / SIZE) in one sweep.
+Cost: packing an empty grid with rows that come best first O(n log n), most of it one sort of keys. A change
+searches the directory, O(log n), and moves up to SIZE entries in a chunk; a split, once in 30 inserts or so,
+moves the directory's tail, O(n / SIZE) in one sweep. `fits` checks a restored grid: O(n), nothing read is
+trusted, and what stands in an order is compared with the columns by row, so that a search for it leads there.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from rankcast.matching.kernels.box_tree import Columns, encode
+from rankcast.matching.kernels.box_tree import Bools, Columns, encode, free_chain_fits
 from rankcast.matching.kernels.matches import Floats, Longs, Rows
 from rankcast.structures.jit import EXACT
 
@@ -58,7 +56,7 @@ class Grid(NamedTuple):
     meta: Longs
 
 
-class Entry(NamedTuple):
+class GridEntry(NamedTuple):
     """An interval as an entry of one cell of one level."""
 
     level: int
@@ -73,7 +71,7 @@ class Entry(NamedTuple):
 @njit(**EXACT)
 def cell_at(code: int, level: int) -> int:
     """The cell of a code."""
-    return (code + (1 << 31)) >> (2 * level)
+    return (code + (1 << 31)) >> (2 * level)  # codes are signed: cells count from 0 on
 
 
 @njit(**EXACT)
@@ -109,8 +107,9 @@ def cell_of(grid: Grid, level: int, chunk: int, slot: int) -> int:
 def rank_of(score: float) -> int:
     """A rank of 32 bits that never falls when the score grows: the bits of a float32, in order."""
     room = np.empty(1, np.float32)
-    room[0] = score + 0.0
+    room[0] = score + 0.0  # -0.0 becomes 0.0, which has other bits
     bits = room.view(np.int32)[0]
+    # The bits of negative floats ascend with their size: turned over they descend.
     return bits if bits >= 0 else bits ^ np.int32(0x7FFFFFFF)
 
 
@@ -146,7 +145,7 @@ def reach(grid: Grid, chunk: int, low: int, high: int) -> None:
 
 
 @njit(**EXACT)
-def write(grid: Grid, chunk: int, slot: int, entry: Entry) -> None:
+def write(grid: Grid, chunk: int, slot: int, entry: GridEntry) -> None:
     """Write an entry."""
     grid.entry[chunk, slot, LOW], grid.entry[chunk, slot, HIGH] = entry.low, entry.high
     grid.entry[chunk, slot, ROW], grid.entry[chunk, slot, RANK] = entry.row, entry.rank
@@ -155,18 +154,18 @@ def write(grid: Grid, chunk: int, slot: int, entry: Entry) -> None:
 
 
 @njit(**EXACT)
-def read_row(grid: Grid, columns: Columns, row: int, score: float) -> tuple[Entry, int]:
+def read_row(grid: Grid, columns: Columns, row: int, score: float) -> tuple[GridEntry, int]:
     """The first entry of a row under a score, and how many entries it has."""
     low, high = encode(grid.cuts, 0, columns.lo[row, 0], MOST), encode(grid.cuts, 0, columns.hi[row, 0], MOST)
     level = level_for(low, high)
     cell = cell_at(low, level)
-    return Entry(level, cell, low, high, score, rank_of(score), row), 1 + cell_at(high, level) - cell
+    return GridEntry(level, cell, low, high, score, rank_of(score), row), 1 + cell_at(high, level) - cell
 
 
 @njit(**EXACT)
-def second(entry: Entry) -> Entry:
+def second(entry: GridEntry) -> GridEntry:
     """The second entry of a row."""
-    return Entry(entry.level, entry.cell + 1, entry.low, entry.high, entry.score, entry.rank, ~entry.row)
+    return GridEntry(entry.level, entry.cell + 1, entry.low, entry.high, entry.score, entry.rank, ~entry.row)
 
 
 @njit(**EXACT)
@@ -220,7 +219,7 @@ def listed(grid: Grid) -> tuple[Longs, Longs, Rows]:
 
 
 @njit(**EXACT)
-def _follows(grid: Grid, label: Longs, chunk: int, slot: int, entry: Entry) -> bool:
+def _follows(grid: Grid, label: Longs, chunk: int, slot: int, entry: GridEntry) -> bool:
     """Whether an entry that is there comes behind another one of its level."""
     cell = cell_of(grid, entry.level, chunk, slot)
     if cell != entry.cell:
@@ -234,7 +233,7 @@ def _follows(grid: Grid, label: Longs, chunk: int, slot: int, entry: Entry) -> b
 
 
 @njit(**EXACT)
-def _place_for(grid: Grid, label: Longs, entry: Entry) -> int:
+def _place_for(grid: Grid, label: Longs, entry: GridEntry) -> int:
     """The last place of the directory whose chunk does not begin behind an entry; or the level's first."""
     start, end = grid.first[entry.level], grid.first[entry.level + 1]
     first = start
@@ -302,7 +301,7 @@ def _split(grid: Grid, level: int, place: int) -> None:
 
 
 @njit(**EXACT)
-def _insert_entry(grid: Grid, label: Longs, entry: Entry) -> None:
+def _insert_entry(grid: Grid, label: Longs, entry: GridEntry) -> None:
     """Put an entry where it belongs; needs one free chunk."""
     level, first = entry.level, grid.first[entry.level]
     if first == grid.first[level + 1]:
@@ -324,7 +323,7 @@ def _insert_entry(grid: Grid, label: Longs, entry: Entry) -> None:
 
 
 @njit(**EXACT)
-def _remove_entry(grid: Grid, label: Longs, entry: Entry) -> None:
+def _remove_entry(grid: Grid, label: Longs, entry: GridEntry) -> None:
     """Take an entry out."""
     place = _place_for(grid, label, entry)
     chunk, slot = np.int64(grid.chunk[place]), np.int64(0)
@@ -368,3 +367,81 @@ def remove(grid: Grid, columns: Columns, rows: Rows) -> None:
         grid.held[row] = np.nan
         grid.meta[ENTRIES] -= number
         grid.meta[ROWS] -= 1
+
+
+@njit(**EXACT)
+def _row_codes(grid: Grid, columns: Columns, wanted: Bools) -> tuple[Rows, Rows, Rows]:
+    """By row, as `read_row` has them: both ends as codes, and the rank of the score."""
+    low, high, score = np.zeros(wanted.size, np.int32), np.zeros(wanted.size, np.int32), columns.score
+    rounded = np.zeros(wanted.size, np.float32)
+    for row in range(wanted.size):
+        if wanted[row]:
+            low[row] = encode(grid.cuts, 0, columns.lo[row, 0], MOST)
+            high[row] = encode(grid.cuts, 0, columns.hi[row, 0], MOST)
+            rounded[row] = score[row] + 0.0
+    rank = rounded.view(np.int32).copy()
+    for row in range(rank.size):
+        rank[row] = rank[row] if rank[row] >= 0 else rank[row] ^ np.int32(0x7FFFFFFF)
+    return low, high, rank
+
+
+@njit(**EXACT)
+def fits(grid: Grid, columns: Columns, wanted: Bools) -> bool:
+    """Whether a grid hangs together and holds the `wanted` rows, each in its cells and in order."""
+    meta, used, chunks, rows = grid.meta, grid.meta[USED], grid.meta[CHUNKS], grid.held.size
+    if not 0 <= chunks <= used <= grid.chunk.size:
+        return False
+    if grid.first[0] != 0 or grid.first[LEVELS] != chunks or wanted.size < rows:
+        return False
+    for level in range(LEVELS):
+        if not grid.first[level] <= grid.first[level + 1] <= chunks:
+            return False
+    seen, times, entries = np.zeros(used, np.bool_), np.zeros(rows, np.int8), 0
+    lows, highs, ranks = _row_codes(grid, columns, wanted)
+    for level in range(LEVELS):
+        last, before = np.int64(-1), np.int64(-1)
+        for place in range(grid.first[level], grid.first[level + 1]):
+            chunk = np.int64(grid.chunk[place])
+            if chunk < 0 or chunk >= used or seen[chunk]:
+                return False
+            seen[chunk], size = True, np.int64(grid.extent[chunk, COUNT])
+            if not 1 <= size <= SIZE:
+                return False
+            for slot in range(size):
+                stored = np.int64(grid.entry[chunk, slot, ROW])
+                row, mine = (stored, 1) if stored >= 0 else (~stored, 2)
+                if (
+                    row >= rows
+                    or not wanted[row]
+                    or grid.held[row] != columns.score[row]
+                    or times[row] & mine
+                ):
+                    return False
+                low, high = np.int64(lows[row]), np.int64(highs[row])
+                cell = cell_at(low, level)
+                if level > 0 and cell_at(high, level - 1) - cell_at(low, level - 1) <= 1:
+                    return False
+                if cell_at(high, level) - cell > 1 or cell_at(high, level) - cell < mine - 1:
+                    return False
+                # whether there is another one is noted with the first
+                times[row] |= mine | (4 if mine == 1 and cell_at(high, level) > cell else 0)
+                entries, cell = entries + 1, cell + mine - 1
+                if grid.entry[chunk, slot, LOW] != low or grid.entry[chunk, slot, HIGH] != high:
+                    return False
+                if grid.entry[chunk, slot, RANK] != ranks[row]:
+                    return False
+                if last >= 0:
+                    one, two = columns.score[last], columns.score[row]
+                    behind = two < one or (two == one and columns.label[last] < columns.label[row])
+                    if before > cell or (before == cell and not behind):
+                        return False
+                last, before = row, np.int64(cell)
+                if slot == 0 and (grid.cell[place] != cell or grid.best[place] != grid.held[row]):
+                    return False
+    for each in range(wanted.size):
+        there = each < rows and not np.isnan(grid.held[each])
+        if there != wanted[each] or (there and times[each] != 1 and times[each] != 7):
+            return False
+    if meta[ROWS] != np.count_nonzero(wanted) or meta[ENTRIES] != entries:
+        return False
+    return free_chain_fits(seen, chunks, meta[FREE], grid.entry[:used, 0, ROW].copy())

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from rankcast.matching.kernels.box_search import Events
+from rankcast.matching.kernels.box_search import EventCodes
 from rankcast.matching.kernels.box_tree import Columns
 from rankcast.matching.kernels.grid import (
     COUNT,
@@ -126,7 +126,7 @@ def ranks_of(scores: Floats) -> Rows:
 
 
 @njit(**EXACT)
-def search(grid: Grid, columns: Columns, events: Events, order: Longs, k: int, mode: int) -> Matches:
+def search(grid: Grid, columns: Columns, events: EventCodes, order: Longs, k: int, mode: int) -> Matches:
     """The k best rows for each of the events in `order`; in relaxed matching those with a score above 0.
 
     One body: a helper that takes arrays would count references at every step, which costs more than a step.

@@ -161,6 +161,7 @@ def _locate(tree: BoxTree, cuts: Floats, below: Floats, above: Floats, e: int, p
     upper[size] = lower[size] = encode(line, 0, float(cuts.shape[0]), most)
     size, place = size + 1, 0
     for bucket in range(BUCKETS):
+        # A bucket is the upper 10 of the 32 bits of a code, which is signed.
         while place < size and upper[place] < (bucket << 22) - (1 << 31):
             place += 1
         first[bucket] = place
@@ -168,7 +169,7 @@ def _locate(tree: BoxTree, cuts: Floats, below: Floats, above: Floats, e: int, p
 
 
 @njit(**EXACT)
-def _search_layers(
+def _search_entries(
     tree: BoxTree, filed: Filed, columns: Columns, ends: tuple[Floats, Floats], e: int, mode: int,
     points: Points, size: int, best: tuple[Floats, Rows],
 ) -> tuple[int, int, int]:  # fmt: skip
@@ -209,13 +210,8 @@ def _search_layers(
                     depth += 1
                     continue
                 tried += 1
-                row, slot, met, failed, score = (
-                    links[block, i] // each,
-                    links[block, i] % each,
-                    -1,
-                    False,
-                    0.0,
-                )
+                row, slot = links[block, i] // each, links[block, i] % each
+                met, failed, score = -1, False, 0.0
                 for s in range(numbers[row]):
                     j = attribute[row, s]
                     if lo[row, j] <= exact_below[e, j] and hi[row, j] >= exact_above[e, j]:
@@ -248,7 +244,9 @@ def search(
     tried, looked = 0, 0
     for e in order:
         size = _locate(tree, cuts, below, above, e, points)
-        held, more, blocks = _search_layers(tree, filed, columns, ends, e, mode, points, size, (scores, rows))
+        held, more, blocks = _search_entries(
+            tree, filed, columns, ends, e, mode, points, size, (scores, rows)
+        )
         tried, looked = tried + more, looked + blocks
         best_first(columns.label, scores, rows, held)
         row, score = append_list(row, score, used, rows[:held], scores[:held])

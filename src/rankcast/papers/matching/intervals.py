@@ -6,9 +6,8 @@
 | `interval-tree` | the intervals around one centre by score | a path of centres |
 | `ir-tree` | the same, under b-way R-trees | a path of centres |
 
-[Ranked §2.2, §3.1]. `rankcast.papers.matching.static_intervals` has the other two.
-
-The lists of scored interval indexes, one tree of blocks a dimension: `ScoredLists` keeps them.
+[Ranked §2.2, §3.1]. `static_intervals` has the other two kinds. All five keep their lists in `ScoredLists`,
+one tree of blocks a dimension, and search them by `search_forest`.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.matching.boxes import SMALL, grown
-from rankcast.matching.kernels import checks
+from rankcast.matching.boxes import SMALL
 from rankcast.matching.kernels.box_tree import Columns
 from rankcast.matching.search import MODES, Found, search_all
-from rankcast.papers.matching import centre_tree, routes, scored_blocks, threshold
-from rankcast.papers.matching.centre_tree import DEPTH, FREE, NODES, REBUILT, SPARE, USED, Centres
-from rankcast.papers.matching.scored_blocks import BLOCKS, MERGES, SPLITS, Blocks, Entries
+from rankcast.papers.matching import scored_blocks, threshold, trees
+from rankcast.papers.matching.scored_blocks import BLOCKS, DEPTH, MERGES, SPLITS, Blocks, Entries
 from rankcast.papers.matching.threshold import CENTRES, ONE_LIST, Forest, Limits
+from rankcast.papers.matching.trees import FREE, NODES, REBUILT, SPARE, USED, Centres
 from rankcast.structures import integrity
+from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Bools, Floats, Rows
 
 _BY_BLOCK = ("lo", "hi", "key", "bound", "listed", "link", "size", "height", "parent")
@@ -120,8 +119,8 @@ class ScoredLists:
 
         `number` is raised by the entries of each list.
         """
-        found = checks.scored_lists(self.blocks, columns, wanted, self._live, number)
-        integrity.need(found == checks.FITS, "lists_link", "does not lead to the intervals it should")
+        fits = scored_blocks.fits(self.blocks, columns, wanted, self._live, number)
+        integrity.need(fits, "lists_link", "does not lead to the intervals it should")
         counts = self.blocks.meta[BLOCKS + 1 :]
         integrity.within(counts, 0, integrity.MOST, "lists_meta")
 
@@ -209,11 +208,11 @@ class IntervalIndex:
         else:
             self._size += rows.size
             self._lists.reserve_rows(columns.lo.shape[0])
-            self._edit(centre_tree.insert, columns, rows)
+            self._edit(trees.insert, columns, rows)
 
     def remove(self, columns: Columns, rows: Rows) -> None:
         """Take present rows out."""
-        self._edit(centre_tree.remove, columns, rows)
+        self._edit(trees.remove, columns, rows)
         self._size -= rows.size
         if self._built > max(SMALL, 2 * self._size):
             self._build(columns, self.present())
@@ -228,10 +227,14 @@ class IntervalIndex:
         most = max(1, min(k, self._size))
         return search_forest(self._forest(), columns, (below, above), most, self._mode, threads)
 
-    def counts(self) -> dict[str, int]:
+    def stats(self) -> dict[str, Any]:
         """How often blocks were split or joined, and subtrees of centres built anew."""
         meta, rebuilt = self._lists.blocks.meta, self._centres.meta[REBUILT]
-        return {"splits": int(meta[SPLITS]), "merges": int(meta[MERGES]), "rebuilt": int(rebuilt)}
+        return {
+            "index_splits": int(meta[SPLITS]),
+            "index_merges": int(meta[MERGES]),
+            "index_rebuilt": int(rebuilt),
+        }
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The small state and the arrays."""
@@ -260,8 +263,8 @@ class IntervalIndex:
         integrity.need(rows.max(initial=-1) < len(leaf), "lists_leaf", "is too short")
         integrity.need((leaf[rows] >= 0).all(), "lists_leaf", "lacks a live row")
         if by_centres:
-            found = checks.centres(self._centres, self._lists.blocks, columns, rows, number)
-            integrity.need(found == checks.FITS, "child", "does not lead to the lists it should")
+            fits = trees.centres_fit(self._centres, self._lists.blocks, columns, rows, number)
+            integrity.need(fits, "child", "does not lead to the lists it should")
         integrity.within(self._centres.meta[REBUILT:], 0, integrity.MOST, "meta")
 
     def check(self, columns: Columns) -> None:
@@ -277,7 +280,7 @@ class IntervalIndex:
                 below = [int(each) for each in centres.child[node] if each >= 0]
                 weights = [int(centres.weight[each]) for each in below]
                 assert centres.weight[node] == centres.number[node] + sum(weights) > 0
-                assert depth < centre_tree.DEPTH
+                assert depth < DEPTH
                 assert all(4 * weight <= 3 * centres.weight[node] + 8 for weight in weights)
                 stack += [(each, depth + 1) for each in below]
             for row in self.present().tolist():
@@ -294,27 +297,27 @@ class IntervalIndex:
         """Lay out everything anew."""
         self._size = self._built = rows.size
         dimensions: list[Entries] = []
-        trees, used = [], 0
+        planted, used = [], 0
         for j in range(self._dimensions):
             ranked, key = by_score(columns, rows, j)
             lo, hi = columns.lo[ranked, j], columns.hi[ranked, j]
             listed, order = np.zeros(rows.size, np.int32), np.arange(rows.size)
             if KINDS[self._kind] == CENTRES and rows.size:
-                centre, child, first, order = routes.centre_tree(lo, hi)
+                centre, child, first, order = trees.centre_tree(lo, hi)
                 number = np.diff(first).astype(np.int32)
                 listed = np.repeat(np.arange(used, used + centre.size, dtype=np.int32), number)
-                child, weight = np.where(child >= 0, child + used, -1), centre_tree.weigh(child, first)
-                trees.append((centre, child, number, weight))
+                child, weight = np.where(child >= 0, child + used, -1), trees.weigh(child, first)
+                planted.append((centre, child, number, weight))
                 used += centre.size
             dimensions.append(Entries(listed, ranked[order], key[order], lo[order], hi[order]))
         self._lists.lay(dimensions, columns.score)
-        self._plant(trees, used)
+        self._plant(planted, used)
 
-    def _plant(self, trees: list[Any], used: int) -> None:
+    def _plant(self, planted: list[Any], used: int) -> None:
         """Let trees of centres, one after the other, be those of the dimensions."""
         rebuilt = self._centres.meta[REBUILT]
         self._centres, place = _centres(used, self._centres.top.size), 0
-        for j, tree in enumerate(trees):
+        for j, tree in enumerate(planted):
             self._centres.top[j] = place
             for name, array in zip(_BY_NODE, tree, strict=True):
                 getattr(self._centres, name)[place : place + len(array)] = array
@@ -331,7 +334,7 @@ class IntervalIndex:
             if heavy >= 0:
                 self._reserve_nodes(int(self._centres.weight[heavy]))
                 j = (step - 1) % self._dimensions
-                moved, lists = centre_tree.rebuild(self._centres, self._lists.blocks, columns, heavy, j)
+                moved, lists = trees.rebuild(self._centres, self._lists.blocks, columns, heavy, j)
                 self._move(columns, moved, lists, j)
 
     def _move(self, columns: Columns, rows: Rows, lists: Rows, j: int) -> None:
@@ -339,7 +342,7 @@ class IntervalIndex:
         step = 0
         while step < rows.size:
             self._lists.reserve()
-            step = centre_tree.move(self._lists.blocks, columns, rows, lists, j, step)
+            step = trees.move(self._lists.blocks, columns, rows, lists, j, step)
 
     def _reserve_nodes(self, nodes: int) -> None:
         """Make room for so many further nodes."""

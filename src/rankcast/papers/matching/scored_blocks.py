@@ -5,16 +5,13 @@ What an event meets in a list stands there in the order of (score, label). The e
 the order of (list, score, label), up to b of them in a leaf, the leaves in blocks of up to b, and so on: the
 paper's b-way R-tree over every list, in which short lists share a leaf. An entry of an inner block has the
 extent of what is below it, and the list and the score of its first entry. The paper's search, depth first and
-left child first, is a walk along the leaves that leaps over blocks; `rankcast.papers.matching.threshold` merges such
-walks. `rankcast.papers.matching.scored_blocks` changes blocks in place.
+left child first, is a walk along the leaves that leaps over blocks; `threshold` merges such walks.
 
-Entries in and out of scored blocks, in place [Ranked §3.1].
-
-An entry goes into the leaf where it belongs by (list, score, label). A full block is split in the middle, and
-above it as many as are full; so blocks stay ordered by score first, as in the paper's scored R-tree, whatever
-their extents. A block that has become thin goes into a neighbour that has room.
-
-Cost: O(b) a level that changes, O(log_b n) levels; equal scores descend once more to compare labels.
+Entries come and go in place [Ranked §3.1]. One goes into the leaf where it belongs by (list, score, label). A
+full block is split in the middle, and above it as many as are full; so blocks stay ordered by score first, as
+in the paper's scored R-tree, whatever their extents. A block that has become thin goes into a neighbour that
+has room. Cost: O(b) a level that changes, O(log_b n) levels; equal scores descend once more to compare
+labels. `fits` checks restored blocks: O(n), nothing read is trusted.
 """
 
 from __future__ import annotations
@@ -25,13 +22,16 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rankcast.matching.kernels.box_tree import Columns, free_chain_fits
 from rankcast.structures.jit import EXACT
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int32]
 Longs = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 Bounds = NDArray[np.float32]
 USED, FREE, BLOCKS, SPLITS, MERGES = range(5)
+DEPTH = 128  # levels of a tree of centres at most
 
 
 class Blocks(NamedTuple):
@@ -197,7 +197,7 @@ def pack(blocks: Blocks, entries: Entries, score: Floats, j: int, fill: int) -> 
         blocks.root[j] = level[0]
 
 
-class Entry(NamedTuple):
+class ListEntry(NamedTuple):
     """One interval of a row as an entry of a list."""
 
     listed: int
@@ -209,7 +209,7 @@ class Entry(NamedTuple):
 
 
 @njit(**EXACT)
-def _precedes(blocks: Blocks, label: Longs, block: int, i: int, entry: Entry) -> bool:
+def _precedes(blocks: Blocks, label: Longs, block: int, i: int, entry: ListEntry) -> bool:
     """Whether the first row of an entry that is there stands before another entry."""
     if blocks.listed[block, i] != entry.listed:
         return blocks.listed[block, i] < entry.listed
@@ -221,7 +221,7 @@ def _precedes(blocks: Blocks, label: Longs, block: int, i: int, entry: Entry) ->
 
 
 @njit(**EXACT)
-def _behind(blocks: Blocks, label: Longs, block: int, start: int, entry: Entry) -> int:
+def _behind(blocks: Blocks, label: Longs, block: int, start: int, entry: ListEntry) -> int:
     """The first place from `start` on, in a block, that does not stand before an entry."""
     end = blocks.size[block]
     while start < end:
@@ -321,7 +321,7 @@ def _refresh(blocks: Blocks, block: int) -> None:
 
 
 @njit(**EXACT)
-def insert_entry(blocks: Blocks, label: Longs, j: int, entry: Entry) -> None:
+def insert_entry(blocks: Blocks, label: Longs, j: int, entry: ListEntry) -> None:
     """Put an entry where it belongs; needs two free blocks a level and one more."""
     block = blocks.root[j]
     while blocks.height[block] > 0:
@@ -391,3 +391,70 @@ def remove_entry(blocks: Blocks, j: int, row: int) -> int:
     blocks.leaf[row, j] = -1
     _settle(blocks, block, j)
     return listed
+
+
+@njit(**EXACT)
+def fits(blocks: Blocks, columns: Columns, wanted: Bools, live: bool, number: Longs) -> bool:
+    """Whether blocks of scored lists hang together; `number` counts the entries of each list.
+
+    Live lists hold each `wanted` row once a dimension, in order; others hold rows of `wanted.size`, in any.
+    """
+    meta, used, width = blocks.meta, blocks.meta[USED], blocks.link.shape[1]
+    if not 0 <= meta[BLOCKS] <= used <= blocks.size.size:
+        return False
+    seen, known = np.zeros(used, np.bool_), 0
+    stack = np.empty(DEPTH * (width + 1), np.int64)
+    for j in range(blocks.root.size):
+        root, total, last = np.int64(blocks.root[j]), 0, np.int64(-1)
+        listed, key = np.int64(-1), np.inf
+        if root < 0 or root >= used or blocks.parent[root] != -1 - j:
+            return False
+        if not 0 <= blocks.height[root] < DEPTH // 4:
+            return False
+        stack[0], depth = root, 1
+        while depth > 0:
+            depth -= 1
+            block = stack[depth]
+            size, height = np.int64(blocks.size[block]), blocks.height[block]
+            if seen[block] or size > width or size < (0 if block == root and height == 0 else 1):
+                return False
+            seen[block], known = True, known + 1
+            for i in range(size - 1, -1, -1):
+                if height > 0:
+                    child = np.int64(blocks.link[block, i])
+                    if child < 0 or child >= used or blocks.parent[child] != block:
+                        return False
+                    if blocks.height[child] != height - 1 or blocks.size[child] < 1:
+                        return False
+                    if blocks.listed[block, i] != blocks.listed[child, 0]:
+                        return False
+                    if blocks.key[block, i] != blocks.key[child, 0]:
+                        return False
+                    stack[depth], depth = child, depth + 1
+            for i in range(size if height == 0 else 0):
+                row, total = np.int64(blocks.link[block, i]), total + 1
+                if row < 0 or row >= wanted.size or np.isnan(blocks.key[block, i]):
+                    return False
+                if blocks.listed[block, i] < listed or blocks.listed[block, i] >= number.size:
+                    return False
+                if live:
+                    if not wanted[row] or row >= blocks.leaf.shape[0] or blocks.leaf[row, j] != block:
+                        return False
+                    mine = columns.weight[row, j] if columns.weight.shape[1] > 0 else columns.score[row]
+                    if blocks.key[block, i] != mine:
+                        return False
+                    if blocks.listed[block, i] == listed and last >= 0:
+                        behind = mine < key or (mine == key and columns.label[last] < columns.label[row])
+                        if not behind:
+                            return False
+                    key = mine
+                last, listed = row, np.int64(blocks.listed[block, i])
+                number[listed] += 1
+        if live:
+            for each in range(blocks.leaf.shape[0]):
+                total -= blocks.leaf[each, j] >= 0
+            if total != 0:
+                return False
+    if known != meta[BLOCKS]:
+        return False
+    return free_chain_fits(seen, known, meta[FREE], blocks.parent)

@@ -2,7 +2,7 @@
 
 | kind | what stands in a list | which lists an event reads |
 | --- | --- | --- |
-| `sopt-r-tree` | all intervals as `interval_arrangement` says, under a b-way R-tree | the only one |
+| `sopt-r-tree` | all intervals in the order of `arrangement`, under a b-way R-tree | the only one |
 | `segment-tree` | the intervals that cover one node by score | a path of nodes |
 
 [Ranked §2.2.1, §3.2]. One row more may change the whole arrangement, and its ends cut segments anew. So rows
@@ -11,16 +11,14 @@ built they and removed ones are passed over. When both together are more than a 
 built anew: O(64 log n) amortised a change. A batch with events that are intervals makes the SOPT-R-tree sort
 all rows by score first.
 
-The arrangement of the SOPT-R-tree [Ranked §3.2]: few R-tree leaves that an event opens in vain.
-
-The constraint graph has an edge from an interval to a worse one if they overlap at a point where no interval
-of a rank between them lies. Seen from below, the intervals taken so far (best first) show a row of visible
-blocks; the next one gets an edge from the owner of every block that it overlaps, and then hides them. Each
-interval adds at most three blocks, so there are at most 3n edges. The arrangement takes, again and again, the
-interval with the smallest left end among those without an edge from one that is not taken yet.
-
-Cost: O(n log n). Blocks live on 2m + 1 slots (see `interval_routes`); a Fenwick tree over their first slots
-finds the block of a slot.
+The arrangement of the SOPT-R-tree leaves few leaves that an event opens in vain. The constraint graph has an
+edge from an interval to a worse one if they overlap at a point where no interval of a rank between them lies.
+Seen from below, the intervals taken so far (best first) show a row of visible blocks; the next one gets an
+edge from the owner of every block that it overlaps, and then hides them. Each interval adds at most three
+blocks, so there are at most 3n edges. The arrangement takes, again and again, the interval with the smallest
+left end among those without an edge from one that is not taken yet: a priority queue that grows and shrinks,
+which `structures.heap`, the k best of a stream, is not. Cost: O(n log n). Blocks live on 2m + 1 slots (see
+`trees`); a Fenwick tree over their first slots finds the block of a slot.
 """
 
 from __future__ import annotations
@@ -32,14 +30,15 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.matching.boxes import BoxIndex, grown
+from rankcast.matching.boxes import BoxTreeIndex
 from rankcast.matching.kernels.box_tree import Columns
 from rankcast.matching.search import MODES, Found, merged
-from rankcast.papers.matching import routes as interval_routes
+from rankcast.papers.matching import trees
 from rankcast.papers.matching.intervals import ScoredLists, by_score, search_forest
 from rankcast.papers.matching.scored_blocks import Entries
 from rankcast.papers.matching.threshold import ONE_LIST, SEGMENTS, Forest
 from rankcast.structures import integrity
+from rankcast.structures.arrays import grown
 from rankcast.structures.jit import EXACT
 from rankcast.tables.schema import Bools, Rows
 
@@ -175,7 +174,7 @@ class StaticIntervalIndex:
         self._lists = self._new_lists()
         self._packed: NDArray[np.bool_] = np.zeros(1, np.bool_)  # never empty: then all rows would count
         self._size = self._removed = 0  # rows that count in what is built, and those that do no more
-        self._fresh = BoxIndex(dimensions, combine=combine)
+        self._fresh = BoxTreeIndex(dimensions, combine=combine)
         self._routes = _routes([(np.empty(0), 0, np.empty(0, np.int32))] * dimensions)
 
     def __len__(self) -> int:
@@ -222,6 +221,10 @@ class StaticIntervalIndex:
         if len(self._fresh) == 0:
             return found
         return merged(columns.label, found, self._fresh.search(columns, below, above, k, threads), most)
+
+    def stats(self) -> dict[str, Any]:
+        """Nothing beside the name."""
+        return {}
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The small state and the arrays."""
@@ -300,7 +303,7 @@ class StaticIntervalIndex:
         """Build everything anew from the rows that are there."""
         self._packed[rows] = True
         self._size, self._removed = rows.size, 0
-        self._fresh = BoxIndex(self._dimensions, combine=self._combine)
+        self._fresh = BoxTreeIndex(self._dimensions, combine=self._combine)
         make = self._segments if self._kind == "segment-tree" else self._arranged
         parts = [make(columns, np.sort(rows), j) for j in range(self._dimensions)]
         self._lists.lay([part[0] for part in parts], columns.score)
@@ -317,7 +320,7 @@ class StaticIntervalIndex:
         """The entries of dimension j by the nodes of a segment tree, and the way to them."""
         listed, row, key, lo, hi = _one_list(columns, rows, j)
         ends, leaves = ends_of(lo, hi)
-        first, order = interval_routes.segment_tree(lo, hi, ends, leaves)
+        first, order = trees.segment_tree(lo, hi, ends, leaves)
         number = np.diff(first).astype(np.int32)
         listed = np.repeat(np.arange(number.size, dtype=np.int32), number)
         return Entries(listed, row[order], key[order], np.empty(0), np.empty(0)), (ends, leaves, number)
