@@ -33,7 +33,7 @@ from rankcast.tables.schema import Batch, Bools, Column, Ids, Ints, Kind, Rows, 
 
 OP = Column("op", Kind.ID)
 WHERE = "commands"
-COMES, GOES = "subscribe", "unsubscribe"
+SUBSCRIBE, UNSUBSCRIBE = "subscribe", "unsubscribe"
 MOST = 8192  # commands between which rows are given back, so that few are spare
 
 
@@ -56,7 +56,7 @@ class Commands(NamedTuple):
             yield Commands(ids, self.removals[part], self.boxes.at(part), self.ends[:0])
 
 
-def read(batch: Batch, over: list[str], slots: Slots) -> Commands:
+def read_commands(batch: Batch, over: list[str], slots: Slots) -> Commands:
     """The commands of a batch; raises if one of them does not fit those before it."""
     removals = _are_unsubscribes(batch["op"])
     given = boxes.read(batch, over, where=WHERE)
@@ -80,15 +80,15 @@ def read(batch: Batch, over: list[str], slots: Slots) -> Commands:
 def _are_unsubscribes(op: Ids) -> Bools:
     """Which commands are unsubscribes."""
     words = arrow(op)
-    removals, comes = (
+    removals, additions = (
         np.asarray(pc.equal(words, word)) if op.kind == "str" else np.zeros(op.size, np.bool_)
-        for word in (GOES, COMES)
+        for word in (UNSUBSCRIBE, SUBSCRIBE)
     )
-    wrong = ~(removals | comes)
+    wrong = ~(removals | additions)
     if wrong.any():
         row = int(np.argmax(wrong))
         raise InputError(
-            f"is {show(op, row)}", where=WHERE, column="op", row=row, expected=f"{COMES} or {GOES}"
+            f"is {show(op, row)}", where=WHERE, column="op", row=row, expected=f"{SUBSCRIBE} or {UNSUBSCRIBE}"
         )
     return removals
 
@@ -100,12 +100,12 @@ ARROW_WORDS = pa.array(WORDS)
 SEVEN_LETTERS = np.frombuffer(b"forwardcovered", np.uint8).reshape(2, 7)
 AMENDED = np.full((LEAVING + 1, LEAVING + 1), COVER, np.int8)
 AMENDED[FORWARDED], AMENDED[:, FORWARDED] = WITHDRAW, FORWARD
-LEFT = np.array([DROP, DROP, WITHDRAW, WITHDRAW], np.int8)  # by the status of one that goes
-FEW = 16  # so many words are remembered as they stand together
+LEFT = np.array([DROP, DROP, WITHDRAW, WITHDRAW], np.int8)  # by the status of a removed row
+FEW = 16  # up to so many actions, their column of words is cached
 
 
 def subscribe_actions(covered_by: Rows) -> Actions:
-    """The actions for rows that come: COVER is 1, FORWARD 0."""
+    """The actions of subscribed rows: COVER is 1, FORWARD 0."""
     return (covered_by >= 0).view(np.int8)
 
 
@@ -115,7 +115,7 @@ def amend_actions(was: NDArray[np.int8], now: NDArray[np.int8]) -> Actions:
 
 
 def unsubscribe_actions(status: NDArray[np.int8], forwarded: int) -> Actions:
-    """The actions for rows that go, by their status so far, and then for so many that are forwarded."""
+    """The actions of removed rows, by their status before, and then of so many that are forwarded."""
     left = LEFT[status]
     return np.concatenate([left, forward_actions(forwarded)]) if forwarded else left
 

@@ -19,8 +19,7 @@ from rankcast.core.engine import ID, Part
 from rankcast.core.plugins import load
 from rankcast.covering import calls
 from rankcast.covering.brute_force import Scan
-from rankcast.covering.calls import OP, WHERE, Commands, FastPath
-from rankcast.covering.calls import read as read_commands
+from rankcast.covering.calls import OP, WHERE, Commands, FastPath, read_commands
 from rankcast.covering.graph import NO_ROWS, Outcome, RelationGraph, Relations
 from rankcast.covering.kernels.buckets import FORWARDED, GONE, LEAVING, QueryBoxes, Subscriptions
 from rankcast.covering.kernels.calls import ACTION, BY, FORWARD, ROW
@@ -209,7 +208,7 @@ class CoveringTable(AnsweringEngine):
         self._begin()
         change = self._relations.amend(subs, moved, lambda: self._write_boxes(amended, new))
         self._count["queries_subscribe"] += moved.size
-        self._free(change.freed)
+        self._count_freed(change.freed)
         self._tally("subscribe")
         action = calls.amend_actions(was, subs.status[amended])
         covered_by = self._relations.coverers(subs, amended)
@@ -253,7 +252,7 @@ class CoveringTable(AnsweringEngine):
         self._begin()
         if limit is None:
             change = self._relations.unsubscribe(self._table(), rows)
-            self._free(change.freed)
+            self._count_freed(change.freed)
         else:
             change = self._release(rows, limit)
         gone, forwarded = change.gone, change.forwarded
@@ -343,17 +342,17 @@ class CoveringTable(AnsweringEngine):
     # Helpers
 
     def _follow_part(self, part: Commands) -> pa.Table:
-        """Follow commands in which an id comes, goes, or comes and then goes."""
-        come = ~part.removals
-        fresh = self._slots.add(select(part.ids, np.flatnonzero(come)))
-        self._write_boxes(fresh, part.boxes.at(come))
+        """Follow a run of commands, in which an id is added, removed, or added and then removed."""
+        added = ~part.removals
+        fresh = self._slots.add(select(part.ids, np.flatnonzero(added)))
+        self._write_boxes(fresh, part.boxes.at(added))
         rows = self._slots.find(part.ids, where=WHERE)
         outcome = self._relations.follow(self._table(), part.removals, rows)
         self._slots.release(rows[part.removals])
         self._count["queries_subscribe"] += fresh.size
-        self._free(outcome.freed, outcome.freed_most)
-        self._search("subscribe", outcome.subscribing)
-        self._search("unsubscribe", outcome.unsubscribing)
+        self._count_freed(outcome.freed, outcome.freed_most)
+        self._count_searched("subscribe", outcome.subscribing)
+        self._count_searched("unsubscribe", outcome.unsubscribing)
         rows, action, by = (np.ascontiguousarray(outcome.actions[:, field]) for field in (ROW, ACTION, BY))
         return self._answer(rows, action.astype(np.int8), by)
 
@@ -361,7 +360,7 @@ class CoveringTable(AnsweringEngine):
         """The counters, with what the fast path has counted."""
         return dict(self._count) if self._fast is None else self._fast.counters_with(self._count)
 
-    def _free(self, freed: int, most: int | None = None) -> None:
+    def _count_freed(self, freed: int, most: int | None = None) -> None:
         """Count covered ones that had to look for another cover, and the most that did so at once."""
         self._count["queries_unsubscribe"] += freed
         self._count["freed"] += freed
@@ -370,10 +369,10 @@ class CoveringTable(AnsweringEngine):
     def _tally(self, call: str | None) -> int:
         """Count what the relations have searched, also for a call; returns the boxes compared."""
         searched = self._relations.tally()
-        self._search(call, searched)
+        self._count_searched(call, searched)
         return int(searched[1])
 
-    def _search(self, call: str | None, searched: tuple[int, int]) -> None:
+    def _count_searched(self, call: str | None, searched: tuple[int, int]) -> None:
         """Count nodes visited and boxes compared, also for a call."""
         for name, value in zip(("nodes_visited", "point_comparisons"), searched, strict=True):
             self._count[name] += value
@@ -389,7 +388,7 @@ class CoveringTable(AnsweringEngine):
         self._slots["lo"][rows], self._slots["hi"][rows] = given
 
     def _answer(self, rows: Rows, action: Any, covered_by: Rows | None = None) -> pa.Table:
-        """The table of actions, by default with nobody who covers; ends the batch."""
+        """The table of actions, without `covered_by` no row being covered; ends the batch."""
         self._count["deltas"] += rows.size
         names = self._slots.take(rows)
         if covered_by is None or (rows.size == 1 and covered_by[0] < 0):
@@ -404,7 +403,7 @@ class CoveringTable(AnsweringEngine):
         gone, forwarded, left = [rows[:0]], [rows[:0]], limit
         for row in rows:
             change = self._relations.release(self._table(), int(row), left)
-            self._free(change.freed)
+            self._count_freed(change.freed)
             gone.append(change.gone)
             forwarded.append(change.forwarded)
             left -= change.freed
