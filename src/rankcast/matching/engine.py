@@ -100,6 +100,8 @@ def span_of(event: Any, over: list[str], extra: str) -> Spans:
     """The span of one event, given as a dict of its attributes; its id may be there."""
     if not isinstance(event, dict):
         raise InputError(f"got {shown(event)}", where="event", expected="a dict of the event's attributes")
+    if not event:  # it would read as no event at all
+        raise InputError("is missing", where="event", column=over[0], expected="a number")
     rows = {name: [value] for name, value in event.items()}
     batch = read.read(rows, columns(over, id_required=False), where="event", extra=extra)
     return read_events(batch, over, where="event")
