@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rankcast.matching.engine import RankedMatcher
     from rankcast.moving.skyline import MovingSkyline
     from rankcast.moving.topk import MovingTopK
-    from rankcast.range_topk.dissemination.subscriber import SubscriberList
+    from rankcast.range_topk.dissemination.protocol import SubscriberList
     from rankcast.range_topk.engine import RangeTopK
     from rankcast.tables.boxes import Hierarchy, near
 
@@ -54,7 +54,7 @@ _HOMES = {
     "MovingTopK": "rankcast.moving.topk",
     "RangeTopK": "rankcast.range_topk.engine",
     "RankedMatcher": "rankcast.matching.engine",
-    "SubscriberList": "rankcast.range_topk.dissemination.subscriber",
+    "SubscriberList": "rankcast.range_topk.dissemination.protocol",
     "Vocabulary": "rankcast.geotext.vocabulary",
     "maxima": "rankcast.covering.maxima",
     "near": "rankcast.tables.boxes",

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from rankcast import InputError, RangeTopK, SettingError, SnapshotError, SubscriberList
+from rankcast.range_topk.state import RangeState
 from rankcast.range_topk.subscriptions import SubscriptionIndex
-from rankcast.range_topk.world import World
 
 
 def rows(table: pa.Table) -> list[tuple[Any, ...]]:
@@ -413,7 +413,7 @@ def test_dense_and_relax_never_look_at_a_subscription(
     engine.subscribe({"id": [1]})
     with monkeypatch.context() as patch:
         patch.setattr(SubscriptionIndex, "tree", property(lambda index: pytest.fail("it looked")))
-        patch.setattr(World, "boxes", lambda world, rows: pytest.fail("it looked"))
+        patch.setattr(RangeState, "boxes", lambda world, rows: pytest.fail("it looked"))
         assert engine.disseminate({"id": ["a", "c"], "y": [1, None]}, batch=batch).num_rows > 0
     assert items(engine) == ["a", "b"]
 

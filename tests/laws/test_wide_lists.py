@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rankcast import RangeTopK
 from rankcast.core import contract
 from rankcast.core.contract import Reference
-from rankcast.range_topk import widths
+from rankcast.range_topk import size_classes
 from tests.laws.range_topk import LARGE, workloads
 from tests.laws.test_laws import MEMORY
 
@@ -27,7 +27,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Widths so small that a handful of objects goes through all of them."""
     with monkeypatch.context() as patch:
         for name, value in (("NARROW", 1), ("LEAST", 2), ("LONG", 4)):
-            patch.setattr(widths, name, value)
+            patch.setattr(size_classes, name, value)
         yield
 
 
@@ -64,8 +64,8 @@ def test_what_is_sent_is_the_same_for_every_k_beyond_all_objects(method: str, ba
         for k in (20, LARGE[-1]):  # there are 7 objects at most
             with pytest.MonkeyPatch.context() as patch:
                 if small and k > 20:
-                    patch.setattr(widths, "NARROW", 1)
-                    patch.setattr(widths, "LEAST", 2)
+                    patch.setattr(size_classes, "NARROW", 1)
+                    patch.setattr(size_classes, "LEAST", 2)
                 told.append(
                     _sent(RangeTopK(**{**workload.settings, "k": k}), workload, method, approximate, batch)
                 )

@@ -20,7 +20,7 @@ from rankcast.geotext.kernels import message_postings, score
 from rankcast.geotext.kernels.message_postings import BOX, KEY_SHIFT, NODE, Frontier, SearchTerm, push_nodes
 from rankcast.geotext.kernels.subscription_postings import BLOCK
 from rankcast.matching.kernels.box_tree import CELLS, encode
-from rankcast.range_topk.painting import MOST_BOXES, boxes_for
+from rankcast.range_topk.interval import MOST_BOXES, boxes_for
 
 STRANGE = [math.inf, -math.inf, math.nan, 1e308, -1e308, 5e-324, -5e-324, 0.0, -0.0, 1.0, 2.0**63, -(2.0**63)]
 UNIT = int(score.UNIT)

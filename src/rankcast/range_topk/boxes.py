@@ -1,217 +1,296 @@
-"""`RangeTopK` over several attributes: objects and subscriptions in trees, boards kept current.
+"""Lists over several attributes: events change the boards of boxes, and net deltas come out.
 
-A subscription is a corner in twice as many dimensions as there are attributes. An event goes down the tree
-of corners to those whose box holds the object and whose last item it passes, and changes their boards; lists
-that lose an item ask the tree of objects for the next one, bucket by bucket. Who was reached is then covered
-by tiles. [Range §IV-C] only sketches boxes. In the 1.5-d case tiles are painted from the objects, and `dense`
-is not even given the subscriptions: what it must know of them, the bounded side, is noted when they come.
+A subscription is a corner, a point in twice as many dimensions as there are attributes. An event goes down
+the tree of corners to those whose box holds the object and whose last item it passes, and changes their
+boards; lists that lose an item ask the tree of objects for the next one, bucket by bucket. [Range §IV-C] only
+sketches boxes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.errors import SettingError
-from rankcast.range_topk.box_lists import BoxListings
-from rankcast.range_topk.corners import BoxObjects
-from rankcast.range_topk.dissemination.cover import Post
-from rankcast.range_topk.dissemination.painters import BoxSender, DensePainter, SlabPainter, Wish
-from rankcast.range_topk.dissemination.post import Former
-from rankcast.range_topk.dissemination.slabs import FIRSTK, MIN, SNAP
-from rankcast.range_topk.interval import Painted
-from rankcast.range_topk.kernels.regions import outer
-from rankcast.range_topk.kernels.steps import Events as Keyed
-from rankcast.range_topk.scan import Scan
-from rankcast.range_topk.world import Events, TileRows, World
-from rankcast.structures import integrity
-from rankcast.tables.deltas import Changes, no_changes
-from rankcast.tables.schema import Floats, Ints, Rows
+from rankcast.range_topk import checks, size_classes
+from rankcast.range_topk.corners import BoxObjects, CornerIndex
+from rankcast.range_topk.kernels import corners as corner_edit
+from rankcast.range_topk.kernels import corners_search, replay
+from rankcast.range_topk.kernels.replay import AFFECTED, SEARCHES, TRIED, ReplayBatch
+from rankcast.range_topk.kernels.steps import BoxEvents, ObjectValues, steps_of
+from rankcast.range_topk.objects import Floats, Rows
+from rankcast.range_topk.size_classes import ClassedLists, Ends, Ints, KOf, delta_columns, each_class
+from rankcast.range_topk.state import Events, RangeState
+from rankcast.range_topk.subscriptions import SHARED, SlotMap
+from rankcast.structures import boards, integrity
+from rankcast.structures.arrays import grown
+from rankcast.structures.boards import BoardChanges, Deltas, empty_changes
+from rankcast.structures.diff import ListSnapshot
+from rankcast.structures.integrity import Listed
+from rankcast.tables.boxes import Boxes
+
+if TYPE_CHECKING:
+    from rankcast.range_topk.kept_lists import Sender
+
+SUBSCRIPTIONS = 64  # slots a bucket
+ROOM = 1024  # changes that room is made for at first
+OBJECTS = "objects."  # how snapshots begin the names of the objects' arrays
 
 
-class Boxed(Painted):
-    """Objects, subscriptions and boards in step with the world's, in two or three attributes.
+def keyed(state: RangeState, events: Events) -> BoxEvents:
+    """The same events as kernels take them: ranking keys, and +inf for an object that goes."""
+    key = state.key(events.y)
+    return BoxEvents(events.row, np.ascontiguousarray(events.x), np.where(np.isnan(key), np.inf, key))
 
-    Subscriptions come, change and go as in one attribute; the trees behind the listings are others.
+
+class BoxLists:
+    """The lists of all subscriptions to boxes of several attributes, and the objects they list.
+
+    - `add`, `move`, `remove`: subscriptions come, with their lists found at once, change, and go.
+    - `publish`: events change objects and lists; returns delta rows. Its steps are `apply` and `deltas`.
+    - `make_room`: before objects come, so that they fill no open list; see `size_classes`.
+    - `refill`: find all lists anew.
+
+    `affected` counts subscriptions reached, each once an event, `tried` those looked at, `searches` how often
+    the objects were asked what comes next. `side` is what dissemination must know of the subscriptions in
+    the 1.5-d case without reading them: see `one_sided`. `moved` has an entry for every object, all of them
+    false between batches.
     """
 
-    _listings: BoxListings  # type: ignore[assignment]
-    _index: BoxObjects  # type: ignore[assignment]
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.objects = BoxObjects(width)
+        self.classed: ClassedLists[CornerIndex] = ClassedLists(self._make_index)
+        self._corners: CornerIndex | None = None
+        self.affected = self.tried = self.searches = 0
+        self.side = self.one_sided()
+        self.moved: NDArray[np.bool_] = np.zeros(0, np.bool_)
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._listings = BoxListings(world.width)
-        self._index = self._listings.objects
-        self._sender = BoxSender(self._listings)
-        self._sparse = SlabPainter(self._index)
-        self._dense = DensePainter(self._index)
-        self._side = self._listings.one_sided()
-        self._stale = False
-        self._relabelled = 0
-        self._moved: NDArray[np.bool_] = np.zeros(0, np.bool_)
+    def _make_index(self, k: int, slots: SlotMap) -> CornerIndex:
+        return CornerIndex(2 * self.width, k, SUBSCRIPTIONS, slots)
 
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The trees and boards, brought up to date."""
-        self._refresh()
-        return {"rooms": self._listings.widths.state()}, self._listings.arrays()
+    def count(self, affected: int, tried: int, searches: int) -> None:
+        """Add to the counts."""
+        self.affected += affected
+        self.tried += tried
+        self.searches += searches
 
-    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over what `state` gave."""
-        self._listings.restore(dict(arrays), header.get("rooms", {}))
-        self._side = self._listings.one_sided()
+    # Subscriptions
 
-    def check(self) -> None:
-        """Refuse trees and boards from a snapshot that are not those of the world's."""
-        rows, held, slot_of = self._check_world(), self._index, self._index.slots.slot_of
+    def ends(self, boxes: Boxes) -> Ends:
+        """The ends of boxes, (n, d) each."""
+        return boxes
+
+    def add(self, rows: Rows, lo: Floats, hi: Floats, k: Ints) -> None:
+        """Register subscriptions and fill their boards."""
+        self._corners = None
+        corners, need, keys = corners_of(lo, hi), k, k
+        if k.max(initial=0) > size_classes.NARROW:
+            need = np.empty(len(rows), np.int64)
+            corners_search.count(self.objects.index.tree, corners, need)
+            keys = self.classed.sizes.wanted(need, k)
+        for key, mine in each_class(keys):
+            index = self.classed.index(key)
+            self.classed.sizes.enter(key, rows[mine], int(need[mine].max()))
+            index.insert(rows[mine], corners[mine], np.full(len(rows[mine]), np.inf))
+            self._fill(index, rows[mine])
+        self.side = self.one_sided()
+
+    def _fill(self, index: CornerIndex, rows: Rows) -> None:
+        """Find the lists of some subscriptions of a size class."""
+        objects, tree = self.objects, index.tree
+        width = tree.board.shape[1]
+        if width < size_classes.LONG:
+            corners_search.fill(tree, rows, objects.index.tree, objects.label)
+            return
+        there = np.flatnonzero(objects.value < np.inf).astype(np.int32)
+        places = objects.index.tree.point[objects.slots.slot_of[there]]
+        for row in rows:
+            slot = tree.slot_of[row]
+            lo, hi = tree.point[slot, ::2], -tree.point[slot, 1::2]
+            inside = there[((lo <= places) & (places <= hi)).all(axis=1)]
+            best = size_classes.best_of(inside, objects.value, objects.label, width)
+            tree.board[slot, : len(best)], tree.board[slot, len(best) :] = best, -1
+            last = objects.value[best[-1]] if len(best) == width else np.inf
+            corner_edit.set_weight(tree, row, last)
+
+    def remove(self, rows: Rows, k: Ints) -> None:
+        """Forget subscriptions."""
+        self._corners = None
+        self.classed.remove(rows, k)
+        self.side = self.one_sided()
+
+    def move(self, rows: Rows, lo: Floats, hi: Floats, k: Ints) -> None:
+        """Give subscriptions, which keep their k, other boxes and fill their boards."""
+        self.remove(rows, k)
+        self.add(rows, lo, hi, k)
+
+    def make_room(self, places: Floats, departures: int, k_of: KOf) -> None:
+        """Move lists to other classes that objects coming to `places` may fill, or that have become short.
+
+        Called before a batch, with a line for each object that is new or moves, and how many go.
+        """
+        classed = self.classed
+        for key in list(classed.sizes.due(list(classed.indexes), len(places), departures)):
+            rows, corners = classed.indexes[key].points()
+            ends = corners[:, ::2], -corners[:, 1::2]
+            for other, mine, most in classed.moves(key, rows, ends, places, k_of):
+                self._bring(key, other, rows[mine], corners[mine], most)
+
+    def _bring(self, key: int, other: int, rows: Rows, corners: Floats, most: int) -> None:
+        """Move lists, which are not full, from one size class to another."""
+        lists = size_classes.widened(self.classed.indexes[key].boards(rows), abs(other))
+        self.classed.take_out(key, rows)
+        index = self.classed.index(other)
+        self.classed.sizes.enter(other, rows, most)
+        index.insert(rows, corners, np.full(len(rows), np.inf))
+        index.tree.board[self.classed.slots.slot_of[rows]] = lists
+
+    def unite(self) -> None:
+        """Move the lists of one k to the widest of their size classes."""
+        indexes = self.classed.indexes
+        widest = max(indexes, key=lambda key: (abs(key), key), default=0)
+        for key in [key for key in indexes if key != widest]:
+            self._bring(key, widest, *indexes[key].points(), self.classed.sizes.most.get(key, 0))
+
+    def corners(self) -> CornerIndex:
+        """All subscriptions in one index, its boards of no meaning."""
+        indexes = self.classed.indexes
+        if len(indexes) == 1:
+            return next(iter(indexes.values()))
+        if self._corners is None:
+            self._corners = self._make_index(1, SlotMap())
+            for index in indexes.values():
+                rows, corners = index.points()
+                self._corners.insert(rows, corners, np.full(len(rows), np.inf))
+        return self._corners
+
+    def one_sided(self) -> int:
+        """On which side all subscriptions bound the second of two attributes: 1 above, -1 below, 0 neither.
+
+        This is the 1.5-d case. Known from the box around all corners, without looking at any.
+        """
+        if self.width != 2:
+            return 0
+        ends = [index.tree.high[0, 2:] for index in self.classed.indexes.values()]
+        unbounded = (np.array(ends) == -np.inf).all(axis=0) if ends else np.array([True, True])
+        return 1 if unbounded[0] else -1 if unbounded[1] else 0
+
+    def changes_since(self, held: ListSnapshot, rows: Rows, k: Ints, y: Floats) -> Deltas:
+        """Delta rows from lists that were held, of subscriptions in the given order, to those of now."""
+        return size_classes.replaced(rows, held, self.classed.snapshot(rows, k), y)
+
+    # Events
+
+    def publish(self, state: RangeState, events: Events, touched: Rows) -> Deltas:
+        """Apply a batch to objects and lists; delta rows."""
+        affected, tried, searches = self.affected, self.tried, self.searches
+        changes = self.apply(keyed(state, events))
+        state.count["affected"] += self.affected - affected
+        state.count["candidates"] += self.tried - tried
+        state.count["miny"] += self.searches - searches
+        state.place(events)
+        return self.deltas(changes, state.subscriptions.place, state.subscriptions.next_sequence)
+
+    def apply(self, events: BoxEvents) -> BoardChanges:
+        """Apply events to the objects and all boards; the net changes of these."""
+        objects, last = self.objects, last_of(events)
+        changes, tally = empty_changes(ROOM, ROOM), np.zeros(3, np.int64)
+        objects.reserve(int(last.row.max(initial=-1)) + 1)
+        if self.classed.indexes:
+            self.reserve_moved()
+            steps, versions = steps_of(events, objects.index.tree, objects.value)
+            objects.hide(last.row)
+            batch = ReplayBatch(steps, versions, objects.in_order(last.row))
+            self.moved[last.row] = objects.value[last.row] != last.y
+            values = ObjectValues(objects.value, objects.label)
+            for index in self.classed.indexes.values():
+                tree = index.tree
+                changes = replay.replay(tree, objects.index.tree, batch, values, self.moved, changes, tally)
+            self.moved[last.row] = False
+        objects.settle(*last)
+        self.count(*(int(tally[each]) for each in (AFFECTED, TRIED, SEARCHES)))
+        return changes
+
+    def reserve_moved(self) -> None:
+        """Let `moved` have an entry for every object."""
+        if len(self.moved) < len(self.objects.value):
+            self.moved = grown(self.moved, len(self.objects.value), False)
+
+    def deltas(self, changes: BoardChanges, place: NDArray[np.int64], span: int) -> Deltas:
+        """Delta rows of the changes by `place`, a row's position in registration order, below `span`."""
+        columns = delta_columns(int(boards.count_rows(changes)))
+        boards.spread(changes, boards.in_order(changes, place, span), self.objects.value, columns)
+        return columns
+
+    def refill(self, k_of: KOf) -> None:
+        """Find all lists anew from the objects as they are."""
+        wide = self.classed.wide()
+        for key, index in self.classed.indexes.items():
+            if key not in wide:
+                self._fill(index, index.rows())
+        for rows, corners in [self.classed.drop(key).points() for key in wide]:
+            self.add(rows, corners[:, ::2], -corners[:, 1::2], k_of(rows))
+
+    # Snapshots, and dissemination
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The whole state as named arrays: the objects, and the lists."""
+        objects = {f"{OBJECTS}{name}": array for name, array in self.objects.arrays().items()}
+        lists = self.classed.arrays()
+        return {SHARED: lists.pop(SHARED), **objects, **lists}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], rooms: Mapping[str, Any]) -> None:
+        """Take over the state that `arrays` and the size classes gave."""
+        objects = {name: array for name, array in arrays.items() if name.startswith(OBJECTS)}
+        self.classed.restore({name: array for name, array in arrays.items() if name not in objects})
+        rows = {key: index.rows() for key, index in self.classed.indexes.items()}
+        self.classed.sizes.restore(rooms, rows)
+        self.objects.restore({name.removeprefix(OBJECTS): array for name, array in objects.items()})
+        self.side = self.one_sided()
+
+    def check_subscriptions(self, k: Ints, live: Rows, ends: Ends, listed: Listed) -> None:
+        """Refuse lists that are not of the `live` subscriptions, which want `k`, with their boxes."""
+        slot_of, indexes = self.classed.slots.slot_of, self.classed.indexes.items()
+        held = {key: (index.tree, slot_of[index.rows()]) for key, index in indexes}
+        self.classed.check(held, k, live)
+        for tree, slots in held.values():
+            lo, hi = (end[tree.row[slots]] for end in ends)
+            same = tree.point[slots] == corners_of(lo, hi)
+            integrity.need(same.all(), "point", "differs from what subscriptions ask for")
+            checks.check_boards(tree.board, slots, lo, hi, listed)
+            fits = integrity.last_weights(tree.board, slots, tree.weight, listed.value)
+            integrity.need(fits, "weight", "is not that of the last item")
+
+    def check_objects(self, rows: Rows, x: Floats, key: Floats) -> None:
+        """Refuse objects other than the live ones, in `rows`, with these places and ranking keys."""
+        held, slot_of = self.objects, self.objects.slots.slot_of
         integrity.need(
             np.array_equal(np.flatnonzero(slot_of >= 0), rows), "objects.slot_of", "is not of the live"
         )
         integrity.need(len(held.value) > rows.max(initial=-1), "objects.value", "is too short")
-        y = self._world.key(self._world.objects["y"][rows])
-        there = held.index.tree.point[slot_of[rows]] == self._world.objects["x"][rows]
+        there = held.index.tree.point[slot_of[rows]] == x
         integrity.need(there.all(), "objects.point", "differs from where objects are")
-        same = (held.value[rows] == y).all() and np.count_nonzero(held.value != np.inf) == len(rows)
-        same &= (held.index.tree.weight[slot_of[rows]] == -y).all()
+        same = (held.value[rows] == key).all() and np.count_nonzero(held.value != np.inf) == len(rows)
+        same &= (held.index.tree.weight[slot_of[rows]] == -key).all()
         integrity.need(same, "objects.value", "differs from what objects are worth")
 
-    def entered(self, rows: Rows) -> None:
-        """Index new subscriptions and fill their boards."""
-        super().entered(rows)
-        self._side = self._listings.one_sided()
+    def make_sender(self) -> Sender:
+        """The dissemination of these lists."""
+        from rankcast.range_topk.dissemination.box_send import BoxSender  # noqa: PLC0415  on first use
 
-    def leaving(self, rows: Rows) -> None:
-        """Forget subscriptions."""
-        super().leaving(rows)
-        self._side = self._listings.one_sided()
+        return BoxSender(self)
 
-    def amended(self, rows: Rows, former_k: Ints) -> None:
-        """Index subscriptions anew that have other boxes, or had another k, and fill their boards."""
-        super().amended(rows, former_k)
-        self._side = self._listings.one_sided()
 
-    def _ends(self, rows: Rows) -> tuple[Floats, Floats]:
-        return self._world.boxes(rows)
+def last_of(events: BoxEvents) -> BoxEvents:
+    """The last event of each object, by row."""
+    rows, back = np.unique(events.row[::-1], return_index=True)
+    last = len(events.row) - 1 - back
+    return BoxEvents(rows, events.x[last], events.y[last])
 
-    def publish(self, events: Events) -> Changes:
-        """Let the events change the boards, and tell the net change."""
-        if not events.row.size:
-            return no_changes()
-        self._refresh()
-        world, listings = self._world, self._listings
-        touched = np.unique(events.row)
-        old = world.objects["y"][touched].copy()
-        self._follow(events)
-        self._make_room(events)
-        with self._counting():
-            changes = listings.play(self._keyed(events), self._moved)
-        world.place(events)
-        rows = listings.deltas(changes, world.subscriptions.place, world.subscriptions.next_sequence)
-        score = world.key(rows.score) if world.descending else rows.score
-        former = score[:0] if world.alone else self._former(touched, old, rows.op, rows.item)
-        return Changes(rows.subscription, rows.op, rows.item, score, rows.rank, former)
 
-    def refuse(self, method: str) -> None:
-        """Refuse a method that boxes do not have."""
-        if method == "dense" and not self._side:
-            raise SettingError(
-                'method="dense" is not for boxes: their tiles run into the hundreds of thousands an event',
-                expected="sparse, unicast, relax or scan, or two attributes, the second bounded on one side",
-            )
-
-    def disseminate(self, events: Events, method: str, epsilon: float | None, *, batch: bool) -> TileRows:
-        """Apply the batch; the messages that tell those affected.
-
-        Unless the boards tell who is affected, for boxes, unicast and the net change of a sparse batch, they
-        are stale afterwards.
-        """
-        self._follow(events)
-        if method in ("scan", "relax"):
-            told = Scan(self._world).disseminate(events, method, None, batch=batch)
-            self._index.settle(*self._keyed(events.coalesced()))
-            self._stale = True
-            return told
-        with self._counting():
-            if method == "dense" or (method == "sparse" and self._side and not batch):
-                post = self._paint(events, method, epsilon, batch=batch)
-                self._stale = True
-            else:
-                post = self._send(events, epsilon, one_by_one=method == "unicast", batch=batch)
-        self._world.place(events)
-        return self._handed_out(post)
-
-    def _paint(self, events: Events, method: str, epsilon: float | None, *, batch: bool) -> Post:
-        """Apply events to the objects of the 1.5-d case; the tiles that tell those affected. Boards stay."""
-        k, side = self._world.k, self._side
-        if method == "sparse":
-            return self._sparse.paint(self._keyed(events), k, side, self._listings.corners(), epsilon)
-        if batch:
-            return self._dense.paint_net(self._keyed(events.coalesced()), k, side)
-        return self._dense.paint(self._keyed(events), k, side, epsilon)
-
-    def _send(self, events: Events, epsilon: float | None, *, one_by_one: bool, batch: bool) -> Post:
-        """Let the events change the boards; the messages that cover whom they reach."""
-        self._refresh()
-        self._make_room(events)
-        self._listings.unite()
-        wish = Wish(-1 if epsilon is None else int((1 + epsilon) * self._world.k), one_by_one=one_by_one)
-        if not batch:
-            return self._sender.send(self._keyed(events), wish)
-        post = self._sender.send_net(self._keyed(events), self._before(events), wish)
-        self._moved[events.row] = False
-        return post
-
-    def _follow(self, events: Events) -> None:
-        """Follow the labels of objects, and make room for new ones."""
-        super()._follow(events)
-        if len(self._moved) < len(self._index.value):
-            self._moved = np.zeros(len(self._index.value), np.bool_)
-
-    def _before(self, events: Events) -> Former:
-        """The objects before a batch, with those that change marked."""
-        held, last = self._world.objects, events.coalesced()
-        y = held["y"][last.row]
-        same = (y == last.y) & (held["x"][last.row] == last.x).all(axis=1)
-        self._moved[last.row] = ~same
-        return Former(held["x"], self._world.key(held["y"]), self._moved)
-
-    @contextmanager
-    def _counting(self) -> Iterator[None]:
-        """Add what the listings count to the counters of the engine."""
-        before = self._counts()
-        yield
-        for name, count in self._counts().items():
-            self._world.count[name] += count - before[name]
-
-    def _counts(self) -> dict[str, int]:
-        listings, painted = self._listings, self._sparse.asked + self._dense.asked
-        return {
-            "affected": listings.affected + self._sparse.affected,
-            "candidates": listings.tried,
-            "firstk": int(painted[FIRSTK]),
-            "miny": listings.searches + int(painted[MIN]),
-            "snap": int(painted[SNAP]),
-        }
-
-    def _keyed(self, events: Events) -> Keyed:
-        """The same events as kernels take them: keys, and +inf for an object that goes."""
-        key = self._world.key(events.y)
-        return Keyed(events.row, np.ascontiguousarray(events.x), np.where(np.isnan(key), np.inf, key))
-
-    def _handed_out(self, post: Post) -> TileRows:
-        """Tiles as the contract has them, in arrays of their own."""
-        size = int(post.size[0])
-        low, high = post.low[:size], post.high[:size]
-        lo_outer, hi_outer = outer(low[:, ::2], -low[:, 1::2])
-        return TileRows(
-            lo_outer,
-            high[:, ::2].copy(),
-            -high[:, 1::2],
-            hi_outer,
-            post.item[:size].copy(),
-            post.x[:size].copy(),
-            np.where(np.isposinf(post.value[:size]), np.nan, self._world.key(post.value[:size])),
-        )
+def corners_of(lo: Floats, hi: Floats) -> Floats:
+    """Boxes as corners: lower ends, and upper ends with the sign turned, by attribute."""
+    return np.stack([lo, -hi], axis=2).reshape(len(lo), 2 * lo.shape[1])

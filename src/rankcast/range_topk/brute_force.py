@@ -1,29 +1,16 @@
-"""Range top-k by looking at every object for every subscription.
-
-Who must hear what after a change of objects, range by range: the brute-force form of dissemination.
-
-A subscriber follows the protocol of `rankcast.SubscriberList`. Going from list A to list B it must hear of
-every item that is new or changed in B, and of every item of A that is not in B but whose old score would keep
-it there. What got worse or left is told first: otherwise a stale entry could push out one that stays.
-"""
+"""Range top-k by brute force: keeps no lists, looks at every object for every subscription and event."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
+from rankcast.core.engine import Part
+from rankcast.range_topk.state import Events, Objects, RangeState, TileRows
+from rankcast.structures import integrity
+from rankcast.tables import deltas
 from rankcast.tables.boxes import Boxes
-from rankcast.tables.schema import Floats, Ints, Rows
-
-
-class Objects(NamedTuple):
-    """All objects at one moment: rows, places (n, d), ranking keys and labels."""
-
-    row: Rows
-    x: Floats
-    key: Floats
-    label: Ints
+from rankcast.tables.deltas import Changes, Lists
+from rankcast.tables.schema import Ints, Rows
 
 
 def top_k(boxes: Boxes, k: Ints, objects: Objects) -> list[Rows]:
@@ -40,49 +27,71 @@ def top_k(boxes: Boxes, k: Ints, objects: Objects) -> list[Rows]:
     return found
 
 
-class Message(NamedTuple):
-    """One message to one range; `key` is NaN if the object is gone from it."""
+class BruteForce:
+    """The obvious answer. Cost of an event: every subscription times every object."""
 
-    phase: int
-    box: int
-    row: int
-    x: tuple[float, ...]
-    key: float
+    def __init__(self, state: RangeState) -> None:
+        self._state = state
+
+    def parts(self) -> dict[str, Part]:
+        """Nothing beyond the state."""
+        return {}
+
+    def check(self) -> None:
+        """Refuse objects from a snapshot that have no value or place."""
+        held, live = self._state.objects, self._state.objects._live()
+        integrity.finite(held["y"][live], "object.y")
+        integrity.finite(held["x"][live], "object.x")
+
+    def entered(self, rows: Rows) -> None:
+        """Nothing to keep."""
+
+    def leaving(self, rows: Rows) -> None:
+        """Nothing to forget."""
+
+    def amended(self, rows: Rows, former_k: Ints) -> None:
+        """Nothing to keep."""
+
+    def lists(self, rows: Rows) -> Lists:
+        """The current results of the given subscriptions."""
+        objects = self._state.live_objects()
+        found = top_k(self._state.boxes(rows), self._state.k_of(rows), objects)
+        items = [objects.row[places] for places in found]
+        return deltas.gather_lists(rows, items, [self._state.objects["y"][item] for item in items])
+
+    def held(self, rows: Rows) -> Lists:
+        """The current results, as they are."""
+        return self.lists(rows)
+
+    def since(self, held: Lists, rows: Rows) -> Changes:
+        """The changes from results that were held to those of now."""
+        return deltas.difference(held, self.lists(rows), self._state.subscriptions.place)
+
+    def publish(self, events: Events) -> Changes:
+        """Compare all results before and after, and count whom each event affects."""
+        live = self._state.subscriptions.live()
+        before = now = self.lists(live)
+        for place in range(events.row.size):
+            event = Events._make(column[place : place + 1] for column in events)
+            former, was = now, self._state.objects["x"][event.row].copy()
+            self._state.place(event)
+            now = self.lists(live)
+            moved = (was != event.x).any()
+            self._state.count["affected"] += _affected(former, now, int(event.row[0]), moved=bool(moved))
+        self._state.count["candidates"] += live.size * events.row.size
+        return deltas.difference(before, now, self._state.subscriptions.place)
+
+    def disseminate(self, events: Events, method: str, epsilon: float | None, *, batch: bool) -> TileRows:
+        """One tile per distinct affected range, whatever the method; only "relax" differs."""
+        from rankcast.range_topk.dissemination.protocol import send_plainly  # noqa: PLC0415  on first use
+
+        return send_plainly(self._state, events, method, batch=batch)
 
 
-Entry = tuple[float, int, int, tuple[float, ...]]  # key, label, row, place: sorts by rank
-
-
-def messages(boxes: Boxes, k: int, before: Objects, after: Objects) -> list[Message]:
-    """What the subscribers of each box must hear, in sending order."""
-    told: list[Message] = []
-    now = {entry[2]: entry for entry in _entries(after, range(after.row.size))}
-    for box, (old, new) in enumerate(zip(_lists(boxes, k, before), _lists(boxes, k, after), strict=True)):
-        held = {entry[2]: entry for entry in old}
-        for entry in new:
-            was = held.get(entry[2])
-            if was != entry:
-                worse = was is not None and entry[0] > was[0]
-                told.append(Message(0 if worse else 1, box, entry[2], entry[3], entry[0]))
-        kept = {entry[2] for entry in new}
-        for entry in old:
-            if entry[2] not in kept and (len(new) < k or entry < new[-1]):
-                final = now.get(entry[2])
-                stays = final is not None and final[3] == entry[3]
-                told.append(Message(0, box, entry[2], entry[3], final[0] if stays and final else np.nan))
-    return sorted(
-        told, key=lambda message: (message.phase, np.nan_to_num(message.key), message.row, message.box)
-    )
-
-
-def _lists(boxes: Boxes, k: int, objects: Objects) -> list[list[Entry]]:
-    """The ranked list of each box."""
-    found = top_k(boxes, np.full(boxes.lo.shape[0], k), objects)
-    return [_entries(objects, places) for places in found]
-
-
-def _entries(objects: Objects, places: Rows | range) -> list[Entry]:
-    return [
-        (float(objects.key[i]), int(objects.label[i]), int(objects.row[i]), tuple(objects.x[i].tolist()))
-        for i in places
-    ]
+def _affected(before: Lists, after: Lists, row: int, *, moved: bool) -> int:
+    """How many subscriptions have another list of (item, place, value): only one object changed."""
+    rows = np.arange(1 + max(before.subscription.max(initial=0), after.subscription.max(initial=0)))
+    touched = [deltas.difference(before, after, rows).subscription]
+    if moved:
+        touched += [before.subscription[before.item == row], after.subscription[after.item == row]]
+    return int(np.unique(np.concatenate(touched)).size)

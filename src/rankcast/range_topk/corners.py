@@ -1,7 +1,4 @@
-"""Owns a corner tree: points of subscriptions or objects in any number of dimensions.
-
-The objects of a range engine over several attributes: where they are, and what they are worth.
-"""
+"""The owners of corner trees: an index of rows with points, weights and boards, and the objects of boxes."""
 
 from __future__ import annotations
 
@@ -12,10 +9,16 @@ from numpy.typing import NDArray
 
 from rankcast.range_topk import checks
 from rankcast.range_topk.kernels import corners
-from rankcast.range_topk.kernels.corners import BUCKET_USED, BUCKETS, CAPACITY, UNFILLED, CornerTree, Records
-from rankcast.range_topk.kernels.slab_search import Along
+from rankcast.range_topk.kernels.corners import (
+    BUCKET_USED,
+    BUCKETS,
+    CAPACITY,
+    UNFILLED,
+    CornerRecords,
+    CornerTree,
+)
 from rankcast.range_topk.kernels.steps import Order
-from rankcast.range_topk.objects import Floats, ObjectsAlong, Rows
+from rankcast.range_topk.objects import Floats, Rows
 from rankcast.range_topk.subscriptions import SHARED, SlotMap
 from rankcast.structures import arrays as buffers
 from rankcast.structures import arrays as gather
@@ -47,6 +50,11 @@ class CornerIndex:
     def tree(self) -> CornerTree:
         """The tree as kernels take it."""
         return self._tree._replace(slot_of=self._slots.slot_of)
+
+    @property
+    def board(self) -> Rows:
+        """The boards by slot."""
+        return self._tree.board
 
     def __len__(self) -> int:
         return int(self._tree.size[0])
@@ -88,12 +96,12 @@ class CornerIndex:
         """The boards of rows, one a line: item rows best first, then -1."""
         return np.asarray(self._tree.board[self._slots.slot_of[rows]], np.int32)
 
-    def listed(self, rows: Rows, values: Floats) -> gather.Lists:
+    def listed(self, rows: Rows, values: Floats) -> gather.ListColumns:
         """The lists of rows one after the other, scored by the values of their items."""
         board, slots = self._tree.board, self._slots.slot_of
         size = int(gather.count_items(board, slots, rows))
         kinds = (np.int32, np.int32, np.float64, np.int64)
-        lists = gather.Lists(*(buffers.empty(size, kind) for kind in kinds))
+        lists = gather.ListColumns(*(buffers.empty(size, kind) for kind in kinds))
         gather.read_boards(board, slots, rows, values, lists)
         return lists
 
@@ -109,16 +117,14 @@ class CornerIndex:
         lengths["leaf_of"] = buckets
         arrays = self._tree._asdict()
         for name, size in lengths.items():
-            former = arrays[name]
-            arrays[name] = np.zeros((size, *former.shape[1:]), former.dtype)
-            arrays[name][: len(former)] = former[:size]
+            arrays[name] = grown(arrays[name], size)
         self._tree = CornerTree(**arrays)
 
     def _plant(self, rows: Rows, points: Floats, weights: Floats) -> None:
         """Build the whole tree anew from what it holds and more."""
         capacity, held, total = int(self._tree.meta[CAPACITY]), len(self), len(self) + len(rows)
         width, k = self._tree.point.shape[1], self._tree.board.shape[1]
-        records = Records(
+        records = CornerRecords(
             np.empty((total, width)),
             np.empty(total),
             np.empty(total, np.int32),
@@ -206,7 +212,7 @@ class BoxObjects:
         self.index = CornerIndex(width, 1, OBJECTS, self.slots)
         self.value: Floats = np.empty(0)
         self.label: NDArray[np.int64] = np.empty(0, np.int64)
-        self._along: ObjectsAlong | None = None
+        self.derived: Any = None  # what others derive from the objects; dropped when these change
 
     def set_labels(self, rows: Rows, labels: NDArray[np.int64]) -> None:
         """Set the tie labels of new rows, or relabel rows without changing the order of present ones."""
@@ -238,33 +244,9 @@ class BoxObjects:
         rows = rows[by_value]
         return Order(rows, self.index.tree.point[self.slots.slot_of[rows]], ordered, label[by_value])
 
-    def along(self) -> Along:
-        """The objects along the first of two attributes: who changes the tree's changes these too.
-
-        With room for some inserts; to be fetched anew after `reserve`, `settle` and when the room is used up.
-        """
-        if self._along is None:
-            rows = np.flatnonzero(self.value < np.inf).astype(np.int32)
-            places = self.index.tree.point[self.slots.slot_of[rows]]
-            self._along = ObjectsAlong(rows, places, self.value[rows], self.label)
-        return self._along.fetch(self.label)
-
-    def along_with(self, rows: Rows, places: Floats) -> Along:
-        """The same, with absent rows standing at places who are better than nobody; for this time."""
-        self.along()
-        along, self._along = self._along, None
-        assert along is not None
-        along.load(rows, places, np.full(len(rows), np.inf))
-        return along.fetch(self.label)
-
-    def tidy(self) -> None:
-        """Give back room along the first attribute that is no longer needed."""
-        if self._along is not None:
-            self._along.tidy()
-
     def settle(self, rows: Rows, x: Floats, y: Floats) -> None:
         """Bring distinct objects to places and values, whatever they were; +inf: not there."""
-        self._along, slots, here = None, self.slots.slot_of[rows], y < np.inf
+        self.derived, slots, here = None, self.slots.slot_of[rows], y < np.inf
         stays = here & (slots >= 0)
         stays[stays] = (self.index.tree.point[slots[stays]] == x[stays]).all(axis=1)
         self.index.delete(rows[(slots >= 0) & ~stays])
@@ -285,5 +267,5 @@ class BoxObjects:
         rows = len(mine["value"])
         integrity.need(len(mine["label"]) == rows, "label", f"has not {rows} entries")
         self.slots.slot_of, self.value, self.label = mine[SHARED], mine["value"], mine["label"]
-        self._along = None
+        self.derived = None
         self.index.restore({name: array for name, array in arrays.items() if name not in own})

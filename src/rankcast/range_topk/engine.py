@@ -1,13 +1,9 @@
-"""`RangeTopK`: the k best objects in a range, for every subscription, kept current.
+"""`RangeTopK`: the k best objects in a range, for every subscription, kept current and explained.
 
-What `RangeTopK` tells about itself: why an object is where it is, and whom it reaches.
-
-Whose lists an object is in: its influence region, in numbers. One range attribute.
-
-With c better objects at the same x, the object is in the lists of ranges that hold at most k - 1 - c better
-ones elsewhere. Let l_1 > l_2 > ... be the x of better objects to the left and r_1 < r_2 < ... those to the
-right; then the region is a staircase of tiles, one for each way to hold a on the left and at most
-k - 1 - c - a on the right. [Range §II-D]
+The explanations of one attribute show an object's influence region. With c better objects at the same x, the
+object is in the lists of ranges that hold at most k - 1 - c better ones elsewhere. Let l_1 > l_2 > ... be the
+x of better objects to the left and r_1 < r_2 < ... those to the right; then the region is a staircase of
+tiles, one for each way to hold a on the left and at most k - 1 - c - a on the right. [Range §II-D]
 """
 
 from __future__ import annotations
@@ -22,13 +18,19 @@ from numpy.typing import NDArray
 from rankcast.core.engine import ID, Part
 from rankcast.core.lists import ListEngine
 from rankcast.errors import InputError, SettingError
-from rankcast.range_topk import world
-from rankcast.range_topk.boxes import Boxed
-from rankcast.range_topk.brute_force import Objects, top_k
-from rankcast.range_topk.dissemination import send
-from rankcast.range_topk.interval import Painted
-from rankcast.range_topk.scan import Scan
-from rankcast.range_topk.world import Events, Method, World
+from rankcast.range_topk.brute_force import BruteForce, top_k
+from rankcast.range_topk.kept_lists import KeptLists
+from rankcast.range_topk.state import (
+    NULLS,
+    OP,
+    Events,
+    Method,
+    Objects,
+    RangeState,
+    emptied,
+    refuse_nan,
+    resolve,
+)
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots
 from rankcast.tables import boxes, deltas, schema
@@ -66,24 +68,24 @@ def influence(objects: Objects, row: int, k: int) -> Influence:
     return Influence(objects.row[left], objects.row[right], kept)
 
 
-def explain(world: World, over: list[str], subscription: int, item: int, lists: Lists) -> dict[str, Any]:
+def explain(state: RangeState, over: list[str], subscription: int, item: int, lists: Lists) -> dict[str, Any]:
     """Score, rank, the score to beat, what keeps an object out; `lists` is the subscription's result."""
     mine = np.array([subscription], np.int32)
-    k = int(world.k_of(mine)[0])
+    k = int(state.k_of(mine)[0])
     told: dict[str, Any] = {
-        "score": float(world.objects["y"][item]),
+        "score": float(state.objects["y"][item]),
         "rank": None,
         "in_result": bool((lists.item == item).any()),
         "score_to_beat": float(lists.score[k - 1]) if lists.item.size == k else None,
     }
-    box, place = world.boxes(mine), world.objects["x"][item]
+    box, place = state.boxes(mine), state.objects["x"][item]
     outside = ((place < box.lo) | (place > box.hi))[0]
     if outside.any():
         return {**told, "reason": f"{over[int(np.argmax(outside))]} is outside the range"}
-    objects = world.there()
+    objects = state.live_objects()
     everyone = objects.row[top_k(box, np.array([objects.row.size]), objects)[0]]
     ahead = int(np.flatnonzero(everyone == item)[0])
-    told |= {"rank": ahead + 1, "better": world.objects.take(everyone[:ahead][:k]).to_pylist()}
+    told |= {"rank": ahead + 1, "better": state.objects.take(everyone[:ahead][:k]).to_pylist()}
     if len(over) == 1:
         told["tiles"] = influence(objects, item, k).tiles.tolist()
     if told["in_result"]:
@@ -95,19 +97,19 @@ def explain(world: World, over: list[str], subscription: int, item: int, lists: 
     }
 
 
-def region(world: World, item: int, live: Rows, held: Lists) -> dict[str, Any]:
+def region(state: RangeState, item: int, live: Rows, held: Lists) -> dict[str, Any]:
     """The influence region of an object in one attribute; `live` with the results `held` are those shown."""
-    objects = world.there()
-    found = influence(objects, item, world.k)
-    box = world.boxes(live)
+    objects = state.live_objects()
+    found = influence(objects, item, state.k)
+    box = state.boxes(live)
     return {
-        "x": float(world.objects["x"][item, 0]),
-        "y": float(world.objects["y"][item]),
+        "x": float(state.objects["x"][item, 0]),
+        "y": float(state.objects["y"][item]),
         "tiles": found.tiles,
-        "left": world.objects.take(found.left).to_pylist(),
-        "right": world.objects.take(found.right).to_pylist(),
+        "left": state.objects.take(found.left).to_pylist(),
+        "right": state.objects.take(found.right).to_pylist(),
         "objects_x": objects.x[:, 0],
-        "objects_y": world.key(objects.key),
+        "objects_y": state.key(objects.key),
         "bounding": np.flatnonzero(np.isin(objects.row, [*found.left, *found.right])),
         "lo": box.lo[:, 0].copy(),
         "hi": box.hi[:, 0].copy(),
@@ -184,7 +186,7 @@ class RangeTopK(ListEngine):
         self._order = schema.one_of("order", order, ["asc", "desc"])
         self._method = schema.one_of("method", method, METHODS)
         self._epsilon = _epsilon(epsilon, method)
-        self._nulls = schema.one_of("nulls", nulls, world.NULLS)
+        self._nulls = schema.one_of("nulls", nulls, NULLS)
         super().__init__(
             {
                 "over": self._over,
@@ -200,7 +202,7 @@ class RangeTopK(ListEngine):
             extra=extra,
             tuning=tuning,
         )
-        self._world = World(
+        self._state = RangeState(
             len(self._over),
             self._k,
             self._order == "desc",
@@ -209,114 +211,113 @@ class RangeTopK(ListEngine):
         )
         self._ends = self._columns()
         numbers = [Column(name, required=False, nullable=True) for name in [*self._over, self._by]]
-        self._event_form = Form([ID, *numbers, world.OP])
+        self._event_form = Form([ID, *numbers, OP])
         self._no_own_k = False  # known not to be: no live subscription has a k of its own
         self._former_k = np.empty(0, np.int64)  # of the subscriptions that are being amended
-        kind = Scan if method == "scan" else Painted if len(self._over) == 1 else Boxed
-        self._way: Method = kind(self._world)
-        self._painted = self._way if type(self._way) is Painted else None
+        self._kept = None if method == "scan" else KeptLists(self._state)
+        self._lists_method: Method = self._kept or BruteForce(self._state)
 
     # What the base asks for
 
     @property
     def _subscriptions(self) -> Slots:
-        return self._world.subscriptions
+        return self._state.subscriptions
 
     @property
     def _items(self) -> Slots:
-        return self._world.objects
+        return self._state.objects
 
     def _parts(self) -> dict[str, Part]:
-        return {**self._world.parts(), **self._way.parts()}
+        return {**self._state.parts(), **self._lists_method.parts()}
 
     def _check_restored(self) -> None:
-        boxes.check_boxes(self._world.subscriptions["lo"], self._world.subscriptions["hi"])
-        integrity.within(self._world.subscriptions["k"], 0, integrity.MOST, "subscription.k")
-        self._way.check()
+        boxes.check_boxes(self._state.subscriptions["lo"], self._state.subscriptions["hi"])
+        integrity.within(self._state.subscriptions["k"], 0, integrity.MOST, "subscription.k")
+        self._lists_method.check()
 
     def _columns(self) -> list[Column]:
         return boxes.columns(self._over)
 
     def _fields(self, batch: Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
         whole = rows is None or all(column.name in batch for column in self._ends)
-        held = None if whole or rows is None else self._world.boxes(rows)
+        held = None if whole or rows is None else self._state.boxes(rows)
         return boxes.read(batch, self._over, held, where="subscriptions")._asdict()
 
     def _lists(self, rows: Rows) -> Lists:
-        return self._way.lists(rows)
+        return self._lists_method.lists(rows)
 
     def _external(self, rows: Rows, *, scored: bool) -> External:
-        names = None if self._painted is None else self._painted.names()
-        if self._painted is None or names is None:
+        names = None if self._kept is None else self._kept.names()
+        if self._kept is None or names is None:
             return super()._external(rows, scored=scored)
-        return self._painted.external(rows, names, scored=scored)
+        return self._kept.external(rows, names, scored=scored)
 
     def _entered(self, rows: Rows) -> None:
         self._no_own_k = False
-        self._way.entered(rows)
+        self._lists_method.entered(rows)
 
     def _amending(self, rows: Rows) -> None:
-        self._former_k = self._world.k_of(rows)
+        self._former_k = self._state.k_of(rows)
 
     def _amended(self, rows: Rows) -> None:
         self._no_own_k = False
-        self._way.amended(rows, self._former_k)
+        self._lists_method.amended(rows, self._former_k)
 
     def _leaving(self, rows: Rows) -> None:
-        self._way.leaving(rows)
+        self._lists_method.leaving(rows)
 
     def _held(self, rows: Rows) -> Any:
-        return self._way.held(rows)
+        return self._lists_method.held(rows)
 
     def _since(self, held: Any, rows: Rows) -> Changes:
-        return self._way.since(held, rows)
+        return self._lists_method.since(held, rows)
 
     def _amend_alone(self, rows: Any) -> pa.Table:
         changed, fields = self._amendment(rows)
-        names = None if self._painted is None or "k" in fields else self._painted.names()
-        if self._painted is None or names is None:
-            with self._world.one_call():
+        names = None if self._kept is None or "k" in fields else self._kept.names()
+        if self._kept is None or names is None:
+            with self._state.one_call():
                 return self._answer(self._change(changed, fields))
         self._begin()
         self._write(changed, fields)
-        return self._told(deltas.exchanged(*self._painted.exchanged(self._in_order(changed), names)))
+        return self._told(deltas.exchanged(*self._kept.replace(self._in_order(changed), names)))
 
     def _publish_alone(self, rows: Any) -> pa.Table:
-        with self._world.one_call():
+        with self._state.one_call():
             return super()._publish_alone(rows)
 
     def _publish(self, rows: Any) -> Changes:
         return self._follow(self._read_events(rows))
 
     def _read_events(self, rows: Any) -> Events:
-        world.refuse_nan(rows, [*self._over, self._by])
-        rows = world.emptied(rows, [*self._over, self._by])
+        refuse_nan(rows, [*self._over, self._by])
+        rows = emptied(rows, [*self._over, self._by])
         batch = self._read(rows, self._event_form, "events")
-        steps = world.resolve(batch, self._items, self._over, self._by, self._nulls)
+        steps = resolve(batch, self._items, self._over, self._by, self._nulls)
         self._begin()
         self._count["events"] += batch.size
-        return self._world.begin(steps)
+        return self._state.begin(steps)
 
     def check_rows(self, call: str, rows: Any) -> None:
         """Refuse a NaN of pandas' among the numbers of events: in an Arrow table it would be a null."""
         if call == "publish":
-            world.refuse_nan(rows, [*self._over, self._by])
+            refuse_nan(rows, [*self._over, self._by])
 
     def remove(self, ids: Any) -> pa.Table:
         """Delete objects; returns the changes of results. Each of them is an event in `stats()`."""
-        with self._world.one_call():
+        with self._state.one_call():
             return self._answer(self._remove(ids))
 
     def _remove(self, ids: Any) -> Changes:
         gone = self._items.require(self._ids(ids), where="ids")
         self._begin()
         self._count["events"] += gone.size
-        return self._follow(Events(gone, self._world.objects["x"][gone], np.full(gone.size, np.nan)))
+        return self._follow(Events(gone, self._state.objects["x"][gone], np.full(gone.size, np.nan)))
 
     def _follow(self, events: Events) -> Changes:
         """Bring objects and results to what events make of them."""
-        changes = self._way.publish(events)
-        self._world.end(events)
+        changes = self._lists_method.publish(events)
+        self._state.end(events)
         return changes
 
     # Dissemination
@@ -344,22 +345,24 @@ class RangeTopK(ListEngine):
 
         "coalesce" is event after event, but with one event an object, its last. [Range §V]
         """
+        from rankcast.range_topk.dissemination import protocol  # noqa: PLC0415  on first use
+
         chosen = schema.one_of("method", method, METHODS)
         batch = schema.one_of("plan", plan, ["online", "coalesce", "net"]) == "net"
         approximate = _epsilon(epsilon, chosen)
         if epsilon is None and chosen in APPROXIMATE:
             approximate = self._epsilon
         if not self._no_own_k:
-            send.refuse_own_k(self._subscriptions)
+            protocol.refuse_own_k(self._subscriptions)
             self._no_own_k = True
-        if isinstance(self._way, Boxed):
-            self._way.refuse(chosen)
+        if self._kept is not None:
+            self._kept.refuse(chosen)
         events = self._read_events(rows)
         told = events.coalesced() if plan == "coalesce" else events
-        tiles = self._way.disseminate(told, chosen, None if batch else approximate, batch=batch)
+        tiles = self._lists_method.disseminate(told, chosen, None if batch else approximate, batch=batch)
         self._count["messages"] += tiles.row.size
-        table = send.to_table(tiles, self._over, self._by, self._items)
-        self._world.end(events)
+        table = protocol.to_table(tiles, self._over, self._by, self._items)
+        self._state.end(events)
         self._settle()
         return table
 
@@ -375,7 +378,7 @@ class RangeTopK(ListEngine):
         mine = self._find_one(self._subscriptions, subscription, "subscription")
         row = self._find_one(self._items, item, "item")
         lists = self._lists(np.array([mine], np.int32))
-        told = explain(self._world, self._over, mine, row, lists)
+        told = explain(self._state, self._over, mine, row, lists)
         return {"subscription": subscription, "item": item, **told}
 
     def influence(self, item: Any) -> dict[str, Any]:
@@ -390,7 +393,7 @@ class RangeTopK(ListEngine):
         row = self._find_one(self._items, item, "item")
         live = self._subscriptions.live()
         live = live[self._subscriptions["k"][live] == 0]
-        told = region(self._world, row, live, self._lists(live))
+        told = region(self._state, row, live, self._lists(live))
         return {"item": item, "over": self._over[0], "by": self._by, **told}
 
 

@@ -1,251 +1,463 @@
-"""`RangeTopK` by painting: an event's effect is tiles in subscription space, and tiles change boards.
+"""Lists over one attribute: an event becomes tiles in subscription space, and tiles change boards.
 
-The objects are indexed by (x, y), the subscriptions by (lo, hi) with their boards in the leaves. A batch is
-painted event by event from the objects alone, then all its tiles meet the subscriptions at once and the net
-change of every board is written; no list is ever searched anew. After `disseminate` the boards are stale and
-are filled again when somebody asks. [Range §III]
+Objects are indexed by (x, y), subscriptions by (lo, hi) with their boards in the leaves. A batch is painted
+event by event from the objects alone; then all its tiles meet the subscriptions at once and the net change of
+every board is written. No list is ever searched anew. [Range §III]
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.core.engine import Part
-from rankcast.range_topk import widths
-from rankcast.range_topk.dissemination.send import BLIND, Sender, keyed
-from rankcast.range_topk.kernels.paint import FIRSTK, MINY, SNAP
-from rankcast.range_topk.lists import Listings, classes
-from rankcast.range_topk.objects import ObjectIndex
-from rankcast.range_topk.painting import NOBODY, Painter
-from rankcast.range_topk.world import Events, TileRows, World
-from rankcast.structures import integrity
-from rankcast.structures.arrays import Names
-from rankcast.structures.boards import ENTER
-from rankcast.structures.diff import DeltaColumns, Held
+from rankcast.range_topk import checks, size_classes, subscriptions
+from rankcast.range_topk.kernels import join, object_tree, paint
+from rankcast.range_topk.kernels.paint import (
+    FIRSTK,
+    MINY,
+    SNAP,
+    IntervalEvents,
+    PaintState,
+    Tiles,
+    empty_stairs,
+)
+from rankcast.range_topk.kernels.points import PointTree
+from rankcast.range_topk.objects import Floats, ObjectIndex, Rows
+from rankcast.range_topk.size_classes import ClassedLists, Ends, Ints, KOf, each_class
+from rankcast.range_topk.state import Events, RangeState
+from rankcast.range_topk.subscriptions import SlotMap, SubscriptionIndex
+from rankcast.structures import arrays as memory
+from rankcast.structures import boards, integrity
+from rankcast.structures.arrays import Names, grown
+from rankcast.structures.boards import AFFECTED, TRIED, BoardChanges, Deltas, ListValues, empty_changes
+from rankcast.structures.diff import DeltaColumns, ListSnapshot
 from rankcast.structures.integrity import Listed
-from rankcast.tables.deltas import Changes, External, Lists, empty_lists, no_changes
-from rankcast.tables.schema import Floats, Ints, Rows, arrow, integer_ids
+from rankcast.tables.boxes import Boxes
+
+if TYPE_CHECKING:
+    from rankcast.range_topk.kept_lists import Sender
+
+MANY = 4096  # subscriptions from which an empty size class is filled as a whole
+NOBODY = SubscriptionIndex(1, SlotMap()).tree
+MOST_BOXES = 2.0**31  # more than an object has tiles; kernels multiply it by steps
+TREE, LISTS = "tree.", "shelf."  # how snapshots begin the names of arrays: of the objects, of the lists
 
 
-class Painted:
-    """Objects, subscriptions and boards in step with the world's.
+def empty_tiles(capacity: int) -> Tiles:
+    """A buffer without tiles."""
+    return Tiles(
+        box=np.empty((capacity, 4)),
+        item=np.empty(capacity, np.int32),
+        x=np.empty(capacity),
+        value=np.empty(capacity),
+        event=np.empty(capacity, np.int32),
+        size_class=np.empty(capacity, np.int32),
+        step=np.empty(capacity, np.int32),
+        size=np.zeros(1, np.int64),
+    )
 
-    Invariants: the object index holds the world's objects with their keys and labels; unless `_stale`, the
-    board of every live subscription is its current list.
+
+def widened(tiles: Tiles, capacity: int) -> Tiles:
+    """The same tiles in a larger buffer."""
+    larger, size = empty_tiles(capacity), int(tiles.size[0])
+    for name in Tiles._fields[:-1]:
+        getattr(larger, name)[:size] = getattr(tiles, name)[:size]
+    larger.size[0] = size
+    return larger
+
+
+def filled(tiles: Tiles) -> Tiles:
+    """The tiles alone, without the unfilled rest of the buffer."""
+    size = int(tiles.size[0])
+    columns = {name: getattr(tiles, name)[:size] for name in Tiles._fields[:-1]}
+    return Tiles(size=tiles.size.copy(), **columns)
+
+
+class Painter:
+    """Applies events to an object index and returns the tiles of whose lists change, in sending order.
+
+    `tally` counts questions since the start, as `kernels.paint` names them. Tiles returned are views into a
+    buffer that the next call overwrites. The net change of a batch is painted by `dissemination.batch`, with
+    the same buffers.
     """
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._index = ObjectIndex()
-        self._listings = Listings(self._index)
-        self._painter = Painter(self._index)
-        self._stale = False
-        self._relabelled = 0
+    def __init__(self, objects: ObjectIndex) -> None:
+        self.objects = objects
+        self.tally: NDArray[np.int64] = np.zeros(4, np.int64)
+        self.tiles = empty_tiles(1024)
 
-    def parts(self) -> dict[str, Part]:
-        """Itself: the trees and boards."""
-        return {"painted": self}
+    def paint(
+        self,
+        events: IntervalEvents,
+        ks: Ints,
+        *,
+        points: PointTree | None = None,
+        epsilon: float | None = None,
+    ) -> Tiles:
+        """Paint and apply events one by one for every k of `ks` (falling); one beyond all objects is cut.
 
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The trees and boards, brought up to date."""
-        self._refresh()
-        arrays = {f"tree.{name}": array for name, array in self._index.arrays().items()}
-        header = {"rooms": self._listings.widths.state()}
-        return header, arrays | {f"shelf.{name}": a for name, a in self._listings.arrays().items()}
+        With `points` the tiles are thinned to those subscriptions (one k only); without, no subscription is
+        read. With `epsilon` an object's tiles are covered by at most ceil(1 / epsilon) boxes.
+        """
+        self.begin(events.row)
+        ks = np.minimum(ks, len(self.objects) + len(events.row) + 1)
+        self.run(len(events.row), ks, points, epsilon, lambda state, done: paint.paint(state, events, done))
+        return filled(self.tiles)
 
-    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over what `state` gave."""
-        tree, shelf = _under(arrays, "tree."), _under(arrays, "shelf.")
-        integrity.need(len(tree) + len(shelf) == len(arrays), "painted", "has arrays that are not known")
-        self._index.restore(tree)
-        self._listings.restore(shelf, header.get("rooms", {}))
+    def begin(self, rows: Rows) -> None:
+        """Make room for events on rows, and empty the buffer of tiles."""
+        self.objects.tidy()
+        self.objects.reserve(int(rows.max(initial=-1)) + 1)
+        self.tiles.size[0] = 0
 
-    def check(self) -> None:
-        """Refuse trees and boards from a snapshot that are not those of the world's."""
-        tree, rows = self._index.tree, self._check_world()
-        here = np.flatnonzero(tree.leaf_of >= 0)
-        integrity.need(np.array_equal(here, rows), "tree.leaf_of", "is not of the live objects")
-        same = tree.x[rows] == self._world.objects["x"][rows, 0]
-        same &= tree.y[rows] == self._world.key(self._world.objects["y"][rows])
-        integrity.need(same.all(), "tree.x", "differs from where objects are")
+    def run(
+        self,
+        total: int,
+        ks: Ints,
+        points: PointTree | None,
+        epsilon: float | None,
+        kernel: Callable[[PaintState, int], int],
+    ) -> None:
+        """Run a kernel over `total` entries; when it stops early, give it more room and go on from there."""
+        done = 0
+        while done < total:
+            done = kernel(self._state(ks, points, epsilon), done)
+            if done < total:
+                self.tiles = widened(self.tiles, max(2 * len(self.tiles.item), 8 * int(ks[0]) * len(ks)))
+                self.objects.reserve(0)
 
-    def _check_world(self) -> Rows:
-        """Refuse listings that are not of the subscriptions; the rows of live objects, ascending."""
-        world, objects = self._world, self._world.objects
-        live = world.subscriptions._live()
-        integrity.within(world.subscriptions["k"], 0, integrity.MOST, "k")
-        own = world.subscriptions["k"]
-        k = np.where(own > 0, own, world.k)
-        rows = objects._live()
-        integrity.finite(objects["y"][rows], "y")
-        integrity.finite(objects["x"][rows], "x")
-        there = objects["sequence"] >= 0
-        there[objects.used :] = False
-        listed = Listed(there, objects["x"], world.key(objects["y"]), objects.label)
-        self._listings.check_against(k, live, (world.subscriptions["lo"], world.subscriptions["hi"]), listed)
-        return rows
+    def _state(self, ks: Ints, points: PointTree | None, epsilon: float | None) -> PaintState:
+        return PaintState(
+            tree=self.objects.tree,
+            points=NOBODY if points is None else points,
+            stairs=empty_stairs(int(ks[0])),
+            tiles=self.tiles,
+            ks=ks,
+            tally=self.tally,
+            window=np.empty(4),
+            aware=points is not None,
+            lists=boxes_for(epsilon),
+        )
+
+    def count_questions(self, count: dict[str, int], before: Ints) -> None:
+        """Add the questions since `before`, a copy of the tally, to the counters of an engine."""
+        questions = self.tally - before
+        for name, which in (("firstk", FIRSTK), ("miny", MINY), ("snap", SNAP)):
+            count[name] += int(questions[which])
+
+
+def boxes_for(epsilon: float | None) -> int:
+    """How many boxes may cover the tiles of an object at most; 0 is no limit."""
+    return 0 if epsilon is None else math.ceil(min(1 / epsilon, MOST_BOXES))
+
+
+def keyed(state: RangeState, events: Events) -> IntervalEvents:
+    """The same events as kernels take them: ranking keys, and +inf for an object that goes."""
+    key = state.key(events.y)
+    return IntervalEvents(
+        events.row, np.ascontiguousarray(events.x[:, 0]), np.where(np.isnan(key), np.inf, key)
+    )
+
+
+class IntervalLists:
+    """The lists of all subscriptions to ranges of one attribute, and the values by which they are ordered.
+
+    - `add`, `move`, `remove`: subscriptions come, with their lists found at once, change, and go.
+    - `publish`: events change objects and lists; returns delta rows. Its steps are `open_tiles`, painting for
+      `ks`, `apply` and `deltas`.
+    - `make_room`: before objects come, so that they fill no open list; see `size_classes`.
+    - `refill`: find all lists anew.
+
+    `affected` counts subscriptions reached, each once an event, `tried` those compared with a tile.
+    """
+
+    def __init__(self, objects: ObjectIndex) -> None:
+        self.objects = objects
+        self.painter = Painter(objects)
+        self.classed: ClassedLists[SubscriptionIndex] = ClassedLists(SubscriptionIndex)
+        self.affected = 0
+        self.tried = 0
+        self._known: Floats = np.empty(0)
+        self._work: Floats = np.empty(0)
+        self._moved: NDArray[np.bool_] = np.empty(0, bool)
+        self._buffers = empty_changes(1024, 4096)
+        self._points: PointTree | None = None
+        self._rows: Rows = np.empty((2, 0), np.int32)
+        self._ops: NDArray[np.int8] = np.empty(0, np.int8)
+
+    @property
+    def ks(self) -> Ints:
+        """The k whose lists may be full, largest first: tiles for `apply` are painted for these."""
+        return np.array(sorted((key for key in self.classed.indexes if key > 0), reverse=True), np.int64)
 
     # Subscriptions
 
-    def entered(self, rows: Rows) -> None:
-        """Index new subscriptions and fill their boards."""
-        if rows.size:
-            self._refresh()
-            self._listings.add(rows, *self._ends(rows), self._world.k_of(rows))
-
-    def leaving(self, rows: Rows) -> None:
-        """Forget subscriptions."""
-        if rows.size:
-            self._listings.remove(rows, self._world.k_of(rows))
-
-    def amended(self, rows: Rows, former_k: Ints) -> None:
-        """Index subscriptions anew that have other ranges, or had another k, and fill their boards."""
-        if not rows.size:
-            return
-        self._refresh()
-        k = self._world.k_of(rows)
-        same = k == former_k
-        stays, others = (rows, rows[:0]) if same.all() else (rows[same], rows[~same])
-        self._listings.move(stays, *self._ends(stays), k[same])
-        self._listings.remove(others, former_k[~same])
-        self.entered(others)
-
-    def _ends(self, rows: Rows) -> tuple[Floats, Floats]:
-        lo, hi = (np.ascontiguousarray(end[:, 0]) for end in self._world.boxes(rows))
+    def ends(self, boxes: Boxes) -> Ends:
+        """The ends of ranges as one-dimensional arrays."""
+        lo, hi = (np.ascontiguousarray(end[:, 0]) for end in boxes)
         return lo, hi
 
-    def lists(self, rows: Rows) -> Lists:
-        """The current results of the given subscriptions, read off their boards."""
-        self._refresh()
-        shelves, values = self._listings.shelves, self._world.objects["y"]
-        keys = classes(self._listings.widths.keys(rows, self._world.k_of(rows)))
-        found = [Lists(*shelves[key].listed(rows[mine], values)) for key, mine in keys]
-        if len(found) < 2:
-            return found[0] if found else empty_lists()
-        joined = Lists._make(np.concatenate(columns) for columns in zip(*found, strict=True))
-        place = np.empty(int(rows.max()) + 1, np.int64)
-        place[rows] = np.arange(rows.size)
-        return joined.at(np.lexsort((joined.rank, place[joined.subscription])))
+    def add(self, rows: Rows, lo: Floats, hi: Floats, k: Ints) -> None:
+        """Register subscriptions and fill their boards."""
+        self._points = None
+        sizes = self.classed.sizes
+        need = self._sizes(lo, hi) if k.max(initial=0) > size_classes.NARROW else k
+        for key, mine in each_class(sizes.wanted(need, k) if need is not k else k):
+            index = self.classed.index(key)
+            sizes.enter(key, rows[mine], int(need[mine].max()))
+            if len(index) == 0 and len(rows[mine]) >= MANY:
+                index.load(rows[mine], lo[mine], hi[mine])
+                join.fill(index.tree, self.objects.by_value(), self.objects.tree.x)
+            else:
+                index.insert(rows[mine], lo[mine], hi[mine], self._found(lo[mine], hi[mine], abs(key)))
 
-    def external(self, rows: Rows, names: Names, *, scored: bool) -> External:
-        """The same with the ids of outside, in one pass."""
-        self._refresh()
-        (shelf,) = self._listings.shelves.values()
-        subscription, item, score, rank = shelf.external(rows, names, scored=scored)
-        return External(arrow(integer_ids(subscription)), arrow(integer_ids(item)), score, rank)
+    def remove(self, rows: Rows, k: Ints) -> None:
+        """Forget subscriptions."""
+        self._points = None
+        self.classed.remove(rows, k)
 
-    def exchanged(self, rows: Rows, names: Names) -> tuple[DeltaColumns, int]:
-        """Index subscriptions anew with other ranges; what changes, as shown outside, in how many rows."""
-        self._refresh()
-        return self._listings.replace(rows, *self._ends(rows), names)
+    def move(self, rows: Rows, lo: Floats, hi: Floats, k: Ints) -> None:
+        """Give subscriptions, which keep their k, other ranges and fill their boards."""
+        self._points = None
+        for each, mine in each_class(k):
+            if each > size_classes.NARROW:
+                self.remove(rows[mine], k[mine])
+                self.add(rows[mine], lo[mine], hi[mine], k[mine])
+                continue
+            found = self._found(lo[mine], hi[mine], each)
+            self.classed.indexes[each].move(rows[mine], lo[mine], hi[mine], found)
 
-    def names(self) -> Names | None:
-        """What is shown outside, by row; None unless there is one k, no list is open and ids are integers."""
-        objects, subscriptions = self._world.objects, self._world.subscriptions
-        if (
-            [*self._listings.shelves][1:]
-            or not self._listings.ks.size
-            or objects.kind != "int"
-            or subscriptions.kind != "int"
-        ):
-            return None
-        return Names(subscriptions["code"], objects["code"], objects["y"])
+    def replace(self, rows: Rows, lo: Floats, hi: Floats, names: Names) -> tuple[DeltaColumns, int]:
+        """The same as `move` if there is one class; the deltas as shown outside, and how many there are."""
+        (index,) = self.classed.indexes.values()
+        self._points = None
+        return index.replace(rows, lo, hi, self._found(lo, hi, index.k), names)
 
-    def held(self, rows: Rows) -> Held:
-        """Copies of the boards of some subscriptions."""
-        self._refresh()
-        return self._listings.held(rows, self._world.k_of(rows))
+    def make_room(self, places: Floats, departures: int, k_of: KOf) -> None:
+        """Move lists to other classes that objects coming to `places` may fill, or that have become short.
 
-    def since(self, held: Held, rows: Rows) -> Changes:
-        """What has become of boards that were held: leaves and enters, as no object has changed."""
-        told = self._listings.since(held, rows, self._world.k_of(rows), self._world.objects["y"])
-        former = told.score[:0]
-        if not self._world.alone:
-            former = np.where(told.op == ENTER, np.nan, self._world.objects["y"][told.item])
-        return Changes(*told, former)
+        Called before a batch, with a line for each object that is new or moves, and how many go.
+        """
+        classed = self.classed
+        for key in list(classed.sizes.due(list(classed.indexes), len(places), departures)):
+            index = classed.indexes[key]
+            rows, lo, hi = index.points()
+            for other, mine, most in classed.moves(key, rows, (lo[:, None], hi[:, None]), places, k_of):
+                lists = size_classes.widened(index.boards(rows[mine]), abs(other))
+                classed.take_out(key, rows[mine])
+                classed.sizes.enter(other, rows[mine], most)
+                classed.index(other).insert(rows[mine], lo[mine], hi[mine], lists)
+
+    def points(self) -> PointTree | None:
+        """All subscriptions as one tree, its boards of no meaning, or None if there are none."""
+        indexes = self.classed.indexes
+        if len(indexes) < 2:
+            return next((index.tree for index in indexes.values()), None)
+        if self._points is None:
+            every = SubscriptionIndex(1, SlotMap())
+            parts = [index.points() for index in indexes.values()]
+            rows, lo, hi = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+            every.load(rows, lo, hi)
+            self._points = every.tree
+        return self._points
+
+    def boards(self, rows: Rows, k: int) -> Rows:
+        """The boards of subscriptions of one small k: item rows best first, then -1."""
+        return self.classed.indexes[k].boards(rows)
+
+    def changes_since(self, held: ListSnapshot, rows: Rows, k: Ints, y: Floats) -> Deltas:
+        """Delta rows from lists that were held, of subscriptions in the given order, to those of now."""
+        now = self._just_moved(held, rows) or self.classed.snapshot(rows, k)
+        return size_classes.replaced(rows, held, now, y)
+
+    def _just_moved(self, held: ListSnapshot, rows: Rows) -> ListSnapshot | None:
+        """The lists of now as they were found, if all subscriptions have one k and these just moved."""
+        found = [index.just_moved(rows) for index in self.classed.indexes.values()]
+        return None if len(found) != 1 or found[0] is None else ListSnapshot(held.start, found[0].reshape(-1))
 
     # Events
 
-    def publish(self, events: Events) -> Changes:
-        """Paint the batch, let its tiles meet the boards, and tell the net change."""
-        if not events.row.size:
-            return no_changes()
-        self._refresh()
-        world, listings = self._world, self._listings
-        touched = np.unique(events.row)
-        old = world.objects["y"][touched].copy()
-        self._follow(events)
-        self._make_room(events)
-        affected, tried, tally = listings.affected, listings.tried, self._painter.tally.copy()
-        ks, steps = listings.ks, keyed(self._world, events)
-        told = listings.open_tiles(steps)
-        tiles = self._painter.paint(steps, ks if ks.size else np.array([1]))
-        world.place(events)
-        found = listings.apply(tiles, touched, told)
-        self._count_questions(tally)
-        world.count["affected"] += listings.affected - affected
-        world.count["candidates"] += listings.tried - tried
+    def publish(self, state: RangeState, events: Events, touched: Rows) -> Deltas | None:
+        """Apply a batch on the rows `touched` to objects and lists; delta rows, or None without a list."""
+        affected, tried, tally = self.affected, self.tried, self.painter.tally.copy()
+        ks, steps = self.ks, keyed(state, events)
+        open_tiles = self.open_tiles(steps)
+        tiles = self.painter.paint(steps, ks if ks.size else np.array([1]))
+        state.place(events)
+        found = self.apply(tiles, touched, open_tiles)
+        self.painter.count_questions(state.count, tally)
+        state.count["affected"] += self.affected - affected
+        state.count["candidates"] += self.tried - tried
         if not found:
-            return no_changes()
-        place = world.subscriptions.place
-        rows = listings.deltas(found, place, world.subscriptions.next_sequence)
-        score = world.key(rows.score) if world.descending else rows.score
-        subscription, op, item = rows.subscription, rows.op, rows.item
-        if world.alone:  # written out before the buffers are used again
-            return Changes(subscription, op, item, score, rows.rank, former=score[:0])
-        former = self._former(touched, old, op, item)
-        return Changes(subscription.copy(), op.copy(), item.copy(), score, rows.rank, former)
+            return None
+        return self.deltas(found, state.subscriptions.place, state.subscriptions.next_sequence)
 
-    def _make_room(self, events: Events) -> None:
-        """Let no list that is held open be filled by the objects that come or move in a batch."""
-        if not any(key < 0 or key > widths.NARROW for key in self._listings.shelves):
-            return
-        x, y = self._world.objects["x"][events.row], self._world.objects["y"][events.row]
-        there, was = ~np.isnan(events.y), ~np.isnan(y)
-        comes = there & (~was | (x != events.x).any(axis=1))
-        goes = was & (~there | comes)
-        self._listings.make_room(events.x[comes], int(goes.sum()), self._world.k_of)
+    def apply(self, tiles: Tiles, changed: Rows, open_tiles: Tiles | None = None) -> list[BoardChanges]:
+        """Apply exact tiles painted for `ks`, and those of `open_tiles`; `changed` are the rows they are of.
 
-    def _former(self, touched: Rows, old: Floats, op: NDArray[np.int8], item: Rows) -> Floats:
-        """The scores that items had before the batch, NaN for those that enter."""
-        score: Floats = self._world.objects["y"].copy()
-        score[touched] = old
-        return np.where(op == ENTER, np.nan, score[item])
+        Returns the net changes of each class; pass them to `deltas` before the next call when there is one
+        class only, at once otherwise. Buffers are reused.
+        """
+        self._sync_length()
+        y = self.objects.tree.y
+        self._moved[changed] = self._known[changed] != y[changed]
+        values = ListValues(self._known, self._work, self._moved, self.objects.tree.label)
+        indexes = self.classed.indexes
+        found, ks = [], [int(k) for k in self.ks]
+        for number, key in enumerate([*ks, *(key for key in indexes if key < 0)]):
+            mine = open_tiles if key < 0 else tiles if len(ks) == 1 else _of_class(tiles, number)
+            buffers = self._buffers if number == 0 else empty_changes(1024, 4096)
+            changes = join.join(indexes[key].tree, mine, values, buffers)
+            self._buffers = changes if number == 0 else self._buffers
+            self.affected += int(changes.tally[AFFECTED])
+            self.tried += int(changes.tally[TRIED])
+            found.append(changes)
+        self._know(changed)
+        return found
 
-    def _follow(self, events: Events) -> None:
-        """Give the object index the labels of new objects, or of all if they were spread anew."""
-        objects = self._world.objects
-        rows = np.unique(events.row)
-        if objects.relabelled != self._relabelled:
-            rows, self._relabelled = objects.live(), objects.relabelled
-        self._index.set_labels(rows, objects.label[rows])
+    def open_tiles(self, events: IntervalEvents) -> Tiles | None:
+        """The tiles of events, not painted yet, for open lists: all that hold the place. None without any.
 
-    def _count_questions(self, before: Ints) -> None:
-        asked = self._painter.tally - before
-        for name, which in (("firstk", FIRSTK), ("miny", MINY), ("snap", SNAP)):
-            self._world.count[name] += int(asked[which])
-
-    def _refresh(self) -> None:
-        """Fill all boards again if they are stale."""
-        if self._stale:
-            self._listings.refill(self._world.k_of)
-            self._stale = False
-
-    def disseminate(self, events: Events, method: str, epsilon: float | None, *, batch: bool) -> TileRows:
-        """Paint the batch and hand the tiles out; the boards are stale afterwards."""
-        self._follow(events)
-        tally = self._painter.tally.copy()
-        points = None if method in BLIND else self._listings.points()
-        sender = Sender(self._world, self._painter, NOBODY if points is None else points)
-        tiles = sender.send(events, method, epsilon, batch=batch)
-        self._count_questions(tally)
-        self._stale = True
+        A list that holds all of its range hears of every object there: that it goes, comes, or has changed.
+        """
+        if not self.classed.sizes.most:
+            return None
+        row, x, y = events
+        self.objects.reserve(int(row.max(initial=-1)) + 1)
+        was_x, was_y = self.objects.tree.x[row], self.objects.tree.y[row]
+        order = np.argsort(row, kind="stable")
+        again = np.flatnonzero(row[order[1:]] == row[order[:-1]])
+        later, sooner = order[again + 1], order[again]
+        was_x[later], was_y[later] = x[sooner], y[sooner]
+        was, there = was_y < np.inf, y < np.inf
+        stays = was & there & (x == was_x)
+        goes, comes = np.flatnonzero(was & ~stays), np.flatnonzero(there & ~(stays & (y == was_y)))
+        moment = np.argsort(np.concatenate([2 * goes, 2 * comes + 1]))
+        event = np.concatenate([goes, comes])[moment]
+        place = np.concatenate([was_x[goes], x[comes]])[moment]
+        value = np.concatenate([np.full(len(goes), np.inf), y[comes]])[moment]
+        tiles = empty_tiles(len(event))
+        tiles.box[:, 0], tiles.box[:, 1], tiles.box[:, 2], tiles.box[:, 3] = -np.inf, place, place, np.inf
+        tiles.item[:], tiles.x[:], tiles.value[:], tiles.event[:] = row[event], place, value, event
+        tiles.size_class[:], tiles.step[:], tiles.size[0] = 0, 0, len(event)
         return tiles
+
+    def deltas(self, found: list[BoardChanges], place: NDArray[np.int64], span: int) -> Deltas:
+        """Delta rows of the changes by `place`, a row's position in registration order, below `span`.
+
+        Scores and ranks belong to the caller; the other columns are views into buffers that the next call
+        overwrites.
+        """
+        changes = found[0] if len(found) == 1 else size_classes.joined(found)
+        total = int(boards.count_rows(changes))
+        if total > len(self._ops):
+            self._rows, self._ops = (
+                np.empty((2, total + total // 4), np.int32),
+                np.empty(total + total // 4, np.int8),
+            )
+        subscription, item = self._rows[:, :total]
+        score, rank = memory.empty(total, np.float64), memory.empty(total, np.int64)
+        columns = Deltas(subscription, self._ops[:total], item, score, rank)
+        boards.spread(changes, boards.in_order(changes, place, span), self.objects.tree.y, columns)
+        return columns
+
+    def refill(self, k_of: KOf) -> None:
+        """Find all lists anew from the objects as they are."""
+        self._sync_length()
+        self._know(np.arange(len(self._known), dtype=np.int32))
+        wide = self.classed.wide()
+        for key, index in self.classed.indexes.items():
+            if key not in wide:
+                join.fill(index.tree, self.objects.by_value(), self.objects.tree.x)
+        for rows, lo, hi in [self.classed.drop(key).points() for key in wide]:
+            self.add(rows, lo, hi, k_of(rows))
+
+    def _sizes(self, lo: Floats, hi: Floats) -> Ints:
+        """How many objects ranges hold."""
+        along = self.objects.tree.x[object_tree.rows_in_order(self.objects.tree)]
+        return np.searchsorted(along, hi, "right") - np.searchsorted(along, lo, "left")
+
+    def _found(self, lo: Floats, hi: Floats, width: int) -> Rows:
+        """The lists of ranges as boards of a width."""
+        lists = memory.empty(len(lo) * width, np.int32).reshape(-1, width)
+        if width < size_classes.LONG:
+            self.objects.best(lo, hi, lists)
+            return lists
+        tree, rows = self.objects.tree, object_tree.rows_in_order(self.objects.tree)
+        first = np.searchsorted(tree.x[rows], lo, "left")
+        end = np.searchsorted(tree.x[rows], hi, "right")
+        for board, start, stop in zip(lists, first, end, strict=True):
+            best = size_classes.best_of(rows[start:stop], tree.y, tree.label, width)
+            board[: len(best)], board[len(best) :] = best, -1
+        return lists
+
+    def _sync_length(self) -> None:
+        """Let values have an entry for every object."""
+        length = len(self.objects.tree.y)
+        if length > len(self._known):
+            longer = [grown(self._known, length, np.inf), grown(self._work, length, np.inf)]
+            moved = grown(self._moved, length, False)
+            (self._known, self._work), self._moved = longer, moved  # all of them or none
+
+    def _know(self, rows: Rows) -> None:
+        """Take the values of objects as those by which lists are ordered."""
+        self._known[rows] = self._work[rows] = self.objects.tree.y[rows]
+        self._moved[rows] = False
+
+    # Snapshots, and dissemination
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The whole state as named arrays: the objects, and the lists."""
+        tree = {f"{TREE}{name}": array for name, array in self.objects.arrays().items()}
+        return tree | {f"{LISTS}{name}": array for name, array in self.classed.arrays().items()}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], rooms: Mapping[str, Any]) -> None:
+        """Take over the state that `arrays` and the size classes gave."""
+        tree, lists = _under(arrays, TREE), _under(arrays, LISTS)
+        integrity.need(len(tree) + len(lists) == len(arrays), "painted", "has arrays that are not known")
+        self.objects.restore(tree)
+        self._sync_length()
+        self._know(np.arange(len(self._known), dtype=np.int32))
+        self.classed.restore(lists)
+        rows = {key: index.points()[0] for key, index in self.classed.indexes.items()}
+        self.classed.sizes.restore(rooms, rows)
+
+    def check_subscriptions(self, k: Ints, live: Rows, ends: Ends, listed: Listed) -> None:
+        """Refuse lists that are not of the `live` subscriptions, which want `k`, with their ranges."""
+        indexes = self.classed.indexes.items()
+        held = {key: (index._tree, subscriptions.live_slots(index._tree)) for key, index in indexes}
+        self.classed.check(held, k, live)
+        for tree, slots in held.values():
+            lo, hi = (end[tree.row[slots]] for end in ends)
+            same = (tree.lo[slots] == lo[:, 0]) & (tree.hi[slots] == hi[:, 0])
+            integrity.need(same.all(), "lo", "differs from what subscriptions ask for")
+            checks.check_boards(tree.board, slots, lo, hi, listed)
+
+    def check_objects(self, rows: Rows, x: Floats, key: Floats) -> None:
+        """Refuse objects other than the live ones, in `rows`, with these places and ranking keys."""
+        tree = self.objects.tree
+        here = np.flatnonzero(tree.leaf_of >= 0)
+        integrity.need(np.array_equal(here, rows), "tree.leaf_of", "is not of the live objects")
+        same = (tree.x[rows] == x[:, 0]) & (tree.y[rows] == key)
+        integrity.need(same.all(), "tree.x", "differs from where objects are")
+
+    def make_sender(self) -> Sender:
+        """The dissemination of these lists."""
+        from rankcast.range_topk.dissemination.send import IntervalSender  # noqa: PLC0415  on first use
+
+        return IntervalSender(self)
 
 
 def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _of_class(tiles: Tiles, number: int) -> Tiles:
+    """The tiles that were painted for one of several k, by its number."""
+    mine = tiles.size_class == number
+    columns = {name: getattr(tiles, name)[mine] for name in Tiles._fields[:-1]}
+    return Tiles(size=np.array([int(mine.sum())]), **columns)

@@ -1,7 +1,4 @@
-"""The objects of a range engine by (x, y): the nearest better ones, the next above, the best of a range.
-
-Objects over two attributes along the first one, for painting in 1.5 dimensions.
-"""
+"""The objects over one attribute by (x, y): the nearest better ones, the next above, the best of a range."""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ from rankcast.range_topk import checks
 from rankcast.range_topk.kernels import blocks, object_tree
 from rankcast.range_topk.kernels.blocks import Blocks
 from rankcast.range_topk.kernels.object_tree import FILL, ORDER, SIZE, ObjectTree
-from rankcast.range_topk.kernels.slab_search import Along
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 
@@ -25,17 +21,6 @@ Labels = NDArray[np.int64]
 SPARE_NODES = 64
 FEW = 64  # ranges up to which a search each is better than a table
 SMALLEST, MOST = 16, 4096  # objects a block, blocks
-
-
-def lengthened(array: NDArray[Any], length: int) -> NDArray[Any]:
-    """A copy of `array` with `length` entries along its first axis, the new ones 0.
-
-    Pages of zeros are not there before they are used, and a large array has large ones: both are far cheaper
-    than letting the array grow in place.
-    """
-    longer = np.zeros((length, *array.shape[1:]), array.dtype)
-    longer[: array.shape[0]] = array
-    return longer
 
 
 class ObjectIndex:
@@ -231,35 +216,3 @@ def _empty_tree(*, rows: int, nodes: int) -> ObjectTree:
         label=np.zeros(rows, np.int64),
         leaf_of=np.full(rows, -1, np.int32),
     )
-
-
-class ObjectsAlong:
-    """Objects in dense rows in the order of the first attribute; kernels keep them in step with their tree.
-
-    Nothing of it is kept on disk: it follows from the objects.
-    """
-
-    def __init__(self, rows: Rows, places: Floats, values: Floats, label: Labels) -> None:
-        self._index = ObjectIndex()
-        self._second: Floats = np.zeros(len(label))
-        self._index.set_labels(rows, label[rows])
-        self.load(rows, places, values)
-
-    def load(self, rows: Rows, places: Floats, values: Floats) -> None:
-        """Insert absent rows. O(n log n)."""
-        if int(rows.max(initial=-1)) >= len(self._second):
-            self._second = grown(self._second, int(rows.max()) + 1, 0.0)
-        self._index.load(rows, places[:, 0].copy(), values)
-        self._second[rows] = places[:, 1]
-
-    def fetch(self, label: Labels) -> Along:
-        """The objects as kernels take them, with these labels and room for some more inserts."""
-        self._index.reserve(len(label))
-        self._index.tree = self._index.tree._replace(label=label)
-        if len(label) > len(self._second):
-            self._second = grown(self._second, len(label), 0.0)
-        return Along(self._index.tree, self._second)
-
-    def tidy(self) -> None:
-        """Give back room that is no longer needed."""
-        self._index.tidy()

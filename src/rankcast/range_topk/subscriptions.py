@@ -1,7 +1,4 @@
-"""Subscriptions as points (lo, hi): which lie in a box, the smallest box around those, and their boards.
-
-The arrays of a point tree: made, made longer, and checked.
-"""
+"""The subscriptions of one size class as points (lo, hi) with their boards: the owner of a point tree."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from rankcast.range_topk.kernels import points, points_edit, points_search
 from rankcast.range_topk.kernels import points as point_plant
 from rankcast.range_topk.kernels import points as point_tree
 from rankcast.range_topk.kernels.points import BUCKET, BUCKET_USED, BUCKETS, FILL, PointTree
-from rankcast.range_topk.objects import Floats, Rows, lengthened
+from rankcast.range_topk.objects import Floats, Rows
 from rankcast.structures import arrays as buffers
 from rankcast.structures import arrays as gather
 from rankcast.structures import diff, integrity
@@ -53,7 +50,7 @@ def lengthen(arrays: dict[str, NDArray[Any]], buckets: int) -> PointTree:
     """The same tree with room for so many buckets; each array is let go as soon as it was copied."""
     lengths = dict.fromkeys(SLOT_ARRAYS, buckets * BUCKET) | dict.fromkeys(NODE_ARRAYS, 2 * buckets)
     for name, size in {**lengths, "leaf_of": buckets}.items():
-        arrays[name] = lengthened(arrays.pop(name), size)
+        arrays[name] = grown(arrays.pop(name), size)
     return PointTree(**arrays)
 
 
@@ -180,7 +177,7 @@ class SubscriptionIndex:
         self, rows: Rows, lo: Floats, hi: Floats, boards: Rows, names: Names
     ) -> tuple[DeltaColumns, int]:
         """The same as `move`; what that changes in the lists, as shown outside, in how many rows."""
-        told, slots, stamps = empty_told(2 * boards.size + 1), self._slots.slot_of, 2 * len(rows)
+        told, slots, stamps = empty_delta_columns(2 * boards.size + 1), self._slots.slot_of, 2 * len(rows)
         if len(self._seen) < len(names.value) or self._stamps + stamps >= MOST_STAMPS:
             self._seen, self._stamps = np.zeros(len(names.value), np.int32), 0
         size = int(
@@ -258,22 +255,22 @@ class SubscriptionIndex:
         """The boards of subscriptions, one a line: item rows best first, then -1."""
         return np.asarray(self._tree.board[self._slots.slot_of[rows]], np.int32)
 
-    def listed(self, rows: Rows, values: Floats) -> gather.Lists:
+    def listed(self, rows: Rows, values: Floats) -> gather.ListColumns:
         """The lists of subscriptions one after the other, scored by the values of their items."""
         board, slots = self._tree.board, self._slots.slot_of
         size = int(gather.count_items(board, slots, rows))
         kinds = (np.int32, np.int32, np.float64, np.int64)
-        lists = gather.Lists(*(buffers.empty(size, kind) for kind in kinds))
+        lists = gather.ListColumns(*(buffers.empty(size, kind) for kind in kinds))
         gather.read_boards(board, slots, rows, values, lists)
         return lists
 
-    def external(self, rows: Rows, names: gather.Names, *, scored: bool) -> gather.External:
+    def external(self, rows: Rows, names: gather.Names, *, scored: bool) -> gather.ExternalColumns:
         """The same with the ids of outside; without scores and ranks if they are not asked for."""
         board, slots = self._tree.board, self._slots.slot_of
         size = int(gather.count_items(board, slots, rows))
         sizes = (size, size, size, size) if scored else (size, size, 0, 0)
         kinds = (np.int64, np.int64, np.float64, np.int64)
-        out = gather.External(*map(buffers.empty, sizes, kinds))
+        out = gather.ExternalColumns(*map(buffers.empty, sizes, kinds))
         gather.write_external(board, slots, rows, names, out)
         return out
 
@@ -324,7 +321,7 @@ def _empty_records(size: int) -> Floats:
     return buffers.empty(4 * size, np.float64).reshape(-1, 4)
 
 
-def empty_told(size: int) -> DeltaColumns:
+def empty_delta_columns(size: int) -> DeltaColumns:
     """Columns for so many deltas."""
     sizes, kinds = (
         (size,) * 4 + (size * diff.LETTERS + 3, size // 8 + 1),

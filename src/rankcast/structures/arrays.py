@@ -1,12 +1,12 @@
-"""Small kernels over arrays: gathering, prefetching, checks of few columns, text columns; large buffers.
+"""Small tools for arrays: growing, memory from Arrow's pool, prefetching, and gathering by row.
 
-- Gathering writes into memory that is there already, in plain loops, since NumPy would first widen the rows.
-- Prefetching asks for memory before it is needed: a cache miss that is known beforehand costs next to
-  nothing. The address need not be valid: a place beyond the end of an array does no harm.
-- A call with a few rows checks its columns together, as the lines of one array.
-- The words of a small vocabulary are written out as a column of strings: offsets and bytes.
-- `empty` takes the memory of large answers from Arrow's pool, which keeps what was freed: the first touch of
-  a fresh page is a fault, where an answer of millions of rows would spend most of its time.
+- Growing: `grown` copies into a longer array, `with_room` does so in kernels if need be.
+- `empty` takes memory for large answers from Arrow's pool, which keeps what was freed: the first touch of a
+  fresh page is a fault, where an answer of millions of rows would otherwise spend most of its time.
+- `prefetch` asks for a cache line before it is needed: a miss that is known beforehand costs next to nothing.
+  What is asked for need not be there: a place beyond the end of an array does no harm.
+- Gathering: plain loops over boards and rows, since NumPy would first widen the rows; the words of a small
+  vocabulary written out as a column of strings; checks on columns of numbers as the lines of one array.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rankcast.structures.jit import EXACT
 BLOCK = 64
 
 
-class Lists(NamedTuple):
+class ListColumns(NamedTuple):
     """Columns for results of subscriptions, flat."""
 
     subscription: NDArray[np.int32]
@@ -34,7 +34,7 @@ class Lists(NamedTuple):
     rank: NDArray[np.int64]
 
 
-class External(NamedTuple):
+class ExternalColumns(NamedTuple):
     """Columns for results of subscriptions with the ids of outside; nothing is scored if `score` is empty."""
 
     subscription: NDArray[np.int64]
@@ -97,7 +97,11 @@ def _copy_boards(
 
 @njit(**EXACT)
 def write_external(
-    board: NDArray[np.int32], slots: NDArray[np.int32], rows: NDArray[np.int32], names: Names, out: External
+    board: NDArray[np.int32],
+    slots: NDArray[np.int32],
+    rows: NDArray[np.int32],
+    names: Names,
+    out: ExternalColumns,
 ) -> None:
     """Write the boards at the slots of some rows one after the other as they are shown outside.
 
@@ -129,7 +133,7 @@ def read_boards(
     slots: NDArray[np.int32],
     rows: NDArray[np.int32],
     values: NDArray[np.float64],
-    lists: Lists,
+    lists: ListColumns,
 ) -> None:
     """Write the boards at the slots of some rows one after the other, with the values of their items.
 
@@ -250,12 +254,23 @@ def empty(size: int, dtype: DTypeLike) -> NDArray[Any]:
 def grown(array: NDArray[Any], length: int, fill: float = 0) -> NDArray[Any]:
     """A copy of `array` with `length` entries along its first axis, the new ones set to `fill`.
 
-    Zeros come as pages that are not there before they are used, which is far cheaper than writing them.
+    A shorter length cuts off the end. Zeros are left to the system, whose pages of zeros cost nothing before
+    they are used.
     """
     shape = (length, *array.shape[1:])
-    larger = np.full(shape, fill, array.dtype) if fill else np.zeros(shape, array.dtype)
-    larger[: array.shape[0]] = array
-    return larger
+    copy = np.zeros(shape, array.dtype) if fill == 0 else np.full(shape, fill, array.dtype)
+    copy[: array.shape[0]] = array[:length]
+    return copy
+
+
+@njit(**EXACT)
+def with_room(array: NDArray[Any], needed: int) -> NDArray[Any]:
+    """The array itself, or a copy at least twice as long if it has fewer than `needed` entries."""
+    if needed <= array.shape[0]:
+        return array
+    longer = np.empty(max(needed, 2 * array.shape[0]), array.dtype)
+    longer[: array.shape[0]] = array
+    return longer
 
 
 def ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:

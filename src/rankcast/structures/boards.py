@@ -1,16 +1,15 @@
-"""Boards: the lists of subscriptions as rows of k items, best first, then -1. No scores: objects have them.
+"""Boards: the lists of subscriptions as rows of k items, best first, then -1; and their net changes.
 
-`values[item]` is what the lists know of an item at the moment, so a board is in order by (value, label).
-An exact tiling tells everybody who lists an item of its new value before anything is compared with it; so
-one array of values serves all boards that hear the same tiles in the same order.
+A board has no scores, objects have them: `values[item]` is the value by which lists order an item at the
+moment, so a board is in order by (value, label). Exact tiles bring an item's new value to everybody who lists
+it before anything is compared with it; so one array of values serves all boards that hear the same tiles in
+the same order.
 
-Net changes of boards over a batch, as kernels write them, and the values by which boards are ordered.
-
-From shared net changes to delta rows: one row a change and subscription, in the order of registration.
-
-`place[row]` is the position of a subscription in that order; positions need not be dense. Many groups are
-put in order by laying them out over the positions, few by sorting, so that a small batch does not pay for
-all subscriptions. Rows are then written one after the other, which is what large outputs cost least with.
+Kernels write net changes that subscriptions with equal lists share. `spread` turns them into delta rows, one
+a change and subscription, in the order of registration: `place[row]` is the position of a subscription in
+that order; positions need not be dense. Many groups are put in order by laying them out over the positions,
+few by sorting, so that a small batch does not pay for all subscriptions. Rows are then written one after the
+other, which is the cheapest way to write large outputs.
 """
 
 from __future__ import annotations
@@ -144,7 +143,7 @@ def write_entries(
 GROUPS, DELTAS, AFFECTED, TRIED = range(4)
 
 
-class Values(NamedTuple):
+class ListValues(NamedTuple):
     """What lists know of the objects: values before the batch, a working copy, changed or not, tie labels."""
 
     before: NDArray[np.float64]

@@ -1,19 +1,19 @@
-"""What turns some results into others: both as flat lists, told subscription by subscription.
+"""The difference between old and new lists of subscriptions: leaves, enters and updates, as columns.
 
-Both are grouped by subscription, the groups in the order of registration. An item is looked up in the other
-group through `spot`, which says where it was noted last: a place inside that group that holds the item proves
-itself, so `spot` needs neither to be cleared nor to be set up.
+`write_difference` compares flat lists of entries with scores, grouped by subscription, the groups in the
+order of registration. An item is looked up in the other group through `spot`, which has the place where it
+was noted last: a place inside that group that holds the item proves itself, so `spot` needs neither to be
+cleared nor to be set up. Cost: O(entries), whatever the length of a list; `spot` is as long as the largest
+item needs.
 
-Cost: O(entries), whatever the length of a list; `spot` is as long as the largest item needs.
+`write_replacement` and `replace_boards` serve a change of subscriptions, not of objects: no value changes, so
+an item that stays in a list is no change, and no score is compared. Lists stand one after the other, each in
+as many places as it may have items, ended by -1 if it has fewer. Cost: O(k) a subscription; `seen`, as long
+as the objects, begins as zeros and is never cleared: whoever keeps it for further calls knows how far its
+stamps have come, two a subscription.
 
-Subscriptions change, objects do not: the lists before and after, and the leaves and enters between them.
-
-No value changes meanwhile, so an item that stays in a list is no change, and no score is compared. Lists
-stand one after the other, each in as many places as it may have items, ended by -1 if it has fewer.
-
-Cost: O(k) a subscription; `seen`, as long as the objects, begins as zeros and is nowhere cleared. Who keeps
-it for further calls says how far its stamps have come, two a subscription. Indexes are unsigned: Numba would
-ask each whether it counts from the end, which takes longer than all the rest.
+Indexes are unsigned (np.uint32, np.uint64): for signed ones Numba emits a test whether each counts from the
+end, which would take longer than all the rest.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class DeltaColumns(NamedTuple):
     enters: NDArray[np.uint8]
 
 
-class Held(NamedTuple):
+class ListSnapshot(NamedTuple):
     """Lists of some subscriptions: the i-th begins at start[i] and ends before start[i + 1], or at -1."""
 
     start: Starts
@@ -193,8 +193,8 @@ def _alike(one: Rows, first: np.uint64, two: Rows, start: np.uint64, size: np.ui
 
 
 @njit(**EXACT)
-def write_exchange(
-    rows: Rows, old: Held, new: Held, y: NDArray[np.float64], seen: Rows, told: Deltas
+def write_replacement(
+    rows: Rows, old: ListSnapshot, new: ListSnapshot, y: NDArray[np.float64], seen: Rows, told: Deltas
 ) -> np.int64:
     """Write what turns the old lists of some subscriptions into the new ones; return how many rows.
 

@@ -1,25 +1,21 @@
-"""Splitting points for a k-d tree: the smaller ones left of a middle, by (lo, hi, row) or (hi, lo, row).
+"""Selection and sorting without mispredicted branches: splits for k-d trees, a radix sort with places.
 
-A point is one record (lo, hi, row, origin) of float64; origin says where it stood before. The axis is the
-one along which the points spread more. The compound order has no ties because rows are distinct, so any
-data can be split evenly. `split` moves no record, only their places in `order`: an eighth of the bytes, and
-it takes several passes. Pivots come from a sample. Whatever parts points does so without branching on the
-comparison, which costs a few nanoseconds a point where a swapping partition would mispredict every other one.
+A point is one record (lo, hi, row, origin) of float64; origin is where it stood before. `split` puts the
+smaller points left of a middle by (lo, hi, row) or (hi, lo, row), along the axis in which they spread more.
+The compound order has no ties because rows are distinct, so any data can be split evenly. It moves no record,
+only their places in `order`: an eighth of the bytes, and it takes several passes. Pivots come from a sample.
 
-Splitting many points by several levels of a k-d tree at once.
+`divide` splits many points by several levels at once. A sample is split exactly, level by level, which gives
+a heap of pivots: 1 is the root, c has the children 2c and 2c + 1. Every point then walks down the heap, and
+all points are moved once to the cells they end in: a few nanoseconds a point and level, where a pass a level
+would cost several times that. A sample may mislead: `balanced` says whether a node's halves are near enough
+to halves.
 
-A sample is split exactly, level by level, which gives a heap of pivots: 1 is the root, c has the children 2c
-and 2c + 1. Every point then walks down the heap, and all points are moved once to the cells they end in. So
-a level costs a few nanoseconds a point; one pass over the points a level would cost several times that.
+`with_places` sorts many small whole numbers together with where they stood, in two passes. A number and its
+place are one 64-bit word, the number in the upper half, so that every pass reads and writes words one after
+the other. Equal numbers keep their order. Cost: O(n + sqrt(most)), a few nanoseconds a number.
 
-A sample may mislead: `balanced` says whether a node's halves are near enough to halves.
-
-Sorting many small whole numbers together with where they stood: two passes, no comparison.
-
-A number and its place are one word, the number in the upper half, so that every pass reads and writes words
-one after the other. Equal numbers keep their order.
-
-Cost: O(n + sqrt(most)), a few nanoseconds a number.
+Indexes are unsigned (np.uint32, np.uint64), so that Numba does not test whether each counts from the end.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rankcast import RangeTopK
 from rankcast.errors import SettingError
-from rankcast.range_topk.world import Subscriptions, World
+from rankcast.range_topk.state import RangeState, Subscriptions
 from rankcast.structures.ids import Slots
 from tests.engines.test_dissemination import (
     Audience,
@@ -300,9 +300,9 @@ def test_a_dense_batch_tells_what_must_be_told_and_nothing_else(seed: int) -> No
                 if reaches(tile, span, play.over)
             )
             assert heard == _must_hear(play, name, old, play.values_at), f"{name} of {part}"
-    way: Any = play.engine._way
-    way._index.index.check()
-    assert len(way._index.index) == len(play.values_at)
+    kept: Any = play.engine._kept
+    kept.store.objects.index.check()
+    assert len(kept.store.objects.index) == len(play.values_at)
 
 
 by_batch = pytest.mark.parametrize("batch", [False, True], ids=["event by event", "net"])
@@ -357,10 +357,10 @@ def _story(count: int, side: str, batch: bool, *, method: str = "dense", hidden:
     }
     if not hidden:
         return engine.disseminate(rows, batch=batch)
-    way: Any = engine._way
+    kept: Any = engine._kept
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(way._listings, "shelves", Unreadable())
-        patch.setattr(World, "boxes", lambda world, rows: pytest.fail("it looked"))
+        patch.setattr(kept.store.classed, "indexes", Unreadable())
+        patch.setattr(RangeState, "boxes", lambda state, rows: pytest.fail("it looked"))
         patch.setattr(Subscriptions, "__getitem__", _without_boxes)
         told = engine.disseminate(rows, batch=batch)
     scan = RangeTopK(over=["a", "b"], k=3, method="scan")
@@ -431,9 +431,9 @@ def test_large_dense_batches_leave_the_objects_right() -> None:
         engine.disseminate(rows, batch=True)
         scan.publish(rows)
         assert engine.results().equals(scan.results())
-        way: Any = engine._way
-        way._index.index.check()
-        assert len(way._index.index) == len(there)
+        kept: Any = engine._kept
+        kept.store.objects.index.check()
+        assert len(kept.store.objects.index) == len(there)
 
 
 def test_a_loaded_engine_paints_on_the_same_side(tmp_path: Path) -> None:
@@ -464,8 +464,8 @@ def _hearing(play: Play, part: Rows) -> list[tuple[Any, Any, Any]]:
 def test_asking_what_the_published_server_asks_changes_only_the_counts(seed: int) -> None:
     """Snaps are not compared: tiles made from members may be cut where several objects share a place."""
     plays = [Play(seed, 1.5, "sparse") for _ in range(2)]
-    way: Any = plays[1].engine._way
-    way._sparse.asking = True
+    kept: Any = plays[1].engine._kept
+    kept.sender.sparse.asking = True
     for _ in range(3):
         heard = [[_hearing(play, part) for part in play.parts(batch=False)] for play in plays]
         assert heard[0] == heard[1]

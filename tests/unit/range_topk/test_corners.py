@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.range_topk.box_lists import corners_of
+from rankcast.range_topk.boxes import corners_of
 from rankcast.range_topk.corners import BoxObjects, CornerIndex
 from rankcast.range_topk.kernels import corners_search
 from rankcast.range_topk.subscriptions import SlotMap

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rankcast.range_topk.lists import Listings
-from rankcast.range_topk.painting import Painter
-from rankcast.range_topk.subscriptions import empty_told
+from rankcast.range_topk.interval import IntervalLists, Painter
+from rankcast.range_topk.subscriptions import empty_delta_columns
 from rankcast.structures import diff
 from rankcast.structures.arrays import Names
 from rankcast.structures.boards import ENTER, LEAVE, UPDATE, Deltas
@@ -60,7 +59,7 @@ def test_a_batch_gives_the_net_change_of_every_list(data: st.DataObject) -> None
     count = len(world.ranges)
     ks = np.array(data.draw(st.lists(st.sampled_from([1, 2, 5]), min_size=count, max_size=count)), np.int64)
     lo, hi = np.array(world.ranges).reshape(-1, 2).T
-    listings = Listings(world.object_index())
+    listings = IntervalLists(world.object_index())
     painter = Painter(listings.objects)
     listings.refill(ks.take)
     listings.add(np.arange(count, dtype=np.int32), lo.copy(), hi.copy(), ks)
@@ -92,7 +91,7 @@ def test_first_results_in_bulk_and_one_by_one(data: st.DataObject) -> None:
     lo, hi = np.array(world.ranges).T
     rows = np.arange(len(lo), dtype=np.int32)
     ks = np.full(len(lo), world.k)
-    bulk, single = Listings(world.object_index()), Listings(world.object_index())
+    bulk, single = IntervalLists(world.object_index()), IntervalLists(world.object_index())
     bulk.add(rows, lo.copy(), hi.copy(), ks)
     for at in range(len(rows)):
         single.add(rows[at : at + 1], lo[at : at + 1], hi[at : at + 1], ks[:1])
@@ -106,7 +105,7 @@ def test_first_results_in_bulk_and_one_by_one(data: st.DataObject) -> None:
 def test_affected_counts_each_subscription_once_an_event() -> None:
     world = World(2, [(0.0, 9.0), (0.0, 2.0), (5.0, 6.0)])
     world.objects = {0: (1.0, 1.0), 1: (2.0, 2.0), 2: (8.0, 3.0)}
-    listings = Listings(world.object_index())
+    listings = IntervalLists(world.object_index())
     listings.refill(np.full(3, 2).take)
     lo, hi = np.array(world.ranges).T
     listings.add(np.arange(3, dtype=np.int32), lo.copy(), hi.copy(), np.full(3, 2))
@@ -139,7 +138,9 @@ def test_other_ranges_tell_what_leaves_and_what_enters(pairs: Pairs) -> None:
     old, new = lines_of(pairs, 0).ravel(), lines_of(pairs, 1).ravel()
     told = Deltas(*(np.empty(6 * len(pairs) + 1, kind) for kind in ("i4", "i1", "i4", "f8", "i8")))
     seen = np.zeros(6, np.int32)
-    size = diff.write_exchange(rows, diff.Held(start, old), diff.Held(start, new), values, seen, told)
+    size = diff.write_replacement(
+        rows, diff.ListSnapshot(start, old), diff.ListSnapshot(start, new), values, seen, told
+    )
     lines = list(zip(*(column[:size].tolist() for column in told), strict=True))
     assert [(*line[:3], None if np.isnan(line[3]) else line[3], line[4]) for line in lines] == exchanges(
         rows.tolist(), pairs
@@ -151,7 +152,7 @@ def test_lists_that_replace_boards_tell_the_same(pairs: Pairs, places: list[int]
     rows, slots = np.arange(len(pairs), dtype=np.int32)[::-1].copy(), np.array(places, np.int32)
     board = np.full((5, 3), 9, np.int32)
     board[slots[rows]] = lines_of(pairs, 0)
-    told = empty_told(6 * len(pairs) + 1)
+    told = empty_delta_columns(6 * len(pairs) + 1)
     names = Names(10 * np.arange(5), 100 * np.arange(6), np.linspace(0, 2.5, 6))
     seen = np.full(6, 8, np.int32)  # the last of eight stamps
     size = diff.replace_boards(board, slots, rows, lines_of(pairs, 1), names, seen, 8, told)
@@ -166,7 +167,7 @@ def test_lists_that_replace_boards_tell_the_same(pairs: Pairs, places: list[int]
 
 def test_words_of_many_deltas_come_in_chunks() -> None:
     size = 2 * deltas.CHUNK + 3
-    told = empty_told(size)
+    told = empty_delta_columns(size)
     enters = np.random.default_rng(5).integers(0, 2, size)
     told.enters[:] = np.packbits(enters, bitorder="little")
     said = [deltas.OPS[op] for op in enters]

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.range_topk.kernels.paint import MINY
-from rankcast.range_topk.kernels.regions import Tiles, coarsen, empty_tiles
-from rankcast.range_topk.painting import Painter
+from rankcast.range_topk.interval import Painter, empty_tiles
+from rankcast.range_topk.kernels.paint import MINY, Tiles, coarsen
 
 from .world import INF, Listing, World, event_arrays, histories, knowledge, reached, receive, worlds
 
@@ -101,9 +100,9 @@ def test_one_sweep_serves_every_k(data: st.DataObject) -> None:
     events = data.draw(histories(world))
     ks = [4, 2, 1]
     together = Painter(world.object_index()).paint(event_arrays(events), np.array(ks))
-    for shelf, k in enumerate(ks):
+    for number, k in enumerate(ks):
         alone = Painter(world.object_index()).paint(event_arrays(events), np.array([k]))
-        mine = together.shelf == shelf
+        mine = together.size_class == number
         assert np.array_equal(together.box[mine], alone.box)
         assert np.array_equal(together.item[mine], alone.item)
         assert np.array_equal(together.value[mine], alone.value)
@@ -213,16 +212,16 @@ def test_the_worst_case_needs_many_messages() -> None:
 
 
 def test_dense_reads_no_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rankcast.range_topk import painting
+    from rankcast.range_topk import interval
 
-    poisoned = painting.NOBODY._replace(
+    poisoned = interval.NOBODY._replace(
         child=np.full((1, 2), 10**9, np.int32), size=np.full(1, 1, np.int32), box=np.full((1, 4), np.nan)
     )
     world = World(2, [])
     world.objects = {row: (float(row), float(row % 5)) for row in range(10)}
     events = event_arrays([(3, float("nan"), 9.0), (4, float("nan"), 0.5), (5, 0.5, INF)])
     clean = Painter(world.object_index()).paint(events, np.array([2]))
-    monkeypatch.setattr(painting, "NOBODY", poisoned)
+    monkeypatch.setattr(interval, "NOBODY", poisoned)
     blind = Painter(world.object_index())
     assert np.array_equal(blind.paint(events, np.array([2])).box, clean.box)
     assert blind.tally[2] == 0

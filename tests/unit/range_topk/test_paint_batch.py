@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.range_topk.dissemination.batch import Net
-from rankcast.range_topk.kernels.regions import Tiles
-from rankcast.range_topk.painting import Painter
+from rankcast.range_topk.dissemination.batch import NetChanges, NetPainter
+from rankcast.range_topk.interval import Painter
+from rankcast.range_topk.kernels.paint import Tiles
 
 from .world import INF, Listing, World, histories, knowledge, net_of, reached, receive, worlds
 
@@ -57,7 +57,7 @@ def deliver(world: World, lists: list[Listing], tiles: Tiles) -> tuple[list[List
 def play(world: World, events: list[tuple[int, float, float]], method: str) -> Tiles:
     later = after(world, events)
     painter = Painter(world.object_index())
-    tiles = painter.paint_net(net_of(world, later), world.k, points=knowledge(world, method))
+    tiles = NetPainter(painter).paint(net_of(world, later), world.k, points=knowledge(world, method))
     before, now = world.listings(), later.listings()
     lists, heard = deliver(world, before, tiles)
     assert lists == now
@@ -104,6 +104,6 @@ def test_large_batches_grow_tree_and_buffers() -> None:
         old_x, old_y = x, y
         x, y = random.uniform(0, 100, 4000), random.uniform(0, 100, 4000)
         y[random.random(4000) < 0.3] = INF
-        painter.paint_net(Net(rows, np.where(old_y < INF, old_x, x), old_y, x, y), 3)
+        NetPainter(painter).paint(NetChanges(rows, np.where(old_y < INF, old_x, x), old_y, x, y), 3)
         painter.objects.check()
         assert np.array_equal(painter.objects.tree.y, y)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rankcast.range_topk.corners import BoxObjects
 from rankcast.range_topk.dissemination.slab_tiles import new_cells, part_members
-from rankcast.range_topk.kernels.slab_search import surround
+from rankcast.range_topk.dissemination.slabs import by_first, surround
 
 PLACES = 8
 
@@ -22,7 +22,7 @@ def test_members_are_parted_into_boxes_without_others(seed: int, k: int, count: 
     objects.set_labels(rows, rows.astype(np.int64))
     objects.settle(rows, place, value)
     (x, apex), worth = place[0], rng.random()
-    better, same = surround(objects.along(), 0, worth, k, 1.0)
+    better, same = surround(by_first(objects), 0, worth, k, 1.0)
     ends = np.sort(rng.integers(0, places, (200, 2)), axis=1).astype(float)
     span = np.column_stack([ends, rng.integers(0, places, 200).astype(float)])
     span = span[(span[:, 0] <= x) & (x <= span[:, 1]) & (apex <= span[:, 2])]

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast.range_topk.corners import BoxObjects
-from rankcast.range_topk.dissemination.painters import SlabPainter
+from rankcast.range_topk.dissemination.slab_painters import SlabPainter
+from rankcast.range_topk.dissemination.slabs import by_first, surround
 from rankcast.range_topk.kernels import object_tree
-from rankcast.range_topk.kernels.slab_search import surround
-from rankcast.range_topk.kernels.steps import Events
+from rankcast.range_topk.kernels.steps import BoxEvents
 
 K = 3
 OBJECTS = st.lists(st.tuples(*[st.integers(0, 6).map(float)] * 3), min_size=1, max_size=40)
@@ -43,7 +43,7 @@ def test_whoever_has_room_for_an_object_holds_as_many_of_those_that_bound_its_po
 ) -> None:
     row %= len(objects)
     x, z, _ = objects[row]
-    found, same = surround(_of(objects).along(), row, value, k, sign)
+    found, same = surround(by_first(_of(objects)), row, value, k, sign)
     better = [
         (o[0], sign * o[1])
         for other, o in enumerate(objects)
@@ -69,9 +69,9 @@ def test_painting_keeps_the_objects_along_an_attribute_in_step(
     for number, start in enumerate(range(0, len(steps), size)):
         part = steps[start : start + size]
         rows = np.array([step[0] for step in part], np.int32)
-        events = Events(rows, np.array([step[1:3] for step in part]), np.array([step[3] for step in part]))
+        events = BoxEvents(rows, np.array([step[1:3] for step in part]), np.array([step[3] for step in part]))
         painters[number % 2].paint(events, K, 1, None, None)
-    tree, second = index.along()
+    tree, second = by_first(index)
     here = np.flatnonzero(index.value < np.inf)
     places = index.index.tree.point[index.slots.slot_of[here]]
     assert sorted(object_tree.rows_in_order(tree)) == here.tolist()

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankcast.range_topk import world
-from rankcast.range_topk.world import Subscriptions
+from rankcast.range_topk import state
+from rankcast.range_topk.state import Subscriptions
 from rankcast.tables.schema import integer_ids
 
 IDS = st.integers(-3, 12)
@@ -17,7 +17,7 @@ LAST = 2**63 - 1
 
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(world, "FEW", 0)
+    monkeypatch.setattr(state, "FEW", 0)
 
 
 @given(

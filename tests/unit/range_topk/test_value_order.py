@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast.range_topk import corners
-from rankcast.range_topk.box_lists import corners_of
+from rankcast.range_topk.boxes import corners_of
 from rankcast.range_topk.corners import BoxObjects
-from rankcast.range_topk.kernels.steps import FAR_VALUES, Asked, ask_in_order
+from rankcast.range_topk.kernels.steps import FAR_VALUES, NextQueries, search_in_order
 from rankcast.range_topk.objects import Floats, Rows
 
 
@@ -54,7 +54,7 @@ def test_boxes_find_what_comes_next(seed: int, count: int, spots: int, values: i
     hi = lo + rng.integers(0, width, (boxes, 2))
     after, label = rng.integers(-1, values, boxes).astype(np.float64), rng.integers(-1, count, boxes)
     found, waits = np.empty(boxes, np.int32), np.empty(boxes, np.int32)
-    asked = Asked(corners_of(lo, hi), after, label, found, waits)
-    ask_in_order(order, objects.index.tree, objects.label, asked, boxes, rng.random() * values / 8)
+    asked = NextQueries(corners_of(lo, hi), after, label, found, waits)
+    search_in_order(order, objects.index.tree, objects.label, asked, boxes, rng.random() * values / 8)
     pairs = zip(lo, hi, after, label, strict=True)
     assert found.tolist() == [_next(objects, places, hidden, *pair) for pair in pairs]

@@ -8,11 +8,10 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rankcast.range_topk.dissemination.batch import Net
-from rankcast.range_topk.dissemination.reach import cover
-from rankcast.range_topk.kernels.paint import Events
+from rankcast.range_topk.dissemination.batch import NetChanges
+from rankcast.range_topk.dissemination.send import cover
+from rankcast.range_topk.kernels.paint import IntervalEvents, Tiles
 from rankcast.range_topk.kernels.points import PointTree
-from rankcast.range_topk.kernels.regions import Tiles
 from rankcast.range_topk.objects import ObjectIndex
 from rankcast.range_topk.subscriptions import SlotMap, SubscriptionIndex
 
@@ -91,9 +90,9 @@ def receive(listing: Listing, item: int, x: float, value: float, world: World) -
     return merged[: world.k]
 
 
-def event_arrays(events: list[tuple[int, float, float]]) -> Events:
+def event_arrays(events: list[tuple[int, float, float]]) -> IntervalEvents:
     row, x, y = zip(*events, strict=True) if events else ((), (), ())
-    return Events(np.array(row, np.int32), np.array(x, float), np.array(y, float))
+    return IntervalEvents(np.array(row, np.int32), np.array(x, float), np.array(y, float))
 
 
 def knowledge(world: World, method: str) -> PointTree | None:
@@ -104,14 +103,14 @@ def knowledge(world: World, method: str) -> PointTree | None:
     return cover(points, 3) if method == "sketch" and world.ranges else points
 
 
-def net_of(before: World, after: World) -> Net:
+def net_of(before: World, after: World) -> NetChanges:
     """The net changes from one world to another."""
     rows = sorted(before.objects.keys() | after.objects.keys())
     changed = [row for row in rows if before.objects.get(row) != after.objects.get(row)]
     old = [before.objects.get(row, (after.objects.get(row, (0.0,))[0], INF)) for row in changed]
     new = [after.objects.get(row, (before.objects.get(row, (0.0,))[0], INF)) for row in changed]
     ends = np.array([(*was, *now) for was, now in zip(old, new, strict=True)]).reshape(-1, 4)
-    return Net(np.array(changed, np.int32), *(np.ascontiguousarray(column) for column in ends.T))
+    return NetChanges(np.array(changed, np.int32), *(np.ascontiguousarray(column) for column in ends.T))
 
 
 COORDINATE = st.integers(0, 6).map(float)

@@ -16,11 +16,11 @@ from rankcast.bench.case import Contender, Figure, Grid, Parameters, Trial
 from rankcast.bench.workloads import Columns, batches, range_topk
 from rankcast.papers.figures.range_counts import Workload
 from rankcast.papers.figures.range_topk import PARTS, counted
-from rankcast.range_topk.box_lists import SUBSCRIPTIONS, corners_of
+from rankcast.range_topk.boxes import SUBSCRIPTIONS, corners_of
 from rankcast.range_topk.corners import BoxObjects, CornerIndex
-from rankcast.range_topk.dissemination.painters import SlabPainter
+from rankcast.range_topk.dissemination.slab_painters import SlabPainter
 from rankcast.range_topk.dissemination.slabs import FIRSTK, MIN, SNAP
-from rankcast.range_topk.kernels.steps import Events
+from rankcast.range_topk.kernels.steps import BoxEvents
 from rankcast.range_topk.subscriptions import SlotMap
 
 TILE_BYTES = 32
@@ -73,7 +73,7 @@ class SlabServer:
         """Apply updates in order, one a call, so that bytes are known by event."""
         ids = rows["id"].astype(np.int32)
         for at in range(len(ids)):
-            event = Events(ids[at : at + 1], self.x[ids[at : at + 1]], rows["y"][at : at + 1])
+            event = BoxEvents(ids[at : at + 1], self.x[ids[at : at + 1]], rows["y"][at : at + 1])
             sent = int(self.painter.paint(event, self.k, 1, self.shelf, None).size[0])
             self.messages += sent
             self.most_bytes = max(self.most_bytes, TILE_BYTES * sent)
@@ -81,7 +81,7 @@ class SlabServer:
 
     def counts(self) -> dict[str, float]:
         """What an event took on average, and the bytes of the largest."""
-        asked = self.painter.asked / self.events
+        asked = self.painter.questions / self.events
         return {
             "firstk": asked[FIRSTK],
             "min": asked[MIN],

@@ -18,7 +18,8 @@ from rankcast.bench.case import Contender, Grid, Parameters, Trial, case
 from rankcast.bench.cases.range_slabs import ends, half_boxes
 from rankcast.bench.cases.range_topk import SAMPLE, Turn, affected, first_rows, items_of, turns
 from rankcast.papers.figures.range_counts import Workload
-from rankcast.range_topk.brute_force import Objects, top_k
+from rankcast.range_topk.brute_force import top_k
+from rankcast.range_topk.state import Objects
 from rankcast.tables.boxes import Boxes
 
 RUNS = 8

@@ -23,7 +23,8 @@ from rankcast.bench.case import Answers, Contender, Grid, Parameters, Trial, cas
 from rankcast.bench.workloads import Columns, Floats, batches, range_topk
 from rankcast.papers.figures.range_counts import Workload
 from rankcast.papers.figures.range_topk import uniform
-from rankcast.range_topk.brute_force import Objects, top_k
+from rankcast.range_topk.brute_force import top_k
+from rankcast.range_topk.state import Objects
 from rankcast.tables.boxes import Boxes
 
 SAMPLE = 200

@@ -15,13 +15,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.bench.workloads import Columns, Floats, Integers, batches
-from rankcast.range_topk.brute_force import Objects, top_k
+from rankcast.range_topk.brute_force import top_k
+from rankcast.range_topk.interval import Painter
 from rankcast.range_topk.kernels import points_search
-from rankcast.range_topk.kernels.paint import FIRSTK, MINY, PROBE, SNAP, Events
+from rankcast.range_topk.kernels.paint import FIRSTK, MINY, PROBE, SNAP, IntervalEvents, Tiles
 from rankcast.range_topk.kernels.points import PointTree
-from rankcast.range_topk.kernels.regions import Tiles
 from rankcast.range_topk.objects import ObjectIndex
-from rankcast.range_topk.painting import Painter
+from rankcast.range_topk.state import Objects
 from rankcast.range_topk.subscriptions import SlotMap, SubscriptionIndex
 from rankcast.structures.jit import EXACT
 from rankcast.tables.boxes import Boxes
@@ -180,9 +180,9 @@ def point_index(subscriptions: Columns) -> SubscriptionIndex:
     return index
 
 
-def painter_events(batch: Columns) -> Events:
+def painter_events(batch: Columns) -> IntervalEvents:
     """Updates of y as the painter takes them."""
-    return Events(batch["id"].astype(np.int32), np.full(len(batch["id"]), np.nan), batch["y"])
+    return IntervalEvents(batch["id"].astype(np.int32), np.full(len(batch["id"]), np.nan), batch["y"])
 
 
 def own_tiles(tiles: Tiles, batch: Columns) -> tuple[Floats, Integers]:

@@ -1,14 +1,11 @@
-"""Tiles of a message become one where nobody else is between.
+"""Tiles for boxes: a set of subscriptions is covered by boxes of subscription space that hold nobody else.
 
-Two tiles whose common box holds nobody who is in neither of them are one tile. [Range §III-B, App. D]
-
-Tiles for boxes: a set of subscriptions is covered by boxes of subscription space that hold nobody else.
-
-The box around the whole set is tried first. If it holds somebody who is not to be told, an intruder, the set
-is cut along the axis that leaves the most of it strictly on one side of him, and both parts are tried again;
-their boxes have nobody in common. As every box is checked against all subscriptions, it does not matter what
-the set is: the region of an object, what another one gains, or the net change of a batch, in any number of
-bounds. At the end two tiles whose common box holds nobody else become one. [Range §III-B, §IV-C]
+The box around the whole set is tried first. If it holds an intruder, a subscription that is not in the set,
+the set is cut along the axis that leaves the most of it strictly on one side of the intruder, and both parts
+are tried again; their boxes have nobody in common. Every box is checked against all subscriptions, so the set
+may be anything: the region of an object, what another one gains, or the net change of a batch, in any number
+of bounds. At the end two tiles become one where the box around both holds nobody else. [Range §III-B, §IV-C,
+App. D]
 
 With `most` >= 0 a box may also hold those who would rank the object no further than that: the objects better
 than it in the box of the lowest corner, which holds all others, are counted.
@@ -31,7 +28,7 @@ from rankcast.structures.jit import EXACT
 WITNESSES = 24
 
 
-class Post(NamedTuple):
+class BoxTiles(NamedTuple):
     """Tiles in sending order: closed boxes of corners, and what is told there; +inf: the item is gone.
 
     `size` holds how many tiles there are, how many boxes were shrunk to the corners in them, the last number
@@ -47,9 +44,9 @@ class Post(NamedTuple):
     size: NDArray[np.int64]
 
 
-def empty_post(capacity: int, width: int) -> Post:
+def empty_box_tiles(capacity: int, width: int) -> BoxTiles:
     """A buffer without tiles."""
-    return Post(
+    return BoxTiles(
         low=np.empty((capacity, 2 * width)),
         high=np.empty((capacity, 2 * width)),
         item=np.empty(capacity, np.int32),
@@ -61,17 +58,17 @@ def empty_post(capacity: int, width: int) -> Post:
 
 
 @njit(**EXACT)
-def longer(post: Post) -> Post:
+def longer(out: BoxTiles) -> BoxTiles:
     """The same tiles in a buffer twice as long."""
-    extra = post.item.shape[0]
-    return Post(
-        np.concatenate((post.low, np.empty((extra, post.low.shape[1])))),
-        np.concatenate((post.high, np.empty((extra, post.low.shape[1])))),
-        np.concatenate((post.item, np.empty(extra, np.int32))),
-        np.concatenate((post.x, np.empty((extra, post.x.shape[1])))),
-        np.concatenate((post.value, np.empty(extra))),
-        post.stray,
-        post.size,
+    extra = out.item.shape[0]
+    return BoxTiles(
+        np.concatenate((out.low, np.empty((extra, out.low.shape[1])))),
+        np.concatenate((out.high, np.empty((extra, out.low.shape[1])))),
+        np.concatenate((out.item, np.empty(extra, np.int32))),
+        np.concatenate((out.x, np.empty((extra, out.x.shape[1])))),
+        np.concatenate((out.value, np.empty(extra))),
+        out.stray,
+        out.size,
     )
 
 
@@ -163,9 +160,9 @@ def _unite(low: Floats, high: Floats, one: int, two: int, box: int) -> None:
 
 
 @njit(**EXACT)
-def _barred(tree: CornerTree, post: Post, box: int, one: int, two: int) -> bool:
+def _barred(tree: CornerTree, out: BoxTiles, box: int, one: int, two: int) -> bool:
     """Whether somebody who was in the way lately, or a tile between two, bars the box around both."""
-    low, high, point, stray, seen = post.low, post.high, tree.point, post.stray, post.size[3]
+    low, high, point, stray, seen = out.low, out.high, tree.point, out.stray, out.size[3]
     for back in range(1, min(seen, WITNESSES) + 1):
         if _between(point, stray[(seen - back) % WITNESSES], low, high, box, one, two):
             return True
@@ -197,7 +194,7 @@ def _enter(tree: CornerTree, low: Floats, high: Floats, first: int, end: int) ->
 
 
 @njit(**EXACT)
-def merge(tree: CornerTree, post: Post, first: int, cut: Rows, depth: Rows, near: int) -> None:
+def merge(tree: CornerTree, out: BoxTiles, first: int, cut: Rows, depth: Rows, near: int) -> None:
     """Let tiles from `first` on, up to `near` apart, become one where nobody else is between, till none do.
 
     Tiles are in the order in which the set was cut: before tile t there was a cut because of `cut[t]`, so
@@ -205,11 +202,11 @@ def merge(tree: CornerTree, post: Post, first: int, cut: Rows, depth: Rows, near
     mostly still is, or a whole tile is; then those are tried who were found in the way last. There must be
     space for one more tile. A pair is tried again only if one of it has `grown` since it was `tried`.
     """
-    low, high, point, size, moment = post.low, post.high, tree.point, -1, 1
-    root = _enter(tree, low, high, first, post.size[0])
+    low, high, point, size, moment = out.low, out.high, tree.point, -1, 1
+    root = _enter(tree, low, high, first, out.size[0])
     grown, tried = np.ones(cut.shape[0], np.int32), np.zeros(cut.shape[0], np.int32)
-    while size != post.size[0]:
-        size, kept = post.size[0], first
+    while size != out.size[0]:
+        size, kept = out.size[0], first
         for at in range(first, size):
             _move(low, high, at, kept)
             t, a = kept - first, at - first
@@ -224,7 +221,7 @@ def merge(tree: CornerTree, post: Post, first: int, cut: Rows, depth: Rows, near
                 _unite(low, high, other, kept, size)
                 if _between(point, parted, low, high, size, other, kept):
                     continue
-                if _barred(tree, post, size, other, kept):
+                if _barred(tree, out, size, other, kept):
                     continue
                 stray = _stray(tree, root, low, high, size, other, kept)
                 if stray < 0:
@@ -232,18 +229,18 @@ def merge(tree: CornerTree, post: Post, first: int, cut: Rows, depth: Rows, near
                     _move(low, high, size, other)
                     grown[o], alone = moment, False
                     break
-                post.stray[post.size[3] % WITNESSES] = stray
-                post.size[3] += 1
+                out.stray[out.size[3] % WITNESSES] = stray
+                out.size[3] += 1
             tried[t] = moment
             kept += alone
-        post.size[0] = kept
+        out.size[0] = kept
 
 
 NEAR = 16  # how many tiles back a merge is tried
 Marks = NDArray[np.int64]
 
 
-class Message(NamedTuple):
+class BoxMessage(NamedTuple):
     """An item, its value and place; `better` is the value it is ranked by, if `most` better ones are allowed.
 
     A `most` of -1 is exact; `one_by_one` makes a tile for every distinct corner.
@@ -335,13 +332,13 @@ def cover(
     label: Marks,
     slots: Rows,
     mark: Marks,
-    message: Message,
-    post: Post,
-) -> Post:
+    message: BoxMessage,
+    out: BoxTiles,
+) -> BoxTiles:
     """Append tiles that hold the subscriptions at some slots and nobody else."""
-    point, first, total, most = tree.point, post.size[0], slots.shape[0], message.most
-    mine, own, corner = post.size[2] + 1, np.empty((total, point.shape[1])), np.empty(point.shape[1])
-    post.size[2] = mine
+    point, first, total, most = tree.point, out.size[0], slots.shape[0], message.most
+    mine, own, corner = out.size[2] + 1, np.empty((total, point.shape[1])), np.empty(point.shape[1])
+    out.size[2] = mine
     for i in range(total):
         mark[slots[i]] = mine
         _copy(point, slots[i], own, i)
@@ -353,17 +350,17 @@ def cover(
         start, end, here, intruder, middle = stack[depth, 0], stack[depth, 1], stack[depth, 3], -1, 0
         if stack[depth, 2] >= 0 and here <= above:
             parted, above = stack[depth, 2], here
-        box = post.size[0]
-        if box + 2 > post.item.shape[0]:
-            post = longer(post)
-        _surround(own[start:end], post.low, post.high, box)
+        box = out.size[0]
+        if box + 2 > out.item.shape[0]:
+            out = longer(out)
+        _surround(own[start:end], out.low, out.high, box)
         if message.one_by_one:
             corner[:] = own[(start + end) // 2]
             middle = _cut(own[start:end], corner)
         else:
-            intruder = _intruder(tree, post.low, post.high, box, mark, mine)
+            intruder = _intruder(tree, out.low, out.high, box, mark, mine)
             if intruder >= 0 and most >= 0:
-                better = count_better(objects, label, post.low[box], message.better, message.item, most)
+                better = count_better(objects, label, out.low[box], message.better, message.item, most)
                 intruder = -1 if better < most else intruder
             if intruder >= 0:
                 middle = _cut(own[start:end], point[intruder])
@@ -374,10 +371,10 @@ def cover(
             depth += 2
             continue
         cut[box - first], level[box - first], parted, above = parted, above, -1, 1 << 30
-        post.item[box], post.value[box] = message.item, message.value
-        post.x[box] = message.x
-        post.size[0] += 1
-    post.size[1] += post.size[0] - first
+        out.item[box], out.value[box] = message.item, message.value
+        out.x[box] = message.x
+        out.size[0] += 1
+    out.size[1] += out.size[0] - first
     if not message.one_by_one:
-        merge(tree, post, first, cut, level, NEAR)
-    return post
+        merge(tree, out, first, cut, level, NEAR)
+    return out

@@ -1,4 +1,4 @@
-"""`RangeTopK.disseminate` by painting: a batch of events becomes the messages of one method.
+"""`RangeTopK.disseminate` over one attribute: a batch of events becomes the messages of one method.
 
 | method | event by event | net change of a batch | reads subscriptions |
 | --- | --- | --- | --- |
@@ -12,135 +12,292 @@ Sources: [Range §III, §IV, §V]. Counters: `affected` counts subscriptions rea
 a batch), where a method is exact and looks at them: not for `dense` and `relax`, nor with epsilon or a
 sketch, which cannot know it. `candidates` counts for `unicast`, event by event, the subscriptions in the
 bounding box of the region that an event gives or takes: those that the published Unicast tries one by one.
+
+To count whom tiles reach, boxes go down the point tree together, as tiles do in `join`: a node keeps the ones
+that meet its own box, and a node that lies inside one of them is counted as a whole. Cost: the nodes that
+cross a border, times the boxes there.
+
+A sketch is a cover of all subscriptions by a few boxes: the top of the point tree, cut off, whose leaves have
+no bucket, so that a box stands for everything in it. Painting asks it instead of the points; tiles are then
+shrunk to what the boxes cover, and merged only where no box strays. Nobody hears who need not, and nobody is
+missed; but a tile may reach nobody, and fewer are merged. [Range §III-B, Remark]
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
+from numba import njit
+from numpy.typing import NDArray
 
-from rankcast.errors import InputError, shown
-from rankcast.range_topk.dissemination import reach
-from rankcast.range_topk.dissemination.batch import Net
-from rankcast.range_topk.dissemination.relax import relax
-from rankcast.range_topk.kernels import paint, regions
-from rankcast.range_topk.kernels.points import PointTree
-from rankcast.range_topk.painting import NOBODY, Painter
-from rankcast.range_topk.scan import Scan
-from rankcast.range_topk.world import Events, TileRows, World
-from rankcast.structures.ids import Slots
+from rankcast.range_topk.dissemination import protocol
+from rankcast.range_topk.dissemination.batch import NetChanges, NetPainter
+from rankcast.range_topk.interval import NOBODY, IntervalLists, keyed
+from rankcast.range_topk.kernels.paint import Tiles
+from rankcast.range_topk.kernels.points import BUCKET, PointTree
+from rankcast.range_topk.kernels.points_search import list_rows, widen
+from rankcast.range_topk.state import Events, RangeState, TileRows
+from rankcast.structures.arrays import with_room
+from rankcast.structures.jit import EXACT
+
+if TYPE_CHECKING:
+    from rankcast.range_topk.kept_lists import KeptLists
+
+Boxes = NDArray[np.float64]
+Rows = NDArray[np.int32]
+Floats = NDArray[np.float64]
+DEPTH = 64
+
+
+@njit(**EXACT)
+def _sift(own: Floats, boxes: Boxes, queue: Rows, start: int, end: int) -> int:
+    """Append those of the boxes queued at start..end-1 that meet a box; new end, or -1 if one holds it."""
+    size, west, east, bottom, top = end, own[0], own[1], own[2], own[3]
+    for i in range(start, end):
+        b = queue[i]
+        if boxes[b, 0] <= east and boxes[b, 1] >= west and boxes[b, 2] <= top and boxes[b, 3] >= bottom:
+            if boxes[b, 0] <= west and east <= boxes[b, 1] and boxes[b, 2] <= bottom and top <= boxes[b, 3]:
+                return -1
+            queue[size] = b
+            size += 1
+    return size
+
+
+@njit(**EXACT)
+def _count_bucket(lo: Floats, hi: Floats, boxes: Boxes, queue: Rows) -> int:
+    """How many of a bucket's points lie in one of the queued boxes."""
+    count = 0
+    for slot in range(lo.shape[0]):
+        for b in queue:
+            if boxes[b, 0] <= lo[slot] <= boxes[b, 1] and boxes[b, 2] <= hi[slot] <= boxes[b, 3]:
+                count += 1
+                break
+    return count
+
+
+@njit(**EXACT)
+def count_reached(points: PointTree, boxes: Boxes) -> int:
+    """How many points lie in at least one of the boxes."""
+    child, sizes, total = points.child, points.size, boxes.shape[0]
+    queue, stack = np.empty(total * DEPTH, np.int32), np.zeros((2 * DEPTH, 3), np.int64)
+    queue[:total] = np.arange(total)
+    depth, count, stack[0, 2] = 1 if total > 0 and sizes[0] > 0 else 0, 0, total
+    while depth > 0:
+        depth -= 1
+        node, start, end = stack[depth, 0], stack[depth, 1], stack[depth, 2]
+        size = _sift(points.box[node], boxes, queue, start, end)
+        if size < 0:
+            count += sizes[node]
+        elif size > end and child[node, 0] < 0:
+            first = points.bucket[node] * BUCKET
+            last = first + sizes[node]
+            count += _count_bucket(points.lo[first:last], points.hi[first:last], boxes, queue[end:size])
+        elif size > end:
+            for side in range(2):
+                stack[depth, 0], stack[depth, 1], stack[depth, 2] = child[node, side], end, size
+                depth += 1
+    return count
+
+
+@njit(**EXACT)
+def count_affected(points: PointTree, tiles: Tiles, rows: Rows) -> int:
+    """How many subscriptions exact tiles reach, each once an event; `rows` are the objects of the events.
+
+    What an event exposes reaches only those who hear of its object too.
+    """
+    box, item, event, total = tiles.box, tiles.item, tiles.event, tiles.item.shape[0]
+    count, first = 0, 0
+    own = np.empty((total, 4))
+    while first < total:
+        size, at = 0, first
+        while at < total and event[at] == event[first]:
+            if item[at] == rows[event[first]]:
+                own[size] = box[at]
+                size += 1
+            at += 1
+        count += count_reached(points, own[:size])
+        first = at
+    return count
+
+
+@njit(**EXACT)
+def count_bounded(points: PointTree, tiles: Tiles, rows: Rows) -> int:
+    """How many subscriptions lie in the bounding boxes of the regions that events give or take.
+
+    These are the ones that the Unicast of [Range §V] looks at, one by one.
+    """
+    item, value, event, total = tiles.item, tiles.value, tiles.event, tiles.item.shape[0]
+    count, at, box, nobody = 0, 0, np.empty(4), np.empty(0, np.int32)
+    while at < total:
+        first = at
+        box[:] = tiles.box[first]
+        while (
+            at < total and event[at] == event[first] and item[at] == item[first] and value[at] == value[first]
+        ):
+            widen(box, tiles.box[at, 0], tiles.box[at, 1], tiles.box[at, 2], tiles.box[at, 3])
+            at += 1
+        if item[first] == rows[event[first]]:
+            count += list_rows(points, box, nobody)
+    return count
+
+
+@njit(**EXACT)
+def _distinct(lo: Floats, hi: Floats) -> int:
+    """Move the distinct pairs, in ascending order, to the front; return how many."""
+    order = np.argsort(lo)
+    lo[:], hi[:] = lo[order], hi[order]
+    size, end = 0, 0
+    while end < lo.shape[0]:
+        first, end = end, end + 1
+        while end < lo.shape[0] and lo[end] == lo[first]:
+            end += 1
+        if end - first > 1:
+            hi[first:end].sort()
+        for i in range(first, end):
+            if i == first or hi[i] != hi[size - 1]:
+                lo[size], hi[size] = lo[i], hi[i]
+                size += 1
+    return size
+
+
+@njit(**EXACT)
+def ranges_in(points: PointTree, boxes: Boxes) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """The distinct ranges (lo, hi) inside each of the boxes, in their order, and how many each has."""
+    slot_of, rows, counts = points.slot_of, np.empty(1024, np.int32), np.zeros(boxes.shape[0], np.int64)
+    lo, hi, size = np.empty(1024), np.empty(1024), 0
+    for b in range(boxes.shape[0]):
+        found = list_rows(points, boxes[b], rows)
+        if found > rows.shape[0]:
+            rows = np.empty(2 * found, np.int32)
+            list_rows(points, boxes[b], rows)
+        lo, hi = with_room(lo, size + found), with_room(hi, size + found)
+        for i in range(found):
+            lo[size + i], hi[size + i] = points.lo[slot_of[rows[i]]], points.hi[slot_of[rows[i]]]
+        counts[b] = _distinct(lo[size : size + found], hi[size : size + found])
+        size += counts[b]
+    return lo[:size], hi[:size], counts
+
+
+@njit(**EXACT)
+def cut(points: PointTree, cover: PointTree, origin: NDArray[np.int32], boxes: int) -> None:
+    """Copy the topmost nodes, level by level, until there are so many leaves or no more to split."""
+    used, leaves, at = 1, 1, 0
+    origin[0] = 0
+    while at < used:
+        node = origin[at]
+        cover.box[at], cover.size[at] = points.box[node], points.size[node]
+        if leaves < boxes and points.child[node, 0] >= 0:
+            for side in range(2):
+                cover.child[at, side], origin[used] = used, points.child[node, side]
+                used += 1
+            leaves += 1
+        at += 1
+
+
+def cover(points: PointTree, boxes: int) -> PointTree:
+    """The cover of a point tree by at most so many boxes. O(boxes)."""
+    nodes = 2 * min(boxes, points.size.shape[0]) + 1
+    empty = points._replace(
+        box=np.zeros((nodes, 4)),
+        child=np.full((nodes, 2), -1, np.int32),
+        size=np.zeros(nodes, np.int32),
+        bucket=np.full(nodes, -1, np.int32),
+    )
+    cut(points, empty, np.zeros(nodes, np.int32), boxes)
+    return empty
+
 
 BLIND = ("dense", "relax")  # the methods that are never shown a subscription
 
 
-class Sender(NamedTuple):
-    """Turns batches into messages; world and object index are in step before and after."""
+class IntervalSender:
+    """Turns batches into messages; state and objects are in step before and after. Lists become stale."""
 
-    world: World
-    painter: Painter
-    points: PointTree = NOBODY
+    def __init__(self, lists: IntervalLists) -> None:
+        self._lists = lists
+        self._painter = lists.painter
+        self._net_painter = NetPainter(lists.painter)
 
-    def send(self, events: Events, method: str, epsilon: float | None, *, batch: bool) -> TileRows:
-        """Apply a batch; the messages that tell those affected, or with `relax` those in range."""
+    def refuse(self, method: str) -> None:
+        """No method is refused."""
+
+    def send(
+        self, kept: KeptLists, events: Events, method: str, epsilon: float | None, *, batch: bool
+    ) -> TileRows:
+        """Apply a batch; the messages that tell those affected, or with "relax" those in range."""
+        state, tally = kept.range_state, self._painter.tally.copy()
+        points = None if method in BLIND else self._lists.points()
+        tiles = self._send(state, NOBODY if points is None else points, events, method, epsilon, batch)
+        self._painter.count_questions(state.count, tally)
+        kept.stale = True
+        return tiles
+
+    def _send(
+        self,
+        state: RangeState,
+        points: PointTree,
+        events: Events,
+        method: str,
+        epsilon: float | None,
+        batch: bool,
+    ) -> TileRows:
         if method in ("scan", "relax"):
-            return self._apart(events, method, batch=batch)
-        known = self._known(method)
+            net = self._net(state, events)
+            plain = protocol.send_plainly(state, events, method, batch=batch)
+            self._net_painter.follow(net)
+            return plain
+        known = _known(state, points, method)
         if batch:
-            painted = self.painter.paint_net(self._net(events), self.world.k, points=known)
+            painted = self._net_painter.paint(self._net(state, events), state.k, points=known)
         else:
-            ks = np.array([self.world.k])
-            painted = self.painter.paint(keyed(self.world, events), ks, points=known, epsilon=epsilon)
-        self.world.place(events)
-        if method == "unicast" or (method == "sparse" and epsilon is None and not self.world.sketch):
-            self._count_affected(painted, events, batch=batch)
+            ks = np.array([state.k])
+            painted = self._painter.paint(keyed(state, events), ks, points=known, epsilon=epsilon)
+        state.place(events)
+        if method == "unicast" or (method == "sparse" and epsilon is None and not state.sketch):
+            reached = (
+                count_reached(points, painted.box) if batch else count_affected(points, painted, events.row)
+            )
+            state.count["affected"] += int(reached)
         if method == "unicast":
-            return self._one_by_one(painted, events, batch=batch)
-        return self._handed_out(painted.box, painted)
+            return _one_by_one(state, points, painted, events, batch=batch)
+        return _tile_rows(state, painted.box, painted)
 
-    def _known(self, method: str) -> PointTree | None:
-        """The subscriptions that painting may ask: all, a sketch of them, or none."""
-        if method != "sparse":
-            return None
-        if self.world.sketch and self.points.size[0]:
-            return reach.cover(self.points, self.world.sketch)
-        return self.points
-
-    def _apart(self, events: Events, method: str, *, batch: bool) -> TileRows:
-        """The methods that do not paint; the object index follows."""
-        net = self._net(events)
-        if method == "scan":
-            told = Scan(self.world).disseminate(events, method, None, batch=batch)
-        else:
-            told = relax(self.world, events, batch=batch)
-            self.world.place(events)
-        self.painter.follow(net)
-        return told
-
-    def _net(self, events: Events) -> Net:
-        """What the events come to, for the objects they change at all."""
-        row, x, y = keyed(self.world, events.coalesced())
-        tree = self.painter.objects.tree
+    def _net(self, state: RangeState, events: Events) -> NetChanges:
+        """The net changes of events, for the objects they change at all."""
+        row, x, y = keyed(state, events.coalesced())
+        tree = self._lists.objects.tree
         old_y = tree.y[row]
         old_x = np.where(old_y < np.inf, tree.x[row], x)
         x = np.where(y < np.inf, x, old_x)
         changed = (x != old_x) | (y != old_y)
-        return Net(row[changed], old_x[changed], old_y[changed], x[changed], y[changed])
-
-    def _count_affected(self, painted: regions.Tiles, events: Events, *, batch: bool) -> None:
-        if batch:
-            found = reach.count_reached(self.points, painted.box)
-        else:
-            found = reach.count_affected(self.points, painted, events.row)
-        self.world.count["affected"] += int(found)
-
-    def _one_by_one(self, painted: regions.Tiles, events: Events, *, batch: bool) -> TileRows:
-        """A message for each distinct range in a tile, instead of the tile."""
-        lo, hi, counts = reach.ranges_in(self.points, painted.box)
-        if not batch:
-            self.world.count["candidates"] += int(reach.count_bounded(self.points, painted, events.row))
-        which = np.repeat(np.arange(counts.size), counts)
-        alone = {name: getattr(painted, name)[which] for name in ("item", "x", "value")}
-        return self._handed_out(np.column_stack([lo, lo, hi, hi]), painted._replace(**alone))
-
-    def _handed_out(self, box: regions.Floats, painted: regions.Tiles) -> TileRows:
-        """Tiles as the contract has them, in arrays of their own."""
-        lo_outer, lo_inner, hi_inner, hi_outer = (end[:, None].copy() for end in regions.bounds(box))
-        y = np.where(np.isposinf(painted.value), np.nan, self.world.key(painted.value))
-        row, x = painted.item.copy(), painted.x[:, None].copy()
-        return TileRows(lo_outer, lo_inner, hi_inner, hi_outer, row, x, y)
+        return NetChanges(row[changed], old_x[changed], old_y[changed], x[changed], y[changed])
 
 
-def keyed(world: World, events: Events) -> paint.Events:
-    """The same events as the painter takes them: keys, and +inf for an object that goes."""
-    key = world.key(events.y)
-    return paint.Events(
-        events.row, np.ascontiguousarray(events.x[:, 0]), np.where(np.isnan(key), np.inf, key)
-    )
+def _known(state: RangeState, points: PointTree, method: str) -> PointTree | None:
+    """The subscriptions that painting may ask: all, a sketch of them, or none."""
+    if method != "sparse":
+        return None
+    if state.sketch and points.size[0]:
+        return cover(points, state.sketch)
+    return points
 
 
-def to_table(tiles: TileRows, over: Sequence[str], by: str, items: Slots) -> pa.Table:
-    """Messages as the contract has them, one a row; what is no number becomes null."""
-    columns: dict[str, Any] = {}
-    for place, name in enumerate(over):
-        for end in ("lo_outer", "lo_inner", "hi_inner", "hi_outer"):
-            columns[f"{name}_{end}"] = pa.array(getattr(tiles, end)[:, place], from_pandas=True)
-    columns["item"] = items.take(tiles.row)
-    columns |= {name: pa.array(tiles.x[:, place]) for place, name in enumerate(over)}
-    columns[by] = pa.array(tiles.y, from_pandas=True)
-    return pa.table(columns)
+def _one_by_one(
+    state: RangeState, points: PointTree, painted: Tiles, events: Events, *, batch: bool
+) -> TileRows:
+    """A message for each distinct range in a tile, instead of the tile."""
+    lo, hi, counts = ranges_in(points, painted.box)
+    if not batch:
+        state.count["candidates"] += int(count_bounded(points, painted, events.row))
+    which = np.repeat(np.arange(counts.size), counts)
+    alone = {name: getattr(painted, name)[which] for name in ("item", "x", "value")}
+    return _tile_rows(state, np.column_stack([lo, lo, hi, hi]), painted._replace(**alone))
 
 
-def refuse_own_k(subscriptions: Slots) -> None:
-    """Refuse to disseminate while a live subscription has a k of its own."""
-    live = subscriptions.live()
-    own = live[subscriptions["k"][live] > 0]
-    if own.size:
-        raise InputError(
-            f"subscription {shown(subscriptions.take(own[:1])[0].as_py())} has a k of its own",
-            where="disseminate",
-            expected="only subscriptions with the engine's k",
-            hint="Amend k to null, or use publish.",
-        )
+def _tile_rows(state: RangeState, box: Floats, painted: Tiles) -> TileRows:
+    """Tiles as the contract has them, in arrays of their own."""
+    lo_outer, hi_outer = protocol.outer(box[:, :1], box[:, 3:])
+    y = np.where(np.isposinf(painted.value), np.nan, state.key(painted.value))
+    row, x = painted.item.copy(), painted.x[:, None].copy()
+    return TileRows(lo_outer, box[:, 1:2].copy(), box[:, 2:3].copy(), hi_outer, row, x, y)

@@ -1,18 +1,15 @@
-"""Whom an object matters to in 1.5 dimensions: found once an event, and followed while it falls.
+"""The members of a region in 1.5 dimensions: the subscriptions to which an object matters.
 
-The subscriptions of an influence region are found by going down the tree of corners with the better objects:
-a node is left out if its smallest box already has k of them. Each member then counts the better objects it
-holds. An object that is passed adds one to those that hold it; who has k of them has lost the fallen object
-and gained this one. So a gain is known without a question to the tree, and so is that nobody has one.
-[Range §III-B, App. D]
+They are found by going down the tree of corners with the better objects: a node is left out if its smallest
+box already holds k of them. Each member counts the better objects it holds. An object that is passed adds one
+to those that hold it; whoever has k of them has lost the fallen object and gained this one. So a gain is
+known without a question to the tree, and so is that nobody has one. [Range §III-B, App. D]
 
-Who is around the members of a region, in 1.5 dimensions: a cut through the tree of corners.
-
-A cut is some nodes, none of them below another, that have everybody between them who holds an object. Finding
-the members of a region makes one: leaves that were read, and nodes whose boxes all hold too many better
-objects. A question goes over the list, whose boxes stand side by side, as do the points of leaves that were
-read: few, wide instructions, and no memory that was not just used. A node that was not read is opened when
-somebody asks who is in it, which is rare, and its children take its place.
+Who else is around the members is told by a cut through the tree: nodes, none of them below another, that
+together hold everybody who holds the object: leaves that were read, and nodes all of whose boxes hold too
+many better objects. A question goes over their boxes, which stand side by side, as do the points of leaves
+that were read: few, wide instructions, and memory that was just used. A node that was not read is opened when
+a question needs its points, which is rare, and its children take its place.
 
 Points and boxes have three axes, those of a corner tree that differ: lo, -hi, and the bound of the second
 attribute with its sign turned. A box is six numbers, its lowest corner and its highest.
@@ -95,6 +92,7 @@ def wide(count: int) -> int:
 def fill_up(values: Floats, start: int, size: int) -> int:
     """Fill up a list of so many from `start` on with those that are nowhere; return where it ends."""
     end = start + wide(size)
+    # unsigned indexes: Numba need not test whether they count from the end
     for at in range(np.uint64(start + size), np.uint64(end)):
         values[0, at] = np.nan
     return end
@@ -118,6 +116,7 @@ def read_leaf(tree: CornerTree, bound: int, cut: Cut, at: int, top: tuple[float,
         np.uint64(bound),
         cut.size[POINTS],
     )
+    # unsigned indexes: Numba need not test whether they count from the end
     last = np.uint64(begin)
     for slot in range(first, first + np.uint64(tree.size[node])):
         p, q, r = source[slot, 0], source[slot, 1], source[slot, axis]
@@ -139,6 +138,7 @@ def between(point: Floats, first: int, end: int, both: Box, one: Box, two: Box) 
 
     All are looked at, and those that fill the list up: few, wide instructions.
     """
+    # unsigned indexes: Numba need not test whether they count from the end
     (a, b, c, d, e, f), start, found = both, np.uint64(first), -1
     for i in range(wide(end - first)):
         at = start + np.uint64(i)
@@ -151,6 +151,7 @@ def between(point: Floats, first: int, end: int, both: Box, one: Box, two: Box) 
 @njit(**EXACT)
 def _meet(box: Floats, first: int, end: int, around: Box, meets: NDArray[np.bool_]) -> None:
     """Write which of the boxes first..end-1 have something in common with one."""
+    # unsigned indexes: Numba need not test whether they count from the end
     (a, b, c, d, e, f), start = around, np.uint64(first)
     for i in range(np.uint64(wide(end - first))):
         at = start + i
@@ -164,6 +165,7 @@ def near_to(cut: Cut, around: Box) -> Near:
     count, box, size = cut.size[NODES], cut.box, 0
     meets, which = np.empty(wide(count), np.bool_), np.empty(count + 1, np.int64)
     _meet(box, 0, count, around, meets)
+    # unsigned indexes: Numba need not test whether they count from the end
     for first in range(np.uint64(0), np.uint64(count), np.uint64(WIDE)):
         some = 0
         for i in range(np.uint64(WIDE)):
@@ -212,6 +214,7 @@ def look(
     for first in range(0, which.shape[0], TOGETHER):
         last = min(first + TOGETHER, which.shape[0])
         _meet(box, first, last, both, meets)
+        # unsigned indexes: Numba need not test whether they count from the end
         for i in range(np.uint64(first), np.uint64(last)):
             if not meets[i] or _within(box, i, wide) or _within(box, i, broad):
                 continue
@@ -276,6 +279,7 @@ class Members(NamedTuple):
 @njit(**EXACT)
 def _count(point: Floats, first: int, size: int, near: Floats, part: tuple[int, int], held: Floats) -> None:
     """Add to what each of some points holds those objects of a part that it does."""
+    # unsigned indexes: Numba need not test whether they count from the end
     start, total = np.uint64(first), np.uint64(wide(size))
     for j in range(part[0], part[1]):
         there, above = near[0, j], near[1, j]
@@ -296,6 +300,7 @@ def _list_members(
     point, slot, start, size = cut.point, cut.slot, np.int64(cut.start[at]), cut.end[at] - cut.start[at]
     moment, found, affected = members.size[MOMENT], members.size[FOUND], 0
     total, twice = found, members.size[TWICE] > 0
+    # unsigned indexes: Numba need not test whether they count from the end
     for i in range(np.uint64(wide(size))):
         held[i] = count
     _count(point, start, size, near, part, held)
@@ -320,6 +325,7 @@ def _expect(point: Floats, first: int, span: int) -> None:
 @njit(**EXACT)
 def _held_by(queue: Floats, start: int, size: int, lo: float, hi: float, top: float) -> int:
     """How many of so many objects are in a range and not above a height: few, wide instructions."""
+    # unsigned indexes: Numba need not test whether they count from the end
     first, count = np.uint64(start), 0
     for i in range(np.uint64(wide(size))):
         there = queue[0, first + i]
@@ -366,6 +372,7 @@ def find_members(
     for i in range(total):
         queue[0, i], queue[1, i] = better[i, 0], better[i, 1]
     fill_up(queue, 0, total)
+    # an entry of the stack: a node, and where its part of the queue begins and ends
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, total, same, 0
     depth, members.size[FOUND], members.size[WHOLE] = 1, 0, 0
     wholly = not (counted or listed or members.size[TWICE] > 0)
@@ -395,6 +402,7 @@ def find_members(
             first = start + wide(size)
             if first + wide(size) > queue.shape[1]:
                 queue = np.concatenate((queue, queue), axis=1)
+            # unsigned indexes: Numba need not test whether they count from the end
             last = np.uint64(first)
             for i in range(np.uint64(start), np.uint64(start + size)):
                 there, above = queue[0, i], queue[1, i]

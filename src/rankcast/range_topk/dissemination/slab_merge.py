@@ -1,17 +1,8 @@
-"""Boxes around members in 1.5 dimensions become one where nobody else is between.
+"""Boxes around members become the tiles of a message, in 1.5 dimensions, merged where nobody else is between.
 
-[Range §III-B, App. D]
-
-Boxes are as in `slab_cut`.
-
-Boxes around members become the tiles of a message, in 1.5 dimensions.
-
-Tiles that were painted are shrunk to the members in them, or dropped; all are merged where nobody else is
-between. [Range §III-B, App. D]
-
-What painting in 1.5 dimensions works with, and how the tiles of slabs are written down.
-
-Tiles of neighbouring slabs with the same ranges become one at once. [Range App. D, Alg. 10]
+Tiles that were painted are shrunk to the members in them, or dropped. Two boxes become one if the box around
+both holds nobody who is in neither. Tiles of neighbouring slabs with the same ranges become one at once.
+Boxes have the three axes of `slab_members`. [Range §III-B, App. D, Alg. 10]
 """
 
 from __future__ import annotations
@@ -22,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.range_topk.dissemination.cover import Post, longer
+from rankcast.range_topk.dissemination.cover import BoxTiles, longer
 from rankcast.range_topk.dissemination.slab_members import (
     HEIGHT,
     HI,
@@ -38,10 +29,9 @@ from rankcast.range_topk.dissemination.slab_members import (
     near_to,
     remember,
 )
-from rankcast.range_topk.dissemination.slabs import Slabs, slab_at
+from rankcast.range_topk.dissemination.slabs import ObjectsByFirst, Slabs, slab_at
 from rankcast.range_topk.kernels.corners import CornerTree, Floats, Rows
-from rankcast.range_topk.kernels.regions import Tiles, below, coarsen
-from rankcast.range_topk.kernels.slab_search import Along
+from rankcast.range_topk.kernels.paint import Tiles, below, coarsen
 from rankcast.structures.jit import EXACT
 
 NEAR, ALL = 4, 12  # how many boxes back a merge is tried; so few are tried all
@@ -162,12 +152,14 @@ def merge_boxes(
 
 
 @njit(**EXACT)
-def _fit(members: Members, start: int, end: int, slabs: Slabs, rows: Rows, post: Post, found: Floats) -> None:
+def _fit(
+    members: Members, start: int, end: int, slabs: Slabs, rows: Rows, out: BoxTiles, found: Floats
+) -> None:
     """Find the box around the members start..end-1 in each tile; `rows` has the tiles of slabs.
 
     Tiles of a slab are in the order of falling lo, and every member is in one of them.
     """
-    span, low, first, heights, count = members.span, post.low, rows[0, 0], slabs.height, slabs.size[0]
+    span, low, first, heights, count = members.span, out.low, rows[0, 0], slabs.height, slabs.size[0]
     for i in range(start, end):
         at = slab_at(heights, count, span[i, HEIGHT]) - rows[0, 1]
         place = 0
@@ -182,22 +174,22 @@ def _fit(members: Members, start: int, end: int, slabs: Slabs, rows: Rows, post:
 @njit(**EXACT)
 def thin(
     tree: CornerTree, members: Members, which: tuple[int, int], slabs: Slabs, rows: Rows, bound: int,
-    better: Floats, room: int, post: Post,
-) -> Post:  # fmt: skip
+    better: Floats, room: int, out: BoxTiles,
+) -> BoxTiles:  # fmt: skip
     """Shrink, drop and merge the tiles of one message to members, those of `which` from one to another."""
     first = np.int64(rows[0, 0])
-    total = post.size[0] - first
+    total = out.size[0] - first
     found = np.empty((total, 6))
     found[:, :3], found[:, 3:] = np.inf, -np.inf
-    _fit(members, which[0], which[1], slabs, rows, post, found)
-    post.size[0] = first
-    return write_tiles(tree, members.cut, found, total, bound, better, room, post)
+    _fit(members, which[0], which[1], slabs, rows, out, found)
+    out.size[0] = first
+    return write_tiles(tree, members.cut, found, total, bound, better, room, out)
 
 
 @njit(**EXACT)
 def write_tiles(
-    tree: CornerTree, cut: Cut, box: Floats, total: int, bound: int, better: Floats, room: int, post: Post
-) -> Post:
+    tree: CornerTree, cut: Cut, box: Floats, total: int, bound: int, better: Floats, room: int, out: BoxTiles
+) -> BoxTiles:
     """Append boxes around members that are not empty, merged, as tiles of one message."""
     kept = 0
     for t in range(total):
@@ -208,9 +200,9 @@ def write_tiles(
             kept += 1
     if kept > 1:
         kept = merge_boxes(tree, bound, box, kept, better, room, cut)
-    while post.size[0] + kept > post.item.shape[0]:
-        post = longer(post)
-    low, high, first = post.low, post.high, post.size[0]
+    while out.size[0] + kept > out.item.shape[0]:
+        out = longer(out)
+    low, high, first = out.low, out.high, out.size[0]
     for t in range(kept):
         at = first + t
         low[at, 0], low[at, 1], low[at, bound], low[at, 5 - bound] = box[t, 0], box[t, 1], box[t, 2], -np.inf
@@ -220,11 +212,11 @@ def write_tiles(
             box[t, 5],
             -np.inf,
         )
-    post.size[0] += kept
-    return post
+    out.size[0] += kept
+    return out
 
 
-class Easel(NamedTuple):
+class SlabPaintState(NamedTuple):
     """What painting works with: objects, in a tree and along the first attribute, and their labels.
 
     Then subscriptions, a tile buffer for one slab, counts.
@@ -236,7 +228,7 @@ class Easel(NamedTuple):
     """
 
     objects: CornerTree
-    along: Along
+    along: ObjectsByFirst
     label: NDArray[np.int64]
     corners: CornerTree
     members: Members
@@ -259,8 +251,8 @@ def _goes_on(low: Floats, high: Floats, at: int, box: Floats, i: int) -> bool:
 
 @njit(**EXACT)
 def emit(
-    tiles: Tiles, bound: int, lists: int, post: Post, rows: Rows, z: int, bottom: float, end: float
-) -> Post:
+    tiles: Tiles, bound: int, lists: int, out: BoxTiles, rows: Rows, z: int, bottom: float, end: float
+) -> BoxTiles:
     """Append the tiles of one slab, or let those of the slab below with the same ranges go on.
 
     `rows[0]` are the first tile and the first slab, `rows[z + 1]` how many tiles slab z has, and which. They
@@ -269,9 +261,9 @@ def emit(
     box = tiles.box
     if lists > 0:
         coarsen(tiles, 0, lists)
-    while post.size[0] + tiles.size[0] + 2 > post.item.shape[0]:
-        post = longer(post)
-    low, high, top, floor, j = post.low, post.high, -below(end), -below(bottom), 1
+    while out.size[0] + tiles.size[0] + 2 > out.item.shape[0]:
+        out = longer(out)
+    low, high, top, floor, j = out.low, out.high, -below(end), -below(bottom), 1
     beneath = rows[z, 0] if z > 0 else 0
     for i in range(tiles.size[0]):
         while j <= beneath and high[rows[z, j], 0] > box[i, 1]:
@@ -280,21 +272,21 @@ def emit(
         if at >= 0 and low[at, bound] == floor and _goes_on(low, high, at, box, i):
             low[at, bound] = top
         else:
-            at = post.size[0]
+            at = out.size[0]
             low[at, 5 - bound], high[at, 5 - bound] = -np.inf, -np.inf
             low[at, bound], high[at, bound] = top, -bottom
             low[at, 0], high[at, 0], low[at, 1], high[at, 1] = box[i, 0], box[i, 1], -box[i, 3], -box[i, 2]
-            post.size[0] += 1
+            out.size[0] += 1
         rows[z + 1, i + 1] = at
     rows[z + 1, 0] = tiles.size[0]
-    return post
+    return out
 
 
 @njit(**EXACT)
-def stamp(post: Post, first: int, row: int, value: float, place: tuple[float, float]) -> None:
+def stamp(out: BoxTiles, first: int, row: int, value: float, place: tuple[float, float]) -> None:
     """Write what the tiles from `first` on tell."""
-    for at in range(first, post.size[0]):
-        post.item[at], post.value[at], post.x[at, 0], post.x[at, 1] = row, value, place[0], place[1]
+    for at in range(first, out.size[0]):
+        out.item[at], out.value[at], out.x[at, 0], out.x[at, 1] = row, value, place[0], place[1]
 
 
 @njit(**EXACT)

@@ -1,17 +1,14 @@
-"""Tiles made from members alone, in 1.5 dimensions: of what they gain, or of a region that has few of them.
+"""Tiles of a region made from its members, in 1.5 dimensions: by cells for few, by slabs for many.
 
 Those who gain an object hold, besides it and the fallen one, k - 1 better ones. Who holds the same ones is in
 one cell: its inner corner is the box around them, and whoever holds that, and no more than k - 1, is in it.
 The cells of a region are the strips of its slabs, one above the other where they are the same: whoever has so
 many better objects on the left, and fewer than there is room for then on the right, is in it. A cell is cut
-where an object outside comes in with the second attribute, so between two cuts its outer ends are the same
-for all heights, and everything inside a tile has the object to gain, or to be told of, whoever subscribes.
-Only objects that some of the members reach can part them. [Range App. D, Alg. 8, 9] paints the same tiles
-from the objects, where nobody is, too.
-
-Tiles of a region that has many members, in 1.5 dimensions: slab by slab, strip by strip.
-
-A tile is a strip of one slab or of several, one above the other. [Range App. D, Alg. 8, 10]
+where an object outside comes in with the second attribute; so between two cuts its outer ends are the same
+for all heights, and everybody inside a tile gains the object, or must hear of it. Only objects that some
+members reach can part them. A region with many members is tiled by the strips of its slabs, equal ones above
+each other as one tile. [Range App. D, Alg. 8, 9, 10] paints the same tiles from the objects, also where
+nobody is.
 """
 
 from __future__ import annotations
@@ -35,7 +32,7 @@ from rankcast.range_topk.dissemination.slab_members import (
 )
 from rankcast.range_topk.dissemination.slabs import Slabs, stairs_of
 from rankcast.range_topk.kernels.corners import CAPACITY, CornerTree, Floats, Rows
-from rankcast.range_topk.kernels.regions import LEFT, RIGHT, above, below, left_at, right_at, room_of
+from rankcast.range_topk.kernels.paint import LEFT, RIGHT, above, below, left_at, right_at, room_of
 from rankcast.structures.jit import EXACT
 
 LEAST, MOST, OUTER_LO, INNER_LO, INNER_HI, FLOOR, END, LINES = 0, 3, 6, 7, 8, 9, 10, 11
@@ -146,6 +143,7 @@ def _within(cells: Floats, at: int, lo: float, hi: float, top: float) -> bool:
 def _find(cells: Floats, total: int, lo: float, hi: float, top: float) -> np.int64:
     """The cell of so many that a member is in, or -1: few, wide instructions."""
     found = np.int64(-1)
+    # unsigned indexes: Numba need not test whether they count from the end
     for at in range(np.uint64(wide(total))):
         found = max(found, np.int64(at) if _within(cells, at, lo, hi, top) else np.int64(-1))
     return found

@@ -13,9 +13,7 @@ on either side, and nothing relies on more than `low` and `high`, the tightest b
 
 Invariants: node 0 is the root; every leaf but an only one has a point; slots and rows point at each other; no
 planted node has less than a quarter of its points on one side. One mechanism builds: `plant`, of one subtree
-in place; edits are in `corner_edit`.
-
-Points come to a corner tree, go, and change their weight. O(log n) each, amortised.
+in place. Points come, go, and change their weight in O(log n) each, amortised.
 """
 
 from __future__ import annotations
@@ -59,7 +57,7 @@ class CornerTree(NamedTuple):
     meta: NDArray[np.int64]
 
 
-class Records(NamedTuple):
+class CornerRecords(NamedTuple):
     """Points outside a tree, with what belongs to them."""
 
     point: Floats
@@ -152,7 +150,7 @@ def merge(tree: CornerTree, node: int) -> bool:
 
 
 @njit(**EXACT)
-def collect(tree: CornerTree, node: int, records: Records, size: int) -> int:
+def collect(tree: CornerTree, node: int, records: CornerRecords, size: int) -> int:
     """Copy the points below a node behind the first `size`; release all but the node; the new size."""
     stack, depth, capacity = np.empty(DEPTH, np.int32), 1, tree.meta[CAPACITY]
     stack[0] = node
@@ -185,7 +183,7 @@ def release(tree: CornerTree, node: int, keep: bool) -> None:
 
 
 @njit(**EXACT)
-def _fill_leaf(tree: CornerTree, node: int, records: Records, order: Rows) -> None:
+def _fill_leaf(tree: CornerTree, node: int, records: CornerRecords, order: Rows) -> None:
     _make_leaf(tree, node)
     first = tree.bucket[node] * tree.meta[CAPACITY]
     for i in range(order.shape[0]):
@@ -272,7 +270,7 @@ def _split(
 
 
 @njit(**EXACT)
-def plant(tree: CornerTree, node: int, records: Records, size: int) -> None:
+def plant(tree: CornerTree, node: int, records: CornerRecords, size: int) -> None:
     """Build a subtree of the first `size` records in a node that has no bucket or children. O(n log n)."""
     order, spare = np.arange(size).astype(np.int32), np.empty(size, np.int32)
     scale, most = np.empty(tree.point.shape[1]), np.full(tree.point.shape[1], -np.inf)
@@ -281,6 +279,7 @@ def plant(tree: CornerTree, node: int, records: Records, size: int) -> None:
         for i in range(size):
             most[axis] = max(most[axis], records.point[i, axis])
     stack, depth = np.empty((DEPTH, 3), np.int64), 1
+    # an entry of the stack: a node, and where its part of the queue begins and ends
     stack[0, 0], stack[0, 1], stack[0, 2] = node, 0, size
     while depth > 0:
         depth -= 1
@@ -308,7 +307,7 @@ SKEW = 0.8
 def _rebuild(tree: CornerTree, node: int) -> None:
     """Build the subtree of a node anew."""
     size, width = tree.size[node], tree.point.shape[1]
-    records = Records(
+    records = CornerRecords(
         np.empty((size, width)),
         np.empty(size),
         np.empty(size, np.int32),

@@ -1,6 +1,6 @@
 """Questions to corner trees: the best objects in a box, what comes next in several boxes, points in a box.
 
-A box is told by its corner, (lo, -hi) by attribute: see `corner_tree`. Cost: a node is opened only if its box
+A box is given by its corner, (lo, -hi) by attribute: see `corners`. Cost: a node is opened only if its box
 meets the question's and its best object can still matter, so about k + log n leaves for the k best.
 """
 
@@ -79,6 +79,7 @@ def best(
         if bucket[node] < 0:
             depth = descend(objects, node, stack, depth)
             continue
+        # unsigned indexes: Numba need not test whether they count from the end
         first, total = np.uint64(bucket[node] * capacity), np.uint64(objects.size[node])
         if least > -np.inf and not _any_between(weight, first, total, held[k - 1], -least):
             continue

@@ -1,34 +1,24 @@
-"""A whole batch of tiles meets the subscriptions: bucket by bucket, one work for all that share a list.
+"""A whole batch of tiles meets the subscriptions: bucket by bucket, with one work for all that share a list.
 
 The tiles go down the point tree together: a node keeps the ones that meet its box, in order; one that holds
 the whole box is marked (as -1 - tile) and not tested again below. At a leaf the tiles that got there are
 applied in sending order. Neighbours in subscription space mostly have the same list, so the bucket is first
-parted into crowds with equal boards, and a tile is applied once to a crowd; a tile that reaches only a part
-of a crowd splits it. At the end every crowd is compared once with the list it began with, and all its
-members point to the same net change: leaves first, then entries and updates by rank.
+split into clusters with equal boards, and a tile is applied once to a cluster; a tile that reaches only a
+part of a cluster splits it. At the end every cluster is compared once with the list it began with, and all
+its members point to the same net change: leaves first, then entries and updates by rank. `known` holds every
+object's value before the batch; a tile sets its item's entry while the leaf is worked on, and afterwards it
+is set back.
 
-What a leaf compares values with: `known` holds every object's value before the batch; a tile sets its item's
-entry while the leaf is worked on, and afterwards it is set back.
+Cost: O(tiles) a level at most, in practice little more than the tiles that reach somebody; O(k) for each pair
+of tile and cluster, on data in the first cache; O(1) for each subscription reached.
 
-Cost: O(tiles) a level at most, in practice little more than the tiles that reach somebody; O(k) for each
-pair of tile and crowd, on data in the first cache; O(1) for each subscription reached.
-
-Crowds: the subscriptions of one bucket, parted by equal boards, while a batch of tiles is applied.
-
-Crowd c has `members[c]` lanes of the bucket, the list `now[c]`, and began as crowd `origin[c]` with the list
-`then[origin[c]]`. Crowds are only ever split, so there are at most as many as lanes. `last[c]` is the event
-its members heard of last, -1 before any. `inside` marks the lanes that the tile at hand reaches.
-
-The lists of all subscriptions at once: all boards, found together on the way down the point tree.
-
-Let a node's ranges begin between lo_from and lo_to and end between hi_from and hi_to. All of them hold the
-core [lo_to, hi_from]; none reaches outside [lo_from, hi_to]. Go through the objects by value, best first:
-once k of the core have come, no later object is in anybody's list. What came before, and lies inside the
-hull, are the node's candidates; a child's are among its parent's. At a leaf every range takes its first k
-candidates. Some subscriptions among many are better served one by one (`blocks`).
-
-Cost: O(n) for each level while ranges are short against the spread of a node, then O(k) a node; and about k
-comparisons a subscription, instead of a search each.
+`fill` finds the lists of all subscriptions at once, on the way down the same tree. Let a node's ranges begin
+between lo_from and lo_to and end between hi_from and hi_to. All of them hold the core [lo_to, hi_from]; none
+reaches outside [lo_from, hi_to]. Go through the objects by value, best first: once k of the core have come,
+no later object is in anybody's list. What came before, and lies inside the hull, are the node's candidates; a
+child's are among its parent's. At a leaf every range takes its first k candidates. Some subscriptions among
+many are better served one by one (`blocks`). Cost: O(n) a level while ranges are short against the spread of
+a node, then O(k) a node; and about k comparisons a subscription.
 """
 
 from __future__ import annotations
@@ -39,8 +29,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rankcast.range_topk.kernels.paint import Tiles
 from rankcast.range_topk.kernels.points import BUCKET, PointTree
-from rankcast.range_topk.kernels.regions import Tiles
+from rankcast.structures.arrays import with_room
 from rankcast.structures.boards import (
     AFFECTED,
     DELTAS,
@@ -48,7 +39,7 @@ from rankcast.structures.boards import (
     TRIED,
     BoardChanges,
     Boards,
-    Values,
+    ListValues,
     receive,
     take_out,
     write_entries,
@@ -57,10 +48,10 @@ from rankcast.structures.boards import (
 from rankcast.structures.jit import EXACT
 
 
-class Crowds(NamedTuple):
-    """Working space for one bucket; `used[0]` crowds are in use."""
+class Clusters(NamedTuple):
+    """Working space for one bucket; `used[0]` clusters are in use."""
 
-    crowd: NDArray[np.int32]
+    cluster: NDArray[np.int32]
     members: NDArray[np.int32]
     origin: NDArray[np.int32]
     last: NDArray[np.int32]
@@ -73,11 +64,11 @@ class Crowds(NamedTuple):
 
 
 @njit(**EXACT)
-def empty_crowds(k: int) -> Crowds:
+def empty_clusters(k: int) -> Clusters:
     """Working space for boards of k items."""
     ints, boards = np.empty((6, BUCKET), np.int32), np.empty((2, BUCKET, k), np.int32)
     inside, used = np.empty(BUCKET, np.uint8), np.zeros(1, np.int64)
-    return Crowds(ints[0], ints[1], ints[2], ints[3], ints[4], ints[5], inside, boards[0], boards[1], used)
+    return Clusters(ints[0], ints[1], ints[2], ints[3], ints[4], ints[5], inside, boards[0], boards[1], used)
 
 
 @njit(**EXACT)
@@ -89,9 +80,16 @@ def _alike(one: Boards, i: int, two: Boards, j: int) -> bool:
 
 
 @njit(**EXACT)
-def part(crowds: Crowds, boards: Boards) -> None:
-    """Part the lanes of a bucket by their boards; a lane is compared with its neighbour's crowd first."""
-    crowd, members, now, then, size, c = crowds.crowd, crowds.members, crowds.now, crowds.then, 0, 0
+def part(clusters: Clusters, boards: Boards) -> None:
+    """Part the lanes of a bucket by their boards; a lane is compared with its neighbour's cluster first."""
+    cluster, members, now, then, size, c = (
+        clusters.cluster,
+        clusters.members,
+        clusters.now,
+        clusters.then,
+        0,
+        0,
+    )
     for lane in range(boards.shape[0]):
         if size == 0 or not _alike(boards, lane, now, c):
             c = 0
@@ -99,11 +97,11 @@ def part(crowds: Crowds, boards: Boards) -> None:
                 c += 1
         if c == size:
             now[c], then[c] = boards[lane], boards[lane]
-            members[c], crowds.origin[c], crowds.last[c] = 0, c, -1
+            members[c], clusters.origin[c], clusters.last[c] = 0, c, -1
             size += 1
-        crowd[lane] = c
+        cluster[lane] = c
         members[c] += 1
-    crowds.used[0] = size
+    clusters.used[0] = size
 
 
 @njit(**EXACT)
@@ -120,38 +118,43 @@ def find_inside(
 
 
 @njit(**EXACT)
-def split(crowds: Crowds, lanes: int) -> None:
-    """Make every crowd lie inside or outside; `hits` says how many members of each are inside."""
-    crowd, members, hits, target, inside = (
-        crowds.crowd, crowds.members, crowds.hits, crowds.target, crowds.inside
+def split(clusters: Clusters, lanes: int) -> None:
+    """Make every cluster lie inside or outside; `hits` says how many members of each are inside."""
+    cluster, members, hits, target, inside = (
+        clusters.cluster, clusters.members, clusters.hits, clusters.target, clusters.inside
     )  # fmt: skip
-    before, size = crowds.used[0], crowds.used[0]
+    before, size = clusters.used[0], clusters.used[0]
     hits[:before] = 0
     for lane in range(lanes):
-        hits[crowd[lane]] += inside[lane]
+        hits[cluster[lane]] += inside[lane]
     for c in range(before):
         target[c] = c
         if 0 < hits[c] < members[c]:
-            crowds.now[size], crowds.last[size] = crowds.now[c], crowds.last[c]
-            crowds.origin[size], members[size], hits[size] = crowds.origin[c], hits[c], hits[c]
+            clusters.now[size], clusters.last[size] = clusters.now[c], clusters.last[c]
+            clusters.origin[size], members[size], hits[size] = clusters.origin[c], hits[c], hits[c]
             members[c] -= hits[c]
             hits[c], target[c] = 0, size
             size += 1
     if size > before:
         for lane in range(lanes):
             if inside[lane]:
-                crowd[lane] = target[crowd[lane]]
-    crowds.used[0] = size
+                cluster[lane] = target[cluster[lane]]
+    clusters.used[0] = size
 
 
 @njit(**EXACT)
-def hear(
-    crowds: Crowds, whole: bool, item: int, event: int, known: NDArray[np.float64], label: NDArray[np.int64]
+def apply_tile(
+    clusters: Clusters,
+    whole: bool,
+    item: int,
+    event: int,
+    known: NDArray[np.float64],
+    label: NDArray[np.int64],
 ) -> int:
-    """Apply one tile to all crowds, or to those that `split` hit; return who hears of its event first."""
-    members, hits, last, now, affected = crowds.members, crowds.hits, crowds.last, crowds.now, 0
+    """Apply one tile to all clusters, or to those that `split` hit; return who hears of its event first."""
+    members, hits, last, now, affected = clusters.members, clusters.hits, clusters.last, clusters.now, 0
     gone = known[item] == np.inf
-    for c in range(crowds.used[0]):
+    for c in range(clusters.used[0]):
         if whole or hits[c] > 0:
             if gone:
                 take_out(now, c, item)
@@ -164,11 +167,11 @@ def hear(
 
 
 @njit(**EXACT)
-def copy_back(crowds: Crowds, boards: Boards) -> None:
-    """Write the lists of the crowds that heard something back to their members' boards."""
-    crowd, last, now, k = crowds.crowd, crowds.last, crowds.now, boards.shape[1]
+def copy_back(clusters: Clusters, boards: Boards) -> None:
+    """Write the lists of the clusters that heard something back to their members' boards."""
+    cluster, last, now, k = clusters.cluster, clusters.last, clusters.now, boards.shape[1]
     for lane in range(boards.shape[0]):
-        c = crowd[lane]
+        c = cluster[lane]
         if last[c] >= 0:
             for place in range(k):
                 boards[lane, place] = now[c, place]
@@ -176,22 +179,22 @@ def copy_back(crowds: Crowds, boards: Boards) -> None:
 
 @njit(**EXACT)
 def write_changes(
-    crowds: Crowds, rows: NDArray[np.int32], moved: NDArray[np.bool_], changes: BoardChanges
+    clusters: Clusters, rows: NDArray[np.int32], moved: NDArray[np.bool_], changes: BoardChanges
 ) -> None:
-    """Write the net change of every crowd once, and a group for each member whose list changed."""
-    crowd, start, stop, size = crowds.crowd, crowds.hits, crowds.target, changes.tally[DELTAS]
-    for c in range(crowds.used[0]):
+    """Write the net change of every cluster once, and a group for each member whose list changed."""
+    cluster, start, stop, size = clusters.cluster, clusters.hits, clusters.target, changes.tally[DELTAS]
+    for c in range(clusters.used[0]):
         start[c] = size
-        if crowds.last[c] >= 0:
-            size = write_leaves(crowds.then, crowds.origin[c], crowds.now, c, changes.item, size)
+        if clusters.last[c] >= 0:
+            size = write_leaves(clusters.then, clusters.origin[c], clusters.now, c, changes.item, size)
             changes.mark[start[c] : size] = 0
             size = write_entries(
-                crowds.then, crowds.origin[c], crowds.now, c, moved, changes.item, changes.mark, size
+                clusters.then, clusters.origin[c], clusters.now, c, moved, changes.item, changes.mark, size
             )
         stop[c] = size
     group, groups = changes.group, changes.tally[GROUPS]
     for lane in range(rows.shape[0]):
-        c = crowd[lane]
+        c = cluster[lane]
         if stop[c] > start[c]:
             group[groups, 0], group[groups, 1], group[groups, 2] = rows[lane], start[c], stop[c]
             groups += 1
@@ -202,21 +205,13 @@ DEPTH = 256
 
 
 @njit(**EXACT)
-def _longer(array: NDArray[np.int32], needed: int) -> NDArray[np.int32]:
-    """The array, or a copy twice as long if it is too short."""
-    if needed <= array.shape[0]:
-        return array
-    longer = np.empty(max(needed, 2 * array.shape[0]), np.int32)
-    longer[: array.shape[0]] = array
-    return longer
-
-
-@njit(**EXACT)
 def _longer_changes(changes: BoardChanges, groups: int, deltas: int) -> BoardChanges:
     """The same changes in buffers twice as long, at least as long as asked for."""
     group = np.empty((max(groups, 2 * changes.group.shape[0]), 3), np.int32)
     group[: changes.group.shape[0]] = changes.group
-    return BoardChanges(group, _longer(changes.item, deltas), _longer(changes.mark, deltas), changes.tally)
+    return BoardChanges(
+        group, with_room(changes.item, deltas), with_room(changes.mark, deltas), changes.tally
+    )
 
 
 @njit(**EXACT)
@@ -245,15 +240,20 @@ def _sift_tiles(
 
 @njit(**EXACT)
 def _visit(
-    points: PointTree, node: int, tiles: Tiles, queue: NDArray[np.int32], values: Values, crowds: Crowds,
+    points: PointTree,
+    node: int,
+    tiles: Tiles,
+    queue: NDArray[np.int32],
+    values: ListValues,
+    clusters: Clusters,
     changes: BoardChanges,
-) -> None:  # fmt: skip
+) -> None:
     """Apply the queued tiles to the bucket of a leaf and write what changed. There must be space."""
     item, value, box, event, tally = tiles.item, tiles.value, tiles.box, tiles.event, changes.tally
     known, before, first, size = values.known, values.before, points.bucket[node] * BUCKET, points.size[node]
     lo, hi, label = points.lo[first : first + size], points.hi[first : first + size], values.label
-    inside = crowds.inside
-    part(crowds, points.board[first : first + size])
+    inside = clusters.inside
+    part(clusters, points.board[first : first + size])
     for i in range(queue.shape[0]):
         whole = queue[i] < 0
         t = -1 - queue[i] if whole else queue[i]
@@ -261,32 +261,33 @@ def _visit(
         if reached == 0:
             continue
         if reached < size:
-            split(crowds, size)
+            split(clusters, size)
         known[item[t]] = value[t]
-        tally[AFFECTED] += hear(crowds, reached == size, item[t], event[t], known, label)
+        tally[AFFECTED] += apply_tile(clusters, reached == size, item[t], event[t], known, label)
     for i in range(queue.shape[0]):
         t = queue[i] if queue[i] >= 0 else -1 - queue[i]
         known[item[t]] = before[item[t]]
     tally[TRIED] += queue.shape[0] * size
-    copy_back(crowds, points.board[first : first + size])
-    write_changes(crowds, points.row[first : first + size], values.moved, changes)
+    copy_back(clusters, points.board[first : first + size])
+    write_changes(clusters, points.row[first : first + size], values.moved, changes)
 
 
 @njit(**EXACT)
-def join(points: PointTree, tiles: Tiles, values: Values, changes: BoardChanges) -> BoardChanges:
+def join(points: PointTree, tiles: Tiles, values: ListValues, changes: BoardChanges) -> BoardChanges:
     """Apply all tiles to the boards; return the net changes (in the given buffers, or larger ones)."""
     box, child, sizes = points.box, points.child, points.size
     total, k = tiles.size[0], points.board.shape[1]
     queue = np.empty(total * 48 + 64, np.int32)
     queue[:total] = np.arange(total)
     stack, depth = np.empty((DEPTH, 3), np.int32), 1 if total > 0 and sizes[0] > 0 else 0
+    # an entry of the stack: a node, and where its part of the queue begins and ends
     stack[0, 0], stack[0, 1], stack[0, 2] = 0, 0, total
-    crowds = empty_crowds(k)
+    clusters = empty_clusters(k)
     changes.tally[:] = 0
     while depth > 0:
         depth -= 1
         node, start, end = stack[depth, 0], stack[depth, 1], stack[depth, 2]
-        queue = _longer(queue, 2 * end - start)
+        queue = with_room(queue, 2 * end - start)
         size = _sift_tiles(box, node, tiles.box, queue, start, end)
         if size == end:
             continue
@@ -299,7 +300,7 @@ def join(points: PointTree, tiles: Tiles, values: Values, changes: BoardChanges)
         deltas, groups = changes.tally[DELTAS] + most * BUCKET, changes.tally[GROUPS] + BUCKET
         if groups > changes.group.shape[0] or deltas > changes.item.shape[0]:
             changes = _longer_changes(changes, groups, deltas)
-        _visit(points, node, tiles, queue[end:size], values, crowds, changes)
+        _visit(points, node, tiles, queue[end:size], values, clusters, changes)
     return changes
 
 
@@ -312,6 +313,7 @@ def _sift_lists(
     Each is written, and written over by the next if it is none: a branch would often be mispredicted.
     """
     lo_from, lo_to, hi_from, hi_to = box[0], box[1], box[2], box[3]
+    # unsigned indexes: Numba need not test whether they count from the end
     size, core = np.uint64(end), 0
     for i in range(np.uint64(start), np.uint64(end)):
         rows[size], x[size] = rows[i], x[i]
@@ -345,6 +347,7 @@ def fill(points: PointTree, by_value: NDArray[np.int32], x: NDArray[np.float64])
     rows, places = np.empty(2 * total, np.int32), np.empty(2 * total)
     rows[:total], places[:total] = by_value, x[by_value]
     stack, depth = np.empty((DEPTH, 3), np.int64), 1 if points.size[0] > 0 else 0
+    # an entry of the stack: a node, and where its part of the queue begins and ends
     stack[0, 0], stack[0, 1], stack[0, 2] = 0, 0, total
     while depth > 0:
         depth -= 1

@@ -13,11 +13,11 @@ Cost: insert and remove O(ORDER log n), a value update O(ORDER) for each level w
 Full nodes are split on the way down; only empty nodes are given back, so the owner rebuilds a tree whose
 nodes have become too empty (`build`).
 
-Questions to the object tree: the nearest better objects, the next one above a value, the best in a range.
-
-All of them are one walk of a cursor (node, slot, level) over the slots in the order of x, left or right,
-that skips every subtree whose best object does not matter. An interval is open, (after, before): objects
-have finite x, so infinite ends mean no bound, and a closed end is the next float outwards.
+Three questions are asked: for the nearest better objects (`firstk`), for the next one above a value (`miny`),
+and for the best in a range (`range_best`). All of them are one walk of a cursor (node, slot, level) over the
+slots in the order of x, left or right, that skips every subtree whose best object does not matter. An
+interval is open, (after, before): objects have finite x, so infinite ends mean no bound, and a closed end is
+the next float outwards.
 
 Cost: `firstk` O(k ORDER log n). `miny` O(b ORDER log n), where b counts the objects of the interval at or
 before the given pair; during a sweep these are the ones in the two lists and the ones at the object's own x,

@@ -1,35 +1,38 @@
-"""Painting an event: tiles that tell everybody whose list it changes, and nobody else.
+"""Painting: from an event to the tiles of subscription space whose lists it changes, and of nobody else.
 
-A value that improves: tile the object's new influence region. A value that worsens: tile the old region,
-then sweep the value upwards; whenever the object falls behind another one inside its influence interval,
-that one is exposed, and gains what the region loses. The updated object is told before its replacements,
-or these would find no place in the lists. The sweep ends at the new value, or when no object below it is
-left in the interval. An insert comes from +inf, a delete goes to +inf, a move is a delete and an insert.
-[Range §III, App. E]
+Regions. The influence region of an object is the set of subscriptions in whose list it belongs. Let l_1 >=
+l_2 >= ... be the x of better objects on the left, r_1 <= r_2 <= ... those on the right, and `same` how many
+better objects stand at x itself. A range that holds x holds those too; so to list the object it may hold at
+most room - 1 of the others, room = k - same. A range (lo, hi) holds the first a on the left and the first b
+on the right exactly if l_{a+1} < lo <= l_a and r_b <= hi < r_{b+1} (l_0 = r_0 = x; missing ones are
+infinite). So the region is the staircase a + b < room [Range §II-C]. Equal x make steps of no width or
+height: these are left out, and strips of one height are one tile, so the tiles are as few as in any exact
+tiling. The lists of a smaller k are prefixes of those of the largest.
 
-Without knowledge of the subscriptions (`aware` false) no point is ever read, and the interval is that of the
-staircase. With it, only objects between the ends of somebody's range are looked at, and the tiles are
-thinned. Skipped objects are missing from the staircase, but lie outside every range that is still in the
-region, so what the region holds of the subscriptions stays right.
+Tiles. A tile is a closed box (lo from, lo to, hi from, hi to) with the item that everybody inside must hear
+of. The contract's half-open form, lo_outer < lo <= lo_inner and hi_inner <= hi < hi_outer, is the same set of
+floats: an outer bound is the next float outside. No bound is an infinite end here and a null outside. Boxes
+are appended to a buffer whose size the caller has checked with `space`, then stamped with their message; a
+deleted item has the value +inf.
 
-With `lists` > 0 the tiles of an object are covered by at most so many boxes. Some then hear needlessly: of
-the updated object, which their list does not hold and which is not good enough for it; or of an exposed
-one. A list that waits for its replacement holds every exposed object of its range with a smaller value than
-that already, because the updated object was behind these and still in the list; so no false one gets in.
+Events. A value that improves: tile the object's new region. A value that worsens: tile the old region, then
+sweep the value upwards; whenever the object falls behind another one inside its influence interval, that one
+is exposed, and gains what the region loses. The updated object is sent before its replacements, or these
+would find no place in the lists. The sweep ends at the new value, or when no object below it is left in the
+interval. An insert comes from +inf, a delete goes to +inf, a move is a delete and an insert. [Range §III,
+App. E]
 
-What is counted: SNAP is the question that shrinks a tile, one a tile, as the paper's tables have it; PROBE
-is every other question to the subscriptions, to merge tiles or to find the ends of the window.
+Knowledge of the subscriptions. With `aware` false no point is ever read. With it, only objects between the
+ends of somebody's range are looked at; skipped ones lie outside every range that is still in the region. Each
+tile is shrunk to the points in it, or dropped, and merged into the tile before it if the box around both
+holds no other point; so nobody hears needlessly or twice. A box of an optimal tiling that holds points of two
+tiles holds those of all tiles between them, so ours are at most twice as many [Range §III-B, Thm. 4].
 
-Cost: two firstk, one miny an exposed object and a last one, O(k) a tile group. Several k at once (`ks`,
-largest first): the lists of a smaller k are prefixes, and its exposed objects are among those of the largest.
+With `lists` > 0 the tiles of an object are covered by at most so many boxes (`coarsen`). Some subscribers
+then hear of an object that is not good enough for their list. No false item gets in: a list that waits for
+its replacement already holds every exposed object of its range with a smaller value.
 
-Painting with knowledge of the subscriptions: drop, shrink and merge tiles; look no further than they do.
-
-Tiles of one item come in order, disjoint, lo growing or falling from one to the next. Each is shrunk to the
-points inside it, or dropped. It is then merged into the tile before it if the box around both holds no point
-of neither: so nobody is told who was not to be told, and nobody twice, whatever other tiles the item has.
-A box of an optimal tiling that holds points of two tiles holds those of all tiles between them; so every
-optimal box meets at most two of ours, and ours are at most twice as many [Range §III-B, Thm. 4].
+Cost: two firstk, one miny an exposed object and a last one, O(k) a tile group, also for several k (`ks`).
 """
 
 from __future__ import annotations
@@ -44,32 +47,232 @@ from rankcast.range_topk.kernels.object_tree import (
     HEIGHT,
     SIZE,
     ObjectTree,
+    firstk,
     insert,
     miny,
+    place_of,
     remove,
     room,
     set_value,
 )
 from rankcast.range_topk.kernels.points import PointTree
 from rankcast.range_topk.kernels.points_search import snap, stray, widen
-from rankcast.range_topk.kernels.regions import (
-    LEFT,
-    Message,
-    Stairs,
-    Tiles,
-    climb,
-    coarsen,
-    expose,
-    move,
-    paint_gain,
-    paint_region,
-    reach,
-    room_of,
-    space,
-    stamp,
-    strip_of,
-)
 from rankcast.structures.jit import EXACT
+
+Floats = NDArray[np.float64]
+
+
+class Tiles(NamedTuple):
+    """A buffer of tiles in sending order; `size[0]` of them are filled. `size_class` numbers the k of `ks`.
+
+    `step` is the number of better objects to the left that a range in the tile holds (the most, if several).
+    """
+
+    box: NDArray[np.float64]
+    item: NDArray[np.int32]
+    x: NDArray[np.float64]
+    value: NDArray[np.float64]
+    event: NDArray[np.int32]
+    size_class: NDArray[np.int32]
+    step: NDArray[np.int32]
+    size: NDArray[np.int64]
+
+
+class TileMessage(NamedTuple):
+    """What a tile tells: an item at x with its new value, from which event, for which class of k."""
+
+    item: int
+    x: float
+    value: float
+    event: int
+    size_class: int
+
+
+@njit(**EXACT)
+def space(tiles: Tiles) -> int:
+    """How many more tiles the buffer takes."""
+    return tiles.item.shape[0] - tiles.size[0]
+
+
+@njit(**EXACT)
+def above(bound: float) -> float:
+    """The first float above an excluded lower bound; -inf means no bound."""
+    return bound if bound == -np.inf else np.nextafter(bound, np.inf)
+
+
+@njit(**EXACT)
+def below(bound: float) -> float:
+    """The first float below an excluded upper bound; +inf means no bound."""
+    return bound if bound == np.inf else np.nextafter(bound, -np.inf)
+
+
+@njit(**EXACT)
+def stamp(tiles: Tiles, first: int, message: TileMessage) -> None:
+    """Write what the tiles from `first` on tell."""
+    end = tiles.size[0]
+    tiles.item[first:end], tiles.x[first:end] = message.item, message.x
+    tiles.value[first:end] = message.value
+    tiles.event[first:end], tiles.size_class[first:end] = message.event, message.size_class
+
+
+@njit(**EXACT)
+def move(tiles: Tiles, source: int, target: int) -> None:
+    """Copy one tile over another."""
+    tiles.box[target] = tiles.box[source]
+    tiles.item[target], tiles.x[target] = tiles.item[source], tiles.x[source]
+    tiles.value[target] = tiles.value[source]
+    tiles.event[target], tiles.size_class[target] = tiles.event[source], tiles.size_class[source]
+    tiles.step[target] = tiles.step[source]
+
+
+@njit(**EXACT)
+def coarsen(tiles: Tiles, first: int, lists: int) -> None:
+    """Cover the tiles from `first` on, one item's in order, by at most `lists` bounding boxes.
+
+    Steps are cut into equal blocks, so a box spans fewer than 1 + (last - first step + 1) / lists of them and
+    ranks nobody more than that many places beyond k. Equal x skip steps; hence steps, not tiles, are counted.
+    [Range §IV-B]
+    """
+    if tiles.size[0] == first:
+        return
+    start, kept, block = tiles.step[first], first, 0
+    span = tiles.step[tiles.size[0] - 1] - start + 1
+    for at in range(first + 1, tiles.size[0]):
+        here = (tiles.step[at] - start) * lists // span
+        if here == block:
+            box, other = tiles.box[kept], tiles.box[at]
+            box[0], box[1] = min(box[0], other[0]), max(box[1], other[1])
+            box[2], box[3] = min(box[2], other[2]), max(box[3], other[3])
+        else:
+            kept += 1
+            block = here
+            move(tiles, at, kept)
+    tiles.size[0] = kept + 1
+
+
+LEFT, RIGHT, SAME = range(3)
+
+
+class Stairs(NamedTuple):
+    """The nearest better objects on both sides, near to far, and `size`: how many left, right, at x."""
+
+    left: NDArray[np.float64]
+    right: NDArray[np.float64]
+    size: NDArray[np.int64]
+
+
+def empty_stairs(k: int) -> Stairs:
+    """Room for the staircases of every k up to the given one."""
+    return Stairs(left=np.empty(k), right=np.empty(k), size=np.zeros(3, np.int64))
+
+
+@njit(**EXACT)
+def climb(tree: ObjectTree, row: int, y: float, stairs: Stairs) -> None:
+    """Find the neighbours of a present object that are better than it would be with value y. Two firstk."""
+    leaf, x, label, one = np.int64(tree.leaf_of[row]), tree.x[row], tree.label[row], np.int64(1)
+    slot = place_of(tree.child, leaf, row)
+    size, same = firstk(tree, leaf, slot - 1, -one, x, y, label, stairs.left)
+    stairs.size[LEFT], stairs.size[SAME] = size, same
+    size, same = firstk(tree, leaf, slot + 1, one, x, y, label, stairs.right)
+    stairs.size[RIGHT] = size
+    stairs.size[SAME] += same
+
+
+@njit(**EXACT)
+def expose(stairs: Stairs, x: float, other: float) -> None:
+    """Note one more better object, at `other`, among the neighbours of x."""
+    if other == x:
+        stairs.size[SAME] += 1
+        return
+    side, nearest, sign = (LEFT, stairs.left, -1.0) if other < x else (RIGHT, stairs.right, 1.0)
+    at = stairs.size[side]
+    stairs.size[side] = min(at + 1, nearest.shape[0])
+    while at > 0 and sign * nearest[at - 1] > sign * other:
+        if at < nearest.shape[0]:
+            nearest[at] = nearest[at - 1]
+        at -= 1
+    if at < nearest.shape[0]:
+        nearest[at] = other
+
+
+@njit(**EXACT)
+def room_of(stairs: Stairs, k: int) -> int:
+    """How many objects of the list are not taken by better ones at x itself."""
+    return k - stairs.size[SAME]
+
+
+@njit(**EXACT)
+def left_at(left: NDArray[np.float64], count: int, x: float, a: int) -> float:
+    """l_a: x for a = 0, -inf beyond the last."""
+    if a == 0:
+        return x
+    return left[a - 1] if a <= count else -np.inf
+
+
+@njit(**EXACT)
+def right_at(right: NDArray[np.float64], count: int, x: float, b: int) -> float:
+    """r_b: x for b = 0, +inf beyond the last."""
+    if b == 0:
+        return x
+    return right[b - 1] if b <= count else np.inf
+
+
+@njit(**EXACT)
+def paint_region(stairs: Stairs, x: float, k: int, tiles: Tiles) -> None:
+    """Tile the influence region by strips from east to west. At most k tiles [Range App. E, Alg. 4]."""
+    left, right, box, step = stairs.left, stairs.right, tiles.box, tiles.step
+    lefts, rights, room = stairs.size[LEFT], stairs.size[RIGHT], room_of(stairs, k)
+    first, size, last = tiles.size[0], tiles.size[0], np.nan
+    for a in range(min(lefts + 1, room)):
+        outer, inner = left_at(left, lefts, x, a + 1), left_at(left, lefts, x, a)
+        top = right_at(right, rights, x, room - a)
+        if outer == inner:
+            continue
+        if top != last or size == first:
+            box[size, 1], box[size, 2], box[size, 3] = inner, x, below(top)
+            size += 1
+        box[size - 1, 0], step[size - 1], last = above(outer), a, top
+    tiles.size[0] = size
+
+
+@njit(**EXACT)
+def paint_gain(stairs: Stairs, x: float, other: float, k: int, tiles: Tiles) -> None:
+    """Tile what an exposed object at `other` gains when the object at x falls behind it, before `expose`.
+
+    The ranges that hold both and exactly room - 1 better ones: a diagonal chain from east to west, at most
+    k tiles. Differs from [Range App. E, Alg. 5], whose border cases reach too far.
+    """
+    left, right, box, step = stairs.left, stairs.right, tiles.box, tiles.step
+    lefts, rights, room = stairs.size[LEFT], stairs.size[RIGHT], room_of(stairs, k)
+    size = tiles.size[0]
+    for a in range(max(0, room - 1 - rights), min(lefts + 1, room)):
+        outer, inner = left_at(left, lefts, x, a + 1), min(left_at(left, lefts, x, a), other)
+        bottom = max(right_at(right, rights, x, room - 1 - a), other)
+        top = right_at(right, rights, x, room - a)
+        if outer < inner and bottom < top:
+            box[size, 0], box[size, 1], box[size, 2], box[size, 3] = above(outer), inner, bottom, below(top)
+            step[size] = a
+            size += 1
+    tiles.size[0] = size
+
+
+@njit(**EXACT)
+def strip_of(stairs: Stairs, x: float, k: int, a: int, strip: NDArray[np.float64]) -> bool:
+    """Write the strip of the region whose ranges hold just the first a on the left; False if it is empty."""
+    lefts, room = stairs.size[LEFT], room_of(stairs, k)
+    outer = left_at(stairs.left, lefts, x, a + 1)
+    strip[0], strip[1], strip[2] = above(outer), left_at(stairs.left, lefts, x, a), x
+    strip[3] = below(right_at(stairs.right, stairs.size[RIGHT], x, room - a))
+    return outer < strip[1]
+
+
+@njit(**EXACT)
+def reach(stairs: Stairs, x: float, k: int) -> tuple[float, float]:
+    """The influence interval, open: beyond its ends room better objects lie between x and any other."""
+    room = room_of(stairs, k)
+    left = left_at(stairs.left, stairs.size[LEFT], x, room)
+    return left, right_at(stairs.right, stairs.size[RIGHT], x, room)
+
 
 Box = NDArray[np.float64]
 
@@ -152,7 +355,7 @@ def look(points: PointTree, stairs: Stairs, x: float, k: int, window: Box) -> in
 FIRSTK, MINY, SNAP, PROBE = range(4)
 
 
-class Brush(NamedTuple):
+class PaintState(NamedTuple):
     """Everything painting works with. `ks` falls; `aware` and `lists` choose the method."""
 
     tree: ObjectTree
@@ -166,7 +369,7 @@ class Brush(NamedTuple):
     lists: int
 
 
-class Events(NamedTuple):
+class IntervalEvents(NamedTuple):
     """Updates in order: an x of NaN keeps x, a y of NaN keeps y, a y of +inf deletes."""
 
     row: NDArray[np.int32]
@@ -175,147 +378,147 @@ class Events(NamedTuple):
 
 
 @njit(**EXACT)
-def tight(brush: Brush) -> bool:
+def tight(state: PaintState) -> bool:
     """Whether the buffer might not take the next two groups of tiles."""
-    return space(brush.tiles) < 2 * (brush.ks[0] + 1) * brush.ks.shape[0]
+    return space(state.tiles) < 2 * (state.ks[0] + 1) * state.ks.shape[0]
 
 
 @njit(**EXACT)
-def refine(brush: Brush, first: int) -> None:
+def refine(state: PaintState, first: int) -> None:
     """Bring the tiles of one object into the form that the method wants."""
-    if brush.aware and brush.lists > 0:
-        clip(brush.tiles, first, brush.window)
-    if brush.lists > 0:
-        coarsen(brush.tiles, first, brush.lists)
-    if brush.aware:
-        brush.tally[SNAP] += brush.tiles.size[0] - first
-        brush.tally[PROBE] += thin(brush.points, brush.tiles, first)
+    if state.aware and state.lists > 0:
+        clip(state.tiles, first, state.window)
+    if state.lists > 0:
+        coarsen(state.tiles, first, state.lists)
+    if state.aware:
+        state.tally[SNAP] += state.tiles.size[0] - first
+        state.tally[PROBE] += thin(state.points, state.tiles, first)
 
 
 @njit(**EXACT)
-def _tell(brush: Brush, row: int, value: float, event: int) -> None:
+def _tell(state: PaintState, row: int, value: float, event: int) -> None:
     """Tile the region of the staircase for every k."""
-    x = brush.tree.x[row]
-    brush.window[0], brush.window[3] = -np.inf, np.inf
-    for shelf in range(brush.ks.shape[0]):
-        first = brush.tiles.size[0]
-        paint_region(brush.stairs, x, brush.ks[shelf], brush.tiles)
-        refine(brush, first)
-        stamp(brush.tiles, first, Message(row, x, value, event, shelf))
+    x = state.tree.x[row]
+    state.window[0], state.window[3] = -np.inf, np.inf
+    for number in range(state.ks.shape[0]):
+        first = state.tiles.size[0]
+        paint_region(state.stairs, x, state.ks[number], state.tiles)
+        refine(state, first)
+        stamp(state.tiles, first, TileMessage(row, x, value, event, number))
 
 
 @njit(**EXACT)
-def _tell_exposed(brush: Brush, x: float, other: int, event: int) -> None:
+def _tell_exposed(state: PaintState, x: float, other: int, event: int) -> None:
     """Tile what an exposed object gains for every k, then count it among the better ones."""
-    tree = brush.tree
-    for shelf in range(brush.ks.shape[0]):
-        first = brush.tiles.size[0]
-        paint_gain(brush.stairs, x, tree.x[other], brush.ks[shelf], brush.tiles)
-        refine(brush, first)
-        stamp(brush.tiles, first, Message(other, tree.x[other], tree.y[other], event, shelf))
-    expose(brush.stairs, x, tree.x[other])
+    tree = state.tree
+    for number in range(state.ks.shape[0]):
+        first = state.tiles.size[0]
+        paint_gain(state.stairs, x, tree.x[other], state.ks[number], state.tiles)
+        refine(state, first)
+        stamp(state.tiles, first, TileMessage(other, tree.x[other], tree.y[other], event, number))
+    expose(state.stairs, x, tree.x[other])
 
 
 @njit(**EXACT)
-def _interval(brush: Brush, x: float) -> tuple[float, float]:
+def _interval(state: PaintState, x: float) -> tuple[float, float]:
     """The open interval in which the next exposed object may lie."""
-    if brush.aware:
-        return np.nextafter(brush.window[0], -np.inf), np.nextafter(brush.window[3], np.inf)
-    return reach(brush.stairs, x, brush.ks[0])
+    if state.aware:
+        return np.nextafter(state.window[0], -np.inf), np.nextafter(state.window[3], np.inf)
+    return reach(state.stairs, x, state.ks[0])
 
 
 @njit(**EXACT)
-def _look_around(brush: Brush, x: float, first: int) -> bool:
+def _look_around(state: PaintState, x: float, first: int) -> bool:
     """Set the window around the points of the region, tiled from `first` on; False if there are none."""
-    if brush.lists > 0:
-        brush.tally[PROBE] += look(brush.points, brush.stairs, x, brush.ks[0], brush.window)
-        return brush.window[0] < np.inf
-    return surround(brush.tiles, first, brush.window)
+    if state.lists > 0:
+        state.tally[PROBE] += look(state.points, state.stairs, x, state.ks[0], state.window)
+        return state.window[0] < np.inf
+    return surround(state.tiles, first, state.window)
 
 
 @njit(**EXACT)
-def _look_again(brush: Brush, x: float, first: int) -> None:
+def _look_again(state: PaintState, x: float, first: int) -> None:
     """Narrow the window if the points just told of may have been the ones at its ends."""
     gained = np.empty(4)
-    told = surround(brush.tiles, first, gained)
-    if told and (gained[0] <= brush.window[0] or gained[3] >= brush.window[3]):
-        brush.tally[PROBE] += look(brush.points, brush.stairs, x, brush.ks[0], brush.window)
+    told = surround(state.tiles, first, gained)
+    if told and (gained[0] <= state.window[0] or gained[3] >= state.window[3]):
+        state.tally[PROBE] += look(state.points, state.stairs, x, state.ks[0], state.window)
 
 
 @njit(**EXACT)
-def lower(brush: Brush, row: int, value: float, event: int) -> bool:
+def lower(state: PaintState, row: int, value: float, event: int) -> bool:
     """Paint a value that worsens, before it is applied; False if the buffer may be too small."""
-    tree = brush.tree
+    tree = state.tree
     x, y, label, limit = tree.x[row], tree.y[row], tree.label[row], tree.label[row]
-    climb(tree, row, y, brush.stairs)
-    brush.tally[FIRSTK] += 2
-    first = brush.tiles.size[0]
-    _tell(brush, row, value, event)
-    if brush.tree.meta[SIZE] <= brush.ks[-1]:  # no list is full: nobody waits behind its last item
+    climb(tree, row, y, state.stairs)
+    state.tally[FIRSTK] += 2
+    first = state.tiles.size[0]
+    _tell(state, row, value, event)
+    if state.tree.meta[SIZE] <= state.ks[-1]:  # no list is full: nobody waits behind its last item
         return True
-    if brush.aware and not _look_around(brush, x, first):
+    if state.aware and not _look_around(state, x, first):
         return True
-    while room_of(brush.stairs, brush.ks[0]) > 0:
-        if tight(brush):
+    while room_of(state.stairs, state.ks[0]) > 0:
+        if tight(state):
             return False
-        after, before = _interval(brush, x)
+        after, before = _interval(state, x)
         if after >= before:
             break
         other = miny(tree, after, before, y, label, value, limit)
-        brush.tally[MINY] += 1
+        state.tally[MINY] += 1
         if other < 0:
             break
-        first = brush.tiles.size[0]
-        _tell_exposed(brush, x, other, event)
-        if brush.aware:
-            _look_again(brush, x, first)
+        first = state.tiles.size[0]
+        _tell_exposed(state, x, other, event)
+        if state.aware:
+            _look_again(state, x, first)
         y, label = tree.y[other], tree.label[other]
     return True
 
 
 @njit(**EXACT)
-def lift(brush: Brush, row: int, event: int) -> None:
+def lift(state: PaintState, row: int, event: int) -> None:
     """Paint a value that improved, after it was applied."""
-    climb(brush.tree, row, brush.tree.y[row], brush.stairs)
-    brush.tally[FIRSTK] += 2
-    _tell(brush, row, brush.tree.y[row], event)
+    climb(state.tree, row, state.tree.y[row], state.stairs)
+    state.tally[FIRSTK] += 2
+    _tell(state, row, state.tree.y[row], event)
 
 
 @njit(**EXACT)
-def _paint_event(brush: Brush, row: int, x: float, y: float, event: int) -> bool:
+def _paint_event(state: PaintState, row: int, x: float, y: float, event: int) -> bool:
     """Paint and apply one event; False, with nothing applied, if the buffer may be too small."""
-    tree = brush.tree
+    tree = state.tree
     present = tree.leaf_of[row] >= 0
     x = tree.x[row] if np.isnan(x) else x
     y = tree.y[row] if np.isnan(y) else y
     if present and (y == np.inf or x != tree.x[row]):
-        if not lower(brush, row, np.inf, event):
+        if not lower(state, row, np.inf, event):
             return False
         remove(tree, row)
         present = False
     if not present:
         if y < np.inf:
             insert(tree, row, x, y)
-            lift(brush, row, event)
+            lift(state, row, event)
     elif y < tree.y[row]:
         set_value(tree, row, y)
-        lift(brush, row, event)
+        lift(state, row, event)
     elif y > tree.y[row]:
-        if not lower(brush, row, y, event):
+        if not lower(state, row, y, event):
             return False
         set_value(tree, row, y)
     return True
 
 
 @njit(**EXACT)
-def paint(brush: Brush, events: Events, start: int) -> int:
+def paint(state: PaintState, events: IntervalEvents, start: int) -> int:
     """Paint and apply events from `start` on; return the first one that needs a larger buffer or tree."""
     for event in range(start, events.row.shape[0]):
-        first = brush.tiles.size[0]
-        if tight(brush) or room(brush.tree) < brush.tree.meta[HEIGHT] + 2:
+        first = state.tiles.size[0]
+        if tight(state) or room(state.tree) < state.tree.meta[HEIGHT] + 2:
             return event
-        asked = brush.tally.copy()
-        if not _paint_event(brush, events.row[event], events.x[event], events.y[event], event):
-            brush.tiles.size[0], brush.tally[:] = first, asked
+        asked = state.tally.copy()
+        if not _paint_event(state, events.row[event], events.x[event], events.y[event], event):
+            state.tiles.size[0], state.tally[:] = first, asked
             return event
     return events.row.shape[0]

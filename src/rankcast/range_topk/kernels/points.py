@@ -4,24 +4,18 @@ Bucket b owns the slots b * BUCKET .. (b + 1) * BUCKET - 1; its leaf's points st
 whatever is kept per slot (the point, its row, its board of k items) lies side by side for neighbours in
 subscription space. `slot_of[row]` finds a subscription again.
 
-An inner node splits its points by the order (lo, hi, row) or (hi, lo, row), smaller ones to the left.
-Rows are distinct, so any number of equal points can be split evenly and the tree stays balanced whatever
-the data. `box` is the tightest closed box around a node's points: lo from, lo to, hi from, hi to.
+An inner node splits its points by the order (lo, hi, row) or (hi, lo, row), smaller ones to the left. Rows
+are distinct, so any number of equal points can be split evenly and the tree stays balanced whatever the data.
+`box` is the tightest closed box around a node's points: lo from, lo to, hi from, hi to.
 
 Invariants: node 0 is the root; every leaf but an only one has a point; no child of a node with n points has
-more than SKEW n + FILL of them; equal slots and rows point at each other. One mechanism restores all of
-them: planting a subtree anew, in place (`point_plant`). A full bucket, a skewed node, an empty leaf, a nearly
-empty pair of leaves and a bulk load all end in it.
+more than SKEW n + FILL of them; equal slots and rows point at each other. One mechanism restores all of them:
+a subtree is copied out (`collect`) and planted anew in the same node (`plant`), leaves filled to FILL. A full
+bucket, a skewed node, an empty leaf, a nearly empty pair of leaves and a bulk load all end in it. Levels of
+many points are split several at once (`select.divide`), those of few exactly (`select.split`).
 
-Cost: insert and delete O(log m) node visits, plus amortised O(log m) moves a level for rebuilding; the edits
-are in `point_edit` and `point_mend`.
-
-Planting a point tree or a subtree of it: many points at once, split evenly, leaves filled to FILL.
-
-What is to be built anew is copied out (`collect`) and planted again in the same node. Levels of many points
-are split several at once (`division`), those of few exactly (`selection`).
-
-Cost: O(n log n) for n points, a few nanoseconds a point and level.
+Cost: O(n log n) to plant n points, a few nanoseconds a point and level. Edits are in `points_edit`: O(log m)
+node visits, plus amortised O(log m) moves a level for planting anew.
 """
 
 from __future__ import annotations
@@ -150,6 +144,7 @@ def surround(
 ) -> None:
     """Write the tightest box around the points at first..end-1."""
     west, east, bottom, top = np.inf, -np.inf, np.inf, -np.inf
+    # unsigned indexes: Numba need not test whether they count from the end
     for slot in range(np.uint64(first), np.uint64(end)):
         west, east = min(west, lo[slot]), max(east, lo[slot])
         bottom, top = min(bottom, hi[slot]), max(top, hi[slot])
@@ -294,6 +289,7 @@ def plant(tree: PointTree, node: int, points: Records, spare: Records, boards: N
     """
     order, aside = np.arange(points.shape[0]).astype(np.int32), np.empty(points.shape[0], np.int32)
     stack, depth = np.empty((1024, 4), np.int64), 1
+    # an entry of the stack: a node, and where its part of the queue begins and ends
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = node, 0, points.shape[0], 0
     while depth > 0:
         depth -= 1

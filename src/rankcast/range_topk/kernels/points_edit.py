@@ -1,32 +1,23 @@
-"""Subscriptions leave and enter the buckets of a point tree, many at once; `point_mend` sets it right after.
+"""Subscriptions leave and enter the buckets of a point tree, many at once; the tree is then set right.
 
-1. `take_out` tells the slots of points that leave. `move_out` does so for points that are to be moved, unless
+1. `take_out` gives the slots of points that leave. `move_out` does so for points that are to be moved, unless
    a point stays inside its bucket's box: then it only changes there.
 2. `exchange` looks for the buckets of points that enter, a block of them step by step together. Then it goes
-   through the buckets that somebody leaves or enters: those who enter take the places that others left, or
-   the next ones, and what is still free is closed by the last points. Whoever finds a full bucket is left
-   over for `point_mend`.
-
-Both sides are put in the order of the slots first. So every step goes through memory in one direction, where
-point by point each would wait for memory at half a dozen places.
-
-A slot that is left is told as twice its number, and 1 more if its point was at the border of the box, which
-is then to be found anew.
-
-Cost: O(log m) a point that enters, the cache misses of a block overlapping; O(1) one that leaves.
-
-A point tree is set right after subscriptions have left and entered it: one visit to whatever was touched.
-
-`edit` is the whole of it where nobody finds a full bucket; the steps behind `point_edit` are:
-
-1. `grow` makes subtrees of full buckets that are too small for their new points.
-2. `mend` goes up from the leaves that were touched, all of them one step at a time, and sets sizes and boxes
+   through the buckets that a point leaves or enters: those who enter take the places that others left, or the
+   next ones, and what is still free is closed by the last points. Whoever finds a full bucket is left over.
+3. `grow` makes subtrees of full buckets that are too small for their new points.
+4. `mend` goes up from the leaves that were touched, all of them one step at a time, and sets sizes and boxes
    right as far as they change. Paths of different lengths meet: a node may be set right more than once.
-3. `rebalance` builds anew the nodes that have become skewed or nearly empty, the topmost first.
+5. `rebalance` builds anew the nodes that have become skewed or nearly empty, the topmost first.
 
-None grows an array: what finds no room is left over, the owner makes room and goes on from there.
+`edit` is all of it if nobody finds a full bucket. Both sides of an exchange are put in the order of the slots
+first: every step then goes through memory in one direction, where point by point each would wait for memory
+at half a dozen places. A slot that is left is noted as twice its number, and 1 more if its point was at the
+border of the box, which is then to be found anew. No kernel grows an array: what finds no room is left over,
+the owner makes room and goes on from there.
 
-Cost: O(1) a touched node, the cache misses of one step overlapping, and what is built anew.
+Cost: O(log m) a point that enters, the cache misses of a block overlapping; O(1) one that leaves; O(1) a
+touched node, and what is built anew.
 """
 
 from __future__ import annotations
@@ -68,6 +59,7 @@ def _by_slot(slot_of: Rows, rows: Rows, most: int) -> Words:
     """The slots of rows, ascending, with their places among the rows."""
     slots = np.empty(rows.shape[0], np.int32)
     for i in range(rows.shape[0]):
+        # unsigned indexes: Numba need not test whether they count from the end
         slots[i] = slot_of[np.uint32(rows[i])]
     return with_places(slots, most)
 
@@ -85,6 +77,7 @@ def take_out(tree: PointTree, rows: Rows) -> Rows:
     slot_of, leaf_of, box, lo, hi = tree.slot_of, tree.leaf_of, tree.box, tree.lo, tree.hi
     slots, gone = _by_slot(slot_of, rows, lo.shape[0]), np.empty(rows.shape[0], np.int32)
     for i in range(rows.shape[0]):
+        # unsigned indexes: Numba need not test whether they count from the end
         slot = np.uint32(slots[i] >> HALF)
         leaf = np.uint32(leaf_of[slot // np.uint32(BUCKET)])
         gone[i] = np.int32(2 * slot) + np.int32(not _within(box, leaf, lo[slot], hi[slot]))
@@ -102,6 +95,7 @@ def move_out(tree: PointTree, rows: Rows, lo: Floats, hi: Floats, points: Record
     """
     leaf_of, sizes, box, low, high = tree.leaf_of, tree.size, tree.box, tree.lo, tree.hi
     slots, gone = _by_slot(tree.slot_of, rows, low.shape[0]), np.empty(rows.shape[0], np.int32)
+    # unsigned indexes: Numba need not test whether they count from the end
     left = np.uint64(0)
     for i in range(rows.shape[0]):
         prefetch(leaf_of, np.int64(slots[i] >> HALF) // BUCKET)
@@ -137,6 +131,7 @@ def _descend(tree: PointTree, points: Records, start: int, leaves: Rows) -> None
     while going > 0:
         going = 0
         for i in range(leaves.shape[0]):
+            # unsigned indexes: Numba need not test whether they count from the end
             node, at = np.uint32(leaves[i]), start + i
             if child[node, 0] < 0:
                 continue
@@ -165,6 +160,7 @@ def _find_buckets(tree: PointTree, points: Records) -> Words:
             prefetch(bucket, np.int64(leaves[i]))
             prefetch(sizes, np.int64(leaves[i]))
         for i in range(start, end):
+            # unsigned indexes: Numba need not test whether they count from the end
             buckets[i] = bucket[np.uint32(leaves[i - start])]
             prefetch(leaf_of, np.int64(buckets[i]))
     return with_places(buckets, tree.leaf_of.shape[0])
@@ -233,6 +229,7 @@ def _close(tree: PointTree, moves: Rows) -> None:
         if i + AHEAD < moves.shape[0]:
             _ask(lo, hi, row, board, moves[i + AHEAD, 0])
             _ask(lo, hi, row, board, moves[i + AHEAD, 1])
+            # unsigned indexes: Numba need not test whether they count from the end
             prefetch(slot_of, np.int64(row[np.uint32(moves[i + AHEAD // 2, 1])]))
         slot, last = np.uint32(moves[i, 0]), np.uint32(moves[i, 1])
         lo[slot], hi[slot], row[slot] = lo[last], hi[last], row[last]
@@ -260,6 +257,7 @@ def _write(
         prefetch(lists, np.int64(points[after, 3]) * width + width - 1)
         if slots[i] < 0:
             continue
+        # unsigned indexes: Numba need not test whether they count from the end
         at, slot = entering[i] & LOWER, np.uint32(slots[i])
         leaf = leaf_of[slot // np.uint32(BUCKET)]
         while touched[t] >> 2 != leaf:
@@ -345,6 +343,7 @@ def _step_up(parent: Rows, child: Rows, touched: Rows, marks: NDArray[np.int8]) 
     count = 0
     for i in range(touched.shape[0]):
         prefetch(parent, np.int64(touched[min(i + MEND_AHEAD, touched.shape[0] - 1)] >> 1))
+        # unsigned indexes: Numba need not test whether they count from the end
         node, other = parent[np.uint32(touched[i] >> 1)], touched[i] & OTHER
         if node >= 0:
             prefetch(child, 2 * np.int64(node))
@@ -366,6 +365,7 @@ def mend(tree: PointTree, touched: Rows) -> Rows:
         for i in range(above):
             soon = touched[min(i + MEND_AHEAD, above - 1)]
             prefetch(sizes, np.int64(soon))
+            # unsigned indexes: Numba need not test whether they count from the end
             prefetch(sizes, np.int64(child[np.uint32(soon), 0]))
             if marks[np.uint32(soon)] & OTHER:
                 prefetch(box, 4 * np.int64(soon))

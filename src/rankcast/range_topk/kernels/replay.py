@@ -4,20 +4,16 @@ A step concerns a subscription if its box holds the object and the better of the
 behind the last item of its board: an improved object enters or rises, a worsened one falls, or leaves when
 another of the box has become better. The steps go down the tree of corners together: a node keeps, in order,
 those whose place its lowest corner holds and whose value its `top` is not better than; behind a step that may
-let lists sink, values are no longer compared. At a leaf the steps that got there are applied one by one, and
-boards as they were are compared with what they have become, all on data in the first cache. Lists of a bucket
-that need another item ask for it together.
+let lists sink, values are no longer compared. At a leaf the steps that got there are applied one by one, on
+data in the first cache; lists of a bucket that need another item ask for it together. Nearly all boards that
+a batch touches are touched once; what that came to is noted, and is their net change. The others are compared
+with what they were.
 
-What a leaf compares values with: `known` holds every object's value before the batch; a step sets its
-object's entry while the leaf is worked on, and afterwards it is set back.
+`known` holds every object's value before the batch; a step sets its object's entry while the leaf is worked
+on, and afterwards it is set back.
 
-Cost: O(steps) a level at most; O(k) a board that is concerned; one question a step and bucket whose lists
-lose an item.
-
-The boards of one bucket while a batch goes through it: what they were, how they change, what came of it.
-
-Nearly all boards that a batch touches are touched once; what that came to is noted, and is their net change.
-The others are compared with what they were.
+Cost: O(steps) a level at most; O(k) a board that is concerned; one search a step and bucket whose lists lose
+an item.
 """
 
 from __future__ import annotations
@@ -29,8 +25,15 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.range_topk.kernels.corners import CAPACITY, DEPTH, CornerTree, Floats, Rows
-from rankcast.range_topk.kernels.events import AFFECTED, SEARCHES, TRIED
-from rankcast.range_topk.kernels.steps import Asked, Order, Spells, Steps, Values, ask_in_order, ask_spells
+from rankcast.range_topk.kernels.steps import (
+    NextQueries,
+    ObjectValues,
+    Order,
+    Steps,
+    Versions,
+    search_in_order,
+    search_versions,
+)
 from rankcast.structures.boards import (
     DELTAS,
     GROUPS,
@@ -42,8 +45,10 @@ from rankcast.structures.boards import (
 )
 from rankcast.structures.jit import EXACT
 
+AFFECTED, TRIED, SEARCHES = range(3)  # what a tally counts
 
-class Desk(NamedTuple):
+
+class BucketWork(NamedTuple):
     """Room for the work on one bucket: by slot there, by slot touched, by spell (one more than there are).
 
     `place` tells where a slot stands among those touched, or -1; `board` is what its board was, `heard` when
@@ -57,21 +62,21 @@ class Desk(NamedTuple):
     touches: Rows
     heard: NDArray[np.int64]
     note: Rows
-    asked: Asked
-    lent: Rows
+    queries: NextQueries
+    assigned: Rows
 
 
 @njit(**EXACT)
-def new_desk(capacity: int, width: int, k: int, spells: int) -> Desk:
-    """A desk for buckets of so many slots."""
-    asked = Asked(
+def new_work(capacity: int, width: int, k: int, versions: int) -> BucketWork:
+    """A work for buckets of so many slots."""
+    queries = NextQueries(
         np.empty((capacity, width)),
         np.empty(capacity),
         np.empty(capacity, np.int64),
         np.empty(capacity, np.int32),
         np.empty(capacity, np.int32),
     )
-    return Desk(
+    return BucketWork(
         np.empty(capacity, np.int32),
         np.empty(capacity, np.int32),
         np.empty(capacity, np.int32),
@@ -79,18 +84,25 @@ def new_desk(capacity: int, width: int, k: int, spells: int) -> Desk:
         np.empty(capacity, np.int32),
         np.empty(capacity, np.int64),
         np.empty((capacity, 3), np.int32),
-        asked,
-        np.zeros(spells + 1, np.int32),
+        queries,
+        np.zeros(versions + 1, np.int32),
     )
 
 
 @njit(**EXACT)
 def touch(
-    lanes: Rows, count: int, first: int, touched: int, time: int, board: Rows, desk: Desk,
+    lanes: Rows,
+    count: int,
+    first: int,
+    touched: int,
+    time: int,
+    board: Rows,
+    work: BucketWork,
     tally: NDArray[np.int64],
-) -> int:  # fmt: skip
+) -> int:
     """Keep boards that are to change, as they were before the batch; return how many are kept."""
-    place, slots, kept, heard, touches = desk.place, desk.slot, desk.board, desk.heard, desk.touches
+    place, slots, kept, heard, touches = work.place, work.slot, work.board, work.heard, work.touches
+    # unsigned indexes: Numba need not test whether they count from the end
     k, event = np.uint64(board.shape[1]), time & ~1
     for lane in range(np.uint64(count)):
         slot = np.uint64(lanes[lane])
@@ -116,6 +128,7 @@ def improve(
     Where it stood and where it comes to are found, and items moved, without a branch that could be guessed
     wrong.
     """
+    # unsigned indexes: Numba need not test whether they count from the end
     line, which, mine, one = np.uint64(slot), np.uint64(at), value[row], np.uint64(1)
     last, rank = np.uint64(board.shape[1]) - one, np.uint64(0)
     former = last
@@ -172,12 +185,12 @@ def with_room(changes: BoardChanges, groups: int, deltas: int) -> BoardChanges:
 
 @njit(**EXACT)
 def write_changes(
-    rows: Rows, board: Rows, desk: Desk, touched: int, moved: NDArray[np.bool_], changes: BoardChanges
+    rows: Rows, board: Rows, work: BucketWork, touched: int, moved: NDArray[np.bool_], changes: BoardChanges
 ) -> None:
     """Append what the boards touched have become."""
     group, item, mark, tally = changes
-    kept, slots, size, groups = desk.board, desk.slot, tally[DELTAS], tally[GROUPS]
-    touches, note = desk.touches, desk.note
+    kept, slots, size, groups = work.board, work.slot, tally[DELTAS], tally[GROUPS]
+    touches, note = work.touches, work.note
     for at in range(touched):
         slot, start = slots[at], size
         if touches[at] == 1:
@@ -195,11 +208,11 @@ def write_changes(
     tally[DELTAS], tally[GROUPS] = size, groups
 
 
-class Batch(NamedTuple):
+class ReplayBatch(NamedTuple):
     """The steps of a batch, what its objects are worth when, and all other objects by value."""
 
     steps: Steps
-    spells: Spells
+    versions: Versions
     order: Order
 
 
@@ -208,6 +221,7 @@ def _concerned(
     point: Floats, weight: Floats, first: int, size: int, corner: Floats, s: int, value: float, lanes: Rows
 ) -> np.int64:
     """Write the slots of a bucket whose box holds the place of a step and whose weight is not below it."""
+    # unsigned indexes: Numba need not test whether they count from the end
     count, width, at = np.uint64(0), np.uint64(point.shape[1]), np.uint64(s)
     a, b, c, d = corner[at, 0], corner[at, 1], corner[at, 2], corner[at, 3]
     for slot in range(np.uint64(first), np.uint64(first + size)):
@@ -222,17 +236,23 @@ def _concerned(
 
 @njit(**EXACT)
 def _replace(
-    tree: CornerTree, count: int, batch: Batch, s: int, objects: CornerTree, values: Values, desk: Desk,
+    tree: CornerTree,
+    count: int,
+    batch: ReplayBatch,
+    s: int,
+    objects: CornerTree,
+    values: ObjectValues,
+    work: BucketWork,
     first: int,
-) -> float:  # fmt: skip
+) -> float:
     """Let a worsened object leave full boards of one bucket; another one or itself takes the last place.
 
     Returns the largest weight that comes of it.
     """
     board, point, weight, known, label = tree.board, tree.point, tree.weight, values.value, values.label
-    lanes, asked, last, gap, top = desk.lane, desk.asked, board.shape[1] - 1, 0.0, -np.inf
-    row, old, note, place = batch.steps.row[s], batch.steps.old[s], desk.note, desk.place
-    corner, after, after_label, found = asked.corner, asked.after, asked.label, asked.found
+    lanes, queries, last, gap, top = work.lane, work.queries, board.shape[1] - 1, 0.0, -np.inf
+    row, old, note, place = batch.steps.row[s], batch.steps.old[s], work.note, work.place
+    corner, after, after_label, found = queries.corner, queries.after, queries.label, queries.found
     for i in range(count):
         slot = lanes[i]
         end, best = board[slot, last], board[slot, 0]
@@ -240,10 +260,10 @@ def _replace(
             corner[i, side] = point[slot, side]
         after[i], after_label[i] = old if end == row else known[end], label[end]
         gap = max(gap, (after[i] - (old if best == row else known[best])) / (last + 1))
-    ask_in_order(batch.order, objects, label, asked, count, gap)
+    search_in_order(batch.order, objects, label, queries, count, gap)
     time, some = batch.steps.time[s], slice(0, count)
-    ask_spells(
-        batch.spells, time, corner[some], after[some], after_label[some], values, found[some], desk.lent
+    search_versions(
+        batch.versions, time, corner[some], after[some], after_label[some], values, found[some], work.assigned
     )
     for i in range(count):
         slot, other, at = lanes[i], found[i], place[lanes[i] - first]
@@ -258,13 +278,19 @@ def _replace(
 
 @njit(**EXACT)
 def _replay(
-    tree: CornerTree, node: int, queue: Rows, batch: Batch, objects: CornerTree, values: Values, desk: Desk,
+    tree: CornerTree,
+    node: int,
+    queue: Rows,
+    batch: ReplayBatch,
+    objects: CornerTree,
+    values: ObjectValues,
+    work: BucketWork,
     tally: NDArray[np.int64],
-) -> int:  # fmt: skip
+) -> int:
     """Apply the queued steps to the boards of a leaf; return how many were touched."""
     known, label, board, weight, point = values.value, values.label, tree.board, tree.weight, tree.point
     rows, olds, news, corner = batch.steps.row, batch.steps.old, batch.steps.new, batch.steps.corner
-    times, lanes, place, note = batch.steps.time, desk.lane, desk.place, desk.note
+    times, lanes, place, note = batch.steps.time, work.lane, work.place, work.note
     first, size, top = tree.bucket[node] * tree.meta[CAPACITY], tree.size[node], tree.top[node]
     last, touched = board.shape[1] - 1, 0
     place[:] = -1
@@ -281,7 +307,7 @@ def _replay(
             slot = lanes[lane]
             lanes[left] = slot
             left += weight[slot] > value or value == np.inf or label[board[slot, last]] >= label[row]
-        touched, count = touch(lanes, left, first, touched, times[s], board, desk, tally), left
+        touched, count = touch(lanes, left, first, touched, times[s], board, work, tally), left
         left = 0
         for lane in range(count):
             slot = lanes[lane]
@@ -294,20 +320,20 @@ def _replay(
                 left += 1
         if left > 0:
             tally[SEARCHES] += 1
-            top = max(top, _replace(tree, left, batch, s, objects, values, desk, first))
+            top = max(top, _replace(tree, left, batch, s, objects, values, work, first))
     return touched
 
 
 @njit(**EXACT)
-def _forget(known: Floats, queue: Rows, batch: Batch, lent: Rows) -> None:
+def _forget(known: Floats, queue: Rows, batch: ReplayBatch, assigned: Rows) -> None:
     """Let all values be known again as they were before the batch."""
     row, start = batch.steps.row, batch.steps.start
     for i in range(queue.shape[0]):
         known[row[queue[i]]] = start[queue[i]]
-    row, start = batch.spells.row, batch.spells.start
-    for i in range(1, lent[0] + 1):
-        known[row[lent[i]]] = start[lent[i]]
-    lent[0] = 0
+    row, start = batch.versions.row, batch.versions.start
+    for i in range(1, assigned[0] + 1):
+        known[row[assigned[i]]] = start[assigned[i]]
+    assigned[0] = 0
 
 
 @njit(**EXACT)
@@ -330,6 +356,7 @@ def _sift(low: Floats, node: int, top: float, steps: Steps, queue: Rows, start: 
         False,
         np.uint64(node),
     )
+    # unsigned indexes: Numba need not test whether they count from the end
     for i in range(np.uint64(start), np.uint64(end)):
         s = np.uint32(queue[i])
         if not sunk and min(old[s], new[s]) > top:
@@ -346,9 +373,14 @@ def _sift(low: Floats, node: int, top: float, steps: Steps, queue: Rows, start: 
 
 @njit(**EXACT)
 def replay(
-    tree: CornerTree, objects: CornerTree, batch: Batch, values: Values, moved: NDArray[np.bool_],
-    changes: BoardChanges, tally: NDArray[np.int64],
-) -> BoardChanges:  # fmt: skip
+    tree: CornerTree,
+    objects: CornerTree,
+    batch: ReplayBatch,
+    values: ObjectValues,
+    moved: NDArray[np.bool_],
+    changes: BoardChanges,
+    tally: NDArray[np.int64],
+) -> BoardChanges:
     """Bring all boards through the steps, and append their net changes; the changes, in arrays long enough.
 
     `values` are those of before the batch, and stay so; `moved` marks objects that have others afterwards.
@@ -357,8 +389,9 @@ def replay(
     queue, stack = np.empty(64 + 32 * total, np.int32), np.empty((DEPTH, 3), np.int64)
     visited, opened = np.empty(tree.parent.shape[0], np.int32), 0
     capacity, k = tree.meta[CAPACITY], tree.board.shape[1]
-    desk = new_desk(capacity, tree.point.shape[1], k, batch.spells.row.shape[0])
+    work = new_work(capacity, tree.point.shape[1], k, batch.versions.row.shape[0])
     queue[:total] = np.arange(total)
+    # an entry of the stack: a node, and where its part of the queue begins and ends
     stack[0, 0], stack[0, 1], stack[0, 2], depth = 0, 0, total, 1
     while depth > 0:
         depth -= 1
@@ -375,12 +408,12 @@ def replay(
                 stack[depth, 0], stack[depth, 1], stack[depth, 2] = child[node, side], end, size
                 depth += 1
             continue
-        touched = _replay(tree, node, queue[end:size], batch, objects, values, desk, tally)
-        _forget(values.value, queue[end:size], batch, desk.lent)
+        touched = _replay(tree, node, queue[end:size], batch, objects, values, work, tally)
+        _forget(values.value, queue[end:size], batch, work.assigned)
         if touched > 0:
             tops[node] = _top_of(tree.weight, bucket[node] * capacity, np.int64(tree.size[node]))
             changes = with_room(changes, touched, (2 * k + 1) * touched)
-            write_changes(tree.row, tree.board, desk, touched, moved, changes)
+            write_changes(tree.row, tree.board, work, touched, moved, changes)
     for i in range(opened - 1, -1, -1):
         node = visited[i]
         tops[node] = max(tops[child[node, 0]], tops[child[node, 1]])

@@ -1,18 +1,15 @@
-"""A batch of events as steps in time: an object goes from one value to another at one place.
+"""A batch of events as steps in time, and which object comes next in the boxes of lists that lose an item.
 
-A move is two steps of one event, a deletion and an insertion; event e has the moments 2e and 2e + 1. A spell
-is what an object of the batch is worth from one moment to another. While boards follow, the objects of the
-batch have no weight in their tree: a search asks the tree for those that do not change, and the spells, which
-are in the order of values, for those that do. So all steps can meet one bucket after the other.
+In a step an object goes from one value to another at one place. A move is two steps of one event, a deletion
+and an insertion; event e has the moments 2e and 2e + 1. A version is what an object of the batch is worth
+from one moment to another. While boards follow, the objects of the batch have no weight in their tree: a
+search asks the tree for those that do not change, and the versions, which are in the order of values, for
+those that do. So all steps can meet one bucket after the other.
 
-What comes next in the boxes of lists that lose an item, asked for together by those of one bucket.
-
-Objects in the order of their values: what comes next in the boxes of lists that lose an item.
-
-A list ends where k objects of its box have been met, so what follows its last item is met soon when objects
-are taken by value, in whatever order they lie: after 1 / (share of the objects in the box) of them in the
-mean. A walk through the tree of objects passes all better ones in the box again. Boxes that meet nothing for
-long, which are small, ask the tree.
+What comes next is asked for together by the lists of one bucket. A list ends where k objects of its box have
+been met, so what follows its last item is met soon when objects are taken by value, in whatever order they
+lie: after 1 / (share of the objects in the box) of them in the mean. A walk through the tree of objects
+passes all better ones in the box again. Boxes that meet nothing for long, which are small, ask the tree.
 """
 
 from __future__ import annotations
@@ -31,7 +28,7 @@ FOREVER = np.iinfo(np.int64).max
 Moments = NDArray[np.int64]
 
 
-class Events(NamedTuple):
+class BoxEvents(NamedTuple):
     """Updates in order: places (n, d) and values after the event; +inf: the object goes."""
 
     row: Rows
@@ -53,8 +50,8 @@ class Steps(NamedTuple):
     time: Moments
 
 
-class Spells(NamedTuple):
-    """Spells by value: the object, its place, its value, its value before the batch; begin <= time < end."""
+class Versions(NamedTuple):
+    """Versions by value: object, place, value, value before the batch; valid while begin <= time < end."""
 
     row: Rows
     point: Floats
@@ -65,8 +62,8 @@ class Spells(NamedTuple):
 
 
 @njit(**EXACT)
-def _empty(steps: int, spells: int, width: int) -> tuple[Steps, Spells]:
-    """Room for steps and spells; times and ends are FOREVER."""
+def _empty(steps: int, versions: int, width: int) -> tuple[Steps, Versions]:
+    """Room for steps and versions; times and ends are FOREVER."""
     return (
         Steps(
             np.empty(steps, np.int32),
@@ -76,13 +73,13 @@ def _empty(steps: int, spells: int, width: int) -> tuple[Steps, Spells]:
             np.empty(steps),
             np.full(steps, FOREVER),
         ),
-        Spells(
-            np.empty(spells, np.int32),
-            np.empty((spells, width)),
-            np.empty(spells),
-            np.empty(spells),
-            np.empty(spells, np.int64),
-            np.full(spells, FOREVER),
+        Versions(
+            np.empty(versions, np.int32),
+            np.empty((versions, width)),
+            np.empty(versions),
+            np.empty(versions),
+            np.empty(versions, np.int64),
+            np.full(versions, FOREVER),
         ),
     )
 
@@ -98,22 +95,22 @@ def _write_step(
 
 
 @njit(**EXACT)
-def _write_spell(
-    spells: Spells, at: int, row: int, place: Floats, value: float, start: float, begin: int
+def _write_version(
+    versions: Versions, at: int, row: int, place: Floats, value: float, start: float, begin: int
 ) -> None:
-    spells.row[at], spells.value[at], spells.start[at], spells.begin[at] = row, value, start, begin
+    versions.row[at], versions.value[at], versions.start[at], versions.begin[at] = row, value, start, begin
     for axis in range(place.shape[0]):
-        spells.point[at, axis] = place[axis]
+        versions.point[at, axis] = place[axis]
 
 
 @njit(**EXACT)
-def single(row: int, place: Floats, old: float, new: float, time: int) -> tuple[Steps, Spells]:
+def single(row: int, place: Floats, old: float, new: float, time: int) -> tuple[Steps, Versions]:
     """One step, alone."""
-    steps, spells = _empty(1, np.int64(new < np.inf), place.shape[0])
+    steps, versions = _empty(1, np.int64(new < np.inf), place.shape[0])
     _write_step(steps, 0, row, place, old, new, old, time)
     if new < np.inf:
-        _write_spell(spells, 0, row, place, new, old, time)
-    return steps, spells
+        _write_version(versions, 0, row, place, new, old, time)
+    return steps, versions
 
 
 @njit(**EXACT)
@@ -126,10 +123,10 @@ def differs(place: Floats, other: Floats) -> bool:
 
 
 @njit(**EXACT)
-def steps_of(events: Events, objects: CornerTree, value: Floats) -> tuple[Steps, Spells]:
+def steps_of(events: BoxEvents, objects: CornerTree, value: Floats) -> tuple[Steps, Versions]:
     """All steps of a batch whose objects are still as they were. O(n log n)."""
     count, width = events.x.shape
-    steps, spells = _empty(2 * count, 2 * count, width)
+    steps, versions = _empty(2 * count, 2 * count, width)
     order, size, opened, place = np.argsort(events.row, kind="mergesort"), 0, -1, np.empty(width)
     there, old, start = False, np.inf, np.inf
     for i in range(count):
@@ -140,30 +137,35 @@ def steps_of(events: Events, objects: CornerTree, value: Floats) -> tuple[Steps,
             old = start
             if there:
                 place[:] = objects.point[objects.slot_of[row]]
-                _write_spell(spells, size, row, place, start, start, -1)
+                _write_version(versions, size, row, place, start, start, -1)
                 opened, size = size, size + 1
         if there and (y == np.inf or differs(place, events.x[e])):
             _write_step(steps, 2 * e, row, place, old, np.inf, start, 2 * e)
-            spells.end[opened] = 2 * e
+            versions.end[opened] = 2 * e
             there, old, opened = False, np.inf, -1
         if y != old:
             place[:] = events.x[e]
             _write_step(steps, 2 * e + 1, row, place, old, y, start, 2 * e + 1)
             if opened >= 0:
-                spells.end[opened] = 2 * e + 1
-            _write_spell(spells, size, row, place, y, start, 2 * e + 1)
+                versions.end[opened] = 2 * e + 1
+            _write_version(versions, size, row, place, y, start, 2 * e + 1)
             there, old, opened, size = True, y, size, size + 1
-    return _in_order(steps, spells, size)
+    return _in_order(steps, versions, size)
 
 
 @njit(**EXACT)
-def _in_order(steps: Steps, spells: Spells, size: int) -> tuple[Steps, Spells]:
-    """The steps that happen, and the first `size` spells by value."""
-    s, t = np.flatnonzero(steps.time < FOREVER), np.argsort(spells.value[:size], kind="mergesort")
+def _in_order(steps: Steps, versions: Versions, size: int) -> tuple[Steps, Versions]:
+    """The steps that happen, and the first `size` versions by value."""
+    s, t = np.flatnonzero(steps.time < FOREVER), np.argsort(versions.value[:size], kind="mergesort")
     return (
         Steps(steps.row[s], steps.corner[s], steps.old[s], steps.new[s], steps.start[s], steps.time[s]),
-        Spells(
-            spells.row[t], spells.point[t], spells.value[t], spells.start[t], spells.begin[t], spells.end[t]
+        Versions(
+            versions.row[t],
+            versions.point[t],
+            versions.value[t],
+            versions.start[t],
+            versions.begin[t],
+            versions.end[t],
         ),
     )
 
@@ -172,7 +174,7 @@ FIRST_LABEL = np.iinfo(np.int64).min
 NEAR, FAR = 4.0, 32.0  # gaps between the values of a list
 
 
-class Values(NamedTuple):
+class ObjectValues(NamedTuple):
     """Values and tie labels of objects by row."""
 
     value: Floats
@@ -180,7 +182,7 @@ class Values(NamedTuple):
 
 
 @njit(**EXACT)
-def ask_near(
+def search_near(
     objects: CornerTree, label: NDArray[np.int64], corners: Floats, after: Floats,
     after_label: NDArray[np.int64], found: Rows, gap: float,
 ) -> None:  # fmt: skip
@@ -196,15 +198,15 @@ def ask_near(
 
 
 @njit(**EXACT)
-def ask_spells(
-    spells: Spells, time: int, corners: Floats, after: Floats, after_label: NDArray[np.int64],
-    values: Values, found: Rows, lent: Rows,
+def search_versions(
+    versions: Versions, time: int, corners: Floats, after: Floats, after_label: NDArray[np.int64],
+    values: ObjectValues, found: Rows, assigned: Rows,
 ) -> None:  # fmt: skip
     """Let objects of the batch, as they are at a moment, answer where they come before what was found.
 
     What they are worth becomes known, and is noted to be forgotten again.
     """
-    value, row, point, begin, end = spells.value, spells.row, spells.point, spells.begin, spells.end
+    value, row, point, begin, end = versions.value, versions.row, versions.point, versions.begin, versions.end
     known, label = values.value, values.label
     for j in range(np.searchsorted(value, after.min()), value.shape[0]):
         mine, which, open_ = value[j], row[j], False
@@ -220,13 +222,13 @@ def ask_spells(
             if holds(corners[i], point, j):
                 found[i] = which
                 if known[which] != mine:
-                    lent[0] += 1
-                    known[which], lent[lent[0]] = mine, j
+                    assigned[0] += 1
+                    known[which], assigned[assigned[0]] = mine, j
         if not open_:
             break
 
 
-FAR_VALUES = 1024  # objects passed before the tree is asked
+FAR_VALUES = 1024  # objects passed before the tree is queries
 
 
 class Order(NamedTuple):
@@ -238,7 +240,7 @@ class Order(NamedTuple):
     label: NDArray[np.int64]
 
 
-class Asked(NamedTuple):
+class NextQueries(NamedTuple):
     """Boxes as corners, the value and the label of the item behind which each looks, and what it found."""
 
     corner: Floats
@@ -249,10 +251,17 @@ class Asked(NamedTuple):
 
 
 @njit(**EXACT)
-def _pass_by(order: Order, asked: Asked, count: int, hull: Floats, start: int, end: int) -> np.int64:
+def _pass_by(order: Order, queries: NextQueries, count: int, hull: Floats, start: int, end: int) -> np.int64:
     """Let objects start..end-1 answer the open boxes, all inside the hull; return how many stay open."""
     point, value, label, row = order.point, order.value, order.label, order.row
-    corner, after, after_label, found, waits = asked.corner, asked.after, asked.label, asked.found, asked.open
+    corner, after, after_label, found, waits = (
+        queries.corner,
+        queries.after,
+        queries.label,
+        queries.found,
+        queries.open,
+    )
+    # unsigned indexes: Numba need not test whether they count from the end
     left, j, width = np.uint64(count), np.uint64(start), np.uint64(point.shape[1])
     while left > np.uint64(0) and j < np.uint64(end):
         inside = True
@@ -278,25 +287,25 @@ def _pass_by(order: Order, asked: Asked, count: int, hull: Floats, start: int, e
 
 
 @njit(**EXACT)
-def ask_in_order(
-    order: Order, objects: CornerTree, label: NDArray[np.int64], asked: Asked, count: int, gap: float
+def search_in_order(
+    order: Order, objects: CornerTree, label: NDArray[np.int64], queries: NextQueries, count: int, gap: float
 ) -> None:
     """Find the best object in each of the first `count` boxes that is worse than its pair, or -1.
 
     The boxes are those of neighbours. `gap` is how far the values of their lists lie apart.
     """
-    corner, after, hull, least = asked.corner, asked.after, asked.corner[0].copy(), np.inf
+    corner, after, hull, least = queries.corner, queries.after, queries.corner[0].copy(), np.inf
     for i in range(count):
-        asked.found[i], asked.open[i], least = -1, i, min(least, after[i])
+        queries.found[i], queries.open[i], least = -1, i, min(least, after[i])
         for side in range(hull.shape[0]):
             hull[side] = min(hull[side], corner[i, side])
     total = order.value.shape[0]
     start = np.searchsorted(order.value, least)
     end = min(start + FAR_VALUES, total)
-    left = _pass_by(order, asked, count, hull, start, end)
+    left = _pass_by(order, queries, count, hull, start, end)
     if left == 0 or (end == total and total > 0):
         return
-    lanes = asked.open[:left]
+    lanes = queries.open[:left]
     part = np.empty(left, np.int32)
-    ask_near(objects, label, corner[lanes], after[lanes], asked.label[lanes], part, gap)
-    asked.found[lanes] = part
+    search_near(objects, label, corner[lanes], after[lanes], queries.label[lanes], part, gap)
+    queries.found[lanes] = part

@@ -1,10 +1,8 @@
-"""What `RangeTopK` holds whatever its method: subscriptions, objects, and the events of a batch on them.
+"""The state of `RangeTopK` whatever its method: subscriptions, objects, and the events of a batch on them.
 
-Events of `RangeTopK` as steps: what each row of a batch makes of its object, in order.
-
-An event names an object and gives some of its values. Whether that inserts, updates, moves or deletes
-depends on what the rows before it did, so the batch is resolved here once, without a loop: rows are grouped
-by object, and within a group values are carried forward. Cost: O(n log n) for n rows.
+An event names an object and gives some of its values. Whether that inserts, updates, moves or deletes depends
+on what the rows before it did, so a batch is resolved once, without a loop: rows are grouped by object, and
+within a group values are carried forward. Cost: O(n log n) for n rows.
 
 What a row does to its object:
 
@@ -32,7 +30,6 @@ from numpy.typing import NDArray
 from rankcast.core.engine import Part
 from rankcast.core.lists import together
 from rankcast.errors import InputError
-from rankcast.range_topk.brute_force import Objects
 from rankcast.structures import hashing
 from rankcast.structures.ids import Slots, keys_of, select, show
 from rankcast.tables import read
@@ -47,7 +44,7 @@ UPSERT, REMOVE = 0, 1
 OP = Column("op", Kind.WORD, required=False, words=("upsert", "remove"))
 
 
-class Steps(NamedTuple):
+class ResolvedBatch(NamedTuple):
     """A batch, resolved. Per object it names (`ids`, `row`, -1 if new) and per event (`of`, `x`, `y`)."""
 
     ids: Ids
@@ -124,7 +121,7 @@ def _words(values: Any) -> NDArray[np.int64]:
     return found
 
 
-def resolve(batch: Batch, objects: Slots, over: list[str], by: str, nulls: str) -> Steps:
+def resolve(batch: Batch, objects: Slots, over: list[str], by: str, nulls: str) -> ResolvedBatch:
     """Read a batch against the live objects; raises before anything has changed."""
     of, first = hashing.distinct(keys_of(batch.ids))
     row = objects.find(batch.ids, where="events")[first]
@@ -151,7 +148,7 @@ def resolve(batch: Batch, objects: Slots, over: list[str], by: str, nulls: str) 
     x = [values_of(name, objects["x"][:, place]) for place, name in enumerate(over)]
     y = values_of(by, objects["y"])
     y[order[deletes]] = np.nan
-    return Steps(select(batch.ids, first), row, of, np.column_stack(x), y)
+    return ResolvedBatch(select(batch.ids, first), row, of, np.column_stack(x), y)
 
 
 def _deletes(batch: Batch, by: str, nulls: str) -> Bools:
@@ -247,8 +244,17 @@ class Events(NamedTuple):
         return Events(self.row[last], self.x[last], self.y[last])
 
 
+class Objects(NamedTuple):
+    """All objects at one moment: rows, places (n, d), ranking keys and labels."""
+
+    row: Rows
+    x: Floats
+    key: Floats
+    label: Ints
+
+
 @dataclass
-class World:
+class RangeState:
     """Subscriptions with a box and a k (0: the engine's), objects with a place and a value.
 
     Between batches every object has a value; within one, an object whose y is NaN is not there.
@@ -293,14 +299,14 @@ class World:
         """What is ranked, ascending."""
         return -y if self.descending else y
 
-    def there(self) -> Objects:
+    def live_objects(self) -> Objects:
         """All objects that are there at this moment."""
         held = self.objects
         rows = np.flatnonzero((held["sequence"][: held.used] >= 0) & ~np.isnan(held["y"][: held.used]))
         live = rows.astype(np.int32)
         return Objects(live, held["x"][live], self.key(held["y"][live]), held.label[live])
 
-    def begin(self, steps: Steps) -> Events:
+    def begin(self, steps: ResolvedBatch) -> Events:
         """Give every object of a batch its row; new ones are not there yet."""
         row = steps.row.copy()
         new = np.flatnonzero(row < 0)

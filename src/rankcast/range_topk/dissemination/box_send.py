@@ -1,0 +1,255 @@
+"""`RangeTopK.disseminate` over several attributes: a batch of events becomes the messages of one method.
+
+Mostly the boards tell who is affected: events change them, and whoever was reached is covered by tiles
+(`BoxMessenger`). In the 1.5-d case, where all subscriptions bound the second of two attributes on one side
+only, tiles are painted from the objects instead (`slab_painters`); "dense" is not even given the
+subscriptions: all it must know of them, the bounded side, was noted when they came. [Range §IV-C, App. D]
+
+| method | event by event | net change of a batch | lists afterwards |
+| --- | --- | --- | --- |
+| `sparse` | covers of those reached; painted if 1.5-d | covers of those reached | stale if painted |
+| `dense` | painted, 1.5-d only | painted | stale |
+| `unicast` | a message for each distinct box reached | the same | current |
+| `relax`, `scan` | see `protocol` | see `protocol` | stale |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.errors import SettingError
+from rankcast.range_topk.boxes import BoxLists, keyed, last_of
+from rankcast.range_topk.corners import CornerIndex
+from rankcast.range_topk.dissemination import box_messages, protocol
+from rankcast.range_topk.dissemination.box_messages import (
+    BETTER,
+    EVENT,
+    GONE,
+    SINCE,
+    TOUCHED,
+    MessageRoom,
+    ObjectsBefore,
+    Pairs,
+    TouchLog,
+)
+from rankcast.range_topk.dissemination.cover import BoxTiles, empty_box_tiles
+from rankcast.range_topk.dissemination.slab_painters import FEW, DensePainter, SlabPainter
+from rankcast.range_topk.dissemination.slabs import FIRSTK, MIN, SNAP
+from rankcast.range_topk.kernels.replay import AFFECTED, SEARCHES, TRIED
+from rankcast.range_topk.kernels.steps import BoxEvents, ObjectValues, steps_of
+from rankcast.range_topk.state import Events, RangeState, TileRows
+from rankcast.structures.arrays import grown
+
+if TYPE_CHECKING:
+    from rankcast.range_topk.kept_lists import KeptLists
+
+
+class BoxSender:
+    """Turns batches into messages; state and objects are in step before and after."""
+
+    def __init__(self, lists: BoxLists) -> None:
+        self._lists = lists
+        self._messenger = BoxMessenger(lists)
+        self.sparse = SlabPainter(lists.objects)
+        self._dense = DensePainter(lists.objects)
+
+    def refuse(self, method: str) -> None:
+        """Refuse a method that boxes do not have."""
+        if method == "dense" and not self._lists.side:
+            raise SettingError(
+                'method="dense" is not for boxes: their tiles run into the hundreds of thousands an event',
+                expected="sparse, unicast, relax or scan, or two attributes, the second bounded on one side",
+            )
+
+    def send(
+        self, kept: KeptLists, events: Events, method: str, epsilon: float | None, *, batch: bool
+    ) -> TileRows:
+        """Apply the batch; the messages that tell those affected."""
+        state = kept.range_state
+        if method in ("scan", "relax"):
+            found = protocol.send_plainly(state, events, method, batch=batch)
+            self._lists.objects.settle(*keyed(state, events.coalesced()))
+            kept.stale = True
+            return found
+        with self._counting(state):
+            if method == "dense" or (method == "sparse" and self._lists.side and not batch):
+                tiles = self._paint(state, events, method, epsilon, batch=batch)
+                kept.stale = True
+            else:
+                tiles = self._cover(kept, events, epsilon, one_by_one=method == "unicast", batch=batch)
+        state.place(events)
+        return _tile_rows(state, tiles)
+
+    def _paint(
+        self, state: RangeState, events: Events, method: str, epsilon: float | None, *, batch: bool
+    ) -> BoxTiles:
+        """Apply events to the objects of the 1.5-d case; the tiles of those affected. No list changes."""
+        k, side = state.k, self._lists.side
+        if method == "sparse":
+            return self.sparse.paint(keyed(state, events), k, side, self._lists.corners(), epsilon)
+        if batch:
+            return self._dense.paint_net(keyed(state, events.coalesced()), k, side)
+        return self._dense.paint(keyed(state, events), k, side, epsilon)
+
+    def _cover(
+        self, kept: KeptLists, events: Events, epsilon: float | None, *, one_by_one: bool, batch: bool
+    ) -> BoxTiles:
+        """Let the events change the lists; the messages that cover those reached."""
+        state, lists = kept.range_state, self._lists
+        kept.refresh()
+        kept.make_room(events)
+        lists.unite()
+        limits = MessageLimits(-1 if epsilon is None else int((1 + epsilon) * state.k), one_by_one=one_by_one)
+        if not batch:
+            return self._messenger.send(keyed(state, events), limits)
+        tiles = self._messenger.send_net(keyed(state, events), self._before(state, events), limits)
+        lists.moved[events.row] = False
+        return tiles
+
+    def _before(self, state: RangeState, events: Events) -> ObjectsBefore:
+        """The objects before a batch, with those that change marked."""
+        held, last = state.objects, events.coalesced()
+        same = (held["y"][last.row] == last.y) & (held["x"][last.row] == last.x).all(axis=1)
+        self._lists.reserve_moved()
+        self._lists.moved[last.row] = ~same
+        return ObjectsBefore(held["x"], state.key(held["y"]), self._lists.moved)
+
+    @contextmanager
+    def _counting(self, state: RangeState) -> Iterator[None]:
+        """Add what lists and painters count meanwhile to the counters of the engine."""
+        before = self._counts()
+        yield
+        for name, count in self._counts().items():
+            state.count[name] += count - before[name]
+
+    def _counts(self) -> dict[str, int]:
+        lists, painted = self._lists, self.sparse.questions + self._dense.questions
+        return {
+            "affected": lists.affected + self.sparse.affected,
+            "candidates": lists.tried,
+            "firstk": int(painted[FIRSTK]),
+            "miny": lists.searches + int(painted[MIN]),
+            "snap": int(painted[SNAP]),
+        }
+
+
+def _tile_rows(state: RangeState, tiles: BoxTiles) -> TileRows:
+    """Tiles as the contract has them, in arrays of their own."""
+    size = int(tiles.size[0])
+    low, high = tiles.low[:size], tiles.high[:size]
+    lo_outer, hi_outer = protocol.outer(low[:, ::2], -low[:, 1::2])
+    return TileRows(
+        lo_outer,
+        high[:, ::2].copy(),
+        -high[:, 1::2],
+        hi_outer,
+        tiles.item[:size].copy(),
+        tiles.x[:size].copy(),
+        np.where(np.isposinf(tiles.value[:size]), np.nan, state.key(tiles.value[:size])),
+    )
+
+
+class MessageLimits(NamedTuple):
+    """How far an item may rank in a list that hears of it (-1: within k); whether each box is told alone."""
+
+    most: int = -1
+    one_by_one: bool = False
+
+
+class BoxMessenger:
+    """Brings lists of at most one size class through events, as `BoxLists.apply` does; writes messages."""
+
+    def __init__(self, lists: BoxLists) -> None:
+        self._lists = lists
+        self._now = 0  # the last moment
+        self._messages = 0  # the number of the last message
+        self._heard: NDArray[np.int64] = np.empty(0, np.int64)  # by slot: the last moment that touched it
+        self._mark: NDArray[np.int64] = np.empty(0, np.int64)  # by slot: the last message that reached it
+
+    def send(self, events: BoxEvents, limits: MessageLimits) -> BoxTiles:
+        """Apply events one by one; the messages that tell those affected."""
+        objects, done = self._lists.objects, 0
+        objects.reserve(int(events.row.max(initial=-1)) + 1)
+        index, out, values = self._index(), self._empty(), ObjectValues(objects.value, objects.label)
+        if index is None:
+            objects.settle(*last_of(events))
+            return out
+        log, room, tree = self._log(index, 1), self._room(limits, index), index.tree
+        while done < len(events.row):
+            done, out = box_messages.play(tree, objects.index.tree, events, values, log, out, room, done)
+            if done < len(events.row):
+                objects.index.reserve()
+        self._messages = int(out.size[2])
+        self._count(log)
+        return out
+
+    def send_net(self, events: BoxEvents, before: ObjectsBefore, limits: MessageLimits) -> BoxTiles:
+        """Apply events; the messages of their net change."""
+        objects, out, last = self._lists.objects, self._empty(), last_of(events)
+        objects.reserve(int(events.row.max(initial=-1)) + 1)
+        index, values = self._index(), ObjectValues(objects.value, objects.label)
+        if index is None:
+            objects.settle(*last)
+            return out
+        tree, (steps, versions) = index.tree, steps_of(events, objects.index.tree, objects.value)
+        log = self._log(index, len(versions.row))
+        objects.hide(last.row)
+        box_messages.apply_steps(tree, objects.index.tree, steps, versions, values, log)
+        log.tally[EVENT] += 2 * len(events.row)
+        objects.settle(*last)
+        most = 2 * tree.board.shape[1] * int(log.tally[TOUCHED])
+        pairs = Pairs(*(np.empty(most, np.int32) for _ in Pairs._fields))
+        size = int(box_messages.pair(tree, objects.index.tree, values, log, before, pairs))
+        pairs = _in_sending_order(Pairs._make(column[:size] for column in pairs), values)
+        room = self._room(limits, index)
+        sent: BoxTiles = box_messages.send_pairs(tree, objects.index.tree, values, before, pairs, out, room)
+        self._messages = int(sent.size[2])
+        self._count(log)
+        return sent
+
+    def _index(self) -> CornerIndex | None:
+        return next(iter(self._lists.classed.indexes.values()), None)
+
+    def _empty(self) -> BoxTiles:
+        """No messages yet; they are numbered on over all calls."""
+        out = empty_box_tiles(FEW, self._lists.width)
+        out.size[2] = self._messages
+        return out
+
+    def _room(self, limits: MessageLimits, index: CornerIndex) -> MessageRoom:
+        if len(index.tree.row) > len(self._mark):
+            self._mark = grown(self._mark, len(index.tree.row), -1)
+        return MessageRoom(self._mark, limits.most, limits.one_by_one)
+
+    def _log(self, index: CornerIndex, versions: int) -> TouchLog:
+        """An empty log for the subscriptions of an index."""
+        tree = index.tree
+        if len(tree.row) > len(self._heard):
+            self._heard = grown(self._heard, len(tree.row), -1)
+        log = TouchLog(
+            np.empty(len(index), np.int32),
+            np.empty((len(index), tree.board.shape[1]), np.int32),
+            self._heard,
+            np.empty(len(tree.parent), np.int32),
+            np.zeros(versions + 1, np.int32),
+            np.zeros(6, np.int64),
+        )
+        log.tally[SINCE] = log.tally[EVENT] = self._now
+        return log
+
+    def _count(self, log: TouchLog) -> None:
+        """Add up what a log has counted."""
+        self._now = int(log.tally[EVENT])
+        self._lists.count(*(int(log.tally[each]) for each in (AFFECTED, TRIED, SEARCHES)))
+
+
+def _in_sending_order(pairs: Pairs, values: ObjectValues) -> Pairs:
+    """What got worse or left first, then by value; an item that is gone from its place before all others."""
+    value = np.where(pairs.kind == GONE, -np.inf, values.value[pairs.item])
+    order = np.lexsort((pairs.kind, values.label[pairs.item], value, pairs.kind == BETTER))
+    return Pairs._make(column[order] for column in pairs)

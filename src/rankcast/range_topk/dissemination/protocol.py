@@ -1,0 +1,238 @@
+"""The protocol between a server and its subscribers, and its plain forms: the brute force and CN-Relax.
+
+A subscriber keeps one list by the protocol of [Range §II-A] (`SubscriberList`). Going from list A to list B
+it must hear of every item that is new or changed in B, and of every item of A that is not in B but whose old
+score would keep it there. What got worse or left is sent first: otherwise a stale entry could push out one
+that stays (`messages`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from rankcast.errors import InputError, shown
+from rankcast.range_topk.brute_force import top_k
+from rankcast.range_topk.state import Events, Objects, RangeState, TileRows
+from rankcast.structures.ids import Slots
+from rankcast.tables import schema
+from rankcast.tables.boxes import Boxes
+from rankcast.tables.schema import Floats, Rows
+
+
+class SubscriberList:
+    """A ranked list of at most k items that follows messages.
+
+    A message about an item in the list replaces its score; one about another item is a bid for a place. A
+    score of None removes the item. Ties go to the smaller id. Cost: O(k log k) a message.
+
+    >>> mine = SubscriberList(k=2)
+    >>> for item, score in [("a", 3.0), ("b", 1.0), ("c", 2.0), ("b", None)]:
+    ...     mine.receive(item, score)
+    >>> mine.items()
+    [('c', 2.0)]
+    """
+
+    def __init__(self, k: int, order: str = "asc") -> None:
+        self._k = schema.whole("k", k)
+        self._sign = 1.0 if schema.one_of("order", order, ["asc", "desc"]) == "asc" else -1.0
+        self._scores: dict[Any, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._scores)
+
+    def receive(self, item: Any, score: float | None) -> None:
+        """Take one message."""
+        if score is None:
+            self._scores.pop(item, None)
+            return
+        self._scores[item] = score
+        if len(self._scores) > self._k:
+            del self._scores[self._ranked()[-1]]
+
+    def items(self) -> list[tuple[Any, float]]:
+        """The list as (item, score), best first."""
+        return [(item, self._scores[item]) for item in self._ranked()]
+
+    def _ranked(self) -> list[Any]:
+        return sorted(self._scores, key=lambda item: (self._sign * self._scores[item], item))
+
+
+class Message(NamedTuple):
+    """One message to one range; `key` is NaN if the object is gone from it."""
+
+    phase: int
+    box: int
+    row: int
+    x: tuple[float, ...]
+    key: float
+
+
+Entry = tuple[float, int, int, tuple[float, ...]]  # key, label, row, place: sorts by rank
+
+
+def messages(boxes: Boxes, k: int, before: Objects, after: Objects) -> list[Message]:
+    """What the subscribers of each box must hear, in sending order."""
+    found: list[Message] = []
+    now = {entry[2]: entry for entry in _entries(after, range(after.row.size))}
+    for box, (old, new) in enumerate(zip(_lists(boxes, k, before), _lists(boxes, k, after), strict=True)):
+        held = {entry[2]: entry for entry in old}
+        for entry in new:
+            was = held.get(entry[2])
+            if was != entry:
+                worse = was is not None and entry[0] > was[0]
+                found.append(Message(0 if worse else 1, box, entry[2], entry[3], entry[0]))
+        kept = {entry[2] for entry in new}
+        for entry in old:
+            if entry[2] not in kept and (len(new) < k or entry < new[-1]):
+                final = now.get(entry[2])
+                stays = final is not None and final[3] == entry[3]
+                found.append(Message(0, box, entry[2], entry[3], final[0] if stays and final else np.nan))
+    return sorted(
+        found, key=lambda message: (message.phase, np.nan_to_num(message.key), message.row, message.box)
+    )
+
+
+def _lists(boxes: Boxes, k: int, objects: Objects) -> list[list[Entry]]:
+    """The ranked list of each box."""
+    found = top_k(boxes, np.full(boxes.lo.shape[0], k), objects)
+    return [_entries(objects, places) for places in found]
+
+
+def _entries(objects: Objects, places: Rows | range) -> list[Entry]:
+    return [
+        (float(objects.key[i]), int(objects.label[i]), int(objects.row[i]), tuple(objects.x[i].tolist()))
+        for i in places
+    ]
+
+
+def send_plainly(state: RangeState, events: Events, method: str, *, batch: bool) -> TileRows:
+    """Apply a batch to the state; the messages by "relax", or else one tile a distinct affected range."""
+    if method == "relax":
+        tiles = relax(state, events, batch=batch)
+        state.place(events)
+        return tiles
+    live = state.subscriptions.live()
+    held = np.hstack(state.boxes(live))
+    ranges = Boxes(*np.hsplit(np.unique(held, axis=0), 2))
+    found: list[Message] = []
+    before = state.live_objects()
+    first = 0
+    for after, ends in _moments(state, events, batch=batch):
+        found += messages(ranges, state.k, before, after)
+        before = after
+        if ends:
+            reached = np.hstack(ranges)[sorted({message.box for message in found[first:]})]
+            state.count["affected"] += int((held[:, None] == reached[None]).all(axis=2).any(axis=1).sum())
+            first = len(found)
+    state.count["candidates"] += live.size
+    return _tiles(state, ranges, found)
+
+
+def _moments(state: RangeState, events: Events, *, batch: bool) -> Iterator[tuple[Objects, bool]]:
+    """All objects after each event, or after the batch; a move passes through a moment without the object.
+
+    Each moment comes with whether it is the end of an event, or of the batch.
+    """
+    if batch:
+        state.place(events)
+        yield state.live_objects(), True
+        return
+    for place in range(events.row.size):
+        event = Events._make(column[place : place + 1] for column in events)
+        gone = np.isnan(state.objects["y"][event.row]) | np.isnan(event.y)
+        if not gone[0] and (state.objects["x"][event.row] != event.x).any():
+            state.objects["y"][event.row] = np.nan
+            yield state.live_objects(), False
+        state.place(event)
+        yield state.live_objects(), True
+
+
+def _tiles(state: RangeState, ranges: Boxes, found: list[Message]) -> TileRows:
+    """Messages as tiles that hold exactly one range."""
+    box = [message.box for message in found]
+    lo, hi = ranges.lo[box], ranges.hi[box]
+    lo_outer, hi_outer = outer(lo, hi)
+    return TileRows(
+        lo_outer,
+        lo,
+        hi,
+        hi_outer,
+        np.array([message.row for message in found], np.int32),
+        np.array([message.x for message in found], np.float64).reshape(-1, state.width),
+        state.key(np.array([message.key for message in found], np.float64)),
+    )
+
+
+def relax(state: RangeState, events: Events, *, batch: bool) -> TileRows:
+    """CN-Relax: every event goes to everybody whose range holds the object, whatever its rank [Range §V].
+
+    The baseline that needs no server: a receiver must keep every object that it hears of, and finds its list
+    among them. One message an event, or a changed object of a `batch`; a move is one to the old place, that
+    the object is gone, and one to the new. `state` is that of before the batch. O(n log n).
+    """
+    events = events.coalesced() if batch else events
+    old_x, old_y = _values_before(state, events)
+    was, stays = ~np.isnan(old_y), ~np.isnan(events.y)
+    moved = was & stays & (old_x != events.x).any(axis=1)
+    sent = was | stays
+    if batch:
+        sent &= moved | (was != stays) | (old_y != events.y)
+    x = np.where(stays[:, None], events.x, old_x)
+    chosen = np.column_stack([moved, sent]).ravel()
+    return _to_everybody(
+        np.repeat(events.row, 2)[chosen],
+        np.stack([old_x, x], axis=1).reshape(-1, state.width)[chosen],
+        np.column_stack([np.full(sent.size, np.nan), events.y]).ravel()[chosen],
+    )
+
+
+def _values_before(state: RangeState, events: Events) -> tuple[Floats, Floats]:
+    """Place and value of each event's object just before it; NaN if it is not there."""
+    order = np.argsort(events.row, kind="stable")
+    row = events.row[order]
+    again = np.flatnonzero(np.diff(row, prepend=-1) == 0)
+    x, y = state.objects["x"][events.row], state.objects["y"][events.row]
+    x[order[again]], y[order[again]] = events.x[order[again - 1]], events.y[order[again - 1]]
+    return x, y
+
+
+def _to_everybody(row: Rows, x: Floats, y: Floats) -> TileRows:
+    """Tiles for every range that holds x."""
+    nothing = np.full(x.shape, np.nan)
+    return TileRows(nothing, x, x, nothing, row, x, y)
+
+
+def outer(low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """The next floats outside of lower and upper ends; NaN where these are infinite: no bound."""
+    with np.errstate(over="ignore"):  # behind the last float comes infinity
+        below, above = np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
+    return np.where(np.isneginf(low), np.nan, below), np.where(np.isposinf(high), np.nan, above)
+
+
+def to_table(tiles: TileRows, over: Sequence[str], by: str, items: Slots) -> pa.Table:
+    """Messages as the contract has them, one a row; what is no number becomes null."""
+    columns: dict[str, Any] = {}
+    for place, name in enumerate(over):
+        for end in ("lo_outer", "lo_inner", "hi_inner", "hi_outer"):
+            columns[f"{name}_{end}"] = pa.array(getattr(tiles, end)[:, place], from_pandas=True)
+    columns["item"] = items.take(tiles.row)
+    columns |= {name: pa.array(tiles.x[:, place]) for place, name in enumerate(over)}
+    columns[by] = pa.array(tiles.y, from_pandas=True)
+    return pa.table(columns)
+
+
+def refuse_own_k(subscriptions: Slots) -> None:
+    """Refuse to disseminate while a live subscription has a k of its own."""
+    live = subscriptions.live()
+    own = live[subscriptions["k"][live] > 0]
+    if own.size:
+        raise InputError(
+            f"subscription {shown(subscriptions.take(own[:1])[0].as_py())} has a k of its own",
+            where="disseminate",
+            expected="only subscriptions with the engine's k",
+            hint="Amend k to null, or use publish.",
+        )

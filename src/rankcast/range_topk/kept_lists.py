@@ -1,0 +1,239 @@
+"""The method of `RangeTopK` that keeps the lists of all subscriptions current, in any number of attributes.
+
+`KeptLists` follows the calls of the engine; a store of lists does the work. `interval` has the store for one
+attribute, `boxes` the one for several. After `disseminate`, which need not change any list, lists may be
+stale: they are then filled again when somebody asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.core.engine import Part
+from rankcast.range_topk import size_classes
+from rankcast.range_topk.boxes import BoxLists
+from rankcast.range_topk.interval import IntervalLists
+from rankcast.range_topk.objects import ObjectIndex
+from rankcast.range_topk.size_classes import each_class
+from rankcast.range_topk.state import Events, RangeState, TileRows
+from rankcast.structures import integrity
+from rankcast.structures.arrays import Names
+from rankcast.structures.boards import ENTER
+from rankcast.structures.diff import DeltaColumns, ListSnapshot
+from rankcast.structures.integrity import Listed
+from rankcast.tables.deltas import Changes, External, Lists, empty_lists, no_changes
+from rankcast.tables.schema import Floats, Ints, Rows, arrow, integer_ids
+
+
+class Sender(Protocol):
+    """The dissemination of one store, loaded when it is first asked for."""
+
+    def refuse(self, method: str) -> None:
+        """Refuse a method that the store does not have."""
+
+    def send(
+        self, kept: KeptLists, events: Events, method: str, epsilon: float | None, *, batch: bool
+    ) -> TileRows:
+        """Apply a batch; the messages that tell those affected."""
+
+
+class KeptLists:
+    """Objects, subscriptions and lists in step with the engine's state.
+
+    Invariants: the objects of the store are those of the state, with their keys and labels; unless `stale`,
+    the board of every live subscription is its current list.
+    """
+
+    def __init__(self, state: RangeState) -> None:
+        self.range_state = state
+        self.store: IntervalLists | BoxLists = (
+            IntervalLists(ObjectIndex()) if state.width == 1 else BoxLists(state.width)
+        )
+        self.stale = False
+        self._relabelled = 0
+        self._sender: Sender | None = None
+
+    def parts(self) -> dict[str, Part]:
+        """Itself: the trees and boards."""
+        return {"painted": self}
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The trees and boards, brought up to date."""
+        self.refresh()
+        return {"rooms": self.store.classed.sizes.state()}, self.store.arrays()
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `state` gave."""
+        self.store.restore(arrays, header.get("rooms", {}))
+
+    def check(self) -> None:
+        """Refuse trees and boards from a snapshot that are not those of the state."""
+        state, objects = self.range_state, self.range_state.objects
+        live = state.subscriptions._live()
+        integrity.within(state.subscriptions["k"], 0, integrity.MOST, "k")
+        own = state.subscriptions["k"]
+        k = np.where(own > 0, own, state.k)
+        rows = objects._live()
+        integrity.finite(objects["y"][rows], "y")
+        integrity.finite(objects["x"][rows], "x")
+        there = objects["sequence"] >= 0
+        there[objects.used :] = False
+        listed = Listed(there, objects["x"], state.key(objects["y"]), objects.label)
+        ends = (state.subscriptions["lo"], state.subscriptions["hi"])
+        self.store.check_subscriptions(k, live, ends, listed)
+        self.store.check_objects(rows, objects["x"][rows], state.key(objects["y"][rows]))
+
+    # Subscriptions
+
+    def entered(self, rows: Rows) -> None:
+        """Index new subscriptions and fill their boards."""
+        if rows.size:
+            self.refresh()
+            self.store.add(rows, *self._ends(rows), self.range_state.k_of(rows))
+
+    def leaving(self, rows: Rows) -> None:
+        """Forget subscriptions."""
+        if rows.size:
+            self.store.remove(rows, self.range_state.k_of(rows))
+
+    def amended(self, rows: Rows, former_k: Ints) -> None:
+        """Index subscriptions anew that have other boxes, or had another k, and fill their boards."""
+        if not rows.size:
+            return
+        self.refresh()
+        k = self.range_state.k_of(rows)
+        same = k == former_k
+        stays, others = (rows, rows[:0]) if same.all() else (rows[same], rows[~same])
+        self.store.move(stays, *self._ends(stays), k[same])
+        self.store.remove(others, former_k[~same])
+        self.entered(others)
+
+    def _ends(self, rows: Rows) -> tuple[Floats, Floats]:
+        """The lower and upper ends of subscriptions as the store takes them."""
+        return self.store.ends(self.range_state.boxes(rows))
+
+    def lists(self, rows: Rows) -> Lists:
+        """The current results of the given subscriptions, read off their boards."""
+        self.refresh()
+        classed, values = self.store.classed, self.range_state.objects["y"]
+        keys = each_class(classed.sizes.keys(rows, self.range_state.k_of(rows)))
+        found = [Lists(*classed.indexes[key].listed(rows[mine], values)) for key, mine in keys]
+        if len(found) < 2:
+            return found[0] if found else empty_lists()
+        joined = Lists._make(np.concatenate(columns) for columns in zip(*found, strict=True))
+        place = np.empty(int(rows.max()) + 1, np.int64)
+        place[rows] = np.arange(rows.size)
+        return joined.at(np.lexsort((joined.rank, place[joined.subscription])))
+
+    def held(self, rows: Rows) -> ListSnapshot:
+        """Copies of the lists of some subscriptions."""
+        self.refresh()
+        return self.store.classed.snapshot(rows, self.range_state.k_of(rows))
+
+    def since(self, held: ListSnapshot, rows: Rows) -> Changes:
+        """The changes from lists that were held to those of now: leaves and enters, as no object changed."""
+        y = self.range_state.objects["y"]
+        deltas = self.store.changes_since(held, rows, self.range_state.k_of(rows), y)
+        former = deltas.score[:0]
+        if not self.range_state.alone:
+            former = np.where(deltas.op == ENTER, np.nan, y[deltas.item])
+        return Changes(*deltas, former)
+
+    # The fast path of one attribute: from boards to ids as shown outside, in one pass
+
+    def names(self) -> Names | None:
+        """Ids and values by row; None unless there is one attribute, one k, no open list, and integer ids."""
+        objects, subscriptions, store = self.range_state.objects, self.range_state.subscriptions, self.store
+        if (
+            not isinstance(store, IntervalLists)
+            or [*store.classed.indexes][1:]
+            or not store.ks.size
+            or objects.kind != "int"
+            or subscriptions.kind != "int"
+        ):
+            return None
+        return Names(subscriptions["code"], objects["code"], objects["y"])
+
+    def external(self, rows: Rows, names: Names, *, scored: bool) -> External:
+        """The current results with the ids of outside, given that `names` are not None."""
+        self.refresh()
+        assert isinstance(self.store, IntervalLists)
+        (index,) = self.store.classed.indexes.values()
+        subscription, item, score, rank = index.external(rows, names, scored=scored)
+        return External(arrow(integer_ids(subscription)), arrow(integer_ids(item)), score, rank)
+
+    def replace(self, rows: Rows, names: Names) -> tuple[DeltaColumns, int]:
+        """Index subscriptions anew with other ranges; the deltas as shown outside, and how many there are."""
+        self.refresh()
+        assert isinstance(self.store, IntervalLists)
+        return self.store.replace(rows, *self._ends(rows), names)
+
+    # Events
+
+    def publish(self, events: Events) -> Changes:
+        """Apply a batch to objects and lists; the net change of every list."""
+        if not events.row.size:
+            return no_changes()
+        self.refresh()
+        state, touched = self.range_state, np.unique(events.row)
+        old = state.objects["y"][touched].copy()
+        self.follow_labels(events)
+        self.make_room(events)
+        deltas = self.store.publish(state, events, touched)
+        if deltas is None:
+            return no_changes()
+        score = state.key(deltas.score) if state.descending else deltas.score
+        subscription, op, item = deltas.subscription, deltas.op, deltas.item
+        if state.alone:  # written out before the buffers are used again
+            return Changes(subscription, op, item, score, deltas.rank, former=score[:0])
+        before: Floats = state.objects["y"].copy()
+        before[touched] = old
+        former = np.where(op == ENTER, np.nan, before[item])
+        return Changes(subscription.copy(), op.copy(), item.copy(), score, deltas.rank, former)
+
+    def make_room(self, events: Events) -> None:
+        """Move open lists that the objects which come or move in a batch might fill."""
+        if not any(key < 0 or key > size_classes.NARROW for key in self.store.classed.indexes):
+            return
+        objects = self.range_state.objects
+        x, y = objects["x"][events.row], objects["y"][events.row]
+        there, was = ~np.isnan(events.y), ~np.isnan(y)
+        comes = there & (~was | (x != events.x).any(axis=1))
+        goes = was & (~there | comes)
+        self.store.make_room(events.x[comes], int(goes.sum()), self.range_state.k_of)
+
+    def follow_labels(self, events: Events) -> None:
+        """Give the store the tie labels of new objects, or of all objects if they were spread anew."""
+        objects = self.range_state.objects
+        rows = np.unique(events.row)
+        if objects.relabelled != self._relabelled:
+            rows, self._relabelled = objects.live(), objects.relabelled
+        self.store.objects.set_labels(rows, objects.label[rows])
+
+    def refresh(self) -> None:
+        """Fill all boards again if they are stale."""
+        if self.stale:
+            self.store.refill(self.range_state.k_of)
+            self.stale = False
+
+    # Dissemination
+
+    @property
+    def sender(self) -> Sender:
+        """The dissemination of the store."""
+        if self._sender is None:
+            self._sender = self.store.make_sender()
+        return self._sender
+
+    def refuse(self, method: str) -> None:
+        """Refuse a method of dissemination that the store does not have."""
+        self.sender.refuse(method)
+
+    def disseminate(self, events: Events, method: str, epsilon: float | None, *, batch: bool) -> TileRows:
+        """Apply a batch; the messages that tell those affected."""
+        self.follow_labels(events)
+        return self.sender.send(self, events, method, epsilon, batch=batch)

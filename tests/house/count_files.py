@@ -1,0 +1,93 @@
+"""Count the files of `rankcast` that one publish enters: `python -m tests.house.count_files RangeTopK`.
+
+A reader who follows an event must open each of them. Counted are the distinct files under `src/rankcast` in
+which a function is entered during one `publish` of one row, after a first publish has made what is made once.
+Kernels count like any other code, so run it with NUMBA_DISABLE_JIT=1; without it the script refuses.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+
+class Case(NamedTuple):
+    """An engine's settings, and the rows of its subscriptions, first objects or events, and two publishes."""
+
+    settings: dict[str, Any]
+    subscriptions: dict[str, list[Any]]
+    first: dict[str, list[Any]]
+    warm: dict[str, list[Any]]
+    counted: dict[str, list[Any]]
+
+
+CASES = {
+    "RangeTopK": Case(
+        {"k": 2},
+        {"id": [1, 2, 3], "x_lo": [0.0, 2.0, 4.0], "x_hi": [5.0, 6.0, 9.0]},
+        {"id": [1, 2, 3, 4], "x": [1.0, 3.0, 4.5, 8.0], "y": [4.0, 3.0, 2.0, 1.0]},
+        {"id": [1], "x": [3.5], "y": [2.5]},
+        {"id": [3], "x": [4.5], "y": [9.0]},
+    ),
+    "GeoTextTopK": Case(
+        {"k": 2, "window": 4},
+        {"id": [1, 2], "x": [0.0, 0.5], "y": [0.0, 0.5], "keywords": [["food"], ["food", "fire"]]},
+        {"id": [1, 2], "time": [1.0, 2.0], "x": [0.1, 0.2], "y": [0.1, 0.2], "text": ["food", "fire food"]},
+        {"id": [3, 4], "time": [3.0, 4.0], "x": [0.3, 0.4], "y": [0.3, 0.4], "text": ["food", "fire"]},
+        {"id": [5], "time": [5.0], "x": [0.2], "y": [0.1], "text": ["food fire"]},
+    ),
+    "CoveringIndex": Case(
+        {},
+        {"id": [1, 2], "x_lo": [0.0, 1.0], "x_hi": [9.0, 5.0], "y_lo": [0.0, 1.0], "y_hi": [9.0, 5.0]},
+        {"id": [1], "x": [2.0], "y": [2.0]},
+        {"id": [2], "x": [3.0], "y": [3.0]},
+        {"id": [3], "x": [4.0], "y": [7.0]},
+    ),
+}
+
+
+def entered(call: Callable[[], object], source: Path) -> list[str]:
+    """The files below `source` in which a function is entered during a call, by name."""
+    files: set[str] = set()
+
+    def profile(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call":
+            files.add(frame.f_code.co_filename)
+
+    sys.setprofile(profile)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    inside = (Path(name) for name in files)
+    return sorted(str(path.relative_to(source)) for path in inside if path.is_relative_to(source))
+
+
+def count(name: str) -> list[str]:
+    """The files that one publish of an engine enters."""
+    import rankcast
+
+    case = CASES[name]
+    engine: Any = getattr(rankcast, name)(**case.settings)
+    engine.publish(case.first)
+    engine.subscribe(case.subscriptions)
+    engine.publish(case.warm)
+    return entered(lambda: engine.publish(case.counted), Path(rankcast.__file__).parent)
+
+
+def main() -> int:
+    """Print the files, one a line, and their number."""
+    if os.environ.get("NUMBA_DISABLE_JIT") != "1":
+        print("run with NUMBA_DISABLE_JIT=1: compiled kernels cannot be counted", file=sys.stderr)  # noqa: T201
+        return 2
+    files = count(sys.argv[1])
+    print("\n".join([*files, str(len(files))]))  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
