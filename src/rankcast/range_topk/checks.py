@@ -36,7 +36,7 @@ def check_objects(tree: ObjectTree) -> None:
     rows = tree.x.size
     for name in ("y", "label", "leaf_of"):
         integrity.need(getattr(tree, name).size == rows < MOST, name, f"has not {rows} entries")
-    _tell(int(kernels.object_tree(tree)), {**_WHY, kernels.SIZES: "meta", kernels.BOX: "best"})
+    _refuse(int(kernels.object_tree(tree)), {**_WHY, kernels.SIZES: "meta", kernels.BOX: "best"})
 
 
 def check_points(tree: PointTree, slot_of: Rows) -> None:
@@ -62,10 +62,10 @@ def _check_buckets(tree: Any, slot_of: Rows, boxes: Any, tops: Any, capacity: in
     links = (tree.child, tree.parent, tree.size, tree.bucket, tree.leaf_of, tree.row, slot_of)
     used, free = (nodes_used, buckets_used, live), (node_free, bucket_free)
     found = kernels.bucket_tree(*links, boxes, tops, used, free, capacity, corners.DEPTH - 64)
-    _tell(int(found), _WHY)
+    _refuse(int(found), _WHY)
 
 
-def _tell(found: int, names: dict[int, str]) -> None:
+def _refuse(found: int, names: dict[int, str]) -> None:
     if found != kernels.FITS:
         integrity.unfit(names[found], "does not fit the rest of the tree")
 

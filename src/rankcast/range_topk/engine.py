@@ -72,7 +72,7 @@ def explain(state: RangeState, over: list[str], subscription: int, item: int, li
     """Score, rank, the score to beat, what keeps an object out; `lists` is the subscription's result."""
     mine = np.array([subscription], np.int32)
     k = int(state.k_of(mine)[0])
-    told: dict[str, Any] = {
+    report: dict[str, Any] = {
         "score": float(state.objects["y"][item]),
         "rank": None,
         "in_result": bool((lists.item == item).any()),
@@ -81,18 +81,18 @@ def explain(state: RangeState, over: list[str], subscription: int, item: int, li
     box, place = state.boxes(mine), state.objects["x"][item]
     outside = ((place < box.lo) | (place > box.hi))[0]
     if outside.any():
-        return {**told, "reason": f"{over[int(np.argmax(outside))]} is outside the range"}
+        return {**report, "reason": f"{over[int(np.argmax(outside))]} is outside the range"}
     objects = state.live_objects()
     everyone = objects.row[top_k(box, np.array([objects.row.size]), objects)[0]]
     ahead = int(np.flatnonzero(everyone == item)[0])
-    told |= {"rank": ahead + 1, "better": state.objects.take(everyone[:ahead][:k]).to_pylist()}
+    report |= {"rank": ahead + 1, "better": state.objects.take(everyone[:ahead][:k]).to_pylist()}
     if len(over) == 1:
-        told["tiles"] = influence(objects, item, k).tiles.tolist()
-    if told["in_result"]:
-        return {**told, "reason": "in the result"}
+        report["tiles"] = influence(objects, item, k).tiles.tolist()
+    if report["in_result"]:
+        return {**report, "reason": "in the result"}
     need = ahead - k + 1
     return {
-        **told,
+        **report,
         "reason": f"{k} objects in the range are better; {need} of those ahead must fall behind",
     }
 
@@ -358,8 +358,8 @@ class RangeTopK(ListEngine):
         if self._kept is not None:
             self._kept.refuse(chosen)
         events = self._read_events(rows)
-        told = events.coalesced() if plan == "coalesce" else events
-        tiles = self._lists_method.disseminate(told, chosen, None if batch else approximate, batch=batch)
+        applied = events.coalesced() if plan == "coalesce" else events
+        tiles = self._lists_method.disseminate(applied, chosen, None if batch else approximate, batch=batch)
         self._count["messages"] += tiles.row.size
         table = protocol.to_table(tiles, self._over, self._by, self._items)
         self._state.end(events)
@@ -378,14 +378,14 @@ class RangeTopK(ListEngine):
         mine = self._find_one(self._subscriptions, subscription, "subscription")
         row = self._find_one(self._items, item, "item")
         lists = self._lists(np.array([mine], np.int32))
-        told = explain(self._state, self._over, mine, row, lists)
-        return {"subscription": subscription, "item": item, **told}
+        report = explain(self._state, self._over, mine, row, lists)
+        return {"subscription": subscription, "item": item, **report}
 
     def influence(self, item: Any) -> dict[str, Any]:
         """The influence region of an object in one attribute: whose lists it is in, and what bounds that.
 
         `tiles` are lines (lo_outer, lo_inner, hi_inner, hi_outer), NaN for no bound, that hold exactly the
-        ranges of `lo` and `hi` with `lists`; only subscriptions with the engine's k are told. `bounding` are
+        ranges of `lo` and `hi` with `lists`; only subscriptions with the engine's k are shown. `bounding` are
         the places, among `objects_x` and `objects_y`, of the better objects that the region's steps lie at.
         """
         if len(self._over) > 1:
@@ -393,8 +393,8 @@ class RangeTopK(ListEngine):
         row = self._find_one(self._items, item, "item")
         live = self._subscriptions.live()
         live = live[self._subscriptions["k"][live] == 0]
-        told = region(self._state, row, live, self._lists(live))
-        return {"item": item, "over": self._over[0], "by": self._by, **told}
+        report = region(self._state, row, live, self._lists(live))
+        return {"item": item, "over": self._over[0], "by": self._by, **report}
 
 
 def _epsilon(epsilon: float | None, method: str) -> float | None:

@@ -265,7 +265,7 @@ class RangeState:
     descending: bool
     count: dict[str, int]
     sketch: int = 0  # how many boxes stand for all subscriptions when `sparse` paints; 0: none do
-    alone: bool = False  # whether the call at hand is the whole batch: former scores need not be told
+    alone: bool = False  # whether the call at hand is the whole batch: former scores are not needed
 
     def __post_init__(self) -> None:
         box = (np.float64, self.width)
@@ -326,7 +326,7 @@ class RangeState:
 
 
 class TileRows(NamedTuple):
-    """Messages in sending order: a box in subscription space each, and what is told.
+    """Messages in sending order: a box in subscription space each, and its content.
 
     A message goes to lo_outer < lo <= lo_inner and hi_inner <= hi < hi_outer in every attribute; an outer
     end of NaN is no bound. A `y` of NaN tells that the object is gone.
@@ -345,28 +345,28 @@ class Method(Protocol):
     """How results are kept current."""
 
     def parts(self) -> dict[str, Part]:
-        """Parts of the state beyond the world's."""
+        """Parts of the state beyond subscriptions and objects."""
 
     def check(self) -> None:
-        """Refuse what comes from a snapshot and does not fit the world; see `integrity`."""
+        """Refuse what comes from a snapshot and does not fit the state; see `integrity`."""
 
     def lists(self, rows: Rows) -> Lists:
         """The current results of the given subscriptions."""
 
     def entered(self, rows: Rows) -> None:
-        """New subscriptions are in the world."""
+        """New subscriptions are in the state."""
 
     def leaving(self, rows: Rows) -> None:
         """Subscriptions are about to go."""
 
     def amended(self, rows: Rows, former_k: Ints) -> None:
-        """Subscriptions have changed in the world; they wanted so many objects before."""
+        """Subscriptions have changed in the state; they wanted so many objects before."""
 
     def held(self, rows: Rows) -> Any:
         """The results of some subscriptions, before these change, as `since` takes them."""
 
     def since(self, held: Any, rows: Rows) -> Changes:
-        """What has become of results that were held; the rows are in the order of registration."""
+        """The changes from held results to those of now; the rows are in the order of registration."""
 
     def publish(self, events: Events) -> Changes:
         """Apply a batch; the net change of every result."""

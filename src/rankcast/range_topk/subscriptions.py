@@ -128,7 +128,7 @@ class SubscriptionIndex:
         self._slots = slots
         self._tree = empty(k, SPARE_BUCKETS)
         self._moved: list[tuple[Rows, Floats, Floats, Rows]] = []
-        self._seen: Rows = NOBODY  # see `relist`: items that were seen, by stamps
+        self._seen: Rows = NOBODY  # see `diff`: items that were seen, by stamps
         self._stamps = 0
         point_tree.clear(self._tree)
 
@@ -177,15 +177,15 @@ class SubscriptionIndex:
         self, rows: Rows, lo: Floats, hi: Floats, boards: Rows, names: Names
     ) -> tuple[DeltaColumns, int]:
         """The same as `move`; what that changes in the lists, as shown outside, in how many rows."""
-        told, slots, stamps = empty_delta_columns(2 * boards.size + 1), self._slots.slot_of, 2 * len(rows)
+        columns, slots, stamps = empty_delta_columns(2 * boards.size + 1), self._slots.slot_of, 2 * len(rows)
         if len(self._seen) < len(names.value) or self._stamps + stamps >= MOST_STAMPS:
             self._seen, self._stamps = np.zeros(len(names.value), np.int32), 0
         size = int(
-            diff.replace_boards(self.board, slots, rows, boards, names, self._seen, self._stamps, told)
+            diff.replace_boards(self.board, slots, rows, boards, names, self._seen, self._stamps, columns)
         )
         self._stamps += stamps
         self._note(rows, lo, hi, boards)
-        return told, size
+        return columns, size
 
     def _note(self, rows: Rows, lo: Floats, hi: Floats, boards: Rows) -> None:
         """Keep where points are to be moved, unless there are too many."""

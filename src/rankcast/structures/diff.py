@@ -79,16 +79,16 @@ def _find(items: Rows, start: int, end: int, spot: Rows, item: int) -> int:
 
 @njit(**EXACT)
 def write_difference(
-    old: Entries, new: Entries, place: NDArray[np.int64], spot: Rows, told: ChangeColumns
+    old: Entries, new: Entries, place: NDArray[np.int64], spot: Rows, out: ChangeColumns
 ) -> int:
     """Write the changes in the order of the contract; return how many. They are at most all entries.
 
     Each entry is written, and written over by the next if it is no change: a branch would often be
-    mispredicted. So the columns of `told` have one place more.
+    mispredicted. So the columns of `out` have one place more.
     """
     mine, old_item, old_score, _ = old
     theirs, new_item, new_score, new_rank = new
-    subscription, op, item, score, rank, former = told
+    subscription, op, item, score, rank, former = out
     i, j, size = 0, 0, 0
     while i < mine.shape[0] or j < theirs.shape[0]:
         ahead = j < theirs.shape[0] and (i == mine.shape[0] or place[theirs[j]] < place[mine[i]])
@@ -194,15 +194,15 @@ def _alike(one: Rows, first: np.uint64, two: Rows, start: np.uint64, size: np.ui
 
 @njit(**EXACT)
 def write_replacement(
-    rows: Rows, old: ListSnapshot, new: ListSnapshot, y: NDArray[np.float64], seen: Rows, told: Deltas
+    rows: Rows, old: ListSnapshot, new: ListSnapshot, y: NDArray[np.float64], seen: Rows, out: Deltas
 ) -> np.int64:
     """Write what turns the old lists of some subscriptions into the new ones; return how many rows.
 
     Each entry is written, and written over by the next if it is no change: a branch would often be
-    mispredicted. So the columns of `told` have one place more than both lists have items.
+    mispredicted. So the columns of `out` have one place more than both lists have items.
     """
     was, before, now, after = old.start, old.item, new.start, new.item
-    subscription, op, item, score, rank = told
+    subscription, op, item, score, rank = out
     size = np.uint64(0)
     for i in range(rows.shape[0]):
         first, start, row, stamp = was[i], now[i], rows[i], np.int32(2 * i + 1)
@@ -225,7 +225,7 @@ def write_replacement(
 
 
 @njit(**EXACT)
-def _spell(words: NDArray[np.uint8], size: np.uint64, a: int, b: int, c: int, d: int, e: int) -> None:
+def _write_word(words: NDArray[np.uint8], size: np.uint64, a: int, b: int, c: int, d: int, e: int) -> None:
     """Write the letters of a word behind so many others, and three bytes more: one word of the machine."""
     at = size * np.uint64(LETTERS)
     words[at], words[at + np.uint64(1)], words[at + np.uint64(2)], words[at + np.uint64(3)] = a, b, c, d
@@ -234,16 +234,16 @@ def _spell(words: NDArray[np.uint8], size: np.uint64, a: int, b: int, c: int, d:
 
 
 @njit(**EXACT)
-def _make_ready(told: DeltaColumns, size: np.uint64) -> None:
+def _prefetch_columns(out: DeltaColumns, size: np.uint64) -> None:
     """Ask for the memory of deltas that are about to be written, those of a few boards later."""
     for line in range(3):
         at = np.int64(size) + SOON + line * LINE
-        prefetch(told.subscription, at)
-        prefetch(told.item, at)
-        prefetch(told.score, at)
-        prefetch(told.rank, at)
-    prefetch(told.words, (np.int64(size) + SOON) * LETTERS)
-    prefetch(told.words, (np.int64(size) + SOON + LINE) * LETTERS)
+        prefetch(out.subscription, at)
+        prefetch(out.item, at)
+        prefetch(out.score, at)
+        prefetch(out.rank, at)
+    prefetch(out.words, (np.int64(size) + SOON) * LETTERS)
+    prefetch(out.words, (np.int64(size) + SOON + LINE) * LETTERS)
 
 
 @njit(**EXACT)
@@ -292,15 +292,15 @@ def replace_boards(
     names: Names,
     seen: Rows,
     so_far: int,
-    told: DeltaColumns,
+    out: DeltaColumns,
 ) -> np.int64:
-    """Write other lists over the boards of some subscriptions and tell what that changes; how many rows.
+    """Write other lists over the boards of some subscriptions and write the deltas; return how many rows.
 
     What leaves and where something enters is noted first, each note over the one before if that is no change:
     a branch would often be mispredicted.
     """
     ids, items, values = names
-    subscription, item, score, rank, words, enters = told
+    subscription, item, score, rank, words, enters = out
     gone, fresh = np.empty(lists.shape[1] + 1, np.uint32), np.empty(lists.shape[1] + 1, np.uint32)
     enters[:], size, last = 0, np.uint64(0), np.uint64(rows.shape[0] - 1)
     for i in range(np.uint64(rows.shape[0])):
@@ -308,7 +308,7 @@ def replace_boards(
         mine, slot = ids[np.uint32(rows[i])], np.uint32(slots[np.uint32(rows[i])])
         if _is_same(board, slot, lists, i):
             continue
-        _make_ready(told, size)
+        _prefetch_columns(out, size)
         end, stop, stamp = _length(board, np.uint64(slot)), _length(lists, i), np.int32(so_far + 1)
         so_far += 2
         for place in range(stop):
@@ -324,14 +324,14 @@ def replace_boards(
             comes += np.uint64(seen[np.uint32(lists[i, place])] != stamp + 1)
         for at in range(leaves):
             subscription[size], item[size], score[size], rank[size] = mine, items[gone[at]], np.nan, 0
-            _spell(words, size, *LEAVES)
+            _write_word(words, size, *LEAVES)
             size += np.uint64(1)
         _mark(enters, size, size + comes)
         for at in range(comes):
             which = np.uint32(lists[i, fresh[at]])
             subscription[size], item[size] = mine, items[which]
             score[size], rank[size] = values[which], np.int64(fresh[at]) + 1
-            _spell(words, size, *ENTERS)
+            _write_word(words, size, *ENTERS)
             size += np.uint64(1)
         for place in range(np.uint64(board.shape[1])):
             board[slot, place] = lists[i, place]

@@ -15,14 +15,14 @@ Let A be its list before and B the one after, L what it holds at a moment, kth t
 
 - Who hears what. By 1 (in IRnew), 2 and 3 it hears of the items of B that are new or changed. By 1 (the rest)
   it hears of items of A that are not in B although their old value would keep them there. Nothing else is
-  told, and of one object the tiles of one step are disjoint: nobody hears twice of it, except for a move.
-- Before an item of B is told in step 1, every item p of step 1 that is not in B was: p is gone, or behind
+  sent, and of one object the tiles of one step are disjoint: nobody hears twice of it, except for a move.
+- Before an item of B is sent in step 1, every item p of step 1 that is not in B was: p is gone, or behind
   kth and so behind the item. Until then L is A with entries changed or removed in place; nothing was evicted.
-- From then on each p in L that is not in B is behind kth: p was told its final value, or its old value would
+- From then on each p in L that is not in B is behind kth: p was sent its final value, or its old value would
   not keep it, or it is unchanged or a gain, whose entry is no better than its final value. If B has fewer
-  than k items, p can only have left the range, was in STALE, and was told to be gone: L holds no such p.
+  than k items, p can only have left the range, was in STALE, and was sent to be gone: L holds no such p.
 - Hence at most k - 1 items of L are better than an item b of B, the others of B, whatever values they have
-  there: b is taken when told and never evicted again. An unchanged b of A was not evicted before either. So
+  there: b is taken when sent and never evicted again. An unchanged b of A was not evicted before either. So
   at the end L holds all of B with final values; with k items that is all of L, with fewer L has no others.
 
 The text's version fails because it takes the objects better before and after together, and so misses losses.
@@ -246,7 +246,7 @@ def sweep(state: PaintState, losses: NetChanges, exposed: Exposed, start: int) -
 
 @njit(**EXACT)
 def unite(old: Floats, stale: Floats, new: Floats, regions: Floats) -> None:
-    """Write the outlines of where losses are told: the new regions, and the old ones cut to the stale."""
+    """Write the outlines of where losses are sent: the new regions, and the old ones cut to the stale."""
     both = np.empty((2 * old.shape[1], 2))
     for i in range(old.shape[0]):
         combine(old[i], stale[i], False, both)
@@ -299,10 +299,10 @@ class NetPainter:
         x, y = self.objects.tree.x[exposed], self.objects.tree.y[exposed]
         shared = self._draw_before(net, exposed, x, y, k)
         stale = self._draw(gone.row, gone.old_x, gone.old_y, k)
-        told = np.where(gone.x == gone.old_x, gone.y, np.inf)
+        sent = np.where(gone.x == gone.old_x, gone.y, np.inf)
         regions = np.empty((len(gone.row), 3 * (k + 1), 2))
-        unite(old, stale, self._draw(gone.row, gone.x, told, k), regions)
-        self._tile(gone.row, gone.old_x, told, regions, _repeated(nothing, len(gone.row)), points)
+        unite(old, stale, self._draw(gone.row, gone.x, sent, k), regions)
+        self._tile(gone.row, gone.old_x, sent, regions, _repeated(nothing, len(gone.row)), points)
         self._tile(exposed, x, y, self._draw(exposed, x, y, k), shared, points)
         fresh = self._draw(come.row, come.x, come.y, k)
         self._tile(come.row, come.x, come.y, fresh, _repeated(nothing, len(come.row)), points)
@@ -361,7 +361,7 @@ class NetPainter:
     def _tile(
         self, rows: Rows, x: Floats, y: Floats, regions: Floats, without: Floats, points: PointTree | None
     ) -> None:
-        """Tile regions without others, and tell the values there."""
+        """Tile regions without others, with the values to send there."""
         ks = np.array([regions.shape[1]])
         self._painter.run(
             len(rows),

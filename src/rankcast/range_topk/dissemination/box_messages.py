@@ -54,7 +54,7 @@ class TouchLog(NamedTuple):
 
     Moments are numbered on over all batches. `heard[slot]` is the last one that touched a slot. `tally`
     counts, and holds the moments SINCE which the log is kept and of the steps' time 0, EVENT. `node` is room
-    for nodes, `assigned` for one spell more than there are.
+    for nodes, `assigned` for one version more than there are.
     """
 
     slot: Rows
@@ -354,8 +354,8 @@ def send(
     if touched == 0:
         return out
     x = objects.point[objects.slot_of[row]]
-    told = BoxMessage(row, value[row], x, min(old, value[row]), room.most, room.one_by_one)
-    out = cover(tree, objects, label, log.slot[:touched], room.mark, told, out)
+    message = BoxMessage(row, value[row], x, min(old, value[row]), room.most, room.one_by_one)
+    out = cover(tree, objects, label, log.slot[:touched], room.mark, message, out)
     if value[row] < old:
         return out
     items, slots, start = np.empty(touched, np.int32), np.empty(touched, np.int32), 0
@@ -363,8 +363,8 @@ def send(
     while start < count:
         end, item = _take_best(items, slots, start, count, value, label), items[start]
         x = objects.point[objects.slot_of[item]]
-        told = BoxMessage(item, value[item], x, value[item], room.most, room.one_by_one)
-        out = cover(tree, objects, label, slots[start:end], room.mark, told, out)
+        message = BoxMessage(item, value[item], x, value[item], room.most, room.one_by_one)
+        out = cover(tree, objects, label, slots[start:end], room.mark, message, out)
         start = end
     return out
 
@@ -439,8 +439,8 @@ def send_pairs(
             end += 1
         worth = np.inf if kind == GONE else value[item]
         x = before.x[item] if kind == GONE else objects.point[objects.slot_of[item]]
-        told = BoxMessage(item, worth, x, worth, room.most, room.one_by_one)
-        out = cover(tree, objects, label, pairs.slot[start:end], room.mark, told, out)
+        message = BoxMessage(item, worth, x, worth, room.most, room.one_by_one)
+        out = cover(tree, objects, label, pairs.slot[start:end], room.mark, message, out)
         start = end
     return out
 

@@ -1,6 +1,6 @@
 """`RangeTopK.disseminate` over several attributes: a batch of events becomes the messages of one method.
 
-Mostly the boards tell who is affected: events change them, and whoever was reached is covered by tiles
+Mostly the boards show who is affected: events change them, and whoever was reached is covered by tiles
 (`BoxMessenger`). In the 1.5-d case, where all subscriptions bound the second of two attributes on one side
 only, tiles are painted from the objects instead (`slab_painters`); "dense" is not even given the
 subscriptions: all it must know of them, the bounded side, was noted when they came. [Range §IV-C, App. D]
@@ -155,7 +155,7 @@ def _tile_rows(state: RangeState, tiles: BoxTiles) -> TileRows:
 
 
 class MessageLimits(NamedTuple):
-    """How far an item may rank in a list that hears of it (-1: within k); whether each box is told alone."""
+    """How far an item may rank in a list (-1: within k), and whether each box has its own message."""
 
     most: int = -1
     one_by_one: bool = False

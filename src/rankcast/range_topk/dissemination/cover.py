@@ -29,7 +29,7 @@ WITNESSES = 24
 
 
 class BoxTiles(NamedTuple):
-    """Tiles in sending order: closed boxes of corners, and what is told there; +inf: the item is gone.
+    """Tiles in sending order: closed boxes of corners, and the message there; +inf: the item is gone.
 
     `size` holds how many tiles there are, how many boxes were shrunk to the corners in them, the last number
     given to a message, and how often somebody was in the way of a merge; `stray` has the slots of the last.

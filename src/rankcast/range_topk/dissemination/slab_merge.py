@@ -284,7 +284,7 @@ def emit(
 
 @njit(**EXACT)
 def stamp(out: BoxTiles, first: int, row: int, value: float, place: tuple[float, float]) -> None:
-    """Write what the tiles from `first` on tell."""
+    """Write the message of the tiles from `first` on."""
     for at in range(first, out.size[0]):
         out.item[at], out.value[at], out.x[at, 0], out.x[at, 1] = row, value, place[0], place[1]
 

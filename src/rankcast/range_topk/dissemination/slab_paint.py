@@ -155,7 +155,7 @@ def _expose(
 
 
 @njit(**EXACT)
-def _tell_exposed(
+def _tile_exposed(
     state: SlabPaintState,
     slabs: Slabs,
     x: float,
@@ -230,7 +230,7 @@ def sweep(
             if state.aware:
                 gained = pass_object(members, place[0], state.sign * place[1], state.k)
                 gains = (members.size[FOUND], members.size[FOUND] + gained)
-            slabs, out = _tell_exposed(state, slabs, x, other, at, value, gains, out)
+            slabs, out = _tile_exposed(state, slabs, x, other, at, value, gains, out)
             worse, label = value[other], state.label[other]
     return out
 
@@ -388,7 +388,7 @@ FEW = 128  # members up to which a region's tiles are made from them alone
 
 
 @njit(**EXACT)
-def _tell_members(
+def _tile_members(
     state: SlabPaintState, apex: tuple[float, float], better: Floats, same: int, out: BoxTiles
 ) -> BoxTiles:
     """Tile the region of an object around its members."""
@@ -408,7 +408,7 @@ def _tell_members(
 
 
 @njit(**EXACT)
-def _tell_region(state: SlabPaintState, slabs: Slabs, x: float, better: Floats, out: BoxTiles) -> BoxTiles:
+def _tile_region(state: SlabPaintState, slabs: Slabs, x: float, better: Floats, out: BoxTiles) -> BoxTiles:
     """Tile the region of all slabs [Range App. D, Alg. 8]."""
     found, room = state.members.size[FOUND], room_of(stairs_of(slabs, 0), state.k)
     if state.aware and found == 0 and not state.asking:
@@ -438,11 +438,11 @@ def paint(state: SlabPaintState, row: int, old: float, value: Floats, out: BoxTi
         how = (now > old, not exact)
         find_members(state.corners, better, same, (x, height), k, state.bound, how, members)
     if state.aware and exact:
-        out = _tell_members(state, (x, height), better, same, out)
+        out = _tile_members(state, (x, height), better, same, out)
         stamp(out, first, row, now, (place[0], place[1]))
         return out if now < old or every else tell_gains(state, better, row, old, value, out)
     slabs = outline(better, same, x, height, k)
-    out = _tell_region(state, slabs, x, better, out)
+    out = _tile_region(state, slabs, x, better, out)
     stamp(out, first, row, now, (place[0], place[1]))
     return out if now < old or every else sweep(state, slabs, x, old, row, value, out)
 

@@ -65,9 +65,9 @@ class BeforeAfter(NamedTuple):
 
 
 class Announced(NamedTuple):
-    """What is told, in order: the object, who stands at that place after the batch, and why.
+    """Messages in sending order: the object, who stands at that place after the batch, and why.
 
-    `old` is the former value of a LOSS; `new` is the value told, +inf: gone from there.
+    `old` is the former value of a LOSS; `new` is the value sent, +inf: gone from there.
     """
 
     row: Rows
@@ -123,7 +123,7 @@ def _combine(one: Layers, two: Layers, union: bool) -> Layers:
 
 
 @njit(**EXACT)
-def _tell_between(
+def _tile_between(
     region: Layers, without: Layers, x: float, bound: int, tiles: Tiles, out: BoxTiles
 ) -> BoxTiles:
     """Append the tiles of what a region has beyond another with the same apex."""
@@ -141,29 +141,29 @@ def _tell_between(
 @njit(**EXACT)
 def tile_net(
     objects: BeforeAfter,
-    told: Announced,
+    announced: Announced,
     k: int,
     sign: float,
     tiles: Tiles,
     tally: NDArray[np.int64],
     out: BoxTiles,
 ) -> BoxTiles:
-    """Append the tiles of all that is told; see `paint_batch`."""
+    """Append the tiles of all messages; see `batch`."""
     before, after, bound = objects.before, objects.after, 3 if sign > 0 else 2
     nothing = Layers(np.full(1, -np.inf), np.full((1, 1, 2), -np.inf))
-    for i in range(told.row.shape[0]):
-        row, stand, kind, new = told.row[i], told.stand[i], told.kind[i], told.new[i]
+    for i in range(announced.row.shape[0]):
+        row, stand, kind, new = announced.row[i], announced.stand[i], announced.kind[i], announced.new[i]
         region, without, first = nothing, nothing, out.size[0]
         place = (after.tree.x[stand], after.second[stand])
         if new < np.inf:
             region = _draw(after, stand, new, k, sign, tally)
         if kind == LOSS:
-            old = _draw(before, row, told.old[i], k, sign, tally)
-            stale = _draw(after, stand, told.old[i], k, sign, tally)
+            old = _draw(before, row, announced.old[i], k, sign, tally)
+            stale = _draw(after, stand, announced.old[i], k, sign, tally)
             region = _combine(region, _combine(old, stale, False), True)
         elif kind == EXPOSED:
             without = _draw(before, row, new, k, sign, tally)
-        out = _tell_between(region, without, place[0], bound, tiles, out)
+        out = _tile_between(region, without, place[0], bound, tiles, out)
         stamp(out, first, row, new, place)
     return out
 
@@ -189,7 +189,7 @@ class SlabPainter:
     def paint(
         self, events: BoxEvents, k: int, side: int, index: CornerIndex | None, epsilon: float | None
     ) -> BoxTiles:
-        """Apply events one by one; the tiles that tell those affected.
+        """Apply events one by one; the tiles of those affected.
 
         The second attribute is bounded on a `side`, 1 above or -1 below. Without an index no subscription is
         read; an empty one has nobody.
@@ -292,13 +292,13 @@ class DensePainter:
         self.objects.settle(net.row[here], net.x[here], net.y[here])
         exposed = np.setdiff1d(self._sweep(net, gone, k, side), net.row).astype(np.int32)
         stays = (net.y < np.inf) & ~moved
-        told = _joined(
-            _told(LOSS, net.row[gone], net.old_y[gone], np.where(stays, net.y, np.inf)[gone]),
-            _told(EXPOSED, exposed, self.objects.value[exposed], self.objects.value[exposed]),
-            _told(GAIN, net.row[come], net.old_y[come], net.y[come]),
+        announced = _joined(
+            _announced(LOSS, net.row[gone], net.old_y[gone], np.where(stays, net.y, np.inf)[gone]),
+            _announced(EXPOSED, exposed, self.objects.value[exposed], self.objects.value[exposed]),
+            _announced(GAIN, net.row[come], net.old_y[come], net.y[come]),
         )
         away = np.flatnonzero(~stays[gone])
-        return self._tell(before, told, away, net.old_x[gone[away]], (k, side))
+        return self._tile_announced(before, announced, away, net.old_x[gone[away]], (k, side))
 
     def _net(self, events: BoxEvents) -> NetChanges:
         """What the events come to, for the objects they change at all."""
@@ -316,7 +316,7 @@ class DensePainter:
         return lost[np.lexsort((self.objects.label[net.row[lost]], value))[::-1]]
 
     def _sweep(self, net: NetChanges, gone: NDArray[np.intp], k: int, side: int) -> Rows:
-        """Apply losses one by one; the distinct objects that are told meanwhile."""
+        """Apply losses one by one; the distinct objects that tiles are about."""
         met: list[Rows] = [net.row[:0]]
         for start in range(0, len(gone), SWEEPS):
             some = gone[start : start + SWEEPS]
@@ -325,21 +325,21 @@ class DensePainter:
             met.append(np.unique(out.item[: int(out.size[0])]))
         return np.unique(np.concatenate(met))
 
-    def _tell(
+    def _tile_announced(
         self,
         before: ObjectsByFirst,
-        told: Announced,
+        announced: Announced,
         away: NDArray[np.intp],
         places: Floats,
         how: tuple[int, int],
     ) -> BoxTiles:
-        """The tiles of all that is told, for a k and a side; the objects `away` have left these places."""
+        """The tiles of all messages, for a k and a side; the objects `away` have left these places."""
         objects, (k, side) = self.objects, how
-        stand = self._labelled_like(told.row[away])
-        told.stand[away] = stand
+        stand = self._labelled_like(announced.row[away])
+        announced.stand[away] = stand
         both = BeforeAfter(before, by_first_with(objects, stand, places))
         tiles, sign = empty_tiles(4 * (k + 1) + 2), float(side)
-        out: BoxTiles = tile_net(both, told, k, sign, tiles, self.questions, empty_box_tiles(FEW, 2))
+        out: BoxTiles = tile_net(both, announced, k, sign, tiles, self.questions, empty_box_tiles(FEW, 2))
         return out
 
     def _labelled_like(self, rows: Rows) -> Rows:
@@ -356,7 +356,7 @@ def _copied(along: ObjectsByFirst) -> ObjectsByFirst:
     return ObjectsByFirst(ObjectTree._make(array.copy() for array in along.tree), along.second.copy())
 
 
-def _told(kind: int, row: Rows, old: Floats, new: Floats) -> Announced:
+def _announced(kind: int, row: Rows, old: Floats, new: Floats) -> Announced:
     return Announced(row, row, np.full(len(row), kind, np.int32), old, new)
 
 

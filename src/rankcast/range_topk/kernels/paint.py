@@ -26,11 +26,10 @@ Knowledge of the subscriptions. With `aware` false no point is ever read. With i
 ends of somebody's range are looked at; skipped ones lie outside every range that is still in the region. Each
 tile is shrunk to the points in it, or dropped, and merged into the tile before it if the box around both
 holds no other point; so nobody hears needlessly or twice. A box of an optimal tiling that holds points of two
-tiles holds those of all tiles between them, so ours are at most twice as many [Range §III-B, Thm. 4].
-
-With `lists` > 0 the tiles of an object are covered by at most so many boxes (`coarsen`). Some subscribers
-then hear of an object that is not good enough for their list. No false item gets in: a list that waits for
-its replacement already holds every exposed object of its range with a smaller value.
+tiles holds those of all tiles between them, so ours are at most twice as many [Range §III-B, Thm. 4]. With
+`lists` > 0 the tiles of an object are covered by at most so many boxes (`coarsen`): some hear needlessly
+then, but no false item gets in, as a list that waits for its replacement already holds every exposed object
+of its range with a smaller value.
 
 Cost: two firstk, one miny an exposed object and a last one, O(k) a tile group, also for several k (`ks`).
 """
@@ -108,7 +107,7 @@ def below(bound: float) -> float:
 
 @njit(**EXACT)
 def stamp(tiles: Tiles, first: int, message: TileMessage) -> None:
-    """Write what the tiles from `first` on tell."""
+    """Write the message of the tiles from `first` on."""
     end = tiles.size[0]
     tiles.item[first:end], tiles.x[first:end] = message.item, message.x
     tiles.value[first:end] = message.value
@@ -274,11 +273,8 @@ def reach(stairs: Stairs, x: float, k: int) -> tuple[float, float]:
     return left, right_at(stairs.right, stairs.size[RIGHT], x, room)
 
 
-Box = NDArray[np.float64]
-
-
 @njit(**EXACT)
-def clip(tiles: Tiles, first: int, window: Box) -> None:
+def clip(tiles: Tiles, first: int, window: Floats) -> None:
     """Cut the tiles from `first` on to the ranges inside a window (lo from, hi to), dropping empty ones.
 
     Exposed objects that nobody sees are missing from the staircase; inside the window it is right.
@@ -296,7 +292,7 @@ def clip(tiles: Tiles, first: int, window: Box) -> None:
 @njit(**EXACT)
 def thin(points: PointTree, tiles: Tiles, first: int) -> int:
     """Shrink, drop and merge the tiles from `first` on; return how many merges were tried."""
-    kept, asked = first - 1, 0
+    kept, probes = first - 1, 0
     found, both = np.empty(4), np.empty(4)
     for at in range(first, tiles.size[0]):
         if not snap(points, tiles.box[at], found):
@@ -304,7 +300,7 @@ def thin(points: PointTree, tiles: Tiles, first: int) -> int:
         if kept >= first:
             both[:] = tiles.box[kept]
             widen(both, found[0], found[1], found[2], found[3])
-            asked += 1
+            probes += 1
             if not stray(points, both, tiles.box[kept], found):
                 tiles.box[kept] = both
                 continue
@@ -312,11 +308,11 @@ def thin(points: PointTree, tiles: Tiles, first: int) -> int:
         move(tiles, at, kept)
         tiles.box[kept] = found
     tiles.size[0] = kept + 1
-    return asked
+    return probes
 
 
 @njit(**EXACT)
-def surround(tiles: Tiles, first: int, window: Box) -> bool:
+def surround(tiles: Tiles, first: int, window: Floats) -> bool:
     """Write the box around the tiles from `first` on; return whether there are any."""
     window[0], window[1], window[2], window[3] = np.inf, -np.inf, np.inf, -np.inf
     for at in range(first, tiles.size[0]):
@@ -326,18 +322,18 @@ def surround(tiles: Tiles, first: int, window: Box) -> bool:
 
 
 @njit(**EXACT)
-def look(points: PointTree, stairs: Stairs, x: float, k: int, window: Box) -> int:
+def look(points: PointTree, stairs: Stairs, x: float, k: int, window: Floats) -> int:
     """Set the window's lo from and hi to around the points of the region; return how many snaps it took.
 
     The first strip from the west with a point gives lo; strips from the east give hi until none can be
     higher. An empty region gives an empty window.
     """
-    strip, found, asked = np.empty(4), np.empty(4), 0
+    strip, found, probes = np.empty(4), np.empty(4), 0
     window[0], window[3] = np.inf, -np.inf
     west = min(stairs.size[LEFT] + 1, room_of(stairs, k)) - 1
     while west >= 0:
         if strip_of(stairs, x, k, west, strip):
-            asked += 1
+            probes += 1
             if snap(points, strip, found):
                 window[0], window[3] = found[0], found[3]
                 break
@@ -346,12 +342,13 @@ def look(points: PointTree, stairs: Stairs, x: float, k: int, window: Box) -> in
         if strip_of(stairs, x, k, a, strip):
             if strip[3] <= window[3]:
                 break
-            asked += 1
+            probes += 1
             if snap(points, strip, found):
                 window[3] = max(window[3], found[3])
-    return asked
+    return probes
 
 
+# SNAP: a question that shrinks a tile, as the paper counts them; PROBE: any other one to the subscriptions
 FIRSTK, MINY, SNAP, PROBE = range(4)
 
 
@@ -396,7 +393,7 @@ def refine(state: PaintState, first: int) -> None:
 
 
 @njit(**EXACT)
-def _tell(state: PaintState, row: int, value: float, event: int) -> None:
+def _tile_region(state: PaintState, row: int, value: float, event: int) -> None:
     """Tile the region of the staircase for every k."""
     x = state.tree.x[row]
     state.window[0], state.window[3] = -np.inf, np.inf
@@ -408,7 +405,7 @@ def _tell(state: PaintState, row: int, value: float, event: int) -> None:
 
 
 @njit(**EXACT)
-def _tell_exposed(state: PaintState, x: float, other: int, event: int) -> None:
+def _tile_exposed(state: PaintState, x: float, other: int, event: int) -> None:
     """Tile what an exposed object gains for every k, then count it among the better ones."""
     tree = state.tree
     for number in range(state.ks.shape[0]):
@@ -438,10 +435,10 @@ def _look_around(state: PaintState, x: float, first: int) -> bool:
 
 @njit(**EXACT)
 def _look_again(state: PaintState, x: float, first: int) -> None:
-    """Narrow the window if the points just told of may have been the ones at its ends."""
+    """Narrow the window if the points in the tiles just painted may have been the ones at its ends."""
     gained = np.empty(4)
-    told = surround(state.tiles, first, gained)
-    if told and (gained[0] <= state.window[0] or gained[3] >= state.window[3]):
+    painted = surround(state.tiles, first, gained)
+    if painted and (gained[0] <= state.window[0] or gained[3] >= state.window[3]):
         state.tally[PROBE] += look(state.points, state.stairs, x, state.ks[0], state.window)
 
 
@@ -453,7 +450,7 @@ def lower(state: PaintState, row: int, value: float, event: int) -> bool:
     climb(tree, row, y, state.stairs)
     state.tally[FIRSTK] += 2
     first = state.tiles.size[0]
-    _tell(state, row, value, event)
+    _tile_region(state, row, value, event)
     if state.tree.meta[SIZE] <= state.ks[-1]:  # no list is full: nobody waits behind its last item
         return True
     if state.aware and not _look_around(state, x, first):
@@ -469,7 +466,7 @@ def lower(state: PaintState, row: int, value: float, event: int) -> bool:
         if other < 0:
             break
         first = state.tiles.size[0]
-        _tell_exposed(state, x, other, event)
+        _tile_exposed(state, x, other, event)
         if state.aware:
             _look_again(state, x, first)
         y, label = tree.y[other], tree.label[other]
@@ -481,7 +478,7 @@ def lift(state: PaintState, row: int, event: int) -> None:
     """Paint a value that improved, after it was applied."""
     climb(state.tree, row, state.tree.y[row], state.stairs)
     state.tally[FIRSTK] += 2
-    _tell(state, row, state.tree.y[row], event)
+    _tile_region(state, row, state.tree.y[row], event)
 
 
 @njit(**EXACT)
@@ -517,8 +514,8 @@ def paint(state: PaintState, events: IntervalEvents, start: int) -> int:
         first = state.tiles.size[0]
         if tight(state) or room(state.tree) < state.tree.meta[HEIGHT] + 2:
             return event
-        asked = state.tally.copy()
+        before = state.tally.copy()
         if not _paint_event(state, events.row[event], events.x[event], events.y[event], event):
-            state.tiles.size[0], state.tally[:] = first, asked
+            state.tiles.size[0], state.tally[:] = first, before
             return event
     return events.row.shape[0]

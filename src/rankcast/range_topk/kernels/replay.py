@@ -49,7 +49,7 @@ AFFECTED, TRIED, SEARCHES = range(3)  # what a tally counts
 
 
 class BucketWork(NamedTuple):
-    """Room for the work on one bucket: by slot there, by slot touched, by spell (one more than there are).
+    """Room for the work on one bucket: by slot there, by slot touched, by version (one more than there are).
 
     `place` tells where a slot stands among those touched, or -1; `board` is what its board was, `heard` when
     it was touched last, `touches` how often, `note` what the last touch came to.
