@@ -141,7 +141,7 @@ class BoxLists:
 
     def _bring(self, key: int, other: int, rows: Rows, corners: Floats, most: int) -> None:
         """Move lists, which are not full, from one size class to another."""
-        lists = size_classes.widened(self.classed.indexes[key].boards(rows), abs(other))
+        lists = size_classes.widened(self.classed.boards(key, rows), abs(other))
         self.classed.take_out(key, rows)
         index = self.classed.index(other)
         self.classed.sizes.enter(other, rows, most)

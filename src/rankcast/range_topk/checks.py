@@ -12,7 +12,6 @@ from rankcast.range_topk.kernels.corners import CornerTree
 from rankcast.range_topk.kernels.object_tree import ObjectTree
 from rankcast.range_topk.kernels.points import PointTree
 from rankcast.structures import integrity
-from rankcast.structures import integrity as kernels
 from rankcast.structures.integrity import Listed
 
 Arrays = dict[str, NDArray[Any]]
@@ -21,13 +20,13 @@ Floats = NDArray[np.float64]
 
 MOST = 1 << 31
 _WHY = {
-    kernels.NODE: "child",
-    kernels.LEAF: "bucket",
-    kernels.ROW: "row",
-    kernels.CHAIN: "parent",
-    kernels.DEEP: "child",
-    kernels.SIZES: "size",
-    kernels.BOX: "box",
+    integrity.NODE: "child",
+    integrity.LEAF: "bucket",
+    integrity.ROW: "row",
+    integrity.CHAIN: "parent",
+    integrity.DEEP: "child",
+    integrity.SIZES: "size",
+    integrity.BOX: "box",
 }
 
 
@@ -36,7 +35,7 @@ def check_objects(tree: ObjectTree) -> None:
     rows = tree.x.size
     for name in ("y", "label", "leaf_of"):
         integrity.need(getattr(tree, name).size == rows < MOST, name, f"has not {rows} entries")
-    _refuse(int(kernels.object_tree(tree)), {**_WHY, kernels.SIZES: "meta", kernels.BOX: "best"})
+    _refuse(int(integrity.object_tree(tree)), {**_WHY, integrity.SIZES: "meta", integrity.BOX: "best"})
 
 
 def check_points(tree: PointTree, slot_of: Rows) -> None:
@@ -61,19 +60,19 @@ def _check_buckets(tree: Any, slot_of: Rows, boxes: Any, tops: Any, capacity: in
     integrity.need(fits, "meta", "counts what is not there")
     links = (tree.child, tree.parent, tree.size, tree.bucket, tree.leaf_of, tree.row, slot_of)
     used, free = (nodes_used, buckets_used, live), (node_free, bucket_free)
-    found = kernels.bucket_tree(*links, boxes, tops, used, free, capacity, corners.DEPTH - 64)
+    found = integrity.bucket_tree(*links, boxes, tops, used, free, capacity, corners.DEPTH - 64)
     _refuse(int(found), _WHY)
 
 
 def _refuse(found: int, names: dict[int, str]) -> None:
-    if found != kernels.FITS:
+    if found != integrity.FITS:
         integrity.unfit(names[found], "does not fit the rest of the tree")
 
 
 def check_boards(board: Rows, slots: Rows, low: Floats, high: Floats, listed: Listed) -> None:
     """Boards of slots in use list objects that are there and in their boxes, best first, then -1."""
-    found = kernels.boards(board, slots, np.ascontiguousarray(low), np.ascontiguousarray(high), listed)
-    integrity.need(found == kernels.FITS, "board", "does not list objects that are there, best first")
+    found = integrity.boards(board, slots, np.ascontiguousarray(low), np.ascontiguousarray(high), listed)
+    integrity.need(found == integrity.FITS, "board", "does not list objects that are there, best first")
 
 
 def check_object_form(arrays: Arrays, empty: ObjectTree) -> None:

@@ -20,8 +20,6 @@ from rankcast.range_topk.kernels.corners import (
 from rankcast.range_topk.kernels.steps import Order
 from rankcast.range_topk.objects import Floats, Rows
 from rankcast.range_topk.subscriptions import SHARED, SlotMap
-from rankcast.structures import arrays as buffers
-from rankcast.structures import arrays as gather
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 
@@ -34,7 +32,7 @@ class CornerIndex:
     """Rows with a point, a weight and a board of `k` items each.
 
     - Changing: `insert`, `delete`; an insert of many plants the tree anew.
-    - Asking: `rows`, `boards`, `listed`.
+    - Asking: `rows`, `points`, `board`.
     - Keeping: `arrays`, `restore`, `check`. The slot map may be shared and is kept by its owner.
 
     Kernels work on `tree`, whose arrays are replaced when they grow: fetch it anew after a change.
@@ -91,19 +89,6 @@ class CornerIndex:
         """All rows and their points, those of a bucket side by side."""
         rows = self.rows()
         return rows, self._tree.point[self._slots.slot_of[rows]]
-
-    def boards(self, rows: Rows) -> Rows:
-        """The boards of rows, one a line: item rows best first, then -1."""
-        return np.asarray(self._tree.board[self._slots.slot_of[rows]], np.int32)
-
-    def listed(self, rows: Rows, values: Floats) -> gather.ListColumns:
-        """The lists of rows one after the other, scored by the values of their items."""
-        board, slots = self._tree.board, self._slots.slot_of
-        size = int(gather.count_items(board, slots, rows))
-        kinds = (np.int32, np.int32, np.float64, np.int64)
-        lists = gather.ListColumns(*(buffers.empty(size, kind) for kind in kinds))
-        gather.read_boards(board, slots, rows, values, lists)
-        return lists
 
     def reserve(self) -> None:
         """Make room to build the whole tree anew, and for some more points."""

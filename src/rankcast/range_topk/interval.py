@@ -247,7 +247,7 @@ class IntervalLists:
             index = classed.indexes[key]
             rows, lo, hi = index.points()
             for other, mine, most in classed.moves(key, rows, (lo[:, None], hi[:, None]), places, k_of):
-                lists = size_classes.widened(index.boards(rows[mine]), abs(other))
+                lists = size_classes.widened(classed.boards(key, rows[mine]), abs(other))
                 classed.take_out(key, rows[mine])
                 classed.sizes.enter(other, rows[mine], most)
                 classed.index(other).insert(rows[mine], lo[mine], hi[mine], lists)
@@ -267,7 +267,7 @@ class IntervalLists:
 
     def boards(self, rows: Rows, k: int) -> Rows:
         """The boards of subscriptions of one small k: item rows best first, then -1."""
-        return self.classed.indexes[k].boards(rows)
+        return self.classed.boards(k, rows)
 
     def changes_since(self, held: ListSnapshot, rows: Rows, k: Ints, y: Floats) -> Deltas:
         """Delta rows from lists that were held, of subscriptions in the given order, to those of now."""

@@ -121,7 +121,7 @@ class KeptLists:
         self.refresh()
         classed, values = self.store.classed, self.range_state.objects["y"]
         keys = each_class(classed.sizes.keys(rows, self.range_state.k_of(rows)))
-        found = [Lists(*classed.indexes[key].listed(rows[mine], values)) for key, mine in keys]
+        found = [Lists(*classed.listed(key, rows[mine], values)) for key, mine in keys]
         if len(found) < 2:
             return found[0] if found else empty_lists()
         joined = Lists._make(np.concatenate(columns) for columns in zip(*found, strict=True))

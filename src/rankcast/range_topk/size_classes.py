@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from rankcast.range_topk.objects import Floats, Rows
 from rankcast.range_topk.subscriptions import SHARED, SlotMap
 from rankcast.structures import arrays, diff, integrity
-from rankcast.structures.arrays import grown
+from rankcast.structures.arrays import ListColumns, grown
 from rankcast.structures.boards import GROUPS, BoardChanges, Deltas
 from rankcast.structures.diff import ListSnapshot
 
@@ -210,6 +210,19 @@ class ClassedLists(Generic[Index]):
         for other, mine in each_class(to):
             if other != key:
                 yield other, mine, int(need[mine].max())
+
+    def boards(self, key: int, rows: Rows) -> Rows:
+        """Copies of the boards of subscriptions of a class, one a line: item rows best first, then -1."""
+        return np.asarray(self.indexes[key].board[self.slots.slot_of[rows]], np.int32)
+
+    def listed(self, key: int, rows: Rows, values: Floats) -> ListColumns:
+        """The lists of subscriptions of a class one after the other, scored by the values of their items."""
+        board, slots = self.indexes[key].board, self.slots.slot_of
+        size = int(arrays.count_items(board, slots, rows))
+        kinds = (np.int32, np.int32, np.float64, np.int64)
+        lists = ListColumns(*(arrays.empty(size, kind) for kind in kinds))
+        arrays.read_boards(board, slots, rows, values, lists)
+        return lists
 
     def snapshot(self, rows: Rows, k: Ints) -> ListSnapshot:
         """Copies of the lists of subscriptions, one after the other."""

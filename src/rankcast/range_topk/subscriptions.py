@@ -8,13 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.range_topk import checks
-from rankcast.range_topk.kernels import points, points_edit, points_search
-from rankcast.range_topk.kernels import points as point_plant
 from rankcast.range_topk.kernels import points as point_tree
+from rankcast.range_topk.kernels import points_edit, points_search
 from rankcast.range_topk.kernels.points import BUCKET, BUCKET_USED, BUCKETS, FILL, PointTree
 from rankcast.range_topk.objects import Floats, Rows
-from rankcast.structures import arrays as buffers
-from rankcast.structures import arrays as gather
+from rankcast.structures import arrays as memory
 from rankcast.structures import diff, integrity
 from rankcast.structures.arrays import Names, grown
 from rankcast.structures.diff import DeltaColumns
@@ -76,8 +74,8 @@ def _check_node(tree: PointTree, node: int, parent: int) -> int:
     one, two = (int(child) for child in tree.child[node])
     leaves = _check_node(tree, one, node) + _check_node(tree, two, node)
     assert tree.size[node] == tree.size[one] + tree.size[two]
-    assert max(tree.size[one], tree.size[two]) <= points.SKEW * tree.size[node] + FILL
-    assert not points.merge_boxes(tree, node)
+    assert max(tree.size[one], tree.size[two]) <= point_tree.SKEW * tree.size[node] + FILL
+    assert not point_tree.merge_boxes(tree, node)
     return leaves
 
 
@@ -114,7 +112,7 @@ class SubscriptionIndex:
     """The subscriptions of one k, as a k-d tree of points whose buckets also hold their boards.
 
     - Changing: `load`, `insert`, `delete`, `move`; one that grows by more than a quarter is planted anew.
-    - Asking: `snap`, `rows_in`, `count`, `boards`, `listed`.
+    - Asking: `snap`, `rows_in`, `count`, `points`, `board`, `external`.
     - Keeping: `arrays`, `restore`, `check`. The slot map is shared and kept by its owner.
 
     Points that are moved get their new boards at once, but stay where they are until somebody asks for the
@@ -251,27 +249,14 @@ class SubscriptionIndex:
         slots = live_slots(tree)
         return tree.row[slots], tree.lo[slots], tree.hi[slots]
 
-    def boards(self, rows: Rows) -> Rows:
-        """The boards of subscriptions, one a line: item rows best first, then -1."""
-        return np.asarray(self._tree.board[self._slots.slot_of[rows]], np.int32)
-
-    def listed(self, rows: Rows, values: Floats) -> gather.ListColumns:
-        """The lists of subscriptions one after the other, scored by the values of their items."""
-        board, slots = self._tree.board, self._slots.slot_of
-        size = int(gather.count_items(board, slots, rows))
-        kinds = (np.int32, np.int32, np.float64, np.int64)
-        lists = gather.ListColumns(*(buffers.empty(size, kind) for kind in kinds))
-        gather.read_boards(board, slots, rows, values, lists)
-        return lists
-
-    def external(self, rows: Rows, names: gather.Names, *, scored: bool) -> gather.ExternalColumns:
+    def external(self, rows: Rows, names: memory.Names, *, scored: bool) -> memory.ExternalColumns:
         """The same with the ids of outside; without scores and ranks if they are not asked for."""
         board, slots = self._tree.board, self._slots.slot_of
-        size = int(gather.count_items(board, slots, rows))
+        size = int(memory.count_items(board, slots, rows))
         sizes = (size, size, size, size) if scored else (size, size, 0, 0)
         kinds = (np.int64, np.int64, np.float64, np.int64)
-        out = gather.ExternalColumns(*map(buffers.empty, sizes, kinds))
-        gather.write_external(board, slots, rows, names, out)
+        out = memory.ExternalColumns(*map(memory.empty, sizes, kinds))
+        memory.write_external(board, slots, rows, names, out)
         return out
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -307,18 +292,18 @@ class SubscriptionIndex:
         """Build the whole tree anew from its points and new ones."""
         size, total = len(self), len(self) + len(rows)
         points, spare = _empty_records(total), _empty_records(total)
-        own = buffers.empty((size + len(boards)) * self.k, np.int32).reshape(-1, self.k)
-        point_plant.collect(self._as_it_is(), 0, points, own)
-        point_plant.write_records(points, size, rows, lo, hi)
+        own = memory.empty((size + len(boards)) * self.k, np.int32).reshape(-1, self.k)
+        point_tree.collect(self._as_it_is(), 0, points, own)
+        point_tree.write_records(points, size, rows, lo, hi)
         own[size:] = boards
         self._tree = empty(self.k, int(point_tree.most_buckets(len(points))) + 2 * SPARE_BUCKETS)
         point_tree.clear(self._tree)
         point_tree.release(self._tree, 0, True)
-        point_plant.plant(self._as_it_is(), 0, points, spare, own)
+        point_tree.plant(self._as_it_is(), 0, points, spare, own)
 
 
 def _empty_records(size: int) -> Floats:
-    return buffers.empty(4 * size, np.float64).reshape(-1, 4)
+    return memory.empty(4 * size, np.float64).reshape(-1, 4)
 
 
 def empty_delta_columns(size: int) -> DeltaColumns:
@@ -327,4 +312,4 @@ def empty_delta_columns(size: int) -> DeltaColumns:
         (size,) * 4 + (size * diff.LETTERS + 3, size // 8 + 1),
         ("i8", "i8", "f8", "i8", "u1", "u1"),
     )
-    return DeltaColumns(*map(buffers.empty, sizes, kinds))
+    return DeltaColumns(*map(memory.empty, sizes, kinds))

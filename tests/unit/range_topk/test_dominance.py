@@ -109,12 +109,12 @@ def test_many_come_go_and_move_at_once(
         boards[rows] = lists(rows, 2, step)
         (index.move if kind > 2 else index.insert)(rows, lo, hi, boards[rows])
         live |= {int(row): (lo[i], hi[i]) for i, row in enumerate(rows)}
-        assert (index.boards(rows) == boards[rows]).all()
+        assert (index.board[index.tree.slot_of[rows]] == boards[rows]).all()
         if kind > 2 and step % 3:
             continue  # moves may pile up
         index.check()
         known = np.array(sorted(live), np.int32)
-        assert (index.boards(known) == boards[known]).all()
+        assert (index.board[index.tree.slot_of[known]] == boards[known]).all()
         box = np.array([min(corners[:2]), max(corners[:2]), min(corners[2:]), max(corners[2:])])
         assert_same(index, live, box)
 
@@ -131,8 +131,8 @@ def test_boards_stay_with_their_subscriptions() -> None:
     index.insert(rows[5000:], *both(ends[5000:]), lists(rows[5000:], 2))
     index.check()
     others = np.concatenate([rows[:3000], rows[5000:]])
-    assert (index.boards(others) == lists(others, 2)).all()
-    assert (index.boards(moved) == lists(moved, 2, 7)).all()
+    assert (index.board[index.tree.slot_of[others]] == lists(others, 2)).all()
+    assert (index.board[index.tree.slot_of[moved]] == lists(moved, 2, 7)).all()
 
 
 def test_moves_wait_until_the_tree_is_asked_for_but_not_for_ever() -> None:

@@ -32,7 +32,7 @@ from rankcast.range_topk.kernels.corners import (
     spare_buckets,
 )
 from rankcast.range_topk.kernels.corners import take_out as remove
-from rankcast.range_topk.kernels.replay import AFFECTED, SEARCHES, TRIED
+from rankcast.range_topk.kernels.replay import AFFECTED, SEARCHES, TRIED, sift, top_of
 from rankcast.range_topk.kernels.steps import (
     BoxEvents,
     ObjectValues,
@@ -157,15 +157,6 @@ def _replace(
 
 
 @njit(**EXACT)
-def _top_of(tree: CornerTree, node: int) -> float:
-    """The largest weight in a leaf."""
-    weight, most, first = tree.weight, -np.inf, tree.bucket[node] * tree.meta[CAPACITY]
-    for slot in range(first, first + tree.size[node]):
-        most = max(most, weight[slot])
-    return most
-
-
-@njit(**EXACT)
 def _replay(
     tree: CornerTree,
     node: int,
@@ -180,6 +171,7 @@ def _replay(
     known, label, board, weight, tally = values.value, values.label, tree.board, tree.weight, log.tally
     slots, kept, heard, last, top = log.slot, log.board, log.heard, board.shape[1] - 1, tree.top[node]
     lanes, assigned = np.empty(tree.size[node], np.int32), log.assigned
+    first, size = tree.bucket[node] * tree.meta[CAPACITY], np.int64(tree.size[node])
     for i in range(queue.shape[0]):
         s = queue[i]
         row, old, now = steps.row[s], steps.old[s], steps.new[s]
@@ -202,38 +194,12 @@ def _replay(
         if left > 0:
             tally[SEARCHES] += 1
             _replace(tree, lanes[:left], steps, s, versions, objects, values, assigned)
-        top = _top_of(tree, node)
+        top = top_of(weight, first, size)
     for i in range(queue.shape[0]):
         known[steps.row[queue[i]]] = steps.start[queue[i]]
     for i in range(1, assigned[0] + 1):
         known[versions.row[assigned[i]]] = versions.start[assigned[i]]
     assigned[0], tree.top[node] = 0, top
-
-
-@njit(**EXACT)
-def _sift(tree: CornerTree, node: int, steps: Steps, queue: Rows, start: int, end: int) -> int:
-    """Append to the queue those of its steps start..end-1 that may concern somebody below a node."""
-    low, corner, old, new, top, size, sunk = (
-        tree.low,
-        steps.corner,
-        steps.old,
-        steps.new,
-        tree.top[node],
-        end,
-        False,
-    )
-    for i in range(start, end):
-        s = queue[i]
-        if not sunk and min(old[s], new[s]) > top:
-            continue
-        inside = True
-        for axis in range(low.shape[1]):
-            inside &= low[node, axis] <= corner[s, axis]
-        if inside:
-            queue[size] = s
-            size += 1
-            sunk |= new[s] > old[s]
-    return size
 
 
 @njit(**EXACT)
@@ -256,7 +222,7 @@ def apply_steps(
         node, start, end = stack[depth, 0], stack[depth, 1], stack[depth, 2]
         if 2 * end - start > queue.shape[0]:
             queue = np.append(queue, queue)
-        size = _sift(tree, node, steps, queue, start, end)
+        size = sift(tree.low, node, tree.top[node], steps, queue, start, end)
         if size == end:
             continue
         if bucket[node] >= 0:

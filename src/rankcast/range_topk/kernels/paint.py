@@ -129,8 +129,7 @@ def coarsen(tiles: Tiles, first: int, lists: int) -> None:
     """Cover the tiles from `first` on, one item's in order, by at most `lists` bounding boxes.
 
     Steps are cut into equal blocks, so a box spans fewer than 1 + (last - first step + 1) / lists of them and
-    ranks nobody more than that many places beyond k. Equal x skip steps; hence steps, not tiles, are counted.
-    [Range §IV-B]
+    ranks nobody more than that many places beyond k. Equal x skip steps, so these are counted. [Range §IV-B]
     """
     if tiles.size[0] == first:
         return

@@ -337,7 +337,7 @@ def _forget(known: Floats, queue: Rows, batch: ReplayBatch, assigned: Rows) -> N
 
 
 @njit(**EXACT)
-def _top_of(weight: Floats, first: int, size: int) -> float:
+def top_of(weight: Floats, first: int, size: int) -> float:
     """The largest weight in a bucket."""
     most = -np.inf
     for slot in range(first, first + size):
@@ -346,7 +346,7 @@ def _top_of(weight: Floats, first: int, size: int) -> float:
 
 
 @njit(**EXACT)
-def _sift(low: Floats, node: int, top: float, steps: Steps, queue: Rows, start: int, end: int) -> np.int64:
+def sift(low: Floats, node: int, top: float, steps: Steps, queue: Rows, start: int, end: int) -> np.int64:
     """Append to the queue those of its steps start..end-1 that may concern somebody below a node."""
     corner, old, new, size, sunk, here = (
         steps.corner,
@@ -398,7 +398,7 @@ def replay(
         node, start, end = stack[depth, 0], stack[depth, 1], stack[depth, 2]
         if 2 * end - start > queue.shape[0]:
             queue = np.append(queue, queue)
-        size = _sift(low, node, tops[node], batch.steps, queue, start, end)
+        size = sift(low, node, tops[node], batch.steps, queue, start, end)
         if size == end:
             continue
         if bucket[node] < 0:
@@ -411,7 +411,7 @@ def replay(
         touched = _replay(tree, node, queue[end:size], batch, objects, values, work, tally)
         _forget(values.value, queue[end:size], batch, work.assigned)
         if touched > 0:
-            tops[node] = _top_of(tree.weight, bucket[node] * capacity, np.int64(tree.size[node]))
+            tops[node] = top_of(tree.weight, bucket[node] * capacity, np.int64(tree.size[node]))
             changes = with_room(changes, touched, (2 * k + 1) * touched)
             write_changes(tree.row, tree.board, work, touched, moved, changes)
     for i in range(opened - 1, -1, -1):
