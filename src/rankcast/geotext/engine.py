@@ -24,7 +24,8 @@ from rankcast.geotext.brute_force import Scan
 from rankcast.geotext.buffers import REFILLS, BufferLimits, list_changes
 from rankcast.geotext.kernels.match import Prunings
 from rankcast.geotext.kernels.score import Frame, frame_of
-from rankcast.geotext.live import NEED_GROUPS, PRUNINGS, GeoTextState, LiveResults, LiveSettings
+from rankcast.geotext.live import PRUNINGS, GeoTextState, LiveResults, LiveSettings
+from rankcast.geotext.postings import NEED_GROUPS
 from rankcast.geotext.vocabulary import TERMS, LiveTerms, Replaced, Vectors, Vocabulary
 from rankcast.geotext.window import ArrivalPlan, TimeWindow, decay_of, plan_arrivals, window_of
 from rankcast.structures import distance, integrity

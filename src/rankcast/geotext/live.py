@@ -14,8 +14,7 @@ the net change. (A message that is too late for the window never gets here: see 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,19 +30,17 @@ from rankcast.geotext.kernels.score import (
     VERIFIED,
     Bits,
     Frame,
-    Hits,
     MessageColumns,
     Scratch,
     SubscriptionColumns,
-    TermVectors,
     alikeness,
     best_score,
     rarest_first,
     undecayed_scores,
 )
 from rankcast.geotext.kernels.skyband import ResultLog
-from rankcast.geotext.kernels.subscription_postings import STEP, ListedColumns, Shape
-from rankcast.geotext.postings import MessagePostings, SubscriptionPostings
+from rankcast.geotext.kernels.subscription_postings import ListedColumns
+from rankcast.geotext.postings import MessagePostings, SubscriptionIndex, outdated, subscription_index
 from rankcast.geotext.vocabulary import LiveTerms, Replaced, Vectors
 from rankcast.geotext.window import Window
 from rankcast.structures import integrity
@@ -54,7 +51,6 @@ from rankcast.structures.ids import Slots
 from rankcast.tables.deltas import Changes, Lists
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
-CELL, NEED_GROUPS = 960, 30  # [Geo §7.1], in whole blocks
 SEARCH_BATCH = 4096  # subscriptions searched for at a time
 MESSAGE_BATCH = 1024  # messages disseminated at a time, unless they have too many candidates
 HORIZON_MARGIN = 1.05  # where scores decay, posting lists are made for gains this much above the largest
@@ -64,7 +60,6 @@ SHORT_MOVE = 0.02  # of the extent of the bounds: a shorter move starts the sear
 PRUNINGS = Prunings._fields
 COUNTED = {"cells_pruned": CELLS, "groups_pruned": GROUPS, "candidates": CANDIDATES, "verified": VERIFIED}
 BY_SUBSCRIPTION = ("alpha", "k", "listed", "stamp")
-CELL_INDEX = "rankcast.papers.geotext.ciq:CellIndex"  # loaded for method="ciq" alone
 
 
 class GeoTextState(NamedTuple):
@@ -189,39 +184,6 @@ class LiveSettings(NamedTuple):
     limits: BufferLimits
 
 
-class SubscriptionIndex(Protocol):
-    """Which subscriptions a message may enter; `SubscriptionPostings` by default."""
-
-    lists: Any
-
-    def know(self, terms: int) -> None:
-        """Make room for rows of terms up to `terms`."""
-
-    def add(self, rows: Rows, texts: TermVectors, idf: Floats, listed: ListedColumns) -> None:
-        """Index subscriptions that are not indexed."""
-
-    def drop(self, rows: Rows, texts: TermVectors, stamps: Bits) -> None:
-        """Forget subscriptions."""
-
-    def update(self, rows: Rows, texts: TermVectors, idf: Floats, listed: ListedColumns) -> None:
-        """Take over new thresholds of subscriptions."""
-
-    def disseminate(
-        self, subscriptions: SubscriptionColumns, messages: MessageColumns, idf: Floats, scratch: Scratch,
-        on: Prunings, counters: Ints, listed: Floats,
-    ) -> Hits | None:  # fmt: skip
-        """The hits of messages; None if there are too many candidates to hold at once."""
-
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Header and arrays of a snapshot."""
-
-    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over a snapshot."""
-
-    def check_restored(self, texts: TermVectors, stamps: Bits, live: Bools) -> None:
-        """Refuse a snapshot that is not of the `live` subscriptions."""
-
-
 class LiveResults:
     """Current results of all subscriptions; the engine reports what arrives, changes and leaves.
 
@@ -236,11 +198,7 @@ class LiveResults:
     ) -> None:
         self._state, self.method, self._prune, self._counters = state, settings.method, prune, counters
         self._frame = state.frame
-        self._postings: SubscriptionIndex = (
-            _load(CELL_INDEX)(self._frame)
-            if settings.method == "ciq"
-            else SubscriptionPostings(self._frame, Shape(CELL, settings.groups))
-        )
+        self._postings = subscription_index(settings.method, self._frame, settings.groups)
         self._messages = MessagePostings(self._frame)
         self._buffers = ResultBuffers(settings.refill, settings.limits)
         self._columns = RowColumns(state)
@@ -500,9 +458,7 @@ class LiveResults:
         for name, part in self._structures().items():
             prefix = f"{name}_"
             held = {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
-            if (name == "readers" and _without_signatures(held)) or (
-                name == "messages" and name not in header
-            ):
+            if (name == "readers" and outdated(held)) or (name == "messages" and name not in header):
                 self._missing.append(name)  # of an older version: `complete` makes them
             else:
                 part.restore(header[name], held)
@@ -553,14 +509,3 @@ def _pruned_by(
     tried = {"words": (one, alike), "place": (near, one), "words and place": (near, alike)}
     short = [name for name, (a, b) in tried.items() if best_score(np.float32(alpha), a, b) < threshold]
     return short[0] if short else None
-
-
-def _load(name: str) -> Any:
-    """The class that "module:Name" names."""
-    module, _, attribute = name.partition(":")
-    return getattr(import_module(module), attribute)
-
-
-def _without_signatures(held: Mapping[str, NDArray[Any]]) -> bool:
-    """Whether arrays are posting lists of an older version, whose postings have no signatures."""
-    return "fact" in held and held["fact"].shape[1:] == (8, STEP)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Self
+from importlib import import_module
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,8 @@ from rankcast.tables.schema import Bools, Floats, Ints, Rows
 BY_TERM = ("begin", "main", "joint", "size", "room", "dead")
 KINDS = {"row": np.int32, "fact": np.uint16, "node": np.float32}
 SPARE = 64
+CELL, NEED_GROUPS = 960, 30  # owners in a cell and groups in it [Geo §7.1], in whole blocks
+CELL_INDEX = "rankcast.papers.geotext.ciq:CellIndex"  # loaded for method="ciq" alone
 TIDY = 8  # when all lists are moved, those of which more than one in `TIDY` entries is void lose these first
 
 
@@ -265,3 +268,50 @@ class MessagePostings(PostingLists):
     def _arrange(self, terms: Rows, firsts: Rows, stamps: Bits) -> None:
         if terms.size:
             message_postings.arrange(self.lists, terms, firsts, stamps)
+
+
+class SubscriptionIndex(Protocol):
+    """Which subscriptions a message may enter; `SubscriptionPostings` by default."""
+
+    lists: Any
+
+    def know(self, terms: int) -> None:
+        """Make room for rows of terms up to `terms`."""
+
+    def add(self, rows: Rows, texts: TermVectors, idf: Floats, listed: ListedColumns) -> None:
+        """Index subscriptions that are not indexed."""
+
+    def drop(self, rows: Rows, texts: TermVectors, stamps: Bits) -> None:
+        """Forget subscriptions."""
+
+    def update(self, rows: Rows, texts: TermVectors, idf: Floats, listed: ListedColumns) -> None:
+        """Take over new thresholds of subscriptions."""
+
+    def disseminate(
+        self, subscriptions: SubscriptionColumns, messages: MessageColumns, idf: Floats, scratch: Scratch,
+        on: Prunings, counters: Ints, listed: Floats,
+    ) -> Hits | None:  # fmt: skip
+        """The hits of messages; None if there are too many candidates to hold at once."""
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Header and arrays of a snapshot."""
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a snapshot."""
+
+    def check_restored(self, texts: TermVectors, stamps: Bits, live: Bools) -> None:
+        """Refuse a snapshot that is not of the `live` subscriptions."""
+
+
+def subscription_index(method: str, frame: Frame, groups: int) -> SubscriptionIndex:
+    """The empty index of subscriptions of a method; `groups` are those in a cell of the posting lists."""
+    if method != "ciq":
+        return SubscriptionPostings(frame, Shape(CELL, groups))
+    module, _, name = CELL_INDEX.partition(":")
+    found: SubscriptionIndex = getattr(import_module(module), name)(frame)
+    return found
+
+
+def outdated(arrays: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether arrays are posting lists of an older version, whose entries have no signatures."""
+    return "fact" in arrays and arrays["fact"].shape[1:] == (8, STEP)

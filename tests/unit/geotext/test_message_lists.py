@@ -21,8 +21,8 @@ from rankcast.geotext.kernels.message_postings import (
     X,
     slot_of,
 )
-from rankcast.geotext.kernels.score import FEW, SHARE, radix_sort
-from rankcast.geotext.kernels.subscription_postings import BLOCK, STEP
+from rankcast.geotext.kernels.score import SHARE
+from rankcast.geotext.kernels.subscription_postings import BLOCK, FEW, STEP, radix_sort
 from rankcast.geotext.live import LiveResults
 
 WORDS = np.array(["common", "frequent", "rare", "odd"])

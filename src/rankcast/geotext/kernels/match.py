@@ -47,7 +47,6 @@ from rankcast.geotext.kernels.score import (
     best_of_group,
     embed,
     nearness,
-    radix_sort,
     rarest_first,
     round_nearest,
     share_of,
@@ -81,6 +80,7 @@ from rankcast.geotext.kernels.subscription_postings import (
     X,
     Y,
     Z,
+    radix_sort,
 )
 from rankcast.structures.arrays import prefetch
 from rankcast.structures.distance import EUCLIDEAN

@@ -36,14 +36,12 @@ from rankcast.geotext.kernels.score import (
     best_score,
     embed,
     nearness,
-    radix_sort,
     rarest_first,
     round_nearest,
     round_up,
     signatures,
-    spread_bits,
 )
-from rankcast.geotext.kernels.subscription_postings import BLOCK, STEP, Postings
+from rankcast.geotext.kernels.subscription_postings import BLOCK, STEP, Postings, radix_sort, spread_bits
 from rankcast.structures.arrays import prefetch
 from rankcast.structures.jit import EXACT
 

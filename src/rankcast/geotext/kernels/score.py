@@ -146,7 +146,6 @@ def needed_near(alpha: float, threshold: float) -> float:
 
 
 FACTOR = np.uint32(2654435769)
-FEW = 64  # up to this many places are sorted by insertion
 
 Rows = NDArray[np.int32]
 
@@ -168,39 +167,6 @@ def signatures(term: Rows) -> NDArray[np.uint32]:
         found[i] = sign
         sign = np.uint32(sign | np.uint32(1) << bit_of(term[i]))
     return found
-
-
-@njit(**EXACT)
-def spread_bits(value: int) -> int:
-    """The lower 10 bits of a number, two zeros before each."""
-    value = (value | (value << 16)) & 0x030000FF
-    value = (value | (value << 8)) & 0x0300F00F
-    value = (value | (value << 4)) & 0x030C30C3
-    return (value | (value << 2)) & 0x09249249
-
-
-@njit(**EXACT)
-def radix_sort(order: Rows, keys: Rows, spare: Rows, bits: int) -> None:
-    """Sort places stably by keys of `bits` bits: by radix of 8 bits, or by insertion if they are few."""
-    if order.size <= FEW:
-        for i in range(1, order.size):
-            place, j = order[i], i
-            while j > 0 and keys[order[j - 1]] > keys[place]:
-                order[j] = order[j - 1]
-                j -= 1
-            order[j] = place
-        return
-    for shift in range(0, bits, 8):
-        ends = np.zeros(257, np.int64)
-        for i in range(order.size):
-            ends[((keys[order[i]] >> shift) & 255) + 1] += 1
-        for i in range(256):
-            ends[i + 1] += ends[i]
-        for i in range(order.size):
-            digit = (keys[order[i]] >> shift) & 255
-            spare[ends[digit]] = order[i]
-            ends[digit] += 1
-        order[:] = spare[: order.size]
 
 
 Ints = NDArray[np.int64]
@@ -316,24 +282,6 @@ def clear_vector(scratch: Scratch, term: Rows) -> None:
     weights, _ = scratch
     for i in range(term.size):
         weights[term[i]] = 0.0
-
-
-@njit(**EXACT)
-def cosine_from(
-    term: Rows, weight: Floats, begin: int, end: int, noted: Floats, places: Rows, place: int
-) -> float:
-    """The cosine of the vector at begin..end and the noted one, -1 if they share a term before `place`.
-
-    Adds the products of common terms in code point order, one after the other, as brute force does.
-    """
-    total = 0.0
-    for i in range(begin, end):
-        theirs = noted[term[i]]
-        if theirs > 0.0:
-            if places[term[i]] < place:
-                return -1.0
-            total += weight[i] * theirs
-    return total
 
 
 @njit(**EXACT)
@@ -524,11 +472,8 @@ def score_pairs(
     rows, post_x, post_y, _, gains, _ = messages
     begins, sizes, terms, weights = texts
     starts, masks, held, weight = _tabulate(messages)
-    owners, arrivals, scores = (
-        np.empty(keys.size, np.int32),
-        np.empty(keys.size, np.int32),
-        np.empty(keys.size),
-    )
+    owners, arrivals = np.empty(keys.size, np.int32), np.empty(keys.size, np.int32)
+    scores = np.empty(keys.size)
     used, tried = 0, 0
     for key in keys:
         row, arrival = np.uint64(key >> (ROW - ARRIVAL)), np.uint64(key & 65535)

@@ -37,13 +37,11 @@ from rankcast.geotext.kernels.score import (
     embed,
     needed_alike,
     needed_near,
-    radix_sort,
     rarest_first,
     round_down,
     round_nearest,
     round_up,
     signatures,
-    spread_bits,
 )
 from rankcast.structures.jit import EXACT
 
@@ -240,7 +238,41 @@ def move(old: Postings, new: Postings, words: Rows, rooms: Rows, used: int) -> i
     return used
 
 
+FEW = 64  # up to this many places are sorted by insertion
 CURVE, NEED = -1, -2  # what entries may be sorted by beside a fact
+
+
+@njit(**EXACT)
+def spread_bits(value: int) -> int:
+    """The lower 10 bits of a number, two zeros before each."""
+    value = (value | (value << 16)) & 0x030000FF
+    value = (value | (value << 8)) & 0x0300F00F
+    value = (value | (value << 4)) & 0x030C30C3
+    return (value | (value << 2)) & 0x09249249
+
+
+@njit(**EXACT)
+def radix_sort(order: Rows, keys: Rows, spare: Rows, bits: int) -> None:
+    """Sort places stably by keys of `bits` bits: by radix of 8 bits, or by insertion if they are few."""
+    if order.size <= FEW:
+        for i in range(1, order.size):
+            place, j = order[i], i
+            while j > 0 and keys[order[j - 1]] > keys[place]:
+                order[j] = order[j - 1]
+                j -= 1
+            order[j] = place
+        return
+    for shift in range(0, bits, 8):
+        ends = np.zeros(257, np.int64)
+        for i in range(order.size):
+            ends[((keys[order[i]] >> shift) & 255) + 1] += 1
+        for i in range(256):
+            ends[i + 1] += ends[i]
+        for i in range(order.size):
+            digit = (keys[order[i]] >> shift) & 255
+            spare[ends[digit]] = order[i]
+            ends[digit] += 1
+        order[:] = spare[: order.size]
 
 
 @njit(**EXACT)

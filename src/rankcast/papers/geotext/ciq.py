@@ -30,7 +30,6 @@ from rankcast.geotext.kernels.score import (
     SubscriptionColumns,
     TermVectors,
     clear_vector,
-    cosine_from,
     load_vector,
     rarest_first,
 )
@@ -171,6 +170,24 @@ def _next(rows: Rows, weights: Floats32, mine: Floats, at: Ints, end: Ints) -> t
 
 
 @njit(**EXACT)
+def _cosine(
+    term: Rows, weight: Floats, begin: int, end: int, noted: Floats, places: Rows, place: int
+) -> float:
+    """The cosine of the vector at begin..end and the noted one, -1 if they share a term before `place`.
+
+    Adds the products of common terms in code point order, one after the other, as brute force does.
+    """
+    total = 0.0
+    for i in range(begin, end):
+        theirs = noted[term[i]]
+        if theirs > 0.0:
+            if places[term[i]] < place:
+                return -1.0
+            total += weight[i] * theirs
+    return total
+
+
+@njit(**EXACT)
 def _walk(
     lists: CellLists, subscriptions: SubscriptionColumns, spot: tuple[float, float], term: Rows,
     weight: Floats, cell: int, slot: int, scratch: Scratch, frame: Frame, hits: Hits, arrival: int, used: int,
@@ -192,7 +209,7 @@ def _walk(
                 - distance(frame.metric, subscriptions.x[row], subscriptions.y[row], spot[0], spot[1])
                 / frame.scale
             )
-            cosine = cosine_from(terms, shares, begin, begin + sizes[row], noted, places, 0)
+            cosine = _cosine(terms, shares, begin, begin + sizes[row], noted, places, 0)
             counters[VERIFIED] += 1
             score = (alpha * near + (1.0 - alpha) * cosine) * gain
             if score >= subscriptions.threshold[row]:
@@ -243,8 +260,8 @@ PAIRS = 1 << 16  # hits of several messages at a time
 class CellIndex:
     """Posting lists by term and cell, made anew at the next message after subscriptions came or went.
 
-    A `SubscriptionIndex` of `rankcast.geotext.live`. Everything follows from the state of the engine, so a
-    snapshot has no more than which subscriptions there are.
+    A `SubscriptionIndex` of `rankcast.geotext.postings`. Everything follows from the state of the engine, so
+    a snapshot has no more than which subscriptions there are.
 
     Memory: 80 bytes a term of a subscription (in ten cells each), 48 a subscription, 16 a term and cell.
     """
