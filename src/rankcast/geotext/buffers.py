@@ -203,8 +203,10 @@ class ResultBuffers:
             ("link_head", "link_length"), sizes["link_head"]
         )
         lengths |= dict.fromkeys(("link_owner", "link_next"), sizes["link_owner"]) | {"link_free": 2}
-        own = self.state()[1]
-        wanted = {n: integrity.like(array, length=lengths.get(n, sizes["item"])) for n, array in own.items()}
+        known = self.state()[1]
+        wanted = {
+            n: integrity.like(array, length=lengths.get(n, sizes["item"])) for n, array in known.items()
+        }
         integrity.forms(mine, wanted)
         self._held = Buffers(**{name: mine[name] for name in Buffers._fields})
         self._links = Links(**{name: mine[f"link_{name}"] for name in Links._fields})

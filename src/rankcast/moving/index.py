@@ -246,9 +246,9 @@ class ObjectIndex:
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over what `state` returned."""
         tree = {name: array for name, array in arrays.items() if name.startswith("tree_")}
-        own = {name: array for name, array in arrays.items() if name not in tree}
-        integrity.forms(own, {"record": integrity.like(self.record)})
-        self.record = own["record"]
+        columns = {name: array for name, array in arrays.items() if name not in tree}
+        integrity.forms(columns, {"record": integrity.like(self.record)})
+        self.record = columns["record"]
         self._index.restore({}, {name[5:]: array for name, array in tree.items()})
         return self
 

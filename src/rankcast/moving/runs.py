@@ -1,4 +1,4 @@
-"""Runs of values by row: each row has a stretch of some arrays of its own."""
+"""Runs of values by row: each row has a stretch of shared arrays, which grow and are compacted."""
 
 from __future__ import annotations
 

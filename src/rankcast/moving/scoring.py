@@ -1,9 +1,9 @@
 """Scores of moving queries: what an object is worth from where the query is; the smallest is best.
 
 A score is called with the attributes of n objects, shape (n, d), and their distances, shape (n,), and gives
-n numbers. It never falls when distance grows, and never falls when an attribute grows, or never rises for the
-attributes in `falling`: that is what lets an engine bound it over a box. Weights are not negative: one an
-attribute in the order of `over`, then one for distance. Equal weights are the default, and add up to 1.
+n numbers. It never falls when distance grows, and never falls when an attribute grows, or never rises for
+the attributes in `falling`: that is what lets an engine bound it over a box. Weights are not negative: one
+an attribute in the order of `over`, then one for distance. Equal weights are the default, and add up to 1.
 
 | made by                | score, computed in this order                                       |
 | ---------------------- | ------------------------------------------------------------------- |
@@ -11,19 +11,18 @@ attribute in the order of `over`, then one for distance. Equal weights are the d
 | `weighted_product(w)`  | ((a0^w0 a1^w1) ...) distance^wd                                     |
 | `weighted_distance(w)` | distance / ((w0 a0 + w1 a1) + ...), w without a weight for distance |
 | `waspas(w, lam)`       | lam (weighted sum) + (1 - lam) (weighted product)                   |
-| `function(f, falling)` | f(attributes, distance), of one's own                               |
+| `function(f, falling)` | f(attributes, distance), a custom function                          |
 
 With an `offset`, a0 + offset stands for a0, and so on: a product or a quotient is then defined where an
 attribute is 0 [Moving §5.2]. The first three are those of [Moving §4.1], the fourth is named in [Moving §1].
-Every operation is rounded once, in the order shown, and a power is the C library's: so a score depends on its
-object and its distance alone, equal ones are equal to the bit, and compiled code can give the same bits.
+Every operation is rounded once, in the order shown, and a power is the C library's: so a score depends on
+its object and its distance alone, equal ones are equal to the bit, and compiled code can give the same bits.
 NumPy's power takes shortcuts by exponent and by processor, and would differ in the last place.
 
-Trying a score of one's own on samples, before an engine relies on what it must keep.
-
-Samples cannot prove that a function is monotonic, but they find the usual mistake: an attribute of which more
-is better, not declared. Attributes are drawn above 0, half of them below 1, distances from 0 to 10^7; where
-the function is not finite, nothing is compared.
+A custom function is tried on samples before an engine relies on it. Samples cannot prove that a function is
+monotonic, but they find the usual mistake: an attribute of which more is better, not declared. Attributes
+are drawn above 0, half of them below 1, distances from 0 to 10^7; where the function is not finite, nothing
+is compared.
 """
 
 from __future__ import annotations
@@ -196,7 +195,7 @@ class Weighted:
 
 @dataclass(frozen=True)
 class Function:
-    """A score of one's own; see `function`."""
+    """A custom score; see `function`."""
 
     f: Callable[[Floats, Floats], Any]
     falling: Falling = ()
@@ -275,7 +274,7 @@ def waspas(w: Weights = None, lam: float = 0.5, offset: float = 0.0) -> Weighted
 
 
 def function(f: Callable[[Floats, Floats], Any], falling: Sequence[str] = ()) -> Function:
-    """A score of one's own, which falls in the attributes named, or in "all" of them.
+    """A custom score, which falls in the attributes named, or in "all" of them.
 
     A function that falls in none may be given to an engine as it is. It must score each object by itself,
     whatever others are in the arrays. An engine tries it on samples with positive attributes when it is made,
@@ -305,7 +304,7 @@ def falls(score: Score, over: Sequence[str]) -> Bools:
 
 
 def restored(form: Mapping[str, Any], given: Any = None) -> Score:
-    """The score that `as_json` described; one of one's own has to be given again."""
+    """The score that `as_json` described; a custom one has to be given again."""
     if form["name"] == "function" and given is None:
         raise SnapshotError(
             "the engine was saved with a score of one's own, which a snapshot cannot hold",

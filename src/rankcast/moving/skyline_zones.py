@@ -190,12 +190,12 @@ class SkylineZoneIndex:
         rows = arrays["x"].size
         unknown = np.full(arrays["corners_line"].size, UNKNOWN, np.int32)
         arrays = {"corners_owner": unknown, "disc": np.zeros((rows, DISC)), **arrays}
-        own = {name: a for name, a in arrays.items() if not name.startswith(("members_", "corners_"))}
+        by_row = {name: a for name, a in arrays.items() if not name.startswith(("members_", "corners_"))}
         integrity.forms(
-            own,
+            by_row,
             {name: (kind, (rows,)) for name, kind in BY_ROW.items()} | {"disc": (np.float64, (rows, DISC))},
         )
-        self._by_row = own
+        self._by_row = by_row
         for part, runs in (("members", self._members), ("corners", self._corners)):
             prefix = f"{part}_"
             mine = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}

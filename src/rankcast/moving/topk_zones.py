@@ -119,14 +119,14 @@ class ZoneIndex:
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over what `state` returned."""
         tree = {name: array for name, array in arrays.items() if name.startswith("tree_")}
-        own = {name: array for name, array in arrays.items() if name not in tree}
-        rows = own["x"].size if "x" in own else 0
+        columns = {name: array for name, array in arrays.items() if name not in tree}
+        rows = columns["x"].size if "x" in columns else 0
         known = {**self.held._asdict(), "stale": self._stale}
         wanted = {n: integrity.like(a, length=None if n == "member" else rows) for n, a in known.items()}
-        integrity.forms(own, wanted)
-        self._used = integrity.whole(header, "used", 0, own["member"].size)
-        self.held = ZoneColumns(**{name: own[name] for name in ZoneColumns._fields})
-        self._stale = own["stale"]
+        integrity.forms(columns, wanted)
+        self._used = integrity.whole(header, "used", 0, columns["member"].size)
+        self.held = ZoneColumns(**{name: columns[name] for name in ZoneColumns._fields})
+        self._stale = columns["stale"]
         self._index.restore({}, {name[5:]: array for name, array in tree.items()})
         return self
 
@@ -257,8 +257,8 @@ class TopKZones:
 
     def k_of(self, rows: Rows) -> Ints:
         """How many items each subscription wants."""
-        own: Ints = self.subscriptions["k"][rows]
-        return np.where(own > 0, own, self.settings.k)
+        k: Ints = self.subscriptions["k"][rows]
+        return np.where(k > 0, k, self.settings.k)
 
     def lists(self, rows: Rows) -> Lists:
         """The results of subscriptions at their places."""
