@@ -222,7 +222,7 @@ def test_a_check_runs_no_code_but_with_trust(
 
 def state(folder: Path, **given: Any) -> None:
     """A state such as a stream of the pipeline leaves, or one of another."""
-    header = rankcast.RangeTopK(over="risk", by="pe").state()[0]
+    header = rankcast.RangeTopK(over="risk", by="pe", nulls="refuse").state()[0]
     made = Plan(
         "RangeTopK",
         header["settings"],
@@ -243,7 +243,11 @@ def state(folder: Path, **given: Any) -> None:
     [
         ({"kind": "GeoTextTopK"}, "its engine differ"),
         (
-            {"settings": rankcast.RangeTopK(over="risk", by="pe", k=3).state()[0]["settings"]},
+            {
+                "settings": rankcast.RangeTopK(over="risk", by="pe", k=3, nulls="refuse").state()[0][
+                    "settings"
+                ]
+            },
             "its settings differ",
         ),
         ({"ids": {"subscriptions": "string", "events": "long"}}, "its types of ids differ"),

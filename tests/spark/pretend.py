@@ -18,13 +18,12 @@ import pyarrow as pa
 import pytest
 
 from rankcast.core.engine import Engine
-from rankcast.spark import genesis, scratch, shard
-from rankcast.spark.genesis import Making
+from rankcast.core.spec import reference_of
+from rankcast.spark import bootstrap, scratch, shard
+from rankcast.spark.bootstrap import Making
 from rankcast.spark.inputs import COPY
 from rankcast.spark.packing import _SCHEMA, Packing, point_column, shard_ids
 from rankcast.spark.plan import Plan, learn
-from rankcast.spark.references import reference_of
-from rankcast.spark.roles import roles_of
 from rankcast.spark.shard import Limits, ShardProcessor, Store
 from rankcast.state.depot import Depot
 from rankcast.state.hosted import Standing
@@ -140,7 +139,7 @@ class Cluster:
 
     def packed(self, batch: Batch) -> pd.DataFrame:
         """A micro-batch, packed from partitions of a few rows."""
-        roles = {role.name: role for role in roles_of(self.story.make())}
+        inputs = {each.name: each for each in self.story.make().spec.inputs}
         found: list[pa.RecordBatch] = []
         for name, rows in batch.items():
             form = self.story.schema(name)
@@ -148,9 +147,9 @@ class Cluster:
             packing = Packing(
                 name,
                 self.plan.shards,
-                roles[name].divided,
+                inputs[name].divided,
                 "seq",
-                len(roles[name].calls) > 1,
+                len(inputs[name].calls) > 1,
                 beyond=self.plan.cut,
             )
             for start in range(0, len(rows), 7):
@@ -174,12 +173,12 @@ class Cluster:
             name: "string" if columns["id"] == pa.string() else "long"
             for name, columns in self.story.columns.items()
         }
-        score = reference_of(getattr(engine, "_score", None), None)
+        score = reference_of(engine, None)
         settings = engine.state()[0]["settings"]
         plan = Plan(
             type(engine).__name__, settings, score, ids, shard_ids(size, 2), None, {}, None, told=False
         )
-        genesis.write_engine(self.depot, "genesis/a/empty", engine)
+        bootstrap.write_engine(self.depot, "genesis/a/empty", engine)
         names = {str(each): "genesis/a/empty" for each in plan.shards}
         if self.story.tables:
             plan, names = self._with_tables(plan, names, engine, size)
@@ -192,19 +191,19 @@ class Cluster:
             name: pa.Table.from_pylist(rows, schema=self.story.schema(name))
             for name, rows in self.story.tables.items()
         }
-        axes = genesis._axes(plan.kind, plan.settings)
+        axes = engine.spec.axes(plan.settings)
         if axes:
             points = [point_column(tables["subscriptions"], name, missing) for name, missing in axes]
             zones = learn(pd.DataFrame(points).T.to_numpy(), size)
             plan = Plan(**{**vars(plan), "zones": zones})
         packed = []
-        for role in roles_of(engine):
-            if role.name in tables:
-                rows = tables[role.name]
+        for of in engine.spec.inputs:
+            if of.name in tables:
+                rows = tables[of.name]
                 rows = rows.append_column(COPY, pa.array([1] * rows.num_rows))
-                split = plan.zones if role.name == "subscriptions" else None
+                split = plan.zones if of.name == "subscriptions" else None
                 packed += list(
-                    Packing(role.name, plan.shards, role.divided, None, False, axes, split)(rows.to_batches())
+                    Packing(of.name, plan.shards, of.divided, None, False, axes, split)(rows.to_batches())
                 )
         joined = pa.Table.from_batches(packed)
         making = Making(plan.to_json(), engine.state(), self.strict, self.state, "genesis/a")

@@ -14,14 +14,14 @@ from rankcast.core.engine import Engine
 from rankcast.errors import InputError
 from rankcast.spark import applying
 from rankcast.spark.applying import Aside
-from rankcast.spark.roles import OP, REASON, SEQ, roles_of
+from rankcast.spark.columns import OP, REASON, SEQ
 
 MIDNIGHT = datetime(2026, 1, 1)
 
 
 def apply(engine: Engine, *, strict: bool = False, first: bool = False, **inputs: Any) -> applying.Kept:
     tables = {name: pa.table(rows) for name, rows in inputs.items()}
-    return applying.apply(engine, tables, roles_of(engine), Aside(strict=strict), first=first)
+    return applying.apply(engine, tables, Aside(strict=strict), first=first)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 1.0])
@@ -130,7 +130,7 @@ def test_matches_are_told_with_their_events_number_even_if_ids_repeat() -> None:
         ("e", 1.0, 2),
         ("e", 2.0, 4),
     ]
-    assert [(refusal.seq, refusal.role.name) for refusal in kept.refused] == [(7, "events")]
+    assert [(refusal.seq, refusal.input.name) for refusal in kept.refused] == [(7, "events")]
 
 
 def test_a_match_reflects_the_commands_before_it() -> None:
@@ -138,7 +138,7 @@ def test_a_match_reflects_the_commands_before_it() -> None:
     engine = RankedMatcher(over=["x"], k=1)
     engine.subscribe({"id": [7], "score": [1.0]})
     rows = {SEQ: pa.array([3, 9]), "id": ["late", "in time"], "x": [1.0, 1.0]}
-    kept = applying.apply(engine, {"events": pa.table(rows)}, roles_of(engine), Aside(strict=False), clock=5)
+    kept = applying.apply(engine, {"events": pa.table(rows)}, Aside(strict=False), clock=5)
     assert kept.answer["seq"].to_pylist() == [5, 9]
 
 
@@ -157,7 +157,7 @@ def test_positions_and_objects_that_nobody_knows() -> None:
         subscriptions={SEQ: [3], OP: ["subscribe"], "id": [1], "x": [0.0], "y": [0.0]},
         events={SEQ: [4, 5], "id": [1, 2], "x": [1.0, 1.0], "y": [1.0, 1.0]},
     )
-    assert [(refusal.seq, refusal.role.column, refusal.id) for refusal in kept.refused] == [
+    assert [(refusal.seq, refusal.input.column, refusal.id) for refusal in kept.refused] == [
         (1, "item", "o"),
         (2, "item", "p"),
         (5, "subscription", 2),

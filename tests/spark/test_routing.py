@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast import MovingTopK
+from rankcast.core.spec import reference_of, resolve
 from rankcast.errors import InputError, MissingExtraError, SettingError, ShardError
 from rankcast.spark import scratch, sessions
+from rankcast.spark.columns import SEQ
 from rankcast.spark.packing import Packing, by_seq, hashed, partition_of, shard_ids, unpack
 from rankcast.spark.plan import learn, zone_of
-from rankcast.spark.references import reference_of, resolve
-from rankcast.spark.roles import SEQ
 
 coordinates = st.sampled_from([-np.inf, -1.0, 0.0, 0.0, 0.5, 2.0, np.inf])
 
@@ -78,7 +78,7 @@ def test_packing_loses_and_doubles_nothing(rows: list[tuple[int, int]], divided:
     fresh = sorted(seq for seq, _ in rows if seq > 5)
     found = []
     for shard in (2, 0, 4):
-        mine = [(row["role"], row["top"], row["data"]) for row in packed if row["shard"] == shard]
+        mine = [(row["input"], row["top"], row["data"]) for row in packed if row["shard"] == shard]
         inputs, tops = unpack(mine, by_seq)
         got = inputs["events"][SEQ].to_pylist() if inputs else []
         assert got == sorted(got)
@@ -96,15 +96,15 @@ def nearest(attributes: np.ndarray, distance: np.ndarray) -> np.ndarray:
 
 def test_a_score_is_found_by_its_name() -> None:
     engine = MovingTopK(over=["price"], score=nearest)
-    assert reference_of(engine._score, None) == f"{__name__}:nearest"
-    assert reference_of(MovingTopK(over=["price"])._score, None) is None
+    assert reference_of(engine, None) == f"{__name__}:nearest"
+    assert reference_of(MovingTopK(over=["price"]), None) is None
     local = MovingTopK(over=["price"], score=lambda attributes, distance: distance)
     with pytest.raises(SettingError, match="cannot import"):
-        reference_of(local._score, None)
-    assert reference_of(local._score, f"{__name__}:nearest") == f"{__name__}:nearest"
+        reference_of(local, None)
+    assert reference_of(local, f"{__name__}:nearest") == f"{__name__}:nearest"
     for bad in ("nothing", "no.such.module:f", f"{__name__}:nobody"):
         with pytest.raises(InputError, match="score"):
-            resolve(bad)
+            resolve(bad, "score")
 
 
 def test_scratch_is_private_and_tidy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

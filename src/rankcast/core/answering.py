@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
-from rankcast.core.engine import ID, Command, Engine, Part, Refused
+from rankcast.core import turns
+from rankcast.core.engine import ID, IDS, Command, Engine, Part, Refused
+from rankcast.core.spec import Reading
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots, select
 from rankcast.tables import boxes
@@ -24,6 +26,8 @@ class AnsweringEngine(Engine):
     Of events it remembers only whether their ids are integers or strings: `_event_ids` never holds a row
     beyond the call that settles it.
     """
+
+    _form: Form  # the columns of subscriptions
 
     def __init__(
         self,
@@ -52,6 +56,13 @@ class AnsweringEngine(Engine):
     def _check_restored(self) -> None:
         check_boxes(self._slots["lo"], self._slots["hi"])
         integrity.need(not len(self._event_ids), "event.sequence", "holds events, which are not kept")
+
+    @turns.inside
+    def reads(self, call: str) -> Reading:
+        """The columns that a call takes with these settings, and what errors call its rows."""
+        if call == "publish":
+            return Reading(self._event_form, "events")
+        return Reading(self._form, "subscriptions") if call in ("subscribe", "amend") else IDS
 
     @abstractmethod
     def publish(self, events: Any) -> pa.Table:

@@ -17,14 +17,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankcast.core import snapshot, turns
+from rankcast.core.spec import Late, Reading, Spec
 from rankcast.core.turns import Turn
 from rankcast.errors import FunctionError, InputError, RankcastError, SnapshotError
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots
 from rankcast.tables import read, schema
-from rankcast.tables.schema import Batch, Column, Kind
+from rankcast.tables.schema import Batch, Column, Form, Kind
 
 ID = Column("id", Kind.ID)
+IDS = Reading(Form([ID]), "ids")  # of calls that take ids alone
 
 
 class Part(Protocol):
@@ -51,11 +53,13 @@ T = TypeVar("T")
 class Engine(ABC):
     """The common ground of all engines.
 
-    A subclass sets `calls` (the calls that may stand in a batch of commands), `counters` and `known_tuning`,
-    passes its settings as JSON values to `__init__`, and lists the parts of its state in `_parts`. Its public
-    methods take turns by themselves; each says `_begin` when all is checked and before anything changes.
+    A subclass describes itself in `spec` and `reads`, sets `calls` (the calls that may stand in a batch of
+    commands), `counters` and `known_tuning`, passes its settings as JSON values to `__init__`, and lists the
+    parts of its state in `_parts`. Its public methods take turns by themselves; each says `_begin` when all
+    is checked and before anything changes.
     """
 
+    spec: ClassVar[Spec]
     calls: ClassVar[tuple[str, ...]] = ("subscribe", "amend", "unsubscribe", "publish")
     counters: ClassVar[tuple[str, ...]] = ()
     known_tuning: ClassVar[dict[str, Any]] = {}
@@ -112,10 +116,34 @@ class Engine(ABC):
         them can offer the good rows of a refused one next.
         """
 
+    @turns.inside
+    @abstractmethod
+    def reads(self, call: str) -> Reading:
+        """The columns that a call takes with these settings, and what errors call its rows."""
+
+    @turns.inside
+    def late(self, call: str, rows: pa.Table) -> Late | None:
+        """Which rows of a call that is about to be made would come too late to count; None: none ever do.
+
+        May be asked between two commands of a batch. Rows that the call would refuse are not judged.
+        """
+        return None
+
     def check_rows(self, call: str, rows: Any) -> None:  # noqa: B027  most have nothing to refuse
         """Refuse what rows of a call hold that would be lost where they become an Arrow table."""
 
     # What every engine has
+
+    @turns.inside
+    def check_columns(self, call: str, columns: pa.Schema) -> tuple[Column, ...]:
+        """The columns that a call takes, after a look at those of a table without rows; no kernel is called.
+
+        Raises:
+            InputError: a column is missing, unknown or of a wrong type.
+        """
+        form, where = self.reads(call)
+        read.check_columns(columns, form, where=where, extra=self._extra)
+        return tuple(form)
 
     def __len__(self) -> int:
         return len(self._subscriptions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -11,7 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast.core.engine import ID, Command, Engine, Refused
+from rankcast.core import turns
+from rankcast.core.engine import ID, IDS, Command, Engine, Refused
+from rankcast.core.spec import LISTS, Reading
 from rankcast.errors import InputError
 from rankcast.structures.boards import ENTER, LEAVE, UPDATE
 from rankcast.structures.ids import Slots
@@ -25,15 +28,18 @@ K = Column("k", Kind.COUNT, required=False, nullable=True)
 class ListEngine(Engine):
     """An engine that keeps a ranked result per subscription.
 
-    A subclass provides `_columns` (of subscriptions), `_fields` (their values by slot column), `_lists`
-    (current results of rows) and `_items` (the slots that items live in), and may act on `_entered`,
+    A subclass provides `_columns` (of subscriptions), `_event_form` (of events), `_fields` (the values of
+    subscriptions by slot column), `_publish`, `_lists` (current results of rows) and `_items` (the slots that
+    items live in), and may act on `_entered`,
     `_amending`/`_amended` and `_leaving`; one that can compare results without listing them has `_held` and
     `_since`. Invariant after every call: replaying the deltas on the former results gives the current ones.
     """
 
+    spec = LISTS
     takes_k: ClassVar[bool] = True  # whether subscriptions have a k: the engine's or their own
     _k: int
     _max_k: int | None = None  # what no k may exceed
+    _event_form: Form  # the columns of events
 
     # What a subclass provides
 
@@ -83,6 +89,16 @@ class ListEngine(Engine):
         return deltas.difference(held, self._lists(rows), place, updates=self._updates)
 
     # The calls
+
+    @turns.inside
+    def reads(self, call: str) -> Reading:
+        """The columns that a call takes with these settings, and what errors call its rows."""
+        forms = {
+            "subscribe": lambda: Reading(self._form, "subscriptions"),
+            "amend": lambda: Reading(self._amended_form, "subscriptions"),
+            "publish": lambda: Reading(self._event_form, "events"),
+        }
+        return forms[call]() if call in forms else IDS
 
     def subscribe(self, rows: Any) -> pa.Table:
         """Register subscriptions; returns their first results as `enter` rows."""
@@ -216,7 +232,7 @@ class ListEngine(Engine):
     def _amended_form(self) -> Form:
         """The columns of subscriptions that change: only `id` must be there."""
         _, *others = self._known_columns()
-        return Form([ID, *(Column(c.name, c.kind, False, c.nullable) for c in others)])
+        return Form([ID, *(replace(column, required=False) for column in others)])
 
     def _own_k(self, batch: Batch) -> dict[str, Ints]:
         """The k of each subscription by slot column, 0 for the engine's, if they say so."""

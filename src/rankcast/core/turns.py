@@ -178,10 +178,18 @@ def call(method: Callable[Concatenate[E, P], T], *, seals: bool = True) -> Calla
     return cast(Callable[Concatenate[E, P], T], in_turn)
 
 
+def inside(method: Callable[P, T]) -> Callable[P, T]:
+    """Let a method take no turn: it only looks, and may be asked where the commands of a batch are made."""
+    vars(method)["inside"] = True
+    return method
+
+
 def wrap(cls: type) -> None:
     """Let the public methods of a class take turns; an override seals nothing, what it calls does."""
     for name, method in list(vars(cls).items()):
         if name.startswith("_") or not callable(method) or isinstance(method, type):
+            continue
+        if getattr(method, "inside", False):
             continue
         if getattr(method, "__isabstractmethod__", False):
             continue

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from rankcast.core.answering import AnsweringEngine
 from rankcast.core.engine import ID, Part
 from rankcast.core.plugins import load
+from rankcast.core.spec import SUBSCRIPTIONS, Answer, Input, Spec, Undivided
 from rankcast.covering import calls
 from rankcast.covering.brute_force import Scan
 from rankcast.covering.calls import OP, WHERE, Commands, FastPath, read_commands
@@ -117,6 +118,15 @@ class CoveringTable(AnsweringEngine):
         "point_comparisons_unsubscribe",
         "freed",
         "freed_most",
+    )
+    spec = Spec(
+        (SUBSCRIPTIONS, Input("events", ("publish",), False, "event", lasting=False)),
+        Answer("actions", "event"),
+        Undivided(
+            "A router's table is one sequence of commands, which does not divide over shards.",
+            "Use rankcast.spark.uncovered for boxes in bulk, or the engine itself in one process.",
+        ),
+        title="which subscriptions a router must forward",
     )
     variants = tuple(
         {"index": index, "graph": graph}

@@ -15,10 +15,13 @@ from datetime import timedelta
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from rankcast.core import turns
 from rankcast.core.engine import ID, Part
 from rankcast.core.lists import ListEngine
+from rankcast.core.spec import LISTS, Late, Reading, Setting
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.geotext.brute_force import Scan
 from rankcast.geotext.buffers import REFILLS, BufferLimits, list_changes
@@ -32,6 +35,7 @@ from rankcast.structures import distance, integrity
 from rankcast.structures.ids import Slots, select
 from rankcast.tables import deltas, schema
 from rankcast.tables.deltas import Changes, Lists
+from rankcast.tables.readers import read_column
 from rankcast.tables.schema import Batch, Column, Floats, Form, Ints, Kind, Rows, Terms
 
 METHODS = ("igpt", "ciq", "scan")
@@ -89,6 +93,16 @@ class GeoTextTopK(ListEngine):
     [{'op': 'leave', 'item': 1, 'score': None}, {'op': 'enter', 'item': 2, 'score': 0.5}]
     """
 
+    spec = replace(
+        LISTS,
+        axes=lambda settings: (("x", 0.0), ("y", 0.0)),
+        settings={
+            "window": Setting(duration=True),
+            "half_life": Setting(duration=True),
+            "vocabulary": Setting(documents=Vocabulary.fit, column="terms"),
+        },
+        title="the k best recent messages nearby",
+    )
     variants = (
         *({"method": "igpt", "refill": refill} for refill in REFILLS),
         {"method": "ciq", "refill": "kmax"},
@@ -170,6 +184,25 @@ class GeoTextTopK(ListEngine):
         share = schema.number("share", self._tuning["share"], low=0, high=1)
         settings = LiveSettings(self._method, self._refill, groups, BufferLimits(kmax, share))
         return LiveResults(state, settings, Prunings(*(name in prune for name in PRUNINGS)), self._count)
+
+    @turns.inside
+    def reads(self, call: str) -> Reading:
+        """The columns that a call takes with these settings, and what errors call its rows."""
+        if call == "amend":
+            return Reading(self._amendments, "subscriptions")
+        return Reading(self._arrivals, "messages") if call == "publish" else super().reads(call)
+
+    @turns.inside
+    def late(self, call: str, rows: pa.Table) -> Late | None:
+        """Messages that the window is past when they come, by their own times and those before them."""
+        if call != "publish" or not isinstance(self._window, TimeWindow):
+            return None
+        try:
+            times = read_column(rows["time"], TIME, "messages")
+        except (InputError, KeyError):
+            return None
+        late = np.flatnonzero(self._window.departures(times).arriving <= np.arange(times.size))
+        return Late(late.tolist(), InputError("is too late for the window", where="messages", column="time"))
 
     # What `ListEngine` needs
 

@@ -14,8 +14,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rankcast.core import turns
 from rankcast.core.answering import AnsweringEngine
 from rankcast.core.engine import ID, Part
+from rankcast.core.spec import COMMANDS, Answer, Input, Reading, Spec
 from rankcast.errors import FunctionError, InputError, SettingError, shown
 from rankcast.matching import brute_force, indexes
 from rankcast.matching.brute_force import Scan
@@ -153,6 +155,14 @@ class RankedMatcher(AnsweringEngine):
     ['c', 'a']
     """
 
+    spec = Spec(
+        (
+            Input("subscriptions", (*COMMANDS, "rescore"), False, "subscription"),
+            Input("events", ("publish",), True, "event", lasting=False),
+        ),
+        Answer("matches", "event"),
+        title="the k best subscriptions that match an event",
+    )
     calls = ("subscribe", "amend", "unsubscribe", "rescore", "publish")
     counters = ("looked",)
     known_tuning: ClassVar[dict[str, Any]] = {"threads": None, "branching": 50}
@@ -228,6 +238,12 @@ class RankedMatcher(AnsweringEngine):
         return indexes.make(name, len(self._over), combine=combine, branching=branching)
 
     # The calls
+
+    @turns.inside
+    def reads(self, call: str) -> Reading:
+        """The columns that a call takes with these settings, and what errors call its rows."""
+        forms = {"amend": self._amend_form, "rescore": self._rescore_form}
+        return Reading(forms[call], "subscriptions") if call in forms else super().reads(call)
 
     def subscribe(self, rows: Any) -> None:
         """Register subscriptions."""

@@ -21,8 +21,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rankcast.core import turns
 from rankcast.core.engine import ID, Engine, Part
 from rankcast.core.lists import ListEngine
+from rankcast.core.spec import SUBSCRIPTIONS, Answer, Input, Reading, Spec
 from rankcast.errors import InputError, shown
 from rankcast.moving.brute_force import Objects, distances_to
 from rankcast.moving.kernels.zone_follow import last_of_each, rows_in_order
@@ -33,7 +35,7 @@ from rankcast.structures.ids import Slots, keys_of, select, show
 from rankcast.tables import boxes, deltas, read, schema
 from rankcast.tables.boxes import Boxes
 from rankcast.tables.deltas import Changes, Lists
-from rankcast.tables.schema import Batch, Bools, Column, Floats, Ids, Rows
+from rankcast.tables.schema import Batch, Bools, Column, Floats, Form, Ids, Rows
 
 ORDER_CHECK = 64  # events; from this many on it pays to see first whether they come in order
 METRICS = ("euclidean", "manhattan", "haversine")
@@ -105,6 +107,14 @@ class MovingEngine(ListEngine):
     Subscriptions are in `_slots`, objects in `_objects`; `_zones` is None where every object is looked at.
     """
 
+    spec = Spec(
+        (
+            Input("objects", ("upsert", "remove"), False, "item", early=True),
+            SUBSCRIPTIONS,
+            Input("events", ("publish",), True, "subscription", ids_of="subscriptions"),
+        ),
+        Answer("deltas", "item", "objects"),
+    )
     calls = (*Engine.calls, "upsert", "remove")
     counters: ClassVar[tuple[str, ...]] = ("recomputed", "nodes_accessed")
     methods: ClassVar[tuple[str, ...]] = ("scan",)
@@ -127,11 +137,18 @@ class MovingEngine(ListEngine):
         self._method = schema.one_of("method", method, self.methods)
         shared = {"over": self._over, "metric": self._metric, "method": self._method}
         super().__init__({**shared, **configuration}, extra=extra, tuning=tuning)
+        self._event_form = Form([ID, *PLACE])
+        self._object_form = Form([ID, *PLACE, *map(Column, self._over)])
         place = {"x": np.float64, "y": np.float64}
         self._slots: Slots = QuerySlots(len(self._over), takes_k=self.takes_k)
         self._objects = Slots({**place, "attributes": (np.float64, len(self._over))}, ordered=True)
         self._zones: SafeZones | None = None
         self._undo = Undo(self._count, self._turn_step)
+
+    @turns.inside
+    def reads(self, call: str) -> Reading:
+        """The columns that a call takes with these settings, and what errors call its rows."""
+        return Reading(self._object_form, "objects") if call == "upsert" else super().reads(call)
 
     @cached_property
     def _reach(self) -> Reach:
@@ -269,7 +286,7 @@ class MovingEngine(ListEngine):
     # Queries
 
     def _publish(self, rows: Any) -> Changes:
-        batch = self._read(rows, [ID, *PLACE], "events")
+        batch = self._read(rows, self._event_form, "events")
         row = self._known(batch.ids)
         self._check_places(batch["x"], batch["y"], "events")
         with self._undo():
@@ -345,7 +362,7 @@ class MovingEngine(ListEngine):
         return self._answer(self._remove(ids))
 
     def _upsert(self, rows: Any) -> Changes:
-        batch = self._read(rows, [ID, *PLACE, *map(Column, self._over)], "objects")
+        batch = self._read(rows, self._object_form, "objects")
         row = self._objects.find(batch.ids, where="objects")
         attributes = np.empty((batch.size, len(self._over)))
         for place, name in enumerate(self._over):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -101,6 +102,7 @@ class MovingSkyline(MovingEngine):
     """
 
     takes_k = False
+    spec = replace(MovingEngine.spec, title="every object worth looking at around a moving query")
     _zones: SkylineZones | None
     methods = ("zone", "scan")
     variants = tuple({"method": method} for method in methods)

@@ -7,12 +7,14 @@ the scan is here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 
 from rankcast.core.functions import no_nan
+from rankcast.core.spec import Function, Setting
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.moving import scoring
 from rankcast.moving.brute_force import Objects, ranked
@@ -21,6 +23,51 @@ from rankcast.moving.engine import MovingEngine, attribute_names
 from rankcast.moving.topk_zones import CIRCLE_METHODS, TopKSettings, TopKZones, restore_zones
 from rankcast.tables import schema
 from rankcast.tables.schema import Floats, Rows
+
+LARGEST = 1e300
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A function of one's own with `LARGEST` where it gives no finite number.
+
+    An engine refuses an object that has no finite score from the place of one of its queries. Objects go to
+    every shard, queries to one each: shards would not agree on which objects there are.
+    """
+
+    f: Any
+
+    def __call__(self, attributes: Floats, distance: Floats) -> Any:
+        """The scores of objects."""
+        found = np.asarray(self.f(attributes, distance))
+        if found.dtype.kind != "f":
+            return found
+        return np.clip(np.nan_to_num(found, nan=LARGEST), -LARGEST, LARGEST)
+
+
+def _bounded(given: Any) -> scoring.Score:
+    score = scoring.as_score(given)
+    return replace(score, f=Bounded(score.f)) if isinstance(score, scoring.Function) else score
+
+
+def _own_score(engine: MovingTopK) -> scoring.Function | None:
+    """The score of an engine if it is a function of the user's own."""
+    return engine.score if isinstance(engine.score, scoring.Function) else None
+
+
+_SCORE = Function(
+    "score",
+    held=_own_score,
+    described=lambda given: scoring.as_score(given).as_json(),
+    bound=_bounded,
+    plain=lambda score: score.f,
+    otherwise="the engine has a score of rankcast.moving.scoring",
+)
+_SCORES = {
+    each.__name__: each
+    for each in (scoring.weighted_sum, scoring.weighted_product, scoring.weighted_distance, scoring.waspas)
+}
+_SCORE_SETTING = Setting(function=True, choices=lambda: _SCORES, arguments=("weights", "lam", "offset"))
 
 
 class MovingTopK(MovingEngine):
@@ -57,6 +104,12 @@ class MovingTopK(MovingEngine):
     [{'op': 'leave', 'item': 'Aroma'}, {'op': 'enter', 'item': 'Bean'}]
     """
 
+    spec = replace(
+        MovingEngine.spec,
+        settings={"score": _SCORE_SETTING},
+        function=_SCORE,
+        title="the k best objects around a moving query",
+    )
     methods = ("zone", "scan")
     variants = tuple({"method": method} for method in methods)
     _zones: TopKZones | None
@@ -107,6 +160,11 @@ class MovingTopK(MovingEngine):
             kind = CustomTopKZones if isinstance(self._score, scoring.Function) else TopKZones
             self._zones = kind(settings, self._slots, self._objects, self._over, self._count)
         self._undo.needed = isinstance(self._score, scoring.Function)
+
+    @property
+    def score(self) -> scoring.Score:
+        """What it ranks by."""
+        return self._score
 
     @classmethod
     def _configured(cls, configuration: dict[str, Any], *, score: Any = None, **given: Any) -> Self:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from rankcast.core.spec import Input
 from rankcast.errors import InputError
 from rankcast.pipeline import sources
 from rankcast.pipeline.engines import Made
@@ -32,7 +33,6 @@ from rankcast.pipeline.sources import (
     lines_of,
     parquet_fields,
 )
-from rankcast.spark.roles import Role
 from rankcast.tables.schema import Column
 
 _MISSPELT = 0.7  # how alike a name must be to be taken for a column that is not there
@@ -57,14 +57,14 @@ _TOLD_APART = (
 )
 
 
-def needed(engine: Made, role: Role, source: Source, given: pa.Schema) -> dict[str, str]:
+def needed(engine: Made, of: Input, source: Source, given: pa.Schema) -> dict[str, str]:
     """Columns that every row of a source must have: the source's name of each, by the engine's.
 
     Of commands all but `id` and `op` may be left out: what else they need depends on the command.
     """
-    own, columns = _taken(engine, role, source, given)
+    own, columns = _taken(engine, of, source, given)
     required = [column.name for column in columns if column.required]
-    if OP in own and len(role.calls) > 1:
+    if OP in own and len(of.calls) > 1:
         required = ["id"]
     else:
         own = [name for name in own if name != OP]
@@ -72,39 +72,37 @@ def needed(engine: Made, role: Role, source: Source, given: pa.Schema) -> dict[s
     return {name: column for name, column in found.items() if column in given.names}
 
 
-def _taken(
-    engine: Made, role: Role, source: Source, given: pa.Schema
-) -> tuple[list[str], tuple[Column, ...]]:
+def _taken(engine: Made, of: Input, source: Source, given: pa.Schema) -> tuple[list[str], tuple[Column, ...]]:
     """The columns of a source that are for the runtime, and all that the engine knows."""
     columns = source.projected(given)
     own = [name for name in (SEQ, OP) if name in columns and source.stream]
     form = pa.schema([(name, kind) for name, (_, kind) in columns.items() if name not in own])
-    return own, engine.known(role, form)
+    return own, engine.known(of, form)
 
 
-def look(document: Document, engine: Made, role: Role, source: Source, given: pa.Schema) -> list[str]:
+def look(document: Document, engine: Made, of: Input, source: Source, given: pa.Schema) -> list[str]:
     """Refuse a source whose files lack what is declared; returns, in words, what was not looked at."""
     if source.path is None:
         return []
     sample = files_at(source.path)
     if sample is None:
-        return [f"files of {role.name}, which are not on this machine"]
+        return [f"files of {of.name}, which are not on this machine"]
     try:
-        looked = _look(document, engine, role, source, given, sample)
+        looked = _look(document, engine, of, source, given, sample)
     except OSError as error:
-        raise document.mistake((role.name, "path"), f"cannot be read: {error}") from error
+        raise document.mistake((of.name, "path"), f"cannot be read: {error}") from error
     if not looked:
-        return [f"rows of {role.name}"] if sample.files else []
-    return [f"files of {role.name} behind the first {len(sample.files)}"] if sample.more else []
+        return [f"rows of {of.name}"] if sample.files else []
+    return [f"files of {of.name} behind the first {len(sample.files)}"] if sample.more else []
 
 
 def _look(
-    document: Document, engine: Made, role: Role, source: Source, given: pa.Schema, sample: Sample
+    document: Document, engine: Made, of: Input, source: Source, given: pa.Schema, sample: Sample
 ) -> bool:
     """Look at a source by its format; whether that could be done."""
-    needs = needed(engine, role, source, given)
+    needs = needed(engine, of, source, given)
     if source.format == "parquet":
-        own, columns = _taken(engine, role, source, given)
+        own, columns = _taken(engine, of, source, given)
         known = source.origins([*own, *(column.name for column in columns)])
         known = {name: column for name, column in known.items() if column in given.names}
         _look_at_parquet(document, source, given, sample.files, known, needs)
@@ -262,39 +260,39 @@ def fit_all(
     found: dict[str, Mapping[str, str] | None] = {}
     forms: dict[str, pa.Schema | None] = {}
     unchecked: list[str] = []
-    for role in engine.roles:
-        source = sources[role.name]
+    for each in engine.inputs:
+        source = sources[each.name]
         try:
             given = source.given()
         except (OSError, pa.ArrowException) as error:
             hint = "Say which columns there will be in schema, or begin when there are rows."
-            raise document.mistake((role.name, "path"), f"cannot be read: {error}", hint=hint) from error
-        found[role.name] = None if given is None else fit(document, engine, role, source, given)
-        forms[role.name] = given
+            raise document.mistake((each.name, "path"), f"cannot be read: {error}", hint=hint) from error
+        found[each.name] = None if given is None else fit(document, engine, each, source, given)
+        forms[each.name] = given
     check_order(document, sources, found)
-    for role in engine.roles:
-        form = forms[role.name]
+    for each in engine.inputs:
+        form = forms[each.name]
         if form is not None:
-            unchecked += look(document, engine, role, sources[role.name], form)
+            unchecked += look(document, engine, each, sources[each.name], form)
     return found, unchecked
 
 
-def fit(document: Document, engine: Made, role: Role, source: Source, given: pa.Schema) -> dict[str, str]:
+def fit(document: Document, engine: Made, of: Input, source: Source, given: pa.Schema) -> dict[str, str]:
     """The columns of one source that the engine takes, with `seq` and `op` where it is a stream."""
     try:
         columns = source.projected(given)
     except KeyError as error:
         raise _missing(document, source, error.args[0], given) from error
     _check_text(document, source, given)
-    own = _own_columns(role, source)
+    own = _own_columns(of, source)
     for name, (kinds, expected) in own.items():
         if name in columns:
             _check_type(document, source, name, columns[name][1], kinds, expected)
         elif name == OP:
-            raise document.mistake((role.name,), 'has no column "op"', expected=expected)
+            raise document.mistake((of.name,), 'has no column "op"', expected=expected)
     form = pa.schema([(name, kind) for name, (_, kind) in columns.items() if name not in own])
     try:
-        known = {column.name for column in engine.known(role, form)}
+        known = {column.name for column in engine.known(of, form)}
     except InputError as error:
         raise _refused(document, engine, source, error, given) from error
     return {name: sql for name, (sql, _) in columns.items() if name in own or name in known}
@@ -316,13 +314,13 @@ def check_order(
             )
 
 
-def _own_columns(role: Role, source: Source) -> dict[str, tuple[str, str]]:
+def _own_columns(of: Input, source: Source) -> dict[str, tuple[str, str]]:
     """Columns that are for the runtime and not for the engine, with what their type must be."""
     if not source.stream:
         return {}
     own = {SEQ: ("whole", "a whole number, unique over all streams")}
-    if len(role.calls) > 1:
-        own[OP] = ("string", f"a string, one of: {', '.join(role.calls)}")
+    if len(of.calls) > 1:
+        own[OP] = ("string", f"a string, one of: {', '.join(of.calls)}")
     return own
 
 

@@ -162,10 +162,10 @@ def read_sink(table: Table, engine: Made) -> Sink:
     format_ = str(table.text("format"))
     known = {"results": ("path",), "console": ("rows",)}.get(format_, ("path", "options"))
     table = Table(table.document, table.key, table.values, ("format", *known))
-    if format_ == "results" and engine.kind == "RankedMatcher":
+    if format_ == "results" and engine.is_imported and engine.spec.answer.kind != "deltas":
         raise table.mistake(
             "format",
-            'is "results", but RankedMatcher keeps none',
+            f'is "results", but {engine.kind} keeps none',
             hint="Matches are told once: write them to files (parquet) or to a queue (kafka).",
         )
     if format_ == "results" or format_ in FILES:
@@ -206,6 +206,7 @@ def _flat(table: Table, prefix: str) -> Iterator[tuple[str, str]]:
 
 KEYS = ("name", "checkpoint", "state", "shards", "bad_rows")
 TABLES = ("engine", "events", "subscriptions", "objects", "sink", "trigger", "spark")
+INPUTS = ("events", "subscriptions", "objects")
 BAD_ROWS = ("keep", "fail")
 
 
@@ -282,16 +283,23 @@ def _read(document: Document, top: Table, *, trust: bool) -> Config:
         top.need(name, f"a table [{name}]")
     top.need("checkpoint", "a folder for Spark's checkpoint")
     engine = engines.read(_table(top, "engine"), trust=trust)
-    roles = {role.name: role for role in engine.roles}
-    for name in ("events", "subscriptions", "objects"):
-        if name in top and name not in roles:
-            raise document.mistake((name,), f"is there, but {engine.kind} has no {name}")
-    for name in roles:
-        top.need(name, f"a table [{name}]: {engine.kind} has {name}")
-    sources = {name: read_source(_table(top, name), name) for name in roles}
-    fits, unchecked = checking.fit_all(document, engine, sources)
+    given = [name for name in INPUTS if name in top]
+    if engine.is_imported:
+        known = [each.name for each in engine.inputs]
+        for name in given:
+            if name not in known:
+                raise document.mistake((name,), f"is there, but {engine.kind} has no {name}")
+        for name in known:
+            top.need(name, f"a table [{name}]: {engine.kind} has {name}")
+        given = known
+    sources = {name: read_source(_table(top, name), name) for name in given}
+    fits: Mapping[str, Mapping[str, str] | None] = dict.fromkeys(given)
+    unchecked = ["columns of " + ", ".join(given)]
+    if engine.is_imported:
+        fits, unchecked = checking.fit_all(document, engine, sources)
     if not engine.is_whole:
-        unchecked.insert(0, f"score {shown(engine.score)} was not imported (--trust does, and runs it)")
+        what, reference = engine.left_out
+        unchecked.insert(0, f"{what} {shown(reference)} was not imported (--trust does, and runs it)")
     sink = read_sink(_table(top, "sink"), engine)
     checkpoint = top.place("checkpoint")
     state = top.place("state")

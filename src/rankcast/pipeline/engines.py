@@ -1,13 +1,14 @@
 """The table `[engine]`: an engine by name with its settings, and which columns it takes.
 
-Settings are those of the class, as TOML writes them; besides:
+`name` is that of an engine of the package, or `"module:Class"` for one of the user's own. Settings are those
+of the class, as TOML writes them, but for those that its spec writes otherwise (`rankcast.core.spec.Setting`):
 
 | setting      | in the file                                                                      |
 | ------------ | -------------------------------------------------------------------------------- |
-| `window`     | a count, or a span of time: `"2 hours"`                                          |
-| `score`      | `{ name = "weighted_sum", weights = [1, 2] }`, or a function: `"module:name"`    |
-| `vocabulary` | `{ path = "documents.parquet" }`: documents with a column `terms`                |
-| `nulls`      | of `RangeTopK`, "refuse" by default: a null is no wish to delete                  |
+| a duration   | a text, `window = "2 hours"`                                                     |
+| a choice     | a table, `score = { name = "weighted_sum", weights = [1, 2] }`                   |
+| a function   | a text, `score = "module:name"`                                                  |
+| documents    | a Parquet file, `vocabulary = { path = "documents.parquet" }`                    |
 
 Importing `module:name` runs somebody's code, so a file is read without it unless it is trusted; for an engine
 that is to run it is imported in any case.
@@ -22,130 +23,131 @@ from typing import Any
 
 import pyarrow as pa
 
-import rankcast
 from rankcast.core.engine import Engine
+from rankcast.core.spec import (
+    UNSET,
+    Input,
+    Setting,
+    Spec,
+    engine_type,
+    known_names,
+    name_of,
+    reference_parts,
+    resolve,
+)
 from rankcast.errors import InputError
 from rankcast.pipeline.fields import Table, duration_of, place_of
-from rankcast.spark import applying, references
-from rankcast.spark.roles import ROLES, Role
-from rankcast.tables.readers import read_column
-from rankcast.tables.schema import Column, Form, Kind
+from rankcast.tables.schema import Column
 
-NAMES = (*ROLES, "CoveringTable")
-_PLAIN = {
-    Kind.ID: (pa.int64(), pa.int32(), pa.string()),
-    Kind.NUMBER: (pa.float64(), pa.int64(), pa.int32()),
-    Kind.COUNT: (pa.int64(), pa.int32()),
-    Kind.TERMS: (pa.list_(pa.string()),),
-    Kind.TIME: (pa.timestamp("us"), pa.timestamp("us", "UTC")),
-    Kind.WORD: (pa.string(),),
-}
-_SCORES = {"weighted_sum", "weighted_product", "weighted_distance", "waspas"}
+_PLAIN = Setting()
 
 
 @dataclass(frozen=True)
 class Made:
-    """An engine's class and settings, checked.
+    """An engine's class and settings, checked as far as they were imported.
 
     Attributes:
         kind: the name of the class.
-        settings: what it is made with, but for a score that was not imported.
-        score: where executors find its scoring function, if it has one of its own.
+        settings: what it is made with, but for a function that was not imported.
+        score: where executors find its function, if it has one of the user's own.
+        table: where it stands in the file.
+        cls: the class; None: it is one of the user's own that was not imported.
     """
 
     kind: str
     settings: Mapping[str, Any]
     score: str | None
+    table: Table
+    cls: type[Engine] | None
 
     @property
-    def roles(self) -> tuple[Role, ...]:
-        """Its inputs."""
-        return ROLES[self.kind]
+    def spec(self) -> Spec:
+        """What the class says of itself; it is imported, if need be."""
+        return self._class().spec
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """Its inputs; it is imported, if need be."""
+        return self.spec.inputs
+
+    @property
+    def scores_move(self) -> bool:
+        """Whether scores change without a delta."""
+        return self._class().scores_move
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether the class is known."""
+        return self.cls is not None
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of it was looked at: a score of one's own is there."""
-        return self.score is None or "score" in self.settings
+        """Whether all of it was looked at: a class or a function of the user's own is there."""
+        return self.is_imported and (self.score is None or self._function() in self.settings)
+
+    @property
+    def left_out(self) -> tuple[str, str]:
+        """What was not imported, if anything: the setting and the reference."""
+        return ("engine", self.kind) if not self.is_imported else (self._function(), str(self.score))
 
     def engine(self) -> Engine:
-        """A new empty engine; a score of one's own is imported, which runs its module."""
-        own = {} if self.is_whole else {"score": references.resolve(str(self.score))}
-        made: Engine = getattr(rankcast, self.kind)(**self.settings, **own)
-        return made
+        """A new empty engine; what is the user's own is imported, which runs its module."""
+        if not self.is_imported:
+            return read(self.table, trust=True).engine()
+        own = {} if self.is_whole else {self._function(): resolve(str(self.score), self._function())}
+        return self._class()(**self.settings, **own)
 
     def sample(self) -> Engine:
-        """An engine that takes the same columns; runs no code but our own."""
-        made: Engine = getattr(rankcast, self.kind)(**self.settings)
-        return made
+        """An engine that takes the same columns; runs no code but what was imported already."""
+        return self._class()(**self.settings)
 
-    def known(self, role: Role, form: pa.Schema) -> tuple[Column, ...]:
-        """The columns of an input that the engine takes; no kernel is called.
+    def known(self, of: Input, form: pa.Schema) -> tuple[Column, ...]:
+        """The columns of an input that the engine takes.
 
         Raises:
             InputError: a column is missing, unknown or of a wrong type.
         """
-        engine = self.sample()
-        probe = _probing(type(engine))
-        call = role.calls[0]
-        engine.__class__ = probe
-        try:
-            none = pa.Table.from_arrays([pa.nulls(0, kind) for kind in form.types], schema=form)
-            getattr(engine, call)(applying.passed(call, none))
-        except _Seen as seen:
-            return seen.columns
-        raise AssertionError(f"{self.kind}.{call} reads no rows")
+        engine = self.sample() if self.is_imported else self.engine()
+        return engine.check_columns(of.calls[0], form)
 
+    def _class(self) -> Any:
+        return engine_type(self.kind) if self.cls is None else self.cls
 
-class _Seen(Exception):  # noqa: N818
-    """The columns that a call reads."""
-
-    def __init__(self, columns: Iterable[Column]) -> None:
-        super().__init__()
-        self.columns = tuple(columns)
-
-
-def _probing(kind: type[Engine]) -> type[Engine]:
-    """The same engine, but a call ends once it has looked at the columns it was given.
-
-    Only columns of a type that is not plainly right are read: converting even an empty one imports pandas.
-    """
-
-    def read(self: Engine, rows: pa.Table, columns: Iterable[Column], where: str) -> Any:
-        form = columns if isinstance(columns, Form) else Form(columns)
-        layout = form.of_schema(rows.schema, where, self._extra)
-        for place, column in (*layout.numbers, *layout.others):
-            if rows.schema.types[place] not in _PLAIN[column.kind]:
-                read_column(rows.column(place), column, where)
-        raise _Seen(form)
-
-    return type(kind.__name__, (kind,), {"_read": read})
+    def _function(self) -> str:
+        function = self.spec.function
+        return "" if function is None else function.setting
 
 
 def read(table: Table, *, trust: bool = False) -> Made:
-    """Read the table `[engine]` and make the engine once; a function is imported only with `trust`."""
+    """Read the table `[engine]` and make the engine once; what is the user's own only with `trust`."""
     table.need("name", "the name of an engine")
-    name = table.text("name")
-    if name == "CoveringTable":
-        raise table.mistake(
-            "name",
-            "is CoveringTable, which cannot run continuously on Spark",
-            detail="A router's table is one sequence of commands, which does not divide over shards.",
-            hint="Use rankcast.spark.uncovered for boxes in bulk, or the engine itself in one process.",
-        )
-    if name not in ROLES:
-        raise table.document.foreign((*table.key, "name"), str(name), ROLES, word="engine")
-    kind = getattr(rankcast, name)
-    settings = [each for each in inspect.signature(kind.__init__).parameters if each != "self"]
-    Table(table.document, table.key, table.values, ["name", *settings])
-    score = table.values.get("score")
-    own = score if name == "MovingTopK" and isinstance(score, str) else None
-    if own is not None and not trust:
-        _check_reference(table, own)
-    left_out = ("name",) if trust or own is None else ("name", "score")
-    given = {key: _given(table, key, value) for key, value in table.values.items() if key not in left_out}
-    if name == "RangeTopK":
-        given.setdefault("nulls", "refuse")
-    made = Made(name, given, own)
+    name = str(table.text("name"))
+    own = ":" in name
+    if own and not trust:
+        _check_reference(table, "name", name)
+        return Made(name, table.values, None, table, None)
+    cls = _class_of(table, name)
+    if cls.spec.undivided is not None:
+        what = f"is {name}, which cannot run continuously on Spark"
+        raise table.mistake("name", what, detail=cls.spec.undivided.detail, hint=cls.spec.undivided.hint)
+    known = inspect.signature(cls).parameters
+    Table(table.document, table.key, table.values, ["name", *known])
+    special = cls.spec.settings
+    functions = [key for key, each in special.items() if each.function]
+    score = next((table.values[key] for key in functions if isinstance(table.values.get(key), str)), None)
+    left_out = ["name"]
+    if score is not None and not trust:
+        left_out += functions
+        _check_reference(table, functions[0], score)
+    given = {
+        key: _given(table, key, value, special.get(key, _PLAIN))
+        for key, value in table.values.items()
+        if key not in left_out
+    }
+    given |= {
+        key: each.default for key, each in special.items() if each.default is not UNSET and key not in given
+    }
+    made = Made(name_of(cls), given, score, table, cls)
     try:
         made.sample()
     except InputError as error:
@@ -155,11 +157,25 @@ def read(table: Table, *, trust: bool = False) -> Made:
     return made
 
 
-def _check_reference(table: Table, reference: str) -> None:
+def _class_of(table: Table, name: str) -> type[Engine]:
+    """The class of a name; `module:Class` is imported."""
+    if ":" not in name and name not in known_names():
+        able = [each for each in known_names() if engine_type(each).spec.undivided is None]
+        raise table.document.foreign((*table.key, "name"), name, able, word="engine")
     try:
-        references.parts(reference)
+        found = engine_type(name)
+        name_of(found)
     except InputError as error:
-        raise fitted(table, ["score"], error) from error
+        told = error.what.removeprefix("engine ")
+        raise table.mistake("name", told, detail=error.detail, hint=error.hint) from error
+    return found
+
+
+def _check_reference(table: Table, key: str, reference: str) -> None:
+    try:
+        reference_parts(reference, key)
+    except InputError as error:
+        raise fitted(table, [key], error) from error
 
 
 def fitted(table: Table, names: Iterable[str], error: InputError) -> Exception:
@@ -170,44 +186,49 @@ def fitted(table: Table, names: Iterable[str], error: InputError) -> Exception:
     return table.document.mistake((*table.key, *at), told, detail=error.detail, hint=error.hint)
 
 
-def _given(table: Table, key: str, value: Any) -> Any:
+def _given(table: Table, key: str, value: Any, setting: Setting) -> Any:
     """A setting as the class takes it."""
-    if key in ("window", "half_life") and isinstance(value, str):
+    if setting.duration and isinstance(value, str):
         return table.duration(key) if duration_of(value) is None else duration_of(value)
-    if key == "score" and isinstance(value, str) and table.values["name"] == "MovingTopK":
+    if setting.function and isinstance(value, str):
         try:
-            return references.resolve(value)
+            return resolve(value, key)
         except InputError as error:
             raise fitted(table, [key], error) from error
-    if key == "score" and isinstance(value, dict):
-        return _score(table)
-    if key == "vocabulary":
-        return _vocabulary(table)
+    if setting.choices is not None and isinstance(value, dict):
+        return _chosen(table, key, setting)
+    if setting.documents is not None:
+        return _documents(table, key, setting)
     return value
 
 
-def _score(table: Table) -> Any:
-    inner = table.table("score", ("name", "weights", "lam", "offset"))
+def _chosen(table: Table, key: str, setting: Setting) -> Any:
+    """A setting that a table names, with arguments."""
+    choices = {} if setting.choices is None else setting.choices()
+    inner = table.table(key, ("name", *setting.arguments))
     assert inner is not None  # noqa: S101
-    inner.need("name", f"one of: {', '.join(sorted(_SCORES))}")
-    name = inner.one_of("name", sorted(_SCORES))
-    given = {key: value for key, value in inner.values.items() if key in ("lam", "offset")}
+    inner.need("name", f"one of: {', '.join(sorted(choices))}")
+    name = inner.one_of("name", sorted(choices))
+    first, *others = setting.arguments
+    given = {each: value for each, value in inner.values.items() if each in others}
     try:
-        return getattr(rankcast.moving.scoring, str(name))(inner.values.get("weights"), **given)
+        return choices[str(name)](inner.values.get(first), **given)
     except InputError as error:
         raise fitted(inner, inner.values, error) from error
     except (TypeError, ValueError) as error:
-        raise inner.document.mistake(inner.key, f"makes no score: {error}") from error
+        raise inner.document.mistake(inner.key, f"makes no {key}: {error}") from error
 
 
-def _vocabulary(table: Table) -> Any:
+def _documents(table: Table, key: str, setting: Setting) -> Any:
+    """A setting that is made from documents in a Parquet file."""
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    inner = table.table("vocabulary", ("path",))
+    inner = table.table(key, ("path",))
     assert inner is not None  # noqa: S101
-    inner.need("path", "a Parquet file of documents with a column terms")
+    inner.need("path", f"a Parquet file of documents with a column {setting.column}")
     path = place_of(str(inner.text("path")), table.document.path.parent)
+    assert setting.documents is not None  # noqa: S101
     try:
-        return rankcast.Vocabulary.fit(pq.read_table(path, columns=["terms"]))
+        return setting.documents(pq.read_table(path, columns=[setting.column]))
     except (OSError, pa.ArrowException, InputError) as error:
         raise inner.mistake("path", f"has no documents: {error}") from error

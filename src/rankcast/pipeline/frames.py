@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from rankcast.core.spec import Input
 from rankcast.errors import InputError
 from rankcast.pipeline import checking, sources, texts
 from rankcast.pipeline.config import Config
 from rankcast.pipeline.fields import Document
 from rankcast.pipeline.sources import FILES, OP, SEQ, Source, literal, quoted
-from rankcast.spark.roles import REASON, Role
+from rankcast.spark.columns import REASON
 
 EVENTS_FROM = 1 << 62  # events come behind commands
 _PARTITION = "__partition"
@@ -44,16 +45,16 @@ def open_all(
     document = Document(config.path, config.path.read_text())
     document.hidden.update(config.hidden)
     raw = {
-        role.name: _opened(config, role, spark, stream=config.sources[role.name].stream and not history)
-        for role in config.engine.roles
+        each.name: _opened(config, each, spark, stream=config.sources[each.name].stream and not history)
+        for each in config.engine.inputs
     }
     fits: dict[str, Mapping[str, str]] = {}
-    for role in config.engine.roles:
-        fit = config.fits[role.name]
+    for each in config.engine.inputs:
+        fit = config.fits[each.name]
         if fit is None:
-            form = columns_of(raw[role.name])
-            fit = checking.fit(document, config.engine, role, config.sources[role.name], form)
-        fits[role.name] = fit
+            form = columns_of(raw[each.name])
+            fit = checking.fit(document, config.engine, each, config.sources[each.name], form)
+        fits[each.name] = fit
     checking.check_order(document, config.sources, fits)
     made = {name: _shaped(raw[name], config.sources[name], fits[name], history=history) for name in raw}
     return made | {
@@ -61,13 +62,13 @@ def open_all(
     }
 
 
-def _opened(config: Config, role: Role, spark: Any, *, stream: bool) -> Any:
+def _opened(config: Config, of: Input, spark: Any, *, stream: bool) -> Any:
     """A source as Spark reads it; rows of text that do not fit its schema say why, in `REASON`."""
-    source = config.sources[role.name]
+    source = config.sources[of.name]
     given = source.given()
     if not texts.is_checked(source) or given is None:
         return opened(spark, source, stream=stream)
-    needs = checking.needed(config.engine, role, source, given)
+    needs = checking.needed(config.engine, of, source, given)
     strict = checking.is_strict(config.engine)
     return texts.opened(spark, source, stream=stream, needs=[*needs.values()], strict=strict)
 

@@ -121,9 +121,10 @@ def _alone(config: Config, spark: Any, given: dict[str, Any]) -> tuple[dict[str,
     if name is None:
         raise InputError("has no id", where="subscriptions", expected="an integer or a string")
     same = literal(name) if isinstance(name, str) else str(name)
-    if config.engine.kind.startswith("Moving"):
+    inputs, answer = {each.name: each for each in config.engine.inputs}, config.engine.spec.answer
+    if inputs["events"].column == answer.subscription:
         given = {**given, "events": given["events"].where(f"id = {same}")}
-    if config.engine.kind == "RankedMatcher":
+    if answer.kind == "matches":
         others = frames.open_all(config, spark, history=True)["subscriptions"]
         if config.sources["subscriptions"].stream:
             raise InputError(

@@ -58,9 +58,11 @@ def _check_alone(config: Config) -> None:
 def _wanted(config: Config, there: Plan) -> Plan:
     """The plan that the file asks for, as far as it can be told; the rest as it is there."""
     engine = config.engine
+    if not engine.is_imported:
+        return replace(there, kind=engine.kind)
     settings: dict[str, Any] = dict(engine.sample().state()[0]["settings"])
-    if not engine.is_whole and "score" in there.settings:
-        settings["score"] = there.settings["score"]
+    if not engine.is_whole:
+        settings |= {name: there.settings[name] for name in engine.left_out[:1] if name in there.settings}
     ids = {name: _ids(config, name, former) for name, former in there.ids.items()}
     return replace(there, kind=engine.kind, settings=settings, score=engine.score, ids=ids)
 

@@ -221,7 +221,7 @@ def results_of(config: Config) -> Results | None:
 
 def is_ranked(config: Config) -> bool:
     """Whether deltas tell all scores and ranks; those of moving queries change without a delta."""
-    return not config.engine.kind.startswith("Moving")
+    return not config.engine.scores_move
 
 
 def collecting(config: Config, tell: Tell | None) -> Collecting | None:

@@ -2,7 +2,7 @@
 
 Spark makes a null of a value that does not fit its column, and of a key that is not there; an engine would
 take that for what the row says. So a row that does not fit its schema gets, in a column of its own
-(`rankcast.spark.roles.REASON`), why, and its text; shards set it aside like any other row that is refused.
+(`rankcast.spark.columns.REASON`), why, and its text; shards set it aside like any other row that is refused.
 
 | source                    | a row does not fit if                                                         |
 | ------------------------- | ----------------------------------------------------------------------------- |
@@ -22,7 +22,7 @@ from typing import Any
 
 from rankcast.pipeline import sources
 from rankcast.pipeline.sources import Source, literal, quoted
-from rankcast.spark.roles import REASON
+from rankcast.spark.columns import REASON
 
 LONGEST = 1000  # characters of a row in the reason why it was refused
 _CORRUPT, _ROW, _RAW, _KEYS = "__corrupt", "__row", "__raw", "__keys"

@@ -9,6 +9,7 @@ tiles, one for each way to hold a on the left and at most k - 1 - c - a on the r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from rankcast.core.engine import ID, Part
 from rankcast.core.lists import ListEngine
+from rankcast.core.spec import LISTS, Setting
 from rankcast.errors import InputError, SettingError
 from rankcast.range_topk.brute_force import BruteForce, top_k
 from rankcast.range_topk.kept_lists import KeptLists
@@ -121,6 +123,12 @@ METHODS = ("sparse", "dense", "unicast", "relax", "scan")
 APPROXIMATE = ("sparse", "dense")
 
 
+def _ends(settings: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
+    """The columns of a range, and what a null in each means."""
+    ends = (("lo", -np.inf), ("hi", np.inf))
+    return tuple((f"{name}_{end}", missing) for name in settings["over"] for end, missing in ends)
+
+
 class RangeTopK(ListEngine):
     """The k objects of smallest `by` inside each subscription's range over `over`.
 
@@ -159,6 +167,12 @@ class RangeTopK(ListEngine):
     [{'op': 'leave', 'item': 'CORE', 'rank': None}, {'op': 'enter', 'item': 'ACME', 'rank': 2}]
     """
 
+    spec = replace(
+        LISTS,
+        axes=_ends,
+        settings={"nulls": Setting(default="refuse")},  # in a file, a null is hardly meant to delete
+        title="the k best objects in a range",
+    )
     calls = (*ListEngine.calls, "remove")
     variants = tuple({"method": method} for method in METHODS)
     counters = ("firstk", "miny", "snap", "messages", "affected")

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 from rankcast.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from rankcast.spark.balance import boundaries, score_distribution, thresholds
+    from rankcast.spark.balance import boundaries
     from rankcast.spark.batch import snapshot, uncovered
+    from rankcast.spark.geotext_jobs import score_distribution, thresholds
     from rankcast.spark.sessions import session
     from rankcast.spark.streams import continuous, split
     from rankcast.spark.watching import Watcher
@@ -53,11 +54,11 @@ _HOMES = {
     "Watcher": "watching",
     "boundaries": "balance",
     "continuous": "streams",
-    "score_distribution": "statistics",
+    "score_distribution": "geotext_jobs",
     "session": "sessions",
     "snapshot": "batch",
     "split": "streams",
-    "thresholds": "statistics",
+    "thresholds": "geotext_jobs",
     "uncovered": "batch",
 }
 

@@ -1,18 +1,14 @@
 """One batch of rows on an engine, in which any row may be refused without ending the batch.
 
-The answer is that of `Engine.apply` over the calls that are left when refused rows are taken out. Which rows
-are refused is known only as the calls are made, in order, each on what those before it did; so the calls are
-offered one at a time, and what is left of a refused one is offered next.
-
-The rows of one batch in order, cut into calls; what an engine refuses is set aside, the rest is kept.
-
 An engine refuses a whole call; a stream must not stop for one bad row. So the rows, ordered by their sequence
-number over all inputs (objects of moving queries first), are cut into runs that are each one call: same
-input, same command, and no id twice, but in a run of events. A run that is refused is tried again without the
-row that the error names. Cost: as many further tries as bad rows, each of them only checks; runs with many
-are halved first, so b bad rows of n cost O(n log b) in checks, not O(n b).
+number over all inputs (early inputs first), are cut into runs that are each one call: same input, same
+command, and no id twice, but in a run of events. The answer is that of `Engine.apply` over the runs that are
+left when refused rows are taken out. Which rows are refused is known only as the calls are made, in order,
+each on what those before it did; so the calls are offered one at a time, and what is left of a refused one is
+offered next, without the row that the error names. Cost: as many further tries as bad rows, each of them only
+checks; runs with many are halved first, so b bad rows of n cost O(n log b) in checks, not O(n b).
 
-What comes out of a shard: the table of deltas or matches, with the rows that were refused among them.
+What comes out of a shard is the table of deltas or matches, with the rows that were refused among them:
 
 | deltas          | matches         | meaning                                                               |
 | --------------- | --------------- | --------------------------------------------------------------------- |
@@ -28,11 +24,10 @@ came in up to and in their micro-batch, over all inputs. A match reflects its ev
 before it: `seq` is the event's, or, if that came behind, the highest of the commands that had come before. A
 refused row has its own.
 
-One batch of one shard, from packed rows to the table that comes out: all of it but Spark.
-
 The bytes of a batch hold everything that stays of it, so that it can be replayed: the rows of each input and,
 as `clock`, the highest sequence number that all answers reflect. Of events that are matched nothing stays:
-the bytes have a checksum in place of them, which tells batches apart, and the log stays short.
+the bytes have a checksum in place of them, which tells batches apart, and the log stays short. Nothing in
+this module knows Spark.
 """
 
 from __future__ import annotations
@@ -48,18 +43,15 @@ from numpy.typing import NDArray
 
 from rankcast.core import snapshot
 from rankcast.core.engine import Command, Engine
-from rankcast.core.lists import ListEngine
+from rankcast.core.spec import Input, Late, Spec, engine_type
 from rankcast.errors import InputError, brief
-from rankcast.geotext.window import TimeWindow
+from rankcast.spark.columns import OP, OWN, REASON, SEQ
 from rankcast.spark.packing import NO_SEQ
 from rankcast.spark.plan import Plan
-from rankcast.spark.roles import OP, REASON, ROLES, SEQ, Role, names_of
 from rankcast.state import batches
 from rankcast.state.depot import Depot
-from rankcast.tables.readers import read_column
-from rankcast.tables.schema import Bools, Column, Ints, Kind
+from rankcast.tables.schema import Bools, Kind
 
-_ONLY_IDS = frozenset({"unsubscribe", "remove"})
 _TRIES = 8  # bad rows taken out one by one before a run is halved
 _SMALL = 32  # runs up to this size are not halved
 
@@ -67,7 +59,7 @@ _SMALL = 32  # runs up to this size are not halved
 class Refusal(NamedTuple):
     """A row that was set aside."""
 
-    role: Role
+    input: Input
     id: Any
     seq: int | None
     reason: str
@@ -76,7 +68,7 @@ class Refusal(NamedTuple):
 class Run(NamedTuple):
     """Rows of one input, one behind the other there, that are one call."""
 
-    role: Role
+    input: Input
     call: str
     rows: pa.Table
 
@@ -98,12 +90,12 @@ class Aside:
         """Set one row of a run aside."""
         if self._strict:
             raise error
-        if not (run.role.divided or self._told):
+        if not (run.input.divided or self._told):
             return
         rows = run.rows
         seq = rows[SEQ][row].as_py() if SEQ in rows.column_names else None
         name = rows["id"][row].as_py() if "id" in rows.column_names else None
-        self.rows.append(Refusal(run.role, name, seq, error.what))
+        self.rows.append(Refusal(run.input, name, seq, error.what))
 
 
 def mended(run: Run, tries: int, error: InputError, aside: Aside) -> list[tuple[Run, int]]:
@@ -124,36 +116,39 @@ def mended(run: Run, tries: int, error: InputError, aside: Aside) -> list[tuple[
     return [(run._replace(rows=part), 0) for part in parts if part.num_rows]
 
 
-def passed(call: str, rows: pa.Table) -> pa.Table:
-    """The columns of rows that a call takes."""
-    names = [name for name in rows.column_names if name not in (SEQ, OP, REASON)]
-    if call in _ONLY_IDS:
-        names = [name for name in names if name == "id"]
-    elif call == "rescore":
-        names = [name for name in names if name in ("id", "score") or name.endswith("_weight")]
-    return rows.select(names)
+def columns_for(engine: Engine, run: Run) -> pa.Table:
+    """The columns of a run that its call takes.
+
+    Rows of commands have the columns of the first command of their input, which sees all of them. Any other
+    command is passed those that it knows: an `unsubscribe` only the id.
+    """
+    names = [name for name in run.rows.column_names if name not in OWN]
+    if run.call != run.input.calls[0]:
+        known = engine.reads(run.call).form.known
+        names = [name for name in names if name in known]
+    return run.rows.select(names)
 
 
-def runs(inputs: Mapping[str, pa.Table], roles: Sequence[Role], aside: Aside) -> Iterator[Run]:
-    """Cut all rows, in order, into runs."""
-    parts = [(role, inputs[role.name]) for role in roles if role.name in inputs]
-    commands = [_commands(role, rows, aside) for role, rows in parts]
+def runs(tables: Mapping[str, pa.Table], inputs: Sequence[Input], aside: Aside) -> Iterator[Run]:
+    """Cut the rows of all tables, in order, into runs."""
+    parts = [(each, tables[each.name]) for each in inputs if each.name in tables]
+    commands = [_commands(each, rows, aside) for each, rows in parts]
     places = [np.flatnonzero(command >= 0) for command in commands]
     if not sum(place.size for place in places):
         return
     seq = np.concatenate([_seq(rows)[place] for (_, rows), place in zip(parts, places, strict=True)])
     source = np.repeat(np.arange(len(parts)), [place.size for place in places])
     row = np.concatenate(places)
-    late = np.array([not role.early for role, _ in parts])[source]
+    late = np.array([not each.early for each, _ in parts])[source]
     order = np.lexsort((row, source, seq, late))
     source, row = source[order], row[order]
     command = np.concatenate([each[place] for each, place in zip(commands, places, strict=True)])[order]
     new = (np.diff(source) != 0) | (np.diff(command) != 0) | (np.diff(row) != 1)
     starts = np.concatenate([[0], np.flatnonzero(new) + 1])
     for start, stop in zip(starts, [*starts[1:], row.size], strict=True):
-        role, rows = parts[source[start]]
-        call = role.calls[command[start]]
-        yield from _once(Run(role, call, rows.slice(row[start], stop - start)))
+        each, rows = parts[source[start]]
+        call = each.calls[command[start]]
+        yield from _once(Run(each, call, rows.slice(row[start], stop - start)))
 
 
 def _seq(rows: pa.Table) -> NDArray[np.int64]:
@@ -164,34 +159,34 @@ def _seq(rows: pa.Table) -> NDArray[np.int64]:
     return numbers
 
 
-def _commands(role: Role, rows: pa.Table, aside: Aside) -> NDArray[np.int64]:
-    """Which of the role's calls each row is; -1 for rows that are set aside here."""
+def _commands(of: Input, rows: pa.Table, aside: Aside) -> NDArray[np.int64]:
+    """Which of the calls of an input each row is; -1 for rows that are set aside here."""
     command = np.zeros(rows.num_rows, np.int64)
     if OP in rows.column_names:
-        found = pc.index_in(rows[OP], value_set=pa.array(role.calls))
+        found = pc.index_in(rows[OP], value_set=pa.array(of.calls))
         command = found.fill_null(-1).to_numpy().astype(np.int64)
     told_why = np.zeros(rows.num_rows, np.bool_)
     if REASON in rows.column_names and rows[REASON].null_count < rows.num_rows:
         told_why = rows[REASON].is_valid().to_numpy()
         for row in np.flatnonzero(told_why):
-            aside.put(Run(role, "", rows), int(row), InputError(rows[REASON][int(row)].as_py()))
+            aside.put(Run(of, "", rows), int(row), InputError(rows[REASON][int(row)].as_py()))
     if OP in rows.column_names:
         for row in np.flatnonzero((command < 0) & ~told_why):
             told = rows[OP][int(row)].as_py()
             what = "is null" if told is None else f'is "{brief(told)}"'
-            expected = f"one of: {', '.join(role.calls)}"
-            aside.put(Run(role, "", rows), int(row), _wrong(role, "op", what, expected))
+            expected = f"one of: {', '.join(of.calls)}"
+            aside.put(Run(of, "", rows), int(row), _wrong(of, "op", what, expected))
     command[told_why] = -1
     if SEQ in rows.column_names and rows[SEQ].null_count:
         lacking: Bools = rows[SEQ].is_null().to_numpy() & (command >= 0)
         for row in np.flatnonzero(lacking):
-            aside.put(Run(role, "", rows), int(row), _wrong(role, "seq", "is null", "a whole number"))
+            aside.put(Run(of, "", rows), int(row), _wrong(of, "seq", "is null", "a whole number"))
         command[lacking] = -1
     return command
 
 
-def _wrong(role: Role, column: str, what: str, expected: str) -> InputError:
-    return InputError(what, where=role.name, column=column, expected=expected)
+def _wrong(of: Input, column: str, what: str, expected: str) -> InputError:
+    return InputError(what, where=of.name, column=column, expected=expected)
 
 
 def _once(run: Run) -> Iterator[Run]:
@@ -219,8 +214,7 @@ class Kept(NamedTuple):
 
 def apply(
     engine: Engine,
-    inputs: Mapping[str, pa.Table],
-    roles: Sequence[Role],
+    tables: Mapping[str, pa.Table],
     aside: Aside,
     *,
     clock: int | None = None,
@@ -230,15 +224,15 @@ def apply(
 
     Args:
         engine: changed in place.
-        inputs: by name, each ordered by its column of sequence numbers, if it has one.
-        roles: the inputs of this engine.
+        tables: by input, each ordered by its column of sequence numbers, if it has one.
         aside: takes the rows that are refused or late.
         clock: the highest sequence number that answers of this batch reflect in any case.
         first: answer with all results as they are at the end, not with what changed.
     """
-    offer = _Offer(engine, runs(inputs, roles, aside), aside)
+    spec = type(engine).spec
+    offer = _Offer(engine, runs(tables, spec.inputs, aside), aside)
     answer = engine.apply(offer.commands(), refused=offer.refuse)
-    if not isinstance(engine, ListEngine):
+    if spec.answer.kind == "matches":
         return Kept(offer.matches(answer, clock), aside.rows)
     if first:
         answer = _entered(engine.results())
@@ -263,7 +257,8 @@ class _Offer:
         self._engine = engine
         self._cut = cut
         self._aside = aside
-        self._numbered = not isinstance(engine, ListEngine)
+        self._answer = type(engine).spec.answer
+        self._numbered = self._answer.kind == "matches"
         self._events: list[pa.Table] = []
         self._taken = 0
         self._error: InputError | None = None
@@ -274,14 +269,15 @@ class _Offer:
             waiting = deque([(whole, 0)])
             while waiting:
                 run, tries = waiting.popleft()
-                window = _time_window(self._engine) if run.call == "publish" else None
+                rows = columns_for(self._engine, run)
+                late = self._engine.late(run.call, rows)
                 self._error = _without_id(run) if self._numbered else None
                 if self._error is None:
-                    yield Command(run.call, self._rows(run))
+                    yield Command(run.call, self._numbers(run, rows))
                 if self._error is not None:
                     waiting.extendleft(reversed(mended(run, tries, self._error, self._aside)))
-                elif run.call == "publish":
-                    self._accepted(run, window)
+                else:
+                    self._accepted(run, late)
 
     def refuse(self, command: Command, error: InputError) -> None:
         """Take note that the engine has refused the last call."""
@@ -291,29 +287,30 @@ class _Offer:
         """The matches of all events under their own ids, with the sequence numbers that they reflect."""
         if not answer.num_rows:
             return answer.append_column("seq", pa.nulls(0, pa.int64()))
-        events, at = pa.concat_tables(self._events), answer["event"]
+        name = self._answer.item
+        events, at = pa.concat_tables(self._events), answer[name]
         seq = events[SEQ].take(at) if SEQ in events.column_names else pa.nulls(len(at), pa.int64())
         seq = seq if clock is None else pc.max_element_wise(seq, clock)
-        return answer.set_column(0, "event", events["id"].take(at)).append_column("seq", seq)
+        place = answer.column_names.index(name)
+        return answer.set_column(place, name, events["id"].take(at)).append_column("seq", seq)
 
-    def _rows(self, run: Run) -> pa.Table:
-        rows = passed(run.call, run.rows)
+    def _numbers(self, run: Run, rows: pa.Table) -> pa.Table:
+        """Events under their numbers, if the engine answers event by event."""
         if not self._numbered or run.call != "publish":
             return rows
         numbers = pa.array(np.arange(self._taken, self._taken + rows.num_rows))
         return rows.set_column(rows.column_names.index("id"), "id", numbers)
 
-    def _accepted(self, run: Run, window: TimeWindow | None) -> None:
-        """Remember the events of a call; set those aside that the window was past when they came."""
-        if self._numbered:
+    def _accepted(self, run: Run, late: Late | None) -> None:
+        """Remember the events of a call; set those aside that came too late."""
+        if self._numbered and run.call == "publish":
             self._events.append(
                 run.rows.select([name for name in (SEQ, "id") if name in run.rows.column_names])
             )
             self._taken += run.rows.num_rows
-        if window is not None:
-            for row in _late(window, run.rows):
-                late = InputError("is too late for the window", where="messages", column="time")
-                self._aside.put(run, row, late)
+        if late is not None:
+            for row in late.rows:
+                self._aside.put(run, row, late.reason)
 
 
 def _without_id(run: Run) -> InputError | None:
@@ -324,45 +321,24 @@ def _without_id(run: Run) -> InputError | None:
     return InputError("is null", where="events", column="id", row=row, expected=Kind.ID.value)
 
 
-def _time_window(engine: Engine) -> TimeWindow | None:
-    """The engine's window as far as lateness goes: its span, and the newest message alone."""
-    header, arrays = engine._own("state")
-    span = header["settings"].get("window")
-    if not isinstance(span, dict):
-        return None
-    window = TimeWindow(span["microseconds"] * 1000)
-    end = header["parts"]["window"]["end"]
-    if end > header["parts"]["window"]["first"]:
-        newest = np.asarray(arrays["window.time"][end - 1 : end])
-        window.advance(0, np.zeros(1, np.int32), newest)
-    return window
-
-
-def _late(window: TimeWindow, rows: pa.Table) -> list[int]:
-    """The rows that the window was past when they came."""
-    times: Ints = read_column(rows["time"], Column("time", Kind.TIME), "messages")
-    late = np.flatnonzero(window.departures(times).arriving <= np.arange(times.size))
-    return [int(row) for row in late]
-
-
 REFUSED, MATCH = "refused", "match"
 _ARROW = {"long": pa.int64(), "string": pa.string()}
 
 
-def columns(kind: str, ids: Mapping[str, str]) -> dict[str, str]:
+def columns(spec: Spec, ids: Mapping[str, str]) -> dict[str, str]:
     """The output columns of an engine and their Spark types; `ids` has those of each input's ids."""
-    subscription, other, source = names_of(kind)
-    mine, theirs = (subscription, ids["subscriptions"]), (other, ids[source])
+    answer = spec.answer
+    mine, theirs = (answer.subscription, ids["subscriptions"]), (answer.item, ids[answer.source])
     rest = [("seq", "long"), ("reason", "string")]
-    if kind == "RankedMatcher":
+    if answer.kind == "matches":
         return dict([theirs, ("rank", "long"), mine, ("score", "double"), ("op", "string"), *rest])
     return dict([mine, ("op", "string"), theirs, ("score", "double"), ("rank", "long"), *rest])
 
 
-def schema(kind: str, ids: Mapping[str, str]) -> pa.Schema:
+def schema(spec: Spec, ids: Mapping[str, str]) -> pa.Schema:
     """The same as an Arrow schema."""
     forms = {**_ARROW, "double": pa.float64()}
-    return pa.schema([(name, forms[form]) for name, form in columns(kind, ids).items()])
+    return pa.schema([(name, forms[form]) for name, form in columns(spec, ids).items()])
 
 
 def answer_table(kept: Kept, form: pa.Schema) -> pa.Table:
@@ -372,7 +348,7 @@ def answer_table(kept: Kept, form: pa.Schema) -> pa.Table:
         answer = answer.append_column("op", pa.repeat(MATCH, answer.num_rows))
     answer = answer.append_column("reason", pa.nulls(answer.num_rows, pa.string()))
     rows = [
-        {"op": REFUSED, refusal.role.column: refusal.id, "seq": refusal.seq, "reason": refusal.reason}
+        {"op": REFUSED, refusal.input.column: refusal.id, "seq": refusal.seq, "reason": refusal.reason}
         for refusal in kept.refused
     ]
     refused = [pa.Table.from_pylist(rows, schema=form)] if rows else []
@@ -396,8 +372,9 @@ class Stepping:
         self._depot = depot
         self._shard = shard
         self._strict = strict
-        self._roles = ROLES[plan.kind]
-        self._form = schema(plan.kind, plan.ids)
+        spec = engine_type(plan.kind).spec
+        self._inputs = spec.inputs
+        self._form = schema(spec, plan.ids)
         self._passing: dict[str, tuple[str, pa.Table]] = {}  # by checksum: input and rows
         self.candidates = 0
 
@@ -413,16 +390,16 @@ class Stepping:
             before: what this batch begins with.
             tops: by input, the highest of this batch.
         """
-        lasting = [role.name for role in self._roles if role.lasting]
+        lasting = [each.name for each in self._inputs if each.lasting]
         after = max([before, *(top for name, top in tops.items() if name in lasting)])
-        return (after if len(lasting) == len(self._roles) else before), after
+        return (after if len(lasting) == len(self._inputs) else before), after
 
-    def encode(self, inputs: Mapping[str, pa.Table], seq: int) -> bytes:
+    def encode(self, tables: Mapping[str, pa.Table], seq: int) -> bytes:
         """The canonical bytes of a batch: rows in order by input, and the clock."""
         clock = pa.table({"seq": pa.array([None if seq == NO_SEQ else seq], pa.int64())})
-        names = [role.name for role in self._roles if role.name in inputs]
-        rows = batches.commands_of([(name, inputs[name]) for name in names], names)
-        fleeting = [role.name for role in self._roles if not role.lasting]
+        names = [each.name for each in self._inputs if each.name in tables]
+        rows = batches.commands_of([(name, tables[name]) for name in names], names)
+        fleeting = [each.name for each in self._inputs if not each.lasting]
         for place, (name, table) in enumerate(rows):
             if name in fleeting:
                 checksum = snapshot.digest(batches.to_bytes(table))
@@ -437,7 +414,7 @@ class Stepping:
         first = number == 1 and not self._plan.told
         aside = aside_of(self._plan, self._shard, strict=self._strict)
         seq = clock["seq"][0].as_py()
-        kept = apply(engine, dict(rows), self._roles, aside, clock=seq, first=first)
+        kept = apply(engine, dict(rows), aside, clock=seq, first=first)
         self.candidates = engine.stats()["candidates"] - before
         table = answer_table(kept, self._form)
         if first:
@@ -464,6 +441,6 @@ def aside_of(plan: Plan, shard: int, *, strict: bool) -> Aside:
     """What takes the rows that a shard refuses; of rows that every shard gets, the first shard tells.
 
     All shards refuse the same of those: engines check them against themselves and against what every shard
-    has; queries, of which each shard has its own, have no say (`rankcast.moving.engine`).
+    has; what each shard has of its own has no say.
     """
     return Aside(strict=strict, told=shard == plan.shards[0])

@@ -1,7 +1,4 @@
-"""Batch jobs: `snapshot`, an engine over a whole history; `uncovered`, the boxes that nothing contains.
-
-Document frequencies of a corpus as a batch job: `Vocabulary.fit_spark`.
-"""
+"""Batch jobs: `snapshot`, an engine over a whole history; `uncovered`, the boxes that nothing contains."""
 
 from __future__ import annotations
 
@@ -10,23 +7,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ArrayType, StringType
 
 import rankcast
 from rankcast.core.engine import Engine
 from rankcast.errors import InputError, ShardError
-from rankcast.geotext.vocabulary import Vocabulary
-from rankcast.spark import applying, genesis, plan, sessions, streams
-from rankcast.spark.genesis import ANSWER_FILE, Making
+from rankcast.spark import applying, bootstrap, plan, sessions, streams
+from rankcast.spark.bootstrap import ANSWER_FILE, Making
 from rankcast.spark.packing import shard_ids
 from rankcast.state import batches
 from rankcast.state.depot import Depot
-from rankcast.tables import read, schema
-from rankcast.tables.schema import arrow
+from rankcast.tables import schema
 
 
 def snapshot(
@@ -73,18 +65,20 @@ def snapshot(
     partitions = sessions.partitions(spark)
     wanted = streams.draft(engine, given, score, shard_ids(size, partitions), told=True)
     if given["subscriptions"].seq is None:
-        zones = genesis.zones_of(wanted.kind, wanted.settings, given["subscriptions"], size)
+        zones = bootstrap.zones_of(wanted.kind, wanted.settings, given["subscriptions"], size)
         wanted = replace(wanted, zones=zones)
-    form = ", ".join(f"{name} {kind}" for name, kind in applying.columns(wanted.kind, wanted.ids).items())
+    form = ", ".join(
+        f"{name} {kind}" for name, kind in applying.columns(type(engine).spec, wanted.ids).items()
+    )
     if state is None:
         making = Making(wanted.to_json(), engine.state(), strict)
-        return genesis.made_of(genesis.packed_of(given.values(), wanted, partitions), making, form)
+        return bootstrap.made_of(bootstrap.packed_of(given.values(), wanted, partitions), making, form)
     uri = os.fspath(state)
     depot = Depot.open(uri)
     if plan.read(depot) is not None:
         raise ShardError(f"{uri} has a stream already", hint="Begin with a new state.")
     wanted, folder = streams.begin(wanted, engine, depot)
-    made = genesis.make(given.values(), wanted, engine, uri, folder, strict=strict, partitions=partitions)
+    made = bootstrap.make(given.values(), wanted, engine, uri, folder, strict=strict, partitions=partitions)
     plan.write(depot, made)
     names = spark.createDataFrame([(name,) for name in made.genesis.values()], "name string")
     return names.repartition(size).mapInArrow(Told(uri), form)
@@ -138,61 +132,3 @@ class Largest:
         rows = pa.Table.from_batches(found).sort_by([("id", "ascending")])
         best = rankcast.maxima(rows.select(list(self.columns)), over=list(self.over))
         yield from rows.filter(pc.is_in(rows["id"], value_set=best["id"].combine_chunks())).to_batches()
-
-
-TERM, DOCUMENTS, REFUSED = 0, 1, 2
-_FORM = "kind int, term string, documents long"
-_SCHEMA = pa.schema([("kind", pa.int32()), ("term", pa.string()), ("documents", pa.int64())])
-
-
-def fit(frame: Any, column: str = "terms") -> Vocabulary:
-    """Count in how many rows of a static DataFrame each term of a column is.
-
-    Every partition counts its own rows; what comes to the driver is one row a distinct term. The vocabulary
-    is that of `Vocabulary.fit` over the collected rows, to the last bit.
-
-    Raises:
-        InputError: the column is missing or holds something else than lists of strings.
-    """
-    expected = "a list of strings"
-    if column not in frame.columns:
-        raise InputError("is missing", where="documents", column=column, expected=expected)
-    found = frame.schema[column].dataType
-    if not isinstance(found, ArrayType) or not isinstance(found.elementType, StringType):
-        told = f"has the type {found.simpleString()}"
-        raise InputError(told, where="documents", column=column, expected=expected)
-    terms = frame.select(F.col(f"`{column}`").alias("terms"))
-    sums = terms.mapInArrow(_count, _FORM).groupBy("kind", "term").agg(F.sum("documents").alias("documents"))
-    rows = sums.toArrow()
-    refused = rows.filter(pc.equal(rows["kind"], REFUSED))
-    if refused.num_rows:
-        raise InputError(refused["term"][0].as_py(), where="documents", column=column, expected=expected)
-    documents = pc.sum(rows.filter(pc.equal(rows["kind"], DOCUMENTS))["documents"]).as_py() or 0
-    words = rows.filter(pc.equal(rows["kind"], TERM)).sort_by([("term", "ascending")]).combine_chunks()
-    ids = read.read_ids(words["term"].cast(pa.large_string()), where="terms")
-    return Vocabulary.of(ids, words["documents"].to_numpy().astype(np.int64), documents)
-
-
-def _count(parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The terms of one partition with their document frequencies, and how many documents it has."""
-    documents, counted = 0, []
-    for part in parts:
-        try:
-            fitted = Vocabulary.fit(pa.Table.from_batches([part]))
-        except InputError:
-            told = "is null" if part.column(0).null_count else "holds a null"
-            yield _rows(REFUSED, pa.array([told]), pa.array([1]))
-            return
-        documents += fitted.documents
-        counted.append(pa.table({"term": arrow(fitted.words), "documents": fitted.frequency}))
-    if counted:
-        summed = pa.concat_tables(counted, promote_options="permissive").group_by("term")
-        mine = summed.aggregate([("documents", "sum")]).combine_chunks()
-        for part in mine.to_batches():
-            yield _rows(TERM, part["term"].cast(pa.string()), part["documents_sum"])
-    yield _rows(DOCUMENTS, pa.nulls(1, pa.string()), pa.array([documents]))
-
-
-def _rows(kind: int, terms: pa.Array, documents: pa.Array) -> pa.RecordBatch:
-    kinds = pa.array(np.full(len(terms), kind, np.int32))
-    return pa.RecordBatch.from_arrays([kinds, terms, documents.cast(pa.int64())], schema=_SCHEMA)

@@ -15,10 +15,10 @@ import gc
 
 from pyspark import daemon, worker
 
+from rankcast.core.spec import known_types
 from rankcast.spark import batch, shard
-from rankcast.spark.roles import ROLES, engine_type
 
-IMPORTED = (worker, batch, shard, *(engine_type(kind) for kind in ROLES))
+IMPORTED = (worker, batch, shard, *(each for each in known_types() if each.spec.undivided is None))
 
 if __name__ == "__main__":
     gc.collect()

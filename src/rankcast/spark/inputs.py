@@ -13,28 +13,28 @@ from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, String
 from pyspark.sql.window import Window
 
 from rankcast.core.engine import Engine
+from rankcast.core.spec import Input
 from rankcast.errors import InputError
-from rankcast.spark import applying
+from rankcast.spark.columns import OP, REASON, SEQ
 from rankcast.spark.packing import PACKED, Packing
 from rankcast.spark.plan import Split
-from rankcast.spark.roles import OP, REASON, SEQ, Role
 
 COPY = "__copy"
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 
 
 @dataclass(frozen=True)
-class Input:
+class Source:
     """One DataFrame and what it is.
 
     Attributes:
-        role: which input of the engine it is.
+        input: which input of the engine it is.
         frame: the rows.
         seq: its column of sequence numbers, None for a table without order: its rows come first.
         op: whether its rows are commands.
     """
 
-    role: Role
+    input: Input
     frame: Any
     seq: str | None
     op: bool
@@ -55,45 +55,44 @@ class Input:
     ) -> Any:
         """Its rows on their way to shards."""
         frame = self.frame if self.seq is not None else _numbered(self.frame)
-        packing = Packing(self.role.name, shards, self.role.divided, self.seq, self.op, axes, split, beyond)
+        packing = Packing(self.input.name, shards, self.input.divided, self.seq, self.op, axes, split, beyond)
         return frame.mapInArrow(packing, PACKED)
 
 
-def read(role: Role, frame: Any, *, seq: str, ordered: bool | None) -> Input:
+def read(given: Input, frame: Any, *, seq: str, ordered: bool | None) -> Source:
     """Check the columns that every input has.
 
     Args:
-        role: which input it is.
+        given: which input it is.
         frame: a DataFrame.
         seq: the name of the column of sequence numbers.
         ordered: whether it must have one; None: it may.
     """
     if not hasattr(frame, "schema") or not hasattr(frame, "mapInArrow"):
-        raise InputError(f"is a {type(frame).__name__}", where=role.name, expected="a Spark DataFrame")
+        raise InputError(f"is a {type(frame).__name__}", where=given.name, expected="a Spark DataFrame")
     names = frame.columns
     has_seq = seq in names if ordered is None else ordered
-    op = "op" in names and len(role.calls) > 1 and ordered is not False
+    op = "op" in names and len(given.calls) > 1 and ordered is not False
     if has_seq or op:
-        _check_type(frame, role.name, seq, _WHOLE, "a whole number, unique over all inputs")
-    if has_seq and len(role.calls) > 1 and frame.isStreaming and not op:
-        expected = f"a command in each row: {', '.join(role.calls)}"
-        raise InputError("is missing", where=role.name, column="op", expected=expected)
+        _check_type(frame, given.name, seq, _WHOLE, "a whole number, unique over all inputs")
+    if has_seq and len(given.calls) > 1 and frame.isStreaming and not op:
+        expected = f"a command in each row: {', '.join(given.calls)}"
+        raise InputError("is missing", where=given.name, column="op", expected=expected)
     if op:
-        _check_type(frame, role.name, "op", (StringType,), "a string")
-    _check_type(frame, role.name, "id", (*_WHOLE, StringType), "an integer or a string")
-    return Input(role, frame, seq if has_seq or op else None, op)
+        _check_type(frame, given.name, "op", (StringType,), "a string")
+    _check_type(frame, given.name, "id", (*_WHOLE, StringType), "an integer or a string")
+    return Source(given, frame, seq if has_seq or op else None, op)
 
 
-def check(engine: Engine, given: Mapping[str, Any], inputs: Mapping[str, Input]) -> None:
-    """Let a copy of the engine see the columns of every input, without rows: it names those it refuses."""
+def check(engine: Engine, given: Mapping[str, Any], inputs: Mapping[str, Source]) -> None:
+    """Let a copy of the engine, as shards make it, see the columns of every input: it names those it refuses."""
     header, arrays = engine.state()
     copy = type(engine).restore(header, {name: array.copy() for name, array in arrays.items()}, **given)
     for each in inputs.values():
         form = to_arrow_schema(each.frame.schema)
         own = {each.seq, REASON, *(["op"] if each.op else [])}
         kept = [field for field in form if field.name not in own]
-        rows = applying.passed(each.role.calls[0], pa.schema(kept).empty_table())
-        getattr(copy, each.role.calls[0])(rows)
+        copy.check_columns(each.input.calls[0], pa.schema(kept))
 
 
 def _check_type(frame: Any, where: str, name: str, forms: tuple[type, ...], expected: str) -> None:

@@ -6,7 +6,7 @@ shard and each Arrow batch read, and rows cross the operator's door together, wi
 Every shard also hears of every batch read, even if none of its rows is in it, and of the highest sequence
 number there: all shards have the same clock.
 
-A packed row is `shard, role, top, data`: `top` is the highest sequence number of the batch (`NO_SEQ`: there
+A packed row is `shard, input, top, data`: `top` is the highest sequence number of the batch (`NO_SEQ`: there
 is none), `data` its rows for that shard (null: none).
 """
 
@@ -22,15 +22,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rankcast.spark.columns import OP, SEQ
 from rankcast.spark.plan import Split, zone_of
-from rankcast.spark.roles import OP, SEQ
 from rankcast.state import batches
 from rankcast.tables.schema import Ints
 
 NO_SEQ = -(1 << 63)
-PACKED = "shard int, role string, top long, data binary"
+PACKED = "shard int, input string, top long, data binary"
 _SCHEMA = pa.schema(
-    [("shard", pa.int32()), ("role", pa.string()), ("top", pa.int64()), ("data", pa.binary())]
+    [("shard", pa.int32()), ("input", pa.string()), ("top", pa.int64()), ("data", pa.binary())]
 )
 
 
@@ -39,7 +39,7 @@ class Packing:
     """How the rows of one input go to shards; called with the Arrow batches of one partition of it.
 
     Attributes:
-        role: the name of the input.
+        input: the name of the input.
         shards: the ids of all shards.
         divided: whether each row goes to one shard.
         seq: the column of sequence numbers, None for an input without.
@@ -49,7 +49,7 @@ class Packing:
         beyond: rows up to this sequence number are left out.
     """
 
-    role: str
+    input: str
     shards: tuple[int, ...]
     divided: bool
     seq: str | None
@@ -88,7 +88,7 @@ class Packing:
             shard = self._shard_of(rows)
             data = [_part(rows, np.flatnonzero(shard == place)) for place in range(len(self.shards))]
         size = len(self.shards)
-        columns = [self.shards, [self.role] * size, [top] * size, data]
+        columns = [self.shards, [self.input] * size, [top] * size, data]
         arrays = [pa.array(values, field.type) for values, field in zip(columns, _SCHEMA, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
 
@@ -128,11 +128,11 @@ def unpack(
     """The rows of each input that one shard was sent, ordered, and the highest sequence number of each."""
     parts: dict[str, list[pa.Table]] = {}
     highest: dict[str, int] = {}
-    for role, top, data in sorted(packed, key=itemgetter(1)):  # rows read in order stay so
-        highest[role] = max(highest.get(role, NO_SEQ), int(top))
+    for name, top, data in sorted(packed, key=itemgetter(1)):  # rows read in order stay so
+        highest[name] = max(highest.get(name, NO_SEQ), int(top))
         if data is not None:
-            parts.setdefault(role, []).append(batches.from_bytes(data))
-    return {role: order(pa.concat_tables(tables)) for role, tables in parts.items()}, highest
+            parts.setdefault(name, []).append(batches.from_bytes(data))
+    return {name: order(pa.concat_tables(tables)) for name, tables in parts.items()}, highest
 
 
 def by_seq(rows: pa.Table) -> pa.Table:

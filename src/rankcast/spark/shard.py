@@ -34,13 +34,12 @@ from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
+from rankcast.core.spec import engine_type, given_of
 from rankcast.errors import ShardError
 from rankcast.spark import applying, scratch
 from rankcast.spark.applying import Stepping
 from rankcast.spark.packing import NO_SEQ, by_seq, unpack
 from rankcast.spark.plan import Plan
-from rankcast.spark.references import given_of
-from rankcast.spark.roles import engine_type
 from rankcast.state import batches
 from rankcast.state.checkpoint import Mark, mark_of
 from rankcast.state.depot import Depot
@@ -157,7 +156,7 @@ class Hosting:
         """Apply what a micro-batch has for one shard."""
         started = time.perf_counter()
         packed = [
-            row for frame in rows for row in zip(frame["role"], frame["top"], frame["data"], strict=True)
+            row for frame in rows for row in zip(frame["input"], frame["top"], frame["data"], strict=True)
         ]
         inputs, tops = unpack(packed, by_seq)
         depot = _depot(self._state)
@@ -194,9 +193,9 @@ class Hosting:
             wait = self._due(memory, mark.number, size, shard)
             if wait is not None:
                 keep = [named, *(name for name, _ in memory.retired)]
-                courier.start(self._plan.kind, mark, engine.state(), keep=keep, wait=wait)
+                courier.start(kind.__name__, mark, engine.state(), keep=keep, wait=wait)
 
-        hosted: Hosted[Any] = Hosted(live, depot, kind, given_of(self._plan.score), stepping.answer_of)
+        hosted: Hosted[Any] = Hosted(live, depot, kind, given_of(kind, self._plan.score), stepping.answer_of)
         step = hosted.step(memory.standing, data, self._store.records, whole=stepping.whole, after=after)
         at = memory.standing
         memory.standing = Standing(step.record.number, step.record.token, at.snapshot, at.covered)

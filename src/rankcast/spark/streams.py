@@ -11,13 +11,12 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812
 
 from rankcast.core.engine import Engine
+from rankcast.core.spec import Input, divided_spec, given_of, known_names, name_of, reference_of
 from rankcast.errors import InputError
-from rankcast.spark import applying, genesis, inputs, plan, sessions
-from rankcast.spark.inputs import Input
+from rankcast.spark import applying, bootstrap, inputs, plan, sessions
+from rankcast.spark.inputs import Source
 from rankcast.spark.packing import shard_ids
 from rankcast.spark.plan import Plan
-from rankcast.spark.references import given_of, reference_of
-from rankcast.spark.roles import Role, roles_of
 from rankcast.spark.shard import METRICS, Limits, ShardProcessor
 from rankcast.spark.watching import OBSERVED, expressions
 from rankcast.state.depot import Depot
@@ -55,13 +54,13 @@ def continuous(
             `state` is empty.
         bad_rows: "keep" lets refused and late rows come out with `op` `refused` and a `reason`; "fail" stops
             the stream at the first.
-        score: where executors find the scoring function of a `MovingTopK`, as "module:name"; needed only if
-            it cannot be told from the function.
+        score: where executors find an engine's function of one's own, as "module:name"; needed only if it
+            cannot be told from the function.
         snapshot_batches: a shard writes a snapshot after so many micro-batches ...
         snapshot_bytes: ... or after so many bytes of rows, whichever comes first.
 
-    Columns of the output and what `seq` means there: see `rankcast.spark.applying`. Nothing is lost or doubled
-    across restarts from the same checkpoint, and the deltas are the same for any number of shards.
+    Columns of the output and what `seq` means there: see `rankcast.spark.applying`. Nothing is lost or
+    doubled across restarts from the same checkpoint, and the deltas are the same for any number of shards.
 
     Raises:
         InputError: an argument or a column that cannot be accepted.
@@ -92,7 +91,7 @@ def continuous(
         ),
     )
     packed = [each.packed(fixed.shards, beyond=fixed.cut) for each in streams.values()]
-    columns = applying.columns(fixed.kind, fixed.ids)
+    columns = applying.columns(type(engine).spec, fixed.ids)
     form = ", ".join(f"{name} {kind}" for name, kind in columns.items())
     out = (
         reduce(lambda one, other: one.unionAll(other), packed)
@@ -116,56 +115,62 @@ def split(frame: Any) -> tuple[Any, Any]:
     return frame.where(~refused).select(*names), frame.where(refused).drop("score", "rank")
 
 
-def read_inputs(engine: Engine, frames: Mapping[str, Any], seq: str, *, history: bool) -> dict[str, Input]:
-    """The DataFrames of a stream, or of a history, by role, checked.
+def read_inputs(engine: Engine, frames: Mapping[str, Any], seq: str, *, history: bool) -> dict[str, Source]:
+    """The DataFrames of a stream, or of a history, by input, checked.
 
     Streams have an order, and events. A static DataFrame of anything else is a table without one, but in a
     history it may have one.
     """
-    roles = {role.name: role for role in roles_of(engine)}
+    if not isinstance(engine, Engine):
+        raise InputError(
+            f"engine is {engine if isinstance(engine, type) else type(engine).__name__}",
+            expected=f"one of: {', '.join(known_names())}",
+        )
+    known = {each.name: each for each in divided_spec(type(engine)).inputs}
     if len(engine):
         raise InputError("the engine has subscriptions", expected="an engine that is configured and empty")
     found = {}
     for name, frame in frames.items():
-        if name not in roles and frame is not None:
+        if name not in known and frame is not None:
             raise InputError(f"{type(engine).__name__} has no {name}", where=name, expected="None")
-        if name in roles:
-            found[name] = _read_input(roles[name], frame, seq, history=history)
-    if "objects" in found and found["events"].ids != found["subscriptions"].ids:
-        raise InputError("has other ids than the subscriptions", where="events", column="id")
-    return {name: found[name] for name in roles}
+        if name in known:
+            found[name] = _read_input(known[name], frame, seq, history=history)
+    for name, each in known.items():
+        if each.ids_of is not None and found[name].ids != found[each.ids_of].ids:
+            raise InputError(f"has other ids than the {each.ids_of}", where=name, column="id")
+    return {name: found[name] for name in known}
 
 
-def _read_input(role: Role, frame: Any, seq: str, *, history: bool) -> Input:
+def _read_input(of: Input, frame: Any, seq: str, *, history: bool) -> Source:
     if frame is None:
-        raise InputError("is None", where=role.name, expected="a Spark DataFrame")
-    ordered = role.name == "events" or bool(getattr(frame, "isStreaming", False))
-    return inputs.read(role, frame, seq=seq, ordered=None if history and not ordered else ordered)
+        raise InputError("is None", where=of.name, expected="a Spark DataFrame")
+    ordered = of.name == "events" or bool(getattr(frame, "isStreaming", False))
+    return inputs.read(of, frame, seq=seq, ordered=None if history and not ordered else ordered)
 
 
 def draft(
-    engine: Engine, given: Mapping[str, Input], score: str | None, shards: tuple[int, ...], *, told: bool
+    engine: Engine, given: Mapping[str, Source], score: str | None, shards: tuple[int, ...], *, told: bool
 ) -> Plan:
     """A plan without zones and without a beginning; checks the columns of every input on the way."""
-    reference = reference_of(getattr(engine, "_score", None), score)
-    inputs.check(engine, given_of(reference), given)
+    reference = reference_of(engine, score)
+    inputs.check(engine, given_of(type(engine), reference), given)
     header, _ = engine.state()
     ids = {name: each.ids for name, each in given.items()}
-    return Plan(type(engine).__name__, header["settings"], reference, ids, shards, None, {}, None, told)
+    return Plan(name_of(type(engine)), header["settings"], reference, ids, shards, None, {}, None, told)
 
 
 def begin(plan_: Plan, engine: Engine, depot: Depot) -> tuple[Plan, str]:
     """Write the empty engine, with which every shard begins; return the folder of this attempt, too."""
     folder = f"genesis/{uuid.uuid4().hex[:12]}"
-    genesis.write_engine(depot, f"{folder}/empty", engine)
+    bootstrap.write_engine(depot, f"{folder}/empty", engine)
     names = {str(shard): f"{folder}/empty" for shard in plan_.shards}
     return plan.with_genesis(plan_, names), folder
 
 
 def _planned(
     engine: Engine,
-    given: Mapping[str, Input],
-    streams: Mapping[str, Input],
+    given: Mapping[str, Source],
+    streams: Mapping[str, Source],
     depot: Depot,
     uri: str,
     shards: int | None,
@@ -187,8 +192,8 @@ def _planned(
     tables = [each for name, each in given.items() if name not in streams]
     if tables:
         if "subscriptions" not in streams:
-            zones = genesis.zones_of(fresh.kind, fresh.settings, given["subscriptions"], size)
+            zones = bootstrap.zones_of(fresh.kind, fresh.settings, given["subscriptions"], size)
             fresh = plan.with_zones(fresh, zones)
-        fresh = genesis.make(tables, fresh, engine, uri, folder, strict=strict, partitions=partitions)
+        fresh = bootstrap.make(tables, fresh, engine, uri, folder, strict=strict, partitions=partitions)
     plan.write(depot, fresh)
     return fresh

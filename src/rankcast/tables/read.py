@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from rankcast.errors import InputError, shown
 from rankcast.structures import arrays as lines
-from rankcast.tables.readers import all_numbers, is_plain, plain, read_column, reason, sound
+from rankcast.tables.readers import PLAIN_TYPES, all_numbers, is_plain, plain, read_column, reason, sound
 from rankcast.tables.schema import Batch, Column, Floats, Form, Ids, Kind, Layout, integer_ids, is_index
 from rankcast.tables.sequences import FEW, HINT, as_array, as_arrays, attempted, from_records, is_records
 
@@ -41,6 +41,17 @@ def read(rows: Any, columns: Iterable[Column], *, where: str, extra: str = "forb
     if not opened.num_columns and not opened.num_rows:
         return _read_columns(_nothing(form), form, where, extra)
     return _read_table(_sound(opened, where), form, where, extra)
+
+
+def check_columns(columns: pa.Schema, form: Form, *, where: str, extra: str) -> None:
+    """Refuse what `read` would refuse of a table with these columns and no rows.
+
+    Only columns of a type that is not plainly right are read: converting even an empty one imports pandas.
+    """
+    layout = form.of_schema(columns, where, extra)
+    for place, column in (*layout.numbers, *layout.others):
+        if columns.types[place] not in PLAIN_TYPES[column.kind]:
+            read_column(pa.nulls(0, columns.types[place]), column, where)
 
 
 def _nothing(form: Form) -> dict[str, list[Any]]:

@@ -339,6 +339,36 @@ def _is_text(kind: pa.DataType) -> bool:
     return _is_string(plain) or bool(pa.types.is_null(plain))
 
 
+def _read_vector(data: Any, column: Column, where: str) -> Floats:
+    """Lists of `column.size` numbers each, as an array (n, size)."""
+    kind = _type_of(data)
+    if not (pa.types.is_null(kind) or (_is_list(kind) and not _is_text(kind.value_type))) and len(data):
+        raise _wrong_type(kind, column, where)
+    if pa.types.is_fixed_size_list(kind):
+        _refuse_overrun(data)
+    array = _one_chunk(data)
+    if not _is_list(array.type):
+        array = array.cast(pa.list_(_FLOAT64))
+    _refuse_nulls(array, column, where)
+    lengths = pc.list_value_length(array).to_numpy(zero_copy_only=False)
+    expected = f"a list of {column.size} finite numbers"
+    if (lengths != column.size).any():
+        row = _first(lengths != column.size)
+        what = f"has {lengths[row]} numbers"
+        raise InputError(what, where=where, column=column.name, row=row, expected=expected)
+    try:
+        inner = Column(column.name)
+        values = _read_number(_one_chunk(array.flatten()), inner, where) if len(array) else np.empty(0)
+    except InputError as error:
+        if error.row is None:
+            raise _wrong_type(kind, column, where) from error
+        place, row = error.row % column.size, error.row // column.size
+        told = array[row].as_py()[place]
+        what = f"holds {'a null' if told is None else told} at place {place}"
+        raise InputError(what, where=where, column=column.name, row=row, expected=expected) from error
+    return values.reshape(-1, column.size)
+
+
 def _read_time(data: Any, column: Column, where: str) -> Ints:
     kind = _type_of(data)
     if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_null(kind)):
@@ -399,4 +429,14 @@ _READERS = {
     Kind.TERMS: _read_terms,
     Kind.TIME: _read_time,
     Kind.WORD: _read_word,
+    Kind.VECTOR: _read_vector,
+}
+PLAIN_TYPES: dict[Kind, tuple[pa.DataType, ...]] = {  # of Arrow's, that are right beyond doubt
+    Kind.ID: (pa.int64(), pa.int32(), pa.string()),
+    Kind.NUMBER: (pa.float64(), pa.int64(), pa.int32()),
+    Kind.COUNT: (pa.int64(), pa.int32()),
+    Kind.TERMS: (pa.list_(pa.string()),),
+    Kind.TIME: (pa.timestamp("us"), pa.timestamp("us", "UTC")),
+    Kind.WORD: (pa.string(),),
+    Kind.VECTOR: (pa.list_(pa.float64()),),
 }

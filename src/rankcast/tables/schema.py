@@ -8,6 +8,7 @@
 | TERMS  | `Terms`, a ragged list of `Ids` | refused   | null, a null inside, anything but strings         |
 | TIME   | int64, nanoseconds since 1970   | refused   | null, anything but a timestamp or a date          |
 | WORD   | int64, place among `words`      | refused   | null, any other string, anything but strings      |
+| VECTOR | float64, (rows, `size`)         | refused   | null, a null inside, another length, NaN, infinity |
 
 An engine declares the columns it knows as `Column`s in a `Form`. A `Form` finds the `Layout` of a table
 (which column stands where), and reading a table gives a `Batch` of checked columns; `rankcast.tables.readers`
@@ -49,13 +50,14 @@ class Kind(Enum):
     TERMS = "a list of strings"
     TIME = "a timestamp"
     WORD = "a word"
+    VECTOR = "a list of finite numbers"
 
 
 @dataclass(frozen=True)
 class Column:
     """A column that an engine knows. `required`: must be there; `nullable`: may hold nulls.
 
-    `words` are those that a column of the kind WORD may hold.
+    `words` are those that a column of the kind WORD may hold; `size` is how many numbers a VECTOR has.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Column:
     required: bool = True
     nullable: bool = False
     words: tuple[str, ...] = ()
+    size: int = 0
 
 
 class Ids(NamedTuple):

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any, Protocol
 
 from rankcast.core.engine import Engine
-
-ENGINES = {
-    "range_topk": "rankcast.range_topk.engine:RangeTopK",
-    "covering": "rankcast.covering.engine:CoveringTable",
-    "matching": "rankcast.matching.engine:RankedMatcher",
-    "geotext": "rankcast.geotext.engine:GeoTextTopK",
-    "moving_topk": "rankcast.moving.topk:MovingTopK",
-    "moving_skyline": "rankcast.moving.skyline:MovingSkyline",
-}
+from rankcast.core.spec import ENGINES, engine_type
 
 Step = tuple[str, Any]
 Make = Callable[[dict[str, Any]], Engine]
@@ -60,9 +51,8 @@ class Subject:
 
 
 def subjects() -> Iterator[Subject]:
-    """Every registered engine under every variant it has; its first variant is the default."""
+    """Every engine of the package under every variant it has; its first variant is the default."""
     for family, home in ENGINES.items():
-        module, name = home.split(":")
-        engine = getattr(import_module(module), name)
+        engine = engine_type(home)
         for place, variant in enumerate(engine.variants):
             yield Subject(family, engine, variant, place == 0)

@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812
 
 from rankcast.core.engine import Engine
+from rankcast.core.spec import Axes, Input, engine_type, given_of
 from rankcast.errors import InputError, shown
 from rankcast.spark import applying
 from rankcast.spark.applying import REFUSED_FILE, Aside, Run, aside_of
-from rankcast.spark.inputs import COPY, Input
+from rankcast.spark.columns import SEQ
+from rankcast.spark.inputs import COPY, Source
 from rankcast.spark.packing import NO_SEQ, by_seq, point_column, unpack
 from rankcast.spark.plan import Plan, Split, learn
-from rankcast.spark.references import given_of
-from rankcast.spark.roles import ROLES, SEQ, Role, engine_type
 from rankcast.state import batches, checkpoint
 from rankcast.state.checkpoint import Mark
 from rankcast.state.depot import Depot
@@ -59,11 +59,12 @@ class Making:
         shard = packed["shard"][0].as_py()
         header, arrays = self.empty
         copied = {name: array.copy() for name, array in arrays.items()}
-        engine = engine_type(plan.kind).restore(header, copied, **given_of(plan.score))
-        columns = (packed[name].to_pylist() for name in ("role", "top", "data"))
-        inputs, tops = unpack(zip(*columns, strict=True), _ordered)
+        kind = engine_type(plan.kind)
+        engine = kind.restore(header, copied, **given_of(kind, plan.score))
+        columns = (packed[name].to_pylist() for name in ("input", "top", "data"))
+        tables, tops = unpack(zip(*columns, strict=True), _ordered)
         top = max(tops.values())
-        answer = run(plan, shard, engine, inputs, top, strict=self.strict)
+        answer = run(plan, shard, engine, tables, top, strict=self.strict)
         if self.folder is None:
             return answer
         name = f"{self.folder}/{shard}"
@@ -81,22 +82,22 @@ class Making:
 
 
 def run(
-    plan: Plan, shard: int, engine: Engine, inputs: Mapping[str, pa.Table], top: int, *, strict: bool
+    plan: Plan, shard: int, engine: Engine, tables: Mapping[str, pa.Table], top: int, *, strict: bool
 ) -> pa.Table:
     """Apply all rows to an engine as one batch; the answer in the form of the plan's output."""
-    roles = ROLES[plan.kind]
+    spec = type(engine).spec
     aside = aside_of(plan, shard, strict=strict)
     fresh = {}
-    for role in roles:
-        if role.name in inputs:
-            rows = inputs[role.name]
+    for each in spec.inputs:
+        if each.name in tables:
+            rows = tables[each.name]
             if COPY in rows.column_names:
-                _second(role, rows, aside)
+                _second(each, rows, aside)
                 rows = rows.filter(pc.equal(rows[COPY], 1)).drop_columns([COPY])
-            fresh[role.name] = rows
-    seq = None if top == NO_SEQ or not all(role.lasting for role in roles) else top
-    kept = applying.apply(engine, fresh, roles, aside, clock=seq, first=True)
-    return applying.answer_table(kept, applying.schema(plan.kind, plan.ids)).combine_chunks()
+            fresh[each.name] = rows
+    seq = None if top == NO_SEQ or not all(each.lasting for each in spec.inputs) else top
+    kept = applying.apply(engine, fresh, aside, clock=seq, first=True)
+    return applying.answer_table(kept, applying.schema(spec, plan.ids)).combine_chunks()
 
 
 def write_engine(depot: Depot, name: str, engine: Engine) -> None:
@@ -106,12 +107,12 @@ def write_engine(depot: Depot, name: str, engine: Engine) -> None:
     depot.write(name, checkpoint.KIND, checkpoint.header_of(kind, mark, header), arrays)
 
 
-def packed_of(inputs: Iterable[Input], plan: Plan, partitions: int) -> Any:
+def packed_of(sources: Iterable[Source], plan: Plan, partitions: int) -> Any:
     """All inputs, packed and sent to their shards."""
     axes = axes_of(plan)
     parts = [
-        each.packed(plan.shards, axes=axes, split=plan.zones if each.role.name == "subscriptions" else None)
-        for each in inputs
+        each.packed(plan.shards, axes=axes, split=plan.zones if each.input.name == "subscriptions" else None)
+        for each in sources
     ]
     return reduce(lambda one, other: one.unionAll(other), parts).repartition(partitions, F.col("shard"))
 
@@ -126,7 +127,7 @@ def made_of(packed: Any, making: Making, form: str) -> Any:
 
 
 def make(
-    inputs: Iterable[Input],
+    sources: Iterable[Source],
     plan: Plan,
     engine: Engine,
     state: str,
@@ -137,15 +138,15 @@ def make(
 ) -> Plan:
     """Make the shards of a plan and name them in it; those that no row was sent to begin empty."""
     making = Making(plan.to_json(), engine.state(), strict, state, folder)
-    made = made_of(packed_of(inputs, plan, partitions), making, MADE).toArrow().to_pylist()
+    made = made_of(packed_of(sources, plan, partitions), making, MADE).toArrow().to_pylist()
     genesis = {**plan.genesis, **{str(row["shard"]): row["name"] for row in made}}
     top = max((row["top"] for row in made), default=NO_SEQ)
     return replace(plan, genesis=genesis, cut=None if top == NO_SEQ else top)
 
 
-def zones_of(kind: str, settings: Mapping[str, Any], subscriptions: Input, shards: int) -> Split:
+def zones_of(kind: str, settings: Mapping[str, Any], subscriptions: Source, shards: int) -> Split:
     """How to divide a table of subscriptions, learnt from a sample of it; None for engines without places."""
-    axes = _axes(kind, settings)
+    axes = engine_type(kind).spec.axes(settings)
     if not axes or shards == 1:
         return None
     names = [name for name, _ in axes if name in subscriptions.frame.columns]
@@ -158,18 +159,9 @@ def zones_of(kind: str, settings: Mapping[str, Any], subscriptions: Input, shard
     return learn(np.column_stack([point_column(rows, name, missing) for name, missing in axes]), shards)
 
 
-def axes_of(plan: Plan) -> tuple[tuple[str, float], ...]:
+def axes_of(plan: Plan) -> Axes:
     """The columns of a subscription that say where it is, if it is divided by zones."""
-    return _axes(plan.kind, plan.settings) if plan.zones is not None else ()
-
-
-def _axes(kind: str, settings: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
-    if kind == "GeoTextTopK":
-        return (("x", 0.0), ("y", 0.0))
-    if kind == "RangeTopK":
-        ends = (("lo", -np.inf), ("hi", np.inf))
-        return tuple((f"{name}_{end}", missing) for name in settings["over"] for end, missing in ends)
-    return ()
+    return engine_type(plan.kind).spec.axes(plan.settings) if plan.zones is not None else ()
 
 
 def _ordered(rows: pa.Table) -> pa.Table:
@@ -177,9 +169,9 @@ def _ordered(rows: pa.Table) -> pa.Table:
     return by_seq(rows) if SEQ in rows.column_names else rows.sort_by([("id", "ascending")])
 
 
-def _second(role: Role, rows: pa.Table, aside: Aside) -> None:
+def _second(of: Input, rows: pa.Table, aside: Aside) -> None:
     """Set rows of a table aside whose id another row has."""
-    second = Run(role, "", rows.filter(pc.greater(rows[COPY], 1)))
+    second = Run(of, "", rows.filter(pc.greater(rows[COPY], 1)))
     for row, name in enumerate(second.rows["id"].to_pylist()):
         what = f"is {shown(name)} a second time"
-        aside.put(second, row, InputError(what, where=role.name, column="id", expected="each id once"))
+        aside.put(second, row, InputError(what, where=of.name, column="id", expected="each id once"))

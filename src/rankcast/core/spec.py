@@ -1,0 +1,346 @@
+"""An engine describes itself: what goes in, what comes out, how it is divided, how it is made from settings.
+
+Each engine class has a `Spec` as its attribute `spec`. Whatever runs engines (Spark, shards, pipelines, the
+laws) reads it and knows no engine by name. What depends on the settings is asked of an engine: `Engine.reads`
+(the columns of a call) and `Engine.late` (rows that come too late).
+
+Engines have names: those of the package that of their class, all others `module:Class`, which is imported
+wherever it is needed. `register` adds a class of one's own to the names that this process knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from rankcast.errors import InputError, SettingError, shown
+
+if TYPE_CHECKING:
+    from rankcast.core.engine import Engine
+    from rankcast.tables.schema import Form
+
+COMMANDS = ("subscribe", "amend", "unsubscribe")
+UNSET: Any = object()
+
+Settings: TypeAlias = Mapping[str, Any]
+Axes: TypeAlias = tuple[tuple[str, float], ...]  # columns, and what a null in each means
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input of an engine.
+
+    Attributes:
+        name: `subscriptions`, `objects` or `events`.
+        calls: the calls its rows stand for; the first is what a row without a command means.
+        divided: whether each row goes to one shard; otherwise every shard gets all rows.
+        column: the output column that names its rows when they are refused.
+        early: whether its rows of a batch are applied before those of other inputs. For objects of moving
+            queries that changes no result, and lets all shards cut them into the same calls, whatever else
+            they are sent; so all of them agree on which objects have changed.
+        lasting: whether answers to later rows reflect its rows; nothing stays of events that are matched.
+        ids_of: the input whose ids its rows have, if they have not their own.
+    """
+
+    name: str
+    calls: tuple[str, ...]
+    divided: bool
+    column: str
+    early: bool = False
+    lasting: bool = True
+    ids_of: str | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a batch is answered with.
+
+    Attributes:
+        kind: `deltas` of results that are kept; `matches` of events, each answered by itself and not kept;
+            `actions` of a router.
+        item: the column that holds the ids that are not those of subscriptions.
+        source: the input that has these ids.
+    """
+
+    kind: Literal["deltas", "matches", "actions"] = "deltas"
+    item: str = "item"
+    source: str = "events"
+
+    subscription = "subscription"
+
+
+@dataclass(frozen=True)
+class Undivided:
+    """Why an engine cannot be divided over shards, and what to do instead."""
+
+    detail: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a setting is written in a file, where that is not as in Python.
+
+    Attributes:
+        default: what it is in a file that does not say, if that differs from Python's default.
+        duration: whether a text is a span of time.
+        function: whether a text is a function of one's own, `module:name`.
+        choices: gives, by name, what makes the setting out of a table `{ name = ..., ... }` ...
+        arguments: ... whose first one, if there is one, is passed by place, and the others by name.
+        documents: makes the setting out of a Parquet file, `{ path = ... }` ...
+        column: ... that has this column.
+    """
+
+    default: Any = UNSET
+    duration: bool = False
+    function: bool = False
+    choices: Callable[[], Mapping[str, Callable[..., Any]]] | None = None
+    arguments: tuple[str, ...] = ()
+    documents: Callable[[Any], Any] | None = None
+    column: str = ""
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of the user's own that an engine calls, and that no state can hold.
+
+    Attributes:
+        setting: the setting that it is given as, also to `restore`.
+        held: the function of an engine as it was set, None if it needs none.
+        described: what a state says of one, to see whether two are alike; None is never passed.
+        bound: one as shards use it, which must agree on what is refused.
+        plain: the Python function inside, which has a name.
+        otherwise: what an engine without one has, in words.
+    """
+
+    setting: str
+    held: Callable[[Any], Any]
+    described: Callable[[Any], Any]
+    bound: Callable[[Any], Any]
+    plain: Callable[[Any], Any]
+    otherwise: str
+
+
+def no_axes(settings: Settings) -> Axes:
+    """Subscriptions have no place."""
+    return ()
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What anybody needs to know of an engine class.
+
+    Attributes:
+        inputs: in the order in which they are applied at the same place of a sequence.
+        answer: what comes out.
+        undivided: why it cannot be divided over shards; None: it can.
+        axes: by settings, the columns that say where a subscription is, if a table of them may be divided by
+            place; otherwise they are divided by a hash of their ids.
+        settings: those that files write differently.
+        function: a function of the user's own.
+        title: what it is for, in a few words.
+    """
+
+    inputs: tuple[Input, ...]
+    answer: Answer = Answer()
+    undivided: Undivided | None = None
+    axes: Callable[[Settings], Axes] = no_axes
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    function: Function | None = None
+    title: str = ""
+
+    def input(self, name: str) -> Input:
+        """One of its inputs."""
+        return next(each for each in self.inputs if each.name == name)
+
+
+class Reading(NamedTuple):
+    """The columns that a call takes, and what errors call its rows."""
+
+    form: Form
+    where: str
+
+
+class Late(NamedTuple):
+    """Rows of a call that come too late to count, and what is to be said of them."""
+
+    rows: list[int]
+    reason: InputError
+
+
+SUBSCRIPTIONS = Input("subscriptions", COMMANDS, True, "subscription")
+LISTS = Spec((SUBSCRIPTIONS, Input("events", ("publish",), False, "item")))
+
+
+# Names
+
+ENGINES = {
+    "range_topk": "rankcast.range_topk.engine:RangeTopK",
+    "covering": "rankcast.covering.engine:CoveringTable",
+    "matching": "rankcast.matching.engine:RankedMatcher",
+    "geotext": "rankcast.geotext.engine:GeoTextTopK",
+    "moving_topk": "rankcast.moving.topk:MovingTopK",
+    "moving_skyline": "rankcast.moving.skyline:MovingSkyline",
+}
+_HOMES = {home.partition(":")[2]: home for home in ENGINES.values()}
+_REGISTERED: dict[str, type[Engine]] = {}
+
+
+def register(cls: type[Engine]) -> type[Engine]:
+    """Let this process know an engine class by its plain name; may be used as a decorator.
+
+    Other processes find it as `module:Class` all the same.
+    """
+    known = _HOMES.get(cls.__name__)
+    if known is not None and known != _home_of(cls):
+        raise SettingError(f"an engine of the package is called {cls.__name__}", expected="another name")
+    _REGISTERED[cls.__name__] = cls
+    return cls
+
+
+def known_names() -> tuple[str, ...]:
+    """The names of all engines of the package, and of those that were registered."""
+    return (*_HOMES, *(name for name in _REGISTERED if name not in _HOMES))
+
+
+def known_types() -> Iterator[type[Engine]]:
+    """All engines of the package, and those that were registered."""
+    return map(engine_type, known_names())
+
+
+def engine_type(name: str) -> type[Engine]:
+    """The class of an engine by its name; `module:Class` is imported.
+
+    Raises:
+        InputError: there is none, or it is no engine.
+    """
+    if name in _REGISTERED:
+        return _REGISTERED[name]
+    if name not in _HOMES and ":" not in name:
+        raise InputError.unknown(name, known_names(), where="engine", word="engine")
+    found = resolve(_HOMES.get(name, name), "engine")
+    if not isinstance(found, type) or not isinstance(getattr(found, "spec", None), Spec):
+        expected = "a class derived from rankcast.core.engine.Engine that has a spec"
+        raise InputError(f"engine is {shown(name)}", expected=expected)
+    return found
+
+
+def name_of(cls: type[Engine]) -> str:
+    """The name by which any process finds an engine class.
+
+    Raises:
+        InputError: it is no engine, or no other process can import it.
+    """
+    if not isinstance(getattr(cls, "spec", None), Spec):
+        raise InputError(f"engine is {cls.__name__}", expected=f"one of: {', '.join(known_names())}")
+    home = _home_of(cls)
+    if _HOMES.get(cls.__name__) == home:
+        return cls.__name__
+    if cls.__module__ == "__main__" or "<" in home or resolve(home, "engine") is not cls:
+        raise InputError(
+            f"engine is {cls.__name__}, a class that other processes cannot import",
+            hint="Put it at the top of a module that is on the Python path of all of them.",
+        )
+    return home
+
+
+def divided_spec(cls: type[Engine]) -> Spec:
+    """The spec of an engine that is to be divided over shards.
+
+    Raises:
+        InputError: it cannot be.
+    """
+    name_of(cls)
+    undivided = cls.spec.undivided
+    if undivided is not None:
+        raise InputError(
+            f"{cls.__name__} cannot run continuously on Spark", detail=undivided.detail, hint=undivided.hint
+        )
+    return cls.spec
+
+
+def _home_of(cls: type) -> str:
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+# References: `module:name`, imported wherever it is needed, never shipped as code
+
+
+def reference_parts(reference: str, what: str) -> tuple[str, list[str]]:
+    """The module and the names of `module:name`; nothing is imported.
+
+    Raises:
+        InputError: it is no such text; `what` it is comes first.
+    """
+    module, colon, name = reference.partition(":")
+    if not colon or not module or not name:
+        raise InputError(f"{what} is {shown(reference)}", expected='"module:name"')
+    return module, name.split(".")
+
+
+def resolve(reference: str, what: str) -> Any:
+    """What `module:name` refers to; a name may have dots.
+
+    Raises:
+        InputError: there is no such module or name here; `what` it is comes first.
+    """
+    module, names = reference_parts(reference, what)
+    try:
+        found: Any = import_module(module)
+        for part in names:
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise InputError(
+            f"{what} {shown(reference)} cannot be imported",
+            detail=f"{error}.",
+            hint="The module must be installed, or on the Python path, of the driver and of every executor.",
+        ) from error
+    return found
+
+
+def given_of(cls: type[Engine], reference: str | None) -> dict[str, Any]:
+    """What an engine must be given beside its state, for a function of the user's own found by name."""
+    function = cls.spec.function
+    if reference is None or function is None:
+        return {}
+    return {function.setting: function.bound(resolve(reference, function.setting))}
+
+
+def reference_of(engine: Engine, given: str | None) -> str | None:
+    """The name under which other processes find the function of an engine; None if they need none.
+
+    Args:
+        engine: the engine.
+        given: the name, if the user gave one.
+    """
+    function = type(engine).spec.function
+    held = None if function is None else function.held(engine)
+    if function is None or held is None:
+        if given is not None:
+            has = f"{type(engine).__name__} takes none" if function is None else function.otherwise
+            word = "score" if function is None else function.setting
+            raise SettingError(f"{word} names a function, but {has}")
+        return None
+    name = given or _own_name(function.plain(held), function.setting)
+    if name is None:
+        raise SettingError(
+            f"the engine's {function.setting} is a function that executors cannot import",
+            hint=f'Put it into a module and pass {function.setting}="module:name".',
+        )
+    found, mine = function.described(resolve(name, function.setting)), function.described(held)
+    if found != mine:
+        raise SettingError(f"{function.setting} {name!r} is {found}, the engine has {mine}")
+    return name
+
+
+def _own_name(f: Any, what: str) -> str | None:
+    """The name of a function at the top of an importable module."""
+    module, name = getattr(f, "__module__", None), getattr(f, "__qualname__", "<")
+    if module in (None, "__main__", "builtins") or "<" in name:
+        return None
+    try:
+        return f"{module}:{name}" if resolve(f"{module}:{name}", what) is f else None
+    except InputError:
+        return None
