@@ -70,6 +70,58 @@ def test_spark_stays_in_its_room() -> None:
             assert not roots(path) & {"pyspark", "py4j"}, path
 
 
+RUNTIMES = ("state", "spark", "pipeline", "service")
+FAMILY_JOBS = ("spark/geotext_jobs.py",)  # batch jobs that are one family's own
+EXAMPLES = ("spark/archive.py",)  # runs a small stream, which has to be of some engine
+NAMED_TUPLES = {"_asdict", "_replace", "_make"}
+PYSPARK = {"_gateway", "_active_spark_context"}
+
+
+def runtime_modules() -> list[Path]:
+    return [path for path in MODULES if path.relative_to(SOURCE).parts[0] in RUNTIMES]
+
+
+def words_of(path: Path) -> set[str]:
+    """Every name and every text in a module but its docstrings."""
+    found: set[str] = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.alias):
+            found.add(node.name)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "\n" not in node.value:
+            found |= set(re.findall(r"\w+", node.value))
+    return found
+
+
+def test_runtimes_know_engines_by_what_they_say_of_themselves() -> None:
+    from rankcast.core.spec import ENGINES
+
+    classes = {home.partition(":")[2] for home in ENGINES.values()}
+    for path in runtime_modules():
+        name = path.relative_to(SOURCE).as_posix()
+        if name not in (*FAMILY_JOBS, *EXAMPLES):
+            assert not words_of(path) & classes, f"{name} names an engine"
+            families = tuple(f"rankcast.{family}" for family in (*FAMILIES, "papers"))
+            assert not [each for each in imported(path) if each.startswith(families)], name
+
+
+def test_runtimes_leave_private_attributes_alone() -> None:
+    for path in runtime_modules():
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Attribute) and re.match("_[^_]", node.attr):
+                own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+                told = f"{path}:{node.lineno} {ast.unparse(node)}"
+                assert own or node.attr in NAMED_TUPLES | PYSPARK, told
+            if isinstance(node, ast.Assign):
+                assert not [each for each in node.targets if ast.unparse(each).endswith(".__class__")], path
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr":
+                name = node.args[1]
+                assert not (isinstance(name, ast.Constant) and str(name.value).startswith("_")), path
+
+
 def test_nothing_unpickles_evaluates_or_starts_a_shell() -> None:
     for path in MODULES:
         assert not roots(path) & {"pickle", "marshal", "shelve", "dill"}, path

@@ -28,6 +28,7 @@ ENGINES = {
     "moving_topk": 'name = "MovingTopK"\nover = ["price"]\nk = 2',
     "moving_skyline": 'name = "MovingSkyline"\nover = ["price"]',
 }
+OWN = 'name = "examples.similar_vectors:SimilarVectors"\nsize = 3\nk = 2\nwindow = 6'
 PATIENCE = 600.0
 ATTEMPTS = 3
 CODE = "import sys; from rankcast.cli import main; sys.exit(main())"
@@ -40,7 +41,7 @@ class Piped(Stream):
         super().__init__(spark, story, folder)
         self.file = folder / "pipeline.toml"
         out = {"parquet": "out", "results": "results.parquet"}[sink]
-        parts = [f'checkpoint = "checkpoint"\nshards = 2\n\n[engine]\n{ENGINES[name]}\n']
+        parts = [f'checkpoint = "checkpoint"\nshards = 2\n\n[engine]\n{ENGINES.get(name, OWN)}\n']
         for each in story.columns:
             (folder / each).mkdir()
             stream = "" if each in story.tables or each == "events" else "stream = true\n"

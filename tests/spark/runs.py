@@ -21,6 +21,7 @@ DDL = {
     pa.float64(): "double",
     pa.string(): "string",
     pa.list_(pa.string()): "array<string>",
+    pa.list_(pa.float64()): "array<double>",
 }
 
 

@@ -1,7 +1,7 @@
 """The table `[engine]`: an engine by name with its settings, and which columns it takes.
 
 `name` is that of an engine of the package, or `"module:Class"` for one of the user's own. Settings are those
-of the class, as TOML writes them, but for those that its spec writes otherwise (`rankcast.core.spec.Setting`):
+of the class, as TOML writes them, but for those that its spec writes otherwise (`core.spec.Setting`):
 
 | setting      | in the file                                                                      |
 | ------------ | -------------------------------------------------------------------------------- |
@@ -63,7 +63,8 @@ class Made:
     @property
     def spec(self) -> Spec:
         """What the class says of itself; it is imported, if need be."""
-        return self._class().spec
+        found: Spec = self._class().spec
+        return found
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -73,7 +74,7 @@ class Made:
     @property
     def scores_move(self) -> bool:
         """Whether scores change without a delta."""
-        return self._class().scores_move
+        return bool(self._class().scores_move)
 
     @property
     def is_imported(self) -> bool:
@@ -95,11 +96,13 @@ class Made:
         if not self.is_imported:
             return read(self.table, trust=True).engine()
         own = {} if self.is_whole else {self._function(): resolve(str(self.score), self._function())}
-        return self._class()(**self.settings, **own)
+        made: Engine = self._class()(**self.settings, **own)
+        return made
 
     def sample(self) -> Engine:
         """An engine that takes the same columns; runs no code but what was imported already."""
-        return self._class()(**self.settings)
+        made: Engine = self._class()(**self.settings)
+        return made
 
     def known(self, of: Input, form: pa.Schema) -> tuple[Column, ...]:
         """The columns of an input that the engine takes.

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 
 from rankcast.core import snapshot
 from rankcast.core.engine import Command, Engine
+from rankcast.core.lists import ListEngine
 from rankcast.core.spec import Input, Late, Spec, engine_type
 from rankcast.errors import InputError, brief
 from rankcast.spark.columns import OP, OWN, REASON, SEQ
@@ -235,7 +236,7 @@ def apply(
     if spec.answer.kind == "matches":
         return Kept(offer.matches(answer, clock), aside.rows)
     if first:
-        answer = _entered(engine.results())
+        answer = _entered(cast(ListEngine, engine).results())
     seq = pa.repeat(pa.scalar(clock, pa.int64()), answer.num_rows)
     return Kept(answer.append_column("seq", seq), aside.rows)
 

@@ -1,8 +1,8 @@
 """Batch jobs for geo-text: document frequencies of a corpus, and how scores of messages are spread.
 
 `fit` is behind `Vocabulary.fit_spark`. The cost model [Geo §6.2] weighs a buffer's upkeep against searching
-anew by prob(t), the chance that a message scores at least t for a subscription: `score_distribution` counts it
-over a history, `thresholds` minimises the expected cost of an update over it.
+anew by prob(t), the chance that a message scores at least t for a subscription: `score_distribution` counts
+it over a history, `thresholds` minimises the expected cost of an update over it.
 """
 
 from __future__ import annotations

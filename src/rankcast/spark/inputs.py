@@ -85,7 +85,7 @@ def read(given: Input, frame: Any, *, seq: str, ordered: bool | None) -> Source:
 
 
 def check(engine: Engine, given: Mapping[str, Any], inputs: Mapping[str, Source]) -> None:
-    """Let a copy of the engine, as shards make it, see the columns of every input: it names those it refuses."""
+    """Let a copy of the engine, made as shards make it, see the columns of every input."""
     header, arrays = engine.state()
     copy = type(engine).restore(header, {name: array.copy() for name, array in arrays.items()}, **given)
     for each in inputs.values():

@@ -1,8 +1,8 @@
 """Snapshots and small files on any file system that `pyarrow.fs` knows, local or an object store.
 
-A snapshot is a folder of array files and a `header.json` (see `rankcast.core.snapshot`), written last: one without
-a header was never finished. Every attempt to write one has a folder of its own, so nothing is ever replaced
-or renamed, which object stores cannot do in one step. Files are read back against their checksums.
+A snapshot is a folder of array files and a `header.json` (see `rankcast.core.snapshot`), written last: one
+without a header was never finished. Every attempt to write one has a folder of its own, so nothing is ever
+replaced or renamed, which object stores cannot do in one step. Files are read back against their checksums.
 """
 
 from __future__ import annotations

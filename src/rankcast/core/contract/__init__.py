@@ -1,10 +1,10 @@
 """The laws that every engine keeps, as checks that run on any engine under any method or index.
 
-A `Subject` is an engine class with one variant (a `method` or an `index`). An engine of the package gets every
-law by standing in `rankcast.core.spec.ENGINES`, a new variant by standing in its class's `variants`. A check
-takes a way to make the engine and a `Workload`, runs it, and raises `AssertionError` with what differed and where. They
-need no test library, so they run on an engine of one's own as well. `run` makes the `Run` that most of them
-compare theirs with.
+A `Subject` is an engine class with one variant (a `method` or an `index`). An engine of the package gets
+every law by standing in `rankcast.core.spec.ENGINES`, a new variant by standing in its class's `variants`. A
+check takes a way to make the engine and a `Workload`, runs it, and raises `AssertionError` with what differed
+and where. They need no test library, so they run on an engine of one's own as well. `run` makes the `Run`
+that most of them compare theirs with.
 
 | check     | law                                                                                       |
 | --------- | ----------------------------------------------------------------------------------------- |
