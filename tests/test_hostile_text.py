@@ -21,7 +21,7 @@ from rankcast.demo import pages, scenes
 from rankcast.demo.city import screen
 from rankcast.demo.scenes import tell_change
 from rankcast.errors import SHOWN, InputError, RankcastError, plain, shown
-from rankcast.pipeline import history
+from rankcast.pipeline import replay_command
 from rankcast.pipeline.progress import Progress, View
 
 PIECES = (
@@ -157,7 +157,7 @@ def test_a_replay_prints_plain_values(name: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         stream = io.StringIO()
         patch.setattr("sys.stdout", stream)
-        history.show(deltas(name))
+        replay_command.show(deltas(name))
     assert prints(stream.getvalue())
     assert stream.getvalue().count("\n") == 4
 

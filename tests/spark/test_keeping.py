@@ -13,15 +13,15 @@ from rankcast import GeoTextTopK, MovingTopK, RangeTopK, RankedMatcher
 from rankcast.core.engine import Engine
 from rankcast.errors import InputError
 from rankcast.spark import applying
-from rankcast.spark.applying import Aside
+from rankcast.spark.applying import Refusals
 from rankcast.spark.columns import OP, REASON, SEQ
 
 MIDNIGHT = datetime(2026, 1, 1)
 
 
-def apply(engine: Engine, *, strict: bool = False, first: bool = False, **inputs: Any) -> applying.Kept:
+def apply(engine: Engine, *, strict: bool = False, first: bool = False, **inputs: Any) -> applying.Applied:
     tables = {name: pa.table(rows) for name, rows in inputs.items()}
-    return applying.apply(engine, tables, Aside(strict=strict), first=first)
+    return applying.apply(engine, tables, Refusals(strict=strict), first=first)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 1.0])
@@ -138,7 +138,7 @@ def test_a_match_reflects_the_commands_before_it() -> None:
     engine = RankedMatcher(over=["x"], k=1)
     engine.subscribe({"id": [7], "score": [1.0]})
     rows = {SEQ: pa.array([3, 9]), "id": ["late", "in time"], "x": [1.0, 1.0]}
-    kept = applying.apply(engine, {"events": pa.table(rows)}, Aside(strict=False), clock=5)
+    kept = applying.apply(engine, {"events": pa.table(rows)}, Refusals(strict=False), clock=5)
     assert kept.answer["seq"].to_pylist() == [5, 9]
 
 

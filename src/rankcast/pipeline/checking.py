@@ -1,9 +1,7 @@
 """Whether the columns of every source are what the engine takes: the engine itself says so, without a row.
 
-Where the source's files are on this machine, some of them are looked into (`rankcast.pipeline.sources`): what
-is declared must be there.
-
-A look at the files of a source before Spark starts: is what is declared there, with that name and type?
+Where the source's files are on this machine, some of them are looked into before Spark starts
+(`rankcast.pipeline.sources`): what is declared must be there, with that name and type.
 """
 
 from __future__ import annotations

@@ -16,9 +16,7 @@
     format = "results"                    # or console, or any format that Spark has
     path = "results.parquet"
 
-All keys: docs/guides/first-pipeline.md.
-
-The tables of a pipeline's file but `[engine]`: sources, sink, trigger, Spark settings.
+All keys: docs/guides/first-pipeline.md. The table `[engine]` is read by `rankcast.pipeline.engines`.
 """
 
 from __future__ import annotations

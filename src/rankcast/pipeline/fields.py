@@ -1,6 +1,6 @@
 """One table of a pipeline's file: every key is known and has the right type, or the mistake is told.
 
-Mistakes in a pipeline's file, each told with its place there: `pipeline.toml:12: [events] format ...`.
+Mistakes are told with their place in the file: `pipeline.toml:12: [events] format ...`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """How a running pipeline gets on: what Spark reports of every micro-batch, added up since the start.
 
-What a running pipeline shows: a live table on a terminal, a line a micro-batch anywhere else.
-
-Ids and reasons come from rows, so they are plain text here: no markup, and escapes for what does not print.
+It is shown as a live table on a terminal, as a line a micro-batch anywhere else. Ids and reasons come from
+rows, so they are plain text here: no markup, and escapes for what does not print.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A pipeline as a streaming query: `start` it, watch its `progress`, `wait` for its end or `stop` it.
 
-What Spark says when something goes wrong, in one line for the user.
+What Spark says when something goes wrong is made one line for the user.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
 """Where deltas go: a format of Spark's, the file of current results, or a function that shows them.
 
-The current results of every subscription in one Parquet file, which is replaced as a whole.
+The current results of every subscription are one Parquet file, which is replaced as a whole: a micro-batch's
+deltas are applied to the file before, and the new file takes its place in one step. Whoever reads it sees the
+results after some micro-batch, whole. The file says after which one, and of which query, so that a
+micro-batch that comes again after a crash is not applied twice.
 
-A micro-batch's deltas are applied to the file before, and the new file takes its place in one step: whoever
-reads it sees the results after some micro-batch, whole. The file says after which one, and of which query, so
-that a micro-batch that comes again after a crash is not applied twice.
-
-Columns are `subscription, rank, item, score`; of moving queries, whose scores and ranks change with every
-step without a delta, `subscription, item`. Refused rows go to files of their own beside it, one a
-micro-batch, in `<name>.refused`.
+Columns are `subscription, rank, item, score`; of engines whose scores and ranks change without a delta,
+`subscription, item`. Refused rows go to files of their own beside it, one a micro-batch, in `<name>.refused`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Where rows come from: a Spark format with options, and how its columns become the engine's.
 
-What is known of a source's columns before Spark starts is its declared schema, or the one in its first
-Parquet file, or what the format always has; of any other format it is known once Spark has opened it.
+What is known of a source's columns before Spark starts is its declared schema (types as Spark writes them,
+`id long, terms array<string>`, read without Spark), or the one in its first Parquet file, or what the format
+always has; of any other format it is known once Spark has opened it.
 
-Text to terms, as an expression of Spark's: tokenise, lowercase, leave stop words out.
+Text becomes terms by an expression of Spark's: tokenise, lowercase, leave stop words out.
 
 | tokenise       | terms are                                                             |
 | -------------- | --------------------------------------------------------------------- |
@@ -11,12 +12,9 @@ Text to terms, as an expression of Spark's: tokenise, lowercase, leave stop word
 | `"whitespace"` | runs of anything but white space: `#pizza`                            |
 | `"none"`       | the elements of the column, which is a list of strings already        |
 
-Columns and types as Spark writes them, `id long, terms array<string>`, read without Spark.
-
-What the files of a source hold, as far as a check looks: some files, and the first rows of each.
-
-A check must answer at once, however large a folder is, so all of it is bounded: how many entries of folders
-are listed, how many files are opened, and how much of each is read.
+A check also looks at some files, and at the first rows of each. It must answer at once, however large a
+folder is, so all of it is bounded: how many entries of folders are listed, how many files are opened, and how
+much of each is read.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Run(NamedTuple):
     rows: pa.Table
 
 
-class Aside:
+class Refusals:
     """Collects rows that are set aside; with `strict`, the first of them raises.
 
     Args:
@@ -99,7 +99,7 @@ class Aside:
         self.rows.append(Refusal(run.input, name, seq, error.what))
 
 
-def mended(run: Run, tries: int, error: InputError, aside: Aside) -> list[tuple[Run, int]]:
+def mended(run: Run, tries: int, error: InputError, refusals: Refusals) -> list[tuple[Run, int]]:
     """What is left to try of a run that was refused, and how often each part of it was tried already.
 
     The row that the error names is set aside; after some tries, or if it names none, the rest is halved.
@@ -107,7 +107,7 @@ def mended(run: Run, tries: int, error: InputError, aside: Aside) -> list[tuple[
     rows = run.rows
     place = 0 if rows.num_rows == 1 else error.row
     if place is not None:
-        aside.put(run, place, error)
+        refusals.put(run, place, error)
         rows = rows.take(pa.array(np.delete(np.arange(rows.num_rows), place)))
         tries += 1
         if tries < _TRIES or rows.num_rows <= _SMALL:
@@ -130,10 +130,10 @@ def columns_for(engine: Engine, run: Run) -> pa.Table:
     return run.rows.select(names)
 
 
-def runs(tables: Mapping[str, pa.Table], inputs: Sequence[Input], aside: Aside) -> Iterator[Run]:
+def runs(tables: Mapping[str, pa.Table], inputs: Sequence[Input], refusals: Refusals) -> Iterator[Run]:
     """Cut the rows of all tables, in order, into runs."""
     parts = [(each, tables[each.name]) for each in inputs if each.name in tables]
-    commands = [_commands(each, rows, aside) for each, rows in parts]
+    commands = [_commands(each, rows, refusals) for each, rows in parts]
     places = [np.flatnonzero(command >= 0) for command in commands]
     if not sum(place.size for place in places):
         return
@@ -160,7 +160,7 @@ def _seq(rows: pa.Table) -> NDArray[np.int64]:
     return numbers
 
 
-def _commands(of: Input, rows: pa.Table, aside: Aside) -> NDArray[np.int64]:
+def _commands(of: Input, rows: pa.Table, refusals: Refusals) -> NDArray[np.int64]:
     """Which of the calls of an input each row is; -1 for rows that are set aside here."""
     command = np.zeros(rows.num_rows, np.int64)
     if OP in rows.column_names:
@@ -170,18 +170,18 @@ def _commands(of: Input, rows: pa.Table, aside: Aside) -> NDArray[np.int64]:
     if REASON in rows.column_names and rows[REASON].null_count < rows.num_rows:
         told_why = rows[REASON].is_valid().to_numpy()
         for row in np.flatnonzero(told_why):
-            aside.put(Run(of, "", rows), int(row), InputError(rows[REASON][int(row)].as_py()))
+            refusals.put(Run(of, "", rows), int(row), InputError(rows[REASON][int(row)].as_py()))
     if OP in rows.column_names:
         for row in np.flatnonzero((command < 0) & ~told_why):
             told = rows[OP][int(row)].as_py()
             what = "is null" if told is None else f'is "{brief(told)}"'
             expected = f"one of: {', '.join(of.calls)}"
-            aside.put(Run(of, "", rows), int(row), _wrong(of, "op", what, expected))
+            refusals.put(Run(of, "", rows), int(row), _wrong(of, "op", what, expected))
     command[told_why] = -1
     if SEQ in rows.column_names and rows[SEQ].null_count:
         lacking: Bools = rows[SEQ].is_null().to_numpy() & (command >= 0)
         for row in np.flatnonzero(lacking):
-            aside.put(Run(of, "", rows), int(row), _wrong(of, "seq", "is null", "a whole number"))
+            refusals.put(Run(of, "", rows), int(row), _wrong(of, "seq", "is null", "a whole number"))
         command[lacking] = -1
     return command
 
@@ -206,7 +206,7 @@ def _once(run: Run) -> Iterator[Run]:
     yield run._replace(rows=run.rows.slice(start))
 
 
-class Kept(NamedTuple):
+class Applied(NamedTuple):
     """What a batch came to: the engine's answer and the rows set aside."""
 
     answer: pa.Table
@@ -216,29 +216,29 @@ class Kept(NamedTuple):
 def apply(
     engine: Engine,
     tables: Mapping[str, pa.Table],
-    aside: Aside,
+    refusals: Refusals,
     *,
     clock: int | None = None,
     first: bool = False,
-) -> Kept:
+) -> Applied:
     """Apply the rows of all inputs in the order of their sequence numbers, as one batch.
 
     Args:
         engine: changed in place.
         tables: by input, each ordered by its column of sequence numbers, if it has one.
-        aside: takes the rows that are refused or late.
+        refusals: takes the rows that are refused or late.
         clock: the highest sequence number that answers of this batch reflect in any case.
         first: answer with all results as they are at the end, not with what changed.
     """
     spec = type(engine).spec
-    offer = _Offer(engine, runs(tables, spec.inputs, aside), aside)
+    offer = _Offer(engine, runs(tables, spec.inputs, refusals), refusals)
     answer = engine.apply(offer.commands(), refused=offer.refuse)
     if spec.answer.kind == "matches":
-        return Kept(offer.matches(answer, clock), aside.rows)
+        return Applied(offer.matches(answer, clock), refusals.rows)
     if first:
         answer = _entered(cast(ListEngine, engine).results())
     seq = pa.repeat(pa.scalar(clock, pa.int64()), answer.num_rows)
-    return Kept(answer.append_column("seq", seq), aside.rows)
+    return Applied(answer.append_column("seq", seq), refusals.rows)
 
 
 def _entered(results: pa.Table) -> pa.Table:
@@ -254,10 +254,10 @@ class _Offer:
     the row of each is known even if ids come several times.
     """
 
-    def __init__(self, engine: Engine, cut: Iterable[Run], aside: Aside) -> None:
+    def __init__(self, engine: Engine, cut: Iterable[Run], refusals: Refusals) -> None:
         self._engine = engine
         self._cut = cut
-        self._aside = aside
+        self._refusals = refusals
         self._answer = type(engine).spec.answer
         self._numbered = self._answer.kind == "matches"
         self._events: list[pa.Table] = []
@@ -276,7 +276,7 @@ class _Offer:
                 if self._error is None:
                     yield Command(run.call, self._numbers(run, rows))
                 if self._error is not None:
-                    waiting.extendleft(reversed(mended(run, tries, self._error, self._aside)))
+                    waiting.extendleft(reversed(mended(run, tries, self._error, self._refusals)))
                 else:
                     self._accepted(run, late)
 
@@ -311,7 +311,7 @@ class _Offer:
             self._taken += run.rows.num_rows
         if late is not None:
             for row in late.rows:
-                self._aside.put(run, row, late.reason)
+                self._refusals.put(run, row, late.reason)
 
 
 def _without_id(run: Run) -> InputError | None:
@@ -342,7 +342,7 @@ def schema(spec: Spec, ids: Mapping[str, str]) -> pa.Schema:
     return pa.schema([(name, forms[form]) for name, form in columns(spec, ids).items()])
 
 
-def answer_table(kept: Kept, form: pa.Schema) -> pa.Table:
+def answer_table(kept: Applied, form: pa.Schema) -> pa.Table:
     """The output of one batch: its answer, then the rows set aside."""
     answer = kept.answer
     if "op" not in answer.column_names:
@@ -361,7 +361,7 @@ PASSING = "passing"  # instead of rows of which nothing stays
 REFUSED_FILE = "refused"
 
 
-class Stepping:
+class BatchRunner:
     """How a shard of a plan applies a batch.
 
     Attributes:
@@ -413,9 +413,9 @@ class Stepping:
         (_, clock), *rows = [self._passed(*command) for command in batches.decode(data)]
         before = engine.stats()["candidates"]
         first = number == 1 and not self._plan.told
-        aside = aside_of(self._plan, self._shard, strict=self._strict)
+        refusals = refusals_of(self._plan, self._shard, strict=self._strict)
         seq = clock["seq"][0].as_py()
-        kept = apply(engine, dict(rows), aside, clock=seq, first=first)
+        kept = apply(engine, dict(rows), refusals, clock=seq, first=first)
         self.candidates = engine.stats()["candidates"] - before
         table = answer_table(kept, self._form)
         if first:
@@ -438,10 +438,10 @@ class Stepping:
         )
 
 
-def aside_of(plan: Plan, shard: int, *, strict: bool) -> Aside:
+def refusals_of(plan: Plan, shard: int, *, strict: bool) -> Refusals:
     """What takes the rows that a shard refuses; of rows that every shard gets, the first shard tells.
 
     All shards refuse the same of those: engines check them against themselves and against what every shard
     has; what each shard has of its own has no say.
     """
-    return Aside(strict=strict, told=shard == plan.shards[0])
+    return Refusals(strict=strict, told=shard == plan.shards[0])

@@ -81,11 +81,11 @@ def snapshot(
     made = bootstrap.make(given.values(), wanted, engine, uri, folder, strict=strict, partitions=partitions)
     plan.write(depot, made)
     names = spark.createDataFrame([(name,) for name in made.genesis.values()], "name string")
-    return names.repartition(size).mapInArrow(Told(uri), form)
+    return names.repartition(size).mapInArrow(SavedAnswers(uri), form)
 
 
 @dataclass(frozen=True)
-class Told:
+class SavedAnswers:
     """Reads the answers that shards left when they were made."""
 
     state: str

@@ -20,7 +20,7 @@ from rankcast.core.engine import Engine
 from rankcast.core.spec import Axes, Input, engine_type, given_of
 from rankcast.errors import InputError, shown
 from rankcast.spark import applying
-from rankcast.spark.applying import REFUSED_FILE, Aside, Run, aside_of
+from rankcast.spark.applying import REFUSED_FILE, Refusals, Run, refusals_of
 from rankcast.spark.columns import SEQ
 from rankcast.spark.inputs import COPY, Source
 from rankcast.spark.packing import NO_SEQ, by_seq, point_column, unpack
@@ -86,17 +86,17 @@ def run(
 ) -> pa.Table:
     """Apply all rows to an engine as one batch; the answer in the form of the plan's output."""
     spec = type(engine).spec
-    aside = aside_of(plan, shard, strict=strict)
+    refusals = refusals_of(plan, shard, strict=strict)
     fresh = {}
     for each in spec.inputs:
         if each.name in tables:
             rows = tables[each.name]
             if COPY in rows.column_names:
-                _second(each, rows, aside)
+                _second(each, rows, refusals)
                 rows = rows.filter(pc.equal(rows[COPY], 1)).drop_columns([COPY])
             fresh[each.name] = rows
     seq = None if top == NO_SEQ or not all(each.lasting for each in spec.inputs) else top
-    kept = applying.apply(engine, fresh, aside, clock=seq, first=True)
+    kept = applying.apply(engine, fresh, refusals, clock=seq, first=True)
     return applying.answer_table(kept, applying.schema(spec, plan.ids)).combine_chunks()
 
 
@@ -169,9 +169,9 @@ def _ordered(rows: pa.Table) -> pa.Table:
     return by_seq(rows) if SEQ in rows.column_names else rows.sort_by([("id", "ascending")])
 
 
-def _second(of: Input, rows: pa.Table, aside: Aside) -> None:
+def _second(of: Input, rows: pa.Table, refusals: Refusals) -> None:
     """Set rows of a table aside whose id another row has."""
     second = Run(of, "", rows.filter(pc.greater(rows[COPY], 1)))
     for row, name in enumerate(second.rows["id"].to_pylist()):
         what = f"is {shown(name)} a second time"
-        aside.put(second, row, InputError(what, where=of.name, column="id", expected="each id once"))
+        refusals.put(second, row, InputError(what, where=of.name, column="id", expected="each id once"))

@@ -4,7 +4,7 @@ Rows are made in blocks of a fixed size. A block has a generator of its own, see
 number; what all blocks share (where towns lie, say) is drawn from a generator that is seeded by the seed
 alone. So it does not matter which task makes a block, or how many of them.
 
-A stateful operator that does nothing: what a micro-batch costs before any engine has work.
+`passing` is a stateful operator that does nothing: what a micro-batch costs before any engine has work.
 """
 
 from __future__ import annotations

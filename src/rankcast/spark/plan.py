@@ -5,10 +5,10 @@ those that they write later (`queries/<query>/<shard>/...`). A stream that is ma
 takes the plan as it is; engine, settings or inputs that differ are refused, because the snapshots would be
 misread.
 
-Dividing points of a space into zones of about equal load: a k-d split that is learnt from a sample.
-
-A split is JSON: a number is a zone, `[axis, border, below, above]` sends points with a coordinate below the
-border one way and all others the other. Every point has one zone, also one that no sample was like.
+A table of subscriptions that have places is divided into zones of about equal load by a k-d split, learnt
+from a sample. A split is JSON: a number is a zone, `[axis, border, below, above]` sends points with a
+coordinate below the border one way and all others the other. Every point has one zone, also one that no
+sample was like.
 """
 
 from __future__ import annotations

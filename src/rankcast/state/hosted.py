@@ -1,7 +1,7 @@
-"""A shard whose journal is somebody else's: a store that commits, and that may send it to any host.
+"""A shard whose log is somebody else's: a store that commits, and that may send the shard to any host.
 
 The store remembers little of a shard (its `Standing`) and the log of batches since the last snapshot. The
-arrays live on a host (`rankcast.state.hosted`), as a cache. A batch finds one of three things there:
+arrays are on a host (`Live`), as a cache. A batch finds one of three things there (`Hosted.step`):
 
 | what is there                                       | what is done                                         |
 | --------------------------------------------------- | ---------------------------------------------------- |
@@ -12,17 +12,17 @@ arrays live on a host (`rankcast.state.hosted`), as a cache. A batch finds one o
 Tokens tell them apart, and equal tokens mean equal histories. A batch that the store never commits leaves
 arrays whose token it does not know, so they are never taken for its own.
 
-The live arrays of a shard on one host: files that any process of the host maps in a millisecond.
+The arrays are files that any process of the host maps in a millisecond:
 
     header.json                  see rankcast.core.snapshot; absent while a batch is being applied
     <name>.<generation>.array    the elements, changed in place by whoever holds the lock
     answer                       what the last batch was answered with: its receipt
 
-The files are a cache of what a snapshot and a log can always give back, so nothing is flushed to disk and no
-checksum is kept. What they hold counts only while `header.json` is there, which names the token they stand
-for: it is removed before the first byte changes and put back, in one step, after the last. A kill in between
-leaves no header. After a crash of the host the page cache is gone, so the header also names the boot it was
-written under, and one of another boot does not count.
+A snapshot and a log can always give them back, so nothing is flushed to disk and no checksum is kept. What
+they hold counts only while `header.json` is there, which names the token they stand for: it is removed before
+the first byte changes and put back, in one step, after the last. A kill in between leaves no header. After a
+crash of the host the page cache is gone, so the header also names the boot it was written under, and one of
+another boot does not count.
 
 Cost: `open` maps each array once, whatever its size; `commit` writes the arrays that the engine has replaced
 by others (grown ones), and the header.

@@ -1,16 +1,14 @@
-"""The batches of a shard since its last snapshot, in SQLite: write-ahead log, full sync.
+"""The batches of a shard since its last snapshot, and the mark that tells whether any of them was lost.
 
-A row is one batch: its number, the tokens before and after it, its bytes, the bytes of its answer and a seal,
-the checksum of all but the batch (which the token vouches for). A batch that `append` has returned from is on
-disk, whole, whatever happens next; one that it has not returned from is there whole or not at all.
-
-Rows that a snapshot covers lose their batch; the last few stay as receipts.
-
-The high-water mark of a shard: the last batch that was answered, beside the journal that holds it.
+The journal is SQLite: write-ahead log, full sync. A row is one batch: its number, the tokens before and after
+it, its bytes, the bytes of its answer and a seal, the checksum of all but the batch (which the token vouches
+for). A batch that `append` has returned from is on disk, whole, whatever happens next; one that it has not
+returned from is there whole or not at all. Rows that a snapshot covers lose their batch; the last few stay as
+receipts.
 
 SQLite drops whatever follows a damaged page of its write-ahead log, and opens without a log that is gone: to
-it, a commit that was lost looks like one that never was. The mark tells them apart: a journal that ends below
-it has lost batches.
+it, a commit that was lost looks like one that never was. The high-water mark, a file beside the journal with
+the last batch that was answered, tells them apart: a journal that ends below it has lost batches.
 
     mark    two slots of a page each: magic, number, token, checksum; written in turn, in place
 

@@ -1,9 +1,9 @@
-"""Carrying snapshots of a hosted shard to the depot, behind the batches that go on.
+"""Uploading snapshots of a hosted shard to the depot, while batches go on.
 
 A snapshot is copied in memory while the shard is held, then written by a thread. What was finished is noted
 on the host; a later batch finds the note and may let the store name that snapshot. If the process ends first,
-or the shard moves to another host, the folder stays behind unnamed and is swept away later. Names begin with
-the number of the batch, so that everything older than what may still be named is known to be rubbish.
+or the shard moves to another host, the folder stays behind unnamed and is removed later. Names begin with the
+number of the batch, so that everything older than what may still be named is known to be garbage.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ class Note(NamedTuple):
     bytes: int
 
 
-class Courier:
+class Uploader:
     """Writes the snapshots of one shard.
 
     Args:
-        desk: a directory of this shard on this host, for the note and the lock.
+        here: a directory of this shard on this host, for the note and the lock.
         depot: where snapshots go.
         folder: the folder of this shard there.
     """
 
-    def __init__(self, desk: Path, depot: Depot, folder: str) -> None:
-        self._desk = desk
+    def __init__(self, here: Path, depot: Depot, folder: str) -> None:
+        self._here = here
         self._depot = depot
         self._folder = folder
 
     def note(self) -> Note | None:
         """The last snapshot finished on this host, if any."""
         with suppress(OSError, ValueError, TypeError):
-            told = json.loads((self._desk / _NOTE).read_text())
+            told = json.loads((self._here / _NOTE).read_text())
             return Note(str(told["name"]), int(told["number"]), str(told["token"]), int(told["bytes"]))
         return None
 
@@ -74,10 +74,10 @@ class Courier:
 
         Only the copy of the arrays is waited for, or all of it with `wait`.
         """
-        self._desk.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._here.mkdir(parents=True, exist_ok=True, mode=0o700)
         with ExitStack() as lock:
             try:
-                lock.enter_context(durable.locked(self._desk, wait=wait))
+                lock.enter_context(durable.locked(self._here, wait=wait))
             except BlockingIOError:
                 return
             header = json.loads(json.dumps(checkpoint.header_of(kind, mark, state[0])))
@@ -85,11 +85,11 @@ class Courier:
             held = lock.pop_all()
         job = (held, mark, header, arrays, frozenset(keep))
         if wait:
-            self._carry(*job)
+            self._upload(*job)
         else:
-            threading.Thread(target=self._carry, args=job, name="rankcast-snapshot", daemon=True).start()
+            threading.Thread(target=self._upload, args=job, name="rankcast-snapshot", daemon=True).start()
 
-    def _carry(
+    def _upload(
         self,
         held: ExitStack,
         mark: Mark,
@@ -102,9 +102,9 @@ class Courier:
                 name = f"{self._folder}/{mark.number:012d}-{mark.token[:16]}-{uuid.uuid4().hex[:8]}"
                 size = self._depot.write(name, checkpoint.KIND, header, arrays)
                 note = Note(name, mark.number, mark.token, size)
-                new = self._desk / f"{_NOTE}.new"
+                new = self._here / f"{_NOTE}.new"
                 new.write_text(json.dumps(note._asdict()))
-                new.replace(self._desk / _NOTE)
+                new.replace(self._here / _NOTE)
                 self._sweep(keep)
             except Exception as error:  # the log just stays longer
                 _LOG.warning("no snapshot of %s could be written: %s", self._folder, error)
