@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from rankcast.core.spec import engine_type, known_names
+
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [
     ROOT / "README.md",
@@ -50,3 +52,20 @@ def test_files_named_in_the_docs_exist(page: Path) -> None:
         r"`((?:engines|indexes|kernels|state|bench|contract|spark)/[\w/]+\.py|\w+\.py)`", page.read_text()
     ):
         assert list((ROOT / "src" / "rankcast").rglob(name.split("/")[-1])), f"{page.name} names {name}"
+
+
+def divided(name: str) -> str:
+    """A line of the table of inputs in the guide to Spark, from what an engine says of itself."""
+    cls = engine_type(name)
+    parts = [[each.name for each in cls.spec.inputs if each.divided == way] for way in (True, False)]
+    one, all_ = (", ".join(sorted(part)) for part in parts)
+    return f"| `{name}` | {one} | {all_} | {cls.spec.answer.kind} |"
+
+
+def test_the_tables_of_engines_are_what_engines_say() -> None:
+    guide = (ROOT / "docs" / "guides" / "spark.md").read_text()
+    choosing = (ROOT / "docs" / "guides" / "choosing-an-engine.md").read_text()
+    for name in known_names():
+        assert f"| `{name}` |" in choosing, name
+        if engine_type(name).spec.undivided is None:
+            assert divided(name) in guide, divided(name)

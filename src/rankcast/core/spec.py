@@ -4,6 +4,9 @@ Each engine class has a `Spec` as its attribute `spec`. Whatever runs engines (S
 laws) reads it and knows no engine by name. What depends on the settings is asked of an engine: `Engine.reads`
 (the columns of a call) and `Engine.late` (rows that come too late).
 
+Shards of an engine each get all rows of some inputs and a part of the others (`Input.divided`), and their
+answers are joined by union: no two shards answer for the same subscription (of matches: for the same event).
+
 Engines have names: those of the package that of their class, all others `module:Class`, which is imported
 wherever it is needed. `register` adds a class of one's own to the names that this process knows.
 """
