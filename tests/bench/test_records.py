@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rankcast.bench import plots, records
 from rankcast.bench.case import Case, Figure, Trial
-from rankcast.bench.commands import compare, lines
+from rankcast.bench.compare import compare, lines
 from rankcast.bench.records import Measurement, Record
 from rankcast.bench.report import page
 from rankcast.errors import InputError

@@ -2,10 +2,12 @@
 
 A record holds one case with one set of parameters, and everything that was measured for it in one run: each
 contender's seconds, its counters, its ratio to the baseline, what the paper reports, whether the answers
-agreed with brute force, and what it ran on. `benchmarks/records/<case>.jsonl` keeps them; the file's name is
-the case's name, which is checked at declaration and so is a plain file name.
+agreed with brute force, and what it ran on: processor, load, versions, commit. Nothing here is timed.
 
-What a record ran on: processor, load, versions, commit. Read once a run; nothing here is timed.
+`benchmarks/records/<case>.jsonl` keeps them; the file's name is the case's name, which is checked at
+declaration and so is a plain file name. Those files are committed, so a record in them has to name a commit
+that anybody can run again: `check_target` refuses sources that were modified, unless told otherwise, and
+`commit` marks them. Appending records modifies no source, so the records themselves do not count.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from rankcast._version import __version__
 from rankcast.errors import InputError
 
 DEFAULT_DIRECTORY = Path("benchmarks/records")
+DIRTY = "-dirty"
 Key: TypeAlias = tuple[str, str, str]
+_SOURCE = Path(__file__).resolve().parents[3]
 
 
 @dataclass(frozen=True)
@@ -114,10 +118,10 @@ class Record:
 
     def line(self) -> str:
         """Write the record as one line of JSON, with minimum and median beside the single runs."""
-        told = dataclasses.asdict(self)
-        for contender, measured in zip(told["contenders"], self.contenders, strict=True):
+        fields = dataclasses.asdict(self)
+        for contender, measured in zip(fields["contenders"], self.contenders, strict=True):
             contender["seconds_min"], contender["seconds_median"] = measured.least, measured.median
-        return json.dumps(told, allow_nan=False, ensure_ascii=False)
+        return json.dumps(fields, allow_nan=False, ensure_ascii=False)
 
 
 def append(record: Record, directory: Path) -> Path:
@@ -154,9 +158,9 @@ def latest(records: Iterable[Record]) -> dict[Key, Record]:
 def _parse(line: str, place: str) -> Record:
     """Rebuild a record from its line."""
     try:
-        told = json.loads(line)
-        contenders = [Measurement(**_known(Measurement, each)) for each in told["contenders"]]
-        record = Record(**{**_known(Record, told), "contenders": contenders})
+        fields = json.loads(line)
+        contenders = [Measurement(**_known(Measurement, each)) for each in fields["contenders"]]
+        record = Record(**{**_known(Record, fields), "contenders": contenders})
         if not contenders or not all(measured.seconds for measured in contenders):
             raise ValueError("no contender or no run")
     except (ValueError, TypeError, KeyError, AttributeError) as wrong:
@@ -164,13 +168,10 @@ def _parse(line: str, place: str) -> Record:
     return record
 
 
-def _known(kind: type, told: Mapping[str, Any]) -> dict[str, Any]:
+def _known(kind: type, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Keep the fields of a dataclass: derived ones, and those of later versions, are left out."""
     names = {each.name for each in dataclasses.fields(kind)}
-    return {name: value for name, value in told.items() if name in names}
-
-
-_SOURCE = Path(__file__).resolve().parents[3]
+    return {name: value for name, value in fields.items() if name in names}
 
 
 def machine() -> dict[str, Any]:
@@ -189,13 +190,60 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """Give the commit of the sources, with `-dirty` if they were changed since; None outside a checkout."""
-    git = shutil.which("git")
-    if git is None or not (_SOURCE / ".git").exists():
+    """Give the commit of the sources, with `-dirty` if they differ from it; None outside a checkout."""
+    if not (_SOURCE / ".git").exists():
         return None
-    asked = [git, "-C", str(_SOURCE), "describe", "--always", "--dirty", "--exclude=*"]
-    answer = subprocess.run(asked, capture_output=True, text=True, check=False)  # noqa: S603 (fixed words)
-    return answer.stdout.strip() or None
+    known = _git(_SOURCE, "describe", "--always", "--exclude=*").strip()
+    return known + DIRTY if known and modified() else known or None
+
+
+def modified() -> list[str]:
+    """List the files of the checkout that differ from its commit, untracked ones included, records not.
+
+    Empty outside a checkout.
+    """
+    if not (_SOURCE / ".git").exists():
+        return []
+    outside = f":(exclude){DEFAULT_DIRECTORY.as_posix()}"
+    status = _git(_SOURCE, "status", "--porcelain", "-z", "--no-renames", "--", ".", outside)
+    return [entry[3:] for entry in status.split("\0") if entry]
+
+
+def check_target(directory: Path, *, dirty: bool = False) -> None:
+    """Refuse to add records of modified sources to records that are committed.
+
+    Args:
+        directory: where records are to be written. It has committed records if git tracks a file in it.
+        dirty: write all the same; the records carry the mark of `commit`.
+
+    Raises:
+        InputError: the sources are modified; the text names files and says what to do.
+    """
+    changed = [] if dirty else modified()
+    if changed and _tracked(directory):
+        more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+        raise InputError(
+            f"{directory} has committed records, and the sources differ from their commit, "
+            "so a record could not say what it ran",
+            detail=f"Modified: {', '.join(changed[:3])}{more}.",
+            hint=f"Commit first, write elsewhere (--out out/records), or pass --dirty: "
+            f"the records then carry the commit with the mark {DIRTY}.",
+        )
+
+
+def _tracked(directory: Path) -> bool:
+    """Say whether git tracks a file in a directory."""
+    return directory.is_dir() and bool(_git(directory, "ls-files", "--", "."))
+
+
+def _git(place: Path, *words: str) -> str:
+    """Ask git in a directory; the empty string if there is no git, or it has no answer."""
+    git = shutil.which("git")
+    if git is None:
+        return ""
+    command = [git, "-C", str(place), *words]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (fixed words)
+    return answer.stdout if answer.returncode == 0 else ""
 
 
 def peak_memory() -> int | None:
