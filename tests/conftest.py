@@ -22,8 +22,9 @@ settings.register_profile("thorough", UNHURRIED, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 SPARK = re.compile(r"tests/spark/test_(batch|connect|demo|guide|helpers|kills|pipeline\w*|streams)\.py::")
-FILES = re.compile(r"(tests/(?:unit|engines|network|bench)/.*\.py)::")
-ORDER = (SPARK, re.compile(r"tests/laws/"), re.compile(r"tests/unit/"), re.compile(r"tests/engines/"))
+FAMILIES = "range_topk|covering|matching|geotext|moving"
+FILES = re.compile(rf"(tests/(?:{FAMILIES}|tables|structures|core|papers|bench)/.*\.py)::")
+ORDER = (SPARK, *map(re.compile, (r"tests/laws/", rf"tests/(?:{FAMILIES})/", r"tests/core/")))
 
 
 def pytest_configure(config: pytest.Config) -> None:

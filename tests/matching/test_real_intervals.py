@@ -12,7 +12,7 @@ import pytest
 from rankcast import RankedMatcher
 from rankcast.matching.indexes import INDEXES
 
-DATA = Path(__file__).parents[4] / "shared" / "data"
+DATA = Path(__file__).parents[3] / "shared" / "data"
 
 
 def table(name: str) -> Any:

@@ -11,7 +11,7 @@ import pytest
 
 from rankcast import GeoTextTopK
 from rankcast.geotext.buffers import REFILLS
-from tests.unit.geotext.late import HALF_LIFE, Expected, Stream, generated, pairs, tweets
+from tests.geotext.late import HALF_LIFE, Expected, Stream, generated, pairs, tweets
 
 WAYS = [*(("igpt", refill) for refill in REFILLS), *(("ciq", refill) for refill in REFILLS), ("scan", "none")]
 every_way = pytest.mark.parametrize(("method", "refill"), WAYS)

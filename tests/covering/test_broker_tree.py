@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "broker_tree.py"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "broker_tree.py"
 
 
 def load() -> ModuleType:

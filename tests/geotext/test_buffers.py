@@ -12,8 +12,8 @@ from rankcast import GeoTextTopK
 from rankcast.geotext import brute_force
 from rankcast.geotext.buffers import REFILLS
 from rankcast.geotext.kernels import skyband
-from tests.unit.geotext.late import HALF_LIFE, generated
-from tests.unit.geotext.scenes import K, played, stream
+from tests.geotext.late import HALF_LIFE, generated
+from tests.geotext.scenes import K, played, stream
 
 
 def check_buffers(engine: GeoTextTopK) -> None:

@@ -16,7 +16,7 @@ from rankcast import RangeTopK
 from rankcast.errors import SettingError
 from rankcast.range_topk.state import RangeState, Subscriptions
 from rankcast.structures.ids import Slots
-from tests.engines.test_dissemination import (
+from tests.range_topk.test_dissemination import (
     Audience,
     _apply,
     _check,

@@ -13,7 +13,7 @@ from rankcast.errors import SettingError
 from rankcast.papers.network import plots
 from rankcast.papers.network.config import KEYS, experiment, read
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 SMALL = """
 seed = 3
 [topology]

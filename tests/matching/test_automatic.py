@@ -10,7 +10,7 @@ import pytest
 
 from rankcast import RankedMatcher
 from rankcast.matching.indexes import AutomaticIndex
-from tests.unit.matching.histories import columns, follow
+from tests.matching.histories import columns, follow
 
 
 def boxes(count: int, over: list[str], bounded: int, rng: np.random.Generator) -> dict[str, Any]:

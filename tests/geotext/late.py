@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from rankcast import GeoTextTopK
 
-DATA = Path(__file__).parents[4] / "shared" / "data"
+DATA = Path(__file__).parents[3] / "shared" / "data"
 START = np.datetime64("2024-02-29T23:59:58", "us")
 FRACTION = 0.05  # of real messages that come late; of generated ones three times as many
 HALF_LIFE = 37_123_457  # microseconds; no part of it is a whole second, so that no two ranks come close

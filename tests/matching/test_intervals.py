@@ -18,8 +18,8 @@ from rankcast.papers.matching.intervals import KINDS as LIVE
 from rankcast.papers.matching.intervals import IntervalIndex
 from rankcast.papers.matching.static_intervals import KINDS as STATIC
 from rankcast.papers.matching.static_intervals import StaticIntervalIndex, arrangement, ends_of, slots_of
-from tests.unit.matching.histories import columns as columns_of
-from tests.unit.matching.histories import follow
+from tests.matching.histories import columns as columns_of
+from tests.matching.histories import follow
 
 # Ten intervals, best first, with everything that [Ranked §2, §3] says of its figures 2 to 5: nine ends, the
 # sets at the centre 50, the visible blocks of the first seven, the edges (1, 3), (1, 9), (3, 10).

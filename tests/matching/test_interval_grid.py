@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rankcast.matching.grid import IntervalGrid
 from rankcast.matching.kernels import grid
 from rankcast.matching.kernels.box_tree import Columns
-from tests.unit.matching.histories import ROWS, best, columns, follow
+from tests.matching.histories import ROWS, best, columns, follow
 
 ENDS = st.one_of(
     st.integers(0, 3).map(float),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rankcast import InputError, MovingSkyline
 from rankcast.moving.skyline_zones import SkylineZones
 from rankcast.structures.distance import CODES, distance
-from tests.engines.test_moving_zones import METRICS, TRACKS, crowd, walk
+from tests.moving.test_topk_zones import METRICS, TRACKS, crowd, walk
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 STEPS = 25

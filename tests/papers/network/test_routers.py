@@ -19,7 +19,7 @@ from rankcast.papers.network.kernels.zones import hops_from
 from rankcast.papers.network.routing import AcyclicNetwork, Routing
 from rankcast.papers.network.topology import draw
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "broker_tree.py"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "broker_tree.py"
 END = st.integers(0, 4)
 
 

@@ -1,6 +1,6 @@
 """Engines saved by every format version can still be loaded, and go on as ever.
 
-A new version of the format gets its golden engines once, by `python -m tests.engines.test_golden`.
+A new version of the format gets its golden engines once, by `python -m tests.core.test_golden`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 
 from rankcast.core import snapshot
 from rankcast.core.contract import results_of
-from tests.engines.histories import HISTORIES
+from tests.core.histories import HISTORIES
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SAVED = sorted(path.parent for path in GOLDEN.glob("v*/engines/*/header.json"))

@@ -10,7 +10,7 @@ from rankcast.core import contract
 from rankcast.core.contract import results_of
 from rankcast.state import batches
 from rankcast.structures import ids
-from tests.engines.histories import HISTORIES, History
+from tests.core.histories import HISTORIES, History
 
 every_engine = pytest.mark.parametrize("history", HISTORIES.values(), ids=list(HISTORIES))
 

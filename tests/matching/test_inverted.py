@@ -7,7 +7,7 @@ import pytest
 
 from rankcast.matching.inverted import InvertedIndex
 from rankcast.matching.kernels import inverted
-from tests.unit.matching.histories import columns, follow
+from tests.matching.histories import columns, follow
 
 
 @pytest.mark.parametrize(

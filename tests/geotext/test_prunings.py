@@ -10,7 +10,7 @@ from rankcast import GeoTextTopK
 from rankcast.geotext.buffers import REFILLS
 from rankcast.geotext.kernels.score import TermVectors, alikeness, best_of_group, best_score, rarest_first
 from rankcast.geotext.live import PRUNINGS
-from tests.unit.geotext.scenes import WINDOW, played, stream
+from tests.geotext.scenes import WINDOW, played, stream
 
 Answers = tuple[pa.Table, pa.Table, list[pa.Table]]
 

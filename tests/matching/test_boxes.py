@@ -8,7 +8,7 @@ import pytest
 from rankcast.matching.boxes import BoxTreeIndex
 from rankcast.matching.kernels import box_tree
 from rankcast.matching.kernels.box_tree import CELLS
-from tests.unit.matching.histories import ROWS, columns, follow
+from tests.matching.histories import ROWS, columns, follow
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.engines import hostile
-from tests.engines.hostile import CASES
+from tests.core import hostile
+from tests.core.hostile import CASES
 
 ROOT = Path(__file__).parent.parent.parent
 every_engine = pytest.mark.parametrize("family", CASES)
@@ -45,7 +45,7 @@ def test_all_hostile_input_is_taken_or_refused_in_words(family: str) -> None:
 def assailed(seed: int, count: int) -> None:
     """Damaged Arrow in a process of its own, which must live to the end."""
     told: Any = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-m", "tests.engines.hostile", str(seed), str(count)],
+        [sys.executable, "-X", "faulthandler", "-m", "tests.core.hostile", str(seed), str(count)],
         capture_output=True,
         text=True,
         check=False,

@@ -3,7 +3,7 @@
 Everything here is drawn from a seeded generator. `attack` gives one hostile input to one call of an engine
 and checks what must hold whatever it is: the call takes it, or raises an `InputError` that can be read and
 leaves the engine as it was. Damaged Arrow arrays may kill a process that trusts them, so they are tried in a
-process of their own: `python -m tests.engines.hostile SEED COUNT`.
+process of their own: `python -m tests.core.hostile SEED COUNT`.
 """
 
 from __future__ import annotations
