@@ -1,9 +1,9 @@
-"""Range top-k by a scan with thresholds: what one writes with Numba before reading a paper.
+"""Range top-k without an index: what one writes with Numba before reading a paper.
 
-Every update looks at every subscription. One whose range holds the object is affected if the object was
-among its k best or now beats the k-th; its list is then computed again from the objects in its range.
-
-First results of range top-k by a scan of all objects for each subscription: no index, no order of x.
+`ThresholdScan` keeps lists current: every update looks at every subscription. One whose range holds the
+object is affected if the object was among its k best or now beats the k-th; its list is then computed again
+from the objects in its range. `BoxScan` does the same over two attributes, from the objects in the range of
+x. `ObjectScan` finds first results by a scan of all objects for each subscription.
 """
 
 from __future__ import annotations
@@ -116,7 +116,114 @@ def _apply(
     return affected
 
 
-# mypy: disallow-untyped-decorators=False
+class BoxObjects(NamedTuple):
+    """BoxObjects in the order of x; equal y are ordered by label, which is the id."""
+
+    x: Floats
+    z: Floats
+    y: Floats
+    label: Integers
+
+
+class Ends(NamedTuple):
+    """The boxes of subscriptions."""
+
+    x_lo: Floats
+    x_hi: Floats
+    z_lo: Floats
+    z_hi: Floats
+
+
+class BoxScan:
+    """Keeps the k best of every subscription current; `publish` takes updates of y of known objects.
+
+    A table without `z_lo` is the 1.5-d case.
+
+    Attributes:
+        affected: subscriptions affected so far, each once an event.
+        lists: a row a subscription: places in the order of x, best first, -1 where there is none.
+    """
+
+    def __init__(self, objects: Columns, subscriptions: Columns, k: int) -> None:
+        order = np.argsort(objects["x"], kind="stable")
+        self._place = np.empty(len(order), np.int64)
+        self._place[objects["id"][order]] = np.arange(len(order))
+        x, z, y = (objects[name][order] for name in ("x", "z", "y"))
+        self._objects = BoxObjects(x, z, y, objects["id"][order].astype(np.int64))
+        below = subscriptions.get("z_lo", np.full(len(subscriptions["id"]), -np.inf))
+        self._ends = Ends(subscriptions["x_lo"], subscriptions["x_hi"], below, subscriptions["z_hi"])
+        self.affected = 0
+        self.lists = np.full((len(subscriptions["id"]), k), -1, np.int32)
+        _fill_boxes(self._objects, self._ends, self.lists)
+
+    def publish(self, events: Columns) -> None:
+        """Apply updates in order."""
+        places = self._place[events["id"]]
+        self.affected += int(_apply_boxes(self._objects, self._ends, self.lists, places, events["y"]))
+
+    def items(self, row: int) -> list[int]:
+        """The ids in one list, best first."""
+        kept = self.lists[row]
+        return [int(self._objects.label[place]) for place in kept[kept >= 0]]
+
+
+@njit(**EXACT)
+def _recompute_boxes(objects: BoxObjects, ends: Ends, row: int, kept: NDArray[np.int32]) -> None:
+    """Compute one list from the objects in its range of x. Cost: one pass over them."""
+    x, z, y, label = objects
+    low, high = ends.z_lo[row], ends.z_hi[row]
+    kept[:] = -1
+    last = kept.size - 1
+    limit, limit_label = np.inf, np.int64(MAX_LABEL)
+    first = np.searchsorted(x, ends.x_lo[row], side="left")
+    for place in range(first, np.searchsorted(x, ends.x_hi[row], side="right")):
+        value = y[place]
+        if value <= limit and low <= z[place] <= high:
+            if value == limit and label[place] > limit_label:
+                continue
+            cell = last
+            while cell > 0 and (
+                kept[cell - 1] < 0
+                or value < y[kept[cell - 1]]
+                or (value == y[kept[cell - 1]] and label[place] < label[kept[cell - 1]])
+            ):
+                kept[cell] = kept[cell - 1]
+                cell -= 1
+            kept[cell] = place
+            if kept[last] >= 0:
+                limit, limit_label = y[kept[last]], label[kept[last]]
+
+
+@njit(**EXACT)
+def _fill_boxes(objects: BoxObjects, ends: Ends, lists: NDArray[np.int32]) -> None:
+    """Compute every list."""
+    for row in range(lists.shape[0]):
+        _recompute_boxes(objects, ends, row, lists[row])
+
+
+@njit(**EXACT)
+def _apply_boxes(
+    objects: BoxObjects, ends: Ends, lists: NDArray[np.int32], places: Integers, values: Floats
+) -> int:
+    """Apply updates one by one and recompute the lists they affect; returns how many those were."""
+    x, z, y, label = objects
+    x_lo, x_hi, z_lo, z_hi = ends
+    affected, last = 0, lists.shape[1] - 1
+    for number, place in enumerate(places):
+        if values[number] == y[place]:
+            continue
+        at, other, mine = x[place], z[place], label[place]
+        better = min(y[place], values[number])
+        marked = np.zeros(x_lo.size, np.bool_)
+        for row in range(x_lo.size):
+            if x_lo[row] <= at <= x_hi[row] and z_lo[row] <= other <= z_hi[row]:
+                kth = lists[row, last]
+                marked[row] = kth < 0 or better < y[kth] or (better == y[kth] and mine <= label[kth])
+        y[place] = values[number]
+        for changed in np.flatnonzero(marked):
+            _recompute_boxes(objects, ends, changed, lists[changed])
+            affected += 1
+    return affected
 
 
 class ObjectScan:

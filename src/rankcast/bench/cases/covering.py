@@ -13,9 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast import CoveringTable, maxima
-from rankcast.bench.baselines import covering as rtree_covering
-from rankcast.bench.baselines.covering import NumpyCovering, RtreeCovering
-from rankcast.bench.baselines.matching import EarlyExitScan
+from rankcast.bench.baselines.covering import EarlyExitScan, NumpyCovering, RtreeCovering, rtree_installed
 from rankcast.bench.case import Answers, Contender, Parameters, Trial, case
 from rankcast.bench.workloads import Columns, covering
 from rankcast.bench.workloads.covering import Commands
@@ -211,7 +209,7 @@ def stream(parameters: Parameters, rng: np.random.Generator) -> Trial:
         other("numpy", lambda: NumpyCovering(over, len(commands.boxes["id"]))),
         other("early-exit scan", lambda: EarlyExitScan(over, commands.boxes)),
     ]
-    if rtree_covering.installed():
+    if rtree_installed():
         contenders.append(other("rtree", lambda: RtreeCovering(over, commands.boxes)))
 
     def agrees(answers: Answers) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rankcast import RangeTopK
-from rankcast.bench.baselines.covering import BoxScan
+from rankcast.bench.baselines.range_topk import BoxScan
 from rankcast.bench.case import Contender, Grid, Parameters, Trial, case
 from rankcast.bench.cases.range_slabs import ends, half_boxes
 from rankcast.bench.cases.range_topk import SAMPLE, Turn, affected, first_rows, items_of, turns
