@@ -16,7 +16,7 @@ import rankcast
 from rankcast import cli
 from rankcast.bench import case as declaring
 from rankcast.bench.case import Contender, Trial, case
-from rankcast.bench.cases import FAMILIES, load
+from rankcast.bench.cases import MODULES, load
 from rankcast.bench.workloads.range_topk import STOCKS
 
 REAL = {
@@ -30,7 +30,7 @@ REAL = {
 def small_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only two tiny cases are declared: one that agrees and one that does not."""
     monkeypatch.setattr(declaring, "_DECLARED", {})
-    monkeypatch.setattr("rankcast.bench.cases.FAMILIES", ())
+    monkeypatch.setattr("rankcast.bench.cases.MODULES", ())
 
     def body(parameters: dict[str, Any], rng: np.random.Generator) -> Trial:
         """Add numbers."""
@@ -180,10 +180,10 @@ def test_every_recorded_case_is_still_declared() -> None:
     assert {path.stem for path in records.glob("*.jsonl")} <= set(load())
 
 
-def test_every_family_declares_something() -> None:
+def test_every_module_declares_something() -> None:
     cases = load()
     modules = {found.body.__module__ for found in cases.values()}
-    assert modules == set(FAMILIES)
+    assert modules == set(MODULES)
     nothing = {
         name
         for name, found in cases.items()

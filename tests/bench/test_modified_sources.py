@@ -45,7 +45,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(autouse=True)
 def one_case(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(declaring, "_DECLARED", {})
-    monkeypatch.setattr("rankcast.bench.cases.FAMILIES", ())
+    monkeypatch.setattr("rankcast.bench.cases.MODULES", ())
 
     def body(parameters: dict[str, Any], rng: np.random.Generator) -> Trial:
         """Add numbers."""

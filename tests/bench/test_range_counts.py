@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast import RangeTopK
-from rankcast.bench.cases.range_batches import boxes_of, coalesced
-from rankcast.bench.cases.range_slabs import SlabServer
 from rankcast.bench.cases.range_subscribing import weight
 from rankcast.bench.workloads import Columns, range_topk
+from rankcast.bench.workloads.range_topk import Workload
+from rankcast.papers.figures.range_boxes import SlabServer
 from rankcast.papers.figures.range_counts import (
     TILE_BYTES,
     UNICAST_BYTES,
@@ -23,7 +23,6 @@ from rankcast.papers.figures.range_counts import (
     Census,
     Server,
     Unicast,
-    Workload,
     affected_by_scan,
     agree,
     boxes_around,
@@ -31,6 +30,7 @@ from rankcast.papers.figures.range_counts import (
     own_tiles,
     point_index,
 )
+from rankcast.papers.figures.range_topk import boxes_of, coalesced
 
 SMALL = st.integers(0, 5).map(float)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rankcast.bench.workloads.geotext_worlds import world
+from rankcast.bench.workloads.geotext import world
 from rankcast.errors import ShardError
 from rankcast.spark.scratch import VARIABLE
 

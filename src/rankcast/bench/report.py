@@ -2,11 +2,9 @@
 
 A section a case: what it measures and which table or figure of a paper it repeats, a table a size with a row
 for each contender under each set of parameters, the paper's value beside ours, and the declared figures.
-Everything that comes from a record is escaped.
 
-Helpers of the report: elements whose text is always escaped, numbers for people, the style sheet.
-
-Text loses its markup, and what does not print is written as an escape, but for the ends of lines.
+Everything that comes from a record is escaped: `element` takes text and escapes it, writes what does not
+print as an escape, and lets through only what is `Markup` already.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`rankcast demo [NAME]`.
+"""`rankcast demo [NAME]`: plays a scene on the terminal.
 
-Plays a scene on the terminal: a progress bar, a live table of the last changes, a summary at the end.
+A progress bar, a live table of the last changes, a summary at the end.
 """
 
 from __future__ import annotations

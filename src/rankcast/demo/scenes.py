@@ -1,16 +1,13 @@
 """What a demonstration plays: an engine, those who follow it, and the calls that come.
 
-`RankedMatcher`: the best ads for each visitor, without looking at the rest.
-
-`MovingSkyline`: every hotel worth looking at, as travellers move.
-
-`GeoTextTopK`: the best recent messages near everybody about what they like.
-
-`CoveringTable`: what a router must forward, and what it may keep to itself.
-
-`RangeTopK`: the cheapest stocks in everybody's risk range, as prices move.
-
-`MovingTopK`: the best charging points for taxis on the move.
+| scene | engine | what it shows |
+| --- | --- | --- |
+| `stocks` | `RangeTopK` | the cheapest stocks in everybody's risk range, as prices move |
+| `ads` | `RankedMatcher` | the best ads for each visitor, without looking at the rest |
+| `news` | `GeoTextTopK` | the best recent messages near everybody about what they like |
+| `taxi` | `MovingTopK` | the best charging points for taxis on the move |
+| `hotels` | `MovingSkyline` | every hotel worth looking at, as travellers move |
+| `router` | `CoveringTable` | what a router must forward, and what it may keep to itself |
 """
 
 from __future__ import annotations

@@ -2,12 +2,10 @@
 
 A message walks the postings of its terms, adds up what each subscription has in common with it, and is scored
 for every one of them. An expired message walks the same postings to find the lists it was in; these are
-computed again from the postings of their words among the messages of the window.
+computed again from the postings of their words among the messages of the window. Messages to come are in the
+inverted file from the start, cut off by position, so that nothing is charged for keeping it up.
 
-Messages to come are in the inverted file from the start, cut off by position, so that nothing is charged for
-keeping it up.
-
-The geo-text score by its definition, one pair at a time: what a sample of answers is compared with.
+`score` is the score by its definition, one pair at a time: what a sample of answers is compared with.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Moving top-k without zones: best-first search at every position, and what the lower bounds do.
+"""Moving queries without zones: a search at every position.
 
-`BestFirst` searches the same R-tree as the engine does. `scores_of_members` is the least that following a
-query inside its zone can cost: the scores of its members, in a bare loop.
-
-Moving queries by NumPy: every object at every position, nothing remembered.
+`BestFirst` searches the same R-tree as the engine does. `NumpyTopK` and `NumpySkyline` look at every object
+at every position and remember nothing. `scores_of_members` is the least that following a query inside its
+zone can cost: the scores of its members, in a bare loop.
 """
 
 from __future__ import annotations

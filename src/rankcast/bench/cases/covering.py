@@ -1,6 +1,6 @@
 """Cases of `CoveringTable` and `maxima` at size: streams of commands, one that frees many, maximal boxes.
 
-How cases of covering play commands: through the calls of a table, or of something that has the same.
+Contenders play the same commands through the calls of a table, or of a baseline that has the same calls.
 """
 
 from __future__ import annotations

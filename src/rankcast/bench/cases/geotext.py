@@ -1,7 +1,4 @@
-"""Cases of `GeoTextTopK`.
-
-Subscriptions of `GeoTextTopK` that come, change and go; what they weigh.
-"""
+"""Cases of `GeoTextTopK`: messages that arrive and expire, subscriptions that come, change and go, memory."""
 
 from __future__ import annotations
 
@@ -18,8 +15,7 @@ from rankcast import GeoTextTopK
 from rankcast.bench.baselines.geotext import TermAtATime, best_scores, score
 from rankcast.bench.case import Answers, Contender, Parameters, Trial, case
 from rankcast.bench.workloads import batches, geotext
-from rankcast.bench.workloads.geotext import BOUNDS
-from rankcast.bench.workloads.geotext_worlds import World, silent, world
+from rankcast.bench.workloads.geotext import BOUNDS, World, silent, world
 from rankcast.tables.deltas import replay
 
 SAMPLE = 20

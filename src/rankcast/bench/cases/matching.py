@@ -1,6 +1,6 @@
 """Cases of `RankedMatcher`: speed and size beside peers.
 
-What the cases of `RankedMatcher` share: engines, contenders, peers, and how answers are compared.
+All contenders match the same events against the same subscriptions; a sample is compared with brute force.
 """
 
 from __future__ import annotations

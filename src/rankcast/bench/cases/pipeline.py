@@ -1,11 +1,8 @@
 """Cases of pipelines: what a file and a command cost beside the engine alone; how soon a check answers.
 
-"Per core" is the ratio to the engine alone on one core, divided by the two cores that a pipeline has.
-
-Pipelines for benchmark cases: warm, and fed with micro-batches when the clock runs; and the engine alone.
-
 A pipeline is measured in its middle, from files to files: it runs, micro-batches lie ready, and the clock
-runs from the moment it sees them until it has committed what came of them.
+runs from the moment it sees them until it has committed what came of them. "Per core" is the ratio to the
+engine alone on one core, divided by the two cores that a pipeline has.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ from rankcast.bench.baselines.range_topk import ObjectScan, ThresholdScan
 from rankcast.bench.case import Contender, Grid, Parameters, Trial, case
 from rankcast.bench.cases.range_topk import all_same, first_rows, loaded, same_results
 from rankcast.bench.workloads import Columns, Integers, range_topk
-from rankcast.papers.figures.range_counts import Workload
-from rankcast.papers.figures.range_topk import uniform
+from rankcast.bench.workloads.range_topk import Workload, uniform_workload
 
 SMALL: Grid = {"objects": [1_000], "subscriptions": [20_000], "k": [10]}
 W: Grid = {"objects": [10_000], "subscriptions": [2_000_000], "k": [10]}
@@ -38,7 +37,7 @@ def subscribe(parameters: Parameters, rng: np.random.Generator) -> Trial:
     The scans do a sample, as their cost a subscription is always the same. The second one has the objects in
     the order of x and looks only at those in the range.
     """
-    work, k = uniform({**parameters, "events": 0}, rng), parameters["k"]
+    work, k = uniform_workload({**parameters, "events": 0}, rng), parameters["k"]
     some, scanned = first_rows(work.subscriptions, parameters["scanned"]), parameters["scanned"]
 
     def run(engine: RangeTopK) -> RangeTopK:
@@ -158,7 +157,11 @@ def amend(parameters: Parameters, rng: np.random.Generator) -> Trial:
 )
 def memory(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Weigh an engine's arrays, all indexes included, a subscription."""
-    work, k, count = uniform({**parameters, "events": 0}, rng), parameters["k"], parameters["subscriptions"]
+    work, k, count = (
+        uniform_workload({**parameters, "events": 0}, rng),
+        parameters["k"],
+        parameters["subscriptions"],
+    )
     nobody = first_rows(work.subscriptions, 0)
 
     def run(engine: RangeTopK) -> RangeTopK:
@@ -187,7 +190,7 @@ def memory(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
 def others(parameters: Parameters, rng: np.random.Generator) -> tuple[Workload, Columns]:
     """Draw subscriptions that stay, and others that come and go."""
-    work = uniform({**parameters, "events": 0}, rng)
+    work = uniform_workload({**parameters, "events": 0}, rng)
     added = range_topk.subscriptions(parameters["rows"], rng)
     return work, {**added, "id": added["id"] + parameters["subscriptions"]}
 

@@ -1,6 +1,4 @@
-"""Cases of `RangeTopK`.
-
-How fast and how large `RangeTopK` is, beside a Numba scan with thresholds, in the same run.
+"""Cases of `RangeTopK` over one attribute: how fast it is, beside a Numba scan with thresholds.
 
 Setting W: 10,000 uniform objects, 2 million uniform subscriptions with integer ids, k = 10, uniform updates
 in batches of 1,000, one thread. One repetition is one batch, and all contenders get the same batches in the
@@ -21,8 +19,7 @@ from rankcast import RangeTopK
 from rankcast.bench.baselines.range_topk import ObjectScan, ThresholdScan
 from rankcast.bench.case import Answers, Contender, Grid, Parameters, Trial, case
 from rankcast.bench.workloads import Columns, Floats, batches, range_topk
-from rankcast.papers.figures.range_counts import Workload
-from rankcast.papers.figures.range_topk import uniform
+from rankcast.bench.workloads.range_topk import Workload, uniform_workload
 from rankcast.range_topk.brute_force import top_k
 from rankcast.range_topk.state import Objects
 from rankcast.tables.boxes import Boxes
@@ -202,7 +199,7 @@ def more_objects(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
 def drawn(parameters: Parameters, rng: np.random.Generator, repetitions: int) -> Workload:
     """Draw a uniform workload with a batch of events for each repetition."""
-    return uniform({**parameters, "events": parameters["batch"] * repetitions}, rng)
+    return uniform_workload({**parameters, "events": parameters["batch"] * repetitions}, rng)
 
 
 def turns(target: Any, events: Columns, size: int) -> Callable[[], Turn]:

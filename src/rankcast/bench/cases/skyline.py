@@ -15,7 +15,7 @@ from rankcast import MovingSkyline
 from rankcast.bench.baselines.moving import NumpySkyline
 from rankcast.bench.baselines.skyline import Branches, Pareto, peer, zones_of
 from rankcast.bench.case import Contender, Parameters, Trial, case
-from rankcast.bench.cases.moving_setting import drive_all
+from rankcast.bench.cases.moving import drive_all
 from rankcast.bench.workloads import Columns, batches, moving
 
 CROSSINGS = 100

@@ -1,6 +1,6 @@
 """Cases of the Spark runtime: what it adds to an engine, for a batch and for many rows.
 
-Cases of shards on a host: opening one whose arrays are there, restoring one that was lost.
+Shards on a host have two: opening one whose arrays are there, and restoring one that was lost.
 """
 
 from __future__ import annotations

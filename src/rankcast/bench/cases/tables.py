@@ -1,4 +1,4 @@
-"""Cases of the door: tables in, ids to rows."""
+"""Cases of reading input: a table checked, its ids given rows."""
 
 from __future__ import annotations
 

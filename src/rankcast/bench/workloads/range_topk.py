@@ -12,9 +12,9 @@ decimal logarithm of a company's market value on its first day stands in.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
@@ -30,7 +30,16 @@ SEGMENT = 1.0 / (CLUSTERS + 1)
 CENTRES: Floats = np.arange(1, CLUSTERS + 1, dtype=np.float64) * SEGMENT
 GRID = 10_000
 SKEW = 4.0
+COVERED = {2: 1_000, 3: 100}  # objects under a range, by data set of [Range Tables VII, VIII]
 STOCKS = Path("../shared/data/sp500_fundamentals_daily.parquet")
+
+
+class Workload(NamedTuple):
+    """Objects, subscriptions to them, and updates of them in order."""
+
+    objects: Columns
+    subscriptions: Columns
+    events: Columns
 
 
 def objects(count: int, rng: np.random.Generator, kind: ObjectKind = "uniform") -> Columns:
@@ -143,6 +152,34 @@ def stretched(rows: Columns, low: float, high: float) -> Columns:
     """Map subscriptions of the unit interval to another one."""
     ends = {name: low + rows[name] * (high - low) for name in ("x_lo", "x_hi")}
     return {**rows, **ends}
+
+
+def uniform_workload(parameters: Mapping[str, Any], rng: np.random.Generator) -> Workload:
+    """Draw uniform objects and subscriptions, and uniform steps of y."""
+    placed = objects(parameters["objects"], rng)
+    ranges = subscriptions(parameters["subscriptions"], rng)
+    return Workload(placed, ranges, uniform_events(placed, parameters["events"], rng))
+
+
+def half_bounded_workload(parameters: Mapping[str, Any], rng: np.random.Generator) -> Workload:
+    """Draw objects, subscriptions of one of the three data sets, and uniform steps of y."""
+    placed = objects(parameters["objects"], rng)
+    placed["z"] = rng.random(len(placed["id"]))
+    count, data = parameters["subscriptions"], parameters["data"]
+    if data == 1:
+        drawn = subscriptions(count, rng)
+    else:
+        covered = min(COVERED[data], parameters["objects"])
+        drawn = narrow_subscriptions(count, placed["x"], covered, rng)
+    events = uniform_events(placed, parameters["events"], rng)
+    return Workload(placed, half_bounded(drawn, rng), events)
+
+
+def ends(subscriptions: Columns) -> tuple[Floats, Floats]:
+    """Give the lower and upper ends over x and z; a table without `z_lo` has no lower end there."""
+    below = subscriptions.get("z_lo", np.full(len(subscriptions["id"]), -np.inf))
+    lo = np.column_stack([subscriptions["x_lo"], below])
+    return lo, np.column_stack([subscriptions["x_hi"], subscriptions["z_hi"]])
 
 
 def _updates(rows: Columns, which: Integers, step: Callable[[Floats, Integers], Floats]) -> Columns:

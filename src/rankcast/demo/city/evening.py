@@ -1,6 +1,6 @@
-"""What happens in the city, minute by minute: all of it drawn from the seed, before any engine sees it.
+"""The city, and what happens in it minute by minute: all drawn from the seed, before any engine sees it.
 
-The city itself: named districts on a plane of 12 x 8 km, and restaurants in them.
+The city has named districts on a plane of 12 x 8 km, and restaurants in them.
 """
 
 from __future__ import annotations

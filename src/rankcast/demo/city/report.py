@@ -1,8 +1,6 @@
-"""The city as a page: the map, what each engine told and spared, and the lists at the end.
+"""`rankcast demo city`, and the city as a page.
 
-The map of the city as a figure.
-
-`rankcast demo city`.
+The page has the map, what each engine delivered and spared, and the lists at the end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The city on a terminal: a map, a panel an engine, counters; plain lines where it is no terminal.
-
-A map of the city in characters.
-"""
+"""The city on a terminal: a map in characters, a panel an engine, counters; plain lines where it is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The five engines of the city, and what they tell, minute by minute."""
+"""The five engines of the city, and their deltas, minute by minute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One pipeline that runs while its files come: what it has told, and how long that took."""
+"""One pipeline that runs while its files come: its deltas so far, and how long they took."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""The pipelines as a page: figures, a map of the world, plots, lists at the end, and the two files.
+"""`rankcast demo`: both pipelines in one session, from the first file to the report.
 
-The pipelines on a terminal: how far, how fast, whose lists changed; plain lines where it is none.
-
-`rankcast demo`: both pipelines in one session, from the first file to the report.
+A terminal shows how far, how fast and whose lists changed, in plain lines where it is none. The report is a
+page: figures, a map of the world, plots, the last lists, and the two pipeline files.
 """
 
 from __future__ import annotations

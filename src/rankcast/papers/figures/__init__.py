@@ -1,1 +1,1 @@
-"""The papers' tables and figures as benchmark cases."""
+"""The papers' tables and figures as benchmark cases; `rankcast.bench.cases` imports them by name."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from rankcast.bench.case import Figure, Parameters, Trial, case
 from rankcast.bench.cases.geotext import _follows, publisher
-from rankcast.bench.workloads.geotext_worlds import world
+from rankcast.bench.workloads.geotext import world
 from rankcast.geotext.live import PRUNINGS
 
 DATA = ["synthetic", "places", "reviews"]

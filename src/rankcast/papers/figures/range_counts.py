@@ -8,13 +8,12 @@ box of subscription space holds, without looking at any of them.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.bench.workloads import Columns, Floats, Integers, batches
+from rankcast.bench.workloads.range_topk import Workload
 from rankcast.range_topk.brute_force import top_k
 from rankcast.range_topk.interval import Painter
 from rankcast.range_topk.kernels import points_search
@@ -29,14 +28,6 @@ from rankcast.tables.boxes import Boxes
 TILE_BYTES, UNICAST_BYTES = 24, 16
 BATCH = 1_000
 SAMPLE, FEW = 300, 30
-
-
-class Workload(NamedTuple):
-    """Objects, subscriptions to them, and updates of them in order."""
-
-    objects: Columns
-    subscriptions: Columns
-    events: Columns
 
 
 class Census:

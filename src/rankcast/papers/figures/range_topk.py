@@ -1,13 +1,9 @@
-"""The figures of the range top-k paper: traffic from the server and calls an event, redrawn.
+"""The tables and figures of the range top-k paper in one attribute, the paper's values beside ours.
 
-The paper prints few values of its figures in the text; those stand beside ours. A tile message has 24 bytes,
-a unicast 16.
-
-What approximate methods of range top-k tell those who need not hear it, beside the paper's values.
-
-Redundancy is the number of needless messages received, as a share of the needed ones.
-
-The tables of the range top-k paper: calls and receivers an event, the paper's beside ours.
+Tables: calls and receivers an event. Redundancy (Tables II and V): needless messages received, as a share of
+the needed ones. Figures: bytes from the server and calls an event; the paper prints few values of them in its
+text. A tile message has 24 bytes, a unicast 16. Figure 16: a batch event by event, coalesced, and as its net
+change.
 
 Counts come from the painting kernels and do not depend on the machine. A run's events are cut into as many
 parts as there are repetitions, so that all repetitions together apply the run once, in sequence.
@@ -20,15 +16,18 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
-from rankcast.bench.case import Contender, Figure, Grid, Parameters, Trial, case
-from rankcast.bench.workloads import Columns, batches, range_topk
+from rankcast import RangeTopK, SubscriberList
+from rankcast.bench.case import Answers, Contender, Figure, Grid, Parameters, Trial, case
+from rankcast.bench.cases.range_topk import best_of, first_rows, loaded
+from rankcast.bench.workloads import Columns, Floats, batches, range_topk
+from rankcast.bench.workloads.range_topk import Workload, uniform_workload
 from rankcast.papers.figures.range_counts import (
     Audience,
     Census,
     Server,
     Unicast,
-    Workload,
     agree,
     point_index,
 )
@@ -77,7 +76,7 @@ def table_1(parameters: Parameters, rng: np.random.Generator) -> Trial:
     k, told = parameters["k"], []
 
     def draw() -> tuple[Server, Columns]:
-        work = uniform(parameters, rng)
+        work = uniform_workload(parameters, rng)
         return Unicast(work.objects, k, Census(work.objects["x"], work.subscriptions)), work.events
 
     def run(drawn: tuple[Server, Columns]) -> list[dict[str, float]]:
@@ -94,7 +93,9 @@ def table_1(parameters: Parameters, rng: np.random.Generator) -> Trial:
     paper = {"affected": AFFECTED[k], "miny": UNICAST[k]} if at_paper_size(parameters) else {}
     contender = Contender("unicast", run, draw, runs=parameters["draws"] - 1, counters=means, paper=paper)
     return Trial(
-        work=parameters["events"], contenders=[contender], agrees=lambda _: agree(uniform(parameters, rng), k)
+        work=parameters["events"],
+        contenders=[contender],
+        agrees=lambda _: agree(uniform_workload(parameters, rng), k),
     )
 
 
@@ -113,7 +114,7 @@ def table_3(parameters: Parameters, rng: np.random.Generator) -> Trial:
         "sparse": {"firstk": 2, "miny": SPARSE_MINY[k], "snap": SPARSE_SNAP[k]},
         "unicast": {"miny": UNICAST[k]},
     }
-    work = uniform(parameters, rng)
+    work = uniform_workload(parameters, rng)
     return calls(work, k, ("dense", "sparse", "unicast"), paper if at_paper_size(parameters) else {})
 
 
@@ -130,7 +131,7 @@ def table_4(parameters: Parameters, rng: np.random.Generator) -> Trial:
     if parameters["subscriptions"] in BY_SUBSCRIPTIONS:
         sparse, unicast = BY_SUBSCRIPTIONS[parameters["subscriptions"]]
         paper = {"dense": {"firstk": 2, "miny": DENSE[10]}, "sparse": sparse, "unicast": unicast}
-    return calls(uniform(parameters, rng), parameters["k"], ("dense", "sparse", "unicast"), paper)
+    return calls(uniform_workload(parameters, rng), parameters["k"], ("dense", "sparse", "unicast"), paper)
 
 
 @counted(
@@ -184,13 +185,6 @@ def counting(
     )
 
 
-def uniform(parameters: Parameters, rng: np.random.Generator) -> Workload:
-    """Draw uniform objects and subscriptions, and uniform steps of y."""
-    objects = range_topk.objects(parameters["objects"], rng)
-    subscriptions = range_topk.subscriptions(parameters["subscriptions"], rng)
-    return Workload(objects, subscriptions, range_topk.uniform_events(objects, parameters["events"], rng))
-
-
 def trace(parameters: Parameters, rng: np.random.Generator) -> Workload:
     """Read the real trace and draw uniform subscriptions over its range of x."""
     objects, events = range_topk.stocks()
@@ -230,7 +224,7 @@ def figure_11(parameters: Parameters, rng: np.random.Generator) -> Trial:
     if (parameters["subscriptions"], parameters["k"]) == LARGEST:
         paper = {"unicast": {"bytes_out": 316_158.0}, "dense": {"bytes_out": 3_501.0}}
     names = ("unicast", "dense", "sparse", "sparse(1)")
-    return calls(uniform(parameters, rng), parameters["k"], names, paper)
+    return calls(uniform_workload(parameters, rng), parameters["k"], names, paper)
 
 
 @counted(
@@ -244,7 +238,7 @@ def figure_11(parameters: Parameters, rng: np.random.Generator) -> Trial:
 def figure_12a(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Count bytes sent an event over k, exact and approximate methods."""
     names = ("unicast", "dense", "sparse", "dense(1)", "sparse(1)")
-    return calls(uniform(parameters, rng), parameters["k"], names, {})
+    return calls(uniform_workload(parameters, rng), parameters["k"], names, {})
 
 
 @counted(
@@ -257,7 +251,7 @@ def figure_12a(parameters: Parameters, rng: np.random.Generator) -> Trial:
 )
 def figure_12b(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Count bytes sent an event by approximate painting over epsilon."""
-    work, k, epsilon = uniform(parameters, rng), parameters["k"], parameters["epsilon"]
+    work, k, epsilon = uniform_workload(parameters, rng), parameters["k"], parameters["epsilon"]
     server = Server(work.objects, k, epsilon=epsilon)
     return Trial(
         work=len(work.events["id"]) // PARTS,
@@ -285,7 +279,7 @@ def figure_13(parameters: Parameters, rng: np.random.Generator) -> Trial:
     paper = {}
     if (parameters["subscriptions"], parameters["k"]) == LARGEST:
         paper = {"unicast": {"most_bytes": 39_998_000.0}, "sparse": {"most_bytes": 31_752.0}}
-    return calls(uniform(parameters, rng), parameters["k"], ("unicast", "sparse"), paper)
+    return calls(uniform_workload(parameters, rng), parameters["k"], ("unicast", "sparse"), paper)
 
 
 class Mix(NamedTuple):
@@ -353,7 +347,7 @@ def figure_15a(parameters: Parameters, rng: np.random.Generator) -> Trial:
 )
 def figure_15b(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Count bytes sent an event when values change by Gaussian steps of deviation c/8."""
-    drawn = uniform(parameters, rng)
+    drawn = uniform_workload(parameters, rng)
     events = range_topk.gaussian_events(drawn.objects, parameters["events"], rng, c=parameters["c"])
     return calls(drawn._replace(events=events), parameters["k"], ("unicast", "dense", "sparse"), {})
 
@@ -381,7 +375,7 @@ TRACE_RELAX = by_k(706.51, 361.22, 147.13, 72.67, 48.38, 36.11)
 def table_2(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Count needless messages received, as a share of the needed ones: approximate, and without ranking."""
     paper: ByEpsilon = {**REDUNDANCY, "relax": RELAX} if at_paper_size(parameters) else {}
-    return redundancy(uniform(parameters, rng), parameters["k"], [0.125, 0.25, 0.5, 1.0], paper)
+    return redundancy(uniform_workload(parameters, rng), parameters["k"], [0.125, 0.25, 0.5, 1.0], paper)
 
 
 @case(
@@ -398,7 +392,7 @@ def redundancy_of_draws(parameters: Parameters, rng: np.random.Generator) -> Tri
     k, told = parameters["k"], []
 
     def draw() -> tuple[list[Server], Columns]:
-        work = uniform(parameters, rng)
+        work = uniform_workload(parameters, rng)
         points = point_index(work.subscriptions)
         servers: list[Server] = [Unicast(work.objects, k, Census(work.objects["x"], work.subscriptions))]
         servers += [Audience(work.objects, k, points=points, epsilon=epsilon) for epsilon in (0.5, 1.0)]
@@ -423,7 +417,9 @@ def redundancy_of_draws(parameters: Parameters, rng: np.random.Generator) -> Tri
     shown = paper if at_paper_size(parameters) else {}
     contender = Contender("sparse", run, draw, runs=parameters["draws"] - 1, counters=pooled, paper=shown)
     return Trial(
-        work=parameters["events"], contenders=[contender], agrees=lambda _: agree(uniform(parameters, rng), k)
+        work=parameters["events"],
+        contenders=[contender],
+        agrees=lambda _: agree(uniform_workload(parameters, rng), k),
     )
 
 
@@ -463,3 +459,97 @@ def redundancy(work: Workload, k: int, epsilons: list[float], paper: ByEpsilon) 
     ]
     contenders.append(counting("relax", exact, work.events, value("relax"), needless("relaxed")))
     return Trial(work=len(work.events["id"]) // PARTS, contenders=contenders, agrees=lambda _: agree(work, k))
+
+
+LISTENERS = 40
+PORTION = 1_000
+
+
+@case(
+    "range-topk.figure-16",
+    small={**SMALL, "events": [5_000], "k": [10]},
+    full={**FULL, "k": [1, 5, 10, 20]},
+    seed=46,
+    unit="event",
+    runs=1,
+    reproduces="[Range Fig. 16]",
+    figures=[
+        Figure(title, "k", y, log_y=True)
+        for title, y in (
+            ("16 (a): messages generated over the sequence, an event", "messages"),
+            ("16 (b): messages received by all subscriptions, an event", "received"),
+            ("16 (c): miny calls, an event", "miny"),
+        )
+    ],
+)
+def figure_16(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Count what a sequence of updates takes as one batch: online, coalesced, and painted at once."""
+    work, k = uniform_workload(parameters, rng), parameters["k"]
+    census = Census(work.objects["x"], work.subscriptions)
+    last = coalesced(work.events)
+
+    def received(_: RangeTopK, tables: list[pa.Table]) -> dict[str, float]:
+        heard = sum(int(census.count(boxes_of(table)).sum()) for table in tables)
+        return {"received": heard / parameters["events"]}
+
+    def contender(name: str, parts: list[Columns], *, batch: bool) -> Contender:
+        return Contender(
+            name,
+            run=lambda engine: [engine.disseminate(part, method="dense", batch=batch) for part in parts],
+            prepare=lambda: loaded("dense", k, work.objects, first_rows(work.subscriptions, 0)),
+            stats=RangeTopK.stats,
+            counters=received,
+        )
+
+    return Trial(
+        work=parameters["events"],
+        contenders=[
+            contender("online", batches(work.events, PORTION), batch=False),
+            contender("coalesce", batches(last, PORTION), batch=False),
+            contender("batch", [work.events], batch=True),
+        ],
+        baseline="online",
+        agrees=lambda answers: lists_follow(answers, work, k),
+    )
+
+
+def coalesced(events: Columns) -> Columns:
+    """Keep the last update of each object, where it stands."""
+    _, backwards = np.unique(events["id"][::-1], return_index=True)
+    kept = np.sort(len(events["id"]) - 1 - backwards)
+    return {name: column[kept] for name, column in events.items()}
+
+
+def boxes_of(tiles: pa.Table) -> Floats:
+    """Tiles as closed boxes (lo from, lo to, hi from, hi to)."""
+    ends = [tiles[f"x_{end}"].to_numpy() for end in ("lo_outer", "lo_inner", "hi_inner", "hi_outer")]
+    ends[0] = np.where(np.isnan(ends[0]), -np.inf, np.nextafter(ends[0], np.inf))
+    ends[3] = np.where(np.isnan(ends[3]), np.inf, np.nextafter(ends[3], -np.inf))
+    return np.column_stack(ends)
+
+
+def lists_follow(answers: Answers, work: Workload, k: int) -> bool:
+    """Whether subscribers that hear the messages of any contender end with the lists of brute force."""
+    some = first_rows(work.subscriptions, LISTENERS)
+    y = work.objects["y"].copy()
+    y[work.events["id"]] = work.events["y"]
+    before, after = (best_of(work.objects["x"], values, some, k) for values in (work.objects["y"], y))
+    return all(
+        _listen(tables, lo, hi, old, work.objects["y"], k) == new
+        for tables in answers.values()
+        for lo, hi, old, new in zip(some["x_lo"], some["x_hi"], before, after, strict=True)
+    )
+
+
+def _listen(tables: list[pa.Table], lo: float, hi: float, held: list[int], y: Floats, k: int) -> list[int]:
+    """Let one subscriber with a list hear every message that reaches it."""
+    subscriber = SubscriberList(k)
+    for item in held:
+        subscriber.receive(item, float(y[item]))
+    for table in tables:
+        box = boxes_of(table)
+        mine = (box[:, 0] <= lo) & (lo <= box[:, 1]) & (box[:, 2] <= hi) & (hi <= box[:, 3])
+        heard = table.take(np.flatnonzero(mine))
+        for item, score in zip(heard["item"].to_pylist(), heard["y"].to_pylist(), strict=True):
+            subscriber.receive(item, score)
+    return [item for item, _ in subscriber.items()]

@@ -32,7 +32,7 @@
 Every key may be left out; these are its defaults, but for `subscriptions` (50000), `k` (10), `out` and
 `listeners` (all). Boxes have no dense tiles: with several attributes the default has no `dense`.
 
-Checks of single values in the file of an experiment: each returns the value in its plain form.
+A check takes the name and the value of a key and returns the value in its plain form.
 """
 
 from __future__ import annotations

@@ -1,16 +1,11 @@
 """Objects shared by several servers along the diagonal of subscription space, and the walks that takes.
 
-Every server holds as many objects as the others, those of one stretch of x, and may publish messages of its
-own: an update goes to the server of its object, which asks its neighbours, and they theirs, only where
-the answer to `firstk` or `miny` may lie beyond its own objects. [Range App. C]
-
-Objects spread over servers along the diagonal: `firstk` and `miny` that walk to the neighbours.
-
-Objects stand in the order of x; server s holds those from start[s] to start[s + 1] - 1 and knows its left and
-right neighbour, nothing else. A question begins at the server of its object and goes on to a neighbour only
-as long as the answer may lie there. Distinct x; equal y go to the smaller label. [Range App. C]
-
-Walks are counted by the borders they cross: border b lies between the servers b and b + 1.
+Objects stand in the order of x. Every server holds as many as the others, those of one stretch of x: server s
+has those from start[s] to start[s + 1] - 1 and knows its left and right neighbour, nothing else. It may
+publish messages of its own: an update goes to the server of its object, which asks its neighbours, and they
+theirs, only as long as the answer to `firstk` or `miny` may lie beyond. Distinct x; equal y go to the smaller
+label. Walks are counted by the borders they cross: border b lies between the servers b and b + 1.
+[Range App. C]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Plots of experiments (matplotlib; the extra `plot`): traffic by k, by subscriptions, by method; the map.
+"""Plots of experiments (matplotlib; the extra `plot`).
 
-A map of zones, with the way of one tile through them (matplotlib; the extra `plot`).
+Traffic by k, by subscriptions and by method; a map of the zones, with the way of one tile through them.
 """
 
 from __future__ import annotations

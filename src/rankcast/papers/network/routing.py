@@ -1,11 +1,4 @@
-"""A workload on an acyclic network: what covering saves, and that every list is exact all the same.
-
-All subscriptions come in turn at the brokers of their clients, a share of them goes again, then objects are
-updated at random brokers. The network knows nothing of ranking: whoever has the object in his range hears of
-its update, and keeps all objects that he hears of. Who hears of every update of an object in his range knows
-the best ones; so of everybody it is checked that nothing was missed, and some keep lists that are compared.
-
-An acyclic network of content-based routers: subscriptions travel, with or without covering, events return.
+"""An acyclic network of content-based routers: subscriptions travel, with or without covering, events return.
 
 Brokers form a tree. For each link, in each direction, a broker keeps a `CoveringTable` of the subscriptions
 that came from anywhere else; the neighbour hears of those the table forwards, and of their withdrawal. An
@@ -14,6 +7,11 @@ event crosses a link if one of the subscriptions that came over it contains the 
 A sequence of commands is followed as if each had reached every broker before the next. In a tree all that
 comes of one command reaches a broker over one link, so each link, in each direction, may take the whole
 sequence at once, after the links that lead to it. Cost: that of the tables; no Python loop over commands.
+
+`Routing` plays a workload: all subscriptions come in turn at the brokers of their clients, a share of them
+goes again, then objects are updated at random brokers. The network knows nothing of ranking: subscribers hear
+of every update of an object in their range and keep all these objects, so they know the best ones. It is
+checked of everybody that nothing was missed; some keep lists that are compared.
 """
 
 from __future__ import annotations

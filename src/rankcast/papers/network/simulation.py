@@ -5,7 +5,7 @@ afterwards the objects are put back as they were. The messages are those of `Ran
 event by event. Every method ends with a comparison of the listeners' lists with those of a witness. CN-Relax
 makes them keep every object in their range: there some keep lists, and of all the updates heard are compared.
 
-Experiments played through: every number of subscriptions with every k, the same objects and updates.
+An experiment plays every number of subscriptions with every k, over the same objects and updates.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ground that brokers and subscribers stand on: an IP network, some of whose nodes are brokers.
+"""The ground of an experiment: an IP network some of whose nodes are brokers, and a seeded workload.
 
 | kind | what it is |
 | --- | --- |
@@ -9,11 +9,9 @@
 
 Traffic between two nodes takes a shortest path; a link is one hop of the IP network.
 
-Seeded objects, subscriptions and updates for experiments, as in the evaluation of [Range §V].
-
-Objects and subscriptions are uniform in [0, 1]; or clustered: objects around ten centres, subscriptions
-around one of them each. An update goes up or down with equal chance, to a value uniform between here and
-that end. An attribute that is bounded on one side has upper ends alone.
+The workload is that of [Range §V]. Objects and subscriptions are uniform in [0, 1]; or clustered: objects
+around ten centres, subscriptions around one of them each. An update goes up or down with equal chance, to a
+value uniform between here and that end. An attribute that is bounded on one side has upper ends alone.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""What a method has cost in a network: bytes from the server, between brokers, over links, and at the end.
+"""What a method has cost in a network, and what its listeners must know at the end.
 
-Lists of listeners at the beginning and at the end of a run: what they must be, by engines of their own.
-
-The witness asks for the first results of the listeners' subscriptions, over the objects as they are at the
-beginning and as the events leave them. It shares nothing with the engine whose messages are sent, and paints
-no tiles: first results are looked up among the objects.
+Costs are bytes from the server, between brokers, over links, and at the end. The lists of listeners at the
+beginning and at the end of a run come from a witness, an engine of its own that answers first results over
+the objects as they are at the beginning and as the events leave them. It shares nothing with the engine whose
+messages are sent, and paints no tiles: first results are looked up among the objects.
 """
 
 from __future__ import annotations

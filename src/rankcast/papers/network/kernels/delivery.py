@@ -1,15 +1,13 @@
-"""What messages cost on their way through zones, and who receives them.
+"""What messages cost on their way through zones, who receives them, and what receivers make of them.
 
 A message is a closed box of subscription space; whoever lies in it, in a zone that it touches, receives it.
-Subscriptions stand zone by zone, in the order of their first coordinate. They, or some of them, are listeners
-(`network_listening`): a zone that is not reached leaves its listeners behind.
-
-What subscribers make of the messages that reach them: lists, and digests of all that was heard.
+Subscriptions stand zone by zone, in the order of their first coordinate. They, or some of them, are
+listeners: a zone that is not reached leaves its listeners behind.
 
 A listener keeps a list by the protocol of [Range §II-A], by what it has heard alone. One that has to keep
 every object in its range (CN-Relax) would need much space; it keeps a digest of the updates it heard, in
 their order. Who has heard exactly the updates of the objects in its range knows their values, hence the best
-of them; so comparing digests is enough, and `must_hear` tells what they have to be from ranges and updates.
+of them; so comparing digests is enough, and `must_hear` gives what they have to be from ranges and updates.
 
 A digest is turned by one bit and joined with the word of each update in turn: it differs if one is missing,
 comes twice, is another or comes at another time, but for a chance of 2^-64.

@@ -1,12 +1,9 @@
 """Broker networks of the range top-k paper: what methods cost on the way to subscribers, and at the end.
 
-The networks are those of `rankcast.papers.network`; every run ends with a comparison of all subscribers' lists,
-which they kept by the messages that reached them, with an engine of their own.
-
-What the cases of broker networks share: draws of workloads on networks, and methods that play them.
-
-Each repetition of a case plays another draw of objects, subscriptions and updates; all methods play the same
-ones, and counters are over all draws together.
+The networks are those of `rankcast.papers.network`. Every run ends with a comparison of all subscribers'
+lists, which they kept by the messages that reached them, with an engine of their own. Each repetition of a
+case plays another draw of objects, subscriptions and updates; all methods play the same ones, and counters
+are over all draws together.
 """
 
 from __future__ import annotations

@@ -15,9 +15,8 @@ import numpy as np
 from rankcast import RangeTopK
 from rankcast.bench.baselines.range_topk import BoxScan
 from rankcast.bench.case import Contender, Grid, Parameters, Trial, case
-from rankcast.bench.cases.range_slabs import ends, half_boxes
 from rankcast.bench.cases.range_topk import SAMPLE, Turn, affected, first_rows, items_of, turns
-from rankcast.papers.figures.range_counts import Workload
+from rankcast.bench.workloads.range_topk import Workload, ends, half_bounded_workload
 from rankcast.range_topk.brute_force import top_k
 from rankcast.range_topk.state import Objects
 from rankcast.tables.boxes import Boxes
@@ -52,7 +51,7 @@ def disseminate(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
 def _drawn(parameters: Parameters, rng: np.random.Generator) -> Workload:
     """Draw a workload with a batch of events for each repetition and one to warm."""
-    return half_boxes({**parameters, "data": 1, "events": parameters["batch"] * (RUNS + 1)}, rng)
+    return half_bounded_workload({**parameters, "data": 1, "events": parameters["batch"] * (RUNS + 1)}, rng)
 
 
 def _beside_the_scan(name: str, work: Workload, parameters: Parameters, run: Any) -> Trial:

@@ -13,8 +13,8 @@ import numpy as np
 
 from rankcast import RangeTopK
 from rankcast.bench.case import Contender, Figure, Grid, Parameters, Trial
-from rankcast.bench.workloads import Columns, batches, range_topk
-from rankcast.papers.figures.range_counts import Workload
+from rankcast.bench.workloads import Columns, batches
+from rankcast.bench.workloads.range_topk import Workload, ends, half_bounded_workload
 from rankcast.papers.figures.range_topk import PARTS, counted
 from rankcast.range_topk.boxes import SUBSCRIPTIONS, corners_of
 from rankcast.range_topk.corners import BoxObjects, CornerIndex
@@ -28,7 +28,6 @@ KS = [1, 2, 5, 10, 15]
 SAMPLE, FEW = 200, 20
 SMALL: Grid = {"objects": [1_000], "subscriptions": [20_000], "events": [500], "data": [1, 3], "k": [1, 10]}
 FULL: Grid = {"objects": [10_000], "subscriptions": [400_000], "events": [10_000], "data": [1, 2, 3], "k": KS}
-COVERED = {2: 1_000, 3: 100}  # objects under a range of the data sets
 
 
 def by_k(*values: float) -> dict[int, float]:
@@ -111,7 +110,7 @@ def tables(parameters: Parameters, rng: np.random.Generator) -> Trial:
     "sparse" asks as the paper's server does; "sparse, members first" is what `disseminate` runs.
     """
     k, data = parameters["k"], parameters["data"]
-    work = half_boxes(parameters, rng)
+    work = half_bounded_workload(parameters, rng)
     paper: dict[str, dict[str, float]] = {"dense": {}, "sparse": {}}
     if (parameters["objects"], parameters["subscriptions"]) == (10_000, 400_000):
         sparse = {"min": SPARSE_MIN[data][k], "snap": SPARSE_SNAP[data][k]}
@@ -137,27 +136,6 @@ def _counting(name: str, server: SlabServer, events: Columns, paper: dict[str, f
         counters=lambda _, __: server.counts(),
         paper=paper,
     )
-
-
-def half_boxes(parameters: Parameters, rng: np.random.Generator) -> Workload:
-    """Draw objects, subscriptions of one of the three data sets, and uniform steps of y."""
-    objects = range_topk.objects(parameters["objects"], rng)
-    objects["z"] = rng.random(len(objects["id"]))
-    count, data = parameters["subscriptions"], parameters["data"]
-    if data == 1:
-        drawn = range_topk.subscriptions(count, rng)
-    else:
-        covered = min(COVERED[data], parameters["objects"])
-        drawn = range_topk.narrow_subscriptions(count, objects["x"], covered, rng)
-    events = range_topk.uniform_events(objects, parameters["events"], rng)
-    return Workload(objects, range_topk.half_bounded(drawn, rng), events)
-
-
-def ends(subscriptions: Columns) -> tuple[np.ndarray, np.ndarray]:
-    """The lower and upper ends over x and z; a table without `z_lo` has no lower end there."""
-    below = subscriptions.get("z_lo", np.full(len(subscriptions["id"]), -np.inf))
-    lo = np.column_stack([subscriptions["x_lo"], below])
-    return lo, np.column_stack([subscriptions["x_hi"], subscriptions["z_hi"]])
 
 
 def agree(work: Workload, k: int) -> bool:
