@@ -1,0 +1,63 @@
+"""The front figures of `benchmarks/README.md` are those of committed records, machine and date included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rankcast.bench.records import DEFAULT_DIRECTORY, DIRTY, Measurement, Record, read
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "benchmarks" / "README.md"
+SCALES = ((1.0, "s"), (1e3, "ms"), (1e6, "µs"), (1e9, "ns"))
+
+
+def row(record: Record, measured: Measurement) -> list[str]:
+    """Write what a row of the table has to say of one contender of a record."""
+    return [
+        f"`{record.case}`: {measured.name}",
+        f"{duration(measured.median / measured.work)}/{record.unit}",
+        "" if measured.ratio is None else f"{significant(measured.ratio)} x {record.baseline}",
+        f"{record.at[:10]}, {processor(record)}{', modified' if modified(record) else ''}",
+    ]
+
+
+def duration(seconds: float) -> str:
+    factor, unit = next((scale for scale in SCALES if seconds * scale[0] >= 1), SCALES[-1])
+    return f"{significant(seconds * factor)} {unit}"
+
+
+def significant(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:#.3g}".rstrip(".")
+
+
+def processor(record: Record) -> str:
+    name = "Xeon" if "Xeon" in record.machine["cpu"] else record.machine["cpu"].split()[-1]
+    return f"{name}, {record.machine['cores']} core{'s' if record.machine['cores'] > 1 else ''}"
+
+
+def modified(record: Record) -> bool:
+    return (record.commit or "").endswith(DIRTY)
+
+
+def shown() -> list[list[str]]:
+    """The rows of the table of front figures, without the cell that says in words what was measured."""
+    text = README.read_text(encoding="utf-8").partition("## Front figures")[2].partition("\n## ")[0]
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")][1:] for line in lines[2:]]
+
+
+@pytest.fixture(scope="module")
+def committed() -> list[list[str]]:
+    records = [record for record in read(ROOT / DEFAULT_DIRECTORY) if record.size == "full"]
+    return [row(record, measured) for record in records for measured in record.contenders]
+
+
+def test_there_are_front_figures() -> None:
+    assert len(shown()) >= 15
+
+
+@pytest.mark.parametrize("figure", shown(), ids=lambda figure: str(figure[0]))
+def test_a_front_figure_is_that_of_a_record(figure: list[str], committed: list[list[str]]) -> None:
+    assert figure in committed, [known for known in committed if known[0] == figure[0]]
