@@ -30,7 +30,7 @@ from rankcast.papers.figures.range_counts import (
     own_tiles,
     point_index,
 )
-from rankcast.papers.figures.range_topk import boxes_of, coalesced
+from rankcast.papers.figures.range_traffic import boxes_of, coalesced
 
 SMALL = st.integers(0, 5).map(float)
 

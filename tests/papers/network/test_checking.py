@@ -14,7 +14,7 @@ from rankcast.papers.network import topology
 from rankcast.papers.network.kernels.delivery import must_hear, words
 from rankcast.papers.network.routing import AcyclicNetwork, Routing
 from rankcast.papers.network.simulation import Simulation
-from rankcast.papers.network.topology import Workload, draw
+from rankcast.papers.network.topology import Workload, draw_workload
 from rankcast.papers.network.traffic import method
 
 METHODS = [method(name) for name in ("unicast", "relax", "dense", "sparse", "sparse(1)", "sparse*4")]
@@ -22,7 +22,9 @@ METHODS = [method(name) for name in ("unicast", "relax", "dense", "sparse", "spa
 
 def world(seed: int, subscriptions: int = 90) -> Workload:
     rng = np.random.default_rng(seed)
-    return draw(objects=30, subscriptions=subscriptions, events=25, kind="uniform", over=["x"], rng=rng)
+    return draw_workload(
+        objects=30, subscriptions=subscriptions, events=25, kind="uniform", over=["x"], rng=rng
+    )
 
 
 def simulated(work: Workload, listeners: int | None = None) -> Simulation:
@@ -167,14 +169,14 @@ def test_routers_that_lose_an_update_are_noticed(monkeypatch: pytest.MonkeyPatch
 
 def test_several_servers_are_for_one_attribute() -> None:
     rng = np.random.default_rng(1)
-    work = draw(objects=9, subscriptions=9, events=3, kind="uniform", over=["x", "z"], rng=rng)
+    work = draw_workload(objects=9, subscriptions=9, events=3, kind="uniform", over=["x", "z"], rng=rng)
     with pytest.raises(SettingError, match="servers is 2, expected 1"):
         Simulation(work, topology.make("tree", 9, 3, rng), servers=2, rng=rng)
 
 
 def test_one_sided_attributes_have_upper_ends_alone() -> None:
     rng = np.random.default_rng(1)
-    work = draw(
+    work = draw_workload(
         objects=9, subscriptions=400, events=3, kind="uniform", over=["x", "z"], one_sided=["z"], rng=rng
     )
     assert np.isneginf(work.ranges["z_lo"]).all()

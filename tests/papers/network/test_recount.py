@@ -17,7 +17,7 @@ from rankcast.papers.network.kernels import zones as network_zones
 from rankcast.papers.network.plots import draw_map, trace
 from rankcast.papers.network.routing import Routing
 from rankcast.papers.network.simulation import Simulation, points_of, tiles_of
-from rankcast.papers.network.topology import Topology, Workload, draw
+from rankcast.papers.network.topology import Topology, Workload, draw_workload
 from rankcast.papers.network.traffic import method
 from rankcast.papers.network.zones import Zones
 
@@ -49,7 +49,7 @@ def zone_of(zones: Zones, point: Any) -> int:
 
 def made(seed: int, servers: int, events: int = 15) -> World:
     rng = np.random.default_rng(seed)
-    work = draw(objects=24, subscriptions=70, events=events, kind="uniform", over=["x"], rng=rng)
+    work = draw_workload(objects=24, subscriptions=70, events=events, kind="uniform", over=["x"], rng=rng)
     graph = topology.make("power-law", 30, 9, rng)
     simulation = Simulation(work, graph, servers=servers, rng=rng)
     away, zones = distances(graph), simulation.network.zones
@@ -229,7 +229,7 @@ def test_the_map_shows_the_server_that_sends(seed: int, servers: int) -> None:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_routers_are_counted_by_paths_in_their_tree(seed: int, covering: bool) -> None:
     rng = np.random.default_rng(seed)
-    work = draw(objects=20, subscriptions=14, events=12, kind="uniform", over=["x"], rng=rng)
+    work = draw_workload(objects=20, subscriptions=14, events=12, kind="uniform", over=["x"], rng=rng)
     graph = topology.make("power-law", 40, 8, rng)
     routing = Routing(work, graph, gone=0.3, rng=rng)
     away, at = distances(graph), graph.brokers.tolist()

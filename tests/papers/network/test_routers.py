@@ -17,7 +17,7 @@ from rankcast.errors import SettingError
 from rankcast.papers.network import topology
 from rankcast.papers.network.kernels.zones import hops_from
 from rankcast.papers.network.routing import AcyclicNetwork, Routing
-from rankcast.papers.network.topology import draw
+from rankcast.papers.network.topology import draw_workload
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "broker_tree.py"
 END = st.integers(0, 4)
@@ -83,7 +83,7 @@ def test_links_do_what_single_messages_do(parent: Any, boxes: list[Any], data: A
 
 def test_covering_saves_and_every_list_stays_exact() -> None:
     rng = np.random.default_rng(3)
-    workload = draw(objects=40, subscriptions=120, events=60, kind="uniform", over=["x"], rng=rng)
+    workload = draw_workload(objects=40, subscriptions=120, events=60, kind="uniform", over=["x"], rng=rng)
     graph = topology.make("tree", 60, 12, rng)
     routing = Routing(workload, graph, gone=0.2, listeners=120, rng=rng)
     plain, covered = (routing.run(3, covering=covering) for covering in (False, True))

@@ -15,7 +15,7 @@ from rankcast.papers.network import topology
 from rankcast.papers.network.kernels import delivery
 from rankcast.papers.network.kernels import delivery as listening
 from rankcast.papers.network.simulation import Simulation, points_of, tiles_of
-from rankcast.papers.network.topology import Workload, draw
+from rankcast.papers.network.topology import Workload, draw_workload
 from rankcast.papers.network.traffic import method
 from rankcast.papers.network.zones import SPLITS
 
@@ -133,7 +133,7 @@ def test_several_servers_publish_as_exactly(workload: Workload, brokers: int, k:
 
 
 def test_a_lost_message_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    workload = draw(
+    workload = draw_workload(
         objects=30, subscriptions=60, events=20, kind="uniform", over=["x"], rng=np.random.default_rng(1)
     )
     simulation = simulated(workload, 5, "tree", "midpoint")
@@ -149,7 +149,7 @@ def test_a_lost_message_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_thousands_of_subscribers_with_one_bound_are_all_told() -> None:
     rng = np.random.default_rng(3)
-    workload = draw(
+    workload = draw_workload(
         objects=20,
         subscriptions=3_000,
         events=12,
@@ -167,7 +167,7 @@ def test_merging_pays_where_zones_are_full_and_costs_where_they_are_empty() -> N
     told = {}
     for subscriptions in (60, 6_000):
         rng = np.random.default_rng(6)
-        workload = draw(
+        workload = draw_workload(
             objects=200, subscriptions=subscriptions, events=60, kind="uniform", over=["x"], rng=rng
         )
         simulation = Simulation(workload, topology.make("tree", 900, 900, rng), rng=rng)
@@ -184,7 +184,7 @@ def test_merging_pays_where_zones_are_full_and_costs_where_they_are_empty() -> N
 
 def test_the_same_seed_gives_the_same_figures() -> None:
     rng = np.random.default_rng(1)
-    workload = draw(objects=40, subscriptions=90, events=20, kind="clustered", over=["x"], rng=rng)
+    workload = draw_workload(objects=40, subscriptions=90, events=20, kind="clustered", over=["x"], rng=rng)
     first, second = (
         [each.figures() for each in simulated(workload, 6, "power-law", "balanced").run(3, METHODS)]
         for _ in range(2)
@@ -230,7 +230,7 @@ def test_a_board_hears_as_a_subscriber_list_does(k: int, told: list[tuple[int, i
 
 def test_tiles_are_those_of_the_engine() -> None:
     rng = np.random.default_rng(4)
-    workload = draw(objects=30, subscriptions=80, events=12, kind="uniform", over=["x"], rng=rng)
+    workload = draw_workload(objects=30, subscriptions=80, events=12, kind="uniform", over=["x"], rng=rng)
     engine = simulated(workload, 4, "ring", "midpoint").engine(2)
     other = RangeTopK(k=2)
     other.publish(workload.objects)

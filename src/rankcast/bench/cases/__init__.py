@@ -28,6 +28,7 @@ MODULES: tuple[str, ...] = (
     f"{CASES}.spark",
     f"{CASES}.pipeline",
     f"{FIGURES}.range_topk",
+    f"{FIGURES}.range_traffic",
     f"{FIGURES}.range_boxes",
     f"{FIGURES}.network",
     f"{FIGURES}.covering",

@@ -128,7 +128,8 @@ def update(
     each in the stretch between the k-th better object on either side. `tally` adds up questions, the
     neighbours asked, and the objects that the update exposes.
     """
-    better, total, falls = min(y[place], value), start[-1], value > y[place]
+    better, total = min(y[place], value), start[-1]
+    falls = value > y[place] and total > k  # with k objects or fewer no list is full: nobody waits behind
     left, right = np.empty(k, np.int64), np.empty(k, np.int64)
     lefts, walked = firstk(start, y, label, place, better, -1, left, crossed)
     rights, further = firstk(start, y, label, place, better, 1, right, crossed)

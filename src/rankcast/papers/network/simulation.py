@@ -313,7 +313,7 @@ def _told(checked: Checked, *, of: int) -> dict[str, Any]:
 
 
 def _draw(asked: Experiment, subscriptions: int, rng: np.random.Generator) -> topology.Workload:
-    return topology.draw(
+    return topology.draw_workload(
         objects=asked.objects,
         subscriptions=subscriptions,
         events=asked.events,

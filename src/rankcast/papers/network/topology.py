@@ -158,7 +158,7 @@ class Workload(NamedTuple):
     events: Columns
 
 
-def draw(
+def draw_workload(
     *,
     objects: int,
     subscriptions: int,
