@@ -247,12 +247,12 @@ def _git(place: Path, *words: str) -> str:
 
 
 def peak_memory() -> int | None:
-    """Give the peak of resident memory in bytes since `reset_peak_memory`, where the system tells."""
+    """Give the peak of resident memory in bytes since `reset_peak_memory`, where the system reports it."""
     return _status("VmHWM")
 
 
 def resident_memory() -> int | None:
-    """Give the resident memory in bytes, where the system tells."""
+    """Give the resident memory in bytes, where the system reports it."""
     return _status("VmRSS")
 
 

@@ -180,7 +180,7 @@ def _introduction(records: Sequence[Record]) -> Markup:
         "answers": f"{checked.count(True)} agree with brute force, {checked.count(False)} disagree, "
         f"{checked.count(None)} answer no query",
     }
-    rows = [each for name, told in facts.items() for each in (element("dt", name), element("dd", told))]
+    rows = [each for name, value in facts.items() for each in (element("dt", name), element("dd", value))]
     return join([element("p", HOW_TO_READ, class_="soft"), element("dl", *rows)])
 
 
@@ -215,26 +215,26 @@ def _by_parameters(record: Record) -> list[tuple[str, bool, float, str]]:
 def _table(records: Sequence[Record]) -> Markup:
     """Make the main table: parameters, contender, seconds, rate, ratio, paper's value and ours, agreement."""
     given = _names(record.parameters for record in records)
-    told = _names(measured.paper for record in records for measured in record.contenders)
+    reported = _names(measured.paper for record in records for measured in record.contenders)
     sized = any(m.bytes is not None or m.peak_bytes is not None for r in records for m in r.contenders)
     heads = [element("th", name.replace("_", " ")) for name in given] + [element("th", "contender")]
     labels = ["seconds", f"{records[-1].unit}s a second", "ratio", *(["bytes"] if sized else [])]
     heads += [element("th", label, class_="number") for label in labels]
-    for name in told:
+    for name in reported:
         heads += [
             element("th", f"{name.replace('_', ' ')}, {whose}", class_="number")
             for whose in ("paper", "ours")
         ]
     heads += [element("th", "compiling", class_="number"), element("th", "agrees")]
     rows = [
-        _row(record, index, given, told, sized)
+        _row(record, index, given, reported, sized)
         for record in records
         for index in range(len(record.contenders))
     ]
     return _scroll(heads, rows)
 
 
-def _row(record: Record, index: int, given: list[str], told: list[str], sized: bool) -> Markup:
+def _row(record: Record, index: int, given: list[str], reported: list[str], sized: bool) -> Markup:
     """Make the row of one contender; the first one of a set carries the parameters for all of them."""
     measured, count = record.contenders[index], len(record.contenders)
     cells: list[Markup] = []
@@ -254,7 +254,7 @@ def _row(record: Record, index: int, given: list[str], told: list[str], sized: b
             [element("small", f"peak {size(measured.peak_bytes)}")] if measured.peak_bytes is not None else []
         )
         cells.append(element("td", size(measured.bytes), *peak, class_="number"))
-    for name in told:
+    for name in reported:
         cells += _beside(measured, name)
     cells.append(element("td", _compiling(measured), class_="number"))
     if index == 0:

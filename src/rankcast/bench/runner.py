@@ -1,4 +1,4 @@
-"""Measuring a trial: contenders interleaved, set-up outside the clock, compiling told apart.
+"""Measuring a trial: contenders interleaved, set-up outside the clock, compilation counted apart.
 
 Order of a trial: every contender once, untimed for the record's purposes (this repetition compiles and
 warms); then `runs` rounds, in each of which every contender runs once, the order turning by one from round
@@ -55,8 +55,8 @@ class _Clock:
 
     def totals(self) -> dict[str, float]:
         """Read the running totals; what is no number is left out."""
-        told = self.contender.stats(self.state) if self.contender.stats else {}
-        return {name: value for name, value in told.items() if isinstance(value, int | float)}
+        running = self.contender.stats(self.state) if self.contender.stats else {}
+        return {name: value for name, value in running.items() if isinstance(value, int | float)}
 
     def counters(self, work: int) -> dict[str, float]:
         """Give what the last run added to the totals, a unit of work, and the further counters."""
@@ -81,17 +81,17 @@ def measure(case: Case, parameters: Parameters, size: str, watch: Watcher | None
         case: what to measure.
         parameters: one of the sets that `case.parameters(size)` lists.
         size: noted in the record.
-        watch: told before each step what comes next.
+        watch: called before each step with what comes next.
 
     Raises:
         ValueError: a counter is no finite number; the record would not be readable by others.
     """
-    tell = watch or (lambda step: None)
-    tell("making the workload")
+    notify = watch or (lambda step: None)
+    notify("making the workload")
     system, trial = records.machine(), case.trial(parameters)
     clocks = [_Clock(contender) for contender in trial.contenders]
-    _repeat(clocks, case.runs, tell)
-    tell("comparing with brute force")
+    _repeat(clocks, case.runs, notify)
+    notify("comparing with brute force")
     answers = {clock.contender.name: clock.answer for clock in clocks}
     agrees = None if trial.agrees is None else bool(trial.agrees(answers))
     return Record(
@@ -111,17 +111,17 @@ def measure(case: Case, parameters: Parameters, size: str, watch: Watcher | None
     )
 
 
-def _repeat(clocks: list[_Clock], runs: int, tell: Watcher) -> None:
+def _repeat(clocks: list[_Clock], runs: int, notify: Watcher) -> None:
     """Run every contender once to warm, then in rounds whose order turns by one each time."""
     for clock in clocks:
-        tell(f"{clock.contender.name}: first run")
+        notify(f"{clock.contender.name}: first run")
         clock.once()
     for round_number in range(runs):
         turn = round_number % len(clocks)
         for clock in clocks[turn:] + clocks[:turn]:
             wanted = clock.contender.runs or runs
             if round_number < wanted:
-                tell(f"{clock.contender.name}: run {round_number + 1} of {wanted}")
+                notify(f"{clock.contender.name}: run {round_number + 1} of {wanted}")
                 clock.once()
 
 

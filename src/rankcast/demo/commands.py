@@ -58,8 +58,8 @@ def play(scene: Scene, batches: int, console: Console) -> Tally:
             began = time.perf_counter()
             answer = getattr(scene.engine, call)(rows)
             tally.add(rows, answer, time.perf_counter() - began)
-            told = map(scene.tell, answer.to_pylist()) if answer is not None else ()
-            last.extend(cells for cells in told if cells is not None)
+            shown = map(scene.tell, answer.to_pylist()) if answer is not None else ()
+            last.extend(cells for cells in shown if cells is not None)
             progress.update(task, completed=min(place + 1, batches))
             live.update(Group(_table(scene, last), progress))
             if console.is_terminal:
@@ -85,8 +85,10 @@ NAMES = (*scenes.NAMES, "city")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rankcast demo`."""
-    told = f"one engine: {', '.join(scenes.NAMES)}; all of them: city; without a name: two pipelines on Spark"
-    parser.add_argument("name", nargs="?", choices=NAMES, metavar="NAME", help=told)
+    described = (
+        f"one engine: {', '.join(scenes.NAMES)}; all of them: city; without a name: two pipelines on Spark"
+    )
+    parser.add_argument("name", nargs="?", choices=NAMES, metavar="NAME", help=described)
     parser.add_argument("--batches", type=_positive, help="how many batches (60; on Spark 20)")
     parser.add_argument("--seconds", type=_positive, default=24, help="how long the city is shown (24)")
     parser.add_argument("--seed", type=_seed, default=7, help="seed of everything that happens (7)")

@@ -61,7 +61,7 @@ PEOPLE = ("Ada", "Bela", "Chen", "Dina", "Emil", "Fay", "Goran", "Hana", "Ilir",
 
 
 def tell_change(row: Row) -> tuple[str, ...] | None:
-    """A delta of a subscriber with a name; deltas of the crowd are only counted."""
+    """A delta of a subscriber with a name; those of the others are only counted."""
     if not str(row["subscription"])[0].isalpha() or row["subscription"].startswith("user "):
         return None
     signs = {"enter": "[green]+ enters[/]", "leave": "[red]- leaves[/]", "update": "[yellow]~ changes[/]"}
@@ -80,7 +80,7 @@ def cell(value: object) -> str:
 CHANGE_COLUMNS = ("who", "change", "item", "rank", "score")
 
 
-def crowd(size: int) -> list[str]:
+def subscriber_names(size: int) -> list[str]:
     """Names of subscribers: a few people, then numbered users."""
     return [*PEOPLE[:size], *(f"user {place}" for place in range(len(PEOPLE), size))]
 
@@ -144,7 +144,7 @@ def hotels(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:
             "rating": rng.uniform(2, 5, size).round(1),
         }
     )
-    travellers = crowd(40)
+    travellers = subscriber_names(40)
     place = rng.uniform(0, 20, (len(travellers), 2))
     step = rng.normal(0, 0.1, (len(travellers), 2))
     engine.subscribe({"id": travellers, "x": place[:, 0], "y": place[:, 1]})
@@ -178,7 +178,7 @@ def news(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:
         return {"id": names, "x": rng.uniform(0, 10, size), "y": rng.uniform(0, 10, size), "terms": said}
 
     engine.publish(messages(0, 300))
-    people = crowd(120)
+    people = subscriber_names(120)
     size = len(people)
     liked = [terms(3) for _ in people]
     engine.subscribe(
@@ -227,7 +227,7 @@ def stocks(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:
     tickers = sorted({"".join(rng.choice(letters, 4)) for _ in range(300)})
     pe = rng.lognormal(2.8, 0.5, len(tickers))
     engine.publish({"id": tickers, "risk": rng.uniform(0, 10, len(tickers)), "pe": pe})
-    people = crowd(200)
+    people = subscriber_names(200)
     ends = np.sort(rng.uniform(0, 10, (len(people), 2)), axis=1)
     engine.subscribe({"id": people, "risk_lo": ends[:, 0], "risk_hi": ends[:, 1]})
 
@@ -253,7 +253,7 @@ def taxi(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:
         "queue": rng.integers(0, 5, size).astype(float),
     }
     engine.upsert(points)
-    taxis = crowd(60)
+    taxis = subscriber_names(60)
     place = rng.uniform(0, 100, (len(taxis), 2))
     heading = rng.uniform(0, 2 * np.pi, len(taxis))
     engine.subscribe({"id": taxis, "x": place[:, 0], "y": place[:, 1]})

@@ -67,8 +67,8 @@ class SqliteScores:
 
     def publish(self, events: Columns) -> Best:
         """Give ids and scores of the best subscriptions for each event."""
-        asked = "select id, score from s where lo <= ? and hi >= ? order by score desc, id limit ?"
-        answers = [self._base.execute(asked, (x, x, self._k)).fetchall() for x in events[self._name].tolist()]
+        query = "select id, score from s where lo <= ? and hi >= ? order by score desc, id limit ?"
+        answers = [self._base.execute(query, (x, x, self._k)).fetchall() for x in events[self._name].tolist()]
         return [
             (np.array([row[0] for row in rows], np.int64), np.array([row[1] for row in rows]))
             for rows in answers

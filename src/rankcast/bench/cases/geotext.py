@@ -87,10 +87,10 @@ def state_bytes(engine: GeoTextTopK) -> int:
 
 def sizes(engine: GeoTextTopK, _: Any) -> dict[str, float]:
     """Messages in the buffer of a subscription, and bytes a subscription of the parts of the state."""
-    told = {"buffer_size": engine.stats()["buffered"] / len(engine)}
+    by_part = {"buffer_size": engine.stats()["buffered"] / len(engine)}
     for part, used in engine.memory().items():
-        told[f"bytes_{part.replace(' ', '_')}"] = used / len(engine)
-    return told
+        by_part[f"bytes_{part.replace(' ', '_')}"] = used / len(engine)
+    return by_part
 
 
 def baseline(of: World, name: str, run: Callable[[TermAtATime], Any], *, work: int = FEW) -> Contender:
@@ -308,7 +308,7 @@ def amend(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
     def agrees(answers: Answers) -> bool:
         now = replay(before["subscribe"], answers["subscribe"])
-        after = {kind: replay(before[kind], told) for kind, told in answers.items()}
+        after = {kind: replay(before[kind], answer) for kind, answer in answers.items()}
         gone = after.pop("unsubscribe")
         return not gone and all(each == now for each in after.values()) and _follows(made, full=False)
 

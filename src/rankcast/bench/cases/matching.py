@@ -47,10 +47,10 @@ def against_peers(
     """Put the default index beside peers; the best of them, the baseline, answers more events than others."""
     engine = loaded("auto", over, rows, k=k)
     made = {name: peer(rows, over, k) for name, peer in peers.items()}
-    asked = {name: head(events, 200 if name == best else 10) for name in made}
+    queries = {name: head(events, 200 if name == best else 10) for name in made}
 
     def ask(name: str) -> Any:
-        return made[name].publish(asked[name])
+        return made[name].publish(queries[name])
 
     return Trial(
         work=events["id"].size,
@@ -61,7 +61,7 @@ def against_peers(
                     name,
                     prepare=partial(str, name),
                     run=ask,
-                    work=asked[name]["id"].size,
+                    work=queries[name]["id"].size,
                     runs=5 if name == best else 1,
                 )
                 for name in made
@@ -190,8 +190,8 @@ def scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
 )
 def intervals(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Match points with scored intervals on one thread; peers in score order, or all matches and a sort."""
-    count, asked, k = parameters["subscriptions"], parameters["events"], parameters["k"]
-    rows, events = matching.crowded(parameters["kind"], count, asked, rng)
+    count, event_count, k = parameters["subscriptions"], parameters["events"], parameters["k"]
+    rows, events = matching.crowded(parameters["kind"], count, event_count, rng)
     peers: dict[str, Callable[..., Any]] = {
         "numpy chunks": NumpyChunks,
         "sqlite": SqliteScores,
@@ -229,8 +229,8 @@ def intervals(parameters: Parameters, rng: np.random.Generator) -> Trial:
 def boxes(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Match points with scored boxes on one thread; peers in score order, or all matches and a sort."""
     over = [f"a{number}" for number in range(parameters["attributes"])]
-    count, asked = parameters["subscriptions"], parameters["events"]
-    rows, events = matching.heavy_boxes(parameters["kind"], len(over), count, asked, rng)
+    count, event_count = parameters["subscriptions"], parameters["events"]
+    rows, events = matching.heavy_boxes(parameters["kind"], len(over), count, event_count, rng)
     peers: dict[str, Callable[..., Any]] = {"numpy chunks": NumpyChunks, "duckdb": DuckdbTop}
     if parameters["kind"] == "sparse":
         peers["r-tree, all"] = RtreeAll
@@ -344,8 +344,8 @@ def attributes(parameters: Parameters, rng: np.random.Generator) -> Trial:
     over = [f"a{number}" for number in range(parameters["attributes"])]
     mode, count = parameters["mode"], parameters["subscriptions"]
     rows, events = matching.few_bounds(over, parameters["bounded"], count, parameters["events"], mode, rng)
-    told = matching.with_nulls(rows)
-    engines = {index: loaded(index, over, told, k=20, mode=mode) for index in ("auto", "box-tree")}
+    nullable = matching.with_nulls(rows)
+    engines = {index: loaded(index, over, nullable, k=20, mode=mode) for index in ("auto", "box-tree")}
     first = head(events, 10)
     return Trial(
         work=parameters["events"],

@@ -67,8 +67,10 @@ def search_all(plain: Any, steps: list[Columns]) -> Any:
 def agree(engine: Any, found: dict[Any, tuple[Any, Floats]]) -> bool:
     """Compare the results of an engine with those of a search, at the same places."""
     for query, (items, scores) in list(found.items())[:SAMPLE]:
-        told = engine.results([query]).to_pydict()
-        if told["item"] != items.tolist() or not np.allclose(told["score"], scores, rtol=ROUNDING, atol=0.0):
+        result = engine.results([query]).to_pydict()
+        if result["item"] != items.tolist() or not np.allclose(
+            result["score"], scores, rtol=ROUNDING, atol=0.0
+        ):
             return False
     return True
 

@@ -79,7 +79,7 @@ class Alone:
 
 
 class Piped:
-    """A pipeline that takes micro-batches when it is told to; at most one runs at a time.
+    """A pipeline that takes micro-batches on request; at most one runs at a time.
 
     Args:
         engine: the lines of the table `[engine]`.
@@ -216,8 +216,8 @@ ENGINE = {"engine": ["RangeTopK"]}
 def _trial(piped: Piped, alone: Alone, work: int) -> Trial:
     """A pipeline beside the engine alone, in one process, on one core."""
 
-    def counters(_: Any, told: dict[str, float]) -> dict[str, float]:
-        return {name: told[name] for name in ("batch_seconds", "shard_seconds", "memory")}
+    def counters(_: Any, figures: dict[str, float]) -> dict[str, float]:
+        return {name: figures[name] for name in ("batch_seconds", "shard_seconds", "memory")}
 
     contenders = [
         Contender("pipeline, 2 cores", prepare=piped.ready, run=Piped.take, counters=counters),
@@ -227,7 +227,7 @@ def _trial(piped: Piped, alone: Alone, work: int) -> Trial:
 
 
 def _alike(answers: Answers) -> bool:
-    return len({told["answers"] for told in answers.values()}) == 1
+    return len({figures["answers"] for figures in answers.values()}) == 1
 
 
 @case(
@@ -319,9 +319,9 @@ def check(parameters: Parameters, rng: np.random.Generator) -> Trial:
         f'checkpoint = "c"\n[engine]\nname = "{parameters["engine"]}"\n{tables}[sink]\nformat = "console"\n'
     )
     code = "import sys; from rankcast.cli import main; sys.exit(main())"
-    asked = [sys.executable, "-c", code, "run", str(file), "--check"]
+    command = [sys.executable, "-c", code, "run", str(file), "--check"]
 
     def run(_: Any) -> int:
-        return subprocess.run(asked, capture_output=True, check=True).returncode  # noqa: S603
+        return subprocess.run(command, capture_output=True, check=True).returncode  # noqa: S603
 
-    return Trial(1, [Contender("check", run=run)], agrees=lambda told: told["check"] == 0)
+    return Trial(1, [Contender("check", run=run)], agrees=lambda answers: answers["check"] == 0)

@@ -113,7 +113,7 @@ def amend(parameters: Parameters, rng: np.random.Generator) -> Trial:
     k, ids, followed = parameters["k"], added["id"], parameters["then"] == "an event"
     adding, amending = (loaded("sparse", k, work.objects, work.subscriptions) for _ in range(2))
     amending.subscribe(added)
-    asked, no_change = dict(added), first_rows({name: work.objects[name] for name in ("id", "y")}, 1)
+    current, no_change = dict(added), first_rows({name: work.objects[name] for name in ("id", "y")}, 1)
 
     def contender(name: str, call: Callable[[RangeTopK, Columns], pa.Table], prepare: Prepare) -> Contender:
         def run(turn: tuple[RangeTopK, Columns]) -> None:
@@ -126,8 +126,8 @@ def amend(parameters: Parameters, rng: np.random.Generator) -> Trial:
     def turn_of(draw: Drawn) -> Prepare:
         def prepare() -> tuple[RangeTopK, Columns]:
             amending.publish(no_change)  # what the call before has left to do
-            given = draw(asked, rng)
-            asked.update(given)
+            given = draw(current, rng)
+            current.update(given)
             return amending, {"id": ids, **given}
 
         return prepare
@@ -143,7 +143,7 @@ def amend(parameters: Parameters, rng: np.random.Generator) -> Trial:
             ),
         ],
         baseline="subscribe",
-        agrees=lambda _: same_results(amending, work._replace(subscriptions=asked), k),
+        agrees=lambda _: same_results(amending, work._replace(subscriptions=current), k),
     )
 
 

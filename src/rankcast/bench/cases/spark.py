@@ -47,7 +47,7 @@ def micro_batch(parameters: Parameters, rng: np.random.Generator) -> Trial:
             kind,
             prepare=lambda: made.ready(parameters["batches"], warm=parameters["batches"]),
             run=Stream.take,
-            counters=lambda _, told: {"batch_seconds": told["batch_seconds"]},
+            counters=lambda _, figures: {"batch_seconds": figures["batch_seconds"]},
         )
 
     contenders = [stream("rankcast", _ranked()), stream("pass-through", _passed)]
@@ -78,8 +78,8 @@ def throughput(parameters: Parameters, rng: np.random.Generator) -> Trial:
     def alone(name: str, threads: int) -> Contender:
         return Contender(name, prepare=lambda: loaded(threads), run=one_process)
 
-    def spark_counters(_: Any, told: dict[str, float]) -> dict[str, float]:
-        return {name: told[name] for name in ("batch_seconds", "shard_seconds")}
+    def spark_counters(_: Any, figures: dict[str, float]) -> dict[str, float]:
+        return {name: figures[name] for name in ("batch_seconds", "shard_seconds")}
 
     spark = Contender(
         "Spark, 2 shards",
@@ -115,7 +115,7 @@ def executors(parameters: Parameters, rng: np.random.Generator) -> Trial:
             f"{count} executor{'s' if count > 1 else ''}",
             prepare=lambda: Apart(parameters, SEED_APART, f"local-cluster[{count},1,1024]", 2),
             run=Apart.take,
-            counters=lambda _, told: {name: told[name] for name in ("batch_seconds", "shard_seconds")},
+            counters=lambda _, figures: {name: figures[name] for name in ("batch_seconds", "shard_seconds")},
         )
 
     work = parameters["rows"] * parameters["batches"]
@@ -168,7 +168,7 @@ def _passed(events: Any) -> Any:
 
 
 def _same_answers(answers: Answers) -> bool:
-    return len({told["answers"] for told in answers.values()}) == 1
+    return len({figures["answers"] for figures in answers.values()}) == 1
 
 
 if __name__ == "__main__":

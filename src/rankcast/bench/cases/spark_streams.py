@@ -51,7 +51,7 @@ def session(master: str = "local[2]") -> Any:
 
 
 class Stream:
-    """A streaming query that takes micro-batches when it is told to.
+    """A streaming query that takes micro-batches on request.
 
     Args:
         slices: the micro-batches, which come around again with new sequence numbers.
@@ -88,7 +88,7 @@ class Stream:
 
     def take(self) -> dict[str, float]:
         """Take what lies ready; how long a micro-batch took, and how many answers there were."""
-        return _told(self._take())
+        return _figures_of(self._take())
 
     def _start(self) -> Any:
         names = ", ".join(f"{name} double" for name in self.slices[0] if name not in ("seq", "id"))
@@ -122,16 +122,18 @@ class Stream:
         ]
 
 
-def _told(progress: list[Any]) -> dict[str, float]:
+def _figures_of(progress: list[Any]) -> dict[str, float]:
     from rankcast.spark.watching import OBSERVED, counters  # noqa: PLC0415
 
     seconds = [each["durationMs"]["triggerExecution"] / 1000 for each in progress]
-    shards = [told for each in progress for told in counters(each["observedMetrics"].get(OBSERVED)).values()]
+    shards = [
+        figures for each in progress for figures in counters(each["observedMetrics"].get(OBSERVED)).values()
+    ]
     return {
         "batches": float(len(progress)),
         "batch_seconds": float(np.median(seconds)),
-        "shard_seconds": float(np.median([told["seconds"] for told in shards])) if shards else 0.0,
-        "answers": float(sum(told["deltas"] for told in shards)),
+        "shard_seconds": float(np.median([figures["seconds"] for figures in shards])) if shards else 0.0,
+        "answers": float(sum(figures["deltas"] for figures in shards)),
     }
 
 
@@ -215,13 +217,13 @@ class Apart:
         assert self._process.stdout is not None  # noqa: S101
         for line in self._process.stdout:
             if line.startswith("{"):
-                told: dict[str, float] = json.loads(line)
-                return told
+                figures: dict[str, float] = json.loads(line)
+                return figures
         raise RuntimeError("the process of the stream has ended")
 
 
 def main(given: str) -> None:
-    """What `Apart` runs: make a stream ready, and take what lies ready when told to."""
+    """What `Apart` runs: make a stream ready, and take what lies ready on request."""
     parameters, seed, master, shards = json.loads(given)
     session(master)
     stream, _ = matching(parameters, np.random.default_rng(seed), shards)

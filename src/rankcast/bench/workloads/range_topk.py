@@ -185,13 +185,13 @@ def ends(subscriptions: Columns) -> tuple[Floats, Floats]:
 def _updates(rows: Columns, which: Integers, step: Callable[[Floats, Integers], Floats]) -> Columns:
     """Apply `step` to the objects drawn: each object's events in turn, all objects of a round at once."""
     y = rows["y"].copy()
-    told = np.empty(len(which))
+    values = np.empty(len(which))
     rounds = occurrences(which)
     order = np.argsort(rounds, kind="stable")
     for events in np.split(order, np.cumsum(np.bincount(rounds))[:-1]) if len(which) else []:
         moved = which[events]
-        y[moved] = told[events] = step(y[moved], events)
-    return {"id": rows["id"][which], "y": told}
+        y[moved] = values[events] = step(y[moved], events)
+    return {"id": rows["id"][which], "y": values}
 
 
 def _around(centres: Floats, count: int, rng: np.random.Generator) -> Floats:

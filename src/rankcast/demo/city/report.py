@@ -111,17 +111,17 @@ def _couriers(axes: Any, town: Town, tracks: Tracks) -> None:
 
 
 def _walker(axes: Any, town: Town) -> None:
-    told = town.walkers.view(WALKER)
+    view = town.walkers.view(WALKER)
     colour = PALETTE[2]
-    for place, ring in enumerate(told["rings"]):
+    for place, ring in enumerate(view["rings"]):
         closed = np.vstack([ring, ring[:1]])
         label = "_" if place else "zone of a walker"
         axes.plot(closed[:, 0], closed[:, 1], color=colour, linewidth=1.4, linestyle="--", label=label)
-    axes.scatter([told["x"]], [told["y"]], s=44, color=colour, **RIM, zorder=5, label="walker")
-    best = told["result"]
+    axes.scatter([view["x"]], [view["y"]], s=44, color=colour, **RIM, zorder=5, label="walker")
+    best = view["result"]
     axes.scatter(
-        told["objects_x"][best],
-        told["objects_y"][best],
+        view["objects_x"][best],
+        view["objects_y"][best],
         s=44,
         facecolors="none",
         edgecolors=colour,
@@ -142,14 +142,14 @@ LEAD = (
 def page(town: Town, tracks: Tracks, minutes: int) -> str:
     """The whole report."""
     events = sum(tally.events for tally in town.tallies.values())
-    told = sum(tally.answers for tally in town.tallies.values())
+    answers = sum(tally.answers for tally in town.tallies.values())
     seconds = sum(sum(tally.seconds) for tally in town.tallies.values())
     moving = town.tallies["moving"]
     parts = [
         pages.cards(
             [
                 (f"{events:,}", "events"),
-                (f"{told:,}", "rows told"),
+                (f"{answers:,}", "rows told"),
                 (f"{1e3 * seconds / minutes:.0f} ms", "for half a minute, all engines"),
                 (f"{moving.share:.0%}", "of positions stayed in their zone"),
                 (f"{town.reached / max(town.tiles, 1):.1f}", "watchers reached by a message"),
@@ -186,7 +186,7 @@ def _table(town: Town) -> Markup:
 
 def _figures(town: Town) -> list[Markup]:
     drawings: list[tuple[str, str, Callable[[Any], None]]] = [
-        ("told", "Rows told, ten steps at a time", lambda axes: _told(axes, town)),
+        ("told", "Rows told, ten steps at a time", lambda axes: _rows_over_time(axes, town)),
         ("steps", "What a step of half a minute takes: median and 5 to 95%", lambda axes: _steps(axes, town)),
         ("spared", "What was spared, as a share of all there was to do", lambda axes: _spared(axes, town)),
         (
@@ -198,7 +198,7 @@ def _figures(town: Town) -> list[Markup]:
     return [pages.figure(*each) for each in drawings]
 
 
-def _told(axes: Any, town: Town) -> None:
+def _rows_over_time(axes: Any, town: Town) -> None:
     for name, tally in town.tallies.items():
         parts = np.add.reduceat(tally.by_minute, np.arange(0, len(tally.by_minute), 10))
         style = {"color": LINES[name], "label": ENGINES[name], "marker": "o", "markersize": 3}

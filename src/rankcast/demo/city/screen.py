@@ -142,14 +142,14 @@ class Screen:
         for number, minute in enumerate(self._town.city.minutes(self._total), 1):
             self._take(minute)
             if number % EVERY == 0 or number == self._total:
-                told = [f"{name} {t.events:,} > {t.answers:,}" for name, t in self._town.tallies.items()]
-                self._console.print(f"{minute.clock}  {'  '.join(told)}", soft_wrap=True)
+                summaries = [f"{name} {t.events:,} > {t.answers:,}" for name, t in self._town.tallies.items()]
+                self._console.print(f"{minute.clock}  {'  '.join(summaries)}", soft_wrap=True)
 
     def _take(self, minute: Minute) -> None:
-        told = self._town.live(minute)
+        deltas = self._town.live(minute)
         self._note(minute)
         self._deals.extend(zip(minute.deals["x"], minute.deals["y"], strict=True))
-        for name, rows in told.items():
+        for name, rows in deltas.items():
             self._lines[name].extend(line for row in rows if (line := tell(name, row)) is not None)
 
     def _view(self, minute: Minute, number: int) -> RenderableType:

@@ -101,7 +101,7 @@ class Town:
             "prices": self._price,
             "routers": self._route,
         }
-        told = {}
+        answers = {}
         for name, call in calls.items():
             began, tally = time.perf_counter(), self.tallies[name]
             events, tables = call(minute)
@@ -109,10 +109,10 @@ class Town:
             tally.events += events
             tally.by_minute.append(sum(table.num_rows for table in tables))
             tally.answers += tally.by_minute[-1]
-            told[name] = [row for table in tables for row in table.to_pylist()]
+            answers[name] = [row for table in tables for row in table.to_pylist()]
         self._spread(minute)
         self.history.append((self.tiles, self.reached, self.areas, self.forwarded))
-        return told
+        return answers
 
     def _move(self, minute: Minute) -> tuple[int, list[pa.Table]]:
         tables = [
@@ -145,9 +145,9 @@ class Town:
         return len(minute.prices["id"]), [self.prices.publish(minute.prices)]
 
     def _route(self, minute: Minute) -> tuple[int, list[pa.Table]]:
-        told = [(name, self.routers[name].unsubscribe(gone)) for name, gone in minute.closed.items()]
-        told += [(name, self.routers[name].subscribe(rows)) for name, rows in minute.areas.items()]
-        tables = [each.append_column("router", pa.array([name] * each.num_rows)) for name, each in told]
+        answers = [(name, self.routers[name].unsubscribe(gone)) for name, gone in minute.closed.items()]
+        answers += [(name, self.routers[name].subscribe(rows)) for name, rows in minute.areas.items()]
+        tables = [each.append_column("router", pa.array([name] * each.num_rows)) for name, each in answers]
         point = {name: minute.deals[name] for name in ("id", "x", "y", "price")}
         tally, size = self.tallies["routers"], len(point["id"])
         for router in self.routers.values():

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rankcast.demo.scenes import PEOPLE, crowd
+from rankcast.demo.scenes import PEOPLE, subscriber_names
 from rankcast.errors import MissingExtraError
 
 MESSAGES, QUOTES = 300, 200  # rows a file
@@ -159,7 +159,7 @@ def messages(seed: int, files: int) -> Feed:
     """Readers who live in a city and have two topics, and messages from cities, larger ones more often."""
     rng, found = np.random.default_rng([seed, 0]), cities()
     home = rng.choice(len(found.name), READERS, p=found.share, replace=True)
-    readers = crowd(READERS)
+    readers = subscriber_names(READERS)
     liked = [[TOPICS[at] for at in rng.choice(len(TOPICS), 2, replace=False)] for _ in readers]
     terms = [" ".join(each).split() for each in liked]
     subscriptions = pa.table({"id": readers, "x": found.x[home], "y": found.y[home], "terms": terms})
@@ -200,7 +200,7 @@ def quotes(seed: int, files: int) -> Feed:
         names = [tickers[at] for at in some]
         kept = pa.nulls(QUOTES, pa.float64())  # the risk stays as it is
         events.append(pa.table({"seq": seq, "ticker": names, "risk": kept, "pe": pe[some]}))
-    investors = crowd(INVESTORS)
+    investors = subscriber_names(INVESTORS)
     ends = np.sort(rng.uniform(0, 10, (INVESTORS, 2)).round(1), axis=1)
     subscriptions = pa.table({"id": investors, "risk_lo": ends[:, 0], "risk_hi": ends[:, 1]})
     shown = {who: f"{who} (risk {low:g} to {high:g})" for who, (low, high) in zip(PEOPLE, ends, strict=False)}

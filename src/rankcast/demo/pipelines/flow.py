@@ -54,7 +54,7 @@ class Flow:
     def start(self, spark: Any) -> None:
         """Let it run in a session, or run on."""
         self._spark, self._starts = spark, self._starts + 1
-        self.running = pipeline.start(self.config, spark, tell=self._told)
+        self.running = pipeline.start(self.config, spark, tell=self._on_deltas)
 
     def offer_in_time(self, least: float, most: float) -> None:
         """Let the next file come, not too soon after the last, and sooner if none is waiting."""
@@ -76,18 +76,18 @@ class Flow:
         hidden.replace(path)
         self.offered += 1
 
-    def _told(self, number: int, told: pa.Table) -> None:
-        """Note what a micro-batch told: once its deltas are in the results, everybody could be shown them."""
+    def _on_deltas(self, number: int, table: pa.Table) -> None:
+        """Note the deltas of a micro-batch: once they are in the results, everybody could be shown them."""
         now = time.monotonic()
-        if not told.num_rows:
+        if not table.num_rows:
             return
-        top = pc.max(told["seq"]).as_py()
-        mine = told.filter(pc.is_in(told["subscription"], pa.array(list(self.feed.shown))))
+        top = pc.max(table["seq"]).as_py()
+        mine = table.filter(pc.is_in(table["subscription"], pa.array(list(self.feed.shown))))
         with self._turn:
             while self._written and self._written[0][0] <= top:
                 self.latencies.append(now - self._written.popleft()[1])
-            self.deltas += told.num_rows
-            self.owners.update(pc.unique(told["subscription"]).to_pylist())
+            self.deltas += table.num_rows
+            self.owners.update(pc.unique(table["subscription"]).to_pylist())
             self.lines.extend(mine.to_pylist())
 
     def look(self) -> None:

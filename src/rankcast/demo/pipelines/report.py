@@ -70,9 +70,11 @@ class Board:
         done, feed = flow.progress, flow.feed
         bar = ProgressBar(total=feed.rows, completed=min(flow.rows, feed.rows), width=24)
         late = f", {median(flow.latencies):.1f} s from file to lists" if flow.latencies else ""
-        told = f"{flow.rows:,} rows, {done.rate:,.0f} rows/s, {done.batch_seconds:.1f} s a micro-batch{late}"
+        summary = (
+            f"{flow.rows:,} rows, {done.rate:,.0f} rows/s, {done.batch_seconds:.1f} s a micro-batch{late}"
+        )
         head = Table.grid(padding=(0, 1))
-        head.add_row(bar, Text(told, "dim", no_wrap=True, overflow="ellipsis"))
+        head.add_row(bar, Text(summary, "dim", no_wrap=True, overflow="ellipsis"))
         lines = [tell(flow, row) for row in flow.last(room)]
         lines += [Text("")] * (room - len(lines))
         foot = Text(
@@ -138,14 +140,14 @@ HEADS = (
 
 def page(flows: Sequence[Flow], seed: int) -> str:
     """The whole report."""
-    told = sum(flow.deltas for flow in flows)
+    total = sum(flow.deltas for flow in flows)
     rows = sum(flow.rows for flow in flows)
     late = np.concatenate([flow.latencies for flow in flows] or [[]])
     parts = [
         pages.cards(
             [
                 (f"{rows:,}", "rows came"),
-                (f"{told:,}", "deltas told"),
+                (f"{total:,}", "deltas told"),
                 (f"{sum(len(flow.owners) for flow in flows):,}", "subscribers whose lists changed"),
                 (f"{np.median(late):.1f} s" if late.size else "-", "from a file to the lists, in the middle"),
             ]
@@ -251,8 +253,8 @@ def _lists(flow: Flow) -> Markup:
     found, rows = flow.results(), []
     for who, called in flow.feed.shown.items():
         mine = found.filter(pc.equal(found["subscription"], who)).sort_by("rank").to_pylist()
-        told = "; ".join(f"{row['rank']}. {row['item']} ({row['score']:.3f})" for row in mine)
-        rows.append((called, told or "nothing yet"))
+        listed = "; ".join(f"{row['rank']}. {row['item']} ({row['score']:.3f})" for row in mine)
+        rows.append((called, listed or "nothing yet"))
     return pages.table(("who", "list"), rows, words=2)
 
 

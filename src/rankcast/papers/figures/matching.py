@@ -37,7 +37,7 @@ def table_2(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Build each index over Zipfian intervals; bytes of the index alone, per dimension."""
     count = parameters["subscriptions"]
     rows = matching.subscriptions(matching.zipfian(1, rng), count, ["a0"], rng)
-    told = dict(zip((100_000, 200_000, 500_000, 1_000_000), range(4), strict=True)).get(count)
+    column = dict(zip((100_000, 200_000, 500_000, 1_000_000), range(4), strict=True)).get(count)
     paper = {
         "interval-tree": (0.92, 1.7, 4.2, 8.3),
         "r-tree": (1.2, 2.4, 6.0, 12.0),
@@ -52,7 +52,7 @@ def table_2(parameters: Parameters, rng: np.random.Generator) -> Trial:
                 prepare=partial(str, index),
                 run=lambda name: loaded(name, ["a0"], rows, k=20),
                 counters=lambda _, engine: {"megabytes": index_bytes(engine) / MEGABYTE},
-                paper={} if told is None or index not in paper else {"megabytes": paper[index][told]},
+                paper={} if column is None or index not in paper else {"megabytes": paper[index][column]},
             )
             for index in (*PAPER, "auto")
         ],

@@ -60,8 +60,8 @@ def _changes(engine: Any, steps: list[Columns]) -> tuple[Floats, Floats]:
     x, y = [steps[0]["x"]], [steps[0]["y"]]
     engine.subscribe(steps[0])
     for positions in steps[1:]:
-        told = engine.publish(positions)
-        changed = np.unique(told["subscription"].to_numpy())
+        deltas = engine.publish(positions)
+        changed = np.unique(deltas["subscription"].to_numpy())
         x.append(positions["x"][changed])
         y.append(positions["y"][changed])
     return np.concatenate(x), np.concatenate(y)

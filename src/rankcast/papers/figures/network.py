@@ -74,13 +74,13 @@ class Playing:
     def play(self, name: str, drawn: tuple[Simulation, Stage]) -> list[Outcome]:
         """Let a method play a draw; all that it has played."""
         simulation, stage = drawn
-        told = self.outcomes.setdefault(name, [])
-        told.append(simulation.play(stage, method(name)))
-        return told
+        outcomes = self.outcomes.setdefault(name, [])
+        outcomes.append(simulation.play(stage, method(name)))
+        return outcomes
 
     def figures(self, name: str) -> dict[str, float]:
         """The figures of a method over all draws; what an exact one of the others needed is known."""
-        whole = {each: pooled(told) for each, told in self.outcomes.items()}
+        whole = {each: pooled(outcomes) for each, outcomes in self.outcomes.items()}
         with_needed(list(whole.values()))
         figures = whole[name].figures()
         return {**figures, "zones_a_message": figures["zones_touched"] / max(1e-9, figures["messages"])}
@@ -97,7 +97,7 @@ def trial(
 ) -> Trial:
     """Let methods play the same draws on one network and count; the first draw warms, and counts too."""
     graph = topology.make(ground, parameters["nodes"], parameters["brokers"], rng)
-    playing, told = Playing(graph, draw, parameters["k"], rng), paper or {}
+    playing, paper_values = Playing(graph, draw, parameters["k"], rng), paper or {}
 
     def contender(name: str) -> Contender:
         return Contender(
@@ -107,7 +107,7 @@ def trial(
             counters=lambda _, __: playing.figures(name),
             work=min(parameters["events"], MOST_RELAXED) if name == "relax" else None,
             runs=parameters["draws"] - 1 if "draws" in parameters else None,
-            paper=told.get(name, {}),
+            paper=paper_values.get(name, {}),
         )
 
     def agrees(answers: Answers) -> bool:
@@ -221,7 +221,7 @@ def simulator(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
     return Trial(
         work=parameters["events"],
-        contenders=[Contender("all methods", run, counters=lambda _, told: {"methods": len(told)})],
+        contenders=[Contender("all methods", run, counters=lambda _, outcomes: {"methods": len(outcomes)})],
         agrees=lambda answers: all(each.exact_lists for each in answers["all methods"]),
     )
 
@@ -283,12 +283,12 @@ def covering(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
     def contender(name: str, *, covers: bool) -> Contender:
         return Contender(
-            name, lambda _: routing.run(10, covering=covers), counters=lambda _, told: told.figures
+            name, lambda _: routing.run(10, covering=covers), counters=lambda _, routed: routed.figures
         )
 
     def agrees(answers: Answers) -> bool:
-        told: list[Routed] = list(answers.values())
-        return all(each.exact_lists and not each.missed for each in told)
+        routed: list[Routed] = list(answers.values())
+        return all(each.exact_lists and not each.missed for each in routed)
 
     return Trial(
         work=parameters["subscriptions"],
@@ -317,11 +317,11 @@ def figure_20(parameters: Parameters, rng: np.random.Generator) -> Trial:
     k, servers = parameters["k"], parameters["servers"]
 
     def counters(_: Diagonal, walks: Walks) -> dict[str, float]:
-        asked = {"firstk": int(walks.firstk.sum()), "miny": int(walks.miny.sum())}
+        questions = {"firstk": int(walks.firstk.sum()), "miny": int(walks.miny.sum())}
         return {
-            **{name: count / parameters["events"] for name, count in asked.items()},
-            "firstk_steps": int(walks.firstk_steps.sum()) / asked["firstk"],
-            "miny_steps": int(walks.miny_steps.sum()) / max(1, asked["miny"]),
+            **{name: count / parameters["events"] for name, count in questions.items()},
+            "firstk_steps": int(walks.firstk_steps.sum()) / questions["firstk"],
+            "miny_steps": int(walks.miny_steps.sum()) / max(1, questions["miny"]),
             "expected_if_even": 2 * k * servers / parameters["objects"],
         }
 
@@ -345,5 +345,5 @@ def same_questions(objects: Columns, events: Columns, k: int, walks: Walks) -> b
     one.publish(objects)
     before = one.stats()
     one.disseminate(events, method="dense")
-    asked = {name: one.stats()[name] - before[name] for name in ("firstk", "miny")}
-    return asked == {"firstk": int(walks.firstk.sum()), "miny": int(walks.miny.sum())}
+    questions = {name: one.stats()[name] - before[name] for name in ("firstk", "miny")}
+    return questions == {"firstk": int(walks.firstk.sum()), "miny": int(walks.miny.sum())}

@@ -49,7 +49,7 @@ SPARSE_SNAP = {
 
 
 class SlabServer:
-    """Applies updates of y to objects and adds up what telling the affected takes, one message a tile.
+    """Applies updates of y to objects and adds up what notifying the affected takes, one message a tile.
 
     `asking`: it asks what the paper's server asks, and no less.
     """
@@ -61,30 +61,30 @@ class SlabServer:
         objects.set_labels(rows, work.objects["id"].astype(np.int64))
         self.x = np.column_stack([work.objects["x"], work.objects["z"]])
         objects.settle(rows, self.x, work.objects["y"].copy())
-        self.painter, self.shelf = SlabPainter(objects), None
+        self.painter, self.index = SlabPainter(objects), None
         self.painter.asking = asking
         if aware:  # the boards stay empty: painting does not read them
-            self.shelf = CornerIndex(4, k, SUBSCRIPTIONS, SlotMap())
+            self.index = CornerIndex(4, k, SUBSCRIPTIONS, SlotMap())
             ids = work.subscriptions["id"].astype(np.int32)
-            self.shelf.insert(ids, corners_of(*ends(work.subscriptions)), np.full(len(ids), np.inf))
+            self.index.insert(ids, corners_of(*ends(work.subscriptions)), np.full(len(ids), np.inf))
 
     def send(self, rows: Columns) -> None:
         """Apply updates in order, one a call, so that bytes are known by event."""
         ids = rows["id"].astype(np.int32)
         for at in range(len(ids)):
             event = BoxEvents(ids[at : at + 1], self.x[ids[at : at + 1]], rows["y"][at : at + 1])
-            sent = int(self.painter.paint(event, self.k, 1, self.shelf, None).size[0])
+            sent = int(self.painter.paint(event, self.k, 1, self.index, None).size[0])
             self.messages += sent
             self.most_bytes = max(self.most_bytes, TILE_BYTES * sent)
         self.events += len(ids)
 
     def counts(self) -> dict[str, float]:
         """What an event took on average, and the bytes of the largest."""
-        asked = self.painter.questions / self.events
+        questions = self.painter.questions / self.events
         return {
-            "firstk": asked[FIRSTK],
-            "min": asked[MIN],
-            "snap": asked[SNAP],
+            "firstk": questions[FIRSTK],
+            "min": questions[MIN],
+            "snap": questions[SNAP],
             "messages": self.messages / self.events,
             "bytes_out": TILE_BYTES * self.messages / self.events,
             "most_bytes": self.most_bytes,

@@ -1,6 +1,6 @@
 """Counting what a server of range top-k subscriptions asks and sends, event by event, as the paper does.
 
-A `Server` paints events and adds up messages, questions and bytes; a `Census` tells how many subscriptions a
+A `Server` paints events and adds up messages, questions and bytes; a `Census` counts how many subscriptions a
 box of subscription space holds, without looking at any of them.
 """
 
@@ -56,7 +56,7 @@ class Census:
 
 
 class Server:
-    """Applies updates to objects and adds up what telling the affected takes, one message a tile.
+    """Applies updates to objects and adds up what notifying the affected takes, one message a tile.
 
     Attributes:
         points: the subscriptions, for a server that knows them.
@@ -94,9 +94,11 @@ class Server:
         points = None if self.points is None else self.points.tree
         return self.painter.paint(painter_events(batch), self.k, points=points, epsilon=self.epsilon)
 
-    def account(self, tiles: Tiles, batch: Columns, asked: Integers) -> None:
+    def account(self, tiles: Tiles, batch: Columns, questions: Integers) -> None:
         """Add up questions and messages."""
-        self.add(firstk=asked[FIRSTK], miny=asked[MINY], snap=asked[SNAP], probes=asked[PROBE])
+        self.add(
+            firstk=questions[FIRSTK], miny=questions[MINY], snap=questions[SNAP], probes=questions[PROBE]
+        )
         self.add_messages(np.bincount(tiles.event, minlength=len(batch["id"])), TILE_BYTES)
 
     def add_messages(self, messages: Integers, size: int) -> None:
@@ -129,7 +131,7 @@ class Unicast(Server):
         self.census = census
         self.x = objects["x"]
 
-    def account(self, tiles: Tiles, batch: Columns, asked: Integers) -> None:
+    def account(self, tiles: Tiles, batch: Columns, questions: Integers) -> None:
         """Count whom the updated object's tiles reach, and who is in the box around them."""
         own, event = own_tiles(tiles, batch)
         affected = sums_by(event, self.census.count(own), len(batch["id"]))
@@ -138,7 +140,7 @@ class Unicast(Server):
             [np.full_like(place, -np.inf), place, place, np.full_like(place, np.inf)]
         )
         self.add(
-            firstk=asked[FIRSTK],
+            firstk=questions[FIRSTK],
             miny=self.census.count(boxes_around(own, event)).sum(),
             affected=affected.sum(),
             relaxed=self.census.count(everywhere).sum(),
@@ -149,9 +151,9 @@ class Unicast(Server):
 class Audience(Server):
     """A server that knows the subscriptions, and counts in `received` who hears of the updated object."""
 
-    def account(self, tiles: Tiles, batch: Columns, asked: Integers) -> None:
+    def account(self, tiles: Tiles, batch: Columns, questions: Integers) -> None:
         """Count the subscriptions in each tile of an updated object."""
-        super().account(tiles, batch, asked)
+        super().account(tiles, batch, questions)
         own, _ = own_tiles(tiles, batch)
         self.add(received=count_points(self.points.tree, own).sum() if self.points else 0)
 
@@ -177,7 +179,7 @@ def painter_events(batch: Columns) -> IntervalEvents:
 
 
 def own_tiles(tiles: Tiles, batch: Columns) -> tuple[Floats, Integers]:
-    """The boxes that tell of the updated object itself, with their event, in order."""
+    """The boxes for the updated object itself, with their event, in order."""
     own = tiles.item == batch["id"][tiles.event]
     return tiles.box[own], tiles.event[own].astype(np.int64)
 

@@ -68,7 +68,7 @@ TRACE_UNICAST = by_k(176.01, 409.44, 1050.48, 2278.27, 3510.16, 4614.24)
 )
 def table_1(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Count affected subscriptions an event, and those Unicast asks for: the mean over fresh draws."""
-    k, told = parameters["k"], []
+    k, tallies = parameters["k"], []
 
     def draw() -> tuple[Server, Columns]:
         work = uniform_workload(parameters, rng)
@@ -77,8 +77,8 @@ def table_1(parameters: Parameters, rng: np.random.Generator) -> Trial:
     def run(drawn: tuple[Server, Columns]) -> list[dict[str, float]]:
         server, events = drawn
         server.send(events)
-        told.append(server.counts())
-        return told
+        tallies.append(server.counts())
+        return tallies
 
     def means(_: object, counts: list[dict[str, float]]) -> dict[str, float]:
         affected = [count["affected"] for count in counts]
@@ -230,7 +230,7 @@ def table_2(parameters: Parameters, rng: np.random.Generator) -> Trial:
 )
 def redundancy_of_draws(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Count needless messages received over several draws together, and how far single draws lie apart."""
-    k, told = parameters["k"], []
+    k, tallies = parameters["k"], []
 
     def draw() -> tuple[list[Server], Columns]:
         work = uniform_workload(parameters, rng)
@@ -243,8 +243,8 @@ def redundancy_of_draws(parameters: Parameters, rng: np.random.Generator) -> Tri
         servers, events = drawn
         for server in servers:
             server.send(events)
-        told.append([servers[0].total["affected"], *(server.total["received"] for server in servers[1:])])
-        return told
+        tallies.append([servers[0].total["affected"], *(server.total["received"] for server in servers[1:])])
+        return tallies
 
     def pooled(_: object, counts: list[list[float]]) -> dict[str, float]:
         needed, *received = np.array(counts).T

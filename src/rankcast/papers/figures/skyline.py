@@ -1,6 +1,6 @@
 """Figures 7 to 12 of the moving-queries paper: zones of skylines against the supreme and plain algorithms.
 
-Cars are followed for five minutes. The supreme algorithm is told the zone by an oracle and finds the
+Cars are followed for five minutes. The supreme algorithm gets the zone from an oracle and finds the
 skyline alone, by BBS, wherever a zone is left. Where that is was noted beforehand; what is timed, a
 position, is the server's work alone: a skyline, or a skyline with its zone.
 """
@@ -80,7 +80,7 @@ def servers(parameters: Parameters, rng: np.random.Generator) -> Trial:
         _, counted = zoned.places.zones(zoned.metric, seekers_at(trace.x, trace.y), box, 1, 1)
         return int(counted[0])
 
-    def told(_: Any, nodes: int) -> dict[str, float]:
+    def counters_of(_: Any, nodes: int) -> dict[str, float]:
         return {
             "nodes": nodes / work,
             "recomputed": trace.x.size / work,
@@ -91,7 +91,7 @@ def servers(parameters: Parameters, rng: np.random.Generator) -> Trial:
     return Trial(
         work=work,
         contenders=[
-            Contender("zone", run=zones, counters=told),
+            Contender("zone", run=zones, counters=counters_of),
             Contender("supreme", run=supreme, counters=lambda _, nodes: {"nodes": nodes / work}),
         ],
         baseline="supreme",

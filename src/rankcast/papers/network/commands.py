@@ -33,27 +33,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Play an experiment; the exit code is 1 if any list was wrong."""
-    asked = read(arguments.file)
+    experiment = read(arguments.file)
     if arguments.out is not None:
-        asked = dataclasses.replace(asked, out=arguments.out)
+        experiment = dataclasses.replace(experiment, out=arguments.out)
     console = _console()
     from rankcast.papers.network import plots, simulation  # noqa: PLC0415  they import matplotlib
 
     plots.require()
-    _require_free(asked.out)
-    play = simulation.content if asked.network == "content" else simulation.acyclic
+    _require_free(experiment.out)
+    play = simulation.content if experiment.network == "content" else simulation.acyclic
     with _progress(console) as bar:
-        task = bar.add_task("drawing the network", total=simulation.steps(asked))
+        task = bar.add_task("drawing the network", total=simulation.steps(experiment))
 
         def watch(step: str) -> None:
             bar.update(task, advance=1, description=step)
 
-        played = play(asked, watch)
-        asked.out.mkdir(parents=True, exist_ok=True)
+        played = play(experiment, watch)
+        experiment.out.mkdir(parents=True, exist_ok=True)
         bar.update(task, description="drawing plots")
-        drawn = plots.draw_all(asked, played)
-    _write(asked, played.rows)
-    for line in _lines(asked, played.rows, drawn):
+        drawn = plots.draw_all(experiment, played)
+    _write(experiment, played.rows)
+    for line in _lines(experiment, played.rows, drawn):
         sys.stdout.write(line + "\n")
     wrong = [row for row in played.rows if not row["exact_lists"]]
     if wrong:
@@ -69,27 +69,27 @@ def _require_free(out: Path) -> None:
         raise SettingError(f"out is {str(out)!r}, and {str(taken[0])!r} is a file", expected="a directory")
 
 
-def _write(asked: Experiment, rows: list[Row]) -> None:
+def _write(experiment: Experiment, rows: list[Row]) -> None:
     """Write all figures, a row a run."""
     names = list(dict.fromkeys(name for row in rows for name in row))
-    with (asked.out / FIGURES).open("w", newline="", encoding="utf-8") as file:
+    with (experiment.out / FIGURES).open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, names)
         writer.writeheader()
         writer.writerows(rows)
 
 
-def _lines(asked: Experiment, rows: list[Row], drawn: list[Path]) -> Iterator[str]:
+def _lines(experiment: Experiment, rows: list[Row], drawn: list[Path]) -> Iterator[str]:
     """What came out, for people: a line a run, then where the files are."""
     shown = {
         "content": ["messages", "server_bytes", "overlay_bytes", "ip_bytes", "received", "redundancy"],
         "acyclic": ["subscribe_messages", "unsubscribe_messages", "table_entries", "event_hops", "received"],
-    }[asked.network]
+    }[experiment.network]
     yield f"{'subscriptions':>13} {'k':>4}  {'method':<18}" + "".join(f"{name:>22}" for name in shown)
     for row in rows:
         cells = "".join(f"{_number(row.get(name)):>22}" for name in shown)
         yield f"{row['subscriptions']:>13,} {row['k']:>4}  {row['method']:<18}{cells}"
     yield from _verdict(rows)
-    yield f"{asked.out}: {', '.join([FIGURES, *(path.name for path in drawn)])}"
+    yield f"{experiment.out}: {', '.join([FIGURES, *(path.name for path in drawn)])}"
 
 
 def _verdict(rows: list[Row]) -> Iterator[str]:

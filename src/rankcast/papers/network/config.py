@@ -209,18 +209,18 @@ def experiment(given: Mapping[str, Any], *, default_out: str, where: str = "expe
         _require_known(name, value, where)
     fields: dict[str, Any] = {}
     for section, keys in KEYS.items():
-        told = given.get(section, {}) if section else {"out": default_out, **given}
+        values = given.get(section, {}) if section else {"out": default_out, **given}
         place = f"{where} [{section}]" if section else where
-        for name in told:
+        for name in values:
             if name not in keys and (section or name not in KEYS):
                 raise SettingError.unknown(name, keys, where=place)
         for name, (field, default, check) in keys.items():
-            fields[field] = _checked(check, name, told.get(name, default), place)
-    asked = Experiment(**fields)
-    if "methods" not in given.get("content", {}) and not asked.has_dense:
-        asked = replace(asked, methods=[each for each in asked.methods if each.asks != "dense"])
-    _require_fitting(asked, where)
-    return asked
+            fields[field] = _checked(check, name, values.get(name, default), place)
+    made = Experiment(**fields)
+    if "methods" not in given.get("content", {}) and not made.has_dense:
+        made = replace(made, methods=[each for each in made.methods if each.asks != "dense"])
+    _require_fitting(made, where)
+    return made
 
 
 def _require_known(name: str, value: Any, where: str) -> None:
@@ -234,30 +234,35 @@ def _require_known(name: str, value: Any, where: str) -> None:
         raise SettingError(f"{name} is no section", where=where, expected=f"one section [{name}]")
 
 
-def _require_fitting(asked: Experiment, where: str) -> None:
+def _require_fitting(experiment: Experiment, where: str) -> None:
     """Refuse values that do not fit together, before anything is drawn."""
 
     def refuse(section: str, what: str, expected: str) -> None:
         raise SettingError(what, where=f"{where} [{section}]", expected=expected)
 
     _checked(
-        lambda _, nodes: topology.enough_nodes(asked.kind, nodes), "nodes", asked.nodes, f"{where} [topology]"
+        lambda _, nodes: topology.enough_nodes(experiment.kind, nodes),
+        "nodes",
+        experiment.nodes,
+        f"{where} [topology]",
     )
-    if asked.brokers > asked.nodes:
-        refuse("topology", f"brokers is {asked.brokers}", "at most nodes")
-    for name in asked.one_sided:
-        if name not in asked.over:
-            refuse("workload", f'one_sided names "{name}"', f"attributes of over: {', '.join(asked.over)}")
-    if asked.network != "content":
+    if experiment.brokers > experiment.nodes:
+        refuse("topology", f"brokers is {experiment.brokers}", "at most nodes")
+    for name in experiment.one_sided:
+        if name not in experiment.over:
+            refuse(
+                "workload", f'one_sided names "{name}"', f"attributes of over: {', '.join(experiment.over)}"
+            )
+    if experiment.network != "content":
         return
-    for each in asked.methods:
-        if each.asks == "dense" and not asked.has_dense:
+    for each in experiment.methods:
+        if each.asks == "dense" and not experiment.has_dense:
             one = "one attribute in over, or two and the second in one_sided"
             refuse("content", f'methods has "{each.name}", which is not for boxes', one)
-    if asked.servers > asked.objects:
-        refuse("content", f"servers is {asked.servers}", f"at most the {asked.objects} objects")
-    if asked.servers > 1 and len(asked.over) > 1:
-        refuse("content", f"servers is {asked.servers}", "1, as over has several attributes")
+    if experiment.servers > experiment.objects:
+        refuse("content", f"servers is {experiment.servers}", f"at most the {experiment.objects} objects")
+    if experiment.servers > 1 and len(experiment.over) > 1:
+        refuse("content", f"servers is {experiment.servers}", "1, as over has several attributes")
 
 
 def _checked(check: Check, name: str, value: Any, place: str) -> Any:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rankcast.papers.network.kernels import delivery
-from rankcast.papers.network.kernels.delivery import NO_LIST, Crowd, Listeners, Messages, words
+from rankcast.papers.network.kernels.delivery import NO_LIST, Listeners, Messages, Subscribers, words
 from rankcast.papers.network.topology import Topology
 from rankcast.papers.network.zones import Zones
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
@@ -53,7 +53,9 @@ class ContentNetwork:
         self.links = topology.between_brokers()
         zone = zones.owners(points)
         order = np.lexsort((points[:, 0], zone))
-        self.crowd = _crowd(points[order], zone[order], topology.hops[zone[order], nodes[order]], len(zones))
+        self.subscribers = _subscribers(
+            points[order], zone[order], topology.hops[zone[order], nodes[order]], len(zones)
+        )
         listens = np.zeros(len(points), np.bool_)
         listens[listening] = True
         self.listening = order[listens[order]]
@@ -72,14 +74,14 @@ class ContentNetwork:
         """Send tiles to all they touch; `source` is a zone an event. Sums a line an event (see SUMS)."""
         sums = np.zeros((events, delivery.SUMS), np.int64)
         messages = self._messages(tiles, source)
-        delivery.multicast(self.zones.space, self.links, self.crowd, listeners, messages, source, sums)
+        delivery.multicast(self.zones.space, self.links, self.subscribers, listeners, messages, source, sums)
         return sums
 
     def unicast(self, tiles: Tiles, listeners: Listeners, source: Rows, events: int, *, direct: bool) -> Ints:
         """Send tiles of one range each to the gateway of that range, broker by broker or `direct`."""
         sums = np.zeros((events, delivery.SUMS), np.int64)
         messages, ways = self._messages(tiles, source), self.ways(np.unique(source), direct=direct)
-        delivery.unicast(self.zones.space, ways, self.crowd, listeners, messages, source, sums)
+        delivery.unicast(self.zones.space, ways, self.subscribers, listeners, messages, source, sums)
         return sums
 
     def ways(self, sources: Rows, *, direct: bool = False) -> Rows:
@@ -108,7 +110,7 @@ class ContentNetwork:
     def shrunk(self, tiles: Tiles) -> Tiles:
         """The same tiles without those that reach nobody, each as small as those it reaches allow."""
         messages = self._messages(tiles, np.zeros(int(tiles.event.max(initial=0)) + 1, np.int32))
-        kept = delivery.shrink(self.zones.space, self.crowd, messages)
+        kept = delivery.shrink(self.zones.space, self.subscribers, messages)
         small = tiles._replace(low=messages.low, high=messages.high)
         return Tiles(*(column[kept] for column in small))
 
@@ -142,10 +144,12 @@ def _starts(zone: Rows, zones: int) -> Ints:
     return np.searchsorted(zone, np.arange(zones + 1)).astype(np.int64)
 
 
-def _crowd(points: Floats, zone: Rows, links: Rows, zones: int) -> Crowd:
+def _subscribers(points: Floats, zone: Rows, links: Rows, zones: int) -> Subscribers:
     """Subscriptions that stand by zone."""
     low, high = np.full((zones, points.shape[1]), np.inf), np.full((zones, points.shape[1]), -np.inf)
     np.minimum.at(low, zone, points)
     np.maximum.at(high, zone, points)
     sums = np.bincount(zone, weights=links, minlength=zones).astype(np.int64)
-    return Crowd(_starts(zone, zones), np.ascontiguousarray(points), links.astype(np.int32), sums, low, high)
+    return Subscribers(
+        _starts(zone, zones), np.ascontiguousarray(points), links.astype(np.int32), sums, low, high
+    )

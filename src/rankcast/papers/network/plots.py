@@ -36,8 +36,8 @@ def trace(network: ContentNetwork, tiles: Tiles, at: int, source: int) -> tuple[
     kernels.root_cell(space, path[steps], cell, bottom, top, root)
     touched = np.empty(len(zones), np.int32)
     count = kernels.list_touched(space, bottom, top, touched)
-    told = [(kernels.teller(space, zone, root, bottom, top, near), zone) for zone in touched[:count]]
-    return path[: steps + 1].copy(), np.array([pair for pair in told if pair[0] >= 0], np.int64).reshape(
+    pairs = [(kernels.teller(space, zone, root, bottom, top, near), zone) for zone in touched[:count]]
+    return path[: steps + 1].copy(), np.array([pair for pair in pairs if pair[0] >= 0], np.int64).reshape(
         -1, 2
     )
 
@@ -46,15 +46,15 @@ def draw_map(figure_class: Any, simulation: Simulation, k: int) -> Any:
     """Draw zones, subscriptions, and one tile of Paint-Sparse: from the server to everybody it concerns."""
     network = simulation.network
     tiles, at, source = _worth_seeing(simulation, k)
-    path, told = trace(network, tiles, at, source)
+    path, pairs = trace(network, tiles, at, source)
     canvas = figure_class(figsize=(9.5, 9), layout="constrained")
     axes = canvas.subplots()
     centres = network.zones.centres()
-    _zones(axes, network, np.unique([path[-1], *told[:, 1]]))
+    _zones(axes, network, np.unique([path[-1], *pairs[:, 1]]))
     _subscriptions(axes, network)
     _tile(axes, network, tiles, at)
     axes.plot(*centres[path].T, color=RED, linewidth=2.2, label="greedy way from the server", zorder=5)
-    for number, (one, two) in enumerate(told):
+    for number, (one, two) in enumerate(pairs):
         label = "multicast over the zones it touches" if number == 0 else None
         axes.plot(*centres[[one, two]].T, color=GREEN, linewidth=1.6, label=label, zorder=4)
     axes.plot(
@@ -65,7 +65,7 @@ def draw_map(figure_class: Any, simulation: Simulation, k: int) -> Any:
     over = brief(simulation.over[0]).replace("$", r"\$")  # no formula between dollar signs
     axes.set(xlabel=f"{over}_lo", ylabel=f"{over}_hi")
     axes.set_title(
-        f"one tile in {len(network.zones)} zones: {len(path) - 1} hops to it, {len(told) + 1} zones touched"
+        f"one tile in {len(network.zones)} zones: {len(path) - 1} hops to it, {len(pairs) + 1} zones touched"
     )
     axes.legend(loc="lower right", framealpha=0.95)
     return canvas
@@ -107,7 +107,7 @@ def _zones(axes: Any, network: ContentNetwork, touched: Ints) -> None:
 
 
 def _subscriptions(axes: Any, network: ContentNetwork) -> None:
-    points = network.crowd.point
+    points = network.subscribers.point
     shown = points[:: 1 + len(points) // MOST_POINTS]
     axes.scatter(
         shown[:, 0], shown[:, 1], s=3, color=BLUE, alpha=0.45, label="subscriptions (some)", zorder=3
@@ -144,20 +144,20 @@ def require() -> None:
     _figure_class()
 
 
-def draw_all(asked: Experiment, played: Played) -> list[Path]:
+def draw_all(experiment: Experiment, played: Played) -> list[Path]:
     """Draw what there is to compare into the directory of the experiment; the files."""
-    figures = CONTENT if asked.network == "content" else ACYCLIC
+    figures = CONTENT if experiment.network == "content" else ACYCLIC
     drawn = {"traffic-by-method.png": _bars(_at(played.rows, _largest(played.rows)), figures)}
     for name in ("k", "subscriptions"):
         others = [each for each in ("k", "subscriptions") if each != name]
         rows = _at(played.rows, {each: _largest(played.rows)[each] for each in others})
         if len({row[name] for row in rows}) > 1:
             drawn[f"traffic-by-{name}.png"] = _lines(rows, name, figures)
-    if played.last is not None and len(asked.over) == 1:
-        drawn["zones.png"] = draw_map(_figure_class(), played.last, max(asked.k))
+    if played.last is not None and len(experiment.over) == 1:
+        drawn["zones.png"] = draw_map(_figure_class(), played.last, max(experiment.k))
     for name, figure in drawn.items():
-        figure.savefig(asked.out / name, dpi=120)
-    return [asked.out / name for name in drawn]
+        figure.savefig(experiment.out / name, dpi=120)
+    return [experiment.out / name for name in drawn]
 
 
 def _largest(rows: list[Row]) -> Row:

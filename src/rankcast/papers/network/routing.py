@@ -94,11 +94,11 @@ class AcyclicNetwork:
         if not self.covering:
             self.messages += len(subscription) * (self.brokers - 1)
             return
-        told = Commands(np.arange(len(subscription)), subscription, goes)
+        commands = Commands(np.arange(len(subscription)), subscription, goes)
         heard: dict[int, Commands] = {}
         for link in self._outwards():
             here, there = self._ends(link)
-            own = _at(told, self._home[subscription] == here)
+            own = _at(commands, self._home[subscription] == here)
             before = [
                 heard[self._back(each)] for each in self._links_of(here) if self.neighbour[each] != there
             ]
@@ -152,12 +152,12 @@ class AcyclicNetwork:
         }
         op = np.where(goes, "unsubscribe", "subscribe")
         answer = self._tables[link].follow({"op": op, "id": names, **with_nulls(ends)})
-        told = answer["subscription"].to_numpy().astype(np.int64)
+        answered = answer["subscription"].to_numpy().astype(np.int64)
         forward, withdraw, drop = (
             pc.equal(answer["action"], word).to_numpy() for word in ("forward", "withdraw", "drop")
         )
-        by = causes(told, withdraw | drop, np.where(goes, -1 - names, names))
-        heard = _at(Commands(commands.time[by], told, withdraw), forward | withdraw)
+        by = causes(answered, withdraw | drop, np.where(goes, -1 - names, names))
+        heard = _at(Commands(commands.time[by], answered, withdraw), forward | withdraw)
         return _at(heard, np.lexsort((heard.goes, heard.time)))
 
     def _ends(self, link: int) -> tuple[int, int]:
@@ -268,8 +268,8 @@ class Routing:
                 f"gone is {gone}", expected="a share below 1, so that somebody is there to tell"
             )
         self.at = rng.integers(0, brokers, len(workload.events["id"])).astype(np.int32)
-        asked = chosen(stay, listeners, rng)
-        self.stay, self.listening = stay, asked[spread_over(len(asked), len(workload.objects["id"]))]
+        picked = chosen(stay, listeners, rng)
+        self.stay, self.listening = stay, picked[spread_over(len(picked), len(workload.objects["id"]))]
 
     def run(self, k: int, *, covering: bool) -> Routed:
         """Play all of it on a network with or without covering."""

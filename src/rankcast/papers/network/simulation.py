@@ -113,7 +113,7 @@ class Simulation:
         self.network = ContentNetwork(topology, zones, points, self.nodes, listening)
 
     def run(self, k: int, methods: Sequence[Method], watch: Watcher = lambda step: None) -> list[Outcome]:
-        """Let every method tell the subscribers of the same updates; what each cost, and whether all knew."""
+        """Play the same updates by every method; returns what each cost, and whether all lists were exact."""
         watch(f"k = {k}: subscribing")
         stage = self.stage(k)
         outcomes = []
@@ -137,7 +137,7 @@ class Simulation:
         return engine
 
     def play(self, stage: Stage, each: Method) -> Outcome:
-        """Let one method tell of all updates, each from its zone, then put the objects back."""
+        """Play all updates by one method, each from its zone, then put the objects back."""
         network, relaxed = self.network, each.method == "relax"
         events = self._played(relaxed)
         source, audience = stage.enters if relaxed else stage.server, self._audience(stage, keeps=relaxed)
@@ -191,8 +191,8 @@ class Simulation:
     def _digest(self, events: Columns) -> NDArray[np.uint64]:
         """What each listener must have heard of updates if he hears of all objects in his range."""
         at = np.column_stack([self.workload.objects[name][events["id"]] for name in self.over])
-        told = words(events["id"].astype(np.int32), events["y"])
-        digest: NDArray[np.uint64] = must_hear(self.network.heard_at, at.astype(np.float64), told)
+        update_words = words(events["id"].astype(np.int32), events["y"])
+        digest: NDArray[np.uint64] = must_hear(self.network.heard_at, at.astype(np.float64), update_words)
         return digest
 
     def _played(self, relaxed: bool) -> Columns:
@@ -219,11 +219,11 @@ def tiles_of(engine: RangeTopK, over: list[str], events: Columns, each: Method) 
     size = 0
     for at in range(0, len(events["id"]), each.batch):
         part = {name: column[at : at + each.batch] for name, column in events.items()}
-        told = engine.disseminate(part, method=each.asks, epsilon=each.epsilon, batch=each.batch > 1)
-        tables.append(told)
-        lines.append(np.full(told.num_rows, at, np.int32))
-        size += told.num_rows
-        own.append(np.isin(told["item"].to_numpy(), part["id"]))
+        tiles = engine.disseminate(part, method=each.asks, epsilon=each.epsilon, batch=each.batch > 1)
+        tables.append(tiles)
+        lines.append(np.full(tiles.num_rows, at, np.int32))
+        size += tiles.num_rows
+        own.append(np.isin(tiles["item"].to_numpy(), part["id"]))
         if size > PORTION:
             yield _arrays(pa.concat_tables(tables), over, lines, own)
             tables, lines, own, size = [], [], [], 0
@@ -231,20 +231,20 @@ def tiles_of(engine: RangeTopK, over: list[str], events: Columns, each: Method) 
         yield _arrays(pa.concat_tables(tables), over, lines, own)
 
 
-def _arrays(told: pa.Table, over: list[str], lines: list[Rows], own: list[Bools]) -> Tiles:
+def _arrays(table: pa.Table, over: list[str], lines: list[Rows], own: list[Bools]) -> Tiles:
     """A table of tiles as arrays of closed boxes."""
     low, high = [], []
     for name in over:
-        lo_outer, hi_outer = (told[f"{name}_{end}"].to_numpy() for end in ("lo_outer", "hi_outer"))
+        lo_outer, hi_outer = (table[f"{name}_{end}"].to_numpy() for end in ("lo_outer", "hi_outer"))
         low += [np.where(np.isnan(lo_outer), -np.inf, np.nextafter(lo_outer, np.inf))]
-        high += [told[f"{name}_lo_inner"].to_numpy()]
-        low += [told[f"{name}_hi_inner"].to_numpy()]
+        high += [table[f"{name}_lo_inner"].to_numpy()]
+        low += [table[f"{name}_hi_inner"].to_numpy()]
         high += [np.where(np.isnan(hi_outer), np.inf, np.nextafter(hi_outer, -np.inf))]
     return Tiles(
         np.column_stack(low),
         np.column_stack(high),
-        told["item"].to_numpy().astype(np.int32),
-        told["y"].to_numpy().astype(np.float64),
+        table["item"].to_numpy().astype(np.int32),
+        table["y"].to_numpy().astype(np.float64),
         np.concatenate(lines),
         np.concatenate(own),
     )
@@ -258,67 +258,71 @@ class Played:
     last: Simulation | None = None
 
 
-def steps(asked: Experiment) -> int:
+def steps(experiment: Experiment) -> int:
     """How many steps will be watched."""
-    runs = len(asked.subscriptions) * len(asked.k)
-    return runs * (len(asked.methods) + 1 if asked.network == "content" else 2)
+    runs = len(experiment.subscriptions) * len(experiment.k)
+    return runs * (len(experiment.methods) + 1 if experiment.network == "content" else 2)
 
 
-def content(asked: Experiment, watch: Watcher) -> Played:
+def content(experiment: Experiment, watch: Watcher) -> Played:
     """All methods on a content-driven network."""
     played = Played()
-    for count in asked.subscriptions:
-        rng = np.random.default_rng(asked.seed)
-        graph = topology.make(asked.kind, asked.nodes, asked.brokers, rng)
+    for count in experiment.subscriptions:
+        rng = np.random.default_rng(experiment.seed)
+        graph = topology.make(experiment.kind, experiment.nodes, experiment.brokers, rng)
         simulation = Simulation(
-            _draw(asked, count, rng),
+            _draw(experiment, count, rng),
             graph,
-            split=asked.split,
-            listeners=asked.listeners,
-            servers=asked.servers,
+            split=experiment.split,
+            listeners=experiment.listeners,
+            servers=experiment.servers,
             rng=rng,
         )
         played.last = simulation
-        for k in asked.k:
-            for outcome in simulation.run(k, asked.methods, watch):
+        for k in experiment.k:
+            for outcome in simulation.run(k, experiment.methods, watch):
                 run = {"subscriptions": count, "k": k, "method": outcome.method.name}
-                played.rows.append({**run, **_told(outcome.checked, of=count), **outcome.figures()})
+                played.rows.append({**run, **_check_counts(outcome.checked, of=count), **outcome.figures()})
     return played
 
 
-def acyclic(asked: Experiment, watch: Watcher) -> Played:
+def acyclic(experiment: Experiment, watch: Watcher) -> Played:
     """Routers with and without covering."""
     played = Played()
-    for count in asked.subscriptions:
-        rng = np.random.default_rng(asked.seed)
-        graph = topology.make(asked.kind, asked.nodes, asked.brokers, rng)
+    for count in experiment.subscriptions:
+        rng = np.random.default_rng(experiment.seed)
+        graph = topology.make(experiment.kind, experiment.nodes, experiment.brokers, rng)
         routing = Routing(
-            _draw(asked, count, rng), graph, gone=asked.gone, listeners=asked.listeners, rng=rng
+            _draw(experiment, count, rng),
+            graph,
+            gone=experiment.gone,
+            listeners=experiment.listeners,
+            rng=rng,
         )
-        for k in asked.k:
+        for k in experiment.k:
             for covering in (False, True):
                 name = "covering" if covering else "no covering"
                 watch(f"{count:,} subscriptions, k = {k}: {name}")
-                told = routing.run(k, covering=covering)
-                run = {"subscriptions": count, "k": k, "method": name, "missed": told.missed}
-                known = _told(told.checked, of=len(routing.stay))
-                played.rows.append({**run, **known, **told.figures})
+                routed = routing.run(k, covering=covering)
+                run = {"subscriptions": count, "k": k, "method": name, "missed": routed.missed}
+                known = _check_counts(routed.checked, of=len(routing.stay))
+                played.rows.append({**run, **known, **routed.figures})
     return played
 
 
-def _told(checked: Checked, *, of: int) -> dict[str, Any]:
+def _check_counts(checked: Checked, *, of: int) -> dict[str, Any]:
     """The check at the end of a run: of how many subscribers how many were checked, how many kept lists."""
-    told = {"exact_lists": checked.exact, "subscribers": of}
-    return {**told, "checked": checked.listeners, "lists": checked.lists}
+    counts = {"exact_lists": checked.exact, "subscribers": of}
+    return {**counts, "checked": checked.listeners, "lists": checked.lists}
 
 
-def _draw(asked: Experiment, subscriptions: int, rng: np.random.Generator) -> topology.Workload:
+def _draw(experiment: Experiment, subscriptions: int, rng: np.random.Generator) -> topology.Workload:
     return topology.draw_workload(
-        objects=asked.objects,
+        objects=experiment.objects,
         subscriptions=subscriptions,
-        events=asked.events,
-        kind=asked.workload,
-        over=asked.over,
-        one_sided=asked.one_sided,
+        events=experiment.events,
+        kind=experiment.workload,
+        over=experiment.over,
+        one_sided=experiment.one_sided,
         rng=rng,
     )

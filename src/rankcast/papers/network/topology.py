@@ -178,16 +178,16 @@ def draw_workload(
     things: Columns = {"id": np.arange(objects), "y": y}
     things |= {name: _values((objects,), clustered, rng) for name in over}
     which, up, share = rng.integers(0, objects, events), rng.random(events) < 0.5, rng.random(events)
-    now, told = y.copy(), np.empty(events)
+    now, values = y.copy(), np.empty(events)
     for place, (row, end, part) in enumerate(zip(which, up, share, strict=True)):
-        told[place] = now[row] = now[row] + part * (float(end) - now[row])
+        values[place] = now[row] = now[row] + part * (float(end) - now[row])
     ranges: Columns = {}
     for name in over:
         ends = _values((subscriptions, 2), clustered, rng)
         ends[:, 0] = -np.inf if name in one_sided else ends[:, 0]
         ends.sort(axis=1)
         ranges |= {f"{name}_lo": ends[:, 0].copy(), f"{name}_hi": ends[:, 1].copy()}
-    return Workload(things, ranges, {"id": which, "y": told})
+    return Workload(things, ranges, {"id": which, "y": values})
 
 
 def with_nulls(columns: Columns) -> dict[str, Any]:

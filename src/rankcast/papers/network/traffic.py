@@ -106,7 +106,7 @@ EXACT = tuple(method for method in METHODS if method != "relax")
 
 
 class Method(NamedTuple):
-    """A way to tell subscribers: `name` is as in `sparse(0.5)` or, for the net change of batches, `dense*50`.
+    """A method of notification: `name` is as in `sparse(0.5)` or, for the net change of batches, `dense*50`.
 
     `unicast` sends hop by hop from broker to broker, `unicast-direct` over the shortest path; `relax` is
     CN-Relax; `sparse-unmerged` are dense tiles, each shrunk to those it reaches, none of them merged.
@@ -196,7 +196,7 @@ class Outcome:
         each, size = max(1, self.events), self.method.message_bytes
         sent = self.sums[:, delivery.MESSAGES] * (0 if self.method.method == "relax" else size)
         coming = self.event_ways.sum(axis=0) * EVENT_BYTES
-        told = {
+        totals = {
             "messages": self._total(delivery.MESSAGES) / each,
             "server_bytes": float(sent.sum()) / each,
             "server_bytes_most": float(sent.max(initial=0)),
@@ -208,8 +208,8 @@ class Outcome:
             "last_ip_bytes": self._total(delivery.LAST_LINKS) * size / each,
         }
         if self.needed:
-            told["redundancy"] = told["received"] / self.needed - 1
-        return told
+            totals["redundancy"] = totals["received"] / self.needed - 1
+        return totals
 
 
 def with_needed(outcomes: list[Outcome]) -> list[Outcome]:

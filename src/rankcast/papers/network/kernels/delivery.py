@@ -155,7 +155,7 @@ MESSAGES, HOPS, LINKS, TOUCHED, RECEIVED, OWN, LAST_LINKS = range(7)
 SUMS = 7
 
 
-class Crowd(NamedTuple):
+class Subscribers(NamedTuple):
     """Subscriptions by zone: their points, the links between them and their broker, and sums of these."""
 
     start: Ints
@@ -183,15 +183,15 @@ class Messages(NamedTuple):
 
 
 @njit(**EXACT)
-def count_in(crowd: Crowd, zone: int, low: Floats, high: Floats) -> tuple[int, int]:
+def count_in(subscribers: Subscribers, zone: int, low: Floats, high: Floats) -> tuple[int, int]:
     """How many subscriptions of a zone lie in a box, and the links to them all. O(log + those in lo)."""
-    begin, end = crowd.start[zone], crowd.start[zone + 1]
+    begin, end = subscribers.start[zone], subscribers.start[zone + 1]
     whole = True
     for d in range(low.shape[0]):
-        whole = whole and low[d] <= crowd.low[zone, d] and crowd.high[zone, d] <= high[d]
+        whole = whole and low[d] <= subscribers.low[zone, d] and subscribers.high[zone, d] <= high[d]
     if whole:
-        return end - begin, crowd.zone_links[zone]
-    point, links, count, far = crowd.point, crowd.links, 0, 0
+        return end - begin, subscribers.zone_links[zone]
+    point, links, count, far = subscribers.point, subscribers.links, 0, 0
     end = bisect(point, high[0], begin, end, True)
     for place in range(bisect(point, low[0], begin, end, False), end):
         if inside(point[place], low, high):
@@ -201,10 +201,12 @@ def count_in(crowd: Crowd, zone: int, low: Floats, high: Floats) -> tuple[int, i
 
 
 @njit(**EXACT)
-def _deliver(crowd: Crowd, listeners: Listeners, messages: Messages, at: int, zone: int, total: Ints) -> int:
+def _deliver(
+    subscribers: Subscribers, listeners: Listeners, messages: Messages, at: int, zone: int, total: Ints
+) -> int:
     """Hand a message to everybody in its box who belongs to a zone; add up and return how many they are."""
     low, high = messages.low[at], messages.high[at]
-    count, far = count_in(crowd, zone, low, high)
+    count, far = count_in(subscribers, zone, low, high)
     total[RECEIVED] += count
     total[LAST_LINKS] += far
     if messages.own[at]:
@@ -215,8 +217,8 @@ def _deliver(crowd: Crowd, listeners: Listeners, messages: Messages, at: int, zo
 
 @njit(**EXACT)
 def multicast(
-    space: Space, links: Links, crowd: Crowd, listeners: Listeners, messages: Messages, source: Zones,
-    sums: Ints,
+    space: Space, links: Links, subscribers: Subscribers, listeners: Listeners, messages: Messages,
+    source: Zones, sums: Ints,
 ) -> None:  # fmt: skip
     """Send each message from the source zone of its event to every zone it touches, and deliver it there.
 
@@ -238,7 +240,7 @@ def multicast(
             before = teller(space, zones[place], root, bottom, top, near)
             if before >= 0:
                 total[LINKS] += links[before, zones[place]]
-            _deliver(crowd, listeners, messages, at, zones[place], total)
+            _deliver(subscribers, listeners, messages, at, zones[place], total)
         total[MESSAGES] += 1
         total[TOUCHED] += touched
         total[HOPS] += steps + touched - 1
@@ -246,8 +248,8 @@ def multicast(
 
 @njit(**EXACT)
 def unicast(
-    space: Space, ways: Ways, crowd: Crowd, listeners: Listeners, messages: Messages, source: Zones,
-    sums: Ints,
+    space: Space, ways: Ways, subscribers: Subscribers, listeners: Listeners, messages: Messages,
+    source: Zones, sums: Ints,
 ) -> None:  # fmt: skip
     """Send each message, the box of one range, to the zone of that range once for each subscription there.
 
@@ -257,7 +259,7 @@ def unicast(
     for at in range(messages.item.shape[0]):
         total = sums[messages.event[at]]
         zone = owner(space, messages.bottom[at])
-        count = _deliver(crowd, listeners, messages, at, zone, total)
+        count = _deliver(subscribers, listeners, messages, at, zone, total)
         if messages.own[at]:
             total[MESSAGES] += count
             total[TOUCHED] += count
@@ -278,16 +280,16 @@ def find_ways(space: Space, links: Links, source: Zones, aim: Floats, cell: Cell
 
 
 @njit(**EXACT)
-def shrink(space: Space, crowd: Crowd, messages: Messages) -> NDArray[np.bool_]:
+def shrink(space: Space, subscribers: Subscribers, messages: Messages) -> NDArray[np.bool_]:
     """Shrink the box of each message to the subscriptions in it; whether there are any."""
     zones, kept = np.empty(space.first.shape[0], np.int32), np.zeros(messages.item.shape[0], np.bool_)
-    axes, point = space.first.shape[1], crowd.point
+    axes, point = space.first.shape[1], subscribers.point
     low, high = np.empty(axes), np.empty(axes)
     for at in range(messages.item.shape[0]):
         for d in range(axes):
             low[d], high[d] = np.inf, -np.inf
         for place in range(list_touched(space, messages.bottom[at], messages.top[at], zones)):
-            begin, end = crowd.start[zones[place]], crowd.start[zones[place] + 1]
+            begin, end = subscribers.start[zones[place]], subscribers.start[zones[place] + 1]
             end = bisect(point, messages.high[at, 0], begin, end, True)
             for one in range(bisect(point, messages.low[at, 0], begin, end, False), end):
                 if inside(point[one], messages.low[at], messages.high[at]):

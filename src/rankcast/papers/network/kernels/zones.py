@@ -259,17 +259,17 @@ def spread(start: Starts, neighbour: Nodes, wanted: NDArray[np.bool_], origin: N
 
 @njit(**EXACT)
 def causes(
-    told: NDArray[np.int64], goes: NDArray[np.bool_], commands: NDArray[np.int64]
+    answered: NDArray[np.int64], goes: NDArray[np.bool_], commands: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """By which command a router told each row of its answer: `told` are the ids, in order.
+    """By which command a router gave each row of its answer: `answered` are the ids, in order.
 
     A command answers with a row of its own id, and one that goes may be followed by others that it freed;
     these are live already, so none is the next to come, and do not go (`goes`), so none is the next to go.
     `commands` are ids, those that go written as -1 - id.
     """
-    by, command = np.empty(told.shape[0], np.int64), -1
-    for row in range(told.shape[0]):
-        name = -1 - told[row] if goes[row] else told[row]
+    by, command = np.empty(answered.shape[0], np.int64), -1
+    for row in range(answered.shape[0]):
+        name = -1 - answered[row] if goes[row] else answered[row]
         if command + 1 < commands.shape[0] and commands[command + 1] == name:
             command += 1
         by[row] = command
