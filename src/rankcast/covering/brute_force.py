@@ -43,7 +43,7 @@ class Scan:
         return Outcome(rows, exposed, freed)
 
     def follow(self, subs: Subscriptions, removals: Bools, rows: Rows) -> SequenceOutcome:
-        """Follow commands in turn: a row comes, or where `removals` says so goes."""
+        """Follow commands in turn: add a row, or where `removals` says so remove it."""
         return follow_by_calls(self, subs, removals, rows)
 
     def release(self, subs: Subscriptions, row: int, limit: int) -> Outcome:

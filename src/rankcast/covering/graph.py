@@ -82,7 +82,7 @@ class Relations(Protocol):
         """Remove rows, net: whoever is left without a cover is forwarded."""
 
     def follow(self, subs: Subscriptions, removals: Bools, rows: Rows) -> SequenceOutcome:
-        """Follow commands in turn: a row comes, or where `removals` says so goes."""
+        """Follow commands in turn: add a row, or where `removals` says so remove it."""
 
     def release(self, subs: Subscriptions, row: int, limit: int) -> Outcome:
         """Go on removing one row, looking at no more than `limit` of those it covers."""
@@ -167,7 +167,7 @@ class IndexedGraph(ABC):
         """Give rows other boxes, which `write` writes, net; they may be among the forwarded in the answer."""
 
     def follow(self, subs: Subscriptions, removals: Bools, rows: Rows) -> SequenceOutcome:
-        """Follow commands in turn: a row comes, or where `removals` says so goes."""
+        """Follow commands in turn: add a row, or where `removals` says so remove it."""
         return follow_by_calls(self, subs, removals, rows)
 
     def coverers(self, subs: Subscriptions, rows: Rows) -> Rows:

@@ -54,6 +54,7 @@ def lanes_for(dimensions: int) -> Lanes:
     words = words_for(dimensions)
     count = (dimensions + words - 1) // words
     bits = min(WIDEST, WORD // count)
+    # All lanes full of ones, divided by one lane of ones, leaves the lowest bit of every lane.
     unit = (EVERY >> np.uint64(WORD - WORD // bits * bits)) // np.uint64((1 << bits) - 1)
     return Lanes(count, bits, unit, unit << np.uint64(bits - 1))
 

@@ -159,6 +159,7 @@ def needs_room(graph: Graph) -> bool:
 @njit(**EXACT)
 def enter(graph: Graph, subs: Subscriptions, row: int, found: Rows, scratch: Words) -> int:
     """Register a row in a graph with room (see `needs_room`); return one that covers it, or NONE."""
+    # One array for k = 1, where a row has a chain or a block and never both.
     graph.first[row], graph.block[row] = NONE, NONE
     if _find_covers(graph, subs, row, found, scratch) == 0:
         subs.status[row] = FORWARDED

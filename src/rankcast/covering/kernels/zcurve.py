@@ -78,6 +78,7 @@ def precedes(one: Words, other: Words, lanes: Lanes) -> bool:
         for word in range(one.shape[0]):
             differ = (one[word] ^ other[word]) & (lanes.unit << np.uint64(level))
             if differ != np.uint64(0):
+                # The lowest bit that differs: earlier dimensions are in lower lanes and count more.
                 first = differ & (~differ + np.uint64(1))
                 return one[word] & first == np.uint64(0)
     return False
