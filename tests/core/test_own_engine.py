@@ -120,7 +120,7 @@ def odd_vector(value: list[Any] | None) -> contract.Spoiler:
     return spoiled
 
 
-ODD = (
+ODD: tuple[Any, ...] = (
     [1, 2],
     [1, 2, 3, 4],
     [],
@@ -226,7 +226,7 @@ def test_a_subclass_is_what_it_is() -> None:
 def test_every_engine_describes_all_its_calls(name: str) -> None:
     cls = spec.engine_type(spec.ENGINES[name])
     needs: dict[str, Any] = {"geotext": {"bounds": (0, 0, 1, 1)}, "range_topk": {}}
-    engine = cls(**needs.get(name, {"over": ["x1"]}))  # type: ignore[call-arg]
+    engine = cls(**needs.get(name, {"over": ["x1"]}))
     told = [call for each in cls.spec.inputs for call in each.calls]
     assert set(told) <= set(cls.calls)
     for call in cls.calls:

@@ -182,7 +182,7 @@ class Cluster:
         names = {str(each): "genesis/a/empty" for each in plan.shards}
         if self.story.tables:
             plan, names = self._with_tables(plan, names, engine, size)
-        return Plan(**{**vars(plan), "genesis": names})
+        return Plan(**{**vars(plan), "initial": names})
 
     def _with_tables(
         self, plan: Plan, names: dict[str, str], engine: Engine, size: int

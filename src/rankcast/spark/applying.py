@@ -430,7 +430,7 @@ class BatchRunner:
 
     def _refused_before(self) -> pa.Table:
         """Rows that were refused when the shard was made."""
-        name = f"{self._plan.genesis[str(self._shard)]}/{REFUSED_FILE}"
+        name = f"{self._plan.initial[str(self._shard)]}/{REFUSED_FILE}"
         return (
             batches.from_bytes(self._depot.get(name))
             if self._depot.exists(name)

@@ -80,7 +80,7 @@ def snapshot(
     wanted, folder = streams.begin(wanted, engine, depot)
     made = bootstrap.make(given.values(), wanted, engine, uri, folder, strict=strict, partitions=partitions)
     plan.write(depot, made)
-    names = spark.createDataFrame([(name,) for name in made.genesis.values()], "name string")
+    names = spark.createDataFrame([(name,) for name in made.initial.values()], "name string")
     return names.repartition(size).mapInArrow(SavedAnswers(uri), form)
 
 

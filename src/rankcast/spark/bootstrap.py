@@ -139,9 +139,9 @@ def make(
     """Make the shards of a plan and name them in it; those that no row was sent to begin empty."""
     making = Making(plan.to_json(), engine.state(), strict, state, folder)
     made = made_of(packed_of(sources, plan, partitions), making, MADE).toArrow().to_pylist()
-    genesis = {**plan.genesis, **{str(row["shard"]): row["name"] for row in made}}
+    initial = {**plan.initial, **{str(row["shard"]): row["name"] for row in made}}
     top = max((row["top"] for row in made), default=NO_SEQ)
-    return replace(plan, genesis=genesis, cut=None if top == NO_SEQ else top)
+    return replace(plan, initial=initial, cut=None if top == NO_SEQ else top)
 
 
 def zones_of(kind: str, settings: Mapping[str, Any], subscriptions: Source, shards: int) -> Split:

@@ -84,6 +84,7 @@ def _assign(split: Split, points: Floats, rows: NDArray[np.intp], found: Ints) -
 
 FORMAT = 2
 FILE = "plan.json"
+INITIAL = "genesis"  # what the snapshots that shards begin with are called on disk
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Plan:
         ids: by input, whether its ids are `long` or `string`.
         shards: the ids of the shards.
         zones: how subscriptions that are a table are divided; None: by a hash of their ids.
-        genesis: for each shard the snapshot it begins with.
+        initial: for each shard the snapshot it begins with.
         cut: rows up to this sequence number are in those snapshots already; None if none are.
         told: whether the results in those snapshots were told when they were made.
     """
@@ -108,7 +109,7 @@ class Plan:
     ids: dict[str, str]
     shards: tuple[int, ...]
     zones: Split
-    genesis: dict[str, str]
+    initial: dict[str, str]
     cut: int | None
     told: bool
 
@@ -119,7 +120,9 @@ class Plan:
 
     def to_json(self) -> str:
         """The plan as text."""
-        return json.dumps({"format": FORMAT, **asdict(self)}, sort_keys=True)
+        fields = asdict(self)
+        fields[INITIAL] = fields.pop("initial")
+        return json.dumps({"format": FORMAT, **fields}, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
@@ -132,6 +135,7 @@ class Plan:
                     f"the state has a plan of format {version}, this version of rankcast reads {FORMAT}",
                     hint="Go on with the version that made it, or begin with a new state and checkpoint.",
                 )
+            fields["initial"] = fields.pop(INITIAL)
             return cls(**{**fields, "shards": tuple(fields["shards"])})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SnapshotError("the plan in the state is damaged", detail=f"{error}.") from error
@@ -171,9 +175,9 @@ class Plan:
             )
 
 
-def with_genesis(plan: Plan, names: dict[str, str]) -> Plan:
+def with_initial(plan: Plan, names: dict[str, str]) -> Plan:
     """The plan with what each shard begins with."""
-    return replace(plan, genesis=names)
+    return replace(plan, initial=names)
 
 
 def with_zones(plan: Plan, zones: Split) -> Plan:

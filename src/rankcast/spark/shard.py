@@ -200,7 +200,7 @@ class Hosting:
         """What the state store has of a shard, or its beginning."""
         memory = self._store.recall()
         if memory is None:
-            name = self._plan.genesis[str(shard)]
+            name = self._plan.initial[str(shard)]
             mark = mark_of(depot.peek(name).header)
             seq = NO_SEQ if self._plan.cut is None else self._plan.cut
             return Memory(self._name, Standing(mark.number, mark.token, name, mark.number), [], [], seq)

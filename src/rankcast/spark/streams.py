@@ -161,10 +161,10 @@ def draft(
 
 def begin(plan_: Plan, engine: Engine, depot: Depot) -> tuple[Plan, str]:
     """Write the empty engine, with which every shard begins; return the folder of this attempt, too."""
-    folder = f"genesis/{uuid.uuid4().hex[:12]}"
+    folder = f"{plan.INITIAL}/{uuid.uuid4().hex[:12]}"
     bootstrap.write_engine(depot, f"{folder}/empty", engine)
     names = {str(shard): f"{folder}/empty" for shard in plan_.shards}
-    return plan.with_genesis(plan_, names), folder
+    return plan.with_initial(plan_, names), folder
 
 
 def _planned(
