@@ -1,38 +1,40 @@
-"""What makes a kernel cheap to compile: Numba's dispatcher, code and cache, each changed in one point.
+"""How kernels are compiled: a target of Numba's own kind, beside the one for the processor.
 
 Left to itself Numba compiles a callee anew for every constant that is passed to it and apart for whole
 numbers of 32 and of 64 bits, gives it an entry for Python and makes machine code of it, though its callers
-take it in. Here a kernel is compiled for the kinds of its arguments alone; for other kernels it is kept as
-LLVM's bitcode, and only what Python calls becomes machine code. Bitcode is optimized all the same, once,
-before it is taken in: references that are counted in it without need are not found later, and made looking
-up ids three times slower. Two details of Numba cost as much as an optimization: its flags are compared in
-full at every operator, and the text that tells of an array that does not fit a slice is made by code that is
-compiled into the kernel. All that saves a third of the time.
+inline it. On this target a kernel is compiled for the types of its arguments alone; for other kernels it is
+kept as LLVM's bitcode, and only what Python calls becomes machine code. Bitcode is optimized all the same,
+once, before it is inlined: references that are counted in it without need are not found later, and made
+looking up ids three times slower. Two details of Numba cost as much as an optimization: its flags are
+compared in full at every operator, and the text about an array that does not fit a slice is made by code
+that is compiled into the kernel. All that saves a third of the time.
 
-This builds on the inside of Numba, so its version is held (pyproject.toml). `Codegen` is Numba's own for the
-process: functions of other packages also become machine code when their address is asked for.
+The target is registered beside Numba's and inherits from its CPU target: typing context, target context and
+code generator are its own, so functions of other packages are compiled as if rankcast were not there. A
+kernel may call a plain `njit` function; the other way round Numba does not find the kernel.
 
-The only place with Numba flags.
-
-`EXACT` is for every kernel whose output orders anything: no fastmath, because infinities are used as
-sentinels and reassociation can flip a near-tie. `PARALLEL` adds Numba's own threads to the same arithmetic.
-Both release the GIL, keep compiled code on disk and leave out the C entry, which nobody calls and which
-takes a tenth of the time to compile. Numba's cache does not notice an edit in a callee's file: run
-`make clean-cache` after changing a kernel that others call.
+`EXACT` has the only Numba flags in the package: no fastmath, because infinities are used as sentinels and
+reassociation can flip a near-tie. Kernels release the GIL, keep compiled code on disk (see `kernel_cache`) and
+leave out the C entry, which nobody calls and which takes a tenth of the time to compile.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
-from numba.core import sigutils, types
-from numba.core.caching import FunctionCache
+from numba.core import compiler, cpu, sigutils, types, typing
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
-from numba.core.compiler import Flags
-from numba.core.registry import CPUDispatcher, cpu_target
-from numba.core.target_extension import CPU, dispatcher_registry, target_registry
+from numba.core.dispatcher import _FunctionCompiler
+from numba.core.registry import CPUDispatcher, CPUTarget, cpu_target
+from numba.core.runtime import rtsys
+from numba.core.target_extension import CPU, dispatcher_registry, jit_registry, target_registry
+from numba.core.targetconfig import ConfigStack
 from numba.extending import overload
 from numba.np import arrayobj
+
+from rankcast.structures.kernel_cache import KernelCache
 
 TARGET = "rankcast"
 NO_ENTRY = "no_cpython_wrapper"
@@ -40,7 +42,7 @@ ENTRY = "_ZN7cpython"  # how the name of an entry for Python begins
 
 
 class Code(JITCodeLibrary):
-    """Compiled code: bitcode for callers to take in, and machine code once somebody asks for an address."""
+    """Compiled code: bitcode for callers to inline, and machine code once somebody asks for an address."""
 
     is_ready = False
     _compiled_object: bytes | None = None
@@ -59,7 +61,7 @@ class Code(JITCodeLibrary):
         return super().serialize_using_object_code() if self.is_ready else self.serialize_using_bitcode()
 
     def _optimize_final_module(self) -> None:
-        """As Numba does what Python calls; what is taken in by others has another round there."""
+        """As Numba does for what Python calls; what others inline has another round there."""
         if any(found.name.startswith(ENTRY) for found in self.get_defined_functions()):
             super()._optimize_final_module()
         else:
@@ -91,7 +93,95 @@ class Codegen(JITCPUCodegen):
             super().set_env(env_name, env)
 
 
-class Cache(FunctionCache):
+class KernelFlags(compiler.Flags):
+    """Numba's flags, compared faster: only what was set in one of two can differ."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, KernelFlags):
+            return NotImplemented
+        mine, others = self._values, other._values
+        return mine == others or all(
+            getattr(self, name) == getattr(other, name) for name in mine.keys() | others.keys()
+        )
+
+    def __hash__(self) -> int:
+        return hash(KernelFlags)
+
+
+class KernelContext(cpu.CPUContext):
+    """Lowering as for the processor, with a code generator of its own."""
+
+    def init(self) -> None:
+        """Set up as Numba does, but for the code generator."""
+        super().init()
+        self._internal_codegen = Codegen("rankcast.exec")
+
+    def load_additional_registries(self) -> None:
+        """Load what Numba has; its runtime must belong to its own target, whoever compiles first."""
+        rtsys.initialize(cpu_target.target_context)
+        super().load_additional_registries()
+
+    def get_function(self, fn: Any, sig: Any, _firstcall: bool = True) -> Any:
+        """The implementation of a function; if it was compiled for Numba's target, it is taken from there."""
+        try:
+            return super().get_function(fn, sig, _firstcall)
+        except NotImplementedError:
+            key = fn.get_impl_key(sig.as_function()) if isinstance(fn, types.Callable) else fn
+            plain = cpu_target.target_context._defns
+            if key not in plain or self._defns[key] is plain[key]:
+                raise
+            self._defns[key] = plain[key]
+            return super().get_function(fn, sig, False)
+
+    def _compile_subroutine_no_cache(
+        self, builder: Any, impl: Any, sig: Any, locals: Any = None, flags: Any = None  # noqa: A002
+    ) -> Any:
+        if flags is None:
+            flags = KernelFlags()
+            outer = ConfigStack.top_or_none()
+            if outer and outer.is_set("nrt") and outer.nrt:
+                flags.nrt = True
+        return super()._compile_subroutine_no_cache(builder, impl, sig, locals or {}, flags)
+
+
+class KernelTarget(CPUTarget):
+    """Typing and lowering for kernels, made on first use."""
+
+    @cached_property
+    def _toplevel_target_context(self) -> KernelContext:
+        return KernelContext(self.typing_context, self._target_name)
+
+    @cached_property
+    def _toplevel_typing_context(self) -> Any:
+        return typing.Context()
+
+
+class KernelCompiler(_FunctionCompiler):
+    """Numba's compiler of one function, with `KernelFlags`."""
+
+    def _customize_flags(self, flags: Any) -> KernelFlags:
+        return KernelFlags(flags)
+
+
+class Exact(CPU):
+    """The processor, as Numba knows it, with `Kernel` for its functions."""
+
+
+target_registry[TARGET] = Exact
+
+
+class Implementation(CPUDispatcher):
+    """What Numba implements in Python, such as a function of NumPy, compiled for kernels."""
+
+    targetdescr = KernelTarget(TARGET)
+
+    def __init__(self, py_func: Any, locals: Any, targetoptions: dict[str, Any]) -> None:  # noqa: A002
+        super().__init__(py_func, locals, targetoptions)
+        pipeline = self._compiler.pipeline_class
+        self._compiler = KernelCompiler(py_func, self.targetdescr, targetoptions, locals, pipeline)
+
+
+class Cache(KernelCache):
     """Compiled forms on disk; one with an entry for Python is kept apart from one without."""
 
     def __init__(self, py_func: Any, options: dict[str, Any]) -> None:
@@ -102,8 +192,8 @@ class Cache(FunctionCache):
         return (*super()._index_key(sig, codegen), self._options[NO_ENTRY])
 
 
-class Kernel(CPUDispatcher):
-    """A kernel, compiled once for the kinds of its arguments however another kernel calls it.
+class Kernel(Implementation):
+    """A kernel, compiled once for the types of its arguments however another kernel calls it.
 
     Who asks decides what is made: a form for Python, or one without an entry when another kernel calls.
     """
@@ -135,7 +225,7 @@ class Kernel(CPUDispatcher):
     def add_overload(self, cres: Any) -> None:
         """Take a compiled form; Python is told of it only if there is an entry for Python.
 
-        The functions taken in from other kernels then have their addresses, and learn their environments.
+        The functions inlined from other kernels then have their addresses, and learn their environments.
         """
         if self.targetoptions[NO_ENTRY]:
             self.overloads[tuple(cres.signature.args)] = cres
@@ -151,37 +241,22 @@ def _widened(kind: Any) -> Any:
     return types.int64 if kind in types.signed_domain else kind
 
 
-def _same_flags(some: Flags, others: object) -> bool:
-    """Whether two sets of flags agree: only what was set in one of them can differ."""
-    if not isinstance(others, Flags):
-        return NotImplemented
-    return some._values == others._values or all(
-        getattr(some, name) == getattr(others, name) for name in some._values.keys() | others._values.keys()
-    )
+def _implement(**options: Any) -> Callable[[Any], Implementation]:
+    """Numba's `jit` for what it implements in Python, on this target."""
+    return lambda py_func: Implementation(py_func, {}, options)
 
 
-def _misfit(source: Any, place: Any) -> None:
-    """What a kernel calls if an array does not fit the slice that it is assigned to."""
-
-
-@overload(_misfit)
-def _tell_misfit(source: Any, place: Any) -> Any:
-    def tell(source: Any, place: Any) -> None:
-        raise ValueError("an array does not fit the slice it is assigned to")
-
-    return tell
-
-
-class Exact(CPU):
-    """The processor, as Numba knows it, with `Kernel` for its functions."""
-
-
-target_registry[TARGET] = Exact
 dispatcher_registry[Exact] = Kernel
-cpu_target.target_context.codegen().__class__ = Codegen
-Flags.__eq__ = _same_flags  # type: ignore[method-assign, assignment]
-Flags.__hash__ = lambda _: hash(Flags)  # type: ignore[method-assign]
-arrayobj.raise_with_shape_context = _misfit
+jit_registry[Exact] = _implement
+
+if hasattr(arrayobj, "raise_with_shape_context"):  # newer Numba; older ones have this text already
+
+    @overload(arrayobj.raise_with_shape_context, target=TARGET)
+    def _refuse_slice(src_shapes: Any, index_shape: Any) -> Any:
+        def refuse(src_shapes: Any, index_shape: Any) -> None:
+            raise ValueError("cannot assign slice from input of different size")
+
+        return refuse
 
 
 EXACT: dict[str, Any] = {
@@ -192,4 +267,3 @@ EXACT: dict[str, Any] = {
     "error_model": "numpy",
     "no_cfunc_wrapper": True,
 }
-PARALLEL: dict[str, Any] = {**EXACT, "parallel": True}
