@@ -1,4 +1,5 @@
-"""Hypothesis profiles: `fast` in `make test`, `thorough` in `make test-all` and `make test-deep`.
+"""Hypothesis profiles: `fast` in `make test`, `thorough` in `make test-all` and `make test-deep`, `few` in
+`make test-nojit` and `make test-numba-oldest`.
 
 Tests that start Spark run in one process. Those marked `deep` are long and run in `make test-deep` alone.
 """
@@ -19,6 +20,7 @@ os.environ.setdefault("RANKCAST_HASH_SEED", "8191")
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 settings.register_profile("fast", UNHURRIED, max_examples=100, derandomize=True)
 settings.register_profile("thorough", UNHURRIED, max_examples=2000)
+settings.register_profile("few", UNHURRIED, max_examples=5, derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 SPARK = re.compile(r"tests/spark/test_(batch|connect|demo|guide|helpers|kills|pipeline\w*|streams)\.py::")

@@ -18,8 +18,9 @@ from rankcast.core.contract import Model, Reference, Subject
 SUBJECTS = list(contract.subjects())
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108  flushing to a disk is slow
 THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
+FEW = os.environ.get("HYPOTHESIS_PROFILE") == "few"  # of default methods alone
 
-every_subject = pytest.mark.parametrize("subject", SUBJECTS, ids=str)
+every_subject = pytest.mark.parametrize("subject", [s for s in SUBJECTS if s.default or not FEW], ids=str)
 
 
 def _family(subject: Subject) -> Any:
@@ -27,9 +28,9 @@ def _family(subject: Subject) -> Any:
 
 
 def _examples(subject: Subject) -> settings:
-    """200 examples for the default of an engine, 25 for its other variants."""
-    few = 200 if subject.default else 25
-    return settings(max_examples=10 * few if THOROUGH else few)
+    """200 examples for the default of an engine, 25 for its other variants; 5 with the profile `few`."""
+    usual = 200 if subject.default else 25
+    return settings(max_examples=10 * usual if THOROUGH else 5 if FEW else usual)
 
 
 def _model(subject: Subject, configuration: dict[str, Any]) -> Model:

@@ -249,14 +249,13 @@ def _implement(**options: Any) -> Callable[[Any], Implementation]:
 dispatcher_registry[Exact] = Kernel
 jit_registry[Exact] = _implement
 
-if hasattr(arrayobj, "raise_with_shape_context"):  # newer Numba; older ones have this text already
 
-    @overload(arrayobj.raise_with_shape_context, target=TARGET)
-    def _refuse_slice(src_shapes: Any, index_shape: Any) -> Any:
-        def refuse(src_shapes: Any, index_shape: Any) -> None:
-            raise ValueError("cannot assign slice from input of different size")
+@overload(arrayobj.raise_with_shape_context, target=TARGET)
+def _refuse_slice(src_shapes: Any, index_shape: Any) -> Any:
+    def refuse(src_shapes: Any, index_shape: Any) -> None:
+        raise ValueError("cannot assign slice from input of different size")
 
-        return refuse
+    return refuse
 
 
 EXACT: dict[str, Any] = {
