@@ -2,9 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+OLDEST := out/numba-oldest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-deep test-faults check bench bench-compare build requirements warm clean clean-cache
+.PHONY: help demo test test-all test-deep test-faults test-nojit test-numba-oldest check bench bench-compare build requirements warm clean
 
 help:  ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,7 +18,7 @@ $(READY): requirements/dev.txt pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
 
-warm: $(READY)  ## compile the kernels once, into Numba's cache
+warm: $(READY)  ## compile the kernels once, into their cache
 	@$(BIN)/python -m rankcast.warm
 
 demo: warm  ## two pipelines on local Spark over seeded streams, with a report; ends by itself
@@ -35,6 +36,21 @@ test-deep: warm  ## long searches for trouble: errors at every line, threads, da
 test-faults: warm  ## kill applications, Python workers and executors of Spark, many times over
 	@$(BIN)/python -m rankcast.spark.archive || true
 	@$(BIN)/python -m pytest tests/spark -m faults
+
+# Kernels hash with whole numbers that overflow on purpose; without the compiler NumPy warns of that.
+test-nojit: $(READY)  ## the laws of default methods on kernels as plain Python, few examples
+	@NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=few $(BIN)/python -m pytest -n 2 \
+	  -W "ignore:overflow encountered in scalar:RuntimeWarning" tests/laws/test_laws.py::test_the_laws
+
+test-numba-oldest: $(OLDEST)/.ready  ## kernels and laws, few examples, on the oldest Numba and NumPy
+	@NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/kernels HYPOTHESIS_PROFILE=few PYTHONPATH=src $(OLDEST)/bin/python -m pytest \
+	  -n 2 tests/unit/test_kernels.py tests/laws/test_laws.py::test_the_laws
+
+$(OLDEST)/.ready: pyproject.toml
+	@test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  numba==0.62.0 numpy==1.26.4 pyarrow==18.0.0 'pandas>=2.2,<3' hypothesis pytest pytest-xdist
+	@touch $@
 
 check: $(READY)  ## format, lint and type check
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }
@@ -56,8 +72,6 @@ requirements: $(READY)  ## pin the requirements of every extra anew (needs uv)
 	  uv pip compile --quiet --no-header --no-emit-index-url --generate-hashes --universal --python-version 3.11 \
 	    $$(test $$extra = base || echo --extra $$extra) pyproject.toml -o requirements/$$extra.txt || exit 1; done
 
-clean-cache:  ## forget compiled kernels
-	@find src -name '*.nb[ic]' -delete
-
-clean: clean-cache  ## remove what was made, .venv too
+clean:  ## remove what was made, .venv too
+	@find src tests -name '*.nb[ic]' -delete
 	@rm -rf .venv build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info

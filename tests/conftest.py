@@ -1,6 +1,6 @@
-"""Hypothesis profiles: `fast` in `make test`, `thorough` in `make test-all` and `make test-deep`, `few` in
-`make test-nojit` and `make test-numba-oldest`.
+"""Hypothesis profiles: `fast` in `make test`, `thorough` in `make test-all` and `make test-deep`.
 
+`few` is for what runs default methods only, `make test-nojit` and `make test-numba-oldest`.
 Tests that start Spark run in one process. Those marked `deep` are long and run in `make test-deep` alone.
 """
 

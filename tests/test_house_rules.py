@@ -164,8 +164,7 @@ def test_numba_flags_have_one_home() -> None:
                 continue
             for told in map(ast.unparse, node.decorator_list):
                 if "jit" in told or "vectorize" in told:
-                    good = told in ("njit(**EXACT)", "njit(**PARALLEL)")
-                    assert good, f"{path.name}: {node.name} has {told}"
+                    assert told == "njit(**EXACT)", f"{path.name}: {node.name} has {told}"
 
 
 def tracked() -> list[Path]:

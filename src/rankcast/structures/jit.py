@@ -14,7 +14,7 @@ code generator are its own, so functions of other packages are compiled as if ra
 kernel may call a plain `njit` function; the other way round Numba does not find the kernel.
 
 `EXACT` has the only Numba flags in the package: no fastmath, because infinities are used as sentinels and
-reassociation can flip a near-tie. Kernels release the GIL, keep compiled code on disk (see `kernel_cache`) and
+reassociation can flip a near-tie. Kernels release the GIL, keep compiled code on disk (`kernel_cache`) and
 leave out the C entry, which nobody calls and which takes a tenth of the time to compile.
 """
 
@@ -134,7 +134,12 @@ class KernelContext(cpu.CPUContext):
             return super().get_function(fn, sig, False)
 
     def _compile_subroutine_no_cache(
-        self, builder: Any, impl: Any, sig: Any, locals: Any = None, flags: Any = None  # noqa: A002
+        self,
+        builder: Any,
+        impl: Any,
+        sig: Any,
+        locals: Any = None,  # noqa: A002
+        flags: Any = None,
     ) -> Any:
         if flags is None:
             flags = KernelFlags()

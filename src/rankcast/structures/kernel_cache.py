@@ -44,9 +44,9 @@ OURS = __name__.partition(".")[0]
 SHORT = 12  # hexadecimal digits of a hash in the name of a file; the index has all of them
 
 # Import statements, found faster than by parsing. What a docstring has of them does no harm.
-_FROM = re.compile(rb"^[ \t]*from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)", re.MULTILINE)
-_IMPORT = re.compile(rb"^[ \t]*import[ \t]+([^\n]+)", re.MULTILINE)
-_COMMENT = re.compile(rb"#[^\n]*")
+_FROM = re.compile(rb"(?:^|;)[ \t]*from[ \t]+([\w.]+)[ \t]*import[ \t]*(\([^)]*\)|[^\n;]*)", re.MULTILINE)
+_IMPORT = re.compile(rb"(?:^|;)[ \t]*import[ \t]+([^\n;]+)", re.MULTILINE)
+_NOISE = re.compile(rb"#[^\n]*|\\\r?\n")  # comments, and lines that go on
 
 
 @cache
@@ -98,10 +98,11 @@ def _source(module: str, path: str) -> bytes | None:
 
 
 def _imports(module: str, path: str, source: bytes) -> Iterator[str]:
-    """Names of modules that a source imports; of `from a import b` both `a.b` and `a`, unless `a.b` is one."""
+    """Names of modules that a source imports; of `from a import b` that is `a.b` if it is one, else `a`."""
     package = module if Path(path).name == "__init__.py" else module.rpartition(".")[0]
+    source = _NOISE.sub(b"", source)
     for names in _IMPORT.findall(source):
-        for name in _COMMENT.sub(b"", names).decode().split(","):
+        for name in names.decode().split(","):
             yield name.split(" as ")[0].strip()
     for origin, names in _FROM.findall(source):
         base = origin.decode()
@@ -109,7 +110,7 @@ def _imports(module: str, path: str, source: bytes) -> Iterator[str]:
             level = len(base) - len(base.lstrip("."))
             parents = package.split(".")
             base = ".".join([*parents[: len(parents) - level + 1], *filter(None, [base.lstrip(".")])])
-        for name in _COMMENT.sub(b"", names).decode().strip("() \t\r\n").split(","):
+        for name in names.decode().strip("() \t\r\n").split(","):
             part = f"{base}.{name.split(' as ')[0].strip()}"
             yield part if _file(part) else base
 
@@ -134,7 +135,7 @@ def _file(module: str) -> str | None:
 def _listing(directory: str) -> frozenset[str]:
     """Names in a directory; in one within a zip file, as its importer knows them."""
     try:
-        return frozenset(os.listdir(directory))
+        return frozenset(path.name for path in Path(directory).iterdir())
     except OSError:
         importer = sys.path_importer_cache.get(directory)
         prefix = getattr(importer, "prefix", "")
@@ -143,59 +144,57 @@ def _listing(directory: str) -> frozenset[str]:
 
 
 @cache
-def _writable(directory: str) -> bool:
+def _writable(directory: Path) -> bool:
     """Whether files can be written there; makes the directory if need be."""
     try:
-        Path(directory).mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=directory).close()
     except OSError:
         return False
     return True
 
 
-def _private(directory: str) -> bool:
+def _private(directory: Path) -> bool:
     """Whether a directory among temporary files is this user's alone: code is loaded from it."""
     if not hasattr(os, "getuid"):
         return False
     try:
         with contextlib.suppress(FileExistsError):
-            os.mkdir(directory, mode=0o700)
-        status = os.lstat(directory)
+            directory.mkdir(mode=0o700)
+        status = directory.lstat()
     except OSError:
         return False
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
 
 
 @cache
-def cache_directory(source_directory: str) -> str | None:
+def cache_directory(sources: Path) -> Path | None:
     """Where compiled forms of kernels from a directory of sources are kept."""
-    part = _CacheLocator.get_suitable_cache_subpath(os.path.join(source_directory, "module.py"))
-    if config.CACHE_DIR and _writable(chosen := os.path.join(config.CACHE_DIR, part)):
+    part = _CacheLocator.get_suitable_cache_subpath(str(sources / "module.py"))
+    if config.CACHE_DIR and _writable(chosen := Path(config.CACHE_DIR, part)):
         return chosen
-    if _writable(beside := os.path.join(source_directory, "__pycache__")):
+    if _writable(beside := sources / "__pycache__"):
         return beside
-    if _writable(users := os.path.join(AppDirs(appname=OURS, appauthor=False).user_cache_dir, part)):
+    if _writable(users := Path(AppDirs(appname=OURS, appauthor=False).user_cache_dir, part)):
         return users
-    own = os.path.join(tempfile.gettempdir(), f"{OURS}-{getattr(os, 'getuid', int)()}")
-    if _private(own) and _writable(temporary := os.path.join(own, part)):
-        return temporary
-    return None
+    own = Path(tempfile.gettempdir(), f"{OURS}-{getattr(os, 'getuid', int)()}")
+    return own / part if _private(own) and _writable(own / part) else None
 
 
-class Locator(_CacheLocator):  # type: ignore[misc]
+class Locator(_CacheLocator):
     """Where a kernel's compiled forms lie and which sources they belong to."""
 
-    def __init__(self, path: str, directory: str, stamp: str) -> None:
+    def __init__(self, path: str, directory: Path, stamp: str) -> None:
         self._py_file = path  # Numba names it in a warning
         self._directory, self._stamp = directory, stamp
 
     def ensure_cache_path(self) -> None:
         """Make the directory again if somebody removed it."""
-        Path(self._directory).mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def get_cache_path(self) -> str:
         """The directory."""
-        return self._directory
+        return str(self._directory)
 
     def get_source_stamp(self) -> str:
         """The hash of the import closure."""
@@ -209,11 +208,11 @@ class Locator(_CacheLocator):  # type: ignore[misc]
     def from_function(cls, py_func: Any, py_file: str) -> Locator | None:
         """Locate a kernel; None if it cannot be kept."""
         stamp = source_stamp(py_func.__module__, py_file)
-        directory = cache_directory(os.path.dirname(os.path.abspath(py_file))) if stamp else None
+        directory = cache_directory(Path(py_file).absolute().parent) if stamp else None
         return cls(py_file, directory, stamp) if stamp and directory else None
 
 
-class Forms(CompileResultCacheImpl):  # type: ignore[misc]
+class Forms(CompileResultCacheImpl):
     """How compiled forms are written, with a `Locator` whatever Numba is set to."""
 
     def __init__(self, py_func: Any, locator: Locator) -> None:
@@ -225,7 +224,7 @@ class Forms(CompileResultCacheImpl):  # type: ignore[misc]
         )
 
 
-class Files(IndexDataCacheFile):  # type: ignore[misc]
+class Files(IndexDataCacheFile):
     """An index and data files of one kernel.
 
     Data files have random names and are written before the index, so that two processes that save at once
@@ -257,7 +256,7 @@ def _sweep(directory: str, module: str, current: str) -> None:
                 stale.unlink()
 
 
-class KernelCache(FunctionCache):  # type: ignore[misc]
+class KernelCache(FunctionCache):
     """The cache of one kernel, set up when it is first used. An error of the file system is a miss."""
 
     def __init__(self, py_func: Any) -> None:

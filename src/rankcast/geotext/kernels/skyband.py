@@ -434,8 +434,9 @@ def plan_fill(
             keep[i] = mine
             while keep[i] < count - 1 and score[keep[i]] >= share * score[mine - 1]:
                 keep[i] += 1
-        fewer = keep[i]
-        while refill == COST and capacity_of(fewer, refill) >= room[i] and fewer > keep[i] - keep[i] // 16:
+        least = keep[i] - keep[i] // 16
+        fewer = keep[i] if capacity_of(least, refill) < room[i] else least  # else none fits, of up to MOST
+        while refill == COST and capacity_of(fewer, refill) >= room[i] and fewer > least:
             fewer -= 1
         if fewer > mine and capacity_of(fewer, refill) < room[i]:
             keep[i] = fewer
