@@ -1,4 +1,4 @@
-"""Scores for `MovingTopK`, under the name by which users import them; `rankcast.moving.scoring` has the code."""
+"""Scores for `MovingTopK`, under the name by which users import them; the code is in `moving.scoring`."""
 
 from rankcast.moving.scoring import (
     Function,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def commits(place: Path) -> list[str]:
     return [json.loads(line)["commit"] for line in (place / "tiny.sum.jsonl").read_text().splitlines()]
 
 
-MODIFIED = {
+MODIFIED: dict[str, Callable[[Path], Any]] = {
     "edited": lambda root: (root / "source.py").write_text("one = 2\n"),
     "staged": lambda root: ((root / "source.py").write_text("one = 2\n"), git(root, "add", "source.py")),
     "removed": lambda root: (root / "source.py").unlink(),
