@@ -43,7 +43,7 @@ test-nojit: $(READY)  ## the laws of default methods on kernels as plain Python,
 	  -W "ignore:overflow encountered in scalar:RuntimeWarning" tests/laws/test_laws.py::test_the_laws
 
 test-numba-oldest: $(OLDEST)/.ready  ## kernels and laws, few examples, on the oldest Numba and NumPy
-	@NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/kernels HYPOTHESIS_PROFILE=few PYTHONPATH=src $(OLDEST)/bin/python -m pytest \
+	@NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/kernels HYPOTHESIS_PROFILE=few PYTHONPATH=$(CURDIR)/src $(OLDEST)/bin/python -m pytest \
 	  -n 2 tests/unit/test_kernels.py tests/laws/test_laws.py::test_the_laws
 
 $(OLDEST)/.ready: pyproject.toml
