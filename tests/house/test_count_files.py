@@ -14,14 +14,15 @@ ROOT = Path(__file__).parent.parent.parent
 # What one publish enters at most; 12 of them are the shared ones of `core`, `structures` and `tables`.
 MOST = {"RangeTopK": 21, "GeoTextTopK": 31}
 
+UNCOMPILED = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(ROOT / "src")}
+
 
 @pytest.mark.parametrize("engine", MOST)
 def test_an_event_passes_few_files(engine: str) -> None:
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "tests.house.count_files", engine],
         cwd=ROOT,
-        env=environment,
+        env=UNCOMPILED,
         capture_output=True,
         text=True,
         check=True,
@@ -40,5 +41,6 @@ def test_publishing_ranges_loads_no_dissemination() -> None:
         "    engine.publish({'id': [1], 'y': [1.0], **{name: [1.0] for name in over}})\n"
         "print([name for name in sys.modules if 'range_topk.dissemination' in name])\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-W", "ignore", "-c", script]
+    done = subprocess.run(command, env=UNCOMPILED, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
