@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,7 @@ from rankcast.core.spec import SUBSCRIPTIONS, Answer, Input, Reading, Spec
 from rankcast.errors import InputError, shown
 from rankcast.moving.brute_force import Objects, distances_to
 from rankcast.moving.kernels.zone_follow import last_of_each, rows_in_order
-from rankcast.moving.places import PLACE, Reach, check_globe, fixed, reach_of, unscored
+from rankcast.moving.places import PLACE, QuerySlots, Reach, check_globe, fixed, reach_of, unscored
 from rankcast.moving.undo import Step, Undo, release, restore_columns
 from rankcast.structures import hashing, integrity
 from rankcast.structures.ids import Slots, keys_of, select, show
@@ -83,22 +83,6 @@ class SafeZones(Protocol):
 
     def admit(self, objects: Rows, listing: Rows, broken: Rows) -> None:
         """Renew results and zones of subscriptions that list objects, or whose zones these break."""
-
-
-class QuerySlots(Slots):
-    """Subscriptions with a place, a filter on attributes, and a k where there is one."""
-
-    def __init__(self, attributes: int, *, takes_k: bool) -> None:
-        place, filter_ = {"x": np.float64, "y": np.float64}, (np.float64, attributes)
-        size = {"k": np.int64} if takes_k else {}
-        super().__init__({**place, **size, "lower": filter_, "upper": filter_})
-        self._attributes = attributes
-
-    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over what `state` returned; a snapshot of an older version has no filters."""
-        shape = (arrays["x"].size, self._attributes)
-        open_ends = {"lower": np.full(shape, -np.inf), "upper": np.full(shape, np.inf)}
-        return super().restore(header, {**open_ends, **arrays})
 
 
 class MovingEngine(ListEngine):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from rankcast.moving import scoring
 from rankcast.moving.kernels.scores import far_distance
 from rankcast.moving.scoring import Score
 from rankcast.structures.distance import HALF_CIRCUMFERENCE, HAVERSINE
-from rankcast.structures.ids import show
+from rankcast.structures.ids import Slots, show
 from rankcast.tables.schema import Column, Floats, Ids
 
 Kind = TypeVar("Kind", bound=np.generic)
@@ -125,3 +125,19 @@ def reach_of(settings: Mapping[str, Any]) -> Reach:
             if score is None or score(ones, np.array([farthest]))[0] <= _LARGEST_SCORE:
                 break
     return Reach(score, reach, farthest, not custom)
+
+
+class QuerySlots(Slots):
+    """Subscriptions with a place, a filter on attributes, and a k where there is one."""
+
+    def __init__(self, attributes: int, *, takes_k: bool) -> None:
+        place, filter_ = {"x": np.float64, "y": np.float64}, (np.float64, attributes)
+        size = {"k": np.int64} if takes_k else {}
+        super().__init__({**place, **size, "lower": filter_, "upper": filter_})
+        self._attributes = attributes
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over what `state` returned; a snapshot of an older version has no filters."""
+        shape = (arrays["x"].size, self._attributes)
+        open_ends = {"lower": np.full(shape, -np.inf), "upper": np.full(shape, np.inf)}
+        return super().restore(header, {**open_ends, **arrays})
