@@ -18,6 +18,7 @@ from rankcast.range_topk import checks, size_classes
 from rankcast.range_topk.corners import BoxObjects, CornerIndex
 from rankcast.range_topk.kernels import corners as corner_edit
 from rankcast.range_topk.kernels import corners_search, replay
+from rankcast.range_topk.kernels.checks import Listed, last_weights
 from rankcast.range_topk.kernels.replay import AFFECTED, SEARCHES, TRIED, ReplayBatch
 from rankcast.range_topk.kernels.steps import BoxEvents, ObjectValues, steps_of
 from rankcast.range_topk.objects import Floats, Rows
@@ -28,7 +29,6 @@ from rankcast.structures import boards, integrity
 from rankcast.structures.arrays import grown
 from rankcast.structures.boards import BoardChanges, Deltas, empty_changes
 from rankcast.structures.diff import ListSnapshot
-from rankcast.structures.integrity import Listed
 from rankcast.tables.boxes import Boxes
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ class BoxLists:
             same = tree.point[slots] == corners_of(lo, hi)
             integrity.need(same.all(), "point", "differs from what subscriptions ask for")
             checks.check_boards(tree.board, slots, lo, hi, listed)
-            fits = integrity.last_weights(tree.board, slots, tree.weight, listed.value)
+            fits = last_weights(tree.board, slots, tree.weight, listed.value)
             integrity.need(fits, "weight", "is not that of the last item")
 
     def check_objects(self, rows: Rows, x: Floats, key: Floats) -> None:

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast.range_topk.kernels import checks as kernels
 from rankcast.range_topk.kernels import corners, object_tree, points
+from rankcast.range_topk.kernels.checks import Listed
 from rankcast.range_topk.kernels.corners import CornerTree
 from rankcast.range_topk.kernels.object_tree import ObjectTree
 from rankcast.range_topk.kernels.points import PointTree
 from rankcast.structures import integrity
-from rankcast.structures.integrity import Listed
 
 Arrays = dict[str, NDArray[Any]]
 Rows = NDArray[np.int32]
@@ -20,13 +21,13 @@ Floats = NDArray[np.float64]
 
 MOST = 1 << 31
 _WHY = {
-    integrity.NODE: "child",
-    integrity.LEAF: "bucket",
-    integrity.ROW: "row",
-    integrity.CHAIN: "parent",
-    integrity.DEEP: "child",
-    integrity.SIZES: "size",
-    integrity.BOX: "box",
+    kernels.NODE: "child",
+    kernels.LEAF: "bucket",
+    kernels.ROW: "row",
+    kernels.CHAIN: "parent",
+    kernels.DEEP: "child",
+    kernels.SIZES: "size",
+    kernels.BOX: "box",
 }
 
 
@@ -35,7 +36,7 @@ def check_objects(tree: ObjectTree) -> None:
     rows = tree.x.size
     for name in ("y", "label", "leaf_of"):
         integrity.need(getattr(tree, name).size == rows < MOST, name, f"has not {rows} entries")
-    _refuse(int(integrity.object_tree(tree)), {**_WHY, integrity.SIZES: "meta", integrity.BOX: "best"})
+    _refuse(int(kernels.object_tree(tree)), {**_WHY, kernels.SIZES: "meta", kernels.BOX: "best"})
 
 
 def check_points(tree: PointTree, slot_of: Rows) -> None:
@@ -60,7 +61,7 @@ def _check_buckets(tree: Any, slot_of: Rows, boxes: Any, tops: Any, capacity: in
     integrity.need(fits, "meta", "counts what is not there")
     links = (tree.child, tree.parent, tree.size, tree.bucket, tree.leaf_of, tree.row, slot_of)
     used, free = (nodes_used, buckets_used, live), (node_free, bucket_free)
-    found = integrity.bucket_tree(*links, boxes, tops, used, free, capacity, corners.DEPTH - 64)
+    found = kernels.bucket_tree(*links, boxes, tops, used, free, capacity, corners.DEPTH - 64)
     _refuse(int(found), _WHY)
 
 
@@ -71,7 +72,7 @@ def _refuse(found: int, names: dict[int, str]) -> None:
 
 def check_boards(board: Rows, slots: Rows, low: Floats, high: Floats, listed: Listed) -> None:
     """Boards of slots in use list objects that are there and in their boxes, best first, then -1."""
-    found = integrity.boards(board, slots, np.ascontiguousarray(low), np.ascontiguousarray(high), listed)
+    found = kernels.boards(board, slots, np.ascontiguousarray(low), np.ascontiguousarray(high), listed)
     integrity.need(found == integrity.FITS, "board", "does not list objects that are there, best first")
 
 

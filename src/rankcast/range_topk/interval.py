@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rankcast.range_topk import checks, size_classes, subscriptions
 from rankcast.range_topk.kernels import join, object_tree, paint
+from rankcast.range_topk.kernels.checks import Listed
 from rankcast.range_topk.kernels.paint import (
     FIRSTK,
     MINY,
@@ -35,7 +36,6 @@ from rankcast.structures import boards, integrity
 from rankcast.structures.arrays import Names, grown
 from rankcast.structures.boards import AFFECTED, TRIED, BoardChanges, Deltas, ListValues, empty_changes
 from rankcast.structures.diff import DeltaColumns, ListSnapshot
-from rankcast.structures.integrity import Listed
 from rankcast.tables.boxes import Boxes
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from rankcast.core.engine import Part
 from rankcast.range_topk import size_classes
 from rankcast.range_topk.boxes import BoxLists
 from rankcast.range_topk.interval import IntervalLists
+from rankcast.range_topk.kernels.checks import Listed
 from rankcast.range_topk.objects import ObjectIndex
 from rankcast.range_topk.size_classes import each_class
 from rankcast.range_topk.state import Events, RangeState, TileRows
@@ -24,7 +25,6 @@ from rankcast.structures import integrity
 from rankcast.structures.arrays import Names
 from rankcast.structures.boards import ENTER
 from rankcast.structures.diff import DeltaColumns, ListSnapshot
-from rankcast.structures.integrity import Listed
 from rankcast.tables.deltas import Changes, External, Lists, empty_lists, no_changes
 from rankcast.tables.schema import Floats, Ints, Rows, arrow, integer_ids
 
