@@ -38,6 +38,7 @@ from rankcast.structures.ids import Slots
 from rankcast.tables import boxes, deltas, schema
 from rankcast.tables.deltas import Changes, External, Lists
 from rankcast.tables.schema import Batch, Column, Floats, Form, Rows
+from rankcast.tables.sequences import attempted
 
 
 class Influence(NamedTuple):
@@ -304,9 +305,9 @@ class RangeTopK(ListEngine):
         return self._follow(self._read_events(rows))
 
     def _read_events(self, rows: Any) -> Events:
-        refuse_nan(rows, [*self._over, self._by])
-        rows = emptied(rows, [*self._over, self._by])
-        batch = self._read(rows, self._event_form, "events")
+        self._refuse_nan(rows)
+        given = attempted(lambda: emptied(rows, [*self._over, self._by]), "events")
+        batch = self._read(given, self._event_form, "events")
         steps = resolve(batch, self._items, self._over, self._by, self._nulls)
         self._begin()
         self._count["events"] += batch.size
@@ -315,7 +316,10 @@ class RangeTopK(ListEngine):
     def check_rows(self, call: str, rows: Any) -> None:
         """Refuse a NaN of pandas' among the numbers of events: in an Arrow table it would be a null."""
         if call == "publish":
-            refuse_nan(rows, [*self._over, self._by])
+            self._refuse_nan(rows)
+
+    def _refuse_nan(self, rows: Any) -> None:
+        attempted(lambda: refuse_nan(rows, [*self._over, self._by]), "events")
 
     def remove(self, ids: Any) -> pa.Table:
         """Delete objects; returns the changes of results. Each of them is an event in `stats()`."""
