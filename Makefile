@@ -32,6 +32,7 @@ test-all: warm  ## run the tests, thorough profile
 
 test-deep: warm  ## long searches for trouble: errors at every line, threads, damage, hostile input; an hour
 	@HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n 2 --dist loadgroup -m deep
+	@NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests --ignore tests/spark --ignore tests/bench
 
 test-faults: warm  ## kill applications, Python workers and executors of Spark, many times over
 	@$(BIN)/python -m rankcast.spark.archive || true
