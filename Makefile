@@ -45,7 +45,7 @@ test-nojit: $(READY)  ## the laws of default methods on kernels as plain Python,
 
 test-numba-oldest: $(OLDEST)/.ready  ## kernels and laws, few examples, on the oldest Numba and NumPy
 	@NUMBA_CACHE_DIR=$(CURDIR)/$(OLDEST)/kernels HYPOTHESIS_PROFILE=few PYTHONPATH=$(CURDIR)/src $(OLDEST)/bin/python -m pytest \
-	  -n 2 tests/structures/test_kernels.py tests/laws/test_laws.py::test_the_laws
+	  -n 2 tests/structures/test_jit.py tests/laws/test_laws.py::test_the_laws
 
 $(OLDEST)/.ready: pyproject.toml
 	@test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
