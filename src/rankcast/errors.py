@@ -127,7 +127,7 @@ class InputError(RankcastError, ValueError):
         detail: str | None = None,
         hint: str | None = None,
     ) -> None:
-        given = f'"{printable(where)}"' if where else ""
+        given = f'"{printable(where, _PART)}"' if where else ""
         name = None if column is None else f'column "{printable(column)}"'
         subject = (f"{name} of {given} " if given else f"{name} ") if name else f"{given}: " if given else ""
         wanted = f", expected {_part(expected)}" if expected else ""

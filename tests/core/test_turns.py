@@ -47,7 +47,7 @@ class Halting(RangeTopK):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_calls_look_as_they_are_written(engine: type[Engine]) -> None:
     for name, method in inspect.getmembers(engine, inspect.isfunction):
-        if not name.startswith("_"):
+        if not name.startswith("_") and not getattr(method, "inside", False):
             assert hasattr(method, "__wrapped__"), f"{name} does not take turns"
             assert method.__name__ == name
             assert method.__doc__

@@ -88,11 +88,8 @@ def _sent(
                 tiles = engine.publish(rows)
             told.append(tiles.to_pylist())
         else:
-            own = (
-                {name: values for name, values in rows.items() if name != "k"}
-                if call != "unsubscribe"
-                else rows
-            )
+            columns = isinstance(rows, dict)
+            own = {name: values for name, values in rows.items() if name != "k"} if columns else rows
             told.append(getattr(engine, call)(own).to_pylist())
     return [*told, engine.results().to_pylist(), engine.stats()["affected"]]
 

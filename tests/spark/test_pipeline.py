@@ -160,7 +160,7 @@ path = "out"
 
 
 def test_what_is_no_number_deletes_nothing(spark: Any, tmp_path: Path) -> None:
-    """A text for a number, a misspelt key and a null are all null for Spark; only a word deletes."""
+    """A text for a number, a misspelt key and a null are refused; only a word deletes."""
     lines = [{"id": name, "risk": 1, "pe": pe, "op": "upsert"} for pe, name in enumerate("abcde")]
     odd: list[dict[str, Any]] = [{"pe": "n/a"}, {"p/e": 7}, {"pe": None}]
     lines += [{"id": name, "op": "upsert", **each} for name, each in zip("abc", odd, strict=True)]
@@ -175,8 +175,8 @@ def test_what_is_no_number_deletes_nothing(spark: Any, tmp_path: Path) -> None:
     rows = [row.asDict() for row in spark.read.json(str(tmp_path / "out")).collect()]
     assert sorted(row["item"] for row in rows if row["op"] == "enter") == ["a", "b", "c"]
     reasons = {row["item"]: row["reason"] for row in rows if row["op"] == "refused"}
-    for name in "bc":
-        assert f'column "pe" of "events" is null for object \'{name}\'' in reasons[name]
+    assert 'has the key "p/e", which is not declared' in reasons["b"]
+    assert 'column "pe" of "events" is null for object \'c\'' in reasons["c"]
 
 
 def test_what_spark_refuses_is_one_line(

@@ -129,7 +129,8 @@ class Engine(ABC):
         """
         return None
 
-    def check_rows(self, call: str, rows: Any) -> None:  # noqa: B027  most have nothing to refuse
+    @turns.inside  # noqa: B027  most have nothing to refuse
+    def check_rows(self, call: str, rows: Any) -> None:
         """Refuse what rows of a call hold that would be lost where they become an Arrow table."""
 
     # What every engine has

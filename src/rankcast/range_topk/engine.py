@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rankcast.core import turns
 from rankcast.core.engine import ID, Part
 from rankcast.core.lists import ListEngine
 from rankcast.core.spec import LISTS, Setting
@@ -313,6 +314,7 @@ class RangeTopK(ListEngine):
         self._count["events"] += batch.size
         return self._state.begin(steps)
 
+    @turns.inside
     def check_rows(self, call: str, rows: Any) -> None:
         """Refuse a NaN of pandas' among the numbers of events: in an Arrow table it would be a null."""
         if call == "publish":
