@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -86,12 +87,18 @@ def _sent(
             except ValueError as error:
                 told.append(str(error))
                 tiles = engine.publish(rows)
-            told.append(tiles.to_pylist())
+            told.append(_by_event(tiles.to_pylist()))
         else:
             columns = isinstance(rows, dict)
             own = {name: values for name, values in rows.items() if name != "k"} if columns else rows
             told.append(getattr(engine, call)(own).to_pylist())
     return [*told, engine.results().to_pylist(), engine.stats()["affected"]]
+
+
+def _by_event(rows: list[dict[str, Any]]) -> list[list[str]]:
+    """Rows in runs of one item and score: who of them hears first follows the layout of a tree."""
+    runs = groupby(rows, key=lambda row: (row["item"], row.get("y")))
+    return [sorted(map(str, run)) for _, run in runs]
 
 
 class Lists:
