@@ -14,9 +14,9 @@ import pytest
 
 import rankcast
 from rankcast import cli
-from rankcast.bench import case as declaring
-from rankcast.bench.case import Contender, Trial, case
+from rankcast.bench import runner as declaring
 from rankcast.bench.cases import MODULES, load
+from rankcast.bench.runner import Contender, Trial, case
 from rankcast.bench.workloads.range_topk import STOCKS
 
 REAL = {

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from rankcast.demo.city.evening import HEIGHT, NAMES, WIDTH, City, district_of
+from rankcast.demo.city.evening import HEIGHT, NAMES, TITLES, WIDTH, City, Town, district_of
 from rankcast.demo.city.report import Tracks, outline, show
 from rankcast.demo.city.screen import Screen
-from rankcast.demo.city.town import TITLES, Town
 
 STEPS = 6
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from rankcast import cli
-from rankcast.bench import case as declaring
 from rankcast.bench import records
-from rankcast.bench.case import Contender, Trial, case
+from rankcast.bench import runner as declaring
+from rankcast.bench.runner import Contender, Trial, case
 from rankcast.errors import InputError
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")

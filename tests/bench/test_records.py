@@ -13,11 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.bench import plots, records
-from rankcast.bench.case import Case, Figure, Trial
-from rankcast.bench.compare import compare, lines
-from rankcast.bench.records import Measurement, Record
+from rankcast.bench import records, report
+from rankcast.bench.records import Measurement, Record, compare, lines
 from rankcast.bench.report import page
+from rankcast.bench.runner import Case, Figure, Trial
 from rankcast.errors import InputError
 
 NUMBERS = st.floats(1e-9, 1e9)
@@ -270,6 +269,6 @@ def test_the_report_orders_sets_by_their_numbers_and_names_few_commits() -> None
 
 @given(st.lists(st.text("abc", min_size=1, max_size=60), min_size=1))
 def test_a_legend_fits_under_its_drawing(labels: list[str]) -> None:
-    columns = plots.legend_columns(labels)
+    columns = report.legend_columns(labels)
     longest = max(map(len, labels))
-    assert columns == 1 or columns * (plots.MARK_POINTS + plots.LETTER_POINTS * longest) <= 6.4 * 72
+    assert columns == 1 or columns * (report.MARK_POINTS + report.LETTER_POINTS * longest) <= 6.4 * 72

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from numba import njit
 
-from rankcast.bench import case as declaring
 from rankcast.bench import runner
-from rankcast.bench.case import Case, Contender, Trial, case, declared
-from rankcast.bench.runner import measure
+from rankcast.bench import runner as declaring
+from rankcast.bench.runner import Case, Contender, Trial, case, declared, measure
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rankcast import CoveringTable, RankedMatcher
-from rankcast.core.plugins import load
+from rankcast.core.spec import load
 from rankcast.covering.engine import GRAPHS
 from rankcast.matching.indexes import PAPERS
 

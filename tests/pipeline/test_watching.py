@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from rankcast.errors import InputError
-from rankcast.pipeline import metrics
+from rankcast.pipeline import progress as metrics
 from rankcast.pipeline.progress import Following, Progress, View
 from rankcast.pipeline.running import explained
 

@@ -150,7 +150,7 @@ def _seen(source: Path) -> dict[Path, int]:
 
 def hows(query: Any) -> list[str]:
     """What each shard found on its host, batch by batch."""
-    from rankcast.spark.watching import OBSERVED, counters
+    from rankcast.spark.streams import OBSERVED, counters
 
     progress = [each for each in query.recentProgress if each["observedMetrics"]]
     return [told["how"] for each in progress for told in counters(each["observedMetrics"][OBSERVED]).values()]

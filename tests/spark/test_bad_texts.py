@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from rankcast import RangeTopK, cli
-from rankcast.pipeline import Config, Running, read, replay, start, texts
+from rankcast.pipeline import Config, Running, frames, read, replay, start
 from rankcast.pipeline import running as failing
 from rankcast.pipeline.fields import PipelineError
 from rankcast.pipeline.sources import Source
-from rankcast.spark.columns import REASON
+from rankcast.spark.packing import REASON
 from tests.spark.piped import ATTEMPTS, PATIENCE
 
 FORM = "id string, risk double, pe double, n long"
@@ -79,10 +79,10 @@ def test_lines_of_json(spark: Any, tmp_path: Path) -> None:
     folder = tmp_path / "day=3"
     folder.mkdir()
     (folder / "0.json").write_text("\n\n".join(text for text, _ in told) + "\n   \n")
-    opened = texts.opened(spark, source(path=str(tmp_path)), stream=False, needs=["id"], strict=True)
+    opened = frames.opened_text(spark, source(path=str(tmp_path)), stream=False, needs=["id"], strict=True)
     assert opened.columns == ["id", "risk", "pe", "n", "day", REASON]
     check(opened, told)
-    loose = texts.opened(spark, source(path=str(tmp_path)), stream=False, needs=["id"], strict=False)
+    loose = frames.opened_text(spark, source(path=str(tmp_path)), stream=False, needs=["id"], strict=False)
     refused = sum(why is not None and "not declared" not in why for _, why in told)
     assert loose.where(f"{REASON} is not null").count() == refused
 
@@ -91,7 +91,7 @@ def test_values_of_a_queue(spark: Any, tmp_path: Path) -> None:
     told = lines(200, 2)
     (tmp_path / "0.txt").write_text("\n".join(text for text, _ in told))
     queue = source(path=str(tmp_path), format="text", values="json")
-    check(texts.opened(spark, queue, stream=False, needs=["id"], strict=True), told)
+    check(frames.opened_text(spark, queue, stream=False, needs=["id"], strict=True), told)
 
 
 @pytest.mark.parametrize("format_", ["csv", "text"])
@@ -99,7 +99,7 @@ def test_comma_separated_values(format_: str, spark: Any, tmp_path: Path) -> Non
     told = ["a,0.5,1,2", "b,,,", "c,n/a,1,2", "d,0.5,1", "e,0.5,1,2,3", "f,0.5,1,2.5", '"g,h",1,1,1']
     (tmp_path / "0.csv").write_text("\n".join(told))
     values = "csv" if format_ == "text" else None
-    opened = texts.opened(
+    opened = frames.opened_text(
         spark, source(path=str(tmp_path), format=format_, values=values), stream=False, needs=[], strict=True
     )
     found = opened.toArrow().to_pylist()
@@ -111,7 +111,7 @@ def test_comma_separated_values(format_: str, spark: Any, tmp_path: Path) -> Non
 def test_one_document_a_file_and_long_ones(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "0.json").write_text('{\n"id": "a",\n"pe": 1.5}')
     (tmp_path / "1.json").write_text('{"id": "b",\n"pe": "' + "x" * 5000 + '"}')
-    opened = texts.opened(
+    opened = frames.opened_text(
         spark,
         source(path=str(tmp_path), options={"multiline": "true"}),
         stream=False,
@@ -223,7 +223,7 @@ def test_a_header_that_has_changed_and_a_broken_file_are_named(spark: Any, tmp_p
     (tmp_path / "1.csv").write_text("id,pe,risk,n\nB,1,2,3\n")
     changed = source(path=str(tmp_path), format="csv", options={"header": "true"})
     with pytest.raises(PipelineError) as caught, failing.told():
-        texts.opened(spark, changed, stream=False, needs=[], strict=True).toArrow()
+        frames.opened_text(spark, changed, stream=False, needs=[], strict=True).toArrow()
     told = str(caught.value)
     assert "1.csv has other columns than the source" in told
     assert "It has id, pe, risk, n; declared are id, risk, pe, n." in told

@@ -17,7 +17,7 @@ from rankcast.state import hosted as live
 from rankcast.state.checkpoint import Mark
 from rankcast.state.depot import Depot
 from rankcast.state.hosted import Hosted, Live, Place, Standing, checksum
-from rankcast.state.recovery import run
+from rankcast.state.journal import run
 from tests.spark import stories
 from tests.spark.pretend import Cluster, settle
 from tests.spark.remote import ObjectStore

@@ -9,9 +9,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rankcast.bench.case import SIZES, Case, Parameters
-from rankcast.bench.compare import compare, lines
-from rankcast.bench.records import DEFAULT_DIRECTORY, DIRTY, Record, append, check_target, latest, read
+from rankcast.bench.records import (
+    DEFAULT_DIRECTORY,
+    DIRTY,
+    Record,
+    append,
+    check_target,
+    compare,
+    latest,
+    lines,
+    read,
+)
+from rankcast.bench.runner import SIZES, Case, Parameters
 from rankcast.errors import MissingExtraError
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 A call takes its turn (`rankcast.core.turns`) and has three steps: read and check everything (nothing has
 changed if that raises), change the state, from `_begin` on, answer. An engine says what it knows in a few
 small methods and leaves the frame to its base; `rankcast.core.lists` adds what engines with a ranked
-result per subscription have in common.
+result per subscription have in common. A function of the user's own is called through `own_numbers`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
+import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -23,7 +24,31 @@ from rankcast.errors import FunctionError, InputError, RankcastError, SnapshotEr
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots
 from rankcast.tables import read, schema
-from rankcast.tables.schema import Batch, Column, Form, Kind
+from rankcast.tables.schema import Batch, Column, Floats, Form, Kind
+
+
+def own_numbers(name: str, call: Callable[[], Any], size: int) -> Floats:
+    """What a function of one's own gives for so many objects, if it gives a number for each.
+
+    Raises:
+        FunctionError: it gives something else, or raises.
+    """
+    try:
+        found = np.asarray(call())
+        if found.shape == (size,) and found.dtype.kind in "fiu":
+            return found.astype(np.float64)
+    except Exception as error:
+        raise FunctionError(f"raised {type(error).__name__}: {error}", where=name) from error
+    what = f"returned {found.dtype} of shape {found.shape} for {size} objects"
+    raise FunctionError(what, where=name, expected=f"numbers of shape ({size},)")
+
+
+def no_nan(name: str, scores: Floats) -> Floats:
+    """The same scores, of objects that were found to have some before, if none is NaN."""
+    if np.isnan(scores).any():
+        raise FunctionError(f"is NaN for {int(np.isnan(scores).sum())} of {scores.size} objects", where=name)
+    return scores
+
 
 ID = Column("id", Kind.ID)
 IDS = Reading(Form([ID]), "ids")  # of calls that take ids alone

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from rankcast.core.answering import AnsweringEngine
 from rankcast.core.engine import ID, Part
-from rankcast.core.plugins import load
-from rankcast.core.spec import SUBSCRIPTIONS, Answer, Input, Spec, Undivided
+from rankcast.core.spec import SUBSCRIPTIONS, Answer, Input, Spec, Undivided, load
 from rankcast.covering import calls
 from rankcast.covering.brute_force import Scan
 from rankcast.covering.calls import OP, WHERE, Commands, FastPath, read_commands

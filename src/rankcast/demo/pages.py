@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rankcast.bench import plots
+from rankcast.bench import report
 from rankcast.bench.report import STYLE, Markup, element, join
 
 _HEAD = Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">')
@@ -81,12 +81,12 @@ def figure(
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    matplotlib = plots.load_matplotlib()
-    with matplotlib.rc_context(plots.SETTINGS):
+    matplotlib = report.load_matplotlib()
+    with matplotlib.rc_context(report.SETTINGS):
         canvas = matplotlib.figure.Figure(figsize=size, layout="constrained")
         axes = canvas.subplots()
         axes.spines[["top", "right"]].set_visible(False)
         draw(axes)
-        drawing = plots.to_svg(canvas, name)
+        drawing = report.to_svg(canvas, name)
     said = element("figcaption", caption)
     return element("figure", Markup(drawing), said, id=f"figure-{name}", class_="wide" if wide else None)

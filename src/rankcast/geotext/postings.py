@@ -44,7 +44,7 @@ BY_TERM = ("begin", "main", "joint", "size", "room", "dead")
 KINDS = {"row": np.int32, "fact": np.uint16, "node": np.float32}
 SPARE = 64
 CELL, NEED_GROUPS = 960, 30  # owners in a cell and groups in it [Geo §7.1], in whole blocks
-CELL_INDEX = "rankcast.papers.geotext.ciq:CellIndex"  # loaded for method="ciq" alone
+CELL_INDEX = "rankcast.papers.ciq:CellIndex"  # loaded for method="ciq" alone
 TIDY = 8  # when all lists are moved, those of which more than one in `TIDY` entries is void lose these first
 
 

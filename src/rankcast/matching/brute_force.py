@@ -8,7 +8,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.core.functions import no_nan, own_numbers
+from rankcast.core.engine import no_nan, own_numbers
 from rankcast.matching.kernels.box_tree import Columns
 from rankcast.matching.search import Found
 from rankcast.structures import integrity

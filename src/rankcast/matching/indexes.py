@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.core.engine import Part
-from rankcast.core.plugins import load
+from rankcast.core.spec import load
 from rankcast.matching.boxes import BoxTreeIndex
 from rankcast.matching.grid import IntervalGrid
 from rankcast.matching.inverted import InvertedIndex

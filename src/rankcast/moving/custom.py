@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rankcast.core.functions import no_nan
+from rankcast.core.engine import no_nan
 from rankcast.moving import scoring
 from rankcast.moving.custom_bounds import CircleSettings, CustomScore, ScoredObjects
 from rankcast.moving.index import KeepTest, descend

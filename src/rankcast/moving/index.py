@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.moving.kernels import checks, rtree, rtree_search, zone_search
+from rankcast.moving.kernels import rtree, rtree_search, zone_search
 from rankcast.moving.kernels.rtree import BRANCH, INNER_BASE, LEAF_BASE, MOST_LAYERS, SMALLEST, Rtree
 from rankcast.moving.kernels.rtree_search import Corner, Queries, SearchBuffers, TreeEntries, search_buffers
 from rankcast.moving.kernels.scores import STATIC, ScoreForm
@@ -144,8 +144,8 @@ class PointIndex:
     def check_restored(self, wanted: Bools) -> None:
         """Refuse a tree from a snapshot that does not hang together or holds others than `wanted` rows."""
         integrity.need(np.isfinite(self.tree.point[:, :PLACE_COLUMNS]).all(), "tree_point", "is not finite")
-        found = checks.check_rtree(self.tree, wanted)
-        integrity.need(found == checks.FITS, "tree_row", "does not hold the points it should")
+        found = rtree.check_rtree(self.tree, wanted)
+        integrity.need(found == rtree.FITS, "tree_row", "does not hold the points it should")
 
     def present(self) -> Bools:
         """Whether a row is there, by row."""

@@ -38,7 +38,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.core.functions import own_numbers
+from rankcast.core.engine import own_numbers
 from rankcast.errors import SettingError, SnapshotError, shown
 from rankcast.tables import schema
 from rankcast.tables.schema import Bools, Floats

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
-from rankcast.core.functions import no_nan
+from rankcast.core.engine import no_nan
 from rankcast.core.spec import Function, Setting
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.moving import scoring

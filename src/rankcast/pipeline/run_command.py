@@ -52,9 +52,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Check, and run to the end or to a signal."""
     config = checked(arguments.config, trust=arguments.trust or not arguments.check)
-    from rankcast.pipeline import resuming  # noqa: PLC0415
+    from rankcast.pipeline import running  # noqa: PLC0415
 
-    resuming.check(config)
+    running.check(config)
     if arguments.check:
         sys.stdout.write(f"{plain(arguments.config)}: {summary(config)}\n")
         return 0
@@ -89,7 +89,7 @@ def summary(config: Config) -> str:
 
 
 def _run(config: Config, arguments: argparse.Namespace, signals: Signals) -> None:
-    from rankcast.pipeline import metrics, running  # noqa: PLC0415
+    from rankcast.pipeline import progress, running  # noqa: PLC0415
     from rankcast.pipeline.progress import View  # noqa: PLC0415
 
     with ExitStack() as stack:
@@ -101,8 +101,8 @@ def _run(config: Config, arguments: argparse.Namespace, signals: Signals) -> Non
         query = running.start(config, spark, once=arguments.once, tell=tell)
         signals.listen()
         if arguments.metrics_port is not None:
-            port = stack.enter_context(metrics.served(query, arguments.metrics_port))
-            sys.stderr.write(f"metrics: http://{metrics.HOST}:{port}/metrics\n")
+            port = stack.enter_context(progress.served(query, arguments.metrics_port))
+            sys.stderr.write(f"metrics: http://{progress.HOST}:{port}/metrics\n")
         try:
             _watch(query, view, signals)
         finally:

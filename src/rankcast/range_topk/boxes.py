@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.range_topk import checks, size_classes
+from rankcast.range_topk import size_classes
 from rankcast.range_topk.corners import BoxObjects, CornerIndex
+from rankcast.range_topk.kernels import checks, corners_search, replay
 from rankcast.range_topk.kernels import corners as corner_edit
-from rankcast.range_topk.kernels import corners_search, replay
 from rankcast.range_topk.kernels.checks import Listed, last_weights
 from rankcast.range_topk.kernels.replay import AFFECTED, SEARCHES, TRIED, ReplayBatch
 from rankcast.range_topk.kernels.steps import BoxEvents, ObjectValues, steps_of

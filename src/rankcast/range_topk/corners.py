@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.range_topk import checks
-from rankcast.range_topk.kernels import corners
+from rankcast.range_topk.kernels import checks, corners
 from rankcast.range_topk.kernels.corners import (
     BUCKET_USED,
     BUCKETS,

@@ -38,8 +38,8 @@ from rankcast.structures import integrity
 from rankcast.structures.ids import Slots
 from rankcast.tables import boxes, deltas, schema
 from rankcast.tables.deltas import Changes, External, Lists
+from rankcast.tables.read import attempted
 from rankcast.tables.schema import Batch, Column, Floats, Form, Rows
-from rankcast.tables.sequences import attempted
 
 
 class Influence(NamedTuple):

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.range_topk import checks, size_classes, subscriptions
-from rankcast.range_topk.kernels import join, object_tree, paint
+from rankcast.range_topk import size_classes, subscriptions
+from rankcast.range_topk.kernels import checks, join, object_tree, paint
 from rankcast.range_topk.kernels.checks import Listed
 from rankcast.range_topk.kernels.paint import (
     FIRSTK,

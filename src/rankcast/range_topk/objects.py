@@ -7,8 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.range_topk import checks
-from rankcast.range_topk.kernels import blocks, object_tree
+from rankcast.range_topk.kernels import blocks, checks, object_tree
 from rankcast.range_topk.kernels.blocks import Blocks
 from rankcast.range_topk.kernels.object_tree import FILL, ORDER, SIZE, ObjectTree
 from rankcast.structures import integrity

@@ -35,9 +35,9 @@ from rankcast.structures.ids import Slots, keys_of, select, show
 from rankcast.tables import read
 from rankcast.tables.boxes import Boxes
 from rankcast.tables.deltas import Changes, Lists
+from rankcast.tables.read import as_array
 from rankcast.tables.readers import read_column
 from rankcast.tables.schema import Batch, Bools, Column, Floats, Ids, Ints, Kind, Rows
-from rankcast.tables.sequences import as_array
 
 NULLS = ("delete", "keep", "refuse")
 UPSERT, REMOVE = 0, 1

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.range_topk import checks
+from rankcast.range_topk.kernels import checks, points_edit, points_search
 from rankcast.range_topk.kernels import points as point_tree
-from rankcast.range_topk.kernels import points_edit, points_search
 from rankcast.range_topk.kernels.points import BUCKET, BUCKET_USED, BUCKETS, FILL, PointTree
 from rankcast.range_topk.objects import Floats, Rows
 from rankcast.structures import arrays as memory

@@ -23,12 +23,9 @@ from typing import TYPE_CHECKING, Any
 from rankcast.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from rankcast.spark.balance import boundaries
-    from rankcast.spark.batch import snapshot, uncovered
-    from rankcast.spark.geotext_jobs import score_distribution, thresholds
+    from rankcast.spark.batch import boundaries, score_distribution, snapshot, thresholds, uncovered
     from rankcast.spark.sessions import session
-    from rankcast.spark.streams import continuous, split
-    from rankcast.spark.watching import Watcher
+    from rankcast.spark.streams import Watcher, continuous, split
 
 __all__ = [
     "Watcher",

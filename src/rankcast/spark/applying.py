@@ -46,8 +46,7 @@ from rankcast.core.engine import Command, Engine
 from rankcast.core.lists import ListEngine
 from rankcast.core.spec import Input, Late, Spec, engine_type
 from rankcast.errors import InputError, brief
-from rankcast.spark.columns import OP, OWN, REASON, SEQ
-from rankcast.spark.packing import NO_SEQ
+from rankcast.spark.packing import NO_SEQ, OP, OWN, REASON, SEQ
 from rankcast.spark.plan import Plan
 from rankcast.state import batches
 from rankcast.state.depot import Depot

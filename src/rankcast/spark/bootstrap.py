@@ -21,9 +21,8 @@ from rankcast.core.spec import Axes, Input, engine_type, given_of
 from rankcast.errors import InputError, shown
 from rankcast.spark import applying
 from rankcast.spark.applying import REFUSED_FILE, Refusals, Run, refusals_of
-from rankcast.spark.columns import SEQ
 from rankcast.spark.inputs import COPY, Source
-from rankcast.spark.packing import NO_SEQ, by_seq, point_column, unpack
+from rankcast.spark.packing import NO_SEQ, SEQ, by_seq, point_column, unpack
 from rankcast.spark.plan import Plan, Split, learn
 from rankcast.state import batches, checkpoint
 from rankcast.state.checkpoint import Mark

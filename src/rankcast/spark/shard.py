@@ -35,10 +35,9 @@ from rankcast.spark.packing import NO_SEQ, by_seq, unpack
 from rankcast.spark.plan import Plan
 from rankcast.state import batches
 from rankcast.state.checkpoint import Mark, mark_of
-from rankcast.state.depot import Depot
+from rankcast.state.depot import Depot, Note, Uploader
 from rankcast.state.hosted import Hosted, Live, Standing, Step
 from rankcast.state.journal import Record
-from rankcast.state.uploads import Note, Uploader
 
 _HERE = 0
 _HASH = 32  # bytes of a token, and of the checksum of an answer

@@ -49,8 +49,7 @@ from rankcast.state import batches, checkpoint
 from rankcast.state.batches import Token
 from rankcast.state.checkpoint import Mark
 from rankcast.state.depot import Depot
-from rankcast.state.journal import Record
-from rankcast.state.recovery import Engine, repeat
+from rankcast.state.journal import Engine, Record, repeat
 from rankcast.structures import integrity
 
 ANSWER = "answer"

@@ -30,8 +30,7 @@ from rankcast.errors import InputError, JournalError, SettingError, ShardError, 
 from rankcast.state import batches
 from rankcast.state.batches import Token
 from rankcast.state.checkpoint import Checkpoint, Mark
-from rankcast.state.journal import HighWater, Journal, Record
-from rankcast.state.recovery import Engine, refused_at_the_door, replay, run
+from rankcast.state.journal import Engine, HighWater, Journal, Record, refused_at_the_door, replay, run
 
 _JOURNAL = "journal.sqlite"
 _SNAPSHOT = "snapshot"

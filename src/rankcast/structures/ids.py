@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from numpy.typing import DTypeLike, NDArray
 
 from rankcast.errors import InputError, shown
-from rankcast.structures import arrays, hashing, id_checks, integrity, strings
+from rankcast.structures import arrays, hashing, integrity, strings
 from rankcast.structures.hashing import (
     COUNT,
     FREE_COUNT,
@@ -187,11 +187,11 @@ class IdStore:
             integrity.need(most <= size < 1 << 31 or name == "text", name, f"has {size} entries, not {most}")
         self._arrays = dict(arrays)
         if integrity.wanted():
-            id_checks.check_rows(self.kind, self._meta, self._arrays)
+            integrity.check_rows(self.kind, self._meta, self._arrays)
         if header.get("hash") == _SEEDED:
             self.seed = integrity.whole(header, "seed", high=hashing.MOST_SEED)
             if integrity.wanted():
-                id_checks.check_table(self._meta, self._arrays, self.seed)
+                integrity.check_table(self._meta, self._arrays, self.seed)
         else:
             self._hash_anew()
         return self

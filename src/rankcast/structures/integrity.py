@@ -10,6 +10,8 @@ arrays it has written itself leaves these passes out (`trusted`). The kernels th
 (here the hash table; others stand in `kernels/` of their family) compare an index with the length before they
 use it, count every walk so that it ends, and return FITS or the number of what does not fit.
 Cost: a pass or two over the bytes, less than their checksums take.
+
+`check_ids` says what must hold of the arrays of an `IdStore`. Cost: O(n log n), mostly O(n).
 """
 
 from __future__ import annotations
@@ -20,12 +22,17 @@ from contextvars import ContextVar
 from typing import Any, NoReturn
 
 import numpy as np
+import pyarrow as pa
 from numba import njit
 from numpy.typing import DTypeLike, NDArray
 
 from rankcast.errors import SnapshotError
-from rankcast.structures.hashing import FREE, home
+from rankcast.structures import hashing
+from rankcast.structures.hashing import COUNT as SLOT_COUNT
+from rankcast.structures.hashing import FREE, FREE_COUNT, NEXT, TEXT_LIVE, TEXT_USED, USED, home
 from rankcast.structures.jit import EXACT
+from rankcast.structures.strings import SPAN
+from rankcast.tables.schema import IdKind
 
 MOST = 1 << 62  # no count is as large
 Form = tuple[DTypeLike, tuple[int | None, ...]]
@@ -146,3 +153,86 @@ def hash_table(table: Rows, codes: Ints, sequence: Ints, used: int, count: int, 
         if at <= start or at > step:
             return LOST
     return FITS if found == count else COUNT
+
+
+Arrays = dict[str, NDArray[Any]]
+_CONTINUES, _LEADS = 0xC0, 0x80  # a byte of UTF-8 that does not begin a character: 10xxxxxx
+
+
+def check_rows(kind: IdKind | None, meta: NDArray[np.int64], arrays: Arrays) -> None:
+    """Live rows have numbers of registration, text and labels; rows that are free are not live."""
+    used, count, free_count = int(meta[USED]), int(meta[SLOT_COUNT]), int(meta[FREE_COUNT])
+    sequence = arrays["sequence"]
+    need(kind is not None or used == 0, "kind", "is null, though there are ids")
+    live = np.flatnonzero(sequence[:used] >= 0).astype(np.int32)
+    need(live.size == count, "sequence", f"has {live.size} live rows, not {count}")
+    need((sequence[used:] < 0).all(), "sequence", "has live rows that were never given out")
+    numbers = sequence[live]
+    within(numbers, 0, int(meta[NEXT]), "sequence")
+    if not (numbers[1:] > numbers[:-1]).all():
+        numbers = np.sort(numbers)
+        need((numbers[1:] > numbers[:-1]).all(), "sequence", "has a number twice")
+    free = arrays["free"][:free_count]
+    distinct(free, used, "free")
+    need((sequence[free] < 0).all(), "free", "names a live row")
+    need(count + free_count <= used, "free", "has more rows than are free")
+    if kind == "int":
+        codes = arrays["code"][live]
+        codes = codes if (codes[1:] > codes[:-1]).all() else np.sort(codes)
+        need((codes[1:] > codes[:-1]).all(), "code", "has an id twice")
+    if kind == "str":
+        _check_text(meta, arrays, live)
+        if "label" in arrays:
+            _check_labels(arrays, live)
+    if kind != "str" or "label" not in arrays:
+        need(not arrays["order"].size, "order", "has rows, though there are no labels")
+
+
+def check_table(meta: NDArray[np.int64], arrays: Arrays, seed: int) -> None:
+    """Every live id is found in the hash table, and every search of it ends."""
+    table, count = arrays["table"], int(meta[SLOT_COUNT])
+    roomy = hashing.LEAST <= table.size < 1 << 31 and not hashing.crowded(table.size, count)
+    need(roomy, "table", f"has {table.size} cells for {count} ids")
+    found = hash_table(table, arrays["code"], arrays["sequence"], int(meta[USED]), count, seed)
+    need(found == FITS, "table", "does not lead to every live id")
+
+
+def _check_text(meta: NDArray[np.int64], arrays: Arrays, live: Rows) -> None:
+    """Each text lies within the whole, which is UTF-8, and begins and ends with a character."""
+    used, text = int(meta[TEXT_USED]), arrays["text"]
+    start, length = arrays["start"][live], arrays["length"][live].astype(np.int64)
+    within(length, 0, used + 1, "length")
+    within(start, 0, used + 1, "start")
+    end = start + length
+    within(end, 0, used + 1, "length")
+    total = int(length.sum())
+    need(total == meta[TEXT_LIVE] <= used, "length", f"adds up to {total}, not {meta[TEXT_LIVE]}")
+    _forget(arrays)
+    offsets = np.array([0, used], np.int64)
+    told = pa.LargeStringArray.from_buffers(1, pa.py_buffer(offsets), pa.py_buffer(text[:used]))
+    try:
+        told.validate(full=True)
+    except pa.ArrowInvalid:
+        unfit("text", "is not UTF-8")
+    inside = (text[:used] & _CONTINUES) == _LEADS
+    for bound in (start, end):
+        need(not inside[bound[bound < used]].any(), "start", "cuts a character")
+
+
+def _forget(arrays: Arrays) -> None:
+    """Let rows have no text that are gone and whose text is no longer there."""
+    start, length, size = arrays["start"], arrays["length"], arrays["text"].size
+    there = (length >= 0) & (start >= 0) & (start <= size - length.astype(np.int64))
+    if not there.all():
+        length[~there] = 0
+
+
+def _check_labels(arrays: Arrays, live: Rows) -> None:
+    """The order names every live row once, and labels rise along it."""
+    order, label = arrays["order"], arrays["label"]
+    distinct(order, arrays["sequence"].size, "order")
+    need(order.size == live.size, "order", f"has {order.size} rows, not {live.size}")
+    need((arrays["sequence"][order] >= 0).all(), "order", "names a row that is not live")
+    labels = label[order]
+    within(labels, 0, SPAN, "label")
+    need((labels[1:] > labels[:-1]).all(), "label", "does not rise along the order")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rankcast.errors import SettingError
 from rankcast.papers.network import topology
-from rankcast.papers.network.kernels.delivery import must_hear, words
+from rankcast.papers.network.delivery import must_hear, words
 from rankcast.papers.network.routing import AcyclicNetwork, Routing
 from rankcast.papers.network.simulation import Simulation
 from rankcast.papers.network.topology import Workload, draw_workload

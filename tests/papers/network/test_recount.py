@@ -11,9 +11,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from rankcast.papers.network import topology
+from rankcast.papers.network import zones as network_zones
 from rankcast.papers.network.content import Tiles
 from rankcast.papers.network.diagonal import Diagonal
-from rankcast.papers.network.kernels import zones as network_zones
 from rankcast.papers.network.plots import draw_map, trace
 from rankcast.papers.network.routing import Routing
 from rankcast.papers.network.simulation import Simulation, points_of, tiles_of

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from rankcast.errors import SettingError
 from rankcast.papers.network import topology
-from rankcast.papers.network.kernels.zones import hops_from
 from rankcast.papers.network.routing import AcyclicNetwork, Routing
 from rankcast.papers.network.topology import draw_workload
+from rankcast.papers.network.zones import hops_from
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "broker_tree.py"
 END = st.integers(0, 4)

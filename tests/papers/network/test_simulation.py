@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from rankcast import RangeTopK, SubscriberList
 from rankcast.errors import SettingError
-from rankcast.papers.network import topology
-from rankcast.papers.network.kernels import delivery
-from rankcast.papers.network.kernels import delivery as listening
+from rankcast.papers.network import delivery, topology
+from rankcast.papers.network import delivery as listening
 from rankcast.papers.network.simulation import Simulation, points_of, tiles_of
 from rankcast.papers.network.topology import Workload, draw_workload
 from rankcast.papers.network.traffic import method

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast.errors import SettingError
-from rankcast.papers.network.kernels import zones as kernels
+from rankcast.papers.network import zones as kernels
 from rankcast.papers.network.zones import SPLITS, Zones, cut_space
 
 VALUE = st.sampled_from([-np.inf, -1.0, 0.0, 0.1, 0.25, 0.5, 0.5000001, 0.75, 1.0, 3.0, np.inf])

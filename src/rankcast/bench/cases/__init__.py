@@ -10,7 +10,7 @@ import fnmatch
 import importlib
 from collections.abc import Mapping, Sequence
 
-from rankcast.bench.case import Case, declared
+from rankcast.bench.runner import Case, declared
 from rankcast.errors import InputError
 
 CASES = "rankcast.bench.cases"

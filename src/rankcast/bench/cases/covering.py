@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from rankcast import CoveringTable, maxima
 from rankcast.bench.baselines.covering import EarlyExitScan, NumpyCovering, RtreeCovering, rtree_installed
-from rankcast.bench.case import Answers, Contender, Parameters, Trial, case
+from rankcast.bench.runner import Answers, Contender, Parameters, Trial, case
 from rankcast.bench.workloads import Columns, covering
 from rankcast.bench.workloads.covering import Commands
 from rankcast.covering.brute_force import maximal

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from rankcast import GeoTextTopK
 from rankcast.bench.baselines.geotext import TermAtATime, best_scores, score
-from rankcast.bench.case import Answers, Contender, Parameters, Trial, case
+from rankcast.bench.runner import Answers, Contender, Parameters, Trial, case
 from rankcast.bench.workloads import batches, geotext
 from rankcast.bench.workloads.geotext import BOUNDS, World, silent, world
 from rankcast.tables.deltas import replay

@@ -22,7 +22,7 @@ from rankcast.bench.baselines.matching import (
     RtreeAll,
     SqliteScores,
 )
-from rankcast.bench.case import Answers, Contender, Parameters, Trial, case
+from rankcast.bench.runner import Answers, Contender, Parameters, Trial, case
 from rankcast.bench.workloads import Columns, Floats, matching
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from rankcast import MovingSkyline, MovingTopK
 from rankcast.bench.baselines.moving import BestFirst, NumpySkyline, NumpyTopK, scores_of_members, zones_of
-from rankcast.bench.case import Answers, Contender, Parameters, Trial, case
+from rankcast.bench.runner import Answers, Contender, Parameters, Trial, case
 from rankcast.bench.workloads import Columns, Floats, batches, moving
 from rankcast.moving import scoring
 

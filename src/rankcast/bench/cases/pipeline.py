@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankcast import GeoTextTopK, RankedMatcher
-from rankcast.bench.case import Answers, Contender, Parameters, Trial, case
 from rankcast.bench.cases import spark_streams
+from rankcast.bench.runner import Answers, Contender, Parameters, Trial, case
 from rankcast.bench.workloads import geotext, matching
 from rankcast.core.engine import Engine
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from rankcast import RangeTopK
 from rankcast.bench.baselines.range_topk import ObjectScan, ThresholdScan
-from rankcast.bench.case import Contender, Grid, Parameters, Trial, case
 from rankcast.bench.cases.range_topk import all_same, first_rows, loaded, same_results
+from rankcast.bench.runner import Contender, Grid, Parameters, Trial, case
 from rankcast.bench.workloads import Columns, Integers, range_topk
 from rankcast.bench.workloads.range_topk import Workload, uniform_workload
 

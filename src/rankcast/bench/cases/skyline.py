@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from rankcast import MovingSkyline
-from rankcast.bench.baselines.moving import NumpySkyline
-from rankcast.bench.baselines.skyline import Branches, Pareto, peer, zones_of
-from rankcast.bench.case import Contender, Parameters, Trial, case
+from rankcast.bench.baselines.moving import Branches, NumpySkyline, Pareto, peer, skyline_zones_of
 from rankcast.bench.cases.moving import drive_all
+from rankcast.bench.runner import Contender, Parameters, Trial, case
 from rankcast.bench.workloads import Columns, batches, moving
 
 CROSSINGS = 100
@@ -109,7 +108,7 @@ def zone(parameters: Parameters, rng: np.random.Generator) -> Trial:
     over, objects, steps = world(parameters, rng, cars=parameters["queries"], seconds=1)
     engine, plain = engine_of(over, objects), Branches(objects, over)
     engine.subscribe(steps[0])
-    zoned, rows = zones_of(engine), np.arange(parameters["queries"], dtype=np.int32)
+    zoned, rows = skyline_zones_of(engine), np.arange(parameters["queries"], dtype=np.int32)
     return Trial(
         work=parameters["queries"],
         contenders=[
@@ -202,7 +201,7 @@ def upsert(parameters: Parameters, rng: np.random.Generator) -> Trial:
     over, objects, steps = world(parameters, rng, cars=cars, seconds=1)
     engine = engine_of(over, objects)
     engine.subscribe(steps[0])
-    zoned, everybody = zones_of(engine), np.arange(cars, dtype=np.int32)
+    zoned, everybody = skyline_zones_of(engine), np.arange(cars, dtype=np.int32)
     renewed = [0]
     now = {name: column.copy() for name, column in objects.items()}
 

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from rankcast import RangeTopK, RankedMatcher
-from rankcast.bench.case import Answers, Contender, Parameters, Trial, case
 from rankcast.bench.cases import spark_streams
 from rankcast.bench.cases.spark_streams import Apart, Stream, folder
+from rankcast.bench.runner import Answers, Contender, Parameters, Trial, case
 from rankcast.bench.workloads import Columns
-from rankcast.state import batches, checkpoint, recovery
+from rankcast.state import batches, checkpoint, journal
 from rankcast.state.checkpoint import Mark
 from rankcast.state.depot import Depot
 from rankcast.state.hosted import Hosted, Live, Place, Standing
@@ -281,4 +281,4 @@ def _rescores(rng: np.random.Generator) -> bytes:
 
 def _hosted(root: Path, depot: Depot) -> Hosted[Any]:
     kind: Any = RankedMatcher
-    return Hosted(Live(root), depot, kind, {}, lambda engine, data, _: recovery.run(engine, data))
+    return Hosted(Live(root), depot, kind, {}, lambda engine, data, _: journal.run(engine, data))

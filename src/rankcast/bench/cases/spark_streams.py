@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankcast import RankedMatcher
-from rankcast.bench.case import Parameters
+from rankcast.bench.runner import Parameters
 from rankcast.bench.workloads import Columns
 from rankcast.core.engine import Engine
 
@@ -123,7 +123,7 @@ class Stream:
 
 
 def _figures_of(progress: list[Any]) -> dict[str, float]:
-    from rankcast.spark.watching import OBSERVED, counters  # noqa: PLC0415
+    from rankcast.spark.streams import OBSERVED, counters  # noqa: PLC0415
 
     seconds = [each["durationMs"]["triggerExecution"] / 1000 for each in progress]
     shards = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from rankcast.bench.case import Answers, Contender, Parameters, Trial, case
+from rankcast.bench.runner import Answers, Contender, Parameters, Trial, case
 from rankcast.structures.ids import Slots
 from rankcast.tables import read
 from rankcast.tables.schema import Column, Kind, Rows

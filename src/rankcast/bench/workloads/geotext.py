@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rankcast import GeoTextTopK, Vocabulary
-from rankcast.bench.case import Parameters
+from rankcast.bench.runner import Parameters
 from rankcast.bench.workloads import Floats, Integers, batches, draw, occurrences, zipf_weights
 from rankcast.errors import SnapshotError
 from rankcast.spark import scratch

@@ -19,8 +19,13 @@ that most of them compare theirs with.
 """
 
 from rankcast.core.contract.checks import (
+    Make,
+    Model,
     Reference,
     Run,
+    Step,
+    Subject,
+    Workload,
     apart,
     bounded,
     cut,
@@ -32,9 +37,9 @@ from rankcast.core.contract.checks import (
     run,
     same_rows,
     same_state,
+    subjects,
 )
 from rankcast.core.contract.spoilers import SPOILERS, Bad, Spoiler
-from rankcast.core.contract.subjects import Make, Model, Step, Subject, Workload, subjects
 from rankcast.core.contract.threads import threads
 from rankcast.core.spec import ENGINES
 

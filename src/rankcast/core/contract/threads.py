@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rankcast.core.contract.checks import frozen, same_as
-from rankcast.core.contract.subjects import Make, Step, Workload
+from rankcast.core.contract.checks import Make, Step, Workload, frozen, same_as
 from rankcast.core.engine import Engine
 from rankcast.errors import InputError
 

@@ -13,12 +13,22 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from rankcast.bench.plots import INK, PALETTE
-from rankcast.bench.report import Markup
+from rankcast.bench.report import INK, PALETTE, Markup
 from rankcast.demo import pages
-from rankcast.demo.city.evening import CENTRES, DISTRICTS, HEIGHT, RIDERS, WIDTH, City, Floats, Minute
+from rankcast.demo.city.evening import (
+    CENTRES,
+    DISTRICTS,
+    ENGINES,
+    HEIGHT,
+    RIDERS,
+    TITLES,
+    WIDTH,
+    City,
+    Floats,
+    Minute,
+    Town,
+)
 from rankcast.demo.city.screen import PACE, Screen, saved, summary
-from rankcast.demo.city.town import ENGINES, TITLES, Town
 from rankcast.demo.scenes import PEOPLE
 
 SHOWN = 60  # steps of a track

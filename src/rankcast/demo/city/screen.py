@@ -18,8 +18,17 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from rankcast.demo.city.evening import DISTRICTS, HEIGHT, RIDERS, WIDTH, Minute, district_of
-from rankcast.demo.city.town import ENGINES, TITLES, Town
+from rankcast.demo.city.evening import (
+    DISTRICTS,
+    ENGINES,
+    HEIGHT,
+    RIDERS,
+    TITLES,
+    WIDTH,
+    Minute,
+    Town,
+    district_of,
+)
 from rankcast.demo.scenes import cell
 
 TINTS = ("#10283a", "#33241a", "#3a1f26", "#241f3a", "#173023", "#2e2e14", "#12302f", "#20331a", "#2a2a2a")

@@ -25,11 +25,10 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from rankcast.bench.plots import INK, PALETTE
-from rankcast.bench.report import Markup, element
+from rankcast.bench.report import INK, PALETTE, Markup, element
 from rankcast.demo import pages
 from rankcast.demo.pipelines import feeds
-from rankcast.demo.pipelines.flow import Flow
+from rankcast.demo.pipelines.feeds import Flow
 from rankcast.errors import plain
 from rankcast.pipeline import running
 from rankcast.pipeline.progress import line_of

@@ -35,8 +35,8 @@ from rankcast.matching.kernels.box_tree import (
     most_of,
 )
 from rankcast.matching.kernels.matches import ALL, LARGEST, Matches, append_list
-from rankcast.structures.heap import best_first, better, offer
 from rankcast.structures.jit import EXACT
+from rankcast.structures.select import best_first, better, offer
 
 DEPTH = 512
 

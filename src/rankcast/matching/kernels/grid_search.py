@@ -31,8 +31,8 @@ from rankcast.matching.kernels.grid import (
     row_of,
 )
 from rankcast.matching.kernels.matches import ALL, Floats, Longs, Matches, Rows, append_list
-from rankcast.structures.heap import best_first, better, offer
 from rankcast.structures.jit import EXACT
+from rankcast.structures.select import best_first, better, offer
 
 
 class Span(NamedTuple):

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from rankcast.bench.baselines.covering import EarlyExitScan
-from rankcast.bench.case import Contender, Figure, Parameters, Trial, case
 from rankcast.bench.cases.covering import following, play, same_forwarded
+from rankcast.bench.runner import Contender, Figure, Parameters, Trial, case
 from rankcast.bench.workloads import covering
 
 INDEXES = ("kdtree", "zcurve")

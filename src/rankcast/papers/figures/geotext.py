@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from rankcast.bench.case import Figure, Parameters, Trial, case
 from rankcast.bench.cases.geotext import _follows, publisher
+from rankcast.bench.runner import Figure, Parameters, Trial, case
 from rankcast.bench.workloads.geotext import world
 from rankcast.geotext.live import PRUNINGS
 

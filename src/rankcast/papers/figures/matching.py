@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from rankcast.bench.case import Contender, Figure, Parameters, Trial, case
 from rankcast.bench.cases.matching import (
     head,
     index_bytes,
@@ -17,6 +16,7 @@ from rankcast.bench.cases.matching import (
     same_matches,
     zipfian,
 )
+from rankcast.bench.runner import Contender, Figure, Parameters, Trial, case
 from rankcast.bench.workloads import matching
 
 PAPER = ("r-tree", "interval-tree", "segment-tree", "ir-tree", "sopt-r-tree")

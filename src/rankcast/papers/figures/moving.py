@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankcast.bench.baselines.moving import BestFirst, zones_of
-from rankcast.bench.case import Contender, Figure, Parameters, Trial, case
 from rankcast.bench.cases.moving import agree, engine_of, score_of, world
+from rankcast.bench.runner import Contender, Figure, Parameters, Trial, case
 from rankcast.bench.workloads import Columns, Floats
 from rankcast.moving import scoring
 from rankcast.moving.kernels.rtree_search import Queries

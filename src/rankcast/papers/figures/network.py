@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from rankcast import RangeTopK
-from rankcast.bench.case import Answers, Contender, Figure, Grid, Parameters, Trial, case
+from rankcast.bench.runner import Answers, Contender, Figure, Grid, Parameters, Trial, case
 from rankcast.bench.workloads import Columns, range_topk
 from rankcast.papers.figures.range_topk import (
     KS,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from rankcast import RangeTopK
-from rankcast.bench.case import Contender, Figure, Grid, Parameters, Trial
+from rankcast.bench.runner import Contender, Figure, Grid, Parameters, Trial
 from rankcast.bench.workloads import Columns, batches
 from rankcast.bench.workloads.range_topk import Workload, ends, half_bounded_workload
 from rankcast.papers.figures.range_topk import PARTS, counted

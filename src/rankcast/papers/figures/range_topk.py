@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from rankcast.bench.case import Contender, Grid, Parameters, Trial, case
+from rankcast.bench.runner import Contender, Grid, Parameters, Trial, case
 from rankcast.bench.workloads import Columns, batches, range_topk
 from rankcast.bench.workloads.range_topk import Workload, uniform_workload
 from rankcast.papers.figures.range_counts import (

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast import RangeTopK, SubscriberList
-from rankcast.bench.case import Answers, Contender, Figure, Grid, Parameters, Trial, case
 from rankcast.bench.cases.range_topk import best_of, first_rows, loaded
+from rankcast.bench.runner import Answers, Contender, Figure, Grid, Parameters, Trial, case
 from rankcast.bench.workloads import Columns, Floats, batches, range_topk
 from rankcast.bench.workloads.range_topk import Workload, uniform_workload
 from rankcast.papers.figures.range_counts import (

@@ -12,18 +12,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankcast.bench.baselines.skyline import (
+from rankcast.bench.baselines.moving import (
     Branches,
     area_of,
     blocks_of,
     exact_zone,
     plain_zone,
     seekers_at,
+    skyline_zones_of,
     unpruned_zone,
-    zones_of,
 )
-from rankcast.bench.case import Contender, Figure, Parameters, Trial, case
 from rankcast.bench.cases.skyline import SETTING, SMALL, agrees, engine_of, shapes, world
+from rankcast.bench.runner import Contender, Figure, Parameters, Trial, case
 from rankcast.bench.workloads import Columns, Floats
 
 DEFAULT: dict[str, Any] = {**SETTING, "queries": [100], "duration": [300]}
@@ -42,7 +42,7 @@ class Trace(NamedTuple):
 
 def follow(engine: Any, steps: list[Columns]) -> Trace:
     """Follow cars, and note every position at which a zone was left."""
-    zoned, rows = zones_of(engine), np.arange(len(steps[0]["id"]))
+    zoned, rows = skyline_zones_of(engine), np.arange(len(steps[0]["id"]))
     engine.subscribe(steps[0])
     x, y, shape = [steps[0]["x"]], [steps[0]["y"]], [shapes(zoned, rows)]
     driven = 0.0
@@ -68,7 +68,7 @@ def servers(parameters: Parameters, rng: np.random.Generator) -> Trial:
     over, objects, steps = world(parameters, rng, cars=cars, seconds=seconds)
     engine = engine_of(over, objects)
     trace = follow(engine, steps)
-    zoned, plain, work = zones_of(engine), Branches(objects, over), cars * seconds
+    zoned, plain, work = skyline_zones_of(engine), Branches(objects, over), cars * seconds
 
     def supreme(_: Any) -> int:
         plain.nodes = 0
@@ -157,7 +157,7 @@ def ablation(parameters: Parameters, rng: np.random.Generator) -> Trial:
     over, objects, steps = world(parameters, rng, cars=parameters["queries"], seconds=1)
     engine = engine_of(over, objects)
     engine.subscribe(steps[0])
-    zoned = zones_of(engine)
+    zoned = skyline_zones_of(engine)
     kept, rows = zoned.zones.kept, np.arange(parameters["queries"], dtype=np.int32)
     x, y = float(kept.x[0]), float(kept.y[0])
     points = zoned.places.record[: len(objects["id"])] - np.array([x, y, *[0.0] * len(over)])

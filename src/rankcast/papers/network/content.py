@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rankcast.papers.network.kernels import delivery
-from rankcast.papers.network.kernels.delivery import NO_LIST, Listeners, Messages, Subscribers, words
+from rankcast.papers.network import delivery
+from rankcast.papers.network.delivery import NO_LIST, Listeners, Messages, Subscribers, words
 from rankcast.papers.network.topology import Topology
 from rankcast.papers.network.zones import Zones
 from rankcast.tables.schema import Bools, Floats, Ints, Rows

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from rankcast.errors import MissingExtraError, brief
+from rankcast.papers.network import zones as kernels
 from rankcast.papers.network.config import Experiment
 from rankcast.papers.network.content import ContentNetwork, Tiles
-from rankcast.papers.network.kernels import zones as kernels
 from rankcast.papers.network.simulation import Played, Simulation, tiles_of
 from rankcast.papers.network.traffic import method
 from rankcast.tables.schema import Ints, Rows

@@ -23,10 +23,10 @@ import pyarrow.compute as pc
 
 from rankcast.covering.engine import CoveringTable
 from rankcast.errors import SettingError
-from rankcast.papers.network.kernels.delivery import receive
-from rankcast.papers.network.kernels.zones import causes, spread
+from rankcast.papers.network.delivery import receive
 from rankcast.papers.network.topology import Topology, Workload, rows_of, with_nulls
 from rankcast.papers.network.traffic import EVENT_BYTES, Boards, Checked, Witness, chosen, spread_over
+from rankcast.papers.network.zones import causes, spread
 from rankcast.tables import schema
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 

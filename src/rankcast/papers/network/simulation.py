@@ -19,12 +19,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankcast.errors import SettingError
-from rankcast.papers.network import topology
+from rankcast.papers.network import delivery, topology
 from rankcast.papers.network.config import Experiment
 from rankcast.papers.network.content import ContentNetwork, Tiles
+from rankcast.papers.network.delivery import Listeners, must_hear, words
 from rankcast.papers.network.diagonal import Diagonal
-from rankcast.papers.network.kernels import delivery
-from rankcast.papers.network.kernels.delivery import Listeners, must_hear, words
 from rankcast.papers.network.routing import Routing
 from rankcast.papers.network.topology import Columns, Topology, Workload, with_nulls
 from rankcast.papers.network.traffic import (

@@ -26,7 +26,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankcast.errors import MissingExtraError, SettingError
-from rankcast.papers.network.kernels.zones import hops_from, joining_tree
+from rankcast.papers.network.zones import hops_from, joining_tree
 from rankcast.tables import schema
 from rankcast.tables.schema import Ints, Rows
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast.errors import SettingError
-from rankcast.papers.network.kernels import delivery
+from rankcast.papers.network import delivery
 from rankcast.papers.network.topology import Columns, with_nulls
 from rankcast.range_topk.engine import RangeTopK
 from rankcast.tables import schema

@@ -21,10 +21,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.papers.network.kernels.zones import (
+from rankcast.papers.network.zones import (
     Cells,
     Space,
-    Zones,
+    ZoneArrays,
     forward,
     list_touched,
     owner,
@@ -218,7 +218,7 @@ def _deliver(
 @njit(**EXACT)
 def multicast(
     space: Space, links: Links, subscribers: Subscribers, listeners: Listeners, messages: Messages,
-    source: Zones, sums: Ints,
+    source: ZoneArrays, sums: Ints,
 ) -> None:  # fmt: skip
     """Send each message from the source zone of its event to every zone it touches, and deliver it there.
 
@@ -249,7 +249,7 @@ def multicast(
 @njit(**EXACT)
 def unicast(
     space: Space, ways: Ways, subscribers: Subscribers, listeners: Listeners, messages: Messages,
-    source: Zones, sums: Ints,
+    source: ZoneArrays, sums: Ints,
 ) -> None:  # fmt: skip
     """Send each message, the box of one range, to the zone of that range once for each subscription there.
 
@@ -268,7 +268,7 @@ def unicast(
 
 
 @njit(**EXACT)
-def find_ways(space: Space, links: Links, source: Zones, aim: Floats, cell: Cells) -> Ways:
+def find_ways(space: Space, links: Links, source: ZoneArrays, aim: Floats, cell: Cells) -> Ways:
     """Hops and links of the greedy way from each zone to the owner of a cell: (n, 2)."""
     path = np.empty(space.first.shape[0], np.int32)
     ways = np.zeros((source.shape[0], 2), np.int32)

@@ -1,1 +1,0 @@
-"""The baseline of [Geo]: covering cells of a quadtree (CIQ)."""

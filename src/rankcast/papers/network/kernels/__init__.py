@@ -1,1 +1,0 @@
-"""Kernels of the network simulator."""
