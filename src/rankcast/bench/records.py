@@ -9,9 +9,10 @@ declaration and so is a plain file name. Those files are committed, so a record 
 that anybody can run again: `check_target` refuses sources that were modified, unless told otherwise, and
 `commit` marks them. Appending records modifies no source, so the records themselves do not count.
 
-Two sets are compared by what changed by more than the noise. Where a record has a baseline, a contender is judged by its time over the baseline's, round by round: both ran
-within moments of each other, so a machine that was busier for one of the records does not count. The baseline
-itself is then the drift of the machine, and is shown but not judged. Without a baseline seconds are compared.
+Two sets are compared by what changed by more than the noise. Where a record has a baseline, a contender is
+judged by its time over the baseline's, round by round: both ran within moments of each other, so a machine
+that was busier for one of the records does not count. The baseline itself is then the drift of the machine,
+and is shown but not judged. Without a baseline seconds are compared.
 
 A contender counts as slower when every new round was slower than every old one, and the medians differ by
 more than `MARGIN` and by more than either record's own spread. If nothing had changed, all n new rounds would

@@ -1,7 +1,8 @@
 """The report: one HTML page that needs nothing else.
 
-Figures are inline SVG. Text and axes take the colour of the page (`currentColor`), lines a palette that reads on light and dark and
-to most colour-blind eyes. Ids inside each drawing get a prefix, so that many drawings share one page.
+Figures are inline SVG. Text and axes take the colour of the page (`currentColor`), lines a palette that reads
+on light and dark and to most colour-blind eyes. Ids inside each drawing get a prefix, so that many drawings
+share one page.
 
 A section a case: what it measures and which table or figure of a paper it repeats, a table a size with a row
 for each contender under each set of parameters, the paper's value beside ours, and the declared figures.

@@ -1,9 +1,9 @@
 """What a benchmark case is and how it is measured: contenders interleaved, compilation counted apart.
 
-A case is declared once, with a name that never changes. It is a function from parameters and a seeded generator to a `Trial`. The function makes the workload;
-nothing it does is timed. The trial lists contenders, which do the same work on that same workload in the
-same run, interleaved; only their `run` is timed. Ratios are therefore between neighbours in time, on one
-machine, over one input.
+A case is declared once, with a name that never changes. It is a function from parameters and a seeded
+generator to a `Trial`. The function makes the workload; nothing it does is timed. The trial lists contenders,
+which do the same work on that same workload in the same run, interleaved; only their `run` is timed. Ratios
+are therefore between neighbours in time, on one machine, over one input.
 
     @case("range-topk.publish", small={"k": [10]}, full={"k": [1, 10, 20]}, seed=7, unit="event",
           reproduces="[Range Table III]")

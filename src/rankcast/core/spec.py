@@ -8,7 +8,8 @@ Shards of an engine each get all rows of some inputs and a part of the others (`
 answers are joined by union: no two shards answer for the same subscription (of matches: for the same event).
 
 Engines have names: those of the package that of their class, all others `module:Class`, which is imported
-wherever it is needed, by `load`: what nobody asked for is never imported. `register` adds a class of one's own to the names that this process knows.
+wherever it is needed, by `load`: what nobody asked for is never imported. `register` adds a class of one's
+own to the names that this process knows.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Batch jobs: an engine over a whole history, and counts over tables that one process should not hold.
 
 `snapshot` is an engine over a history; `uncovered` the boxes that nothing contains; `boundaries` where the
-zones of shards lie, and how many subscriptions each has. For geo-text, `fit` is behind `Vocabulary.fit_spark`. The cost model [Geo §6.2] weighs a buffer's upkeep against searching
-anew by prob(t), the chance that a message scores at least t for a subscription: `score_distribution` counts
-it over a history, `thresholds` minimises the expected cost of an update over it.
+zones of shards lie, and how many subscriptions each has. For geo-text, `fit` is behind
+`Vocabulary.fit_spark`. The cost model [Geo §6.2] weighs a buffer's upkeep against searching anew by prob(t),
+the chance that a message scores at least t for a subscription: `score_distribution` counts it over a history,
+`thresholds` minimises the expected cost of an update over it.
 """
 
 from __future__ import annotations

@@ -4,10 +4,11 @@ A snapshot is a folder of array files and a `header.json` (see `rankcast.core.sn
 without a header was never finished. Every attempt to write one has a folder of its own, so nothing is ever
 replaced or renamed, which object stores cannot do in one step. Files are read back against their checksums.
 
-Uploading goes on beside the batches: a snapshot is copied in memory while the shard is held, then written by a thread. What was finished is noted
-on the host; a later batch finds the note and may let the store name that snapshot. If the process ends first,
-or the shard moves to another host, the folder stays behind unnamed and is removed later. Names begin with the
-number of the batch, so that everything older than what may still be named is known to be garbage.
+Uploading goes on beside the batches: a snapshot is copied in memory while the shard is held, then written by
+a thread. What was finished is noted on the host; a later batch finds the note and may let the store name that
+snapshot. If the process ends first, or the shard moves to another host, the folder stays behind unnamed and
+is removed later. Names begin with the number of the batch, so that everything older than what may still be
+named is known to be garbage.
 """
 
 from __future__ import annotations

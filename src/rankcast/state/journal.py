@@ -18,8 +18,9 @@ than the other slot tells. A mark outlives its process at once. It is flushed to
 thread, many batches at a time: so it costs no batch a flush, and after a power cut it may be that old; the
 journal itself is flushed with every batch.
 
-A batch run again must come to the same as the first time. Recovery trusts nothing it reads: each batch must follow the one before (number and token), its token must be
-the hash of its bytes, and the answer it gives now must be the answer that was given then.
+A batch run again must come to the same as the first time. Recovery trusts nothing it reads: each batch must
+follow the one before (number and token), its token must be the hash of its bytes, and the answer it gives now
+must be the answer that was given then.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ arrays it has written itself leaves these passes out (`trusted`). The kernels th
 use it, count every walk so that it ends, and return FITS or the number of what does not fit.
 Cost: a pass or two over the bytes, less than their checksums take.
 
-`check_ids` says what must hold of the arrays of an `IdStore`. Cost: O(n log n), mostly O(n).
+`check_rows` and `check_table` say what must hold of the arrays of an `IdStore`. Cost: O(n log n), mostly
+O(n).
 """
 
 from __future__ import annotations

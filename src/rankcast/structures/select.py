@@ -17,9 +17,10 @@ the other. Equal numbers keep their order. Cost: O(n + sqrt(most)), a few nanose
 
 Indexes are unsigned (np.uint32, np.uint64), so that Numba does not test whether each counts from the end.
 
-The k best of what comes along are kept in a binary heap of (score, row) with the worst on top. Better means the larger score; equal scores are ordered by the smaller label, which is looked up by row at
-every comparison, so that labels may be given anew between two searches. A heap is two parallel arrays and a
-size that the caller keeps. Cost: O(1) if refused, O(log k) if taken; `best_first` O(k log k).
+The k best of what comes along are kept in a binary heap of (score, row) with the worst on top. Better means
+the larger score; equal scores are ordered by the smaller label, which is looked up by row at every
+comparison, so that labels may be given anew between two searches. A heap is two parallel arrays and a size
+that the caller keeps. Cost: O(1) if refused, O(log k) if taken; `best_first` O(k log k).
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
 at every position and remember nothing. `scores_of_members` is the least that following a query inside its
 zone can cost: the scores of its members, in a bare loop.
 
-Of skylines [Moving §3.3, §5.1], `Branches` is BBS at every position, over the same R-tree as the engine; `Pareto` is the package `paretoset`.
-`plain_zone` is Algorithm 1, `unpruned_zone` No-Pruning (cells from the skyline, of every object), and
-`exact_zone` No-Pseudo (pruned by the skyline, but cells from all objects).
+Of skylines [Moving §3.3, §5.1], `Branches` is BBS at every position, over the same R-tree as the engine;
+`Pareto` is the package `paretoset`. `plain_zone` is Algorithm 1, `unpruned_zone` No-Pruning (cells from the
+skyline, of every object), and `exact_zone` No-Pseudo (pruned by the skyline, but cells from all objects).
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ in batches of 1,000, one thread. One repetition is one batch, and all contenders
 same order: updates differ so much in whom they affect that no other batch would do. The scan needs seconds
 for a batch and takes part in the first few repetitions alone.
 
-Two attributes: 10,000 uniform objects, 400,000 subscriptions with uniform ends, k = 10, uniform updates in batches of 200,
-one thread. All contenders get the same batches in the same order. An event of the best objects costs a
-hundred times as much as others, so batches of 200 differ; in those of 1,000 such events are as frequent as in
-all.
+Two attributes: 10,000 uniform objects, 400,000 subscriptions with uniform ends, k = 10, uniform updates in
+batches of 200, one thread. All contenders get the same batches in the same order. An event of the best
+objects costs a hundred times as much as others, so batches of 200 differ; in those of 1,000 such events are
+as frequent as in all.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ middle, at a multiple of the largest power of 16 below its size, along the colum
 `scale`; so every block but the last of a level is full, and the children of a block lie together. Columns
 with scale 0 are bounded but never split. Cost: O(n log n).
 
-`check` says whether a tree from a snapshot keeps the invariants. As in `rankcast.structures.integrity`, nothing read is trusted and every walk is counted. Cost: O(n).
+`check_rtree` says whether a tree from a snapshot keeps the invariants. As in `rankcast.structures.integrity`,
+nothing read is trusted and every walk is counted. Cost: O(n).
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ message from the owner of the cell next to the one of its own, within the box, t
 cell: one step towards it along the first axis in which they differ. That owner is a touched neighbour and
 strictly nearer by cells; so these steps make a tree, and each touched zone hears once. [Range §V]
 
-A graph of nodes and links is kept as rows of neighbours, `start` and `neighbour`: the neighbours of node v are neighbour[start[v]] .. neighbour[start[v + 1]
-- 1]. All links have the same length.
+A graph of nodes and links is kept as rows of neighbours, `start` and `neighbour`: the neighbours of node v
+are neighbour[start[v]] .. neighbour[start[v + 1] - 1]. All links have the same length.
 """
 
 from __future__ import annotations
