@@ -89,7 +89,7 @@ class Vocabulary:
     @classmethod
     def fit_spark(cls, frame: Any, column: str = "terms") -> Vocabulary:
         """The same over a column of a static Spark DataFrame, as a batch job."""
-        fitted: Vocabulary = import_module("rankcast.spark.batch").fit(frame, column)
+        fitted: Vocabulary = import_module("rankcast.spark.geotext_jobs").fit(frame, column)
         return fitted
 
     @classmethod

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 from rankcast.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from rankcast.spark.batch import boundaries, score_distribution, snapshot, thresholds, uncovered
+    from rankcast.spark.batch import boundaries, snapshot, uncovered
+    from rankcast.spark.geotext_jobs import score_distribution, thresholds
     from rankcast.spark.sessions import session
     from rankcast.spark.streams import Watcher, continuous, split
 
@@ -48,8 +49,8 @@ for _needed in ("pyspark", "pandas", "google.protobuf"):
         raise MissingExtraError("spark", needs=_needed.replace("google.", ""))
 
 _HOMES = {
-    "Watcher": "watching",
-    "boundaries": "balance",
+    "Watcher": "streams",
+    "boundaries": "batch",
     "continuous": "streams",
     "score_distribution": "geotext_jobs",
     "session": "sessions",

@@ -19,7 +19,6 @@ MODULES: tuple[str, ...] = (
     f"{CASES}.tables",
     f"{CASES}.range_topk",
     f"{CASES}.range_subscribing",
-    f"{CASES}.range_boxes",
     f"{CASES}.covering",
     f"{CASES}.matching",
     f"{CASES}.geotext",
