@@ -288,6 +288,8 @@ class ListEngine(Engine):
 
     def _answer(self, changes: Changes) -> pa.Table:
         """The table of deltas; ends the batch."""
+        if not changes.op.size:
+            return self._told(deltas.no_deltas(self._subscriptions.type, self._items.type))
         subscription = self._subscriptions.take(changes.subscription)
         return self._told(deltas.to_table(changes, subscription, self._items.take(changes.item)))
 

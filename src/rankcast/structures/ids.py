@@ -302,6 +302,7 @@ class IdStore:
         return np.flatnonzero(self._arrays["sequence"][: self.used] >= 0).astype(np.int32)
 
 
+_STRING, _INT64 = pa.string(), pa.int64()
 _WORDS = {"int": "integers", "str": "strings"}
 
 
@@ -312,6 +313,11 @@ class Slots(IdStore):
     - Changing: `add`, `release`, `settle`.
     - For kernels and for keeping: see `IdStore`.
     """
+
+    @property
+    def type(self) -> pa.DataType:
+        """Of which type `take` gives ids."""
+        return _STRING if self.kind == "str" else _INT64
 
     @property
     def label(self) -> Ints:

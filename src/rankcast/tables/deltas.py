@@ -25,6 +25,7 @@ COLUMNS = ("subscription", "op", "item", "score", "rank")
 OPS = ("leave", "enter", "update")  # by the codes of the kernels
 LENGTHS = np.array([len(op) for op in OPS])
 _STRING, _FLOAT64, _INT64 = pa.string(), pa.float64(), pa.int64()
+FEW = 16  # rows up to which columns of ops are remembered
 CHUNK = 1 << 16  # rows that columns of one value have in common
 LETTERS = np.array([list(op.ljust(arrays.WIDTH).encode()) for op in OPS], np.uint8)
 
@@ -76,6 +77,7 @@ def empty_lists() -> Lists:
     return Lists(none, none, np.empty(0), np.empty(0, np.int64))
 
 
+@lru_cache
 def no_changes() -> Changes:
     """No changes."""
     return entered(empty_lists())
@@ -168,10 +170,17 @@ def net(steps: Sequence[Changes], now: Lists, sequence: Ints, *, updates: bool =
     return changes.at((changes.op != UPDATE) | updated[place])
 
 
+@lru_cache
+def no_deltas(subscription: pa.DataType, item: pa.DataType) -> pa.Table:
+    """The table of deltas without a row, given the types of both columns of ids."""
+    return to_table(no_changes(), pa.array([], subscription), pa.array([], item))
+
+
 def to_table(changes: Changes, subscription: pa.Array, item: pa.Array) -> pa.Table:
     """The table of deltas, given the external ids of both columns."""
     there = changes.op != LEAVE
-    valid = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
+    count = np.count_nonzero(there)
+    valid = None if count == there.size else pa.py_buffer(np.packbits(there, bitorder="little"))
     score, rank = (_nullable(values, there.size, valid) for values in (changes.score, changes.rank))
     return _table(subscription, _words(changes.op), item, score, rank)
 
@@ -233,7 +242,9 @@ def _chunk(value: str | None, kind: pa.DataType) -> pa.Array:
 
 
 def _words(op: NDArray[np.int8]) -> pa.Array:
-    """The column of ops; large ones as large strings."""
+    """The column of ops; large ones as large strings, those of a few rows without a kernel."""
+    if op.size <= FEW:
+        return _few_words(op.tobytes())
     total = int(arrays.total_length(op, LENGTHS))
     if total >= 2**31:
         return pa.DictionaryArray.from_arrays(
@@ -242,6 +253,12 @@ def _words(op: NDArray[np.int8]) -> pa.Array:
     offsets, data = arrays.empty(op.size + 1, np.int32), arrays.empty(total + arrays.WIDTH, np.uint8)
     arrays.write_words(op, LENGTHS, LETTERS, offsets, data)
     return pa.StringArray.from_buffers(op.size, pa.py_buffer(offsets), pa.py_buffer(data[:total]))
+
+
+@lru_cache(maxsize=1024)
+def _few_words(op: bytes) -> pa.Array:
+    """The column of a few ops, a byte each: the same few come again and again."""
+    return pa.array([OPS[code] for code in op], _STRING)
 
 
 def _table(*columns: pa.Array | pa.ChunkedArray) -> pa.Table:

@@ -6,19 +6,18 @@ value is valid, in the form that `rankcast.tables.schema` tells of. Cost: linear
 a few rows a microsecond or less a column, because numbers are taken over and checked together, and a `Form`
 remembers layouts.
 
-Plain sequences (lists, tuples, arrays of NumPy or pandas, rows as a list of dicts) become columns here as
-well. Whatever a foreign object does when it is looked at, what comes out is a sound column or an
-`InputError`.
+Plain sequences (lists, tuples, arrays of NumPy or pandas) become columns here as well; a few plain rows go a
+shorter way (`rankcast.tables.rows`). Whatever a foreign object does when it is looked at, what comes out is a
+sound column or an `InputError`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from datetime import date
 from decimal import Decimal
 from functools import lru_cache
-from itertools import chain
 from numbers import Number
 from typing import Any, TypeVar
 
@@ -28,6 +27,7 @@ import pyarrow as pa
 from rankcast.errors import InputError, printable, shown
 from rankcast.structures import arrays as lines
 from rankcast.tables.readers import PLAIN_TYPES, all_numbers, is_plain, plain, read_column, reason, sound
+from rankcast.tables.rows import from_records, is_records, read_few
 from rankcast.tables.schema import Batch, Column, Floats, Form, Ids, Kind, Layout, integer_ids, is_index
 
 FEW = 1024  # rows up to which numbers are read together: beyond, a copy costs more than the calls
@@ -61,37 +61,6 @@ def attempted(look: Callable[[], T], where: str) -> T:
 
 def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {reason(error)}"
-
-
-def is_records(rows: Any) -> bool:
-    """Whether rows are a list of dicts, or an empty one."""
-    return isinstance(rows, list | tuple) and (not rows or isinstance(rows[0], Mapping))
-
-
-def from_records(rows: Sequence[Any], where: str) -> dict[Any, list[Any]]:
-    """A list of dicts as a dict of columns; a key that is absent in some of them is null there.
-
-    Cost: linear in the number of values; a list of dicts that all have the same keys is read quickest.
-    """
-    if len(rows) == 1 and type(rows[0]) is dict:
-        return {name: [value] for name, value in rows[0].items()}
-    if set(map(type, rows)) != {dict}:
-        rows = [_record(record, row, where) for row, record in enumerate(rows)]
-    if set(map(len, rows)) == {len(rows[0])}:
-        try:
-            return {name: [record[name] for record in rows] for name in rows[0]}
-        except KeyError:
-            pass
-    names = dict.fromkeys(chain.from_iterable(rows))
-    return {name: [record.get(name) for record in rows] for name in names}
-
-
-def _record(record: Any, row: int, where: str) -> dict[Any, Any]:
-    if not isinstance(record, Mapping):
-        raise InputError(
-            f"holds {shown(record)} among its rows", where=where, row=row, expected="a dict in each row"
-        )
-    return dict(record)
 
 
 def as_arrays(rows: Mapping[Any, Any], where: str, known: Mapping[str, Column] | None = None) -> list[Any]:
@@ -314,7 +283,8 @@ def _opened(rows: Any, where: str) -> Any:
 def _read_columns(rows: dict[Any, Any], form: Form, where: str, extra: str) -> Batch:
     """A dict of columns."""
     layout = attempted(lambda: form.of_names(tuple(rows), where, extra), where)
-    found = _plain(list(rows.values()), layout)
+    columns = list(rows.values())
+    found = read_few(columns, layout) or _plain(columns, layout)
     if found is not None:
         return found
     arrays = as_arrays(rows, where, form.known)
