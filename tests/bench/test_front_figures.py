@@ -1,4 +1,4 @@
-"""The front figures of `benchmarks/README.md` are those of committed records, machine and date included."""
+"""The front figures of `README.md` and `benchmarks/README.md` are those of committed records, machine and date included."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from rankcast.bench.records import DEFAULT_DIRECTORY, DIRTY, Measurement, Record, read
 
 ROOT = Path(__file__).parents[2]
-README = ROOT / "benchmarks" / "README.md"
+TABLES = ((ROOT / "README.md", "## How fast"), (ROOT / "benchmarks" / "README.md", "## Front figures"))
 SCALES = ((1.0, "s"), (1e3, "ms"), (1e6, "µs"), (1e9, "ns"))
 
 
@@ -41,11 +41,14 @@ def modified(record: Record) -> bool:
     return (record.commit or "").endswith(DIRTY)
 
 
-def shown() -> list[list[str]]:
-    """The rows of the table of front figures, without the cell that says in words what was measured."""
-    text = README.read_text(encoding="utf-8").partition("## Front figures")[2].partition("\n## ")[0]
+def shown(path: Path, heading: str) -> list[list[str]]:
+    """The rows of a table of figures, without the cell that says in words what was measured."""
+    text = path.read_text(encoding="utf-8").partition(heading)[2].partition("\n## ")[0]
     lines = [line for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")][1:] for line in lines[2:]]
+
+
+FIGURES = [figure for table in TABLES for figure in shown(*table)]
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +58,9 @@ def committed() -> list[list[str]]:
 
 
 def test_there_are_front_figures() -> None:
-    assert len(shown()) >= 15
+    assert [len(shown(*table)) >= least for table, least in zip(TABLES, (5, 15), strict=True)] == [True, True]
 
 
-@pytest.mark.parametrize("figure", shown(), ids=lambda figure: str(figure[0]))
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: str(figure[0]))
 def test_a_front_figure_is_that_of_a_record(figure: list[str], committed: list[list[str]]) -> None:
     assert figure in committed, [known for known in committed if known[0] == figure[0]]
