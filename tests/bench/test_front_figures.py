@@ -1,4 +1,4 @@
-"""The front figures of `README.md` and `benchmarks/README.md` are those of committed records, machine and date included."""
+"""The figures of `README.md` and `benchmarks/README.md` are those of committed records, date included."""
 
 from __future__ import annotations
 
