@@ -1,7 +1,7 @@
 """The messages of events over several attributes: who is reached, and which items they must hear of.
 
-Steps of a batch go down the tree of corners together and change boards, as in `kernels.replay`; in addition
-the board of every subscription is kept in a log when it is first touched.
+Steps of a batch go down the tree of corners together and change boards, by `kernels.replay`; the board of
+every subscription that is touched is kept in a log as it was.
 
 After one step everybody touched hears of the object itself; then those who lost it hear of what took its
 place, the best first, or it would find no place in the list. For the net change of a batch, from a list A to
@@ -32,174 +32,68 @@ from rankcast.range_topk.kernels.corners import (
     spare_buckets,
 )
 from rankcast.range_topk.kernels.corners import take_out as remove
-from rankcast.range_topk.kernels.replay import AFFECTED, SEARCHES, TRIED, sift, top_of
+from rankcast.range_topk.kernels.replay import (
+    AFFECTED,
+    SEARCHES,
+    TRIED,
+    BucketWork,
+    ReplayBatch,
+    forget,
+    new_work,
+    replay_bucket,
+    sift,
+    top_of,
+)
 from rankcast.range_topk.kernels.steps import (
     BoxEvents,
     ObjectValues,
+    Order,
     Steps,
     Versions,
     differs,
-    search_near,
-    search_versions,
     single,
 )
-from rankcast.structures.boards import ahead, receive, take_out
+from rankcast.structures.boards import ahead
 from rankcast.structures.jit import EXACT
 
-TOUCHED, SINCE, EVENT = range(3, 6)  # what the tally of a log holds behind that of `replay`
+TOUCHED, EVENT = range(3, 5)  # what the tally of a log holds behind that of `replay`
 
 
 class TouchLog(NamedTuple):
-    """What has been touched since a moment: slots in order, and their boards as they were then.
+    """What one call of `apply_steps` has touched: slots in order, and their boards as they were before.
 
-    Moments are numbered on over all batches. `heard[slot]` is the last one that touched a slot. `tally`
-    counts, and holds the moments SINCE which the log is kept and of the steps' time 0, EVENT. `node` is room
-    for nodes, `assigned` for one version more than there are.
+    Moments are numbered on over all batches. `heard[slot]` is the last event that touched a slot. `tally`
+    counts, and holds the moment of the steps' time 0, EVENT. `node` is room for nodes, `work` for a bucket.
     """
 
     slot: Rows
     board: Rows
     heard: NDArray[np.int64]
     node: Rows
-    assigned: Rows
+    work: BucketWork
     tally: NDArray[np.int64]
 
 
-@njit(**EXACT)
-def _touch(
-    slots: Rows,
-    kept: Rows,
-    heard: NDArray[np.int64],
-    tally: NDArray[np.int64],
-    boards: Rows,
-    slot: int,
-    time: int,
-) -> None:
-    """Note that a step changes a board; keep it as it was if it is the first to do so."""
-    if heard[slot] < tally[SINCE]:
-        at = tally[TOUCHED]
-        slots[at] = slot
-        for place in range(boards.shape[1]):
-            kept[at, place] = boards[slot, place]
-        tally[TOUCHED] += 1
-    tally[AFFECTED] += heard[slot] < tally[EVENT] + (time & ~1)
-    heard[slot] = tally[EVENT] + time
+def new_log(tree: CornerTree, size: int, versions: int, heard: NDArray[np.int64], now: int) -> TouchLog:
+    """An empty log from a moment on for so many subscriptions of a tree, and so many versions."""
+    (_, width), k = tree.point.shape, tree.board.shape[1]
+    work, tally = new_work(int(tree.meta[CAPACITY]), width, k, versions), np.zeros(5, np.int64)
+    tally[EVENT] = now
+    boards = np.empty((size, k), np.int32)
+    return TouchLog(
+        np.empty(size, np.int32), boards, heard, np.empty(len(tree.parent), np.int32), work, tally
+    )
 
 
 @njit(**EXACT)
-def _concerned(
-    tree: CornerTree,
-    node: int,
-    corner: Floats,
-    value: float,
-    mine: int,
-    label: NDArray[np.int64],
-    lanes: Rows,
-) -> int:
-    """Write the slots of a leaf whose box holds the object and whose last item is not ahead of its pair."""
-    point, weight, board, last = tree.point, tree.weight, tree.board, tree.board.shape[1] - 1
-    first, width, count = tree.bucket[node] * tree.meta[CAPACITY], tree.point.shape[1], 0
-    for slot in range(first, first + tree.size[node]):
-        if weight[slot] < value:
-            continue
-        inside = True
-        for axis in range(width):
-            inside &= point[slot, axis] <= corner[axis]
-        if inside:
-            if weight[slot] == value and value < np.inf and label[board[slot, last]] < mine:
-                continue
-            lanes[count] = slot
-            count += 1
-    return count
-
-
-@njit(**EXACT)
-def _falls_inside(board: Rows, slot: int, row: int, value: Floats, label: NDArray[np.int64]) -> bool:
-    """Let a worsened object fall in a board, or leave one that is not full; False if it leaves a full one."""
-    end = board[slot, board.shape[1] - 1]
-    if end < 0 and value[row] == np.inf:
-        take_out(board, slot, row)
-        return True
-    if end < 0 or (end != row and ahead(value, label, row, end)):
-        receive(board, slot, row, value, label)
-        return True
-    return False
-
-
-@njit(**EXACT)
-def _replace(
-    tree: CornerTree,
-    lanes: Rows,
-    steps: Steps,
-    s: int,
-    versions: Versions,
-    objects: CornerTree,
-    values: ObjectValues,
-    assigned: Rows,
-) -> None:
-    """Let a worsened object leave full boards of one bucket; another one or itself takes the last place."""
-    board, known, label, last = tree.board, values.value, values.label, tree.board.shape[1] - 1
-    row, count, gap = steps.row[s], lanes.shape[0], 0.0
-    corners, after = np.empty((count, tree.point.shape[1])), np.empty(count)
-    after_label, found = np.empty(count, np.int64), np.empty(count, np.int32)
-    for i in range(count):
-        end, best = board[lanes[i], last], board[lanes[i], 0]
-        corners[i], after_label[i] = tree.point[lanes[i]], label[end]
-        after[i] = steps.old[s] if end == row else known[end]
-        gap = max(gap, (after[i] - (steps.old[s] if best == row else known[best])) / (last + 1))
-    search_near(objects, label, corners, after, after_label, found, gap)
-    search_versions(versions, steps.time[s], corners, after, after_label, values, found, assigned)
-    for i in range(count):
-        slot, other = lanes[i], found[i]
-        take_out(board, slot, row)
-        board[slot, last] = other
-        tree.weight[slot] = known[other] if other >= 0 else np.inf
-
-
-@njit(**EXACT)
-def _replay(
-    tree: CornerTree,
-    node: int,
-    queue: Rows,
-    steps: Steps,
-    versions: Versions,
-    objects: CornerTree,
-    values: ObjectValues,
-    log: TouchLog,
-) -> None:
-    """Apply the queued steps to the boards of a leaf."""
-    known, label, board, weight, tally = values.value, values.label, tree.board, tree.weight, log.tally
-    slots, kept, heard, last, top = log.slot, log.board, log.heard, board.shape[1] - 1, tree.top[node]
-    lanes, assigned = np.empty(tree.size[node], np.int32), log.assigned
-    first, size = tree.bucket[node] * tree.meta[CAPACITY], np.int64(tree.size[node])
-    for i in range(queue.shape[0]):
-        s = queue[i]
-        row, old, now = steps.row[s], steps.old[s], steps.new[s]
-        if min(old, now) > top:
-            continue
-        tally[TRIED] += tree.size[node]
-        count, left = _concerned(tree, node, steps.corner[s], min(old, now), label[row], label, lanes), 0
-        if count == 0:
-            continue
-        known[row] = now
-        for lane in range(count):
-            slot = lanes[lane]
-            _touch(slots, kept, heard, tally, board, slot, steps.time[s])
-            if now < old:
-                receive(board, slot, row, known, label)
-                weight[slot] = known[board[slot, last]] if board[slot, last] >= 0 else np.inf
-            elif not _falls_inside(board, slot, row, known, label):
-                lanes[left] = slot
-                left += 1
-        if left > 0:
-            tally[SEARCHES] += 1
-            _replace(tree, lanes[:left], steps, s, versions, objects, values, assigned)
-        top = top_of(weight, first, size)
-    for i in range(queue.shape[0]):
-        known[steps.row[queue[i]]] = steps.start[queue[i]]
-    for i in range(1, assigned[0] + 1):
-        known[versions.row[assigned[i]]] = versions.start[assigned[i]]
-    assigned[0], tree.top[node] = 0, top
+def _note(log: TouchLog, touched: int) -> None:
+    """Note the slots of a bucket that were touched, with their boards as they were; each counts once an event."""
+    work, tally, heard = log.work, log.tally, log.heard
+    for at in range(touched):
+        slot, last = work.slot[at], tally[TOUCHED]
+        log.slot[last], log.board[last] = slot, work.board[at]
+        tally[AFFECTED] += heard[slot] < tally[EVENT]
+        heard[slot], tally[TOUCHED] = tally[EVENT], last + 1
 
 
 @njit(**EXACT)
@@ -214,9 +108,13 @@ def apply_steps(
     """Bring all boards through the steps; `values` are those of before the batch, and stay so."""
     bucket, child, visited, opened, total = tree.bucket, tree.child, log.node, 0, steps.row.shape[0]
     queue, stack = np.empty(64 + 32 * total, np.int32), np.empty((DEPTH, 3), np.int64)
+    labels, width = np.empty(0, np.int64), objects.point.shape[1]
+    order = Order(np.empty(0, np.int32), np.empty((0, width)), np.empty(0), labels)  # the tree answers alone
+    batch, counted = ReplayBatch(steps, versions, order), np.zeros(3, np.int64)
     queue[:total] = np.arange(total)
     # an entry of the stack: a node, and where its part of the queue begins and ends
     stack[0, 0], stack[0, 1], stack[0, 2], depth = 0, 0, total, 1
+    log.tally[TOUCHED] = 0
     while depth > 0:
         depth -= 1
         node, start, end = stack[depth, 0], stack[depth, 1], stack[depth, 2]
@@ -226,7 +124,11 @@ def apply_steps(
         if size == end:
             continue
         if bucket[node] >= 0:
-            _replay(tree, node, queue[end:size], steps, versions, objects, values, log)
+            touched = replay_bucket(tree, node, queue[end:size], batch, objects, values, log.work, counted)
+            forget(values.value, queue[end:size], batch, log.work.assigned)
+            first = bucket[node] * tree.meta[CAPACITY]
+            tree.top[node] = top_of(tree.weight, first, np.int64(tree.size[node]))
+            _note(log, touched)
             continue
         visited[opened] = node
         opened += 1
@@ -236,6 +138,8 @@ def apply_steps(
     for i in range(opened - 1, -1, -1):
         node = visited[i]
         tree.top[node] = max(tree.top[child[node, 0]], tree.top[child[node, 1]])
+    log.tally[TRIED] += counted[TRIED]
+    log.tally[SEARCHES] += counted[SEARCHES]
 
 
 WORSE, BETTER, GONE = range(3)
@@ -425,7 +329,6 @@ def _pass_on(
     """Bring the boards through a step of an object that has no weight at the moment; append the messages."""
     row, new = event.row[0], event.y[0]
     steps, versions = single(row, event.x[0], old, new, np.int64(new < np.inf))
-    log.tally[TOUCHED], log.tally[SINCE] = 0, log.tally[EVENT] + steps.time[0]
     apply_steps(tree, objects, steps, versions, values, log)
     values.value[row] = new
     return send(tree, objects, row, old, values, log, out, room)

@@ -30,7 +30,6 @@ from rankcast.range_topk.dissemination.box_messages import (
     BETTER,
     EVENT,
     GONE,
-    SINCE,
     TOUCHED,
     MessageRoom,
     ObjectsBefore,
@@ -168,7 +167,7 @@ class BoxMessenger:
         self._lists = lists
         self._now = 0  # the last moment
         self._messages = 0  # the number of the last message
-        self._heard: NDArray[np.int64] = np.empty(0, np.int64)  # by slot: the last moment that touched it
+        self._heard: NDArray[np.int64] = np.empty(0, np.int64)  # by slot: the last event that touched it
         self._mark: NDArray[np.int64] = np.empty(0, np.int64)  # by slot: the last message that reached it
 
     def send(self, events: BoxEvents, limits: MessageLimits) -> BoxTiles:
@@ -228,19 +227,9 @@ class BoxMessenger:
 
     def _log(self, index: CornerIndex, versions: int) -> TouchLog:
         """An empty log for the subscriptions of an index."""
-        tree = index.tree
-        if len(tree.row) > len(self._heard):
-            self._heard = grown(self._heard, len(tree.row), -1)
-        log = TouchLog(
-            np.empty(len(index), np.int32),
-            np.empty((len(index), tree.board.shape[1]), np.int32),
-            self._heard,
-            np.empty(len(tree.parent), np.int32),
-            np.zeros(versions + 1, np.int32),
-            np.zeros(6, np.int64),
-        )
-        log.tally[SINCE] = log.tally[EVENT] = self._now
-        return log
+        if len(index.tree.row) > len(self._heard):
+            self._heard = grown(self._heard, len(index.tree.row), -1)
+        return box_messages.new_log(index.tree, len(index), versions, self._heard, self._now)
 
     def _count(self, log: TouchLog) -> None:
         """Add up what a log has counted."""

@@ -277,7 +277,7 @@ def _replace(
 
 
 @njit(**EXACT)
-def _replay(
+def replay_bucket(
     tree: CornerTree,
     node: int,
     queue: Rows,
@@ -325,7 +325,7 @@ def _replay(
 
 
 @njit(**EXACT)
-def _forget(known: Floats, queue: Rows, batch: ReplayBatch, assigned: Rows) -> None:
+def forget(known: Floats, queue: Rows, batch: ReplayBatch, assigned: Rows) -> None:
     """Let all values be known again as they were before the batch."""
     row, start = batch.steps.row, batch.steps.start
     for i in range(queue.shape[0]):
@@ -408,8 +408,8 @@ def replay(
                 stack[depth, 0], stack[depth, 1], stack[depth, 2] = child[node, side], end, size
                 depth += 1
             continue
-        touched = _replay(tree, node, queue[end:size], batch, objects, values, work, tally)
-        _forget(values.value, queue[end:size], batch, work.assigned)
+        touched = replay_bucket(tree, node, queue[end:size], batch, objects, values, work, tally)
+        forget(values.value, queue[end:size], batch, work.assigned)
         if touched > 0:
             tops[node] = top_of(tree.weight, bucket[node] * capacity, np.int64(tree.size[node]))
             changes = with_room(changes, touched, (2 * k + 1) * touched)
