@@ -2,13 +2,16 @@
 
 A reader who follows an event must open each of them. Counted are the distinct files under `src/rankcast` in
 which a function is entered during one `publish` of one row, after a first publish has made what is made once.
-Kernels count like any other code, so run it with NUMBA_DISABLE_JIT=1; without it the script refuses.
+`micro-batch` instead of an engine's name counts what a Python worker enters for a micro-batch of one event:
+one shard of a `RangeTopK`, whose arrays are on the host. Kernels count like any other code, so run it with
+NUMBA_DISABLE_JIT=1; without it the script refuses.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -86,12 +89,57 @@ def count(name: str) -> list[str]:
     return entered(lambda: engine.publish(case.counted), Path(rankcast.__file__).parent)
 
 
+def count_micro_batch() -> list[str]:
+    """The files that the executor enters for one event of a stream, after a micro-batch like it."""
+    import pyarrow as pa
+    import pytest
+
+    import rankcast
+    from rankcast.spark.shard import Limits, ShardProcessor
+    from tests.spark.pretend import Cluster, Handle
+    from tests.spark.stories import Batch, Story
+
+    case, whole, number = CASES["RangeTopK"], pa.int64(), pa.float64()
+    columns = {
+        name: {column: whole if column == "id" else number for column in rows}
+        for name, rows in (("events", case.first), ("subscriptions", case.subscriptions))
+    }
+
+    def rows(given: dict[str, list[Any]], first: int, **more: str) -> list[dict[str, Any]]:
+        lines = zip(*given.values(), strict=True)
+        return [
+            {"seq": first + at, **more, **dict(zip(given, line, strict=True))}
+            for at, line in enumerate(lines)
+        ]
+
+    begin: Batch = {
+        "events": rows(case.first, 0),
+        "subscriptions": rows(case.subscriptions, 10, op="subscribe"),
+    }
+    story = Story(
+        lambda: rankcast.RangeTopK(**case.settings), columns, [begin, {"events": rows(case.warm, 20)}]
+    )
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        cluster = Cluster(story, Path(folder), patch, shards=1, limits=Limits())
+        for batch in story.batches:
+            cluster.run(batch)
+        (shard,) = cluster.plan.shards
+        packed = cluster.packed({"events": rows(case.counted, 30)})
+        processor = ShardProcessor(cluster.plan.to_json(), cluster.state, strict=False, limits=Limits())
+        processor.init(Handle(cluster.store[shard]))
+        files = entered(
+            lambda: list(processor.handleInputRows((shard,), [packed], None)), Path(rankcast.__file__).parent
+        )
+        assert cluster.metrics[-1]["how"] == "hit"
+        return files
+
+
 def main() -> int:
     """Print the files, one a line, and their number."""
     if os.environ.get("NUMBA_DISABLE_JIT") != "1":
         print("run with NUMBA_DISABLE_JIT=1: compiled kernels cannot be counted", file=sys.stderr)  # noqa: T201
         return 2
-    files = count(sys.argv[1])
+    files = count_micro_batch() if sys.argv[1] == "micro-batch" else count(sys.argv[1])
     print("\n".join([*files, str(len(files))]))  # noqa: T201
     return 0
 

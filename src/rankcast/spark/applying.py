@@ -33,7 +33,8 @@ this module knows Spark.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -44,7 +45,7 @@ from numpy.typing import NDArray
 from rankcast.core import snapshot
 from rankcast.core.engine import Command, Engine
 from rankcast.core.lists import ListEngine
-from rankcast.core.spec import Input, Late, Spec, engine_type
+from rankcast.core.spec import Input, Late, Spec
 from rankcast.errors import InputError, brief
 from rankcast.spark.packing import NO_SEQ, OP, OWN, REASON, SEQ
 from rankcast.spark.plan import Plan
@@ -54,6 +55,26 @@ from rankcast.tables.schema import Bools, Kind
 
 _TRIES = 8  # bad rows taken out one by one before a run is halved
 _SMALL = 32  # runs up to this size are not halved
+
+
+def unpack(
+    packed: Iterable[tuple[str, int, bytes | None]], order: Callable[[pa.Table], pa.Table]
+) -> tuple[dict[str, pa.Table], dict[str, int]]:
+    """The rows of each input that one shard was sent, ordered, and the highest sequence number of each."""
+    parts: dict[str, list[pa.Table]] = {}
+    highest: dict[str, int] = {}
+    for name, top, data in sorted(packed, key=itemgetter(1)):  # rows read in order stay so
+        highest[name] = max(highest.get(name, NO_SEQ), int(top))
+        if data is not None:
+            parts.setdefault(name, []).append(batches.from_bytes(data))
+    return {name: order(pa.concat_tables(tables)) for name, tables in parts.items()}, highest
+
+
+def by_seq(rows: pa.Table) -> pa.Table:
+    """Rows by sequence number, those without one last. Cost: none if they are in order already."""
+    seq = rows[SEQ]
+    numbers = seq.fill_null(np.iinfo(np.int64).max).to_numpy()
+    return rows if bool((np.diff(numbers) >= 0).all()) else rows.sort_by([(SEQ, "ascending")])
 
 
 class Refusal(NamedTuple):
@@ -367,12 +388,11 @@ class BatchRunner:
         candidates: how many candidates the last batch had tried.
     """
 
-    def __init__(self, plan: Plan, shard: int, depot: Depot, *, strict: bool) -> None:
+    def __init__(self, plan: Plan, spec: Spec, shard: int, depot: Depot, *, strict: bool) -> None:
         self._plan = plan
         self._depot = depot
         self._shard = shard
         self._strict = strict
-        spec = engine_type(plan.kind).spec
         self._inputs = spec.inputs
         self._form = schema(spec, plan.ids)
         self._passing: dict[str, tuple[str, pa.Table]] = {}  # by checksum: input and rows

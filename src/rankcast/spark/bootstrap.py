@@ -20,9 +20,9 @@ from rankcast.core.engine import Engine
 from rankcast.core.spec import Axes, Input, engine_type, given_of
 from rankcast.errors import InputError, shown
 from rankcast.spark import applying
-from rankcast.spark.applying import REFUSED_FILE, Refusals, Run, refusals_of
+from rankcast.spark.applying import REFUSED_FILE, Refusals, Run, by_seq, refusals_of, unpack
 from rankcast.spark.inputs import COPY, Source
-from rankcast.spark.packing import NO_SEQ, SEQ, by_seq, point_column, unpack
+from rankcast.spark.packing import NO_SEQ, SEQ, point_column
 from rankcast.spark.plan import Plan, Split, learn
 from rankcast.state import batches, checkpoint
 from rankcast.state.checkpoint import Mark

@@ -1,4 +1,4 @@
-"""Rows on their way to shards: packed where they are read, unpacked where they are applied.
+"""Rows on their way to shards: packed where they are read; `applying` unpacks them.
 
 Spark hands rows to a stateful Python operator one by one, which costs more than most engines need for them.
 So rows are routed and packed into Arrow IPC before the shuffle: what is shuffled is one binary value for each
@@ -13,9 +13,8 @@ adds to rows, and takes out again at the engine, begin with two underscores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -125,26 +124,6 @@ def hashed(ids: pa.ChunkedArray, size: int) -> Ints:
 
 def _part(rows: pa.Table, places: Any) -> bytes | None:
     return batches.to_bytes(rows.take(pa.array(places))) if len(places) else None
-
-
-def unpack(
-    packed: Iterable[tuple[str, int, bytes | None]], order: Callable[[pa.Table], pa.Table]
-) -> tuple[dict[str, pa.Table], dict[str, int]]:
-    """The rows of each input that one shard was sent, ordered, and the highest sequence number of each."""
-    parts: dict[str, list[pa.Table]] = {}
-    highest: dict[str, int] = {}
-    for name, top, data in sorted(packed, key=itemgetter(1)):  # rows read in order stay so
-        highest[name] = max(highest.get(name, NO_SEQ), int(top))
-        if data is not None:
-            parts.setdefault(name, []).append(batches.from_bytes(data))
-    return {name: order(pa.concat_tables(tables)) for name, tables in parts.items()}, highest
-
-
-def by_seq(rows: pa.Table) -> pa.Table:
-    """Rows by sequence number, those without one last. Cost: none if they are in order already."""
-    seq = rows[SEQ]
-    numbers = seq.fill_null(np.iinfo(np.int64).max).to_numpy()
-    return rows if bool((np.diff(numbers) >= 0).all()) else rows.sort_by([(SEQ, "ascending")])
 
 
 def shard_ids(size: int, partitions: int) -> tuple[int, ...]:

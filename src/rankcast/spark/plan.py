@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -173,16 +173,6 @@ class Plan:
                 detail="A table is divided by place; commands are sent by id and would not find them.",
                 hint="Begin with a new state, from a history of commands with the columns op and seq.",
             )
-
-
-def with_initial(plan: Plan, names: dict[str, str]) -> Plan:
-    """The plan with what each shard begins with."""
-    return replace(plan, initial=names)
-
-
-def with_zones(plan: Plan, zones: Split) -> Plan:
-    """The plan with how a table of subscriptions is divided."""
-    return replace(plan, zones=zones)
 
 
 def read(depot: Depot) -> Plan | None:

@@ -30,13 +30,13 @@ from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 from rankcast.core.spec import engine_type, given_of
 from rankcast.errors import ShardError
 from rankcast.spark import applying, scratch
-from rankcast.spark.applying import BatchRunner
-from rankcast.spark.packing import NO_SEQ, by_seq, unpack
+from rankcast.spark.applying import BatchRunner, by_seq, unpack
+from rankcast.spark.packing import NO_SEQ
 from rankcast.spark.plan import Plan
 from rankcast.state import batches
 from rankcast.state.checkpoint import Mark, mark_of
-from rankcast.state.depot import Depot, Note, Uploader
-from rankcast.state.hosted import Hosted, Live, Standing, Step
+from rankcast.state.depot import Depot
+from rankcast.state.hosted import Hosted, Live, Note, Standing, Step, Uploader
 from rankcast.state.journal import Record
 
 _HERE = 0
@@ -138,7 +138,7 @@ class Hosting:
     """
 
     def __init__(self, plan: str, state: str, *, strict: bool, limits: Limits, store: Any) -> None:
-        self._plan, self._name = _plan(plan)
+        self._plan, self._name, self._kind, self._given = _plan(plan)
         self._state = state
         self._strict = strict
         self._limits = limits
@@ -153,7 +153,7 @@ class Hosting:
         inputs, tops = unpack(packed, by_seq)
         depot = _depot(self._state)
         memory = self._remember(shard, depot)
-        runner = BatchRunner(self._plan, shard, depot, strict=self._strict)
+        runner = BatchRunner(self._plan, self._kind.spec, shard, depot, strict=self._strict)
         clock, memory.seq = runner.clock(memory.seq, tops)
         data = runner.encode(inputs, clock)
         step, told = self._step(shard, depot, runner, memory, data)
@@ -179,15 +179,14 @@ class Hosting:
         uploader = Uploader(live.root / "snapshot", depot, f"queries/{query}/{shard}")
         named = memory.standing.snapshot  # by what was committed; this attempt may be given up
         taken = self._adopt(memory, uploader, batch)
-        kind = engine_type(self._plan.kind)
 
         def after(engine: Any, mark: Mark, size: int) -> None:
             wait = self._due(memory, mark.number, size, shard)
             if wait is not None:
                 keep = [named, *(name for name, _ in memory.retired)]
-                uploader.start(kind.__name__, mark, engine.state(), keep=keep, wait=wait)
+                uploader.start(self._kind.__name__, mark, engine.state(), keep=keep, wait=wait)
 
-        hosted: Hosted[Any] = Hosted(live, depot, kind, given_of(kind, self._plan.score), runner.answer_of)
+        hosted: Hosted[Any] = Hosted(live, depot, self._kind, self._given, runner.answer_of)
         step = hosted.step(memory.standing, data, self._store.records, whole=runner.whole, after=after)
         at = memory.standing
         memory.standing = Standing(step.record.number, step.record.token, at.snapshot, at.covered)
@@ -243,10 +242,11 @@ class Hosting:
 
 
 @lru_cache(maxsize=8)
-def _plan(text: str) -> tuple[Plan, str]:
-    """A plan and its name, read once in a process."""
+def _plan(text: str) -> tuple[Plan, str, Any, dict[str, Any]]:
+    """A plan, its name, its engine and what snapshots of that lack, found once in a process."""
     plan = Plan.from_json(text)
-    return plan, plan.name
+    kind = engine_type(plan.kind)
+    return plan, plan.name, kind, given_of(kind, plan.score)
 
 
 @lru_cache(maxsize=8)

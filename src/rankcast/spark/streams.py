@@ -25,6 +25,7 @@ import threading
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -261,7 +262,7 @@ def begin(plan_: Plan, engine: Engine, depot: Depot) -> tuple[Plan, str]:
     folder = f"{plan.INITIAL}/{uuid.uuid4().hex[:12]}"
     bootstrap.write_engine(depot, f"{folder}/empty", engine)
     names = {str(shard): f"{folder}/empty" for shard in plan_.shards}
-    return plan.with_initial(plan_, names), folder
+    return replace(plan_, initial=names), folder
 
 
 def _planned(
@@ -290,7 +291,7 @@ def _planned(
     if tables:
         if "subscriptions" not in streams:
             zones = bootstrap.zones_of(fresh.kind, fresh.settings, given["subscriptions"], size)
-            fresh = plan.with_zones(fresh, zones)
+            fresh = replace(fresh, zones=zones)
         fresh = bootstrap.make(tables, fresh, engine, uri, folder, strict=strict, partitions=partitions)
     plan.write(depot, fresh)
     return fresh
