@@ -87,7 +87,7 @@ def new_log(tree: CornerTree, size: int, versions: int, heard: NDArray[np.int64]
 
 @njit(**EXACT)
 def _note(log: TouchLog, touched: int) -> None:
-    """Note the slots of a bucket that were touched, with their boards as they were; each counts once an event."""
+    """Note the slots of a bucket that were touched, with their former boards; each counts once an event."""
     work, tally, heard = log.work, log.tally, log.heard
     for at in range(touched):
         slot, last = work.slot[at], tally[TOUCHED]
