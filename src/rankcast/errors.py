@@ -13,9 +13,10 @@ quoted.
 from __future__ import annotations
 
 import difflib
+import importlib
 import reprlib
 from collections.abc import Iterable
-from typing import Self
+from typing import Any, Self
 
 SHOWN = 60  # characters of a value that is quoted in a message
 
@@ -241,6 +242,18 @@ class MissingExtraError(RankcastError, ImportError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _missing_extra, (self.extra, self.needs)
+
+
+def required(module: str, extra: str, *, needs: str | None = None) -> Any:
+    """Import a module that comes with an extra.
+
+    Raises:
+        MissingExtraError: it is not installed; names its package, or what `needs` says.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as missing:
+        raise MissingExtraError(extra, needs=needs or module.partition(".")[0]) from missing
 
 
 def _missing_extra(extra: str, needs: str | None) -> MissingExtraError:

@@ -23,4 +23,4 @@ def test_every_list_holds_the_k_best(
     ends = np.sort(np.array(ranges, np.float64), axis=1)
     rows = {"id": np.arange(len(ends)), "x_lo": ends[:, 0].copy(), "x_hi": ends[:, 1].copy()}
     scan = ObjectScan({"id": np.arange(len(x)), "x": x, "y": y}, rows, k)
-    assert [scan.items(row) for row in range(len(ends))] == best_of(x, y, rows, k)
+    assert [scan.items(row) for row in range(len(ends))] == best_of({"x": x}, y, rows, k)

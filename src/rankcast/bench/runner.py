@@ -55,6 +55,13 @@ def _nothing() -> None:
     """Prepare nothing."""
 
 
+def publish_all(target: Any, batches: Sequence[Any]) -> Any:
+    """Publish batch by batch; the answer is the engine itself, for its results."""
+    for rows in batches:
+        target.publish(rows)
+    return target
+
+
 @dataclass(frozen=True)
 class Contender:
     """One way to do the work of a trial.

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
@@ -21,7 +20,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.bench.workloads import Columns, Floats, Integers
-from rankcast.errors import MissingExtraError
+from rankcast.errors import required
 from rankcast.moving.kernels.convex import Region, box, clip, keep_part, reach, region_for, subtract
 from rankcast.moving.kernels.rtree import BRANCH, Rtree
 from rankcast.moving.kernels.rtree_search import (
@@ -184,14 +183,6 @@ def skyline_zones_of(engine: MovingSkyline) -> SkylineZones:
     return cast(SkylineZones, engine._zones)
 
 
-def peer(name: str) -> Any:
-    """A package of the extra `bench`."""
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("bench", needs=name) from error
-
-
 def seekers_at(x: Floats, y: Floats) -> Seekers:
     """Queries at places, without filters."""
     none = np.empty((x.size, 0))
@@ -242,7 +233,7 @@ class Pareto:
     """The package `paretoset` at every position; `found` has the last answer of each query: ids."""
 
     def __init__(self, objects: Columns, over: Sequence[str]) -> None:
-        self._paretoset, self._objects = peer("paretoset").paretoset, objects
+        self._paretoset, self._objects = required("paretoset", "bench").paretoset, objects
         self._values = np.column_stack([*(objects[name] for name in over), objects["x"]])
         self.found: dict[Any, Integers] = {}
         self.publish({"id": np.array([-1]), "x": np.zeros(1), "y": np.zeros(1)})  # compiles

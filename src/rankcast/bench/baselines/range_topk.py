@@ -8,13 +8,14 @@ x. `ObjectScan` finds first results by a scan of all objects for each subscripti
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.bench.workloads import Columns, Floats, Integers
+from rankcast.bench.workloads.range_topk import ends
 from rankcast.structures.jit import EXACT
 
 # mypy: disallow-untyped-decorators=False
@@ -31,35 +32,25 @@ class Objects(NamedTuple):
     label: Integers
 
 
-class ThresholdScan:
-    """Keeps the k best of every subscription current; `publish` takes updates of y of known objects.
+class Ends(NamedTuple):
+    """The ranges of subscriptions."""
 
-    Attributes:
-        affected: subscriptions affected so far, each once an event.
-        lists: a row a subscription: places in the order of x, best first, -1 where there is none.
-    """
+    lo: Floats
+    hi: Floats
 
-    def __init__(self, objects: Columns, subscriptions: Columns, k: int) -> None:
-        order = np.argsort(objects["x"], kind="stable")
-        self._place = np.empty(len(order), np.int64)
-        self._place[objects["id"][order]] = np.arange(len(order))
-        self._objects = Objects(
-            objects["x"][order], objects["y"][order], objects["id"][order].astype(np.int64)
-        )
-        self.affected = 0
-        self._ends = subscriptions["x_lo"], subscriptions["x_hi"]
-        self.lists = np.full((len(subscriptions["id"]), k), -1, np.int32)
-        _fill(self._objects, *self._ends, self.lists)
 
-    def publish(self, events: Columns) -> None:
-        """Apply updates in order."""
-        places = self._place[events["id"]]
-        self.affected += int(_apply(self._objects, *self._ends, self.lists, places, events["y"]))
-
-    def items(self, row: int) -> list[int]:
-        """The ids in one list, best first."""
-        kept = self.lists[row]
-        return [int(self._objects.label[place]) for place in kept[kept >= 0]]
+@njit(**EXACT)
+def _rank_in(kept: NDArray[np.int32], y: Floats, label: Integers, place: int) -> None:
+    """Put an object that belongs there into a list, best first, in which the last one leaves for it."""
+    cell, value = kept.size - 1, y[place]
+    while cell > 0 and (
+        kept[cell - 1] < 0
+        or value < y[kept[cell - 1]]
+        or (value == y[kept[cell - 1]] and label[place] < label[kept[cell - 1]])
+    ):
+        kept[cell] = kept[cell - 1]
+        cell -= 1
+    kept[cell] = place
 
 
 @njit(**EXACT)
@@ -72,32 +63,22 @@ def _recompute(objects: Objects, lo: float, hi: float, kept: NDArray[np.int32]) 
     for place in range(np.searchsorted(x, lo, side="left"), np.searchsorted(x, hi, side="right")):
         value = y[place]
         if value < limit or (value == limit and label[place] < limit_label):
-            cell = last
-            while cell > 0 and (
-                kept[cell - 1] < 0
-                or value < y[kept[cell - 1]]
-                or (value == y[kept[cell - 1]] and label[place] < label[kept[cell - 1]])
-            ):
-                kept[cell] = kept[cell - 1]
-                cell -= 1
-            kept[cell] = place
+            _rank_in(kept, y, label, place)
             if kept[last] >= 0:
                 limit, limit_label = y[kept[last]], label[kept[last]]
 
 
 @njit(**EXACT)
-def _fill(objects: Objects, lo: Floats, hi: Floats, lists: NDArray[np.int32]) -> None:
+def _fill(objects: Objects, ends: Ends, lists: NDArray[np.int32]) -> None:
     """Compute every list."""
-    for row in range(lo.size):
-        _recompute(objects, lo[row], hi[row], lists[row])
+    for row in range(lists.shape[0]):
+        _recompute(objects, ends.lo[row], ends.hi[row], lists[row])
 
 
 @njit(**EXACT)
-def _apply(
-    objects: Objects, lo: Floats, hi: Floats, lists: NDArray[np.int32], places: Integers, values: Floats
-) -> int:
+def _apply(objects: Objects, ends: Ends, lists: NDArray[np.int32], places: Integers, values: Floats) -> int:
     """Apply updates one by one and recompute the lists they affect; returns how many those were."""
-    x, y, label = objects
+    (x, y, label), (lo, hi) = objects, ends
     affected, last = 0, lists.shape[1] - 1
     for number, place in enumerate(places):
         if values[number] == y[place]:
@@ -116,6 +97,43 @@ def _apply(
     return affected
 
 
+class ThresholdScan:
+    """Keeps the k best of every subscription current; `publish` takes updates of y of known objects.
+
+    Attributes:
+        affected: subscriptions affected so far, each once an event.
+        lists: a row a subscription: places in the order of x, best first, -1 where there is none.
+    """
+
+    _fill: ClassVar[Any] = staticmethod(_fill)
+    _apply: ClassVar[Any] = staticmethod(_apply)
+
+    def __init__(self, objects: Columns, subscriptions: Columns, k: int) -> None:
+        order = np.argsort(objects["x"], kind="stable")
+        self._place = np.empty(len(order), np.int64)
+        self._place[objects["id"][order]] = np.arange(len(order))
+        self._label = objects["id"][order].astype(np.int64)
+        self._objects, self._ends = self._columns(objects, order, subscriptions)
+        self.affected = 0
+        self.lists = np.full((len(subscriptions["id"]), k), -1, np.int32)
+        self._fill(self._objects, self._ends, self.lists)
+
+    def publish(self, events: Columns) -> None:
+        """Apply updates in order."""
+        places = self._place[events["id"]]
+        self.affected += int(self._apply(self._objects, self._ends, self.lists, places, events["y"]))
+
+    def items(self, row: int) -> list[int]:
+        """The ids in one list, best first."""
+        kept = self.lists[row]
+        return [int(self._label[place]) for place in kept[kept >= 0]]
+
+    def _columns(self, objects: Columns, order: Any, subscriptions: Columns) -> tuple[Any, Any]:
+        """Objects and ends as the kernels take them."""
+        found = Objects(objects["x"][order], objects["y"][order], self._label)
+        return found, Ends(subscriptions["x_lo"], subscriptions["x_hi"])
+
+
 class BoxObjects(NamedTuple):
     """BoxObjects in the order of x; equal y are ordered by label, which is the id."""
 
@@ -125,7 +143,7 @@ class BoxObjects(NamedTuple):
     label: Integers
 
 
-class Ends(NamedTuple):
+class BoxEnds(NamedTuple):
     """The boxes of subscriptions."""
 
     x_lo: Floats
@@ -134,41 +152,8 @@ class Ends(NamedTuple):
     z_hi: Floats
 
 
-class BoxScan:
-    """Keeps the k best of every subscription current; `publish` takes updates of y of known objects.
-
-    A table without `z_lo` is the 1.5-d case.
-
-    Attributes:
-        affected: subscriptions affected so far, each once an event.
-        lists: a row a subscription: places in the order of x, best first, -1 where there is none.
-    """
-
-    def __init__(self, objects: Columns, subscriptions: Columns, k: int) -> None:
-        order = np.argsort(objects["x"], kind="stable")
-        self._place = np.empty(len(order), np.int64)
-        self._place[objects["id"][order]] = np.arange(len(order))
-        x, z, y = (objects[name][order] for name in ("x", "z", "y"))
-        self._objects = BoxObjects(x, z, y, objects["id"][order].astype(np.int64))
-        below = subscriptions.get("z_lo", np.full(len(subscriptions["id"]), -np.inf))
-        self._ends = Ends(subscriptions["x_lo"], subscriptions["x_hi"], below, subscriptions["z_hi"])
-        self.affected = 0
-        self.lists = np.full((len(subscriptions["id"]), k), -1, np.int32)
-        _fill_boxes(self._objects, self._ends, self.lists)
-
-    def publish(self, events: Columns) -> None:
-        """Apply updates in order."""
-        places = self._place[events["id"]]
-        self.affected += int(_apply_boxes(self._objects, self._ends, self.lists, places, events["y"]))
-
-    def items(self, row: int) -> list[int]:
-        """The ids in one list, best first."""
-        kept = self.lists[row]
-        return [int(self._objects.label[place]) for place in kept[kept >= 0]]
-
-
 @njit(**EXACT)
-def _recompute_boxes(objects: BoxObjects, ends: Ends, row: int, kept: NDArray[np.int32]) -> None:
+def _recompute_boxes(objects: BoxObjects, ends: BoxEnds, row: int, kept: NDArray[np.int32]) -> None:
     """Compute one list from the objects in its range of x. Cost: one pass over them."""
     x, z, y, label = objects
     low, high = ends.z_lo[row], ends.z_hi[row]
@@ -181,21 +166,13 @@ def _recompute_boxes(objects: BoxObjects, ends: Ends, row: int, kept: NDArray[np
         if value <= limit and low <= z[place] <= high:
             if value == limit and label[place] > limit_label:
                 continue
-            cell = last
-            while cell > 0 and (
-                kept[cell - 1] < 0
-                or value < y[kept[cell - 1]]
-                or (value == y[kept[cell - 1]] and label[place] < label[kept[cell - 1]])
-            ):
-                kept[cell] = kept[cell - 1]
-                cell -= 1
-            kept[cell] = place
+            _rank_in(kept, y, label, place)
             if kept[last] >= 0:
                 limit, limit_label = y[kept[last]], label[kept[last]]
 
 
 @njit(**EXACT)
-def _fill_boxes(objects: BoxObjects, ends: Ends, lists: NDArray[np.int32]) -> None:
+def _fill_boxes(objects: BoxObjects, ends: BoxEnds, lists: NDArray[np.int32]) -> None:
     """Compute every list."""
     for row in range(lists.shape[0]):
         _recompute_boxes(objects, ends, row, lists[row])
@@ -203,7 +180,7 @@ def _fill_boxes(objects: BoxObjects, ends: Ends, lists: NDArray[np.int32]) -> No
 
 @njit(**EXACT)
 def _apply_boxes(
-    objects: BoxObjects, ends: Ends, lists: NDArray[np.int32], places: Integers, values: Floats
+    objects: BoxObjects, ends: BoxEnds, lists: NDArray[np.int32], places: Integers, values: Floats
 ) -> int:
     """Apply updates one by one and recompute the lists they affect; returns how many those were."""
     x, z, y, label = objects
@@ -224,6 +201,19 @@ def _apply_boxes(
             _recompute_boxes(objects, ends, changed, lists[changed])
             affected += 1
     return affected
+
+
+class BoxScan(ThresholdScan):
+    """The same over x and z. A table without `z_lo` is the 1.5-d case."""
+
+    _fill = staticmethod(_fill_boxes)
+    _apply = staticmethod(_apply_boxes)
+
+    def _columns(self, objects: Columns, order: Any, subscriptions: Columns) -> tuple[Any, Any]:
+        """Objects and ends as the kernels take them."""
+        x, z, y = (objects[name][order] for name in ("x", "z", "y"))
+        (x_lo, z_lo), (x_hi, z_hi) = (np.ascontiguousarray(each.T) for each in ends(subscriptions))
+        return BoxObjects(x, z, y, self._label), BoxEnds(x_lo, x_hi, z_lo, z_hi)
 
 
 class ObjectScan:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from rankcast import GeoTextTopK
 from rankcast.bench.baselines.geotext import TermAtATime, best_scores, score
-from rankcast.bench.runner import Answers, Contender, Parameters, Trial, case
+from rankcast.bench.runner import Answers, Contender, Parameters, Trial, case, publish_all
 from rankcast.bench.workloads import batches, geotext
 from rankcast.bench.workloads.geotext import BOUNDS, World, silent, world
 from rankcast.tables.deltas import replay
@@ -193,13 +193,6 @@ def loaded(method: str, parameters: Parameters, held: pa.Table, subscriptions: p
     )
     engine.publish(held)
     engine.subscribe(subscriptions)
-    return engine
-
-
-def publish_all(engine: GeoTextTopK, slices: list[Any]) -> GeoTextTopK:
-    """Publish batch by batch; the answer is the engine itself, for its results."""
-    for rows in slices:
-        engine.publish(rows)
     return engine
 
 

@@ -22,7 +22,7 @@ from rankcast.bench.baselines.matching import (
     RtreeAll,
     SqliteScores,
 )
-from rankcast.bench.runner import Answers, Contender, Parameters, Trial, case
+from rankcast.bench.runner import Answers, Contender, Grid, Parameters, Trial, case
 from rankcast.bench.workloads import Columns, Floats, matching
 
 
@@ -148,22 +148,22 @@ def euclidean(weights: Floats) -> Floats:
     return np.asarray(np.linalg.norm(weights, axis=1), np.float64)
 
 
+ZIPFIAN: Grid = {"subscriptions": [20_000], "events": [20], "attributes": [4], "mode": ["relaxed"], "k": [20]}
+MANY: Grid = {"subscriptions": [1_000_000]}
+SCANNED: Grid = {**ZIPFIAN, "attributes": [1, 4], "mode": ["exact", "relaxed"]}
+BOXES: Grid = {
+    "subscriptions": [20_000],
+    "events": [500],
+    "attributes": [2, 4],
+    "kind": ["dense", "sparse"],
+    "k": [20],
+}
+
+
 @case(
     "matching.scan",
-    small={
-        "subscriptions": [20_000],
-        "events": [20],
-        "attributes": [1, 4],
-        "mode": ["exact", "relaxed"],
-        "k": [20],
-    },
-    full={
-        "subscriptions": [1_000_000],
-        "events": [20],
-        "attributes": [1, 4],
-        "mode": ["exact", "relaxed"],
-        "k": [20],
-    },
+    small=SCANNED,
+    full={**SCANNED, **MANY},
     seed=23,
     unit="event",
     runs=5,
@@ -208,20 +208,8 @@ def intervals(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
 @case(
     "matching.boxes",
-    small={
-        "subscriptions": [20_000],
-        "events": [500],
-        "attributes": [2, 4],
-        "kind": ["dense", "sparse"],
-        "k": [20],
-    },
-    full={
-        "subscriptions": [1_000_000],
-        "events": [1_000],
-        "attributes": [2, 4],
-        "kind": ["dense", "sparse"],
-        "k": [20],
-    },
+    small=BOXES,
+    full={**BOXES, **MANY, "events": [1_000]},
     seed=25,
     unit="event",
     runs=5,
@@ -239,8 +227,8 @@ def boxes(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
 @case(
     "matching.relaxed",
-    small={"subscriptions": [20_000], "events": [20], "attributes": [4], "mode": ["relaxed"], "k": [20]},
-    full={"subscriptions": [1_000_000], "events": [20], "attributes": [4], "mode": ["relaxed"], "k": [20]},
+    small=ZIPFIAN,
+    full={**ZIPFIAN, **MANY},
     seed=26,
     unit="event",
     runs=5,
@@ -264,8 +252,8 @@ def relaxed(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
 @case(
     "matching.function",
-    small={"subscriptions": [20_000], "events": [20], "attributes": [4], "mode": ["relaxed"], "k": [20]},
-    full={"subscriptions": [1_000_000], "events": [20], "attributes": [4], "mode": ["relaxed"], "k": [20]},
+    small=ZIPFIAN,
+    full={**ZIPFIAN, **MANY},
     seed=34,
     unit="event",
     runs=5,

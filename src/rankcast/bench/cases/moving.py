@@ -8,6 +8,7 @@ here too; the other cases of `MovingSkyline` are in `skyline`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -15,8 +16,8 @@ import numpy as np
 
 from rankcast import MovingSkyline, MovingTopK
 from rankcast.bench.baselines.moving import BestFirst, NumpySkyline, NumpyTopK, scores_of_members, zones_of
-from rankcast.bench.runner import Answers, Contender, Parameters, Trial, case
-from rankcast.bench.workloads import Columns, Floats, batches, moving
+from rankcast.bench.runner import Contender, Parameters, Trial, case, publish_all
+from rankcast.bench.workloads import Columns, Floats, batches, covering, moving
 from rankcast.moving import scoring
 
 CROSSINGS = 100
@@ -35,8 +36,8 @@ def world(
     parameters: Parameters, rng: np.random.Generator, *, cars: int, seconds: int
 ) -> tuple[list[str], Columns, list[Columns]]:
     """Make attributes, objects, and the positions of cars second by second."""
-    over = [f"a{number}" for number in range(parameters["attributes"])]
-    objects = moving.objects(parameters["objects"], len(over), rng)
+    over, kind = covering.attributes(parameters["attributes"]), parameters.get("distribution", "unif")
+    objects = moving.objects(parameters["objects"], len(over), rng, kind)
     drive = moving.tracks(moving.roads(CROSSINGS, rng), cars, seconds, rng, speed=parameters["speed"])
     return over, objects, batches(drive, cars)
 
@@ -52,16 +53,7 @@ def engine_of(over: list[str], objects: Columns, score: Any = None, **given: Any
 def drive_all(engine: Any, steps: list[Columns]) -> Any:
     """Subscribe at the first positions and publish the others; the answer is the engine, for its results."""
     engine.subscribe(steps[0])
-    for positions in steps[1:]:
-        engine.publish(positions)
-    return engine
-
-
-def search_all(plain: Any, steps: list[Columns]) -> Any:
-    """Answer every position by a search of its own."""
-    for positions in steps:
-        plain.publish(positions)
-    return plain
+    return publish_all(engine, steps[1:])
 
 
 def agree(engine: Any, found: dict[Any, tuple[Any, Floats]]) -> bool:
@@ -78,8 +70,13 @@ def agree(engine: Any, found: dict[Any, tuple[Any, Floats]]) -> bool:
 def last_found(over: list[str], objects: Columns, k: int, positions: Columns) -> dict[Any, Any]:
     """What brute force says of some queries at their last places."""
     plain = NumpyTopK(objects, over, weights_of(len(over)), k)
-    plain.publish({name: column[:SAMPLE] for name, column in positions.items()})
+    plain.publish(some(positions, SAMPLE))
     return plain.found
+
+
+def some(positions: Columns, count: int) -> Columns:
+    """The positions of the first queries."""
+    return {name: column[:count] for name, column in positions.items()}
 
 
 def score_of(name: str, attributes: int, weight: float = 1.0) -> scoring.Score:
@@ -107,28 +104,12 @@ LARGE = {"objects": [20_000], "queries": [10], "duration": [10], "speed": [60]}
 )
 def topk_scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Follow cars with the brute-force top-k, second by second; a NumPy scan beside it."""
-    over, objects, start, steps = workload(parameters, "unif", rng)
-    weights = [1.0] * len(over) + [1.0 / moving.UNIVERSE]
-    k, score = parameters["k"], scoring.weighted_sum(weights)
-    return Trial(
-        work=parameters["queries"] * parameters["duration"],
-        contenders=[
-            Contender(
-                "scan",
-                prepare=lambda: loaded(
-                    MovingTopK(over=over, k=k, score=score, method="scan"), objects, start
-                ),
-                run=lambda engine: publish_all(engine, steps),
-                stats=MovingTopK.stats,
-            ),
-            Contender(
-                "numpy",
-                prepare=lambda: NumpyTopK(objects, over, weights, k),
-                run=lambda plain: publish_all(plain, steps),
-            ),
-        ],
-        baseline="numpy",
-        agrees=lambda answers: same_results(answers, "scan"),
+    weights, k = weights_of(parameters["attributes"]), parameters["k"]
+    return beside_numpy(
+        parameters,
+        rng,
+        lambda over: MovingTopK(over=over, k=k, score=scoring.weighted_sum(weights), method="scan"),
+        lambda objects, over: NumpyTopK(objects, over, weights, k),
     )
 
 
@@ -142,62 +123,35 @@ def topk_scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
 )
 def skyline_scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Follow cars with the brute-force skyline, second by second; a NumPy filter beside it."""
-    over, objects, start, steps = workload(parameters, parameters["distribution"], rng)
+    return beside_numpy(parameters, rng, lambda over: MovingSkyline(over=over, method="scan"), NumpySkyline)
+
+
+def beside_numpy(
+    parameters: Parameters,
+    rng: np.random.Generator,
+    make: Callable[[list[str]], Any],
+    plain: Callable[[Columns, list[str]], Any],
+) -> Trial:
+    """An engine that scans, and NumPy, from the second position of each car on."""
+    cars, seconds = parameters["queries"], parameters["duration"]
+    over, objects, (start, *steps) = world(parameters, rng, cars=cars, seconds=seconds + 1)
+
+    def loaded() -> Any:
+        engine = make(over)
+        engine.upsert(objects)
+        engine.subscribe(start)
+        return engine
+
+    follow = partial(publish_all, batches=steps)
     return Trial(
-        work=parameters["queries"] * parameters["duration"],
+        work=cars * seconds,
         contenders=[
-            Contender(
-                "scan",
-                prepare=lambda: loaded(MovingSkyline(over=over, method="scan"), objects, start),
-                run=lambda engine: publish_all(engine, steps),
-                stats=MovingSkyline.stats,
-            ),
-            Contender(
-                "numpy",
-                prepare=lambda: NumpySkyline(objects, over),
-                run=lambda plain: publish_all(plain, steps),
-            ),
+            Contender("scan", follow, loaded, stats=lambda engine: engine.stats()),
+            Contender("numpy", follow, lambda: plain(objects, over)),
         ],
         baseline="numpy",
-        agrees=lambda answers: same_results(answers, "scan"),
+        agrees=lambda answers: agree(answers["scan"], answers["numpy"].found),
     )
-
-
-def workload(
-    parameters: Parameters, distribution: moving.AttributeKind, rng: np.random.Generator
-) -> tuple[list[str], Columns, Columns, list[Columns]]:
-    """Make attributes, objects, where the cars start, and their positions second by second."""
-    over = [f"a{number}" for number in range(parameters["attributes"])]
-    objects = moving.objects(parameters["objects"], len(over), rng, distribution)
-    cars, seconds = parameters["queries"], parameters["duration"]
-    drive = moving.tracks(moving.roads(CROSSINGS, rng), cars, seconds + 1, rng, speed=parameters["speed"])
-    start, *steps = batches(drive, cars)
-    return over, objects, start, steps
-
-
-def loaded(engine: Any, objects: Columns, start: Columns) -> Any:
-    """Fill an engine with objects and with queries at their start."""
-    engine.upsert(objects)
-    engine.subscribe(start)
-    return engine
-
-
-def publish_all(target: Any, steps: list[Columns]) -> Any:
-    """Publish second by second; the answer is the engine itself, for its results."""
-    for positions in steps:
-        target.publish(positions)
-    return target
-
-
-def same_results(answers: Answers, name: str) -> bool:
-    """Compare the last results of an engine with NumPy's: the same items, and scores but for rounding."""
-    for query, (items, scores) in answers["numpy"].found.items():
-        found = answers[name].results([query]).to_pydict()
-        if found["item"] != items.tolist() or not np.allclose(
-            found["score"], scores, rtol=ROUNDING, atol=0.0
-        ):
-            return False
-    return True
 
 
 @case(
@@ -230,13 +184,13 @@ def amortised(parameters: Parameters, rng: np.random.Generator) -> Trial:
             Contender(
                 "best-first",
                 prepare=lambda: BestFirst(objects, over, score, k),
-                run=lambda plain: search_all(plain, steps[:part]),
+                run=lambda plain: publish_all(plain, steps[:part]),
                 work=cars * part,
             ),
             Contender(
                 "numpy",
                 prepare=lambda: NumpyTopK(objects, over, weights_of(len(over)), k),
-                run=lambda plain: search_all(plain, _few(steps)),
+                run=lambda plain: plain.publish(some(steps[-1], SAMPLE)),
                 work=SAMPLE,
             ),
         ],
@@ -245,11 +199,6 @@ def amortised(parameters: Parameters, rng: np.random.Generator) -> Trial:
             agree(answers[f"zone {word}"], expected) for word in ("ordered", "unordered")
         ),
     )
-
-
-def _few(steps: list[Columns]) -> list[Columns]:
-    """The last positions of some queries."""
-    return [{name: column[:SAMPLE] for name, column in steps[-1].items()}]
 
 
 @case(
@@ -339,18 +288,42 @@ def upsert(parameters: Parameters, rng: np.random.Generator) -> Trial:
     engine = engine_of(over, objects, k=k, m=m)
     engine.subscribe(steps[0])
     engine.upsert({name: column[:1] + (name == "a0") for name, column in objects.items()})  # indexes zones
-    zoned = zones_of(engine)
-    everybody = np.arange(cars, dtype=np.int32)
     now = {name: column.copy() for name, column in objects.items()}
     now["a0"][0] += 1
+    return changing(
+        parameters,
+        engine,
+        zones_of(engine),
+        now,
+        rng,
+        known=lambda size: rng.integers(0, parameters["objects"], size),
+        agrees=lambda latest: agree(engine, last_found(over, latest, k, steps[0])),
+        runs=2,
+    )
+
+
+def changing(
+    parameters: Parameters,
+    engine: Any,
+    zoned: Any,
+    now: Columns,
+    rng: np.random.Generator,
+    *,
+    known: Callable[[int], Any],
+    agrees: Callable[[Columns], bool],
+    runs: int,
+) -> Trial:
+    """Objects change one after the other, each with a place and attributes anew; all zones anew beside it.
+
+    Half of them are `known`; `now` has all rows that came, and `agrees` is asked with the last of each.
+    """
+    size, everybody = parameters["changes"], np.arange(parameters["queries"], dtype=np.int32)
     renewed = [0]
 
     def changes() -> list[Columns]:
-        """Objects, half of them known, each with a place and attributes anew."""
-        size = parameters["changes"]
-        fresh = moving.objects(size, len(over), rng)
-        known = rng.integers(0, parameters["objects"], size)
-        fresh["id"] = np.where(np.arange(size) % 2, known, len(now["id"]) + np.arange(size))
+        kind = parameters.get("distribution", "unif")
+        fresh = moving.objects(size, parameters["attributes"], rng, kind)
+        fresh["id"] = np.where(np.arange(size) % 2, known(size), len(now["id"]) + np.arange(size))
         now.update({name: np.concatenate([column, fresh[name]]) for name, column in now.items()})
         return batches(fresh, 1)
 
@@ -358,8 +331,12 @@ def upsert(parameters: Parameters, rng: np.random.Generator) -> Trial:
         for one in ones:
             engine.upsert(one)
 
+    def renew_all(_: Any) -> None:
+        zoned.renew(everybody)
+        renewed[0] += everybody.size  # which is not the engine's doing
+
     return Trial(
-        work=parameters["changes"],
+        work=size,
         contenders=[
             Contender(
                 "upsert",
@@ -367,17 +344,11 @@ def upsert(parameters: Parameters, rng: np.random.Generator) -> Trial:
                 run=change,
                 stats=lambda _: {"recomputed": engine.stats()["recomputed"] - renewed[0]},
             ),
-            Contender("all zones", run=lambda _: _renew_all(zoned, everybody, renewed), work=1, runs=2),
+            Contender("all zones", run=renew_all, work=1, runs=runs),
         ],
         baseline="all zones",
-        agrees=lambda _: agree(engine, last_found(over, _latest(now), k, steps[0])),
+        agrees=lambda _: agrees(_latest(now)),
     )
-
-
-def _renew_all(zoned: Any, rows: Any, renewed: list[int]) -> None:
-    """Find all zones anew, and note how many: that is not the engine's doing."""
-    zoned.renew(rows)
-    renewed[0] += rows.size
 
 
 def _latest(objects: Columns) -> Columns:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from rankcast import RangeTopK
 from rankcast.bench.baselines.range_topk import BoxScan, ObjectScan, ThresholdScan
-from rankcast.bench.runner import Answers, Contender, Grid, Parameters, Trial, case
+from rankcast.bench.runner import Contender, Grid, Parameters, Trial, case, publish_all
 from rankcast.bench.workloads import Columns, Floats, batches, range_topk
 from rankcast.bench.workloads.range_topk import Workload, ends, half_bounded_workload, uniform_workload
 from rankcast.range_topk.brute_force import top_k
@@ -64,32 +64,20 @@ def scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
             ),
         ],
         baseline="threshold scan",
-        agrees=lambda answers: same_lists(answers, "scan", min(SAMPLE, parameters["subscriptions"])),
+        agrees=lambda answers: all_same(answers["scan"], answers["threshold scan"]),
     )
 
 
 def loaded(method: str, k: int, objects: Columns, subscriptions: Columns) -> RangeTopK:
     """Make an engine with all objects and subscriptions in it."""
-    engine = RangeTopK(over="x", by="y", k=k, method=method)
+    return filled(RangeTopK(over="x", by="y", k=k, method=method), objects, subscriptions)
+
+
+def filled(engine: RangeTopK, objects: Columns, subscriptions: Columns) -> RangeTopK:
+    """The engine with objects and subscriptions."""
     engine.publish(objects)
     engine.subscribe(subscriptions)
     return engine
-
-
-def publish_all(target: Any, slices: list[Columns]) -> Any:
-    """Publish batch by batch; the answer is the engine itself, for its results."""
-    for rows in slices:
-        target.publish(rows)
-    return target
-
-
-def same_lists(answers: Answers, name: str, sample: int) -> bool:
-    """Compare the first lists of an engine with those of the threshold scan."""
-    found = answers[name].results(list(range(sample))).to_pydict()
-    lists: dict[int, list[int]] = {row: [] for row in range(sample)}
-    for subscription, item in zip(found["subscription"], found["item"], strict=True):
-        lists[subscription].append(item)
-    return all(answers["threshold scan"].items(row) == items for row, items in lists.items())
 
 
 SMALL: Grid = {"objects": [1_000], "subscriptions": [20_000], "k": [10], "batch": [200]}
@@ -109,21 +97,10 @@ class Turn(NamedTuple):
 @case("range-topk.publish", small=SMALL, full=W, seed=51, unit="event", runs=SLOW_RUNS)
 def publish(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Publish batches of updates and get the net change of every list; a threshold scan beside it."""
-    work = drawn(parameters, rng, SLOW_RUNS + 1)
-    k, size = parameters["k"], parameters["batch"]
+    work, k = drawn(parameters, rng, SLOW_RUNS + 1), parameters["k"]
     engine = loaded("sparse", k, work.objects, work.subscriptions)
     scan = ThresholdScan(work.objects, work.subscriptions, k)
-    return Trial(
-        work=size,
-        contenders=[
-            Contender(
-                "publish", _publish, turns(engine, work.events, size), stats=lambda t: t.target.stats()
-            ),
-            Contender("threshold scan", _publish, turns(scan, work.events, size), stats=affected),
-        ],
-        baseline="threshold scan",
-        agrees=lambda _: same_results(engine, work, k) and all_same(engine, scan),
-    )
+    return _beside_the_scan("publish", _publish, engine, scan, work, parameters)
 
 
 @case(
@@ -152,7 +129,7 @@ def disseminate(parameters: Parameters, rng: np.random.Generator) -> Trial:
             name,
             _disseminate(engines[name][1]),
             turns(target, work.events, size),
-            stats=lambda turn: turn.target.stats(),
+            stats=totals,
         )
         for name, target in targets.items()
     ]
@@ -193,7 +170,7 @@ def more_objects(parameters: Parameters, rng: np.random.Generator) -> Trial:
                 name,
                 _disseminate(method),
                 turns(targets[name], works[name].events, size),
-                stats=lambda turn: turn.target.stats(),
+                stats=totals,
             )
             for name in works
         ],
@@ -225,6 +202,11 @@ def _disseminate(method: str) -> Callable[[Turn], pa.Table]:
     return run
 
 
+def totals(turn: Turn) -> dict[str, Any]:
+    """What an engine counts."""
+    return dict(turn.target.stats())
+
+
 def affected(turn: Turn) -> dict[str, int]:
     """What the scan counts."""
     return {"affected": turn.target.affected}
@@ -249,14 +231,17 @@ def same_results(engine: RangeTopK, work: Workload, k: int) -> bool:
     y = work.objects["y"].copy()
     y[work.events["id"]] = work.events["y"]
     some = first_rows(work.subscriptions, SAMPLE)
-    return items_of(engine, some["id"]) == best_of(work.objects["x"], y, some, k)
+    return items_of(engine, some["id"]) == best_of(work.objects, y, some, k)
 
 
-def best_of(x: Floats, y: Floats, ends: Columns, k: int) -> list[list[int]]:
-    """The lists of subscriptions by brute force, over objects whose id is their row."""
-    boxes = Boxes(ends["x_lo"][:, None], ends["x_hi"][:, None])
-    objects = Objects(np.arange(len(x), dtype=np.int32), x[:, None], y, np.arange(len(x)))
-    return [rows.tolist() for rows in top_k(boxes, np.full(len(ends["id"]), k), objects)]
+def best_of(objects: Columns, y: Floats, some: Columns, k: int) -> list[list[int]]:
+    """The lists of subscriptions by brute force, over objects whose id is their row, with values y."""
+    rows = np.arange(len(y), dtype=np.int32)
+    places = np.column_stack([objects[name] for name in ("x", "z") if name in objects])
+    found = top_k(
+        Boxes(*ends(some)), np.full(len(some["id"]), k), Objects(rows, places, y, rows.astype(np.int64))
+    )
+    return [each.tolist() for each in found]
 
 
 def all_same(engine: RangeTopK, scan: ThresholdScan | ObjectScan) -> bool:
@@ -276,7 +261,7 @@ def publish_boxes(parameters: Parameters, rng: np.random.Generator) -> Trial:
     work = _drawn(parameters, rng)
     both = np.sort(rng.random((parameters["subscriptions"], 2)), axis=1)
     work.subscriptions["z_lo"], work.subscriptions["z_hi"] = both[:, 0].copy(), both[:, 1].copy()
-    return _beside_the_scan("publish", work, parameters, lambda turn: turn.target.publish(turn.rows))
+    return _boxes_beside_the_scan("publish", _publish, work, parameters)
 
 
 @case(
@@ -290,7 +275,7 @@ def publish_boxes(parameters: Parameters, rng: np.random.Generator) -> Trial:
 def disseminate_boxes(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Turn updates into sparse tiles for 1.5-d subscriptions; a threshold scan beside it."""
     work = _drawn(parameters, rng)
-    return _beside_the_scan("sparse", work, parameters, lambda turn: turn.target.disseminate(turn.rows))
+    return _boxes_beside_the_scan("sparse", _disseminate("sparse"), work, parameters)
 
 
 def _drawn(parameters: Parameters, rng: np.random.Generator) -> Workload:
@@ -298,31 +283,24 @@ def _drawn(parameters: Parameters, rng: np.random.Generator) -> Workload:
     return half_bounded_workload({**parameters, "data": 1, "events": parameters["batch"] * (RUNS + 1)}, rng)
 
 
-def _beside_the_scan(name: str, work: Workload, parameters: Parameters, run: Any) -> Trial:
+def _boxes_beside_the_scan(name: str, run: Any, work: Workload, parameters: Parameters) -> Trial:
+    """An engine over two attributes and the scan."""
+    engine = filled(RangeTopK(over=["x", "z"], k=parameters["k"]), work.objects, work.subscriptions)
+    scan = BoxScan(work.objects, work.subscriptions, parameters["k"])
+    return _beside_the_scan(name, run, engine, scan, work, parameters)
+
+
+def _beside_the_scan(
+    name: str, run: Any, engine: RangeTopK, scan: ThresholdScan, work: Workload, parameters: Parameters
+) -> Trial:
     """An engine and the scan, both loaded, on the same batches."""
     k, size = parameters["k"], parameters["batch"]
-    engine = RangeTopK(over=["x", "z"], k=k)
-    engine.publish(work.objects)
-    engine.subscribe(work.subscriptions)
-    scan = BoxScan(work.objects, work.subscriptions, k)
     return Trial(
         work=size,
         contenders=[
-            Contender(name, run, turns(engine, work.events, size), stats=lambda turn: turn.target.stats()),
+            Contender(name, run, turns(engine, work.events, size), stats=totals),
             Contender("threshold scan", _publish, turns(scan, work.events, size), stats=affected),
         ],
         baseline="threshold scan",
-        agrees=lambda _: _same(engine, scan, work, k),
+        agrees=lambda _: same_results(engine, work, k) and all_same(engine, scan),
     )
-
-
-def _same(engine: RangeTopK, scan: BoxScan, work: Workload, k: int) -> bool:
-    """Compare a sample of the lists, after all events, with those of the scan and with brute force."""
-    y = work.objects["y"].copy()
-    y[work.events["id"]] = work.events["y"]
-    some = first_rows(work.subscriptions, SAMPLE)
-    rows = np.arange(len(y), dtype=np.int32)
-    objects = Objects(rows, np.column_stack([work.objects["x"], work.objects["z"]]), y, rows.astype(np.int64))
-    best = [found.tolist() for found in top_k(Boxes(*ends(some)), np.full(len(some["id"]), k), objects)]
-    mine = items_of(engine, some["id"])
-    return mine == best == [scan.items(int(row)) for row in some["id"]]

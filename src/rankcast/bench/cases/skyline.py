@@ -12,26 +12,16 @@ from typing import Any
 import numpy as np
 
 from rankcast import MovingSkyline
-from rankcast.bench.baselines.moving import Branches, NumpySkyline, Pareto, peer, skyline_zones_of
-from rankcast.bench.cases.moving import drive_all
+from rankcast.bench.baselines.moving import Branches, NumpySkyline, Pareto, skyline_zones_of
+from rankcast.bench.cases.moving import agree, changing, drive_all, some, world
 from rankcast.bench.runner import Contender, Parameters, Trial, case
-from rankcast.bench.workloads import Columns, batches, moving
+from rankcast.bench.workloads import Columns
+from rankcast.errors import required
 
-CROSSINGS = 100
 SAMPLE = 10
 SECONDS = 12
 SETTING: dict[str, Any] = {"objects": [100_000], "attributes": [2], "distribution": ["unif"], "speed": [60]}
 SMALL: dict[str, Any] = {"objects": [3_000], "attributes": [2], "distribution": ["unif"], "speed": [60]}
-
-
-def world(
-    parameters: Parameters, rng: np.random.Generator, *, cars: int, seconds: int
-) -> tuple[list[str], Columns, list[Columns]]:
-    """Make attributes, objects, and the positions of cars second by second."""
-    over = [f"a{number}" for number in range(parameters["attributes"])]
-    objects = moving.objects(parameters["objects"], len(over), rng, parameters["distribution"])
-    drive = moving.tracks(moving.roads(CROSSINGS, rng), cars, seconds, rng, speed=parameters["speed"])
-    return over, objects, batches(drive, cars)
 
 
 def engine_of(over: list[str], objects: Columns) -> MovingSkyline:
@@ -44,16 +34,8 @@ def engine_of(over: list[str], objects: Columns) -> MovingSkyline:
 def agrees(engine: Any, over: list[str], objects: Columns, positions: Columns) -> bool:
     """Compare the results of some queries with brute force at their last places."""
     plain = NumpySkyline(objects, over)
-    plain.publish({name: column[:SAMPLE] for name, column in positions.items()})
-    return all(
-        engine.results([query])["item"].to_pylist() == items.tolist()
-        for query, (items, _) in plain.found.items()
-    )
-
-
-def _few(steps: list[Columns]) -> Columns:
-    """The last positions of some queries."""
-    return {name: column[:SAMPLE] for name, column in steps[-1].items()}
+    plain.publish(some(positions, SAMPLE))
+    return agree(engine, plain.found)
 
 
 @case(
@@ -80,13 +62,13 @@ def amortised(parameters: Parameters, rng: np.random.Generator) -> Trial:
             Contender(
                 "paretoset",
                 prepare=lambda: Pareto(objects, over),
-                run=lambda plain: plain.publish(_few(steps)),
+                run=lambda plain: plain.publish(some(steps[-1], SAMPLE)),
                 work=SAMPLE,
             ),
             Contender(
                 "BBS",
                 prepare=lambda: Branches(objects, over),
-                run=lambda plain: plain.publish(_few(steps)),
+                run=lambda plain: plain.publish(some(steps[-1], SAMPLE)),
                 work=SAMPLE,
             ),
         ],
@@ -150,7 +132,7 @@ def inside(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
     Its polygons, and the points it may want, are made and prepared outside the clock.
     """
-    shapely = peer("shapely")
+    shapely = required("shapely", "bench")
     cars = parameters["queries"]
     over, objects, steps = world(parameters, rng, cars=cars, seconds=SECONDS)
     engine = engine_of(over, objects)
@@ -197,45 +179,16 @@ def inside(parameters: Parameters, rng: np.random.Generator) -> Trial:
 )
 def upsert(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Change one object after the other with many zones live; recomputing all zones beside it."""
-    cars, size = parameters["queries"], parameters["changes"]
-    over, objects, steps = world(parameters, rng, cars=cars, seconds=1)
+    over, objects, steps = world(parameters, rng, cars=parameters["queries"], seconds=1)
     engine = engine_of(over, objects)
     engine.subscribe(steps[0])
-    zoned, everybody = skyline_zones_of(engine), np.arange(cars, dtype=np.int32)
-    renewed = [0]
-    now = {name: column.copy() for name, column in objects.items()}
-
-    def changes() -> list[Columns]:
-        """Objects, half of them known, each with a place and attributes anew."""
-        fresh = moving.objects(size, len(over), rng, parameters["distribution"])
-        known = rng.permutation(parameters["objects"])[:size]
-        fresh["id"] = np.where(np.arange(size) % 2, known, len(now["id"]) + np.arange(size))
-        for name, column in now.items():
-            now[name] = np.concatenate([column, fresh[name][::2]])
-            now[name][known[1::2]] = fresh[name][1::2]
-        fresh["id"][::2] = len(now["id"]) - (size + 1) // 2 + np.arange((size + 1) // 2)
-        now["id"] = np.arange(len(now["id"]))
-        return batches(fresh, 1)
-
-    def change(ones: list[Columns]) -> None:
-        for one in ones:
-            engine.upsert(one)
-
-    def renew_all(_: Any) -> None:
-        zoned.renew(everybody)
-        renewed[0] += cars
-
-    return Trial(
-        work=size,
-        contenders=[
-            Contender(
-                "upsert",
-                prepare=changes,
-                run=change,
-                stats=lambda _: {"recomputed": engine.stats()["recomputed"] - renewed[0]},
-            ),
-            Contender("all zones", run=renew_all, work=1, runs=1),
-        ],
-        baseline="all zones",
-        agrees=lambda _: agrees(engine, over, now, steps[0]),
+    return changing(
+        parameters,
+        engine,
+        skyline_zones_of(engine),
+        {name: column.copy() for name, column in objects.items()},
+        rng,
+        known=lambda size: rng.permutation(parameters["objects"])[:size],
+        agrees=lambda latest: agrees(engine, over, latest, steps[0]),
+        runs=1,
     )

@@ -176,7 +176,9 @@ def half_bounded_workload(parameters: Mapping[str, Any], rng: np.random.Generato
 
 
 def ends(subscriptions: Columns) -> tuple[Floats, Floats]:
-    """Give the lower and upper ends over x and z; a table without `z_lo` has no lower end there."""
+    """Give the lower and upper ends over x, and over z if a table has it; there may be no lower one there."""
+    if "z_hi" not in subscriptions:
+        return subscriptions["x_lo"][:, None], subscriptions["x_hi"][:, None]
     below = subscriptions.get("z_lo", np.full(len(subscriptions["id"]), -np.inf))
     lo = np.column_stack([subscriptions["x_lo"], below])
     return lo, np.column_stack([subscriptions["x_hi"], subscriptions["z_hi"]])

@@ -259,7 +259,7 @@ def lists_follow(answers: Answers, work: Workload, k: int) -> bool:
     some = first_rows(work.subscriptions, LISTENERS)
     y = work.objects["y"].copy()
     y[work.events["id"]] = work.events["y"]
-    before, after = (best_of(work.objects["x"], values, some, k) for values in (work.objects["y"], y))
+    before, after = (best_of(work.objects, values, some, k) for values in (work.objects["y"], y))
     return all(
         _listen(tables, lo, hi, old, work.objects["y"], k) == new
         for tables in answers.values()

@@ -22,7 +22,8 @@ from rankcast.bench.baselines.moving import (
     skyline_zones_of,
     unpruned_zone,
 )
-from rankcast.bench.cases.skyline import SETTING, SMALL, agrees, engine_of, shapes, world
+from rankcast.bench.cases.moving import world
+from rankcast.bench.cases.skyline import SETTING, SMALL, agrees, engine_of, shapes
 from rankcast.bench.runner import Contender, Figure, Parameters, Trial, case
 from rankcast.bench.workloads import Columns, Floats
 
