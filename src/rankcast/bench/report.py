@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 from rankcast.bench.records import Measurement, Record
 from rankcast.bench.runner import SIZES, Case, Figure
-from rankcast.errors import MissingExtraError, plain
+from rankcast.errors import plain, required
 
 PALETTE = ("#3b82c4", "#e0803a", "#2fa37c", "#c65f9e", "#8f7fd6", "#b3922e", "#5aa9d6", "#d0574f")
 MARKERS = "osD^vP*X"
@@ -128,11 +128,8 @@ def _dress(axes: Any, figure: Figure) -> None:
 
 def load_matplotlib() -> Any:
     """Import matplotlib, without its global state."""
-    try:
-        import matplotlib.figure  # noqa: PLC0415 (an extra)
-    except ImportError as missing:
-        raise MissingExtraError("plot", needs="matplotlib") from missing
-    return matplotlib
+    required("matplotlib.figure", "plot")
+    return required("matplotlib", "plot")
 
 
 def to_svg(canvas: Any, prefix: str) -> str:
@@ -258,6 +255,7 @@ dt { color: var(--soft); } dd { margin: 0; }
 """
 
 
+_META = Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">')
 HOW_TO_READ = (
     "Seconds are the median of the runs, with the fastest beside it; compiling is apart, and none where "
     "Numba's cache was warm. A ratio is the baseline's time a unit of work over the contender's, both from "
@@ -269,24 +267,19 @@ def page(records: Sequence[Record], cases: Mapping[str, Case]) -> str:
     """Make the whole page from the newest record of every case, size and set of parameters."""
     ordered = sorted(records, key=lambda record: record.case)
     groups = {name: list(group) for name, group in itertools.groupby(ordered, key=lambda record: record.case)}
-    head = join(
-        [
-            Markup(
-                '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-            ),
-            element("title", "rankcast benchmarks"),
-            element("style", Markup(STYLE)),
-        ]
-    )
-    body = join(
-        [
-            element("h1", "rankcast benchmarks"),
-            _introduction(records),
-            element("nav", *(element("a", name, href=f"#{name}") for name in groups)),
-            *(_section(name, group, cases.get(name)) for name, group in groups.items()),
-        ]
-    )
-    return f'<!doctype html>\n<html lang="en">{element("head", head)}{element("body", body)}</html>\n'
+    parts = [
+        _introduction(records),
+        element("nav", *(element("a", name, href=f"#{name}") for name in groups)),
+        *(_section(name, group, cases.get(name)) for name, group in groups.items()),
+    ]
+    return document("rankcast benchmarks", STYLE, parts)
+
+
+def document(title: str, style: str, parts: Iterable[Markup]) -> str:
+    """A whole page under a title."""
+    head = element("head", _META, element("title", title), element("style", Markup(style)))
+    body = element("body", element("h1", title), *parts)
+    return f'<!doctype html>\n<html lang="en">{head}{body}</html>\n'
 
 
 def _introduction(records: Sequence[Record]) -> Markup:

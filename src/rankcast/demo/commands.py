@@ -19,7 +19,6 @@ from rich.table import Table
 
 from rankcast.demo import scenes
 from rankcast.demo.scenes import Scene
-from rankcast.errors import MissingExtraError
 
 SHOWN = 10
 PAUSE = 0.08
@@ -99,10 +98,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Play one scene, the city, or the pipelines."""
-    try:
-        from rich.console import Console  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("bench", needs="rich") from error
     console = Console(highlight=False)
     if arguments.name == "city":
         from rankcast.demo.city.report import show  # noqa: PLC0415

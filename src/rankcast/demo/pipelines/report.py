@@ -9,11 +9,11 @@ from __future__ import annotations
 import signal
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow.compute as pc
@@ -31,11 +31,13 @@ from rankcast.demo.pipelines import feeds
 from rankcast.demo.pipelines.feeds import Flow
 from rankcast.errors import plain
 from rankcast.pipeline import running
-from rankcast.pipeline.progress import line_of
+from rankcast.pipeline.progress import Batch, line_of
 from rankcast.pipeline.run_command import INTERRUPTED, Signals
 
 SIGNS = {"enter": ("+", "green"), "leave": ("-", "red"), "update": ("~", "yellow")}
 COLOURS = {"messages": "magenta", "quotes": "cyan"}
+LINE: dict[str, Any] = {"marker": "o", "markersize": 3.5, "linewidth": 1.6}
+Points: TypeAlias = Callable[[Flow], tuple[list[int], list[float]]]
 
 
 class Board:
@@ -202,50 +204,36 @@ def world(flow: Flow) -> Markup:
 
 
 def _plots(flows: Sequence[Flow]) -> list[Markup]:
-    def seconds(axes: Any) -> None:
-        for flow, colour in zip(flows, PALETTE[1:], strict=False):
+    def by_batch(value: Callable[[Batch], float]) -> Points:
+        def points(flow: Flow) -> tuple[list[int], list[float]]:
             batches = [flow.batches[number] for number in sorted(flow.batches)]
-            axes.plot([b.number for b in batches], [b.seconds for b in batches], **_line(flow, colour))
-        _dress(axes, "micro-batch", "seconds")
+            return [batch.number for batch in batches], [value(batch) for batch in batches]
 
-    def latency(axes: Any) -> None:
-        for flow, colour in zip(flows, PALETTE[1:], strict=False):
-            axes.plot(np.arange(len(flow.latencies)) + 1, flow.latencies, **_line(flow, colour))
-        _dress(axes, "file", "seconds")
+        return points
 
-    def deltas(axes: Any) -> None:
-        for flow, colour in zip(flows, PALETTE[1:], strict=False):
-            batches = [flow.batches[number] for number in sorted(flow.batches)]
-            axes.plot(
-                [b.number for b in batches], [b.total("deltas") for b in batches], **_line(flow, colour)
-            )
-        _dress(axes, "micro-batch", "deltas")
+    def latency(flow: Flow) -> tuple[list[int], list[float]]:
+        return [*range(1, len(flow.latencies) + 1)], flow.latencies
 
-    def rows(axes: Any) -> None:
-        for flow, colour in zip(flows, PALETTE[1:], strict=False):
-            batches = [flow.batches[number] for number in sorted(flow.batches)]
-            rates = [b.rows / b.seconds for b in batches]
-            axes.plot([b.number for b in batches], rates, **_line(flow, colour))
-        _dress(axes, "micro-batch", "rows a second")
+    def plot(name: str, caption: str, x: str, y: str, points: Points) -> Markup:
+        def draw(axes: Any) -> None:
+            for flow, colour in zip(flows, PALETTE[1:], strict=False):
+                axes.plot(*points(flow), color=colour, label=flow.feed.name, **LINE)
+            axes.set(xlabel=x, ylabel=y)
+            axes.set_ylim(bottom=0)
+            axes.xaxis.get_major_locator().set_params(integer=True)
+            axes.grid(visible=True, linewidth=0.5, alpha=0.25)
+            axes.figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
 
+        return pages.figure(name, caption, draw)
+
+    seconds, deltas = by_batch(lambda batch: batch.seconds), by_batch(lambda batch: batch.total("deltas"))
+    rates = by_batch(lambda batch: batch.rows / batch.seconds)
     return [
-        pages.figure("seconds", "What a micro-batch takes", seconds),
-        pages.figure("latency", "From a file to the lists that it changes", latency),
-        pages.figure("deltas", "Deltas of each micro-batch", deltas),
-        pages.figure("rates", "Rows a second while a micro-batch runs", rows),
+        plot("seconds", "What a micro-batch takes", "micro-batch", "seconds", seconds),
+        plot("latency", "From a file to the lists that it changes", "file", "seconds", latency),
+        plot("deltas", "Deltas of each micro-batch", "micro-batch", "deltas", deltas),
+        plot("rates", "Rows a second while a micro-batch runs", "micro-batch", "rows a second", rates),
     ]
-
-
-def _line(flow: Flow, colour: str) -> dict[str, Any]:
-    return {"color": colour, "marker": "o", "markersize": 3.5, "linewidth": 1.6, "label": flow.feed.name}
-
-
-def _dress(axes: Any, x: str, y: str) -> None:
-    axes.set(xlabel=x, ylabel=y)
-    axes.set_ylim(bottom=0)
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.grid(visible=True, linewidth=0.5, alpha=0.25)
-    axes.figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
 
 
 def _lists(flow: Flow) -> Markup:
