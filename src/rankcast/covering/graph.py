@@ -7,7 +7,7 @@ default, G_k [Covering §III-B]. The graphs of the paper that remember more are 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
@@ -131,7 +131,7 @@ def action_lines(rows: Rows, action: Any, by: Any) -> Rows:
     return made
 
 
-class IndexedGraph(ABC):
+class IndexedGraph(Relations):
     """`front` holds the rows that neighbours know; `back`, if it is used, the covered ones.
 
     A subclass names the kernel of its `subscribe`.
@@ -153,18 +153,6 @@ class IndexedGraph(ABC):
         covered_by = np.empty(rows.size, np.int32)
         self.run(self._subscribe, subs, rows, covered_by)
         return covered_by
-
-    @abstractmethod
-    def unsubscribe(self, subs: Subscriptions, rows: Rows) -> Outcome:
-        """Remove rows, net: whoever is left without a cover is forwarded."""
-
-    @abstractmethod
-    def release(self, subs: Subscriptions, row: int, limit: int) -> Outcome:
-        """Go on removing one row, forwarding no more than `limit` of those it covers."""
-
-    @abstractmethod
-    def amend(self, subs: Subscriptions, rows: Rows, write: Callable[[], None]) -> Outcome:
-        """Give rows other boxes, which `write` writes, net; they may be among the forwarded in the answer."""
 
     def follow(self, subs: Subscriptions, removals: Bools, rows: Rows) -> SequenceOutcome:
         """Follow commands in turn: add a row, or where `removals` says so remove it."""

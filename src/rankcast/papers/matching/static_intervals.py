@@ -16,13 +16,13 @@ edge from an interval to a worse one if they overlap at a point where no interva
 Seen from below, the intervals taken so far (best first) show a row of visible blocks; the next one gets an
 edge from the owner of every block that it overlaps, and then hides them. Each interval adds at most three
 blocks, so there are at most 3n edges. The arrangement takes, again and again, the interval with the smallest
-left end among those without an edge from one that is not taken yet: a priority queue that grows and shrinks,
-which `structures.heap`, the k best of a stream, is not. Cost: O(n log n). Blocks live on 2m + 1 slots (see
-`trees`); a Fenwick tree over their first slots finds the block of a slot.
+left end among those without an edge from one that is not taken yet. Cost: O(n log n). Blocks live on 2m + 1
+slots (see `trees`); a Fenwick tree over their first slots finds the block of a slot.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -101,25 +101,6 @@ def constraint_graph(first_slot: Longs, last_slot: Longs, slots: int) -> tuple[L
 
 
 @njit(**EXACT)
-def _sift(heap: Longs, size: int, lo: Floats) -> None:
-    """Let the first of a heap by (lo, number) sink to its place."""
-    hole, each = 0, heap[0]
-    while 2 * hole + 1 < size:
-        child = 2 * hole + 1
-        if child + 1 < size and _before(lo, heap[child + 1], heap[child]):
-            child += 1
-        if not _before(lo, heap[child], each):
-            break
-        heap[hole], hole = heap[child], child
-    heap[hole] = each
-
-
-@njit(**EXACT)
-def _before(lo: Floats, one: int, other: int) -> bool:
-    return lo[one] < lo[other] or (lo[one] == lo[other] and one < other)
-
-
-@njit(**EXACT)
 def arrange(lo: Floats, source: Longs, target: Longs) -> Longs:
     """The arrangement of intervals that come best first, from their constraint graph."""
     total, waiting = lo.shape[0], np.zeros(lo.shape[0], np.int64)
@@ -131,31 +112,17 @@ def arrange(lo: Floats, source: Longs, target: Longs) -> Longs:
     for edge in range(source.shape[0]):
         successor[first[source[edge] + 1]] = target[edge]
         first[source[edge] + 1] += 1
-    heap, size, arranged = np.empty(total, np.int64), 0, np.empty(total, np.int64)
-    for each in range(total):
-        if waiting[each] == 0:
-            size = _push(heap, size, lo, each)
+    heap = [(lo[each], each) for each in range(total) if waiting[each] == 0]
+    arranged = np.empty(total, np.int64)
+    heapq.heapify(heap)
     for place in range(total):
-        each = heap[0]
+        _, each = heapq.heappop(heap)
         arranged[place] = each
-        size -= 1
-        heap[0] = heap[size]
-        _sift(heap, size, lo)
         for at in range(first[each], first[each + 1]):
             waiting[successor[at]] -= 1
             if waiting[successor[at]] == 0:
-                size = _push(heap, size, lo, successor[at])
+                heapq.heappush(heap, (lo[successor[at]], successor[at]))
     return arranged
-
-
-@njit(**EXACT)
-def _push(heap: Longs, size: int, lo: Floats, each: int) -> int:
-    hole = size
-    while hole > 0 and _before(lo, each, heap[(hole - 1) // 2]):
-        heap[hole] = heap[(hole - 1) // 2]
-        hole = (hole - 1) // 2
-    heap[hole] = each
-    return size + 1
 
 
 KINDS = {"sopt-r-tree": ONE_LIST, "segment-tree": SEGMENTS}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankcast.errors import MissingExtraError, SettingError
+from rankcast.errors import SettingError, required
 from rankcast.papers.network.config import Experiment, read
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     experiment = read(arguments.file)
     if arguments.out is not None:
         experiment = dataclasses.replace(experiment, out=arguments.out)
-    console = _console()
+    console = required("rich.console", "bench").Console(stderr=True)
     from rankcast.papers.network import plots, simulation  # noqa: PLC0415  they import matplotlib
 
     plots.require()
@@ -110,14 +110,6 @@ def _number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:,.3f}" if abs(value) < 10 else f"{value:,.0f}"
-
-
-def _console() -> Console:
-    try:
-        from rich.console import Console  # noqa: PLC0415 (an extra)
-    except ImportError as missing:
-        raise MissingExtraError("bench", needs="rich") from missing
-    return Console(stderr=True)
 
 
 def _progress(console: Console) -> Progress:

@@ -37,14 +37,7 @@ def _better(y: Floats, label: Ints, one: int, value: float, than: int) -> bool:
 @njit(**EXACT)
 def _server_of(start: Ints, place: int) -> int:
     """The server that holds a place. O(log servers)."""
-    first, last = 0, start.shape[0] - 2
-    while first < last:
-        middle = (first + last + 1) // 2
-        if start[middle] <= place:
-            first = middle
-        else:
-            last = middle - 1
-    return first
+    return int(np.searchsorted(start, place, side="right")) - 1
 
 
 @njit(**EXACT)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rankcast.errors import MissingExtraError, brief
+from rankcast.errors import brief, required
 from rankcast.papers.network import zones as kernels
 from rankcast.papers.network.config import Experiment
 from rankcast.papers.network.content import ContentNetwork, Tiles
@@ -248,8 +248,4 @@ def _dress(panel: Any, figure: str) -> None:
 
 
 def _figure_class() -> Any:
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415 (an extra)
-    except ImportError as missing:
-        raise MissingExtraError("plot", needs="matplotlib") from missing
-    return Figure
+    return required("matplotlib.figure", "plot").Figure

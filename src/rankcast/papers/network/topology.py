@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast.errors import MissingExtraError, SettingError
+from rankcast.errors import SettingError, required
 from rankcast.papers.network.zones import hops_from, joining_tree
 from rankcast.tables import schema
 from rankcast.tables.schema import Ints, Rows
@@ -119,7 +119,7 @@ def _links(kind: str, nodes: int, seed: int) -> NDArray[np.int64]:
         return np.column_stack([rng.integers(0, child), child]) if nodes > 1 else np.empty((0, 2), np.int64)
     if kind == "ring":
         return np.column_stack([np.arange(nodes - 1), np.arange(1, nodes)] if nodes < 3 else _ring(nodes))
-    networkx = _networkx()
+    networkx = required("networkx", "bench")
     if kind == "power-law":
         few = min(LINKS_OF_A_NEW_NODE, nodes - 1)
         graph = networkx.barabasi_albert_graph(nodes, few, seed=seed) if few else networkx.empty_graph(nodes)
@@ -130,14 +130,6 @@ def _links(kind: str, nodes: int, seed: int) -> NDArray[np.int64]:
 
 def _ring(nodes: int) -> list[NDArray[np.int64]]:
     return [np.arange(nodes), (np.arange(nodes) + 1) % nodes]
-
-
-def _networkx() -> Any:
-    try:
-        import networkx  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
-    except ImportError as missing:
-        raise MissingExtraError("bench", needs="networkx") from missing
-    return networkx
 
 
 Columns: TypeAlias = dict[str, NDArray[Any]]
