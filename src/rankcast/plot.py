@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankcast.errors import MissingExtraError
+from rankcast.errors import required
 from rankcast.moving.plot import label, words, zone
 
 if TYPE_CHECKING:
@@ -39,11 +39,7 @@ def influence(engine: RangeTopK, item: Any, *, figure: Any = None) -> Any:
 
 
 def _figure() -> Any:
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("plot", needs="matplotlib") from error
-    return Figure(figsize=(12, 5.5), dpi=110)
+    return required("matplotlib.figure", "plot").Figure(figsize=(12, 5.5), dpi=110)
 
 
 def _objects(axes: Any, region: dict[str, Any]) -> None:

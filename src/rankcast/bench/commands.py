@@ -21,7 +21,7 @@ from rankcast.bench.records import (
     read,
 )
 from rankcast.bench.runner import SIZES, Case, Parameters
-from rankcast.errors import MissingExtraError
+from rankcast.errors import required
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,7 +76,7 @@ def list_cases(arguments: argparse.Namespace) -> int:
 
 def run_cases(arguments: argparse.Namespace) -> int:
     """Measure, append and show; the exit code is 1 if any answer disagreed with brute force."""
-    console = _console()
+    console = required("rich.console", "bench").Console(stderr=True)  # for progress
     from rankcast.bench.cases import choose  # noqa: PLC0415 (imports engines)
     from rankcast.bench.runner import measure  # noqa: PLC0415 (imports Numba)
 
@@ -119,15 +119,6 @@ def compare_records(arguments: argparse.Namespace) -> int:
     for line in lines(compare(old, new), old, new):
         sys.stdout.write(line + "\n")
     return 0
-
-
-def _console() -> Console:
-    """Make a console for progress on standard error."""
-    try:
-        from rich.console import Console  # noqa: PLC0415 (an extra)
-    except ImportError as missing:
-        raise MissingExtraError("bench", needs="rich") from missing
-    return Console(stderr=True)
 
 
 @contextmanager

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import pyarrow as pa
 
-from rankcast.errors import InputError, MissingExtraError, plain
+from rankcast.errors import InputError, plain, required
 
 if TYPE_CHECKING:
     from rankcast.pipeline.running import Running
@@ -220,13 +220,8 @@ class View(AbstractContextManager["View"]):
 
     def __enter__(self) -> View:
         if self._stream.isatty():
-            try:
-                from rich.console import Console  # noqa: PLC0415
-                from rich.live import Live  # noqa: PLC0415
-            except ModuleNotFoundError as error:
-                raise MissingExtraError("spark", needs="rich") from error
-            console = Console(file=self._stream, highlight=False)
-            self._live = Live(console=console, refresh_per_second=4)
+            console = required("rich.console", "spark").Console(file=self._stream, highlight=False)
+            self._live = required("rich.live", "spark").Live(console=console, refresh_per_second=4)
             self._live.__enter__()
         return self
 
@@ -344,14 +339,11 @@ _SHARD = {
 @contextmanager
 def served(running: Running, port: int, host: str = HOST) -> Iterator[int]:
     """Serve the metrics of a pipeline for as long as this lasts; yields the port (0 takes a free one)."""
-    try:
-        from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("spark", needs="prometheus-client") from error
-    registry = CollectorRegistry()
+    prometheus = required("prometheus_client", "spark", needs="prometheus-client")
+    registry = prometheus.CollectorRegistry()
     registry.register(Collector(running))
     try:
-        server, thread = start_http_server(port, host, registry)
+        server, thread = prometheus.start_http_server(port, host, registry)
     except OSError as error:
         raise InputError(f"port {port} cannot be served: {error.strerror}") from error
     try:
