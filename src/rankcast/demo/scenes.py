@@ -52,9 +52,9 @@ class Scene:
     tell: Callable[[Row], tuple[str, ...] | None]
 
 
-def build(name: str, *, batches: int, seed: int = 7, variant: dict[str, Any] | None = None) -> Scene:
-    """The scene of that name with so many batches, its engine under a variant if one is given."""
-    return SCENES[name](np.random.default_rng(seed), batches, **(variant or {}))
+def build(name: str, *, batches: int, seed: int = 7) -> Scene:
+    """The scene of that name with so many batches."""
+    return SCENES[name](np.random.default_rng(seed), batches)
 
 
 PEOPLE = ("Ada", "Bela", "Chen", "Dina", "Emil", "Fay", "Goran", "Hana", "Ilir", "Juno", "Kofi", "Lena")
@@ -97,9 +97,9 @@ PRODUCTS = (
 )
 
 
-def ads(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:
+def ads(rng: np.random.Generator, batches: int) -> Scene:
     """2,000 campaigns with an age range, hours of the day and a bid; bids are paced as it goes."""
-    engine = RankedMatcher(over=["age", "hour"], k=3, **variant)
+    engine = RankedMatcher(over=["age", "hour"], k=3)
     ads = [f"{PRODUCTS[place % len(PRODUCTS)]} {place}" for place in range(2000)]
     age, hour = rng.uniform(15, 80, len(ads)), rng.uniform(0, 24, len(ads))
     bids = rng.gamma(2, 0.5, len(ads))
@@ -131,9 +131,9 @@ def tell_match(row: Row) -> tuple[str, ...]:
     return cell(row["event"]), f"#{row['rank']}", cell(row["subscription"]), f"{row['score']:.2f}"
 
 
-def hotels(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:
+def hotels(rng: np.random.Generator, batches: int) -> Scene:
     """200 hotels with a price and a rating, 40 travellers on foot."""
-    engine = MovingSkyline(over=["price", "rating"], prefer={"price": "min", "rating": "max"}, **variant)
+    engine = MovingSkyline(over=["price", "rating"], prefer={"price": "min", "rating": "max"})
     size = 200
     engine.upsert(
         {
@@ -163,9 +163,9 @@ library bakery cinema ferry election museum garden concert parade chess"""
 WORDS = TEXT.split()
 
 
-def news(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:
+def news(rng: np.random.Generator, batches: int) -> Scene:
     """A town of 10 x 10 km, the last 300 messages, 120 readers with a place and two or three words."""
-    engine = GeoTextTopK(bounds=(0, 0, 10, 10), k=3, window=300, **variant)
+    engine = GeoTextTopK(bounds=(0, 0, 10, 10), k=3, window=300)
     chance = 1 / np.arange(1, len(WORDS) + 1)
     chance /= chance.sum()
 
@@ -193,9 +193,9 @@ def news(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:
     return Scene(title, engine, posts(), CHANGE_COLUMNS, tell_change)
 
 
-def router(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:
+def router(rng: np.random.Generator, batches: int) -> Scene:
     """Subscriptions to boxes of price and size that come and go."""
-    engine = CoveringTable(over=["price", "size"], **variant)
+    engine = CoveringTable(over=["price", "size"])
     live: list[str] = []
 
     def commands() -> Iterator[tuple[str, Any]]:
@@ -220,9 +220,9 @@ def tell_action(row: Row) -> tuple[str, ...]:
     return cell(row["subscription"]), f"[{colours[row['action']]}]{row['action']}[/]", by
 
 
-def stocks(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:
+def stocks(rng: np.random.Generator, batches: int) -> Scene:
     """300 stocks with a risk and a price-earnings ratio, 200 investors with a risk range."""
-    engine = RangeTopK(over="risk", by="pe", k=3, **variant)
+    engine = RangeTopK(over="risk", by="pe", k=3)
     letters = np.array(list("ABCDEFGHIJKLMNOPRSTUVWXYZ"))
     tickers = sorted({"".join(rng.choice(letters, 4)) for _ in range(300)})
     pe = rng.lognormal(2.8, 0.5, len(tickers))
@@ -241,9 +241,9 @@ def stocks(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:
     return Scene(title, engine, quotes(), CHANGE_COLUMNS, tell_change)
 
 
-def taxi(rng: np.random.Generator, batches: int, **variant: Any) -> Scene:
+def taxi(rng: np.random.Generator, batches: int) -> Scene:
     """400 charging points with a price and a queue, 60 taxis that drive on."""
-    engine = MovingTopK(over=["price", "queue"], k=3, score=weighted_sum([1.0, 2.0, 1.0]), **variant)
+    engine = MovingTopK(over=["price", "queue"], k=3, score=weighted_sum([1.0, 2.0, 1.0]))
     size = 400
     points: dict[str, Any] = {
         "id": [f"charger {place}" for place in range(size)],

@@ -29,12 +29,10 @@ from rankcast.structures.jit import EXACT
 NOBODY = -1
 
 
-class NumpyCovering:
+class Covered:
     """Keeps which of `capacity` boxes are live and what covers each; ids count from 0 as they come."""
 
-    def __init__(self, over: Sequence[str], capacity: int) -> None:
-        self._over = list(over)
-        self._lo, self._hi = np.empty((2, len(self._over), capacity))
+    def __init__(self, capacity: int) -> None:
         self._live = np.zeros(capacity, np.bool_)
         self._covered_by = np.full(capacity, NOBODY)
         self._used = 0
@@ -42,9 +40,27 @@ class NumpyCovering:
     def load(self, rows: Columns, covered_by: Integers) -> None:
         """Take over boxes of which it is known what covers each, or -1."""
         fresh = slice(self._used, self._used + len(covered_by))
-        self._lo[:, fresh], self._hi[:, fresh] = self._ends(rows)
         self._live[fresh], self._covered_by[fresh] = True, covered_by
         self._used = fresh.stop
+
+    def forwarded(self) -> list[int]:
+        """The forwarded ids in the order they came."""
+        return [int(row) for row in np.flatnonzero(self._live & (self._covered_by == NOBODY))]
+
+
+class NumpyCovering(Covered):
+    """Keeps boxes column by column."""
+
+    def __init__(self, over: Sequence[str], capacity: int) -> None:
+        super().__init__(capacity)
+        self._over = list(over)
+        self._lo, self._hi = np.empty((2, len(self._over), capacity))
+
+    def load(self, rows: Columns, covered_by: Integers) -> None:
+        """Take over boxes of which it is known what covers each, or -1."""
+        fresh = slice(self._used, self._used + len(covered_by))
+        self._lo[:, fresh], self._hi[:, fresh] = self._ends(rows)
+        super().load(rows, covered_by)
 
     def subscribe(self, rows: Columns) -> None:
         """Register boxes one after the other."""
@@ -61,10 +77,6 @@ class NumpyCovering:
             self._live[gone] = False
             for row in np.flatnonzero(self._live & (self._covered_by == gone)):
                 self._covered_by[row] = self._first(self._lo[:, row], self._hi[:, row], int(row))
-
-    def forwarded(self) -> list[int]:
-        """The forwarded ids in the order they came."""
-        return [int(row) for row in np.flatnonzero(self._live & (self._covered_by == NOBODY))]
 
     def _ends(self, rows: Columns) -> tuple[Floats, Floats]:
         lo = np.stack([rows[f"{name}_lo"] for name in self._over])
@@ -119,21 +131,13 @@ def _leave(
             covered_by[row] = _first(lo, hi, live, row, used)
 
 
-class EarlyExitScan:
-    """Keeps boxes that are given in advance; ids count from 0 as they come."""
+class EarlyExitScan(Covered):
+    """Keeps boxes that are given in advance."""
 
     def __init__(self, over: Sequence[str], boxes: Columns) -> None:
         self._lo = np.stack([boxes[f"{name}_lo"] for name in over], axis=1)
         self._hi = np.stack([boxes[f"{name}_hi"] for name in over], axis=1)
-        self._live = np.zeros(len(self._lo), np.bool_)
-        self._covered_by = np.full(len(self._lo), NOBODY)
-        self._used = 0
-
-    def load(self, rows: Columns, covered_by: Integers) -> None:
-        """Take over boxes of which it is known what covers each, or -1."""
-        fresh = slice(self._used, self._used + len(covered_by))
-        self._live[fresh], self._covered_by[fresh] = True, covered_by
-        self._used = fresh.stop
+        super().__init__(len(self._lo))
 
     def subscribe(self, rows: Columns) -> None:
         """Register the next boxes one after the other."""
@@ -145,10 +149,6 @@ class EarlyExitScan:
         """Remove boxes one after the other."""
         for gone in ids:
             _leave(self._lo, self._hi, self._live, self._covered_by, gone, self._used)
-
-    def forwarded(self) -> list[int]:
-        """The forwarded ids in the order they came."""
-        return [int(row) for row in np.flatnonzero(self._live & (self._covered_by == NOBODY))]
 
 
 def rtree_installed() -> bool:

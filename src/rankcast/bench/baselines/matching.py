@@ -100,14 +100,14 @@ class NclsAll:
         return best
 
 
-def best_of(found: Integers, rows: Columns, k: int) -> tuple[Integers, Floats]:
-    """Give ids and scores of the k best of some rows, whose ids are their places."""
-    score = rows["score"][found]
+def best_of(found: Integers, ids: Integers, scores: Floats, k: int) -> tuple[Integers, Floats]:
+    """Give ids and scores of the k best of some rows, ties to the smaller id."""
+    score = scores[found]
     if found.size > k:
         bound = np.partition(score, -k)[-k]
         found, score = found[score >= bound], score[score >= bound]
-    best = np.lexsort((found, -score))[:k]
-    return rows["id"][found[best]], score[best]
+    best = np.lexsort((ids[found], -score))[:k]
+    return ids[found[best]], score[best]
 
 
 class IntervalTreeAll:
@@ -128,7 +128,8 @@ class IntervalTreeAll:
 
     def publish(self, events: Columns) -> Best:
         """Give ids and scores of the best subscriptions for each event."""
-        return [best_of(self._stabbed(x), self._rows, self._k) for x in events[self._name].tolist()]
+        ids, scores = self._rows["id"], self._rows["score"]
+        return [best_of(self._stabbed(x), ids, scores, self._k) for x in events[self._name].tolist()]
 
     def _stabbed(self, x: float) -> Integers:
         """Give all intervals that contain a value."""
@@ -161,7 +162,8 @@ class RtreeAll:
         points = np.stack([events[name] for name in self._names], axis=1)
         found, counts = self._tree.intersection_v(points, points)
         ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        return [best_of(found[a:b].astype(np.int64), self._rows, self._k) for a, b in pairwise(ends)]
+        ids, scores = self._rows["id"], self._rows["score"]
+        return [best_of(found[a:b].astype(np.int64), ids, scores, self._k) for a, b in pairwise(ends)]
 
 
 class DuckdbTop:
@@ -210,8 +212,4 @@ class NumpyMatching:
             for name, within in zip(self._over, inside, strict=True):
                 score += np.where(within, rows[f"{name}_weight"], 0.0)
             matches = np.flatnonzero(score > 0.0)
-        if len(matches) > self._k:
-            bound = np.partition(score[matches], -self._k)[-self._k]
-            matches = matches[score[matches] >= bound]
-        best = matches[np.lexsort((rows["id"][matches], -score[matches]))][: self._k]
-        return rows["id"][best], score[best]
+        return best_of(matches, rows["id"], score, self._k)

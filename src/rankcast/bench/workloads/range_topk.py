@@ -96,9 +96,9 @@ def narrow_subscriptions(count: int, x: Floats, covered: int, rng: np.random.Gen
     return {"id": np.arange(count), "x_lo": lo, "x_hi": ordered[first + covered - 1]}
 
 
-def half_bounded(rows: Columns, rng: np.random.Generator, attribute: str = "z") -> Columns:
-    """Add one uniform upper bound in a second attribute: the 1.5-d subscriptions of appendix D.C."""
-    return {**rows, f"{attribute}_hi": rng.random(len(rows["id"]))}
+def half_bounded(rows: Columns, rng: np.random.Generator) -> Columns:
+    """Add one uniform upper bound in a second attribute, z: the 1.5-d subscriptions of appendix D.C."""
+    return {**rows, "z_hi": rng.random(len(rows["id"]))}
 
 
 def uniform_events(rows: Columns, count: int, rng: np.random.Generator) -> Columns:

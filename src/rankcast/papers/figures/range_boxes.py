@@ -7,15 +7,13 @@ than one in one attribute: 32 bytes instead of 24.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from rankcast import RangeTopK
-from rankcast.bench.runner import Contender, Figure, Grid, Parameters, Trial
-from rankcast.bench.workloads import Columns, batches
+from rankcast.bench.runner import Figure, Grid, Parameters, Trial
+from rankcast.bench.workloads import Columns
 from rankcast.bench.workloads.range_topk import Workload, ends, half_bounded_workload
-from rankcast.papers.figures.range_topk import PARTS, counted
+from rankcast.papers.figures.range_topk import PARTS, by_k, counted, counting
 from rankcast.range_topk.boxes import SUBSCRIPTIONS, corners_of
 from rankcast.range_topk.corners import BoxObjects, CornerIndex
 from rankcast.range_topk.dissemination.slab_painters import SlabPainter
@@ -28,11 +26,6 @@ KS = [1, 2, 5, 10, 15]
 SAMPLE, FEW = 200, 20
 SMALL: Grid = {"objects": [1_000], "subscriptions": [20_000], "events": [500], "data": [1, 3], "k": [1, 10]}
 FULL: Grid = {"objects": [10_000], "subscriptions": [400_000], "events": [10_000], "data": [1, 2, 3], "k": KS}
-
-
-def by_k(*values: float) -> dict[int, float]:
-    """A row of one of the paper's tables."""
-    return dict(zip(KS, values, strict=True))
 
 
 DENSE_MIN = by_k(6.35, 11.31, 26.13, 50.48, 74.40)
@@ -121,21 +114,9 @@ def tables(parameters: Parameters, rng: np.random.Generator) -> Trial:
         "sparse, members first": SlabServer(work, k, aware=True),
     }
     contenders = [
-        _counting(name, server, work.events, paper.get(name, {})) for name, server in servers.items()
+        counting(name, server, work.events, paper.get(name, {})) for name, server in servers.items()
     ]
     return Trial(work=len(work.events["id"]) // PARTS, contenders=contenders, agrees=lambda _: agree(work, k))
-
-
-def _counting(name: str, server: SlabServer, events: Columns, paper: dict[str, float]) -> Contender:
-    """Make a contender that sends the next part of a run at each repetition and counts over all of it."""
-    parts: Iterator[Columns] = iter(batches(events, -(-len(events["id"]) // PARTS)))
-    return Contender(
-        name,
-        prepare=lambda: next(parts),
-        run=server.send,
-        counters=lambda _, __: server.counts(),
-        paper=paper,
-    )
 
 
 def agree(work: Workload, k: int) -> bool:
