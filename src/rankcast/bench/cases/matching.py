@@ -148,6 +148,8 @@ def euclidean(weights: Floats) -> Floats:
     return np.asarray(np.linalg.norm(weights, axis=1), np.float64)
 
 
+matched = partial(case, unit="event", runs=5)
+
 ZIPFIAN: Grid = {"subscriptions": [20_000], "events": [20], "attributes": [4], "mode": ["relaxed"], "k": [20]}
 MANY: Grid = {"subscriptions": [1_000_000]}
 SCANNED: Grid = {**ZIPFIAN, "attributes": [1, 4], "mode": ["exact", "relaxed"]}
@@ -160,13 +162,11 @@ BOXES: Grid = {
 }
 
 
-@case(
+@matched(
     "matching.scan",
     small=SCANNED,
     full={**SCANNED, **MANY},
     seed=23,
-    unit="event",
-    runs=5,
 )
 def scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Match Zipfian events with the brute-force index; plain NumPy beside it."""
@@ -180,13 +180,11 @@ def scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
     )
 
 
-@case(
+@matched(
     "matching.intervals",
     small={"subscriptions": [20_000], "events": [1_000], "kind": ["A", "B", "C"], "k": [20]},
     full={"subscriptions": [1_000_000], "events": [1_000, 10_000], "kind": ["A", "B", "C"], "k": [20]},
     seed=24,
-    unit="event",
-    runs=5,
 )
 def intervals(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Match points with scored intervals on one thread; peers in score order, or all matches and a sort."""
@@ -206,13 +204,11 @@ def intervals(parameters: Parameters, rng: np.random.Generator) -> Trial:
     return against_peers(rows, events, ["a0"], k, chosen, best)
 
 
-@case(
+@matched(
     "matching.boxes",
     small=BOXES,
     full={**BOXES, **MANY, "events": [1_000]},
     seed=25,
-    unit="event",
-    runs=5,
 )
 def boxes(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Match points with scored boxes on one thread; peers in score order, or all matches and a sort."""
@@ -225,13 +221,11 @@ def boxes(parameters: Parameters, rng: np.random.Generator) -> Trial:
     return against_peers(rows, events, over, parameters["k"], peers, "numpy chunks")
 
 
-@case(
+@matched(
     "matching.relaxed",
     small=ZIPFIAN,
     full={**ZIPFIAN, **MANY},
     seed=26,
-    unit="event",
-    runs=5,
 )
 def relaxed(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Match Zipfian events relaxed: the default, the Threshold Algorithm over intervals, NumPy."""
@@ -250,13 +244,11 @@ def relaxed(parameters: Parameters, rng: np.random.Generator) -> Trial:
     )
 
 
-@case(
+@matched(
     "matching.function",
     small=ZIPFIAN,
     full={**ZIPFIAN, **MANY},
     seed=34,
-    unit="event",
-    runs=5,
 )
 def function(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Match Zipfian events relaxed, by a function of one's own (the Euclidean norm); the scan beside it."""
@@ -313,7 +305,7 @@ def update(parameters: Parameters, rng: np.random.Generator) -> Trial:
     )
 
 
-@case(
+@matched(
     "matching.attributes",
     small={"subscriptions": [5_000], "events": [50], "attributes": [60], "bounded": [3], "mode": ["exact"]},
     full={
@@ -324,8 +316,6 @@ def update(parameters: Parameters, rng: np.random.Generator) -> Trial:
         "mode": ["exact", "relaxed"],
     },
     seed=33,
-    unit="event",
-    runs=5,
 )
 def attributes(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Match events of hundreds of attributes of which a subscription bounds a few; the box tree, NumPy."""
@@ -346,13 +336,11 @@ def attributes(parameters: Parameters, rng: np.random.Generator) -> Trial:
     )
 
 
-@case(
+@matched(
     "matching.batch",
     small={"subscriptions": [20_000], "events": [10_000], "kind": ["sparse"]},
     full={"subscriptions": [1_000_000], "events": [10_000], "kind": ["sparse"]},
     seed=28,
-    unit="event",
-    runs=5,
 )
 def batch(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Match a batch of events with boxes in 4 dimensions on one core and on two."""

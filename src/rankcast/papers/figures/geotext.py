@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from rankcast.bench.cases.geotext import _follows, publisher
-from rankcast.bench.runner import Figure, Parameters, Trial, case
+from rankcast.bench.runner import Figure, Grid, Parameters, Trial, case
 from rankcast.bench.workloads.geotext import world
 from rankcast.geotext.live import PRUNINGS
 
@@ -15,6 +16,8 @@ DATA = ["synthetic", "places", "reviews"]
 SMALL: dict[str, list[Any]] = {"subscriptions": [1_000], "window": [1_000], "events": [100], "k": [20]}
 FULL: dict[str, list[Any]] = {"subscriptions": [50_000], "window": [50_000], "events": [1_000], "k": [20]}
 LARGER = {**FULL, "subscriptions": [100_000], "window": [100_000]}
+
+figure = partial(case, seed=24, unit="message", runs=2)
 
 
 def streaming(parameters: Parameters, contenders: dict[str, dict[str, Any]], *, room: bool) -> Trial:
@@ -29,13 +32,10 @@ def streaming(parameters: Parameters, contenders: dict[str, dict[str, Any]], *, 
     )
 
 
-@case(
+@figure(
     "geotext.ciq",
     small={**SMALL, "data": ["synthetic"]},
     full=[LARGER, {**LARGER, "data": ["places", "reviews"]}],
-    seed=24,
-    unit="message",
-    runs=2,
     reproduces="[Geo Fig 9, Fig 11]",
 )
 def ciq(parameters: Parameters, _: np.random.Generator) -> Trial:
@@ -44,13 +44,10 @@ def ciq(parameters: Parameters, _: np.random.Generator) -> Trial:
     return streaming(parameters, tried, room=False)
 
 
-@case(
+@figure(
     "geotext.refills",
     small={**SMALL, "data": ["synthetic"]},
     full={**FULL, "data": DATA},
-    seed=24,
-    unit="message",
-    runs=2,
     reproduces="[Geo Fig 10, Table 2]",
 )
 def refills(parameters: Parameters, _: np.random.Generator) -> Trial:
@@ -59,16 +56,13 @@ def refills(parameters: Parameters, _: np.random.Generator) -> Trial:
     return streaming(parameters, tried, room=False)
 
 
-@case(
+@figure(
     "geotext.figure-6",
     small=[{**SMALL, "kmax": [3]}, {**SMALL, "share": [0.95]}],
     full=[
         {**FULL, "events": [5_000], "kmax": [1, 2, 3, 4, 5, 6]},
         {**FULL, "events": [5_000], "share": [1.0, 0.95, 0.9, 0.85, 0.8, 0.75]},
     ],
-    seed=24,
-    unit="message",
-    runs=2,
     reproduces="[Geo Fig 6]",
     figures=[
         Figure(title, x=x, y=y, contenders=("cost-skyband", refill))
@@ -84,13 +78,10 @@ def extents(parameters: Parameters, _: np.random.Generator) -> Trial:
     return streaming(plain, {"cost-skyband": {}, refill: {"refill": refill, "tuning": tuning}}, room=False)
 
 
-@case(
+@figure(
     "geotext.prunings",
     small={**SMALL, "data": ["synthetic"]},
     full={**FULL, "data": DATA},
-    seed=24,
-    unit="message",
-    runs=2,
     reproduces="[Geo Fig 8]",
 )
 def prunings(parameters: Parameters, _: np.random.Generator) -> Trial:
@@ -103,13 +94,10 @@ def prunings(parameters: Parameters, _: np.random.Generator) -> Trial:
     )
 
 
-@case(
+@figure(
     "geotext.groups",
-    small={**SMALL},
-    full={**FULL},
-    seed=24,
-    unit="message",
-    runs=2,
+    small=SMALL,
+    full=FULL,
     reproduces="[Geo Fig 7]",
 )
 def groups(parameters: Parameters, _: np.random.Generator) -> Trial:
@@ -118,46 +106,34 @@ def groups(parameters: Parameters, _: np.random.Generator) -> Trial:
     return streaming(parameters, tried, room=True)
 
 
-@case(
+def _as_it_is(name: str, told: str, small: Grid, full: Grid | list[Grid], reproduces: str) -> None:
+    """Declare a case of the engine as it is, over some parameters."""
+
+    def body(parameters: Parameters, _: np.random.Generator) -> Trial:
+        return streaming(parameters, {"igpt, cost-skyband": {}}, room=False)
+
+    body.__doc__ = told
+    figure(name, small=small, full=full, reproduces=reproduces)(body)
+
+
+_as_it_is(
     "geotext.words",
-    small={**SMALL, "words": [1, 5]},
-    full={**FULL, "words": [1, 2, 3, 4, 5]},
-    seed=24,
-    unit="message",
-    runs=2,
-    reproduces="[Geo Fig 12]",
+    "Subscriptions with more words.",
+    {**SMALL, "words": [1, 5]},
+    {**FULL, "words": [1, 2, 3, 4, 5]},
+    "[Geo Fig 12]",
 )
-def words(parameters: Parameters, _: np.random.Generator) -> Trial:
-    """Subscriptions with more words."""
-    return streaming(parameters, {"igpt, cost-skyband": {}}, room=False)
-
-
-@case(
+_as_it_is(
     "geotext.results",
-    small={**SMALL, "k": [10]},
-    full={**FULL, "k": [10, 20, 40, 60]},
-    seed=24,
-    unit="message",
-    runs=2,
-    reproduces="[Geo Fig 13]",
+    "Subscriptions that want more messages.",
+    {**SMALL, "k": [10]},
+    {**FULL, "k": [10, 20, 40, 60]},
+    "[Geo Fig 13]",
 )
-def results(parameters: Parameters, _: np.random.Generator) -> Trial:
-    """Subscriptions that want more messages."""
-    return streaming(parameters, {"igpt, cost-skyband": {}}, room=False)
-
-
-@case(
+_as_it_is(
     "geotext.scale",
-    small={**SMALL},
-    full=[
-        {**FULL, "subscriptions": [25_000, 50_000, 100_000]},
-        {**FULL, "window": [25_000, 100_000]},
-    ],
-    seed=24,
-    unit="message",
-    runs=2,
-    reproduces="[Geo Fig 14, Fig 15]",
+    "More subscriptions, larger windows.",
+    SMALL,
+    [{**FULL, "subscriptions": [25_000, 50_000, 100_000]}, {**FULL, "window": [25_000, 100_000]}],
+    "[Geo Fig 14, Fig 15]",
 )
-def scale(parameters: Parameters, _: np.random.Generator) -> Trial:
-    """More subscriptions, larger windows."""
-    return streaming(parameters, {"igpt, cost-skyband": {}}, room=False)

@@ -9,6 +9,7 @@ are over all draws together.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -33,19 +34,21 @@ from rankcast.papers.network.traffic import Outcome, method, pooled, with_needed
 
 Draw = Callable[[], Workload]
 
+played = partial(case, unit="event", runs=1)
+
 
 def uniform(parameters: Parameters, rng: np.random.Generator) -> Workload:
     """Draw uniform objects and subscriptions, and uniform steps of y: those in the middle of a longer run.
 
     Steps drive values apart, so fewer are affected as a run goes on; the paper's figures are means over one.
     """
-    run, played = parameters["run"], parameters["events"]
+    run, count = parameters["run"], parameters["events"]
     objects = range_topk.objects(parameters["objects"], rng)
     subscriptions = range_topk.subscriptions(parameters["subscriptions"], rng)
     events = range_topk.uniform_events(objects, run, rng)
-    begin = (run - played) // 2
+    begin = (run - count) // 2
     objects["y"][events["id"][:begin]] = events["y"][:begin]
-    middle = {name: column[begin : begin + played] for name, column in events.items()}
+    middle = {name: column[begin : begin + count] for name, column in events.items()}
     return Workload(objects, ranges_of(subscriptions), middle)
 
 
@@ -143,13 +146,11 @@ TRAFFIC = [
 ]
 
 
-@case(
+@played(
     "network.figure-14",
     small={**SMALL, "k": [1, 10]},
     full={**FULL, "events": [500], "k": KS},
     seed=81,
-    unit="event",
-    runs=1,
     reproduces="[Range Fig. 14]",
     figures=TRAFFIC,
 )
@@ -158,13 +159,11 @@ def figure_14(parameters: Parameters, rng: np.random.Generator) -> Trial:
     return trial(parameters, lambda: uniform(parameters, rng), METHODS, rng)
 
 
-@case(
+@played(
     "network.figure-17",
     small={"nodes": [400], "brokers": [50], **TRACE, "events": [200], "k": [10]},
     full={**GROUND, **TRACE, "events": [1_000], "k": KS},
     seed=82,
-    unit="event",
-    runs=1,
     reproduces="[Range Fig. 17; Table V]",
     figures=TRAFFIC,
 )
@@ -201,13 +200,11 @@ def table_2(parameters: Parameters, rng: np.random.Generator) -> Trial:
     return trial(parameters, lambda: uniform(parameters, rng), names, rng, ground="power-law", paper=paper)
 
 
-@case(
+@played(
     "network.simulator",
     small={**SMALL, "k": [10]},
     full={**FULL, "k": [10]},
     seed=84,
-    unit="event",
-    runs=1,
 )
 def simulator(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Time the simulator itself: zones, subscribing, all methods and the check, one after the other."""
@@ -226,13 +223,11 @@ def simulator(parameters: Parameters, rng: np.random.Generator) -> Trial:
     )
 
 
-@case(
+@played(
     "network.merging",
     small={**SMALL, "brokers": [20, 200], "subscriptions": [50, 20_000], "k": [10]},
     full={**FULL, "brokers": [100, 1_000, 4_000], "subscriptions": [100, 2_000_000], "k": [10]},
     seed=85,
-    unit="event",
-    runs=1,
     figures=[
         Figure(title, "brokers", y, series=("subscriptions",), log_x=True, log_y=True)
         for title, y in (
@@ -297,13 +292,11 @@ def covering(parameters: Parameters, rng: np.random.Generator) -> Trial:
     )
 
 
-@case(
+@played(
     "network.figure-20",
     small={"objects": [2_000], "servers": [20], "events": [500], "k": [1, 10]},
     full={"objects": [100_000], "servers": [100], "events": [20_000], "k": KS},
     seed=87,
-    unit="event",
-    runs=1,
     reproduces="[Range Fig. 20]",
     figures=[
         Figure("20: servers traversed a firstk", "k", "firstk_steps"),
