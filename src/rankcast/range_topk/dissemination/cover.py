@@ -26,6 +26,7 @@ from rankcast.range_topk.kernels.corners_search import count_better
 from rankcast.structures.jit import EXACT
 
 WITNESSES = 24
+Marks = NDArray[np.int64]
 
 
 class BoxTiles(NamedTuple):
@@ -108,10 +109,21 @@ def _between(point: Floats, slot: int, low: Floats, high: Floats, box: int, one:
 
 
 @njit(**EXACT)
-def _stray(tree: CornerTree, root: int, low: Floats, high: Floats, box: int, one: int, two: int) -> int:
-    """The slot of somebody below a node, in a box and in neither of two others, or -1.
+def _find(
+    tree: CornerTree,
+    root: int,
+    low: Floats,
+    high: Floats,
+    box: int,
+    one: int,
+    two: int,
+    mark: Marks,
+    mine: int,
+) -> int:
+    """The slot of somebody below a node who is in a box and in neither of two others, or -1.
 
-    Lower corners are looked at first: those are the larger boxes, whom the object mostly is nothing to.
+    With two below 0 there are no others: it is somebody whose mark is not `mine`. Lower corners are looked at
+    first: those are the larger boxes, whom the object mostly is nothing to.
     """
     point, bucket, child, sizes, capacity = (
         tree.point,
@@ -121,15 +133,15 @@ def _stray(tree: CornerTree, root: int, low: Floats, high: Floats, box: int, one
         tree.meta[CAPACITY],
     )
     tree_low, tree_high, stack, depth = tree.low, tree.high, np.empty(DEPTH, np.int32), 1
-    stack[0] = root
+    stack[0], apart = root, one >= 0
     while depth > 0:
         depth -= 1
         node = stack[depth]
         if outside(tree_low, tree_high, node, low, high, box):
             continue
-        if _within(tree_low, tree_high, node, low, high, one):
+        if apart and _within(tree_low, tree_high, node, low, high, one):
             continue
-        if _within(tree_low, tree_high, node, low, high, two):
+        if apart and _within(tree_low, tree_high, node, low, high, two):
             continue
         if bucket[node] < 0:
             stack[depth], stack[depth + 1] = child[node, 1], child[node, 0]
@@ -137,9 +149,9 @@ def _stray(tree: CornerTree, root: int, low: Floats, high: Floats, box: int, one
             continue
         first = bucket[node] * capacity
         for slot in range(first, first + sizes[node]):
-            if inside(low, high, box, point, slot) and not (
-                inside(low, high, one, point, slot) or inside(low, high, two, point, slot)
-            ):
+            if (apart or mark[slot] != mine) and inside(low, high, box, point, slot):
+                if apart and (inside(low, high, one, point, slot) or inside(low, high, two, point, slot)):
+                    continue
                 return slot
     return -1
 
@@ -203,7 +215,7 @@ def merge(tree: CornerTree, out: BoxTiles, first: int, cut: Rows, depth: Rows, n
     space for one more tile. A pair is tried again only if one of it has `grown` since it was `tried`.
     """
     low, high, point, size, moment = out.low, out.high, tree.point, -1, 1
-    root = _enter(tree, low, high, first, out.size[0])
+    root, unmarked = _enter(tree, low, high, first, out.size[0]), np.empty(0, np.int64)
     grown, tried = np.ones(cut.shape[0], np.int32), np.zeros(cut.shape[0], np.int32)
     while size != out.size[0]:
         size, kept = out.size[0], first
@@ -223,7 +235,7 @@ def merge(tree: CornerTree, out: BoxTiles, first: int, cut: Rows, depth: Rows, n
                     continue
                 if _barred(tree, out, size, other, kept):
                     continue
-                stray = _stray(tree, root, low, high, size, other, kept)
+                stray = _find(tree, root, low, high, size, other, kept, unmarked, 0)
                 if stray < 0:
                     moment += 1
                     _move(low, high, size, other)
@@ -237,7 +249,6 @@ def merge(tree: CornerTree, out: BoxTiles, first: int, cut: Rows, depth: Rows, n
 
 
 NEAR = 16  # how many tiles back a merge is tried
-Marks = NDArray[np.int64]
 
 
 class BoxMessage(NamedTuple):
@@ -252,34 +263,6 @@ class BoxMessage(NamedTuple):
     better: float
     most: int
     one_by_one: bool
-
-
-@njit(**EXACT)
-def _intruder(tree: CornerTree, low: Floats, high: Floats, box: int, mark: Marks, mine: int) -> int:
-    """The slot of somebody in a box whose mark is not `mine`, or -1."""
-    point, bucket, child, sizes, capacity = (
-        tree.point,
-        tree.bucket,
-        tree.child,
-        tree.size,
-        tree.meta[CAPACITY],
-    )
-    tree_low, tree_high, stack, depth = tree.low, tree.high, np.empty(DEPTH, np.int32), 1
-    stack[0] = 0
-    while depth > 0:
-        depth -= 1
-        node = stack[depth]
-        if outside(tree_low, tree_high, node, low, high, box):
-            continue
-        if bucket[node] < 0:
-            stack[depth], stack[depth + 1] = child[node, 1], child[node, 0]
-            depth += 2
-            continue
-        first = bucket[node] * capacity
-        for slot in range(first, first + sizes[node]):
-            if mark[slot] != mine and inside(low, high, box, point, slot):
-                return slot
-    return -1
 
 
 @njit(**EXACT)
@@ -358,7 +341,7 @@ def cover(
             corner[:] = own[(start + end) // 2]
             middle = _cut(own[start:end], corner)
         else:
-            intruder = _intruder(tree, out.low, out.high, box, mark, mine)
+            intruder = _find(tree, 0, out.low, out.high, box, -1, -1, mark, mine)
             if intruder >= 0 and most >= 0:
                 better = count_better(objects, label, out.low[box], message.better, message.item, most)
                 intruder = -1 if better < most else intruder
