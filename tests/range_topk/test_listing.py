@@ -73,7 +73,7 @@ def test_a_batch_gives_the_net_change_of_every_list(data: st.DataObject) -> None
             return
         batch = event_arrays(events)
         found = listings.apply(painter.paint(batch, listings.ks), np.unique(batch.row))
-        deltas = listings.deltas(found, place, count)
+        deltas = listings.deltas(found, place, count, listings.objects.tree.y)
         for s, (span, k) in enumerate(zip(world.ranges, ks, strict=True)):
             after = scored(world, span, int(k))
             board = listings.boards(np.array([s], np.int32), int(k))[0]

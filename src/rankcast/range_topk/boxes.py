@@ -184,15 +184,17 @@ class BoxLists:
 
     # Events
 
-    def publish(self, state: RangeState, events: Events, touched: Rows) -> Deltas:
+    def publish(self, state: RangeState, events: Events) -> Deltas:
         """Apply a batch to objects and lists; delta rows."""
+        self.objects.set_labels(events.row, state.objects.label[events.row])
         affected, tried, searches = self.affected, self.tried, self.searches
         changes = self.apply(keyed(state, events))
         state.count["affected"] += self.affected - affected
         state.count["candidates"] += self.tried - tried
         state.count["miny"] += self.searches - searches
         state.place(events)
-        return self.deltas(changes, state.subscriptions.place, state.subscriptions.next_sequence)
+        slots = state.subscriptions
+        return self.deltas(changes, slots.place, slots.next_sequence, state.objects["y"])
 
     def apply(self, events: BoxEvents) -> BoardChanges:
         """Apply events to the objects and all boards; the net changes of these."""
@@ -219,10 +221,10 @@ class BoxLists:
         if len(self.moved) < len(self.objects.value):
             self.moved = grown(self.moved, len(self.objects.value), False)
 
-    def deltas(self, changes: BoardChanges, place: NDArray[np.int64], span: int) -> Deltas:
+    def deltas(self, changes: BoardChanges, place: NDArray[np.int64], span: int, score: Floats) -> Deltas:
         """Delta rows of the changes by `place`, a row's position in registration order, below `span`."""
         columns = delta_columns(int(boards.count_rows(changes)))
-        boards.spread(changes, boards.in_order(changes, place, span), self.objects.value, columns)
+        boards.spread(changes, boards.in_order(changes, place, span), score, columns)
         return columns
 
     def refill(self, k_of: KOf) -> None:

@@ -72,7 +72,7 @@ class BruteForce:
         live = self._state.subscriptions.live()
         before = now = self.lists(live)
         for place in range(events.row.size):
-            event = Events._make(column[place : place + 1] for column in events)
+            event = events.one(place)
             former, was = now, self._state.objects["x"][event.row].copy()
             self._state.place(event)
             now = self.lists(live)

@@ -292,15 +292,21 @@ class RangeTopK(ListEngine):
         changed, fields = self._amendment(rows)
         names = None if self._kept is None or "k" in fields else self._kept.names()
         if self._kept is None or names is None:
-            with self._state.one_call():
+            self._state.alone = True
+            try:
                 return self._answer(self._change(changed, fields))
+            finally:
+                self._state.alone = False
         self._begin()
         self._write(changed, fields)
         return self._told(deltas.exchanged(*self._kept.replace(self._in_order(changed), names)))
 
     def _publish_alone(self, rows: Any) -> pa.Table:
-        with self._state.one_call():
-            return super()._publish_alone(rows)
+        self._state.alone = True
+        try:
+            return self._answer(self._follow(self._read_events(rows)))
+        finally:
+            self._state.alone = False
 
     def _publish(self, rows: Any) -> Changes:
         return self._follow(self._read_events(rows))
@@ -325,19 +331,24 @@ class RangeTopK(ListEngine):
 
     def remove(self, ids: Any) -> pa.Table:
         """Delete objects; returns the changes of results. Each of them is an event in `stats()`."""
-        with self._state.one_call():
+        self._state.alone = True
+        try:
             return self._answer(self._remove(ids))
+        finally:
+            self._state.alone = False
 
     def _remove(self, ids: Any) -> Changes:
         gone = self._items.require(self._ids(ids), where="ids")
         self._begin()
         self._count["events"] += gone.size
-        return self._follow(Events(gone, self._state.objects["x"][gone], np.full(gone.size, np.nan)))
+        x, y = self._state.objects["x"][gone], np.full(gone.size, np.nan)
+        return self._follow(Events(gone, x, y, gone.size))
 
     def _follow(self, events: Events) -> Changes:
         """Bring objects and results to what events make of them."""
         changes = self._lists_method.publish(events)
-        self._state.end(events)
+        if events.gone:
+            self._state.end(events)
         return changes
 
     # Dissemination

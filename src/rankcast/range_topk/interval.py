@@ -41,6 +41,7 @@ from rankcast.tables.boxes import Boxes
 if TYPE_CHECKING:
     from rankcast.range_topk.kept_lists import Sender
 
+FEW = 128  # delta rows that room is made for beforehand
 MANY = 4096  # subscriptions from which an empty size class is filled as a whole
 NOBODY = SubscriptionIndex(1, SlotMap()).tree
 MOST_BOXES = 2.0**31  # more than an object has tiles; kernels multiply it by steps
@@ -127,8 +128,21 @@ class Painter:
         while done < total:
             done = kernel(self._state(ks, points, epsilon), done)
             if done < total:
-                self.tiles = widened(self.tiles, max(2 * len(self.tiles.item), 8 * int(ks[0]) * len(ks)))
-                self.objects.reserve(0)
+                self.widen(int(ks[0]) * len(ks))
+
+    def widen(self, ks: int) -> None:
+        """Make room for more tiles, of lists of so many objects over all k, and for more objects."""
+        self.tiles = widened(self.tiles, max(2 * len(self.tiles.item), 8 * ks))
+        self.objects.reserve(0)
+
+    def make_room(self, done: int, rows: Rows, k: int) -> None:
+        """Make the room without which `join.publish` stopped, or rebuild the objects' tree."""
+        if done == join.MISSING_ROWS:
+            self.objects.reserve(int(rows.max()) + 1)
+        elif done == join.UNTIDY:
+            self.objects.tidy()
+        else:
+            self.widen(min(k, len(self.objects) + len(rows) + 1))
 
     def _state(self, ks: Ints, points: PointTree | None, epsilon: float | None) -> PaintState:
         return PaintState(
@@ -184,7 +198,8 @@ class IntervalLists:
         self._known: Floats = np.empty(0)
         self._work: Floats = np.empty(0)
         self._moved: NDArray[np.bool_] = np.empty(0, bool)
-        self._buffers = empty_changes(1024, 4096)
+        self._changes = empty_changes(1024, 4096)[:3]
+        self._few = (np.empty(FEW, np.int32), np.empty(FEW, np.int8), np.empty(FEW, np.int32))
         self._points: PointTree | None = None
         self._rows: Rows = np.empty((2, 0), np.int32)
         self._ops: NDArray[np.int8] = np.empty(0, np.int8)
@@ -281,26 +296,66 @@ class IntervalLists:
 
     # Events
 
-    def publish(self, state: RangeState, events: Events, touched: Rows) -> Deltas | None:
-        """Apply a batch on the rows `touched` to objects and lists; delta rows, or None without a list."""
+    def publish(self, state: RangeState, events: Events) -> Deltas | None:
+        """Apply a batch to objects and lists; delta rows, or None without a list."""
+        indexes = self.classed.indexes
+        if len(indexes) == 1:
+            ((k, index),) = indexes.items()
+            if k > 0:
+                return self._publish_one(state, events, k, index)
         affected, tried, tally = self.affected, self.tried, self.painter.tally.copy()
         ks, steps = self.ks, keyed(state, events)
+        self.objects.set_labels(events.row, state.objects.label[events.row])
         open_tiles = self.open_tiles(steps)
         tiles = self.painter.paint(steps, ks if ks.size else np.array([1]))
         state.place(events)
-        found = self.apply(tiles, touched, open_tiles)
+        found = self.apply(tiles, events.row, open_tiles)
         self.painter.count_questions(state.count, tally)
         state.count["affected"] += self.affected - affected
         state.count["candidates"] += self.tried - tried
         if not found:
             return None
-        return self.deltas(found, state.subscriptions.place, state.subscriptions.next_sequence)
+        slots = state.subscriptions
+        return self.deltas(found, slots.place, slots.next_sequence, state.objects["y"])
+
+    def _publish_one(self, state: RangeState, events: Events, k: int, index: SubscriptionIndex) -> Deltas:
+        """The same for lists of one k, in one call of a kernel."""
+        objects, slots, done, count = state.objects, state.subscriptions, 0, state.count
+        if index._moved:
+            index.settle()
+        if len(self._known) < len(self.objects.tree.y):
+            self._sync_length()
+        held = (objects["x"], objects["y"], objects.label, slots.place, slots.next_sequence)
+        score, rank = np.empty(FEW), np.empty(FEW, np.int64)
+        subscription, op, item = self._few
+        while done < len(events.row):
+            done, rows, counts, self._changes = join.publish(
+                (tuple(self.objects.tree), tuple(index._tree), tuple(self.painter.tiles)),
+                (self._known, self._work, self._moved),
+                events[:3],
+                held,
+                self._changes,
+                (subscription, op, item, score, rank),
+                k,
+                state.descending,
+                max(done, 0),
+            )
+            count["firstk"] += counts[0]
+            count["miny"] += counts[1]
+            if done < len(events.row):
+                self.painter.make_room(done, events.row, k)
+                self._sync_length()
+        count["affected"] += counts[2]
+        count["candidates"] += counts[3]
+        if rows <= FEW:
+            return Deltas(subscription[:rows], op[:rows], item[:rows], score[:rows], rank[:rows])
+        changes = BoardChanges(*self._changes, np.array([counts[4], 0, 0, 0]))
+        return self.deltas([changes], held[3], held[4], objects["y"])
 
     def apply(self, tiles: Tiles, changed: Rows, open_tiles: Tiles | None = None) -> list[BoardChanges]:
         """Apply exact tiles painted for `ks`, and those of `open_tiles`; `changed` are the rows they are of.
 
-        Returns the net changes of each class; pass them to `deltas` before the next call when there is one
-        class only, at once otherwise. Buffers are reused.
+        Returns the net changes of each class, for `deltas`.
         """
         self._sync_length()
         y = self.objects.tree.y
@@ -310,9 +365,7 @@ class IntervalLists:
         found, ks = [], [int(k) for k in self.ks]
         for number, key in enumerate([*ks, *(key for key in indexes if key < 0)]):
             mine = open_tiles if key < 0 else tiles if len(ks) == 1 else _of_class(tiles, number)
-            buffers = self._buffers if number == 0 else empty_changes(1024, 4096)
-            changes = join.join(indexes[key].tree, mine, values, buffers)
-            self._buffers = changes if number == 0 else self._buffers
+            changes = join.join(indexes[key].tree, mine, values, empty_changes(1024, 4096))
             self.affected += int(changes.tally[AFFECTED])
             self.tried += int(changes.tally[TRIED])
             found.append(changes)
@@ -346,7 +399,7 @@ class IntervalLists:
         tiles.size_class[:], tiles.step[:], tiles.size[0] = 0, 0, len(event)
         return tiles
 
-    def deltas(self, found: list[BoardChanges], place: NDArray[np.int64], span: int) -> Deltas:
+    def deltas(self, found: list[BoardChanges], place: NDArray[np.int64], span: int, y: Floats) -> Deltas:
         """Delta rows of the changes by `place`, a row's position in registration order, below `span`.
 
         Scores and ranks belong to the caller; the other columns are views into buffers that the next call
@@ -362,7 +415,7 @@ class IntervalLists:
         subscription, item = self._rows[:, :total]
         score, rank = memory.empty(total, np.float64), memory.empty(total, np.int64)
         columns = Deltas(subscription, self._ops[:total], item, score, rank)
-        boards.spread(changes, boards.in_order(changes, place, span), self.objects.tree.y, columns)
+        boards.spread(changes, boards.in_order(changes, place, span), y, columns)
         return columns
 
     def refill(self, k_of: KOf) -> None:

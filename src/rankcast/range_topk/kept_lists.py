@@ -178,26 +178,25 @@ class KeptLists:
         """Apply a batch to objects and lists; the net change of every list."""
         if not events.row.size:
             return no_changes()
-        self.refresh()
-        state, touched = self.range_state, np.unique(events.row)
-        old = state.objects["y"][touched].copy()
-        self.follow_labels(events)
+        if self.stale:
+            self.refresh()
+        state = self.range_state
+        before: Floats | None = None if state.alone else state.objects["y"].copy()
+        if state.objects.relabelled != self._relabelled:
+            self.follow_labels(events)
         self.make_room(events)
-        deltas = self.store.publish(state, events, touched)
+        deltas = self.store.publish(state, events)
         if deltas is None:
             return no_changes()
-        score = state.key(deltas.score) if state.descending else deltas.score
-        subscription, op, item = deltas.subscription, deltas.op, deltas.item
-        if state.alone:  # written out before the buffers are used again
-            return Changes(subscription, op, item, score, deltas.rank, former=score[:0])
-        before: Floats = state.objects["y"].copy()
-        before[touched] = old
+        subscription, op, item, score, rank = deltas
+        if before is None:  # written out before the buffers are used again
+            return Changes(subscription, op, item, score, rank, score[:0])
         former = np.where(op == ENTER, np.nan, before[item])
-        return Changes(subscription.copy(), op.copy(), item.copy(), score, deltas.rank, former)
+        return Changes(subscription.copy(), op.copy(), item.copy(), score, rank, former)
 
     def make_room(self, events: Events) -> None:
         """Move open lists that the objects which come or move in a batch might fill."""
-        if not any(key < 0 or key > size_classes.NARROW for key in self.store.classed.indexes):
+        if not self.store.classed.wide():
             return
         objects = self.range_state.objects
         x, y = objects["x"][events.row], objects["y"][events.row]

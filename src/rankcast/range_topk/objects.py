@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rankcast.range_topk.kernels import blocks, checks, object_tree
 from rankcast.range_topk.kernels.blocks import Blocks
-from rankcast.range_topk.kernels.object_tree import FILL, ORDER, SIZE, ObjectTree
+from rankcast.range_topk.kernels.object_tree import FILL, ORDER, SIZE, SPARE_NODES, ObjectTree
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 
@@ -17,7 +17,6 @@ Rows = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-SPARE_NODES = 64
 FEW = 64  # ranges up to which a search each is better than a table
 SMALLEST, MOST = 16, 4096  # objects a block, blocks
 
@@ -92,7 +91,7 @@ class ObjectIndex:
 
     def tidy(self) -> None:
         """Rebuild the tree if it holds many more nodes than its objects need. Amortised O(1) a deletion."""
-        if self.tree.filled.shape[0] > 4 * SPARE_NODES + 8 * len(self) // ORDER:
+        if object_tree.too_empty(self.tree):
             self._rebuild(object_tree.rows_in_order(self.tree))
 
     def firstk(self, x: float, y: float, label: int, direction: Literal["left", "right"], k: int) -> Floats:
@@ -105,7 +104,9 @@ class ObjectIndex:
 
     def miny(self, after: float, before: float, y: float, label: int) -> int:
         """The row of the best object with after < x < before that is worse than (y, label), or -1."""
-        return int(object_tree.miny(self.tree, after, before, y, label, np.inf, 0))
+        found = np.empty(1, np.int32)
+        size = object_tree.next_above(self.tree, after, before, y, label, np.inf, 0, found)
+        return int(found[0]) if size else -1
 
     def best(self, lo: Floats, hi: Floats, boards: Rows) -> None:
         """Write the rows of the best objects with lo <= x <= hi to the boards, best first, then -1."""

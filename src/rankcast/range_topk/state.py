@@ -1,8 +1,8 @@
 """The state of `RangeTopK` whatever its method: subscriptions, objects, and the events of a batch on them.
 
 An event names an object and gives some of its values. Whether that inserts, updates, moves or deletes depends
-on what the rows before it did, so a batch is resolved once, without a loop: rows are grouped by object, and
-within a group values are carried forward. Cost: O(n log n) for n rows.
+on what the rows before it did, so a batch is resolved once, in one pass: each row takes what it does not
+give from the row before on the same object, or from the object itself. Cost: O(n) for n rows.
 
 What a row does to its object:
 
@@ -18,13 +18,13 @@ To keep a value, the object must be there; so it must to be deleted.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
+from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.core.engine import Part
@@ -32,6 +32,7 @@ from rankcast.core.lists import together
 from rankcast.errors import InputError
 from rankcast.structures import hashing
 from rankcast.structures.ids import Slots, keys_of, select, show
+from rankcast.structures.jit import EXACT
 from rankcast.tables import read
 from rankcast.tables.boxes import Boxes
 from rankcast.tables.deltas import Changes, Lists
@@ -41,23 +42,21 @@ from rankcast.tables.schema import Batch, Bools, Column, Floats, Ids, Ints, Kind
 
 NULLS = ("delete", "keep", "refuse")
 UPSERT, REMOVE = 0, 1
+PLAIN = (list, tuple, np.ndarray, type(None))  # columns that are not pandas'
 OP = Column("op", Kind.WORD, required=False, words=("upsert", "remove"))
 
 
 class ResolvedBatch(NamedTuple):
-    """A batch, resolved. Per object it names (`ids`, `row`, -1 if new) and per event (`of`, `x`, `y`)."""
+    """A batch, resolved: for each event the object's row, or -1 - n for the n-th that is new, and its values.
 
-    ids: Ids
+    `fresh` are the ids of new objects; `gone` is how many objects the batch leaves without a value.
+    """
+
     row: Rows
-    of: Rows  # which object
     x: Floats  # (n, d), values after the event
     y: Floats  # NaN: the event deletes the object
-
-    def last(self) -> Rows:
-        """For each object its last event: the net effect of the batch."""
-        place = np.empty(self.row.size, np.int32)
-        place[self.of] = np.arange(self.of.size, dtype=np.int32)
-        return place
+    fresh: Ids | None
+    gone: int
 
 
 def refuse_nan(rows: Any, names: Sequence[str]) -> None:
@@ -66,11 +65,11 @@ def refuse_nan(rows: Any, names: Sequence[str]) -> None:
     Cost: a look at each value; nothing unless pandas is in use.
     """
     pandas: Any = sys.modules.get("pandas")
-    if pandas is None or not isinstance(rows, Mapping | pandas.DataFrame):
+    if pandas is None or type(rows) is list or not isinstance(rows, Mapping | pandas.DataFrame):
         return
     for name in names:
         values = rows.get(name)
-        if not isinstance(values, pandas.Series | pandas.Index):
+        if type(values) in PLAIN or not isinstance(values, pandas.Series | pandas.Index):
             continue
         odd = _nan_in(values)
         if odd.any() and rows.get("op") is not None:
@@ -99,6 +98,8 @@ def _nan_in(values: Any) -> Bools:
 
 def emptied(rows: Any, names: Sequence[str]) -> Any:
     """The same rows with nulls for what those that remove an object hold beside its id and op."""
+    if type(rows) is list and not any(type(row) is not dict or OP.name in row for row in rows):
+        return rows
     if isinstance(rows, Mapping):
         known = OP.name in rows
     else:
@@ -123,68 +124,126 @@ def _words(values: Any) -> NDArray[np.int64]:
 
 def resolve(batch: Batch, objects: Slots, over: list[str], by: str, nulls: str) -> ResolvedBatch:
     """Read a batch against the live objects; raises before anything has changed."""
-    of, first = hashing.distinct(keys_of(batch.ids))
-    row = objects.find(batch.ids, where="events")[first]
-    order = np.argsort(of, kind="stable")  # rows grouped by object; below, arrays are in this order
-    starts = np.diff(of[order], prepend=-1) > 0
-    mine = row[of[order]]
-    deletes = _deletes(batch, by, nulls)[order]
-    present = np.where(starts, mine >= 0, ~np.roll(deletes, 1))
-    column, what = (OP.name, 'is "remove"') if OP.name in batch else (by, "is null")
-    gone = deletes & ~present
-    _refuse(gone, order, batch.ids, column, f"{what} for {{}}, which is not there", "a live object")
-
-    def values_of(name: str, held: Floats) -> Floats:
-        """One column with what was not given filled in from the row before or from the live object."""
-        values = batch[name][order] if name in batch else np.full(of.size, np.nan)
-        given = ~np.isnan(values)
-        lacking = ~present & ~deletes & ~given
-        _refuse(lacking, order, batch.ids, name, "has no value for {}, which is new", "a number")
-        values = np.where(starts & ~given & (mine >= 0), held[np.maximum(mine, 0)], values)
-        filled = np.empty(of.size)
-        filled[order] = _carried(values, given | starts)
-        return filled
-
-    x = [values_of(name, objects["x"][:, place]) for place, name in enumerate(over)]
-    y = values_of(by, objects["y"])
-    y[order[deletes]] = np.nan
-    return ResolvedBatch(select(batch.ids, first), row, of, np.column_stack(x), y)
-
-
-def _deletes(batch: Batch, by: str, nulls: str) -> Bools:
-    """Which rows delete their object; refuses nulls if they are to be refused."""
-    removes: Bools = batch[OP.name] == REMOVE if OP.name in batch else np.zeros(batch.size, np.bool_)
-    if by not in batch or nulls == "keep" or (nulls == "delete" and OP.name in batch):
-        return removes
-    null: Bools = np.isnan(batch[by])
-    if nulls == "delete":
-        return null
-    hint = 'To delete, say op "remove"; or make the engine with nulls="delete" or nulls="keep".'
-    every = np.arange(batch.size)
-    _refuse(null & ~removes, every, batch.ids, by, "is null for {}", Kind.NUMBER.value, hint)
-    return removes
+    ids, size, width = batch.ids, batch.size, len(over)
+    if objects.kind != ids.kind and objects.kind is not None:
+        objects.find(ids, where="events")  # refuses them
+    removes: Ints = np.array(batch[OP.name], np.int64) if OP.name in batch else NO_WORDS
+    null = KEEPS
+    if by in batch and nulls == "refuse":
+        null = REFUSED
+    elif by in batch and nulls == "delete" and OP.name not in batch:
+        null = DELETES
+    row, x, y, first = (
+        np.empty(size, np.int32),
+        np.empty((size, width)),
+        np.empty(size),
+        np.empty(size, np.int32),
+    )
+    new, gone, wrong, bad = _resolve(
+        objects.register()[:6],
+        keys_of(ids, objects.seed),
+        (objects["x"], objects["y"]),
+        _numbers(batch, [*over, by]),
+        removes,
+        null,
+        (row, x, y, first),
+    )
+    if wrong >= 0:
+        raise _refusal(batch, [*over, by], wrong, bad)
+    return ResolvedBatch(row, x, y, select(ids, first[:new]) if new else None, gone)
 
 
-def _carried(values: Floats, fresh: Bools) -> Floats:
-    """Carry each fresh value forward until the next one."""
-    place = np.maximum.accumulate(np.where(fresh, np.arange(values.size), 0))
-    return values[place]
+def _numbers(batch: Batch, names: list[str]) -> Floats:
+    """Columns of numbers as the lines of one array, NaN where nothing is given."""
+    if batch.numbers is not None and len(batch.lines) == len(names):
+        return np.array(batch.numbers, order="C")
+    lines = np.full((len(names), batch.size), np.nan)
+    for line, name in enumerate(names):
+        if name in batch:
+            lines[line] = batch[name]
+    return lines
 
 
-def _refuse(
-    bad: Bools,
-    order: NDArray[np.intp],
-    ids: Ids,
-    column: str,
-    what: str,
-    expected: str,
-    hint: str | None = None,
-) -> None:
-    """Raise for the first bad row of the batch."""
-    if bad.any():
-        row = int(order[bad].min())
-        said = what.format(f"object {show(ids, row)}")
-        raise InputError(said, where="events", column=column, row=row, expected=expected, hint=hint)
+def _refusal(batch: Batch, names: list[str], wrong: int, row: int) -> InputError:
+    """What is to be said of the first bad row."""
+    told, hint = f"object {show(batch.ids, row)}", None
+    if wrong == NULL:
+        column, what, expected = names[-1], f"is null for {told}", Kind.NUMBER.value
+        hint = 'To delete, say op "remove"; or make the engine with nulls="delete" or nulls="keep".'
+    elif wrong == ABSENT:
+        column, said = (OP.name, 'is "remove"') if OP.name in batch else (names[-1], "is null")
+        what, expected = f"{said} for {told}, which is not there", "a live object"
+    else:
+        column, what = names[wrong - LACKING], f"has no value for {told}, which is new"
+        expected = "a number"
+    return InputError(what, where="events", column=column, row=row, expected=expected, hint=hint)
+
+
+KEEPS, DELETES, REFUSED = range(3)  # what a null in `by` does
+NULL, ABSENT, LACKING = range(3)  # what is wrong: from `LACKING` on, a column lacks a value
+NO_WORDS: Ints = np.empty(0, np.int64)
+
+
+@njit(**EXACT)
+def _resolve(
+    register: tuple[Any, ...],
+    keys: hashing.KeyArrays,
+    held: tuple[Floats, Floats],
+    given: Floats,
+    removes: Ints,
+    null: int,
+    out: tuple[Rows, Floats, Floats, Rows],
+) -> tuple[int, int, int, int]:
+    """Follow each object through a batch; writes what `ResolvedBatch` holds, and where new ids come first.
+
+    `given` has a line a column, that of `by` last. Returns how many objects are new and how many go, what is
+    wrong with some row, or -1, and the first row with which it is.
+    """
+    table, code, start, length, text, seed = register
+    stored, wanted = hashing.named((code, start, length, text, seed)), hashing.named(keys)
+    (held_x, held_y), (row, x, y, first) = held, out
+    size, width, new, gone = row.size, held_x.shape[1], 0, 0
+    latest = np.full(2 * size + hashing.LEAST if size > 1 else 1, hashing.FREE, np.int32)
+    deletes, bad = np.empty(size, np.bool_), np.full(LACKING + width + 1, -1)
+    for i in range(size):
+        before = -1  # the event before on the same object
+        if size > 1:
+            cell = hashing.seek(latest, wanted.code, wanted.code[i], wanted, wanted, i)
+            before, latest[cell] = latest[cell], i
+        if before >= 0:
+            row[i], present = row[before], not deletes[before]
+            gone -= deletes[before]
+        else:
+            row[i] = table[hashing.seek(table, code, wanted.code[i], stored, wanted, i)]
+            present = row[i] >= 0
+            if not present:
+                first[new] = i
+                new += 1
+                row[i] = -new
+        empty = np.isnan(given[width, i])
+        deletes[i] = (removes.size > 0 and removes[i] == REMOVE) or (empty and null == DELETES)
+        gone += deletes[i]
+        if empty and null == REFUSED and not deletes[i] and bad[NULL] < 0:
+            bad[NULL] = i
+        if deletes[i] and not present and bad[ABSENT] < 0:
+            bad[ABSENT] = i
+        for line in range(width + 1):
+            value = given[line, i]
+            if np.isnan(value):
+                if not present and not deletes[i] and bad[LACKING + line] < 0:
+                    bad[LACKING + line] = i
+                if before >= 0:
+                    value = x[before, line] if line < width else y[before]
+                elif row[i] >= 0:
+                    value = held_x[row[i], line] if line < width else held_y[row[i]]
+            if line < width:
+                x[i, line] = value
+            else:
+                y[i] = np.nan if deletes[i] else value
+    for wrong in range(bad.size):
+        if bad[wrong] >= 0:
+            return new, gone, wrong, bad[wrong]
+    return new, gone, -1, -1
 
 
 FEW = 256  # ids up to which a shortcut is not worth a look
@@ -231,17 +290,26 @@ class Subscriptions(Slots):
 
 
 class Events(NamedTuple):
-    """Events in order, by object row: within a batch an object has one row, whatever happens to it."""
+    """Events in order, by object row: within a batch an object has one row, whatever happens to it.
+
+    `gone` is how many objects they leave without a value.
+    """
 
     row: Rows
     x: Floats  # (n, d), values after the event
     y: Floats  # NaN: the event deletes the object
+    gone: int
+
+    def one(self, place: int) -> Events:
+        """One of the events, alone."""
+        here = slice(place, place + 1)
+        return Events(self.row[here], self.x[here], self.y[here], int(np.isnan(self.y[place])))
 
     def coalesced(self) -> Events:
         """The last event of each object, in order: what they come to together."""
         _, back = np.unique(self.row[::-1], return_index=True)
         last = np.sort(self.row.size - 1 - back)
-        return Events(self.row[last], self.x[last], self.y[last])
+        return Events(self.row[last], self.x[last], self.y[last], self.gone)
 
 
 class Objects(NamedTuple):
@@ -286,15 +354,6 @@ class RangeState:
         own: Ints = self.subscriptions["k"][together(rows)]
         return np.where(own > 0, own, self.k) if own.any() else np.broadcast_to(np.int64(self.k), rows.size)
 
-    @contextmanager
-    def one_call(self) -> Iterator[None]:
-        """Let the call at hand be the whole batch."""
-        self.alone = True
-        try:
-            yield
-        finally:
-            self.alone = False
-
     def key(self, y: Floats) -> Floats:
         """What is ranked, ascending."""
         return -y if self.descending else y
@@ -308,11 +367,12 @@ class RangeState:
 
     def begin(self, steps: ResolvedBatch) -> Events:
         """Give every object of a batch its row; new ones are not there yet."""
-        row = steps.row.copy()
-        new = np.flatnonzero(row < 0)
-        row[new] = self.objects.add(select(steps.ids, new))
-        self.objects["y"][row[new]] = np.nan
-        return Events(row[steps.of], steps.x, steps.y)
+        if steps.fresh is not None:
+            fresh = self.objects.add(steps.fresh)
+            self.objects["y"][fresh] = np.nan
+            new = np.flatnonzero(steps.row < 0)
+            steps.row[new] = fresh[-1 - steps.row[new]]
+        return Events(steps.row, steps.x, steps.y, steps.gone)
 
     def place(self, events: Events) -> None:
         """Bring objects to what events make of them; of several on one object the last counts."""

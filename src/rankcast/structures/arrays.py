@@ -4,14 +4,15 @@
 - `empty` takes memory for large answers from Arrow's pool, which keeps what was freed: the first touch of a
   fresh page is a fault, where an answer of millions of rows would otherwise spend most of its time.
 - `prefetch` asks for a cache line before it is needed: a miss that is known beforehand costs next to nothing.
-  What is asked for need not be there: a place beyond the end of an array does no harm.
+  What is asked for need not be there: a place beyond the end of an array does no harm. `borrowed` leaves
+  out the counting of references.
 - Gathering: plain loops over boards and rows, since NumPy would first widen the rows; the words of a small
   vocabulary written out as a column of strings; checks on columns of numbers as the lines of one array.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,7 @@ from numpy.typing import DTypeLike, NDArray
 from rankcast.structures.jit import EXACT
 
 BLOCK = 64
+T = TypeVar("T")
 
 
 class ListColumns(NamedTuple):
@@ -182,6 +184,42 @@ def _lowered(context: Any, builder: Any, signature: Any, given: Any) -> Any:
     ask = builder.module.declare_intrinsic("llvm.prefetch", (address,), kind)
     builder.call(ask, [place, word(READ), word(KEEP), word(DATA)])
     return context.get_dummy_value()
+
+
+def borrowed(held: T) -> T:
+    """The same array, or tuple of arrays, without references to memory, which the caller holds meanwhile.
+
+    Counting references is atomic: a kernel that hands a tuple of dozens of arrays to small functions would
+    spend half of its time on it. Arguments of a kernel that Python calls are held by Python.
+    """
+    return held
+
+
+@type_callable(borrowed)
+def _typed_alike(context: Any) -> Any:
+    def typer(held: Any) -> Any:
+        return held if isinstance(held, types.Array | types.BaseTuple) else None
+
+    return typer
+
+
+@lower_builtin(borrowed, types.Array)  # type: ignore[no-untyped-call]
+@lower_builtin(borrowed, types.BaseTuple)  # type: ignore[no-untyped-call]
+def _lowered_alike(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+    return _unowned(context, builder, signature.args[0], given[0])
+
+
+def _unowned(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    """The same words, but null for the owners of arrays."""
+    if isinstance(kind, types.Array):
+        array = context.make_array(kind)(context, builder, value)
+        array.meminfo, array.parent = array.meminfo.type(None), array.parent.type(None)
+        return array._getvalue()
+    if isinstance(kind, types.BaseTuple):
+        for place, each in enumerate(kind.types):
+            part = _unowned(context, builder, each, builder.extract_value(value, place))
+            value = builder.insert_value(value, part, place)
+    return value
 
 
 Lines = NDArray[np.float64]

@@ -142,7 +142,7 @@ def _moments(state: RangeState, events: Events, *, batch: bool) -> Iterator[tupl
         yield state.live_objects(), True
         return
     for place in range(events.row.size):
-        event = Events._make(column[place : place + 1] for column in events)
+        event = events.one(place)
         gone = np.isnan(state.objects["y"][event.row]) | np.isnan(event.y)
         if not gone[0] and (state.objects["x"][event.row] != event.x).any():
             state.objects["y"][event.row] = np.nan

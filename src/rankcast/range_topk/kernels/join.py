@@ -2,9 +2,9 @@
 
 The tiles go down the point tree together: a node keeps the ones that meet its box, in order; one that holds
 the whole box is marked (as -1 - tile) and not tested again below. At a leaf the tiles that got there are
-applied in sending order. Neighbours in subscription space mostly have the same list, so the bucket is first
-split into clusters with equal boards, and a tile is applied once to a cluster; a tile that reaches only a
-part of a cluster splits it. At the end every cluster is compared once with the list it began with, and all
+applied in sending order. Neighbours in subscription space mostly have the same list, so the lanes of the
+bucket that hear anything are first parted into clusters with equal boards, and a tile is applied once to a
+cluster; a tile that reaches only a part of a cluster splits it. At the end every cluster is compared once with the list it began with, and all
 its members point to the same net change: leaves first, then entries and updates by rank. `known` holds every
 object's value before the batch; a tile sets its item's entry while the leaf is worked on, and afterwards it
 is set back.
@@ -23,15 +23,16 @@ a node, then O(k) a node; and about k comparisons a subscription.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.range_topk.kernels.paint import Tiles
+from rankcast.range_topk.kernels.object_tree import SIZE, ObjectTree, too_empty
+from rankcast.range_topk.kernels.paint import FIRSTK, MINY, IntervalEvents, PaintState, Stairs, Tiles, paint
 from rankcast.range_topk.kernels.points import BUCKET, PointTree
-from rankcast.structures.arrays import with_room
+from rankcast.structures.arrays import borrowed, with_room
 from rankcast.structures.boards import (
     AFFECTED,
     DELTAS,
@@ -39,8 +40,12 @@ from rankcast.structures.boards import (
     TRIED,
     BoardChanges,
     Boards,
+    Deltas,
     ListValues,
+    count_rows,
+    in_order,
     receive,
+    spread,
     take_out,
     write_entries,
     write_leaves,
@@ -48,8 +53,11 @@ from rankcast.structures.boards import (
 from rankcast.structures.jit import EXACT
 
 
+Lanes = NDArray[np.uint8]
+
+
 class Clusters(NamedTuple):
-    """Working space for one bucket; `used[0]` clusters are in use."""
+    """Working space for one bucket; `used[0]` clusters are in use, of the lanes that are `heard` of."""
 
     cluster: NDArray[np.int32]
     members: NDArray[np.int32]
@@ -57,7 +65,7 @@ class Clusters(NamedTuple):
     last: NDArray[np.int32]
     hits: NDArray[np.int32]
     target: NDArray[np.int32]
-    inside: NDArray[np.uint8]
+    heard: Lanes
     now: Boards
     then: Boards
     used: NDArray[np.int64]
@@ -67,8 +75,8 @@ class Clusters(NamedTuple):
 def empty_clusters(k: int) -> Clusters:
     """Working space for boards of k items."""
     ints, boards = np.empty((6, BUCKET), np.int32), np.empty((2, BUCKET, k), np.int32)
-    inside, used = np.empty(BUCKET, np.uint8), np.zeros(1, np.int64)
-    return Clusters(ints[0], ints[1], ints[2], ints[3], ints[4], ints[5], inside, boards[0], boards[1], used)
+    heard, used = np.empty(BUCKET, np.uint8), np.zeros(1, np.int64)
+    return Clusters(ints[0], ints[1], ints[2], ints[3], ints[4], ints[5], heard, boards[0], boards[1], used)
 
 
 @njit(**EXACT)
@@ -81,16 +89,15 @@ def _alike(one: Boards, i: int, two: Boards, j: int) -> bool:
 
 @njit(**EXACT)
 def part(clusters: Clusters, boards: Boards) -> None:
-    """Part the lanes of a bucket by their boards; a lane is compared with its neighbour's cluster first."""
-    cluster, members, now, then, size, c = (
-        clusters.cluster,
-        clusters.members,
-        clusters.now,
-        clusters.then,
-        0,
-        0,
-    )
+    """Part the lanes that hear by their boards; a lane is compared with its neighbour's cluster first."""
+    cluster, members, now, then, heard = (
+        clusters.cluster, clusters.members, clusters.now, clusters.then, clusters.heard
+    )  # fmt: skip
+    size, c = 0, 0
     for lane in range(boards.shape[0]):
+        cluster[lane] = 0
+        if not heard[lane]:
+            continue
         if size == 0 or not _alike(boards, lane, now, c):
             c = 0
             while c < size and not _alike(boards, lane, now, c):
@@ -106,23 +113,26 @@ def part(clusters: Clusters, boards: Boards) -> None:
 
 @njit(**EXACT)
 def find_inside(
-    inside: NDArray[np.uint8], lo: NDArray[np.float64], hi: NDArray[np.float64], box: NDArray[np.float64]
+    inside: Lanes,
+    heard: Lanes,
+    lo: NDArray[np.float64],
+    hi: NDArray[np.float64],
+    box: NDArray[np.float64],
 ) -> int:
-    """Mark the lanes inside a box; return how many there are."""
+    """Mark the lanes inside a box, also as those that hear; return how many there are."""
     west, east, bottom, top = box[0], box[1], box[2], box[3]
     total = 0
     for lane in range(lo.shape[0]):
         inside[lane] = (lo[lane] >= west) & (lo[lane] <= east) & (hi[lane] >= bottom) & (hi[lane] <= top)
+        heard[lane] |= inside[lane]
         total += inside[lane]
     return total
 
 
 @njit(**EXACT)
-def split(clusters: Clusters, lanes: int) -> None:
+def split(clusters: Clusters, inside: Lanes, lanes: int) -> None:
     """Make every cluster lie inside or outside; `hits` says how many members of each are inside."""
-    cluster, members, hits, target, inside = (
-        clusters.cluster, clusters.members, clusters.hits, clusters.target, clusters.inside
-    )  # fmt: skip
+    cluster, members, hits, target = clusters.cluster, clusters.members, clusters.hits, clusters.target
     before, size = clusters.used[0], clusters.used[0]
     hits[:before] = 0
     for lane in range(lanes):
@@ -168,11 +178,11 @@ def apply_tile(
 
 @njit(**EXACT)
 def copy_back(clusters: Clusters, boards: Boards) -> None:
-    """Write the lists of the clusters that heard something back to their members' boards."""
-    cluster, last, now, k = clusters.cluster, clusters.last, clusters.now, boards.shape[1]
+    """Write the lists of the clusters back to their members' boards."""
+    cluster, heard, now, k = clusters.cluster, clusters.heard, clusters.now, boards.shape[1]
     for lane in range(boards.shape[0]):
         c = cluster[lane]
-        if last[c] >= 0:
+        if heard[lane]:
             for place in range(k):
                 boards[lane, place] = now[c, place]
 
@@ -182,20 +192,20 @@ def write_changes(
     clusters: Clusters, rows: NDArray[np.int32], moved: NDArray[np.bool_], changes: BoardChanges
 ) -> None:
     """Write the net change of every cluster once, and a group for each member whose list changed."""
-    cluster, start, stop, size = clusters.cluster, clusters.hits, clusters.target, changes.tally[DELTAS]
+    cluster, heard, start, stop = clusters.cluster, clusters.heard, clusters.hits, clusters.target
+    size = changes.tally[DELTAS]
     for c in range(clusters.used[0]):
         start[c] = size
-        if clusters.last[c] >= 0:
-            size = write_leaves(clusters.then, clusters.origin[c], clusters.now, c, changes.item, size)
-            changes.mark[start[c] : size] = 0
-            size = write_entries(
-                clusters.then, clusters.origin[c], clusters.now, c, moved, changes.item, changes.mark, size
-            )
+        size = write_leaves(clusters.then, clusters.origin[c], clusters.now, c, changes.item, size)
+        changes.mark[start[c] : size] = 0
+        size = write_entries(
+            clusters.then, clusters.origin[c], clusters.now, c, moved, changes.item, changes.mark, size
+        )
         stop[c] = size
     group, groups = changes.group, changes.tally[GROUPS]
     for lane in range(rows.shape[0]):
         c = cluster[lane]
-        if stop[c] > start[c]:
+        if heard[lane] and stop[c] > start[c]:
             group[groups, 0], group[groups, 1], group[groups, 2] = rows[lane], start[c], stop[c]
             groups += 1
     changes.tally[GROUPS], changes.tally[DELTAS] = groups, size
@@ -244,6 +254,7 @@ def _visit(
     node: int,
     tiles: Tiles,
     queue: NDArray[np.int32],
+    inside: NDArray[np.uint8],
     values: ListValues,
     clusters: Clusters,
     changes: BoardChanges,
@@ -252,22 +263,31 @@ def _visit(
     item, value, box, event, tally = tiles.item, tiles.value, tiles.box, tiles.event, changes.tally
     known, before, first, size = values.known, values.before, points.bucket[node] * BUCKET, points.size[node]
     lo, hi, label = points.lo[first : first + size], points.hi[first : first + size], values.label
-    inside = clusters.inside
-    part(clusters, points.board[first : first + size])
+    heard, reaching = clusters.heard, 0
+    heard[:size] = 0
+    tally[TRIED] += queue.shape[0] * size
     for i in range(queue.shape[0]):
+        if queue[i] >= 0:
+            reached = find_inside(inside[reaching], heard, lo, hi, box[queue[i]])
+            if reached == 0:
+                continue
+            queue[reaching] = -1 - queue[i] if reached == size else queue[i]
+        else:
+            heard[:size], queue[reaching] = 1, queue[i]
+        reaching += 1
+    if reaching == 0:
+        return
+    part(clusters, points.board[first : first + size])
+    for i in range(reaching):
         whole = queue[i] < 0
         t = -1 - queue[i] if whole else queue[i]
-        reached = size if whole else find_inside(inside, lo, hi, box[t])
-        if reached == 0:
-            continue
-        if reached < size:
-            split(clusters, size)
+        if not whole:
+            split(clusters, inside[i], size)
         known[item[t]] = value[t]
-        tally[AFFECTED] += apply_tile(clusters, reached == size, item[t], event[t], known, label)
-    for i in range(queue.shape[0]):
+        tally[AFFECTED] += apply_tile(clusters, whole, item[t], event[t], known, label)
+    for i in range(reaching):
         t = queue[i] if queue[i] >= 0 else -1 - queue[i]
         known[item[t]] = before[item[t]]
-    tally[TRIED] += queue.shape[0] * size
     copy_back(clusters, points.board[first : first + size])
     write_changes(clusters, points.row[first : first + size], values.moved, changes)
 
@@ -275,6 +295,7 @@ def _visit(
 @njit(**EXACT)
 def join(points: PointTree, tiles: Tiles, values: ListValues, changes: BoardChanges) -> BoardChanges:
     """Apply all tiles to the boards; return the net changes (in the given buffers, or larger ones)."""
+    points, tiles, values = borrowed(points), borrowed(tiles), borrowed(values)
     box, child, sizes = points.box, points.child, points.size
     total, k = tiles.size[0], points.board.shape[1]
     queue = np.empty(total * 48 + 64, np.int32)
@@ -282,12 +303,13 @@ def join(points: PointTree, tiles: Tiles, values: ListValues, changes: BoardChan
     stack, depth = np.empty((DEPTH, 3), np.int32), 1 if total > 0 and sizes[0] > 0 else 0
     # an entry of the stack: a node, and where its part of the queue begins and ends
     stack[0, 0], stack[0, 1], stack[0, 2] = 0, 0, total
-    clusters = empty_clusters(k)
+    clusters, inside = empty_clusters(k), np.empty((0, BUCKET), np.uint8)
     changes.tally[:] = 0
     while depth > 0:
         depth -= 1
         node, start, end = stack[depth, 0], stack[depth, 1], stack[depth, 2]
-        queue = with_room(queue, 2 * end - start)
+        if 2 * end - start > queue.shape[0]:
+            queue = with_room(queue, 2 * end - start)
         size = _sift_tiles(box, node, tiles.box, queue, start, end)
         if size == end:
             continue
@@ -300,8 +322,67 @@ def join(points: PointTree, tiles: Tiles, values: ListValues, changes: BoardChan
         deltas, groups = changes.tally[DELTAS] + most * BUCKET, changes.tally[GROUPS] + BUCKET
         if groups > changes.group.shape[0] or deltas > changes.item.shape[0]:
             changes = _longer_changes(changes, groups, deltas)
-        _visit(points, node, tiles, queue[end:size], values, clusters, changes)
+        if size - end > inside.shape[0]:
+            inside = np.empty((2 * (size - end), BUCKET), np.uint8)
+        mine, work = borrowed(queue)[end:size], borrowed(clusters)
+        _visit(points, node, tiles, mine, borrowed(inside), values, work, borrowed(changes))
     return changes
+
+
+MISSING_ROWS, UNTIDY = -1, -2  # what `publish` may ask for before it begins
+
+
+@njit(**EXACT)
+def publish(
+    plain: tuple[tuple[Any, ...], ...],
+    lists: tuple[Any, ...],
+    events: tuple[Any, ...],
+    held: tuple[Any, ...],
+    buffers: tuple[Any, ...],
+    columns: tuple[Any, ...],
+    k: int,
+    descending: bool,
+    start: int,
+) -> tuple[Any, ...]:
+    """Bring objects, lists of one k and the state `held` from event `start` on to what events make of them.
+
+    `plain` are an object tree, a point tree and tiles without their names. Returns how far it got, how many
+    delta rows there are, counts, and the buffers of changes. The rows are written if `columns` have the room.
+    Stops where the owner must first make a larger object tree or buffer of tiles, or rebuild the tree.
+    """
+    tree, points = ObjectTree(*borrowed(plain[0])), PointTree(*borrowed(plain[1]))
+    tiles, deltas = Tiles(*borrowed(plain[2])), Deltas(*borrowed(columns))
+    known, work, moved = borrowed(lists)
+    row, x, y = borrowed(events)
+    held_x, held_y, held_label, place, span = borrowed(held)
+    asked, tally, total = np.zeros(4, np.int64), np.zeros(4, np.int64), row.shape[0]
+    changes = BoardChanges(buffers[0], buffers[1], buffers[2], tally)
+    done, rows = UNTIDY if start == 0 and too_empty(tree) else start, 0
+    for i in range(total):
+        done = done if row[i] < tree.x.shape[0] else MISSING_ROWS
+    if done >= 0:
+        key, places = np.empty(total), np.empty(total)
+        for i in range(total):
+            tree.label[row[i]] = held_label[row[i]]
+            places[i], key[i] = x[i, 0], np.inf if np.isnan(y[i]) else -y[i] if descending else y[i]
+        tiles.size[0] = tiles.size[0] if start > 0 else 0
+        ks = np.full(1, min(k, tree.meta[SIZE] + total + 1))
+        stairs = Stairs(np.empty(ks[0]), np.empty(ks[0]), np.zeros(3, np.int64))
+        state = PaintState(tree, points, stairs, tiles, ks, asked, np.empty(4), False, 0)
+        done = paint(state, IntervalEvents(row, places, key), start)
+    if done == total:
+        for i in range(total):
+            held_x[row[i], 0], held_y[row[i]] = x[i, 0], y[i]
+            moved[row[i]] = known[row[i]] != tree.y[row[i]]
+        changes = join(points, tiles, ListValues(known, work, moved, tree.label), changes)
+        for i in range(total):
+            known[row[i]] = work[row[i]] = tree.y[row[i]]
+            moved[row[i]] = False
+        rows = count_rows(changes)
+        if rows <= deltas.score.shape[0]:
+            spread(changes, in_order(changes, place, span), held_y, deltas)
+    counts = (asked[FIRSTK], asked[MINY], tally[AFFECTED], tally[TRIED], tally[GROUPS])
+    return done, rows, counts, (changes.group, changes.item, changes.mark)
 
 
 @njit(**EXACT)

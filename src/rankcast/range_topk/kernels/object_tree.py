@@ -13,15 +13,15 @@ Cost: insert and remove O(ORDER log n), a value update O(ORDER) for each level w
 Full nodes are split on the way down; only empty nodes are given back, so the owner rebuilds a tree whose
 nodes have become too empty (`build`).
 
-Three questions are asked: for the nearest better objects (`firstk`), for the next one above a value (`miny`),
-and for the best in a range (`range_best`). All of them are one walk of a cursor (node, slot, level) over the
-slots in the order of x, left or right, that skips every subtree whose best object does not matter. An
-interval is open, (after, before): objects have finite x, so infinite ends mean no bound, and a closed end is
-the next float outwards.
+Two questions are asked: for the nearest better objects (`firstk`), and for the next ones above a value in an
+interval (`next_above`; above all values these are the best of a range). Both are one walk of a cursor (node,
+slot, level) over the slots in the order of x, left or right, that skips every subtree whose best object does
+not matter. An interval is open, (after, before): objects have finite x, so infinite ends mean no bound, and a
+closed end is the next float outwards.
 
-Cost: `firstk` O(k ORDER log n). `miny` O(b ORDER log n), where b counts the objects of the interval at or
-before the given pair; during a sweep these are the ones in the two lists and the ones at the object's own x,
-fewer than 3k. `range_best` O(k ORDER log n). All are far below O(sqrt n) for a k that is small against n.
+Cost: `firstk` O(k ORDER log n). `next_above` O((b + m) ORDER log n) for m objects, where b counts the objects
+of the interval at or before the given pair; during a sweep these are the ones in the two lists and the ones
+at the object's own x, fewer than 3k. Both are far below O(sqrt n) for a k that is small against n.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from rankcast.structures.jit import EXACT
 
 ORDER = 32
 FILL = 24
+SPARE_NODES = 64  # that an owner has ready
 ROOT, HEIGHT, USED, FREE, SIZE, NODES = range(6)
 
 
@@ -59,6 +60,12 @@ class ObjectTree(NamedTuple):
 def room(tree: ObjectTree) -> int:
     """How many nodes are still free: an insert needs at most height + 1 of them."""
     return tree.filled.shape[0] - tree.meta[NODES]
+
+
+@njit(**EXACT)
+def too_empty(tree: ObjectTree) -> bool:
+    """Whether the tree holds many more nodes than its objects need."""
+    return tree.filled.shape[0] > 4 * SPARE_NODES + 8 * tree.meta[SIZE] // ORDER
 
 
 @njit(**EXACT)
@@ -383,50 +390,10 @@ def firstk(
 
 
 @njit(**EXACT)
-def miny(
-    tree: ObjectTree, after: float, before: float, y: float, label: int, limit_y: float, limit_label: int
-) -> int:
-    """The row of the best object in (after, before) that is worse than (y, label) and better than the limit.
-
-    -1 if there is none. A subtree whose best object is already worse than (y, label) answers with it.
-    """
-    low, best, child, labels = tree.low, tree.best, tree.child, tree.label
-    key, filled, parents = tree.key, tree.filled, tree.parent
-    node, j = locate(tree, after, True)
-    level, found = 0, -1
-    while True:
-        end = filled[node]
-        while j < end:
-            if low[node, j] <= limit_y and better(low[node, j], limit_y, labels, best[node, j], limit_label):
-                break
-            j += 1
-        if j >= end:
-            parent = np.int64(parents[node])
-            if parent < 0:
-                return found
-            j = place_of(child, parent, node) + 1
-            node = parent
-            level += 1
-            continue
-        if key[node, j] >= before:
-            return found
-        row, value = best[node, j], low[node, j]
-        worse = value > y or (value == y and labels[row] > label)
-        if worse and (level == 0 or (j + 1 < end and key[node, j + 1] < before)):
-            limit_y, limit_label, found = value, labels[row], row
-            j += 1
-        elif level == 0:
-            j += 1
-        else:
-            node = np.int64(child[node, j])
-            level -= 1
-            j = 0
-
-
-@njit(**EXACT)
-def _rank_in(tree: ObjectTree, board: NDArray[np.int32], size: int, row: int) -> None:
+def rank_in(
+    values: NDArray[np.float64], labels: NDArray[np.int64], board: NDArray[np.int32], size: int, row: int
+) -> None:
     """Put a row that belongs there into a board with `size` rows, dropping the last of a full one."""
-    values, labels = tree.y, tree.label
     at = min(size, board.shape[0] - 1)
     while at > 0 and better(values[row], values[board[at - 1]], labels, row, labels[board[at - 1]]):
         board[at] = board[at - 1]
@@ -435,13 +402,24 @@ def _rank_in(tree: ObjectTree, board: NDArray[np.int32], size: int, row: int) ->
 
 
 @njit(**EXACT)
-def range_best(tree: ObjectTree, lo: float, hi: float, board: NDArray[np.int32]) -> None:
-    """Write the rows of the best len(board) objects with lo <= x <= hi, best first, then -1."""
+def next_above(
+    tree: ObjectTree,
+    after: float,
+    before: float,
+    y: float,
+    label: int,
+    limit_y: float,
+    limit_label: int,
+    found: NDArray[np.int32],
+) -> int:
+    """Find the best objects in (after, before) that are worse than (y, label) and better than the limit.
+
+    Writes the rows of the first len(found) of them, best first, and returns how many there are.
+    """
     low, best, child, labels = tree.low, tree.best, tree.child, tree.label
-    key, filled, parents = tree.key, tree.filled, tree.parent
-    board[:] = -1
-    size, level, limit_y, limit_label = 0, 0, np.inf, 0
-    node, j = locate(tree, lo, False)
+    key, filled, parents, values = tree.key, tree.filled, tree.parent, tree.y
+    node, j = locate(tree, after, True)
+    size, level, most = 0, 0, found.shape[0]
     while True:
         end = filled[node]
         while j < end:
@@ -451,23 +429,33 @@ def range_best(tree: ObjectTree, lo: float, hi: float, board: NDArray[np.int32])
         if j >= end:
             parent = np.int64(parents[node])
             if parent < 0:
-                return
+                return size
             j = place_of(child, parent, node) + 1
             node = parent
             level += 1
             continue
-        if key[node, j] > hi:
-            return
+        if key[node, j] >= before:
+            return size
         if level > 0:
             node = np.int64(child[node, j])
             level -= 1
             j = 0
             continue
-        _rank_in(tree, board, size, child[node, j])
-        size = min(size + 1, board.shape[0])
-        if size == board.shape[0]:
-            limit_y, limit_label = tree.y[board[size - 1]], labels[board[size - 1]]
+        row, value = child[node, j], low[node, j]
+        if value > y or (value == y and labels[row] > label):
+            rank_in(values, labels, found, size, row)
+            size = min(size + 1, most)
+            if size == most:
+                limit_y, limit_label = values[found[size - 1]], labels[found[size - 1]]
         j += 1
+
+
+@njit(**EXACT)
+def range_best(tree: ObjectTree, lo: float, hi: float, board: NDArray[np.int32]) -> None:
+    """Write the rows of the best len(board) objects with lo <= x <= hi, best first, then -1."""
+    after, before = np.nextafter(lo, -np.inf), np.nextafter(hi, np.inf)
+    size = next_above(tree, after, before, -np.inf, 0, np.inf, 0, board)
+    board[size:] = -1
 
 
 @njit(**EXACT)

@@ -48,7 +48,7 @@ from rankcast.range_topk.kernels.object_tree import (
     ObjectTree,
     firstk,
     insert,
-    miny,
+    next_above,
     place_of,
     remove,
     room,
@@ -56,6 +56,7 @@ from rankcast.range_topk.kernels.object_tree import (
 )
 from rankcast.range_topk.kernels.points import PointTree
 from rankcast.range_topk.kernels.points_search import snap, stray, widen
+from rankcast.structures.arrays import borrowed
 from rankcast.structures.jit import EXACT
 
 Floats = NDArray[np.float64]
@@ -349,6 +350,7 @@ def look(points: PointTree, stairs: Stairs, x: float, k: int, window: Floats) ->
 
 # SNAP: a question that shrinks a tile, as the paper counts them; PROBE: any other one to the subscriptions
 FIRSTK, MINY, SNAP, PROBE = range(4)
+AHEAD = 16  # exposed objects that are looked for at once, at most
 
 
 class PaintState(NamedTuple):
@@ -399,7 +401,8 @@ def _tile_region(state: PaintState, row: int, value: float, event: int) -> None:
     for number in range(state.ks.shape[0]):
         first = state.tiles.size[0]
         paint_region(state.stairs, x, state.ks[number], state.tiles)
-        refine(state, first)
+        if state.aware or state.lists > 0:
+            refine(state, first)
         stamp(state.tiles, first, TileMessage(row, x, value, event, number))
 
 
@@ -410,7 +413,8 @@ def _tile_exposed(state: PaintState, x: float, other: int, event: int) -> None:
     for number in range(state.ks.shape[0]):
         first = state.tiles.size[0]
         paint_gain(state.stairs, x, tree.x[other], state.ks[number], state.tiles)
-        refine(state, first)
+        if state.aware or state.lists > 0:
+            refine(state, first)
         stamp(state.tiles, first, TileMessage(other, tree.x[other], tree.y[other], event, number))
     expose(state.stairs, x, tree.x[other])
 
@@ -443,10 +447,13 @@ def _look_again(state: PaintState, x: float, first: int) -> None:
 
 @njit(**EXACT)
 def lower(state: PaintState, row: int, value: float, event: int) -> bool:
-    """Paint a value that worsens, before it is applied; False if the buffer may be too small."""
-    tree = state.tree
+    """Paint a value that worsens, before it is applied; False if the buffer may be too small.
+
+    What is exposed next is found some objects at a time: the interval they may lie in only shrinks.
+    """
+    tree, stairs, k = state.tree, state.stairs, state.ks[0]
     x, y, label, limit = tree.x[row], tree.y[row], tree.label[row], tree.label[row]
-    climb(tree, row, y, state.stairs)
+    climb(tree, row, y, stairs)
     state.tally[FIRSTK] += 2
     first = state.tiles.size[0]
     _tile_region(state, row, value, event)
@@ -454,21 +461,26 @@ def lower(state: PaintState, row: int, value: float, event: int) -> bool:
         return True
     if state.aware and not _look_around(state, x, first):
         return True
-    while room_of(state.stairs, state.ks[0]) > 0:
+    others, size, at, west, east = np.empty(min(k + 1, AHEAD), np.int32), 0, 0, np.inf, -np.inf
+    while room_of(stairs, k) > 0:
         if tight(state):
             return False
         after, before = _interval(state, x)
         if after >= before:
             break
-        other = miny(tree, after, before, y, label, value, limit)
         state.tally[MINY] += 1
-        if other < 0:
+        while at < size and not after < tree.x[others[at]] < before:
+            at += 1
+        if at == others.shape[0] or after < west or before > east:
+            at, west, east = 0, after, before
+            size = next_above(tree, after, before, y, label, value, limit, others)
+        if at == size:
             break
-        first = state.tiles.size[0]
+        first, other = state.tiles.size[0], others[at]
         _tile_exposed(state, x, other, event)
         if state.aware:
             _look_again(state, x, first)
-        y, label = tree.y[other], tree.label[other]
+        at, y, label = at + 1, tree.y[other], tree.label[other]
     return True
 
 
@@ -509,6 +521,7 @@ def _paint_event(state: PaintState, row: int, x: float, y: float, event: int) ->
 @njit(**EXACT)
 def paint(state: PaintState, events: IntervalEvents, start: int) -> int:
     """Paint and apply events from `start` on; return the first one that needs a larger buffer or tree."""
+    state, events = borrowed(state), borrowed(events)
     for event in range(start, events.row.shape[0]):
         first = state.tiles.size[0]
         if tight(state) or room(state.tree) < state.tree.meta[HEIGHT] + 2:
