@@ -1,16 +1,26 @@
-"""`RangeTopK`: the k best objects in a range, for every subscription, kept current and explained.
+"""`RangeTopK`: the k best objects in a range, for every subscription, kept current.
 
-The explanations of one attribute show an object's influence region. With c better objects at the same x, the
-object is in the lists of ranges that hold at most k - 1 - c better ones elsewhere. Let l_1 > l_2 > ... be the
-x of better objects to the left and r_1 < r_2 < ... those to the right; then the region is a staircase of
-tiles, one for each way to hold a on the left and at most k - 1 - c - a on the right. [Range §II-D]
+An event names an object and gives some of its values. Whether that inserts, updates, moves or deletes depends
+on what the rows before it did, so a batch is resolved once, in one pass: each row takes what it does not
+give from the row before on the same object, or from the object itself. Cost: O(n) for n rows.
+
+What a row does to its object:
+
+| `op`     | null in `by`, nulls="delete" | "keep"  | "refuse" | a number, or no column `by` |
+| -------- | ---------------------------- | ------- | -------- | --------------------------- |
+| (absent) | deletes                      | keeps   | refused  | inserts or updates          |
+| upsert   | keeps                        | keeps   | refused  | inserts or updates          |
+| remove   | deletes                      | deletes | deletes  | deletes                     |
+
+To keep a value, the object must be there; so it must to be deleted.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,108 +31,151 @@ from rankcast.core.engine import ID, Part
 from rankcast.core.lists import ListEngine
 from rankcast.core.spec import LISTS, Setting
 from rankcast.errors import InputError, SettingError
-from rankcast.range_topk.brute_force import BruteForce, top_k
+from rankcast.range_topk.brute_force import BruteForce, explain, region
 from rankcast.range_topk.kept_lists import KeptLists
-from rankcast.range_topk.state import (
-    NULLS,
-    OP,
-    Events,
-    Method,
-    Objects,
-    RangeState,
-    emptied,
-    refuse_nan,
-    resolve,
-)
+from rankcast.range_topk.kernels import join
+from rankcast.range_topk.kernels.join import ABSENT, DELETES, KEEPS, LACKING, NULL, REFUSED, REMOVE
+from rankcast.range_topk.state import Events, Method, RangeState
 from rankcast.structures import integrity
-from rankcast.structures.ids import Slots
-from rankcast.tables import boxes, deltas, schema
+from rankcast.structures.ids import Slots, keys_of, select, show
+from rankcast.tables import boxes, deltas, read, schema
 from rankcast.tables.deltas import Changes, External, Lists
-from rankcast.tables.read import attempted
-from rankcast.tables.schema import Batch, Column, Floats, Form, Rows
+from rankcast.tables.read import as_array, attempted
+from rankcast.tables.readers import read_column
+from rankcast.tables.schema import Batch, Bools, Column, Floats, Form, Ids, Ints, Kind, Rows
 
-
-class Influence(NamedTuple):
-    """The region of one object: better objects nearest to it, and a tile a step from west to east.
-
-    A tile is lo_outer < lo <= lo_inner, hi_inner <= hi < hi_outer; an outer end of NaN is no bound.
-    """
-
-    left: Rows
-    right: Rows
-    tiles: Floats  # (steps, 4)
-
-
-def influence(objects: Objects, row: int, k: int) -> Influence:
-    """The region of the object in `row`. Cost: one pass over the objects."""
-    place, k = int(np.flatnonzero(objects.row == row)[0]), min(k, objects.row.size)
-    x, key, label = objects.x[:, 0], objects.key, objects.label
-    mine = x[place]
-    better = (key < key[place]) | ((key == key[place]) & (label < label[place]))
-    steps = k - int((better & (x == mine)).sum())
-    west, east = np.flatnonzero(better & (x < mine)), np.flatnonzero(better & (x > mine))
-    left = west[np.argsort(-x[west], kind="stable")][: max(steps, 0)]
-    right = east[np.argsort(x[east], kind="stable")][: max(steps, 0)]
-    lows = np.concatenate([[mine], x[left], np.full(max(steps, 0) + 1, np.nan)])
-    highs = np.concatenate([x[right], np.full(max(steps, 0) + 1, np.nan)])
-    tiles = [
-        [lows[a + 1], lows[a], mine, highs[steps - 1 - a]] for a in range(steps) if not np.isnan(lows[a])
-    ]
-    kept = np.array([tile for tile in tiles[::-1] if tile[0] != tile[1]], np.float64).reshape(-1, 4)
-    return Influence(objects.row[left], objects.row[right], kept)
-
-
-def explain(state: RangeState, over: list[str], subscription: int, item: int, lists: Lists) -> dict[str, Any]:
-    """Score, rank, the score to beat, what keeps an object out; `lists` is the subscription's result."""
-    mine = np.array([subscription], np.int32)
-    k = int(state.k_of(mine)[0])
-    report: dict[str, Any] = {
-        "score": float(state.objects["y"][item]),
-        "rank": None,
-        "in_result": bool((lists.item == item).any()),
-        "score_to_beat": float(lists.score[k - 1]) if lists.item.size == k else None,
-    }
-    box, place = state.boxes(mine), state.objects["x"][item]
-    outside = ((place < box.lo) | (place > box.hi))[0]
-    if outside.any():
-        return {**report, "reason": f"{over[int(np.argmax(outside))]} is outside the range"}
-    objects = state.live_objects()
-    everyone = objects.row[top_k(box, np.array([objects.row.size]), objects)[0]]
-    ahead = int(np.flatnonzero(everyone == item)[0])
-    report |= {"rank": ahead + 1, "better": state.objects.take(everyone[:ahead][:k]).to_pylist()}
-    if len(over) == 1:
-        report["tiles"] = influence(objects, item, k).tiles.tolist()
-    if report["in_result"]:
-        return {**report, "reason": "in the result"}
-    need = ahead - k + 1
-    return {
-        **report,
-        "reason": f"{k} objects in the range are better; {need} of those ahead must fall behind",
-    }
-
-
-def region(state: RangeState, item: int, live: Rows, held: Lists) -> dict[str, Any]:
-    """The influence region of an object in one attribute; `live` with the results `held` are those shown."""
-    objects = state.live_objects()
-    found = influence(objects, item, state.k)
-    box = state.boxes(live)
-    return {
-        "x": float(state.objects["x"][item, 0]),
-        "y": float(state.objects["y"][item]),
-        "tiles": found.tiles,
-        "left": state.objects.take(found.left).to_pylist(),
-        "right": state.objects.take(found.right).to_pylist(),
-        "objects_x": objects.x[:, 0],
-        "objects_y": state.key(objects.key),
-        "bounding": np.flatnonzero(np.isin(objects.row, [*found.left, *found.right])),
-        "lo": box.lo[:, 0].copy(),
-        "hi": box.hi[:, 0].copy(),
-        "lists": np.isin(live, held.subscription[held.item == item]),
-    }
-
-
+NO_WORDS: Ints = np.empty(0, np.int64)
+NULLS = ("delete", "keep", "refuse")
+PLAIN = (list, tuple, np.ndarray, type(None))  # columns that are not pandas'
+OP = Column("op", Kind.WORD, required=False, words=("upsert", "remove"))
 METHODS = ("sparse", "dense", "unicast", "relax", "scan")
 APPROXIMATE = ("sparse", "dense")
+
+
+def refuse_nan(rows: Any, names: Sequence[str]) -> None:
+    """Refuse NaN in columns of pandas', which would be nulls in Arrow, but for objects that are removed.
+
+    Cost: a look at each value; nothing unless pandas is in use.
+    """
+    pandas: Any = sys.modules.get("pandas")
+    if pandas is None or not isinstance(rows, Mapping | pandas.DataFrame):
+        return
+    for name in names:
+        values = rows.get(name)
+        if type(values) in PLAIN or not isinstance(values, pandas.Series | pandas.Index):
+            continue
+        odd = _nan_in(values)
+        if odd.any() and rows.get("op") is not None:
+            odd &= _words(rows.get("op")) != REMOVE
+        if odd.any():
+            raise InputError(
+                "is NaN",
+                where="events",
+                column=name,
+                row=int(np.argmax(odd)),
+                expected=Kind.NUMBER.value,
+                hint='For a null use pd.NA and the type "Float64"; to delete, op "remove".',
+            )
+
+
+def _nan_in(values: Any) -> Bools:
+    """Where a column of pandas' holds NaN; nullable types keep it apart from null themselves."""
+    if isinstance(values.dtype, np.dtype) and values.dtype.kind == "f":
+        plain: Floats = values.to_numpy()
+        return np.isnan(plain)
+    if values.dtype != object:
+        return np.zeros(len(values), np.bool_)
+    nan = (isinstance(each, float | np.floating) and np.isnan(each) for each in values)
+    return np.fromiter(nan, np.bool_, len(values))
+
+
+def nothing_removed(rows: Any) -> bool:
+    """Whether rows are plain ones without a column `op`."""
+    if type(rows) is list:
+        return all(type(row) is dict and OP.name not in row for row in rows)
+    return type(rows) is dict and OP.name not in rows
+
+
+def emptied(rows: Any, names: Sequence[str]) -> Any:
+    """The same rows with nulls for what those that remove an object hold beside its id and op."""
+    if isinstance(rows, Mapping):
+        known = OP.name in rows
+    else:
+        rows = rows if isinstance(rows, pa.Table) else read.as_table(rows, where="events")
+        known = rows.num_rows > 0 and rows.schema.names.count(OP.name) == 1
+    removes = _words(rows[OP.name]) == REMOVE if known else None
+    if removes is None or not removes.any():
+        return rows
+    table = read.as_table(rows, where="events")
+    kept = pa.array(np.arange(table.num_rows), mask=removes)
+    for place, name in enumerate(table.column_names):
+        if name in names:
+            table = table.set_column(place, name, table.column(place).take(kept))
+    return table
+
+
+def _words(values: Any) -> NDArray[np.int64]:
+    """A column `op`, checked."""
+    found: NDArray[np.int64] = read_column(as_array(values, OP.name, "events"), OP, "events")
+    return found
+
+
+def resolve(batch: Batch, objects: Slots, over: list[str], by: str, nulls: str) -> tuple[Events, Ids | None]:
+    """Read a batch against the live objects; raises before anything has changed.
+
+    New objects have no row yet: the n-th of them, whose ids come second, has -1 - n instead.
+    """
+    ids, size, width = batch.ids, batch.size, len(over)
+    if objects.kind != ids.kind and objects.kind is not None:
+        objects.find(ids, where="events")  # refuses them
+    removes: Ints = np.array(batch[OP.name], np.int64) if OP.name in batch else NO_WORDS
+    null = KEEPS
+    if nulls != "keep" and by in batch:
+        null = REFUSED if nulls == "refuse" else KEEPS if OP.name in batch else DELETES
+    row, first, x, y = (
+        np.empty(size, np.int32),
+        np.empty(size, np.int32),
+        np.empty((size, width)),
+        np.empty(size),
+    )
+    new, gone, wrong, bad = join.resolve(
+        objects.register()[:6],
+        keys_of(ids, objects.seed),
+        (objects["x"], objects["y"]),
+        _numbers(batch, [*over, by]),
+        removes,
+        null,
+        (row, x, y, first),
+    )
+    if wrong >= 0:
+        raise _refusal(batch, [*over, by], wrong, bad)
+    return Events(row, x, y, gone), select(ids, first[:new]) if new else None
+
+
+def _numbers(batch: Batch, names: list[str]) -> Floats:
+    """Columns of numbers as the lines of one array, NaN where nothing is given."""
+    if batch.numbers is not None and len(batch.lines) == len(names):
+        return np.array(batch.numbers, order="C")
+    lines = np.full((len(names), batch.size), np.nan)
+    for line, name in enumerate(names):
+        if name in batch:
+            lines[line] = batch[name]
+    return lines
+
+
+def _refusal(batch: Batch, names: list[str], wrong: int, row: int) -> InputError:
+    """What is to be said of the first bad row."""
+    told, hint = f"object {show(batch.ids, row)}", None
+    if wrong == NULL:
+        column, what, expected = names[-1], f"is null for {told}", Kind.NUMBER.value
+        hint = 'To delete, say op "remove"; or make the engine with nulls="delete" or nulls="keep".'
+    elif wrong == ABSENT:
+        column, said = (OP.name, 'is "remove"') if OP.name in batch else (names[-1], "is null")
+        what, expected = f"{said} for {told}, which is not there", "a live object"
+    else:
+        column, what = names[wrong - LACKING], f"has no value for {told}, which is new"
+        expected = "a number"
+    return InputError(what, where="events", column=column, row=row, expected=expected, hint=hint)
 
 
 def _ends(settings: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
@@ -226,7 +279,8 @@ class RangeTopK(ListEngine):
             schema.whole('tuning["sketch"]', self._tuning["sketch"], least=0),
         )
         self._ends = self._columns()
-        numbers = [Column(name, required=False, nullable=True) for name in [*self._over, self._by]]
+        self._numbers = [*self._over, self._by]
+        numbers = [Column(name, required=False, nullable=True) for name in self._numbers]
         self._event_form = Form([ID, *numbers, OP])
         self._no_own_k = False  # known not to be: no live subscription has a k of its own
         self._former_k = np.empty(0, np.int64)  # of the subscriptions that are being amended
@@ -313,12 +367,14 @@ class RangeTopK(ListEngine):
 
     def _read_events(self, rows: Any) -> Events:
         self._refuse_nan(rows)
-        given = attempted(lambda: emptied(rows, [*self._over, self._by]), "events")
+        given = rows if nothing_removed(rows) else attempted(lambda: emptied(rows, self._numbers), "events")
         batch = self._read(given, self._event_form, "events")
-        steps = resolve(batch, self._items, self._over, self._by, self._nulls)
+        events, fresh = resolve(batch, self._items, self._over, self._by, self._nulls)
         self._begin()
         self._count["events"] += batch.size
-        return self._state.begin(steps)
+        if fresh is not None:
+            self._state.admit(fresh, events)
+        return events
 
     @turns.inside
     def check_rows(self, call: str, rows: Any) -> None:
@@ -327,7 +383,8 @@ class RangeTopK(ListEngine):
             self._refuse_nan(rows)
 
     def _refuse_nan(self, rows: Any) -> None:
-        attempted(lambda: refuse_nan(rows, [*self._over, self._by]), "events")
+        if type(rows) is not list:
+            attempted(lambda: refuse_nan(rows, self._numbers), "events")
 
     def remove(self, ids: Any) -> pa.Table:
         """Delete objects; returns the changes of results. Each of them is an event in `stats()`."""
@@ -346,7 +403,12 @@ class RangeTopK(ListEngine):
 
     def _follow(self, events: Events) -> Changes:
         """Bring objects and results to what events make of them."""
-        changes = self._lists_method.publish(events)
+        kept, state = self._kept, self._state
+        if kept is None or not state.alone or not events.row.size or _is_behind(kept, state):
+            changes = self._lists_method.publish(events)
+        else:  # written out before the buffers are used again
+            told = kept.store.publish(state, events)
+            changes = deltas.no_changes() if told is None else Changes(*told, told.score[:0])
         if events.gone:
             self._state.end(events)
         return changes
@@ -426,6 +488,11 @@ class RangeTopK(ListEngine):
         live = live[self._subscriptions["k"][live] == 0]
         report = region(self._state, row, live, self._lists(live))
         return {"item": item, "over": self._over[0], "by": self._by, **report}
+
+
+def _is_behind(kept: KeptLists, state: RangeState) -> bool:
+    """Whether kept lists have something to do before events come."""
+    return kept.stale or kept.relabelled != state.objects.relabelled or kept.store.classed.holds_wide
 
 
 def _epsilon(epsilon: float | None, method: str) -> float | None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.range_topk import size_classes, subscriptions
-from rankcast.range_topk.kernels import checks, join, object_tree, paint
+from rankcast.range_topk.kernels import blocks, checks, join, object_tree, paint
 from rankcast.range_topk.kernels.checks import Listed
 from rankcast.range_topk.kernels.paint import (
     FIRSTK,
@@ -226,7 +226,7 @@ class IntervalLists:
             sizes.enter(key, rows[mine], int(need[mine].max()))
             if len(index) == 0 and len(rows[mine]) >= MANY:
                 index.load(rows[mine], lo[mine], hi[mine])
-                join.fill(index.tree, self.objects.by_value(), self.objects.tree.x)
+                blocks.fill(index.tree, self.objects.by_value(), self.objects.tree.x)
             else:
                 index.insert(rows[mine], lo[mine], hi[mine], self._found(lo[mine], hi[mine], abs(key)))
 
@@ -325,7 +325,7 @@ class IntervalLists:
             index.settle()
         if len(self._known) < len(self.objects.tree.y):
             self._sync_length()
-        held = (objects["x"], objects["y"], objects.label, slots.place, slots.next_sequence)
+        held = (objects["x"], objects["y"], objects.label, slots["sequence"], slots.next_sequence)
         score, rank = np.empty(FEW), np.empty(FEW, np.int64)
         subscription, op, item = self._few
         while done < len(events.row):
@@ -425,7 +425,7 @@ class IntervalLists:
         wide = self.classed.wide()
         for key, index in self.classed.indexes.items():
             if key not in wide:
-                join.fill(index.tree, self.objects.by_value(), self.objects.tree.x)
+                blocks.fill(index.tree, self.objects.by_value(), self.objects.tree.x)
         for rows, lo, hi in [self.classed.drop(key).points() for key in wide]:
             self.add(rows, lo, hi, k_of(rows))
 

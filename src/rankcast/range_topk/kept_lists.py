@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.core.engine import Part
-from rankcast.range_topk import size_classes
 from rankcast.range_topk.boxes import BoxLists
 from rankcast.range_topk.interval import IntervalLists
 from rankcast.range_topk.kernels.checks import Listed
@@ -54,7 +53,7 @@ class KeptLists:
             IntervalLists(ObjectIndex()) if state.width == 1 else BoxLists(state.width)
         )
         self.stale = False
-        self._relabelled = 0
+        self.relabelled = 0
         self._sender: Sender | None = None
 
     def parts(self) -> dict[str, Part]:
@@ -182,7 +181,7 @@ class KeptLists:
             self.refresh()
         state = self.range_state
         before: Floats | None = None if state.alone else state.objects["y"].copy()
-        if state.objects.relabelled != self._relabelled:
+        if state.objects.relabelled != self.relabelled:
             self.follow_labels(events)
         self.make_room(events)
         deltas = self.store.publish(state, events)
@@ -196,7 +195,7 @@ class KeptLists:
 
     def make_room(self, events: Events) -> None:
         """Move open lists that the objects which come or move in a batch might fill."""
-        if not self.store.classed.wide():
+        if not self.store.classed.holds_wide:
             return
         objects = self.range_state.objects
         x, y = objects["x"][events.row], objects["y"][events.row]
@@ -209,8 +208,8 @@ class KeptLists:
         """Give the store the tie labels of new objects, or of all objects if they were spread anew."""
         objects = self.range_state.objects
         rows = np.unique(events.row)
-        if objects.relabelled != self._relabelled:
-            rows, self._relabelled = objects.live(), objects.relabelled
+        if objects.relabelled != self.relabelled:
+            rows, self.relabelled = objects.live(), objects.relabelled
         self.store.objects.set_labels(rows, objects.label[rows])
 
     def refresh(self) -> None:

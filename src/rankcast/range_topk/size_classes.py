@@ -167,12 +167,14 @@ class ClassedLists(Generic[Index]):
         self.slots = SlotMap()
         self.indexes: dict[int, Index] = {}
         self.sizes = SizeClasses()
+        self.holds_wide = False  # whether there are classes whose lists may have to move
         self._make = make
 
     def index(self, key: int) -> Index:
         """The index of a class, which is made if there is none."""
         if key not in self.indexes:
             self.indexes[key] = self._make(abs(key), self.slots)
+            self.holds_wide = bool(self.wide())
         return self.indexes[key]
 
     def remove(self, rows: Rows, k: Ints) -> None:
@@ -189,7 +191,9 @@ class ClassedLists(Generic[Index]):
     def drop(self, key: int) -> Index:
         """Take a class away, and return its index."""
         self.sizes.drop(key)
-        return self.indexes.pop(key)
+        index = self.indexes.pop(key)
+        self.holds_wide = bool(self.wide())
+        return index
 
     def wide(self) -> list[int]:
         """The keys of the classes whose lists may have to move to others."""

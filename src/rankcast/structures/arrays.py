@@ -216,7 +216,8 @@ def _unowned(context: Any, builder: Any, kind: Any, value: Any) -> Any:
         array.meminfo, array.parent = array.meminfo.type(None), array.parent.type(None)
         return array._getvalue()
     if isinstance(kind, types.BaseTuple):
-        for place, each in enumerate(kind.types):
+        parts: Any = kind
+        for place, each in enumerate(parts):
             part = _unowned(context, builder, each, builder.extract_value(value, place))
             value = builder.insert_value(value, part, place)
     return value

@@ -4,21 +4,16 @@ The tiles go down the point tree together: a node keeps the ones that meet its b
 the whole box is marked (as -1 - tile) and not tested again below. At a leaf the tiles that got there are
 applied in sending order. Neighbours in subscription space mostly have the same list, so the lanes of the
 bucket that hear anything are first parted into clusters with equal boards, and a tile is applied once to a
-cluster; a tile that reaches only a part of a cluster splits it. At the end every cluster is compared once with the list it began with, and all
-its members point to the same net change: leaves first, then entries and updates by rank. `known` holds every
-object's value before the batch; a tile sets its item's entry while the leaf is worked on, and afterwards it
-is set back.
+cluster; a tile that reaches only a part of a cluster splits it. At the end every cluster is compared once
+with the list it began with, and all its members point to the same net change: leaves first, then entries and
+updates by rank. `known` holds every object's value before the batch; a tile sets its item's entry while the
+leaf is worked on, and afterwards it is set back.
 
 Cost: O(tiles) a level at most, in practice little more than the tiles that reach somebody; O(k) for each pair
 of tile and cluster, on data in the first cache; O(1) for each subscription reached.
 
-`fill` finds the lists of all subscriptions at once, on the way down the same tree. Let a node's ranges begin
-between lo_from and lo_to and end between hi_from and hi_to. All of them hold the core [lo_to, hi_from]; none
-reaches outside [lo_from, hi_to]. Go through the objects by value, best first: once k of the core have come,
-no later object is in anybody's list. What came before, and lies inside the hull, are the node's candidates; a
-child's are among its parent's. At a leaf every range takes its first k candidates. Some subscriptions among
-many are better served one by one (`blocks`). Cost: O(n) a level while ranges are short against the spread of
-a node, then O(k) a node; and about k comparisons a subscription.
+`publish` is the whole way of a batch for lists of one k; before it `resolve` has told, without changing
+anything, what each row of the batch makes of its object.
 """
 
 from __future__ import annotations
@@ -31,7 +26,8 @@ from numpy.typing import NDArray
 
 from rankcast.range_topk.kernels.object_tree import SIZE, ObjectTree, too_empty
 from rankcast.range_topk.kernels.paint import FIRSTK, MINY, IntervalEvents, PaintState, Stairs, Tiles, paint
-from rankcast.range_topk.kernels.points import BUCKET, PointTree
+from rankcast.range_topk.kernels.points import BUCKET, DEPTH, PointTree
+from rankcast.structures import hashing
 from rankcast.structures.arrays import borrowed, with_room
 from rankcast.structures.boards import (
     AFFECTED,
@@ -51,7 +47,6 @@ from rankcast.structures.boards import (
     write_leaves,
 )
 from rankcast.structures.jit import EXACT
-
 
 Lanes = NDArray[np.uint8]
 
@@ -109,24 +104,6 @@ def part(clusters: Clusters, boards: Boards) -> None:
         cluster[lane] = c
         members[c] += 1
     clusters.used[0] = size
-
-
-@njit(**EXACT)
-def find_inside(
-    inside: Lanes,
-    heard: Lanes,
-    lo: NDArray[np.float64],
-    hi: NDArray[np.float64],
-    box: NDArray[np.float64],
-) -> int:
-    """Mark the lanes inside a box, also as those that hear; return how many there are."""
-    west, east, bottom, top = box[0], box[1], box[2], box[3]
-    total = 0
-    for lane in range(lo.shape[0]):
-        inside[lane] = (lo[lane] >= west) & (lo[lane] <= east) & (hi[lane] >= bottom) & (hi[lane] <= top)
-        heard[lane] |= inside[lane]
-        total += inside[lane]
-    return total
 
 
 @njit(**EXACT)
@@ -211,9 +188,6 @@ def write_changes(
     changes.tally[GROUPS], changes.tally[DELTAS] = groups, size
 
 
-DEPTH = 256
-
-
 @njit(**EXACT)
 def _longer_changes(changes: BoardChanges, groups: int, deltas: int) -> BoardChanges:
     """The same changes in buffers twice as long, at least as long as asked for."""
@@ -268,7 +242,13 @@ def _visit(
     tally[TRIED] += queue.shape[0] * size
     for i in range(queue.shape[0]):
         if queue[i] >= 0:
-            reached = find_inside(inside[reaching], heard, lo, hi, box[queue[i]])
+            reached, t = 0, queue[i]
+            west, east, bottom, top = box[t, 0], box[t, 1], box[t, 2], box[t, 3]
+            for lane in range(size):
+                within = (lo[lane] >= west) & (lo[lane] <= east) & (hi[lane] >= bottom) & (hi[lane] <= top)
+                inside[reaching, lane] = within
+                heard[lane] |= within
+                reached += within
             if reached == 0:
                 continue
             queue[reaching] = -1 - queue[i] if reached == size else queue[i]
@@ -385,60 +365,68 @@ def publish(
     return done, rows, counts, (changes.group, changes.item, changes.mark)
 
 
-@njit(**EXACT)
-def _sift_lists(
-    box: NDArray[np.float64], rows: NDArray[np.int32], x: NDArray[np.float64], start: int, end: int, k: int
-) -> np.int64:
-    """Append the candidates of a box among those at start..end-1; return the new end.
+KEEPS, DELETES, REFUSED = range(3)  # what a null in `by` does
+NULL, ABSENT, LACKING = range(3)  # what is wrong: from `LACKING` on, a column lacks a value
+REMOVE = 1  # the word of an event that deletes its object; see `words` of its column
 
-    Each is written, and written over by the next if it is none: a branch would often be mispredicted.
+
+@njit(**EXACT)
+def resolve(
+    register: tuple[Any, ...],
+    keys: hashing.KeyArrays,
+    held: tuple[NDArray[np.float64], NDArray[np.float64]],
+    given: NDArray[np.float64],
+    removes: NDArray[np.int64],
+    null: int,
+    out: tuple[Any, ...],
+) -> tuple[int, int, int, int]:
+    """Follow each object through a batch; writes rows, values, and where new ids come first.
+
+    `given` has a line a column, that of `by` last. Returns how many objects are new and how many go, what is
+    wrong with some row, or -1, and the first row with which it is.
     """
-    lo_from, lo_to, hi_from, hi_to = box[0], box[1], box[2], box[3]
-    # unsigned indexes: Numba need not test whether they count from the end
-    size, core = np.uint64(end), 0
-    for i in range(np.uint64(start), np.uint64(end)):
-        rows[size], x[size] = rows[i], x[i]
-        size += np.uint64(lo_from <= x[size] <= hi_to)
-        core += lo_to <= x[i] <= hi_from
-        if core == k:
-            break
-    return np.int64(size)
-
-
-@njit(**EXACT)
-def _fill_leaf(
-    points: PointTree, node: int, rows: NDArray[np.int32], x: NDArray[np.float64], start: int, end: int
-) -> None:
-    """Let every board of a bucket take its first k candidates."""
-    boards, k, first = points.board, points.board.shape[1], points.bucket[node] * BUCKET
-    for slot in range(first, first + points.size[node]):
-        lo, hi, size, i = points.lo[slot], points.hi[slot], 0, start
-        while i < end and size < k:
-            if lo <= x[i] <= hi:
-                boards[slot, size] = rows[i]
-                size += 1
-            i += 1
-        boards[slot, size:] = -1
-
-
-@njit(**EXACT)
-def fill(points: PointTree, by_value: NDArray[np.int32], x: NDArray[np.float64]) -> None:
-    """Fill every board; `by_value` are all objects, best first."""
-    k, total, child = points.board.shape[1], by_value.shape[0], points.child
-    rows, places = np.empty(2 * total, np.int32), np.empty(2 * total)
-    rows[:total], places[:total] = by_value, x[by_value]
-    stack, depth = np.empty((DEPTH, 3), np.int64), 1 if points.size[0] > 0 else 0
-    # an entry of the stack: a node, and where its part of the queue begins and ends
-    stack[0, 0], stack[0, 1], stack[0, 2] = 0, 0, total
-    while depth > 0:
-        depth -= 1
-        node, start, end = stack[depth, 0], stack[depth, 1], stack[depth, 2]
-        if 2 * end - start > rows.shape[0]:
-            rows, places = np.append(rows, rows), np.append(places, places)
-        size = _sift_lists(points.box[node], rows, places, start, end, k)
-        if child[node, 0] < 0:
-            _fill_leaf(points, node, rows, places, end, size)
-            continue
-        for side in range(2):
-            stack[depth, 0], stack[depth, 1], stack[depth, 2] = child[node, side], end, size
-            depth += 1
+    table, code, start, length, text, seed = register
+    stored, wanted = hashing.named((code, start, length, text, seed)), hashing.named(keys)
+    (held_x, held_y), (row, x, y, first) = held, out
+    size, width, new, gone = row.size, held_x.shape[1], 0, 0
+    latest = np.full(2 * size + hashing.LEAST if size > 1 else 1, hashing.FREE, np.int32)
+    deletes, bad = np.empty(size, np.bool_), np.full(LACKING + width + 1, -1)
+    for i in range(size):
+        before = -1  # the event before on the same object
+        if size > 1:
+            cell = hashing.seek(latest, wanted.code, wanted.code[i], wanted, wanted, i)
+            before, latest[cell] = latest[cell], i
+        if before >= 0:
+            row[i], present = row[before], not deletes[before]
+            gone -= deletes[before]
+        else:
+            row[i] = table[hashing.seek(table, code, wanted.code[i], stored, wanted, i)]
+            present = row[i] >= 0
+            if not present:
+                first[new] = i
+                new += 1
+                row[i] = -new
+        empty = np.isnan(given[width, i])
+        deletes[i] = (removes.size > 0 and removes[i] == REMOVE) or (empty and null == DELETES)
+        gone += deletes[i]
+        if empty and null == REFUSED and not deletes[i] and bad[NULL] < 0:
+            bad[NULL] = i
+        if deletes[i] and not present and bad[ABSENT] < 0:
+            bad[ABSENT] = i
+        for line in range(width + 1):
+            value = given[line, i]
+            if np.isnan(value):
+                if not present and not deletes[i] and bad[LACKING + line] < 0:
+                    bad[LACKING + line] = i
+                if before >= 0:
+                    value = x[before, line] if line < width else y[before]
+                elif row[i] >= 0:
+                    value = held_x[row[i], line] if line < width else held_y[row[i]]
+            if line < width:
+                x[i, line] = value
+            else:
+                y[i] = np.nan if deletes[i] else value
+    for wrong in range(bad.size):
+        if bad[wrong] >= 0:
+            return new, gone, wrong, bad[wrong]
+    return new, gone, -1, -1

@@ -10,28 +10,24 @@ height: these are left out, and strips of one height are one tile, so the tiles 
 tiling. The lists of a smaller k are prefixes of those of the largest.
 
 Tiles. A tile is a closed box (lo from, lo to, hi from, hi to) with the item that everybody inside must hear
-of. The contract's half-open form, lo_outer < lo <= lo_inner and hi_inner <= hi < hi_outer, is the same set of
-floats: an outer bound is the next float outside. No bound is an infinite end here and a null outside. Boxes
-are appended to a buffer whose size the caller has checked with `space`, then stamped with their message; a
-deleted item has the value +inf.
+of; the contract's half-open form has the next floats outside, and null for infinite. Boxes are appended to a
+buffer whose size the caller has checked with `space`, then stamped; a deleted item has the value +inf.
 
 Events. A value that improves: tile the object's new region. A value that worsens: tile the old region, then
 sweep the value upwards; whenever the object falls behind another one inside its influence interval, that one
 is exposed, and gains what the region loses. The updated object is sent before its replacements, or these
 would find no place in the lists. The sweep ends at the new value, or when no object below it is left in the
-interval. An insert comes from +inf, a delete goes to +inf, a move is a delete and an insert. [Range §III,
-App. E]
+interval. An insert comes from +inf, a delete goes to +inf, a move is a delete and an insert. [Range §III]
 
-Knowledge of the subscriptions. With `aware` false no point is ever read. With it, only objects between the
-ends of somebody's range are looked at; skipped ones lie outside every range that is still in the region. Each
-tile is shrunk to the points in it, or dropped, and merged into the tile before it if the box around both
-holds no other point; so nobody hears needlessly or twice. A box of an optimal tiling that holds points of two
-tiles holds those of all tiles between them, so ours are at most twice as many [Range §III-B, Thm. 4]. With
-`lists` > 0 the tiles of an object are covered by at most so many boxes (`coarsen`): some hear needlessly
+Knowledge of the subscriptions. With `aware`, only objects between the ends of somebody's range are looked at;
+skipped ones lie outside every range that is still in the region. Each tile is shrunk to the points in it, or
+dropped, and merged into the tile before it if the box around both holds no other point; so nobody hears
+needlessly or twice, and the tiles are at most twice as many as in an optimal tiling [Range §III-B, Thm. 4].
+With `lists` > 0 the tiles of an object are covered by at most so many boxes (`coarsen`): some hear needlessly
 then, but no false item gets in, as a list that waits for its replacement already holds every exposed object
 of its range with a smaller value.
 
-Cost: two firstk, one miny an exposed object and a last one, O(k) a tile group, also for several k (`ks`).
+Cost: two firstk, a search for every 16 exposed objects, O(k) a tile group, also for several k (`ks`).
 """
 
 from __future__ import annotations
@@ -63,10 +59,7 @@ Floats = NDArray[np.float64]
 
 
 class Tiles(NamedTuple):
-    """A buffer of tiles in sending order; `size[0]` of them are filled. `size_class` numbers the k of `ks`.
-
-    `step` is the number of better objects to the left that a range in the tile holds (the most, if several).
-    """
+    """Tiles in sending order; `size[0]` are filled. `size_class` numbers the `ks`, `step` the strips."""
 
     box: NDArray[np.float64]
     item: NDArray[np.int32]
@@ -239,7 +232,7 @@ def paint_gain(stairs: Stairs, x: float, other: float, k: int, tiles: Tiles) -> 
     """Tile what an exposed object at `other` gains when the object at x falls behind it, before `expose`.
 
     The ranges that hold both and exactly room - 1 better ones: a diagonal chain from east to west, at most
-    k tiles. Differs from [Range App. E, Alg. 5], whose border cases reach too far.
+    k tiles. Border cases differ from [Range App. E, Alg. 5].
     """
     left, right, box, step = stairs.left, stairs.right, tiles.box, tiles.step
     lefts, rights, room = stairs.size[LEFT], stairs.size[RIGHT], room_of(stairs, k)
@@ -275,10 +268,7 @@ def reach(stairs: Stairs, x: float, k: int) -> tuple[float, float]:
 
 @njit(**EXACT)
 def clip(tiles: Tiles, first: int, window: Floats) -> None:
-    """Cut the tiles from `first` on to the ranges inside a window (lo from, hi to), dropping empty ones.
-
-    Exposed objects that nobody sees are missing from the staircase; inside the window it is right.
-    """
+    """Cut the tiles from `first` on to a window (lo from, hi to), in which the staircase is right."""
     kept = first
     for at in range(first, tiles.size[0]):
         box = tiles.box[at]
@@ -325,8 +315,7 @@ def surround(tiles: Tiles, first: int, window: Floats) -> bool:
 def look(points: PointTree, stairs: Stairs, x: float, k: int, window: Floats) -> int:
     """Set the window's lo from and hi to around the points of the region; return how many snaps it took.
 
-    The first strip from the west with a point gives lo; strips from the east give hi until none can be
-    higher. An empty region gives an empty window.
+    The first strip from the west with a point gives lo; those from the east hi until none can be higher.
     """
     strip, found, probes = np.empty(4), np.empty(4), 0
     window[0], window[3] = np.inf, -np.inf
@@ -447,10 +436,7 @@ def _look_again(state: PaintState, x: float, first: int) -> None:
 
 @njit(**EXACT)
 def lower(state: PaintState, row: int, value: float, event: int) -> bool:
-    """Paint a value that worsens, before it is applied; False if the buffer may be too small.
-
-    What is exposed next is found some objects at a time: the interval they may lie in only shrinks.
-    """
+    """Paint a value that worsens, before it is applied; False if the buffer may be too small."""
     tree, stairs, k = state.tree, state.stairs, state.ks[0]
     x, y, label, limit = tree.x[row], tree.y[row], tree.label[row], tree.label[row]
     climb(tree, row, y, stairs)
@@ -461,6 +447,7 @@ def lower(state: PaintState, row: int, value: float, event: int) -> bool:
         return True
     if state.aware and not _look_around(state, x, first):
         return True
+    # exposed objects are found some at a time: the interval in which they may lie only shrinks
     others, size, at, west, east = np.empty(min(k + 1, AHEAD), np.int32), 0, 0, np.inf, -np.inf
     while room_of(stairs, k) > 0:
         if tight(state):

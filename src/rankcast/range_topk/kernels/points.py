@@ -44,6 +44,7 @@ FILL = 56
 SKEW = 0.7
 NODE_USED, NODE_FREE, BUCKET_USED, BUCKET_FREE, BUCKETS = range(5)
 LO_FROM, LO_TO, HI_FROM, HI_TO = range(4)
+DEPTH = 256  # of a stack of nodes on the way down
 
 
 class PointTree(NamedTuple):
