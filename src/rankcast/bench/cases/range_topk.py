@@ -104,6 +104,47 @@ def publish(parameters: Parameters, rng: np.random.Generator) -> Trial:
 
 
 @case(
+    "range-topk.one-row",
+    small={"objects": [1_000], "subscriptions": [2_000], "k": [10], "batch": [100]},
+    full={"objects": [2_000], "subscriptions": [10_000], "k": [10], "batch": [1_000]},
+    seed=54,
+    unit="event",
+    runs=FAST_RUNS,
+)
+def one_row(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Publish updates one by one, each as a list of one dict; a NumPy look at all subscriptions beside."""
+    work = drawn(parameters, rng, FAST_RUNS + 1)
+    k, size = parameters["k"], parameters["batch"]
+    engine = loaded("sparse", k, work.objects, work.subscriptions)
+    rows = [
+        {"id": int(key), "y": float(y)} for key, y in zip(work.events["id"], work.events["y"], strict=True)
+    ]
+    parts = [rows[at : at + size] for at in range(0, len(rows), size)]
+    lo, hi, x = work.subscriptions["x_lo"], work.subscriptions["x_hi"], work.objects["x"]
+
+    def look(turn: Turn) -> int:
+        """Which ranges hold the object: less than any method does that looks at all subscriptions."""
+        return sum(int(np.count_nonzero((lo <= x[row["id"]]) & (x[row["id"]] <= hi))) for row in turn.rows)
+
+    def publish_rows(turn: Turn) -> int:
+        return sum(turn.target.publish([row]).num_rows for row in turn.rows)
+
+    def next_part(target: Any) -> Callable[[], Turn]:
+        left = iter(parts)
+        return lambda: Turn(target, next(left))
+
+    return Trial(
+        work=size,
+        contenders=[
+            Contender("one row a call", publish_rows, next_part(engine), stats=lambda t: t.target.stats()),
+            Contender("NumPy scan", look, next_part(None)),
+        ],
+        baseline="NumPy scan",
+        agrees=lambda _: same_results(engine, work, k),
+    )
+
+
+@case(
     "range-topk.disseminate",
     small={**SMALL, "more": [50_000]},
     full={**W, "more": [5_000_000]},
