@@ -223,6 +223,37 @@ def _sift_tiles(
 
 
 @njit(**EXACT)
+def _reach(
+    lo: NDArray[np.float64],
+    hi: NDArray[np.float64],
+    tile: NDArray[np.float64],
+    queue: NDArray[np.int32],
+    inside: NDArray[np.uint8],
+    heard: Lanes,
+) -> int:
+    """Keep the queued tiles that reach somebody in a bucket; return how many. Marks who hears of which."""
+    size, reaching = lo.shape[0], 0
+    heard[:size] = 0
+    for i in range(queue.shape[0]):
+        t = queue[i]
+        if t < 0:
+            heard[:size] = 1
+        else:
+            west, east, bottom, top, reached = tile[t, 0], tile[t, 1], tile[t, 2], tile[t, 3], 0
+            for lane in range(size):
+                within = (lo[lane] >= west) & (lo[lane] <= east) & (hi[lane] >= bottom) & (hi[lane] <= top)
+                inside[reaching, lane] = within
+                heard[lane] |= within
+                reached += within
+            if reached == 0:
+                continue
+            t = -1 - t if reached == size else t
+        queue[reaching] = t
+        reaching += 1
+    return reaching
+
+
+@njit(**EXACT)
 def _visit(
     points: PointTree,
     node: int,
@@ -233,41 +264,21 @@ def _visit(
     clusters: Clusters,
     changes: BoardChanges,
 ) -> None:
-    """Apply the queued tiles to the bucket of a leaf and write what changed. There must be space."""
-    item, value, box, event, tally = tiles.item, tiles.value, tiles.box, tiles.event, changes.tally
-    known, before, first, size = values.known, values.before, points.bucket[node] * BUCKET, points.size[node]
-    lo, hi, label = points.lo[first : first + size], points.hi[first : first + size], values.label
-    heard, reaching = clusters.heard, 0
-    heard[:size] = 0
-    tally[TRIED] += queue.shape[0] * size
-    for i in range(queue.shape[0]):
-        if queue[i] >= 0:
-            reached, t = 0, queue[i]
-            west, east, bottom, top = box[t, 0], box[t, 1], box[t, 2], box[t, 3]
-            for lane in range(size):
-                within = (lo[lane] >= west) & (lo[lane] <= east) & (hi[lane] >= bottom) & (hi[lane] <= top)
-                inside[reaching, lane] = within
-                heard[lane] |= within
-                reached += within
-            if reached == 0:
-                continue
-            queue[reaching] = -1 - queue[i] if reached == size else queue[i]
-        else:
-            heard[:size], queue[reaching] = 1, queue[i]
-        reaching += 1
-    if reaching == 0:
-        return
+    """Apply tiles that reach the bucket of a leaf and write what changed. There must be space."""
+    item, value, event, known, before = tiles.item, tiles.value, tiles.event, values.known, values.before
+    label, first, size, affected = values.label, points.bucket[node] * BUCKET, points.size[node], 0
     part(clusters, points.board[first : first + size])
-    for i in range(reaching):
+    for i in range(queue.shape[0]):
         whole = queue[i] < 0
         t = -1 - queue[i] if whole else queue[i]
         if not whole:
             split(clusters, inside[i], size)
         known[item[t]] = value[t]
-        tally[AFFECTED] += apply_tile(clusters, whole, item[t], event[t], known, label)
-    for i in range(reaching):
+        affected += apply_tile(clusters, whole, item[t], event[t], known, label)
+    for i in range(queue.shape[0]):
         t = queue[i] if queue[i] >= 0 else -1 - queue[i]
         known[item[t]] = before[item[t]]
+    changes.tally[AFFECTED] += affected
     copy_back(clusters, points.board[first : first + size])
     write_changes(clusters, points.row[first : first + size], values.moved, changes)
 
@@ -298,14 +309,19 @@ def join(points: PointTree, tiles: Tiles, values: ListValues, changes: BoardChan
                 stack[depth, 0], stack[depth, 1], stack[depth, 2] = child[node, side], end, size
                 depth += 1
             continue
-        most = 2 * min(k, size - end)  # a tile brings an item in and may push another out
+        if size - end > inside.shape[0]:
+            inside = np.empty((2 * (size - end), BUCKET), np.uint8)
+        first, last = points.bucket[node] * BUCKET, points.bucket[node] * BUCKET + sizes[node]
+        mine, marks, work = borrowed(queue)[end:size], borrowed(inside), borrowed(clusters)
+        reaching = _reach(points.lo[first:last], points.hi[first:last], tiles.box, mine, marks, work.heard)
+        changes.tally[TRIED] += (size - end) * sizes[node]
+        if reaching == 0:
+            continue
+        most = 2 * min(k, reaching)  # a tile brings an item in and may push another out
         deltas, groups = changes.tally[DELTAS] + most * BUCKET, changes.tally[GROUPS] + BUCKET
         if groups > changes.group.shape[0] or deltas > changes.item.shape[0]:
             changes = _longer_changes(changes, groups, deltas)
-        if size - end > inside.shape[0]:
-            inside = np.empty((2 * (size - end), BUCKET), np.uint8)
-        mine, work = borrowed(queue)[end:size], borrowed(clusters)
-        _visit(points, node, tiles, mine, borrowed(inside), values, work, borrowed(changes))
+        _visit(points, node, tiles, mine[:reaching], marks, values, work, borrowed(changes))
     return changes
 
 

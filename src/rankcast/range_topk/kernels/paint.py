@@ -396,19 +396,6 @@ def _tile_region(state: PaintState, row: int, value: float, event: int) -> None:
 
 
 @njit(**EXACT)
-def _tile_exposed(state: PaintState, x: float, other: int, event: int) -> None:
-    """Tile what an exposed object gains for every k, then count it among the better ones."""
-    tree = state.tree
-    for number in range(state.ks.shape[0]):
-        first = state.tiles.size[0]
-        paint_gain(state.stairs, x, tree.x[other], state.ks[number], state.tiles)
-        if state.aware or state.lists > 0:
-            refine(state, first)
-        stamp(state.tiles, first, TileMessage(other, tree.x[other], tree.y[other], event, number))
-    expose(state.stairs, x, tree.x[other])
-
-
-@njit(**EXACT)
 def _interval(state: PaintState, x: float) -> tuple[float, float]:
     """The open interval in which the next exposed object may lie."""
     if state.aware:
@@ -437,7 +424,7 @@ def _look_again(state: PaintState, x: float, first: int) -> None:
 @njit(**EXACT)
 def lower(state: PaintState, row: int, value: float, event: int) -> bool:
     """Paint a value that worsens, before it is applied; False if the buffer may be too small."""
-    tree, stairs, k = state.tree, state.stairs, state.ks[0]
+    tree, stairs, tiles, ks, k = state.tree, state.stairs, state.tiles, state.ks, state.ks[0]
     x, y, label, limit = tree.x[row], tree.y[row], tree.label[row], tree.label[row]
     climb(tree, row, y, stairs)
     state.tally[FIRSTK] += 2
@@ -463,11 +450,17 @@ def lower(state: PaintState, row: int, value: float, event: int) -> bool:
             size = next_above(tree, after, before, y, label, value, limit, others)
         if at == size:
             break
-        first, other = state.tiles.size[0], others[at]
-        _tile_exposed(state, x, other, event)
+        other, first, at = others[at], tiles.size[0], at + 1
+        place, y, label = tree.x[other], tree.y[other], tree.label[other]
+        for number in range(ks.shape[0]):  # what it gains, for every k; then it is one of the better ones
+            start = tiles.size[0]
+            paint_gain(stairs, x, place, ks[number], tiles)
+            if state.aware or state.lists > 0:
+                refine(state, start)
+            stamp(tiles, start, TileMessage(other, place, y, event, number))
+        expose(stairs, x, place)
         if state.aware:
             _look_again(state, x, first)
-        at, y, label = at + 1, tree.y[other], tree.label[other]
     return True
 
 
