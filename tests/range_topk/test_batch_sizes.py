@@ -70,7 +70,7 @@ def ranges(over: list[str], rng: np.random.Generator, *, own_k: bool) -> Rows:
     return rows | ({"k": rng.integers(1, 9, SUBSCRIPTIONS).tolist()} if own_k else {})
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from([["x"], ["x"], ["x", "z"]]),
