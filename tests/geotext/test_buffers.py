@@ -44,8 +44,8 @@ def check_buffers(engine: GeoTextTopK) -> None:
         assert behind.max(initial=-np.inf) <= live.threshold(row) <= held_score.min(initial=np.inf)
         assert frontier >= min(k, ranked.size)
         if skyband:
-            begin = buffers._held.begin[row]
-            counted = buffers._held.dominators[begin : begin + held.size]
+            begin = buffers.held.begin[row]
+            counted = buffers.held.dominators[begin : begin + held.size]
             assert counted.tolist() == dominators[at].tolist()
         found += len(held)
     assert found == engine.stats()["buffered"]

@@ -9,20 +9,23 @@ import numpy as np
 import pytest
 
 from rankcast import GeoTextTopK, Vocabulary
-from rankcast.geotext.kernels.message_postings import (
-    BOX,
+from rankcast.geotext.kernels.arrange import slot_of
+from rankcast.geotext.kernels.postings import (
+    BLOCK,
     CELL,
+    FEW,
+    MESSAGE_BOX,
     MOST,
     MOST_REST,
     REGION,
     REST,
     STAMP,
+    STEP,
     WEIGHT,
     X,
-    slot_of,
+    radix_sort,
 )
 from rankcast.geotext.kernels.score import SHARE
-from rankcast.geotext.kernels.subscription_postings import BLOCK, FEW, STEP, radix_sort
 from rankcast.geotext.live import LiveResults
 
 WORDS = np.array(["common", "frequent", "rare", "odd"])
@@ -77,8 +80,8 @@ def check(live: LiveResults) -> int:
             inside, node = facts[start - begin : end - begin] * SHARE, lists.node[slot_of(start, end)]
             places = inside[:, X : X + 3]
             assert (inside[:, [WEIGHT, REST]].max(axis=0) <= node[[MOST, MOST_REST]]).all()
-            assert (places >= node[BOX : BOX + 3]).all()
-            assert (places <= node[BOX + 3 :]).all()
+            assert (places >= node[MESSAGE_BOX : MESSAGE_BOX + 3]).all()
+            assert (places <= node[MESSAGE_BOX + 3 :]).all()
             known += 1
     rows = live._state.window.rows()
     vectors = texts.entries(rows)

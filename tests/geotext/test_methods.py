@@ -13,7 +13,7 @@ import pytest
 
 from rankcast import GeoTextTopK, Vocabulary
 from rankcast.geotext.buffers import REFILLS
-from rankcast.geotext.kernels.subscription_postings import STAMP, Postings
+from rankcast.geotext.kernels.postings import STAMP, Postings
 
 K = 4
 WORDS = np.array(["a", "b", "c", "d", "e", "f"])

@@ -46,8 +46,8 @@ def test_rows_hold_their_last_text_and_terms_live_as_long_as_somebody_refers_to_
                 terms.drop(vectors.clear(rows(row)))
                 del held[row]
         else:
-            counts, entries = terms.acquire(terms_of(text))
-            terms.drop(vectors.store(rows(row), counts, entries).term)
+            given = terms.acquire(terms_of(text))
+            terms.drop(vectors.store(rows(row), given).term)
             held[row] = text
         terms.slots.settle()
         known = {word for document in documents for word in document}
@@ -65,7 +65,7 @@ def test_rows_hold_their_last_text_and_terms_live_as_long_as_somebody_refers_to_
 def test_idf_comes_from_the_vocabulary_also_for_terms_it_never_saw() -> None:
     vocabulary = Vocabulary.fit({"terms": [["a"], ["a", "b"], ["c"]]})
     terms = LiveTerms(vocabulary)
-    _, entries = terms.acquire(terms_of(["a", "a", "new"]))
+    entries = terms.acquire(terms_of(["a", "a", "new"]))
     weights = np.array([2 * vocabulary.idf("a"), vocabulary.idf("new")])
     assert entries.weight.tolist() == (weights / np.sqrt(weights[0] ** 2 + weights[1] ** 2)).tolist()
 
@@ -73,8 +73,8 @@ def test_idf_comes_from_the_vocabulary_also_for_terms_it_never_saw() -> None:
 def test_a_term_that_comes_again_after_it_was_forgotten_counts_from_none() -> None:
     terms, vectors = LiveTerms(Vocabulary.empty()), Vectors()
     for _ in range(3):
-        counts, entries = terms.acquire(terms_of(["a", "b"], ["a"]))
-        vectors.store(rows(0, 1), counts, entries)
+        given = terms.acquire(terms_of(["a", "b"], ["a"]))
+        vectors.store(rows(0, 1), given)
         assert sorted(terms.slots["references"][terms.slots.live()].tolist()) == [1, 2]
         terms.drop(vectors.clear(rows(1, 0)))
         terms.slots.settle()
@@ -84,8 +84,8 @@ def test_a_term_that_comes_again_after_it_was_forgotten_counts_from_none() -> No
 def test_memory_of_vectors_follows_what_is_held() -> None:
     terms, vectors = LiveTerms(Vocabulary.empty()), Vectors()
     for turn in range(300):
-        counts, entries = terms.acquire(terms_of([f"{turn}-{i}" for i in range(20)]))
-        terms.drop(vectors.store(rows(turn % 5), counts, entries).term)
+        given = terms.acquire(terms_of([f"{turn}-{i}" for i in range(20)]))
+        terms.drop(vectors.store(rows(turn % 5), given).term)
         terms.slots.settle()
     _, arrays = vectors.state()
     assert arrays["term"].size <= 2 * (5 + 1) * 20
@@ -95,8 +95,8 @@ def test_memory_of_vectors_follows_what_is_held() -> None:
 def test_vectors_keep_their_order_when_tidied_up() -> None:
     terms, vectors = LiveTerms(Vocabulary.empty()), Vectors()
     for row in range(60):
-        counts, entries = terms.acquire(terms_of([f"{row}b", f"{row}a", f"{row}c"]))
-        vectors.store(rows(row), counts, entries)
+        given = terms.acquire(terms_of([f"{row}b", f"{row}a", f"{row}c"]))
+        vectors.store(rows(row), given)
     assert [words(terms, vectors, row) for row in (59, 0)] == [["59a", "59b", "59c"], ["0a", "0b", "0c"]]
     both = vectors.entries(rows(7, 3))
     assert both.owner.tolist() == [0, 0, 0, 1, 1, 1]
@@ -119,7 +119,7 @@ def test_storing_says_what_was_there_and_who_has_the_same_as_before(
     terms, vectors, mine = LiveTerms(Vocabulary.empty()), Vectors(), rows(*range(len(pairs)))[::-1].copy()
     held = []
     for texts in zip(*pairs[::-1], strict=True):
-        replaced = vectors.store(mine, *terms.acquire(terms_of(*texts)))
+        replaced = vectors.store(mine, terms.acquire(terms_of(*texts)))
         held.append([[each.tolist() for each in vectors.entries(rows(row))[1:]] for row in mine])
     if pairs:
         gone = terms.slots.take(replaced.term).to_pylist()

@@ -306,8 +306,7 @@ class GeoTextTopK(ListEngine):
 
         References to terms are taken before any is given back, so that a shared term keeps its row.
         """
-        counts, entries = self._terms.acquire(terms)
-        replaced = self._interests.store(rows, counts, entries)
+        replaced = self._interests.store(rows, self._terms.acquire(terms))
         self._terms.drop(replaced.term)
         return replaced
 
@@ -388,18 +387,22 @@ class GeoTextTopK(ListEngine):
 
         References to terms are taken before any is given back, so that a shared term keeps its row.
         """
-        staying = None if plan.staying.size == batch.size else plan.staying
-        counts, entries = self._terms.acquire(batch["terms"], staying)
+        staying, held = plan.staying, plan.held
+        texts = self._terms.acquire(batch["terms"], staying)
         self._terms.drop(self._texts.clear(leaving))
-        self._messages.release(leaving[~np.isin(leaving, plan.held)])
-        row, new = plan.held.copy(), plan.held < 0
-        row[new] = self._messages.add(select(batch.ids, plan.staying[new]))
+        if plan.reused:
+            row, new = held.copy(), held < 0
+            self._messages.release(leaving[~np.isin(leaving, held)])
+            row[new] = self._messages.add(select(batch.ids, staying[new]))
+        else:
+            self._messages.release(leaving)
+            row = self._messages.add(batch.ids if staying.size == batch.size else select(batch.ids, staying))
         for name, values in places.items():
-            self._messages[name][row] = values[plan.staying]
+            self._messages[name][row] = values[staying]
         if self._decay is not None:
-            self._messages["gain"][row] = self._decay.gains(time[plan.staying])
-        self._texts.store(row, counts, entries)
-        self._window.advance(plan.leaving, row, time[plan.staying])
+            self._messages["gain"][row] = self._decay.gains(time[staying])
+        self._texts.store(row, texts)
+        self._window.advance(plan.leaving, row, time[staying])
         return row
 
     def _rescale_gains(self, time: Ints) -> None:

@@ -19,10 +19,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.geotext.buffers import BufferLimits, Offers, ResultBuffers, log_of, net_changes
+from rankcast.geotext.buffers import BufferLimits, ResultBuffers
+from rankcast.geotext.kernels import results
 from rankcast.geotext.kernels.match import Prunings
-from rankcast.geotext.kernels.message_postings import PlaceColumns
-from rankcast.geotext.kernels.message_search import Ages, SearchResults, best_messages
+from rankcast.geotext.kernels.message_search import SearchResults, best_messages
+from rankcast.geotext.kernels.postings import ListedColumns, PlaceColumns
+from rankcast.geotext.kernels.results import Ages, ResultLog
 from rankcast.geotext.kernels.score import (
     CANDIDATES,
     CELLS,
@@ -38,8 +40,6 @@ from rankcast.geotext.kernels.score import (
     rarest_first,
     undecayed_scores,
 )
-from rankcast.geotext.kernels.skyband import ResultLog
-from rankcast.geotext.kernels.subscription_postings import ListedColumns
 from rankcast.geotext.postings import MessagePostings, SubscriptionIndex, outdated, subscription_index
 from rankcast.geotext.vocabulary import LiveTerms, Replaced, Vectors
 from rankcast.geotext.window import Window
@@ -48,16 +48,18 @@ from rankcast.structures.arrays import grown
 from rankcast.structures.boards import ENTER, LEAVE
 from rankcast.structures.distance import distance
 from rankcast.structures.ids import Slots
-from rankcast.tables.deltas import Changes, Lists
+from rankcast.tables.deltas import Changes, Lists, no_changes
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 SEARCH_BATCH = 4096  # subscriptions searched for at a time
 MESSAGE_BATCH = 1024  # messages disseminated at a time, unless they have too many candidates
 HORIZON_MARGIN = 1.05  # where scores decay, posting lists are made for gains this much above the largest
 MAX_K = 2**28  # a larger k of a subscription counts as this
-RELIST_RISE = 0.02  # a threshold that rises by more is written to the posting lists
+LOG_ROOM = 1 << 14  # lines that are kept room for from one batch to the next
 SHORT_MOVE = 0.02  # of the extent of the bounds: a shorter move starts the search from the buffer
 PRUNINGS = Prunings._fields
+NO_ROWS = np.empty(0, np.int32)
+NO_CHANGES = no_changes()
 COUNTED = {"cells_pruned": CELLS, "groups_pruned": GROUPS, "candidates": CANDIDATES, "verified": VERIFIED}
 BY_SUBSCRIPTION = ("alpha", "k", "listed", "stamp")
 
@@ -101,22 +103,24 @@ class RowColumns:
         self.ages = Ages(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint16))
         self.arrivals = 0
 
-    def make_rows(self) -> None:
-        """Grow the columns to the rows of the slots."""
-        subscriptions, messages = self._state.subscriptions.used, self._state.messages.used
+    def make_rows(self, subscriptions: int, messages: int) -> None:
+        """Grow the columns to so many rows."""
         if subscriptions > self.stamp.size:
-            length = max(subscriptions, self.stamp.size * 9 // 8)
+            length = max(subscriptions, self.stamp.size * 9 // 8 + 8)
             for name in BY_SUBSCRIPTION:
                 setattr(self, name, grown(getattr(self, name), length, 0))
         if messages > self.ages.stamp.size:
-            length = max(messages, self.ages.stamp.size * 9 // 8)
+            length = max(messages, self.ages.stamp.size * 9 // 8 + 8)
             self.ages = Ages(*(grown(array, length, 0) for array in self.ages))
 
-    def arrive(self, rows: Rows, times: Ints) -> None:
-        """Record the times of messages that arrive, in this order."""
-        self.ages.time[rows] = times
-        self.ages.arrival[rows] = np.arange(self.arrivals, self.arrivals + rows.size)
+    def arrive(self, rows: Rows, times: Ints, newest: int) -> Bools:
+        """Record the times of messages that arrive, in this order; tells which of them a newer one overtook.
+
+        `newest` is the newest time before.
+        """
+        overtaken: Bools = results.arrive(self.ages, rows, times, self.arrivals, newest)
         self.arrivals += rows.size
+        return overtaken
 
     def subscriptions(self, threshold: Floats) -> SubscriptionColumns:
         """All subscriptions, with the thresholds given."""
@@ -205,9 +209,10 @@ class LiveResults:
         # The thresholds in the posting lists hold for messages with gains up to this one.
         self._horizon = 1.0
         self._missing: list[str] = []  # posting lists that a restored snapshot does not have
-        # Not part of the state: neither means anything between calls.
+        # Not part of the state: none means anything between calls.
         self._scratch = Scratch(np.zeros(0), np.zeros(0, np.int32))
         self._unsure = np.zeros(0, np.bool_)  # by subscription: its buffer may have missed a message
+        self._log, self._lines = _empty_log(0, state.decays), 0
 
     # Subscriptions
 
@@ -259,7 +264,7 @@ class LiveResults:
 
     def threshold(self, row: int) -> float:
         """The score below which a message is not a candidate for a subscription."""
-        return float(self._buffers.threshold[row])
+        return float(self._buffers.held.threshold[row])
 
     def held_by(self, row: int) -> tuple[Rows, Floats]:
         """All messages in the buffer of a subscription, best first, and their scores."""
@@ -288,77 +293,126 @@ class LiveResults:
         Messages of rows `leaving` expire; then `write` puts the arrivals, of these times, into the slots and
         returns their rows.
         """
-        self._make_rows()
-        columns = self._columns
-        log = [self._with_undecayed(self._buffers.expire(leaving, columns.k, columns.ages))]
-        self._messages.drop(leaving, self._state.texts.texts(), columns.ages.stamp)
-        newest = self._state.window.times()[-1:].copy()
+        state, columns, self._lines = self._state, self._columns, 0
+        if leaving.size:
+            self._expire(leaving)
+        expired, newest = self._lines, state.window.newest()
         rows = write()
-        clock = np.maximum.accumulate(np.concatenate([newest, times]))
-        overtaken = clock[newest.size :] > times  # a newer message arrived first
-        self._add_messages(rows, times)
-        self._advance_horizon()
-        unsure = [log[0].owner]
-        self._disseminate(rows, overtaken, log, unsure)
-        self._refill(np.concatenate(unsure), log)
-        joined = ResultLog(*(np.concatenate(lines) for lines in zip(*log, strict=True)))
-        sequence = self._state.subscriptions["sequence"]
-        return net_changes(joined, sequence, self._buffers, columns.ages)
-
-    def _add_messages(self, rows: Rows, times: Ints) -> None:
-        """Record the ages of messages that are in the slots, and list them."""
         self._make_rows()
-        self._columns.arrive(rows, times)
-        self._messages.add(rows, self._state.texts.texts(), self._idf(), self._columns.places())
+        idf = self._idf()
+        overtaken = columns.arrive(rows, times, newest)
+        self._messages.add(rows, state.texts.texts(), idf, columns.places())
+        if state.decays:
+            self._advance_horizon()
+        self._refill(expired, self._disseminate(rows, overtaken, idf))
+        if not self._lines:
+            return NO_CHANGES
+        sequence = state.subscriptions["sequence"]
+        changes = results.net_changes(self._log, self._lines, sequence, self._buffers.held, columns.ages)
+        if self._log.owner.size > LOG_ROOM:
+            self._log = _empty_log(0, state.decays)
+        return Changes(*changes)
 
-    def _disseminate(self, rows: Rows, overtaken: Bools, log: list[ResultLog], unsure: list[Rows]) -> None:
-        """Offer arrivals to the subscriptions whose bounds they pass, as many at a time as candidates fit."""
-        idf, start, step, counters = self._idf(), 0, MESSAGE_BATCH, np.zeros(4, np.int64)
+    def _expire(self, leaving: Rows) -> None:
+        """Take messages out of all buffers and posting lists."""
+        columns, buffers = self._columns, self._buffers
+        lines = -1
+        while lines < 0:
+            lines = results.expire(
+                buffers.held, buffers.links, leaving, columns.k, columns.ages, self._log, 0
+            )
+            if lines < 0:
+                self._make_lines(-1 - lines)
+        self._logged(lines)
+        self._messages.drop(leaving, self._state.texts.texts(), columns.ages.stamp)
+
+    def _disseminate(self, rows: Rows, overtaken: Bools, idf: Floats) -> Rows:
+        """Offer arrivals to the subscriptions whose bounds they pass, as many at a time as candidates fit.
+
+        Returns whose buffers may have missed a message.
+        """
+        start, step, counters, unsure = 0, MESSAGE_BATCH, np.zeros(4, np.int64), [NO_ROWS]
         columns, buffers = self._columns, self._buffers
         while start < rows.size:
             part, behind = rows[start : start + step], overtaken[start : start + step]
             hits = self._postings.disseminate(
-                columns.subscriptions(buffers.threshold), columns.messages(part), idf, self._scratch,
+                columns.subscriptions(buffers.held.threshold), columns.messages(part), idf, self._scratch,
                 self._prune, counters, columns.listed,
             )  # fmt: skip
             if hits is None:
                 step = (part.size + 1) // 2
                 continue
             start += part.size
-            offers = Offers(hits.subscription, part[hits.arrival], hits.score, behind[hits.arrival])
-            log.append(self._with_undecayed(buffers.offer(offers, columns.k, columns.ages, self._unsure)))
-            touched = hits.subscription[np.diff(hits.subscription, prepend=-1) > 0]
-            unsure.append(touched[self._unsure[touched]])
-            self._relist_moved(touched)
+            count = hits.score.size
+            if not count:
+                continue
+            self._make_lines(2 * count)
+            links = buffers.links
+            if links.owner.size - links.free[1] < count:
+                buffers.reserve_links(count)
+            lines, doubtful, moved = results.offer(
+                buffers.held, buffers.links, tuple(hits), part, behind, columns.k, buffers.refill,
+                columns.ages, self._unsure, columns.listed, self._horizon, self._log, self._lines,
+            )  # fmt: skip
+            self._logged(lines)
+            unsure.append(doubtful)
+            if moved.size:
+                self._relist(moved)
         for name, place in COUNTED.items():
             self._counters[name] += int(counters[place])
+        return unsure[1] if len(unsure) == 2 else np.concatenate(unsure)
 
-    def _refill(self, rows: Rows, log: list[ResultLog]) -> None:
-        """Refill the buffers, of rows that may repeat, that hold fewer than k or may have missed a message.
+    def _refill(self, expired: int, doubtful: Rows) -> None:
+        """Refill buffers that hold fewer than k or may have missed a message [Geo Alg 2].
 
-        [Geo Alg 2]
+        They are those of the first lines of the log, where messages expired, and the doubtful ones.
         """
+        if not expired and not doubtful.size:
+            return
         columns, buffers = self._columns, self._buffers
-        short = np.unique(rows[self._unsure[rows] | buffers.short(rows, columns.k)])
+        short = results.short_lists(buffers.held, self._log, expired, doubtful, columns.k, self._unsure)
         if not short.size:
             return
-        self._unsure[short] = False
-        log.append(self._with_undecayed(log_of(buffers.lists(short, columns.k), LEAVE, columns.ages)))
+        self._log_lists(short, LEAVE)
         self._search(short)
-        log.append(self._with_undecayed(log_of(buffers.lists(short, columns.k), ENTER, columns.ages)))
+        self._log_lists(short, ENTER)
         self._counters["reevaluations"] += short.size
-        self._relist_moved(short)
+        now, listed = buffers.held.threshold[short] / self._horizon, columns.listed[short]
+        moved = short[(now < listed) | (now > listed + results.RELIST_RISE)]
+        if moved.size:
+            self._relist(moved)
 
-    def _with_undecayed(self, log: ResultLog) -> ResultLog:
-        """A log with the scores that answers report; to be called while all its messages are in the slots."""
-        return log._replace(undecayed=self._undecayed(log.owner, log.item, log.score))
+    def _log_lists(self, rows: Rows, op: int) -> None:
+        """Log that the results of subscriptions come or go as a whole."""
+        held, k = self._buffers.held, self._columns.k
+        self._make_lines(int(np.minimum(held.size[rows], k[rows]).sum()))
+        self._logged(results.log_lists(held, rows, op, k, self._columns.ages, self._log, self._lines))
+
+    def _make_lines(self, more: int) -> None:
+        """Make room for so many lines more in the log."""
+        if self._lines + more > self._log.owner.size:
+            former, used = self._log, self._lines
+            self._log = _empty_log((used + more) * 5 // 4 + 64, self._state.decays)
+            for column, lines in zip(self._log, former, strict=True):
+                column[:used] = lines[:used]
+
+    def _logged(self, lines: int) -> None:
+        """The log has so many lines now, whose messages are all in the slots; adds the scores to report."""
+        if self._state.decays:
+            new = slice(self._lines, lines)
+            log = self._log
+            log.undecayed[new] = self._undecayed(log.owner[new], log.item[new], log.score[new])
+        self._lines = lines
 
     def _undecayed(self, rows: Rows, items: Rows, scores: Floats) -> Floats:
         """The scores without decay, at the messages' own times; `scores` if scores do not decay."""
         if not self._state.decays:
             return scores
         columns = self._columns
-        subscriptions, messages = columns.subscriptions(self._buffers.threshold), columns.messages(rows[:0])
+        subscriptions, messages = (
+            columns.subscriptions(self._buffers.held.threshold),
+            columns.messages(rows[:0]),
+        )
         found: Floats = undecayed_scores(rows, items, subscriptions, messages, self._frame)
         return found
 
@@ -366,8 +420,14 @@ class LiveResults:
 
     def _make_rows(self) -> None:
         """Grow all arrays by row to the rows of the slots."""
-        self._columns.make_rows()
-        self._buffers.make_rows(self._state.subscriptions.used, self._state.messages.used)
+        subscriptions, messages, buffers = (
+            self._state.subscriptions.used,
+            self._state.messages.used,
+            self._buffers,
+        )
+        self._columns.make_rows(subscriptions, messages)
+        if subscriptions > buffers.held.begin.size or messages > buffers.links.head.size:
+            buffers.make_rows(subscriptions, messages)
         if self._unsure.size < self._columns.stamp.size:
             self._unsure = np.zeros(self._columns.stamp.size, np.bool_)
 
@@ -388,7 +448,7 @@ class LiveResults:
             seeded = None
         columns, window, idf, start = self._columns, len(self._state.window), self._idf(), 0
         messages = columns.messages(np.zeros(0, np.int32))
-        subscriptions = columns.subscriptions(self._buffers.threshold)
+        subscriptions = columns.subscriptions(self._buffers.held.threshold)
         while start < rows.size:
             part = rows[start : start + SEARCH_BATCH]
             keep = self._buffers.keeps(columns.k[part], window)
@@ -410,22 +470,15 @@ class LiveResults:
 
     def _list(self, rows: Rows) -> None:
         """Add postings of subscriptions that have none, with their current thresholds."""
-        self._columns.listed[rows] = self._buffers.threshold[rows] / self._horizon
+        self._columns.listed[rows] = self._buffers.held.threshold[rows] / self._horizon
         texts = self._state.interests.texts()
         self._postings.add(rows, texts, self._idf(), self._columns.listed_columns())
 
     def _relist(self, rows: Rows) -> None:
         """Replace postings of subscriptions by ones with their current thresholds."""
-        self._columns.listed[rows] = self._buffers.threshold[rows] / self._horizon
+        self._columns.listed[rows] = self._buffers.held.threshold[rows] / self._horizon
         texts = self._state.interests.texts()
         self._postings.update(rows, texts, self._idf(), self._columns.listed_columns())
-
-    def _relist_moved(self, rows: Rows) -> None:
-        """Replace postings of subscriptions whose threshold fell, or rose by more than `RELIST_RISE`."""
-        now, listed = self._buffers.threshold[rows] / self._horizon, self._columns.listed[rows]
-        moved = rows[(now < listed) | (now > listed + RELIST_RISE)]
-        if moved.size:
-            self._relist(moved)
 
     def _advance_horizon(self) -> None:
         """Where scores decay, relist all subscriptions once the largest gain has passed the horizon."""
@@ -489,6 +542,14 @@ class LiveResults:
     def _structures(self) -> dict[str, SubscriptionIndex | MessagePostings | ResultBuffers]:
         """The structures by the prefixes of their arrays in a snapshot."""
         return {"readers": self._postings, "messages": self._messages, "buffers": self._buffers}
+
+
+def _empty_log(room: int, decays: bool) -> ResultLog:
+    """A log with room for so many lines; what is reported are the scores unless they decay."""
+    owner, item, score = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room)
+    reported = np.empty(room) if decays else score
+    time, arrival = np.empty(room, np.int64), np.empty(room, np.int64)
+    return ResultLog(owner, np.empty(room, np.int8), item, score, time, arrival, reported)
 
 
 def _pruned_by(

@@ -1,7 +1,7 @@
 """Posting lists by term in shared arrays: those of subscriptions, and those of the messages of the window.
 
 `PostingLists` has what both have in common: lists grow, lose entries by their stamps, and move. What an
-entry knows and how a list is ordered is in the kernels, `subscription_postings` and `message_postings`.
+entry knows is in `rankcast.geotext.kernels.postings`, how a list is ordered in `arrange` beside it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,21 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.geotext.kernels import checks, match, message_postings, score, subscription_postings
+from rankcast.geotext.kernels import checks, match, postings
+from rankcast.geotext.kernels.arrange import Shape, arrange_messages, arrange_subscriptions
 from rankcast.geotext.kernels.match import Prunings
-from rankcast.geotext.kernels.message_postings import PlaceColumns
+from rankcast.geotext.kernels.postings import (
+    BLOCK,
+    FACTS,
+    MESSAGE_FACTS,
+    MESSAGE_NODE,
+    NODE,
+    STAMP,
+    STEP,
+    ListedColumns,
+    PlaceColumns,
+    Postings,
+)
 from rankcast.geotext.kernels.score import (
     Bits,
     Frame,
@@ -25,16 +37,6 @@ from rankcast.geotext.kernels.score import (
     Scratch,
     SubscriptionColumns,
     TermVectors,
-)
-from rankcast.geotext.kernels.subscription_postings import (
-    BLOCK,
-    FACTS,
-    NODE,
-    STAMP,
-    STEP,
-    ListedColumns,
-    Postings,
-    Shape,
 )
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
@@ -60,7 +62,6 @@ class PostingLists(ABC):
         slack: sixteenths of its size that a list has as room to grow.
         tail: sixteenths of all rooms that are kept free for lists that move.
         worth: a list that is full is first arranged anew if more than one in so many of its entries is void.
-        stamp_at: which number of an entry is its stamp.
     """
 
     facts: int
@@ -68,19 +69,19 @@ class PostingLists(ABC):
     slack: int
     tail: int
     worth: int
-    stamp_at: int
 
     def __init__(self) -> None:
         main, joint, size, room, dead = (np.zeros(8, np.int32) for _ in BY_TERM[1:])
         self.lists = Postings(np.zeros(8, np.int64), main, joint, size, room, dead, **self._entries(SPARE))
         self._used = 0
         # Not part of the state: by term, 0 between calls.
-        self._seen = np.zeros(0, np.int32)
+        self._seen = np.zeros(8, np.int32)
 
     def know(self, terms: int) -> None:
         """Grow the arrays by term to at least `terms`; to be called before kernels meet a new term."""
         if terms > self.lists.begin.size:
             length = max(terms, self.lists.begin.size * 9 // 8)
+            self._seen = np.zeros(length, np.int32)
             larger = {name: grown(getattr(self.lists, name), length, 0) for name in BY_TERM}
             self.lists = self.lists._replace(**larger)
 
@@ -89,11 +90,9 @@ class PostingLists(ABC):
 
         Stamps begin again after the last one; before that no entry may be left that has an old one.
         """
-        if not rows.size:
-            return
-        if subscription_postings.count_dead(self.lists.dead, rows, texts, stamps):
+        if not postings.drop(self.lists.dead, rows, texts, stamps):
             self._tidy(stamps)
-        stamps[rows] += 1
+            stamps[rows] += 1
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """How much is used, and the arrays."""
@@ -111,26 +110,20 @@ class PostingLists(ABC):
         self._used = integrity.whole(header, "used", 0, entries)
         integrity.need(self._used % STEP == 0, "used", f"is not a multiple of {STEP}")
         self.lists = Postings(**{name: arrays[name] for name in Postings._fields})
+        self._seen = np.zeros(terms, np.int32)
         return self
 
     def check_restored(self, texts: TermVectors, stamps: Bits, live: Bools) -> None:
         """Refuse lists from a snapshot that do not hang together or hold just the terms of `live` owners."""
-        found = checks.check_postings(self.lists, self._used, self.stamp_at, texts, stamps, live)
+        found = checks.check_postings(self.lists, self._used, STAMP, texts, stamps, live)
         integrity.need(found == checks.FITS, "row", "does not list the terms of those who are there")
 
-    def _terms_of(self, rows: Rows, texts: TermVectors) -> tuple[Rows, Ints]:
-        """The distinct terms of some texts, and how often each comes."""
-        if self._seen.size < self.lists.begin.size:
-            self._seen = np.zeros(self.lists.begin.size, np.int32)
-        terms, counts = subscription_postings.distinct_terms(texts, rows, self._seen)
-        return terms, counts
-
     @abstractmethod
-    def _arrange(self, terms: Rows, firsts: Rows, stamps: Bits) -> None:
+    def _arrange(self, terms: Rows, firsts: Ints, stamps: Bits) -> None:
         """Put the lists of terms in order, each from some entry on, without void entries."""
 
     def _arrange_all_of(self, terms: Rows, stamps: Bits) -> None:
-        self._arrange(terms, np.zeros(terms.size, np.int32), stamps)
+        self._arrange(terms, np.zeros(terms.size, np.int64), stamps)
 
     def _tidy(self, stamps: Bits) -> None:
         """Remove all void entries from all lists."""
@@ -149,9 +142,7 @@ class PostingLists(ABC):
         if self._used + rooms.sum() > self.lists.row.size:
             self._compact(terms, counts, stamps)
         elif rooms.size:
-            self._used = int(
-                subscription_postings.move(self.lists, self.lists, terms[full], rooms, self._used)
-            )
+            self._used = int(postings.move(self.lists, self.lists, terms[full], rooms, self._used))
 
     def _full(self, terms: Rows, counts: Ints) -> NDArray[np.bool_]:
         return self.lists.size[terms] + counts > self.lists.room[terms]
@@ -167,7 +158,7 @@ class PostingLists(ABC):
         capacity = int(rooms.sum()) * (16 + self.tail) // 16 // STEP * STEP + SPARE
         packed = self.lists._replace(**self._entries(capacity))
         packed.room[:] = 0
-        self._used = int(subscription_postings.move(self.lists, packed, held, rooms, 0))
+        self._used = int(postings.move(self.lists, packed, held, rooms, 0))
         self.lists = packed
 
     def _rooms(self, sizes: Ints) -> Rows:
@@ -198,7 +189,6 @@ class SubscriptionPostings(PostingLists):
     """
 
     facts, node, slack, tail, worth = FACTS, NODE, 2, 2, 64
-    stamp_at = STAMP
 
     def __init__(self, frame: Frame, shape: Shape) -> None:
         super().__init__()
@@ -206,13 +196,14 @@ class SubscriptionPostings(PostingLists):
 
     def add(self, rows: Rows, texts: TermVectors, idf: Floats, owners: ListedColumns) -> None:
         """Add owners that are not in the lists, by texts of known terms. Cost: O(1) an entry."""
-        if not rows.size:
-            return
-        terms, counts = self._terms_of(rows, texts)
-        self._reserve(terms, counts, owners.stamp)
-        subscription_postings.append(self.lists, rows, texts, idf, owners, self._frame)
-        unsettled, firsts = subscription_postings.due(self.lists, terms, self._shape.cell)
-        self._arrange(unsettled, firsts, owners.stamp)
+        cell, added = self._shape.cell, False
+        while not added:
+            added, terms, told = postings.add_subscriptions(
+                self.lists, rows, texts, idf, owners, self._frame, self._seen, cell
+            )
+            if not added:
+                self._reserve(terms, told, owners.stamp)
+        self._arrange(terms, told, owners.stamp)
 
     def update(self, rows: Rows, texts: TermVectors, idf: Floats, owners: ListedColumns) -> None:
         """Replace the entries of owners whose thresholds have moved."""
@@ -224,21 +215,15 @@ class SubscriptionPostings(PostingLists):
         on: Prunings, counters: Ints, listed: Floats,
     ) -> Hits | None:  # fmt: skip
         """The hits of messages; None if they are too many to be taken together."""
-        room = MAX_CANDIDATES if messages.rows.size > 1 else self._used + BLOCK
-        keys, counted = np.empty(room, np.int64), np.zeros_like(counters)
-        pairs = match.find_candidates(
-            self.lists, messages, idf, scratch.place, self._frame, on, keys, counted
+        most = MAX_CANDIDATES if messages.rows.size > 1 else self._used + BLOCK
+        fits, *hits = match.disseminate(
+            self.lists, subscriptions, messages, idf, scratch.place, self._frame, on, most, counters
         )
-        if pairs < 0:
-            return None
-        ordered = score.sort_pairs(keys[:pairs], messages.rows.size, subscriptions.stamp)
-        hits: Hits = score.score_pairs(ordered, subscriptions, messages, self._frame, on.current, counted)
-        counters += counted
-        return hits
+        return Hits(*hits) if fits else None
 
-    def _arrange(self, terms: Rows, firsts: Rows, stamps: Bits) -> None:
+    def _arrange(self, terms: Rows, firsts: Ints, stamps: Bits) -> None:
         if terms.size:
-            subscription_postings.arrange(self.lists, terms, firsts, stamps, self._shape)
+            arrange_subscriptions(self.lists, terms, firsts, stamps, self._shape)
 
 
 class MessagePostings(PostingLists):
@@ -247,8 +232,7 @@ class MessagePostings(PostingLists):
     Memory: 20 bytes an entry and 2 for its node, 28 a term, and up to half as much again for growth.
     """
 
-    facts, node, slack, tail, worth = 8, message_postings.NODE, 3, 1, 16
-    stamp_at = message_postings.STAMP
+    facts, node, slack, tail, worth = MESSAGE_FACTS, MESSAGE_NODE, 3, 1, 16
 
     def __init__(self, frame: Frame) -> None:
         super().__init__()
@@ -256,18 +240,18 @@ class MessagePostings(PostingLists):
 
     def add(self, rows: Rows, texts: TermVectors, idf: Floats, places: PlaceColumns) -> None:
         """Add messages that are not in the lists, by texts of known terms. Cost: O(1) an entry."""
-        if not rows.size:
-            return
-        self.know(idf.size)
-        terms, counts = self._terms_of(rows, texts)
-        self._reserve(terms, counts, places.stamp)
-        message_postings.append(self.lists, rows, texts, idf, places, self._frame)
-        unsettled, firsts = message_postings.due(self.lists, terms)
-        self._arrange(unsettled, firsts, places.stamp)
+        added = False
+        while not added:
+            added, terms, told = postings.add_messages(
+                self.lists, rows, texts, idf, places, self._frame, self._seen
+            )
+            if not added:
+                self._reserve(terms, told, places.stamp)
+        self._arrange(terms, told, places.stamp)
 
-    def _arrange(self, terms: Rows, firsts: Rows, stamps: Bits) -> None:
+    def _arrange(self, terms: Rows, firsts: Ints, stamps: Bits) -> None:
         if terms.size:
-            message_postings.arrange(self.lists, terms, firsts, stamps)
+            arrange_messages(self.lists, terms, firsts, stamps)
 
 
 class SubscriptionIndex(Protocol):

@@ -9,10 +9,10 @@ messages are always its first ones. The newest is its last one and never expires
 what is older than the newest by less than its span. Messages of a count window all have time 0, so their
 order is that of arrival.
 
-A batch is planned before it is applied, without a loop over rows: `departures` finds for every message the
-arrival that pushes it out, `plan_arrivals` resolves late rows and ids, and `advance` moves the window to the
-end of the batch. Rows apply in order: an arrival moves the window first, and then its id must not be that of
-a live message. So an id may be used again in one batch, once the message that had it has expired.
+A batch is planned before it is applied: `departures` finds for every message the arrival that pushes it out,
+`plan_arrivals` resolves late rows and ids, and `advance` moves the window to the end of the batch. Rows apply
+in order: an arrival moves the window first, and then its id must not be that of a live message. So an id may
+be used again in one batch, once the message that had it has expired.
 
 Where scores decay they halve with every half-life. All messages decay alike, so the order of two messages
 never changes (forward decay): messages rank by score times gain, where the gain doubles with every half-life
@@ -20,30 +20,34 @@ of the message's own time. A gain is a number from 1 to 2, which depends on the 
 two from a landmark on. Moving the landmark multiplies all gains by a power of two, which is exact, so ranks
 and ties do not depend on it.
 
-Cost: O(m log w) to plan m arrivals in a window of w, O(n log n) for n ids; `advance` moves what expires,
-what arrives, and the held messages that are newer than the oldest arrival (none if messages come in order of
-time). Memory: 12 bytes a message, 8 more where scores decay, and a quarter more of the largest window at the
-end of a batch.
+Cost: O(m log w) to plan m arrivals in a window of w; `advance` moves what expires, what arrives, and the held
+messages that are newer than the oldest arrival (none if messages come in order of time). Memory: 12 bytes a
+message, 8 more where scores decay, and a quarter more of the largest window at the end of a batch.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.errors import InputError, SettingError, shown
-from rankcast.structures import hashing, integrity
+from rankcast.structures import integrity
+from rankcast.structures.hashing import KeyArrays, distinct, find
 from rankcast.structures.ids import Slots, keys_of, show
+from rankcast.structures.jit import EXACT
 from rankcast.tables import schema
 from rankcast.tables.schema import Floats, Ids, Ints, Rows
 
 EARLIEST, LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _MICROSECOND = timedelta(microseconds=1)
+
+
+FITS = -1  # no arrival has the id of a live message
 
 
 class Departures(NamedTuple):
@@ -57,8 +61,123 @@ class Departures(NamedTuple):
     arriving: Ints
 
 
-class Window(ABC):
-    """A queue of rows in the order of expiry; subclasses define when a message expires."""
+@njit(**EXACT)
+def _first_from(clock: Ints, time: int) -> int:
+    """The first place at which the clock has reached a time."""
+    low, high = 0, clock.size
+    while low < high:
+        middle = (low + high) // 2
+        if clock[middle] < time:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(**EXACT)
+def _departures(times: Ints, queue: Ints, count: int, span: int) -> tuple[Ints, Ints]:
+    """See `Window.departures`; `count` is 0 for a window by time. A sum beyond all times is never reached."""
+    size, gone = times.size, np.empty(times.size, np.int64)
+    if count > 0:
+        room = count - queue.size
+        held = np.empty(min(queue.size, max(0, size - room)), np.int64)
+        for i in range(held.size):
+            held[i] = room + i
+        for i in range(size):
+            gone[i] = count + i
+        return held, gone
+    clock, newest = np.empty(size, np.int64), queue[-1] if queue.size > 0 else EARLIEST
+    for i in range(size):
+        newest = max(newest, times[i])
+        clock[i] = newest
+    for i in range(size):
+        gone[i] = _first_from(clock, times[i] + span) if times[i] <= LATEST - span else size
+    leaving = 0
+    if size > 0 and newest >= EARLIEST + span:
+        leaving = np.searchsorted(queue, newest - span, side="right")
+    held = np.empty(leaving, np.int64)
+    for i in range(leaving):
+        held[i] = _first_from(clock, queue[i] + span)
+    return held, gone
+
+
+@njit(**EXACT)
+def _holders_gone(holder: Rows, leaving: Rows, gone: Ints, size: int) -> Ints:
+    """The arrival at which the messages of rows expire; `size` if they stay, -1 for no row."""
+    found, known = np.empty(holder.size, np.int64), 0
+    for i in range(holder.size):
+        found[i] = size if holder[i] >= 0 else -1
+        known += holder[i] >= 0
+    if known > 0 and leaving.size > 0:
+        order = np.argsort(leaving)
+        for i in range(holder.size):
+            low, high = 0, leaving.size - 1
+            while low < high:
+                middle = (low + high) // 2
+                if leaving[order[middle]] < holder[i]:
+                    low = middle + 1
+                else:
+                    high = middle
+            if leaving[order[low]] == holder[i]:
+                found[i] = gone[order[low]]
+    return found
+
+
+@njit(**EXACT)
+def _plan(
+    times: Ints, row: Rows, time: Ints, count: int, span: int, table: Rows, stored: KeyArrays, keys: KeyArrays
+) -> tuple[int, int, int, Rows, Rows, int]:
+    """The first arrival that has the id of a live message, or `FITS`, and then the fields of a plan."""
+    gone_held, gone = _departures(times, time, count, span)
+    holder, late, used = find(table, stored, keys), 0, 0
+    until = _holders_gone(holder, row[: gone_held.size], gone_held, times.size)
+    number, first = distinct(keys)
+    latest, staying = np.full(first.size, -1, np.int64), np.empty(times.size, np.int32)
+    for i in range(times.size):
+        if gone[i] <= i:  # out of the window before or when it arrives
+            late += 1
+            continue
+        former = latest[number[i]]
+        if (gone[former] if former >= 0 else until[i]) > i:
+            return i, late, 0, staying[:0], staying[:0], 0
+        latest[number[i]] = i
+        if gone[i] >= times.size:
+            staying[used] = i
+            used += 1
+    held, reused = holder[staying[:used]], 0
+    for row_held in held:
+        reused += row_held >= 0
+    return FITS, late, gone_held.size, staying[:used], held, reused
+
+
+@njit(**EXACT)
+def _insert(row: Rows, time: Ints, first: int, end: int, rows: Rows, times: Ints) -> None:
+    """Insert rows that arrived into the queue at first..end, behind equal times; there is room at its end."""
+    place, at, held = times.size, end + times.size, end
+    ascends = True
+    for i in range(1, times.size):
+        ascends &= times[i] >= times[i - 1]
+    order = np.arange(times.size) if ascends else np.argsort(times, kind="mergesort")
+    while place > 0:
+        at -= 1
+        newest = order[place - 1]
+        if held > first and time[held - 1] > times[newest]:
+            held -= 1
+            row[at], time[at] = row[held], time[held]
+        else:
+            place -= 1
+            row[at], time[at] = rows[newest], times[newest]
+
+
+class Window:
+    """A queue of rows in the order of expiry; subclasses define when a message expires.
+
+    Attributes:
+        count: how many messages a window by count holds, else 0.
+        span: nanoseconds of a window by time, else 0.
+    """
+
+    count = span = 0
 
     def __init__(self) -> None:
         self._row: Rows = np.zeros(8, np.int32)
@@ -68,9 +187,9 @@ class Window(ABC):
     def __len__(self) -> int:
         return self._end - self._first
 
-    @abstractmethod
     def departures(self, times: Ints) -> Departures:
-        """Plan a batch of arrivals with these times, in order; changes nothing."""
+        """When messages expire in a batch of arrivals with these times, in order; changes nothing."""
+        return Departures(*_departures(times, self.times(), self.count, self.span))
 
     def rows(self) -> Rows:
         """The rows in the window in the order of expiry; valid until `advance`."""
@@ -80,19 +199,18 @@ class Window(ABC):
         """Their times; valid until `advance`."""
         return self._time[self._first : self._end]
 
+    def newest(self) -> int:
+        """The newest time in the window, or the earliest there is."""
+        return int(self._time[self._end - 1]) if self._end > self._first else EARLIEST
+
     def advance(self, leaving: int, rows: Rows, times: Ints) -> None:
         """Drop the first `leaving` rows, and insert the rows that arrived and stay, given by arrival."""
         self._first += leaving
         if not rows.size:
             return
         self._make_room(rows.size)
-        overtaken = self._first + int(np.searchsorted(self.times(), times.min(), side="right"))
-        end = self._end + rows.size
-        late_times = np.concatenate([self._time[overtaken : self._end], times])
-        late_rows = np.concatenate([self._row[overtaken : self._end], rows])
-        order = np.argsort(late_times, kind="stable")
-        self._time[overtaken:end], self._row[overtaken:end] = late_times[order], late_rows[order]
-        self._end = end
+        _insert(self._row, self._time, self._first, self._end, rows, times)
+        self._end += rows.size
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The ends of the queue and its arrays."""
@@ -125,7 +243,7 @@ class Window(ABC):
 
 
 class CountWindow(Window):
-    """The last `count` messages."""
+    """The last `count` messages: the arrival `count` after a message pushes it out; nothing is ever late."""
 
     def __init__(self, count: int) -> None:
         super().__init__()
@@ -136,38 +254,17 @@ class CountWindow(Window):
         super().check_restored(live)
         integrity.need(len(self) <= self.count, "row", f"has more than {self.count} messages")
 
-    def departures(self, times: Ints) -> Departures:
-        """The arrival `count` after a message pushes it out; nothing is ever late."""
-        room = self.count - len(self)
-        leaving = min(len(self), max(0, times.size - room))
-        return Departures(np.arange(leaving) + room, np.arange(times.size) + self.count)
-
 
 class TimeWindow(Window):
     """The messages with `newest - span < time <= newest`; times and span are nanoseconds.
 
-    A message is late if its time is out of the window as it was before its arrival.
+    A message expires at the first arrival that brings the newest time to its own plus the span. It is late if
+    its time is out of the window as it was before its arrival.
     """
 
     def __init__(self, span: int) -> None:
         super().__init__()
         self.span = span
-
-    def departures(self, times: Ints) -> Departures:
-        """A message expires at the first arrival that brings the newest time to its own plus the span."""
-        if not times.size:
-            return Departures(np.empty(0, np.int64), np.empty(0, np.int64))
-        newest = self._time[self._end - 1] if len(self) else EARLIEST
-        clock = np.maximum(np.maximum.accumulate(times), newest)
-        oldest = int(clock[-1]) - self.span
-        leaving = int(np.searchsorted(self.times(), oldest, side="right")) if oldest >= EARLIEST else 0
-        return Departures(self._gone(self.times()[:leaving], clock), self._gone(times, clock))
-
-    def _gone(self, times: Ints, clock: Ints) -> Ints:
-        """The first place at which the clock reaches time + span; a sum beyond all times is never reached."""
-        reachable = times <= LATEST - self.span
-        place = np.searchsorted(clock, np.where(reachable, times, 0) + self.span, side="left")
-        return np.where(reachable, place, clock.size)
 
 
 class ArrivalPlan(NamedTuple):
@@ -177,41 +274,26 @@ class ArrivalPlan(NamedTuple):
     leaving: int  # how many held messages expire: the first ones of the window
     staying: Rows  # places in the batch of the arrivals that are in the window at its end
     held: Rows  # for each of them the row of the expiring message whose id it has, -1 if none
+    reused: int  # how many have such a row
 
 
 def plan_arrivals(ids: Ids, times: Ints, window: Window, messages: Slots) -> ArrivalPlan:
     """Resolve a batch: late rows, expiry, ids. Raises if an id is that of a live message when it arrives."""
-    gone_held, gone = window.departures(times)
-    late = gone <= np.arange(times.size)  # out of the window before or when they arrive
-    holder = messages.find(ids, where="messages")
-    holder_gone = _gone_by_row(holder, window.rows()[: gone_held.size], gone_held, times.size)
-    number, _ = hashing.distinct(keys_of(ids))
-    order = np.flatnonzero(~late)
-    order = order[np.argsort(number[order], kind="stable")]  # arrivals that count, grouped by id
-    again = np.diff(number[order], prepend=-1) == 0
-    former_gone = np.where(again, np.roll(gone[order], 1), holder_gone[order])
-    clash = order[former_gone > order]
-    if clash.size:
-        row = int(clash.min())
+    keys = keys_of(ids, messages.seed)
+    if messages.kind != ids.kind:
+        messages.find(ids, where="messages")  # raises, unless none has come so far
+    row, time = window.rows(), window.times()
+    table, *stored = messages.register()
+    clash, *plan = _plan(times, row, time, window.count, window.span, table, tuple(stored[:5]), keys)
+    if clash != FITS:
         raise InputError(
-            f"is {show(ids, row)}, which is that of a live message",
+            f"is {show(ids, clash)}, which is that of a live message",
             where="messages",
             column="id",
-            row=row,
+            row=clash,
             expected="an id that no live message has",
         )
-    staying = np.flatnonzero(~late & (gone >= times.size)).astype(np.int32)
-    return ArrivalPlan(int(late.sum()), gone_held.size, staying, holder[staying])
-
-
-def _gone_by_row(rows: Rows, leaving: Rows, gone: Ints, size: int) -> Ints:
-    """The arrival at which the messages of `rows` expire; `size` if they stay, -1 for no row."""
-    found = np.where(rows >= 0, size, -1)
-    if leaving.size:
-        order = np.argsort(leaving)
-        place = order[np.minimum(np.searchsorted(leaving, rows, sorter=order), leaving.size - 1)]
-        found = np.where(leaving[place] == rows, gone[place], found)
-    return found
+    return ArrivalPlan(*plan)
 
 
 def window_of(setting: object) -> Window:
@@ -235,6 +317,10 @@ class Decay:
     def __init__(self, half_life: int) -> None:
         self._half_life = half_life
         self._landmark: int | None = None  # in half-lives
+
+    def newest(self) -> int:
+        """The newest time in the window, or the earliest there is."""
+        return int(self._time[self._end - 1]) if self._end > self._first else EARLIEST
 
     def advance(self, times: Ints) -> float:
         """Move the landmark for arrivals of these times; returns the factor for all gains so far.

@@ -33,7 +33,7 @@ from rankcast.geotext.kernels.score import (
     load_vector,
     rarest_first,
 )
-from rankcast.geotext.kernels.subscription_postings import ListedColumns
+from rankcast.geotext.kernels.postings import ListedColumns
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 from rankcast.structures.distance import EUCLIDEAN, distance

@@ -33,26 +33,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.geotext.kernels.score import (
-    ARRIVAL,
-    CELLS,
-    GROUPS,
-    ROW,
-    Bits,
-    Floats32,
-    Frame,
-    MessageColumns,
-    TermVectors,
-    alikeness,
-    best_of_group,
-    embed,
-    nearness,
-    rarest_first,
-    round_nearest,
-    share_of,
-    signatures,
-)
-from rankcast.geotext.kernels.subscription_postings import (
+from rankcast.geotext.kernels.postings import (
     ALPHA,
     AWAY,
     BLOCK,
@@ -82,7 +63,29 @@ from rankcast.geotext.kernels.subscription_postings import (
     Z,
     radix_sort,
 )
-from rankcast.structures.arrays import prefetch
+from rankcast.geotext.kernels.score import (
+    ARRIVAL,
+    CELLS,
+    GROUPS,
+    ROW,
+    Bits,
+    Floats32,
+    Frame,
+    MessageColumns,
+    SubscriptionColumns,
+    TermVectors,
+    alikeness,
+    best_of_group,
+    embed,
+    nearness,
+    rarest_first,
+    round_nearest,
+    score_pairs,
+    share_of,
+    signatures,
+    sort_pairs,
+)
+from rankcast.structures.arrays import prefetch, with_room
 from rankcast.structures.distance import EUCLIDEAN
 from rankcast.structures.jit import EXACT
 
@@ -301,9 +304,7 @@ def write_keys(
     rows: Rows, fact: Bits, at: int, passed: Rows, size: int, arrival: Rows, first: int, masks: Ints,
     keys: Ints, count: int,
 ) -> int:  # fmt: skip
-    """Write the keys of what passes in a block; returns how many there are then, -1 if there is no room."""
-    if count > keys.size - size * BLOCK:
-        return -1
+    """Write the keys of what passes in a block; there is room. Returns how many there are then."""
     for j in range(size):
         found, pair = masks[j], np.int64(arrival[first + passed[j]]) << ARRIVAL
         while found != 0:
@@ -315,6 +316,7 @@ def write_keys(
     return count
 
 
+FIRST_KEYS = 4096  # room for candidates to begin with
 AHEAD, LINE = 8, 64  # terms whose first blocks are prefetched; bytes of a cache line
 
 
@@ -411,13 +413,14 @@ def _messages_passing(
 
 
 @njit(**EXACT)
-def find_candidates(
+def _find_candidates(
     lists: Postings, messages: MessageColumns, idf: Floats, place: Rows, frame: Frame, on: Prunings,
-    keys: Ints, counters: Ints,
-) -> int | np.int64:  # fmt: skip
-    """Write keys of the pairs that pass: the subscription, the message's place in the batch, the stamp.
+    most: int, counters: Ints,
+) -> tuple[Ints, int]:  # fmt: skip
+    """Keys of the pairs that pass: the subscription, the message's place in the batch, the stamp.
 
-    A pair may come several times. `place` is room by term. Returns how many keys, -1 if there is no room.
+    A pair may come several times. `place` is room by term. Returns how many keys there are, too; -1 if there
+    may be more than `most`.
     """
     terms, firsts, arrivals, share, bits = invert_batch(
         messages.rows, messages.x, messages.y, messages.texts, idf, frame, place
@@ -426,6 +429,7 @@ def find_candidates(
     room, reach, test, count = arrivals.size, frame.reach, tile_test(frame, on.inner, on.prefix), np.int64(0)
     nears, margins, bests = np.empty(room, np.float32), np.empty(room, np.float32), np.empty(room, np.float32)
     found, masks, blank = np.empty(room, np.int32), np.empty(room, np.int64), np.zeros((2, STEP), np.uint16)
+    keys = np.empty(min(most, FIRST_KEYS), np.int64)
     for which in range(terms.size):
         if which + AHEAD < terms.size:
             _prefetch_block(begins[terms[which + AHEAD]] // STEP, fact, node)
@@ -436,28 +440,39 @@ def find_candidates(
             if on.group:
                 could = _passing_prefix(share, first, last, node[block, PULL], node[block, PULL_REST])
                 counters[GROUPS] += last - first - could
-            if could == 0 or count < 0:
+            if could == 0:
                 continue
             _block_bounds(node, block, reach, on, share, first, could, nears, margins, bests)
             least = node[block, NEAR] if on.cell else np.float32(-np.inf)
             passed = _messages_passing(nears, margins, least, could, found, counters)
             if passed > 0:
+                if count + passed * BLOCK > most:
+                    return keys, np.int64(-1)
+                keys = with_room(keys, count + passed * BLOCK)
                 stop = on.stop and at + STEP < end <= ordered
                 test_entries(
-                    fact,
-                    at,
-                    end,
-                    found,
-                    passed,
-                    bits,
-                    first,
-                    nears,
-                    bests,
-                    test,
-                    blank,
-                    on.prefix,
-                    stop,
+                    fact, at, end, found, passed, bits, first, nears, bests, test, blank, on.prefix, stop,
                     masks,
-                )
+                )  # fmt: skip
                 count = write_keys(rows, fact, at, found, passed, arrivals, first, masks, keys, count)
-    return count
+    return keys, count
+
+
+@njit(**EXACT)
+def disseminate(
+    lists: Postings, subscriptions: SubscriptionColumns, messages: MessageColumns, idf: Floats, place: Rows,
+    frame: Frame, on: Prunings, most: int, counters: Ints,
+) -> tuple[bool, Rows, Rows, Floats]:  # fmt: skip
+    """The fields of the `Hits` of messages; False if they have more than `most` candidates.
+
+    `place` is room by term.
+    """
+    counted = np.zeros_like(counters)
+    keys, pairs = _find_candidates(lists, messages, idf, place, frame, on, most, counted)
+    if pairs < 0:
+        return False, messages.rows[:0], messages.rows[:0], messages.x[:0]
+    ordered = sort_pairs(keys[:pairs], messages.rows.size, subscriptions.stamp)
+    owners, arrivals, scores = score_pairs(ordered, subscriptions, messages, frame, on.current, counted)
+    for i in range(counters.size):
+        counters[i] += counted[i]
+    return True, owners, arrivals, scores

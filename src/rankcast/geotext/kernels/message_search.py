@@ -27,26 +27,26 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.geotext.kernels.message_postings import (
+from rankcast.geotext.kernels.arrange import slot_of
+from rankcast.geotext.kernels.postings import (
+    BLOCK,
     CELL,
-    KEY_MASK,
-    KEY_SHIFT,
-    KEY_UNIT,
     LOW,
+    MESSAGE_BOX,
+    MESSAGE_FACTS,
+    MOST,
+    MOST_REST,
     REGION,
     REST,
     STAMP,
+    STEP,
     WEIGHT,
-    Frontier,
-    SearchTerm,
+    Postings,
     X,
     Y,
     Z,
-    frontier_size,
-    pop_node,
-    prefetch_block,
-    push_nodes,
 )
+from rankcast.geotext.kernels.results import Ages, newer
 from rankcast.geotext.kernels.score import (
     Bits,
     Floats32,
@@ -54,6 +54,7 @@ from rankcast.geotext.kernels.score import (
     MessageColumns,
     Scratch,
     SubscriptionColumns,
+    TermVectors,
     alikeness,
     best_score,
     bit_of,
@@ -64,13 +65,117 @@ from rankcast.geotext.kernels.score import (
     rarest_first,
     share_of,
 )
-from rankcast.geotext.kernels.subscription_postings import BLOCK, STEP, Postings
 from rankcast.structures.arrays import prefetch
 from rankcast.structures.distance import distance
 from rankcast.structures.jit import EXACT
 
+Rows = NDArray[np.int32]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 CAPACITY = 2 * BLOCK
 LINE_WEIGHTS = 8  # weights in a cache line
+KEY_UNIT, KEY_SHIFT = 2.0**30, 32
+LIMIT = np.float32(1.5)  # above all scores, and it fits a key
+KEY_MASK = (1 << KEY_SHIFT) - 1
+LINE = 64  # bytes of a cache line
+
+
+class SearchTerm(NamedTuple):
+    """One term of the subscription searched for: its weight, the length of the rest; place, alpha, reach."""
+
+    weight: np.float32
+    rest: np.float32
+    x: np.float32
+    y: np.float32
+    z: np.float32
+    alpha: np.float32
+    reach: np.float32
+
+
+class Frontier(NamedTuple):
+    """Nodes met in a search: term and entries of each; and a max-heap of keys.
+
+    A key packs two numbers: the upper bound of the node in units of 1 / `KEY_UNIT`, rounded up, above
+    `KEY_SHIFT` bits with the node's number in the order in which nodes were met.
+    """
+
+    term: Rows
+    start: Ints
+    end: Ints
+    key: Ints
+
+
+@njit(**EXACT)
+def frontier_size(lists: Postings, texts: TermVectors, rows: Rows) -> int:
+    """How many nodes a search may meet for one of some subscriptions: less than twice the blocks."""
+    begins, sizes, terms, _ = texts
+    most, lengths = 0, lists.size
+    for row in rows:
+        room = 0
+        for at in range(begins[row], begins[row] + sizes[row]):
+            room += 2 * (lengths[terms[at]] // BLOCK + 1)
+        most = max(most, room)
+    return most
+
+
+@njit(**EXACT)
+def pop_node(keys: Ints, size: int) -> None:
+    """Remove the largest key from a heap of `size` keys."""
+    last, at, child = keys[size - 1], 0, 1
+    while child < size - 1:
+        if keys[child + 1] > keys[child] and child + 1 < size - 1:
+            child += 1
+        if last >= keys[child]:
+            break
+        keys[at] = keys[child]
+        at, child = child, 2 * child + 1
+    keys[at] = last
+
+
+@njit(**EXACT)
+def prefetch_block(rows: Rows, fact: Bits, start: int) -> None:
+    """Prefetch the facts (8 numbers of 2 bytes an entry) and the rows of a block, line by line."""
+    for offset in range(0, BLOCK * MESSAGE_FACTS, LINE // 2):
+        prefetch(fact, start * MESSAGE_FACTS + offset)
+    for offset in range(0, BLOCK, LINE // 4):
+        prefetch(rows, start + offset)
+
+
+@njit(**EXACT)
+def _node_bound(node: Floats32, at: int, target: SearchTerm) -> np.float32:
+    """The best score that a node allows."""
+    square, spot = np.float32(0.0), (target.x, target.y, target.z)
+    for axis in range(3):
+        short = max(node[at, MESSAGE_BOX + axis] - spot[axis], spot[axis] - node[at, MESSAGE_BOX + 3 + axis])
+        short = max(short, np.float32(0.0))
+        square += short * short
+    alike = alikeness(node[at, MOST], node[at, MOST_REST], target.weight, target.rest)
+    return best_score(target.alpha, nearness(target.reach, square), alike)
+
+
+@njit(**EXACT)
+def push_nodes(
+    node: Floats32, start: int, end: int, step: int, place: int, target: SearchTerm, frontier: Frontier,
+    size: int, used: int, least: float,
+) -> tuple[int, int]:  # fmt: skip
+    """Push the nodes of a stretch, `step` entries each, whose upper bounds reach `least`.
+
+    Returns the size of the heap and how many nodes were met so far.
+    """
+    terms, starts, ends, keys = frontier
+    for first in range(start, end, step):
+        after = min(first + step, end)
+        best = _node_bound(node, slot_of(first, after), target)
+        if best >= least:
+            terms[used], starts[used], ends[used] = place, first, after
+            fine = np.int64(min(max(best, -LIMIT), LIMIT) * KEY_UNIT)  # clamped: an infinity has no int64
+            key, at = ((fine + 1) << KEY_SHIFT) | used, size
+            while at > 0 and keys[(at - 1) // 2] < key:
+                keys[at] = keys[(at - 1) // 2]
+                at = (at - 1) // 2
+            keys[at] = key
+            size, used = size + 1, used + 1
+    return size, used
 
 
 class Candidates(NamedTuple):
@@ -181,18 +286,6 @@ def load_candidates(items: Rows, messages: MessageColumns, candidates: Candidate
 SEARCH_COST, BLOCK_COST, SCORE_COST = 1000, 64, 16  # estimated work of a search, a block, a score
 SCORE_BATCH = 16  # messages that are scored together; at most `BLOCK`
 
-Rows = NDArray[np.int32]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
-
-class Ages(NamedTuple):
-    """The age of messages by row: time, then arrival; and the stamp of their live postings."""
-
-    time: Ints
-    arrival: Ints
-    stamp: Bits
-
 
 class SearchResults(NamedTuple):
     """By subscription: its best messages, best first, their scores, how many, and how much work it was."""
@@ -208,14 +301,6 @@ class Best(NamedTuple):
 
     item: Rows
     score: Floats
-
-
-@njit(**EXACT)
-def newer(time: Ints, arrival: Ints, one: int, two: int) -> bool:
-    """Whether message `one` leaves the window after message `two`."""
-    if time[one] != time[two]:
-        return bool(time[one] > time[two])
-    return bool(arrival[one] > arrival[two])
 
 
 @njit(**EXACT)

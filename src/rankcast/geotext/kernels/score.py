@@ -243,6 +243,31 @@ def rarest_first(texts: TermVectors, row: int, idf: Floats) -> tuple[Rows, Float
 
 
 @njit(**EXACT)
+def clear(texts: TermVectors, rows: Rows) -> Rows:
+    """Empty the vectors of rows; returns the terms they had."""
+    begins, sizes, terms, _ = texts
+    total = 0
+    for row in rows:
+        total += sizes[row]
+    cleared, at = np.empty(total, np.int32), 0
+    for row in rows:
+        for i in range(begins[row], begins[row] + sizes[row]):
+            cleared[at] = terms[i]
+            at += 1
+        sizes[row] = 0
+    return cleared
+
+
+@njit(**EXACT)
+def most(rows: Rows) -> int:
+    """The largest of some rows, -1 if there is none."""
+    largest = -1
+    for row in rows:
+        largest = max(largest, row)
+    return largest
+
+
+@njit(**EXACT)
 def replace(
     texts: TermVectors, rows: Rows, counts: Ints, term: Rows, weight: Floats, used: int
 ) -> tuple[Rows, Bools]:
@@ -254,18 +279,18 @@ def replace(
     total, place = 0, 0
     for row in rows:
         total += sizes[row]
-    before, same, total = np.empty(total, np.int32), np.empty(rows.size, np.bool_), 0
+    former, same, total = np.empty(total, np.int32), np.empty(rows.size, np.bool_), 0
     for i in range(rows.size):
         begin, size, count = begins[rows[i]], sizes[rows[i]], counts[i]
         equal = size == count
         for j in range(size):
-            before[total + j] = terms[begin + j]
+            former[total + j] = terms[begin + j]
             equal = equal and term[place + j] == terms[begin + j] and weight[place + j] == weights[begin + j]
         for j in range(count):
             terms[used + place + j], weights[used + place + j] = term[place + j], weight[place + j]
         begins[rows[i]], sizes[rows[i]], same[i] = used + place, count, equal
         total, place = total + size, place + count
-    return before, same
+    return former, same
 
 
 @njit(**EXACT)
@@ -284,55 +309,8 @@ def clear_vector(scratch: Scratch, term: Rows) -> None:
         weights[term[i]] = 0.0
 
 
-@njit(**EXACT)
-def prefixes(offsets: Ints, data: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """The first eight bytes of each string as a number: strings with other numbers are ordered by them."""
-    numbers = np.zeros(offsets.size - 1, np.uint64)
-    for i in range(numbers.size):
-        for step in range(min(8, offsets[i + 1] - offsets[i])):
-            byte = np.uint64(data[offsets[i] + step])
-            numbers[i] |= byte << np.uint64(56 - 8 * step)
-    return numbers
-
-
-@njit(**EXACT)
-def count_terms(words: Ints, counts: Ints, distinct: int) -> tuple[Ints, Ints, Ints, Ints]:
-    """The bags of texts of `counts` terms each, one behind the other; terms are numbers below `distinct`.
-
-    Returns how many distinct terms each text has, and for each of these its text, the term (rising within a
-    text) and how often it comes. Cost: O(terms), two passes of counting.
-    """
-    ends, texts, token = np.zeros(distinct + 1, np.int64), np.empty(words.size, np.int64), 0
-    for word in words:
-        ends[word + 1] += 1
-    for word in range(distinct):
-        ends[word + 1] += ends[word]
-    for text in range(counts.size):
-        for _ in range(counts[text]):
-            texts[ends[words[token]]] = text
-            ends[words[token]] += 1
-            token += 1
-    begins = np.cumsum(counts) - counts
-    after, found, times = begins.copy(), np.empty(words.size, np.int64), np.zeros(words.size, np.int64)
-    token = 0
-    for word in range(distinct):
-        for text in texts[token : ends[word]]:
-            last = after[text] - 1
-            fresh = last < begins[text] or found[last] != word
-            found[last + fresh] = word
-            times[last + fresh] += 1
-            after[text] += fresh
-        token = ends[word]
-    sizes = after - begins
-    kept = 0
-    for text in range(counts.size):
-        for at in range(begins[text], after[text]):
-            texts[kept], found[kept], times[kept] = text, found[at], times[at]
-            kept += 1
-    return sizes, texts[:kept], found[:kept], times[:kept]
-
-
 DIGIT = 10
+FEW = 64  # up to this many keys are sorted by insertion
 BUCKET = 2  # cells of a bucket
 LEAST_BUCKETS = 4  # buckets of a table
 
@@ -372,18 +350,37 @@ def _sort_by(keys: Ints, sorted_keys: Ints, shift: int) -> None:
 
 
 @njit(**EXACT)
+def sort_keys(keys: Ints, low: int, most_low: int, most_high: int) -> Ints:
+    """Sort keys stably by their bits from `low` on: those below `ROW` are less than `most_low`, and the row.
+
+    Rows are less than `most_high`. Few keys are sorted by insertion, many by radix. Returns them, where they
+    were or elsewhere; what they were in is used.
+    """
+    if keys.size <= FEW:
+        for i in range(1, keys.size):
+            key, at = keys[i], i
+            while at > 0 and keys[at - 1] >> low > key >> low:
+                keys[at] = keys[at - 1]
+                at -= 1
+            keys[at] = key
+        return keys
+    spare = np.empty_like(keys)
+    for start, most in ((low, most_low), (ROW, most_high)):
+        shift = 0
+        while most >> shift > 0:
+            _sort_by(keys, spare, start + shift)
+            keys, spare = spare, keys
+            shift += DIGIT
+    return keys
+
+
+@njit(**EXACT)
 def sort_pairs(keys: Ints, arrivals: int, stamps: Bits) -> Ints:
     """The pairs of keys whose stamp is current, by subscription and message, each once. Changes `keys`.
 
     `arrivals` is how many messages there are, `stamps` are those of all subscriptions.
     """
-    spare = np.empty_like(keys)
-    for low, most in ((ARRIVAL, arrivals), (ROW, stamps.size)):
-        shift = 0
-        while most >> shift > 0:
-            _sort_by(keys, spare, low + shift)
-            keys, spare = spare, keys
-            shift += DIGIT
+    keys = sort_keys(keys, ARRIVAL, arrivals, stamps.size)
     count, former = 0, np.int64(-1)
     for key in keys:
         pair, current = key >> ARRIVAL, np.int64(stamps[np.uint64(key >> ROW)]) == key & 65535

@@ -1,116 +1,42 @@
-"""Result buffers: the k best items of a list and candidates to follow, by dominance of score and age.
+"""How buffers are filled from a search, how many messages they keep, where they lie, and what that changes.
 
-Nothing here knows how a score is computed. Item a dominates item b if it ranks before b and leaves after b;
-an item dominated by k others will never be among the k best. A buffer holds the items that rank before a
-frontier, without those dominated by k: a k-skyband [Geo §6.1]. `threshold` is the score of the best item
-beyond the frontier, minus infinity if there is none: an item of a higher score belongs in, and so does one
-of the same score if no newer item has arrived before it. (If one has, it may rank on either side, and the
-buffer must be refilled.)
-
-A buffer that outgrows `capacity_of` is cut to its `keep` best, which moves the frontier up. Without
-dominance the same buffer is the kmax method, and with `keep` = k it is no buffer at all.
-
-Buffers lie in stretches of shared entry arrays; links lead from an item to the lists that hold it.
+A buffer keeps as many messages as are cheapest by what searches cost [Geo §6.2]; see
+`rankcast.geotext.kernels.results` for the invariant of a buffer.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from rankcast.geotext.kernels.message_search import Ages, SearchResults, newer
+from rankcast.geotext.kernels.message_search import SearchResults
+from rankcast.geotext.kernels.results import (
+    AHEAD,
+    COST,
+    KMAX,
+    LINE,
+    MAX_DOMINATORS,
+    NONE,
+    PREFETCHED,
+    SKYBAND,
+    Ages,
+    Buffers,
+    Floats,
+    Ints,
+    Links,
+    Rows,
+    capacity_of,
+    link,
+)
 from rankcast.structures.arrays import prefetch
-from rankcast.structures.boards import ENTER, LEAVE
+from rankcast.structures.boards import ENTER, LEAVE, UPDATE
+from rankcast.structures.diff import ChangeColumns, Entries
 from rankcast.structures.jit import EXACT
 
-Counts = NDArray[np.uint16]
-
-ROW, LOWER = 32, (1 << 32) - 1  # where the list begins in a key, and what is below it
-AHEAD, PREFETCHED, LINE = 32, 32, 64  # lists prefetched, entries of each; bytes of a cache line
-
-
-class Buffers(NamedTuple):
-    """By list: where its stretch begins, entries, room, how many to keep at a cut, threshold. By entry.
-
-    Entries of a list are in order of rank; `dominators` counts who dominates each, up to `MANY`.
-    """
-
-    begin: Ints
-    size: Rows
-    room: Rows
-    keep: Rows
-    threshold: Floats
-    item: Rows
-    score: Floats
-    dominators: Counts
-
-
-class Links(NamedTuple):
-    """Which lists may hold an item: `head` and `length` by item, `owner` and `next` by link, -1 at the end.
-
-    `free[0]` is the first free link, `free[1]` how many links are in use.
-    """
-
-    head: Rows
-    length: Rows
-    owner: Rows
-    next: Rows
-    free: Ints
-
-
-@njit(**EXACT)
-def link(head: Rows, length: Rows, owners: Rows, after: Rows, free: Ints, item: int, owner: int) -> None:
-    """Link an item to a list that holds it; there is a free link."""
-    at = free[0]
-    free[0] = after[at]
-    free[1] += 1
-    owners[at], after[at] = owner, head[item]
-    head[item] = at
-    length[item] += 1
-
-
-@njit(**EXACT)
-def holders(links: Links, items: Rows) -> Ints:
-    """Which lists may hold items, each with the place of its item in `items`; and forget it.
-
-    Chains are followed some at a time, so that cache misses overlap.
-    """
-    head, length, owners, after, free = links
-    total, count = 0, 0
-    for item in items:
-        total += length[item]
-    found, cursor = np.empty(total, np.int64), np.empty(AHEAD, np.int32)
-    for first in range(0, items.size, AHEAD):
-        size, before = min(AHEAD, items.size - first), -1
-        for i in range(size):
-            cursor[i] = head[items[first + i]]
-            head[items[first + i]], length[items[first + i]] = -1, 0
-        while count > before:
-            before = count
-            for i in range(size):
-                at = cursor[i]
-                if at >= 0:
-                    found[count] = np.int64(owners[at]) << ROW | (first + i)
-                    count += 1
-                    cursor[i] = after[at]
-                    after[at] = free[0]
-                    free[0] = at
-    free[1] -= count
-    return found
-
-
-@njit(**EXACT)
-def prefetch_buffer(begin: int, items: Rows, scores: Floats, dominators: Counts) -> None:
-    """Prefetch the first entries of a list, as many as lists hold as a rule."""
-    for offset in range(0, PREFETCHED, LINE // 8):
-        prefetch(scores, begin + offset)
-    for offset in range(0, PREFETCHED, LINE // 4):
-        prefetch(items, begin + offset)
-    prefetch(dominators, begin)
+SPARE = 32  # entries that a small list has room for beside its own, and a large one in vain
+MAX_KEEP = 2**30  # entries that a list keeps at most
 
 
 @njit(**EXACT)
@@ -162,214 +88,6 @@ def relink(links: Links, buffers: Buffers) -> None:
     for owner in range(begins.size):
         for at in range(begins[owner], begins[owner] + sizes[owner]):
             link(head, length, owners, after, free, items[at], owner)
-
-
-Rows = NDArray[np.int32]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
-NONE, KMAX, SKYBAND, COST = range(4)
-KEPT = -1
-SPARE = 32  # entries that a small list has room for beside its own, and a large one in vain
-MAX_DOMINATORS = 65535  # dominators are not counted beyond: a list that wants more keeps some in vain
-MAX_KEEP = 2**30  # entries that a list keeps at most
-
-
-class ResultLog(NamedTuple):
-    """What enters and leaves the k best of lists, in order.
-
-    `time` and `arrival` are those of an item that is leaving the window; for others, which keep theirs to the
-    end of the batch, `arrival` is `KEPT`, and `time` is the rank at which one enters. Items rank by `score`;
-    answers report `undecayed`.
-    """
-
-    owner: Rows
-    op: NDArray[np.int8]
-    item: Rows
-    score: Floats
-    time: Ints
-    arrival: Ints
-    undecayed: Floats
-
-
-@njit(**EXACT)
-def _empty_log(room: int) -> ResultLog:
-    """A log with room for so many."""
-    owners, ops, items = np.empty(room, np.int32), np.empty(room, np.int8), np.empty(room, np.int32)
-    scores, times, arrivals = np.empty(room), np.empty(room, np.int64), np.empty(room, np.int64)
-    return ResultLog(owners, ops, items, scores, times, arrivals, scores)
-
-
-@njit(**EXACT)
-def _prefix_of(log: ResultLog, written: int) -> ResultLog:
-    """The part of a log that was written."""
-    owners, ops, items, scores, times, arrivals, undecayed = log
-    first = (
-        owners[:written],
-        ops[:written],
-        items[:written],
-        scores[:written],
-        times[:written],
-        arrivals[:written],
-    )
-    return ResultLog(first[0], first[1], first[2], first[3], first[4], first[5], undecayed[:written])
-
-
-@njit(**EXACT)
-def capacity_of(keep: int, refill: int) -> int:
-    """How many entries a buffer may have before it is cut."""
-    return keep if refill <= KMAX else keep + keep // 4 + 1
-
-
-@njit(**EXACT)
-def _place(items: Rows, begin: int, end: int, item: int) -> int:
-    """Where a list at begin..end holds an item, -1 if it does not."""
-    for at in range(begin, end):
-        if items[at] == item:
-            return at
-    return -1
-
-
-@njit(**EXACT)
-def expire(buffers: Buffers, holding: Ints, items: Rows, k: Ints, ages: Ages) -> ResultLog:
-    """Take items out of all lists. They are the oldest, so they dominate nothing that stays.
-
-    `holding` says which lists hold which items (see `holders`), in order.
-    """
-    begins, sizes, _, _, _, held, score, dominators = buffers
-    time, arrival, _ = ages
-    log, written = _empty_log(2 * holding.size), 0
-    log_owner, log_op, log_item, log_score, log_time, log_arrival, _ = log
-    for i in range(holding.size):
-        if i + AHEAD < holding.size:
-            prefetch_buffer(begins[holding[i + AHEAD] >> ROW], held, score, dominators)
-        owner, item = holding[i] >> ROW, items[holding[i] & LOWER]
-        begin, end = begins[owner], begins[owner] + sizes[owner]
-        place, next_best = _place(held, begin, end, item), begin + k[owner]
-        if place < 0:
-            continue
-        if place < next_best:
-            log_owner[written], log_op[written], log_item[written], log_score[written] = (
-                owner,
-                LEAVE,
-                item,
-                score[place],
-            )
-            log_time[written], log_arrival[written] = time[item], arrival[item]
-            written += 1
-            if end > next_best:
-                log_owner[written], log_op[written], log_item[written] = owner, ENTER, held[next_best]
-                log_score[written], log_time[written], log_arrival[written] = score[next_best], k[owner], KEPT
-                written += 1
-        sizes[owner] -= 1
-        for at in range(place, end - 1):
-            held[at], score[at], dominators[at] = held[at + 1], score[at + 1], dominators[at + 1]
-    return _prefix_of(log, written)
-
-
-@njit(**EXACT)
-def _insert(
-    items: Rows, scores: Floats, dominators: Counts, at: int, end: int, item: int, score: float,
-    dominating: int | np.int64, k: int, time: Ints, arrival: Ints, late: bool,
-) -> int:  # fmt: skip
-    """Put an item in its place `at`; count it with the older ones after it, drop those with k dominators.
-
-    Without `k` nothing is counted. There is room for one more. Returns the new end.
-    """
-    newcomer = item  # `item` is what is still to be placed: the newcomer first, then whom it displaces
-    for i in range(at, end):
-        its, its_score, count = items[i], scores[i], dominators[i]
-        if k > 0 and (not late or newer(time, arrival, newcomer, its)):
-            count = np.uint16(min(MAX_DOMINATORS, count + 1))
-        items[at], scores[at], dominators[at] = item, score, dominating
-        stays = count < k or k == 0
-        at += 1 if stays else 0
-        item, score, dominating = (its, its_score, np.int64(count)) if stays else (item, score, dominating)
-    items[at], scores[at], dominators[at] = item, score, dominating
-    return at + 1
-
-
-@njit(**EXACT)
-def _rank(
-    items: Rows, scores: Floats, begin: int, end: int, item: int, score: float, ages: Ages
-) -> tuple[int, int]:
-    """Where an item belongs in a list, and how many dominate it, if a newer one has arrived before it."""
-    time, arrival, _ = ages
-    at, dominating = begin, 0
-    while at < end:
-        younger = newer(time, arrival, items[at], item)
-        if scores[at] < score or (scores[at] == score and not younger):
-            break
-        dominating += 1 if younger else 0
-        at += 1
-    return at, dominating
-
-
-@njit(**EXACT)
-def _above(scores: Floats, begin: int, end: int, score: float) -> int:
-    """Where the newest item belongs in a list; all of it is looked at, without a branch."""
-    count = 0
-    for at in range(begin, end):
-        count += scores[at] > score
-    return begin + count
-
-
-@njit(**EXACT)
-def offer_all(
-    buffers: Buffers, links: Links, hits: tuple[Rows, Rows, Floats], k: Ints, refill: int, ages: Ages,
-    late: NDArray[np.bool_], doubtful: NDArray[np.bool_],
-) -> ResultLog:  # fmt: skip
-    """Offer hits (lists, items, scores) in order of lists; marks the lists that must be refilled.
-
-    `late`: something newer has come before the item. A list that outgrows what it may have is cut, and its
-    frontier moves up. Cost: O(size) a hit [Geo §6.2.1].
-    """
-    owners, items, scores = hits
-    begins, sizes, rooms, keeps, thresholds, held, held_score, dominators = buffers
-    head, length, link_owner, after, free = links
-    time, arrival, _ = ages
-    log, written = _empty_log(2 * owners.size), 0
-    log_owner, log_op, log_item, log_score, log_time, log_arrival, _ = log
-    for i in range(owners.size):
-        if i + AHEAD < owners.size:
-            prefetch_buffer(begins[owners[i + AHEAD]], held, held_score, dominators)
-        owner, item, score, most = owners[i], items[i], scores[i], k[owners[i]]
-        begin, end, dominating = begins[owner], begins[owner] + sizes[owner], 0
-        if score <= thresholds[owner] and (late[i] or score < thresholds[owner]):
-            doubtful[owner] |= score == thresholds[owner]
-            continue
-        if late[i]:
-            at, dominating = _rank(held, held_score, begin, end, item, score, ages)
-        else:
-            at = _above(held_score, begin, end, score)
-        if refill >= SKYBAND and dominating >= most:
-            continue
-        if end - begin == rooms[owner]:
-            doubtful[owner] = True
-            continue
-        if at < begin + most:
-            log_owner[written], log_op[written], log_item[written], log_score[written] = (
-                owner,
-                ENTER,
-                item,
-                score,
-            )
-            log_time[written], log_arrival[written] = at - begin + 1, KEPT
-            written += 1
-            if end - begin >= most:
-                least = begin + most - 1
-                log_owner[written], log_op[written], log_item[written] = owner, LEAVE, held[least]
-                log_score[written], log_time[written], log_arrival[written] = held_score[least], 0, KEPT
-                written += 1
-        end = _insert(
-            held, held_score, dominators, at, end, item, score, min(MAX_DOMINATORS, dominating),
-            most if refill >= SKYBAND else 0, time, arrival, late[i],
-        )  # fmt: skip
-        sizes[owner] = end - begin
-        if sizes[owner] > capacity_of(keeps[owner], refill):
-            thresholds[owner], sizes[owner] = held_score[begin + keeps[owner]], keeps[owner]
-        link(head, length, link_owner, after, free, item, owner)
-    return _prefix_of(log, written)
 
 
 @njit(**EXACT)
@@ -481,3 +199,39 @@ def fill(
                 end += 1
                 link(head, length, link_owner, after, free, found_item[i, j], owners[i])
         sizes[owners[i]] = end - begins[owners[i]]
+
+
+@njit(**EXACT)
+def write_replaced(rows: Rows, old: Entries, new: Entries, changes: ChangeColumns) -> int:
+    """Write what turns the old lists of rows into the new ones, both flat and in that order; return how much.
+
+    Each entry is compared with all of the other list, several at a time, and written over if it is no change:
+    for lists of some tens that is faster than looking up items. Cost: O(k) an entry.
+    """
+    mine, old_item, old_score, _ = old
+    theirs, new_item, new_score, new_rank = new
+    subscription, op, item, score, rank, former = changes
+    i, j, size = 0, 0, 0
+    for row in rows:
+        old_end, new_end = i, j
+        while old_end < mine.size and mine[old_end] == row:
+            old_end += 1
+        while new_end < theirs.size and theirs[new_end] == row:
+            new_end += 1
+        for at in range(i, old_end):
+            stays = 0
+            for other in range(j, new_end):
+                stays += new_item[other] == old_item[at]
+            subscription[size], op[size], item[size] = row, LEAVE, old_item[at]
+            score[size], rank[size], former[size] = np.nan, 0, old_score[at]
+            size += stays == 0
+        for at in range(j, new_end):
+            before = np.nan
+            for other in range(i, old_end):
+                before = old_score[other] if old_item[other] == new_item[at] else before
+            subscription[size], item[size] = row, new_item[at]
+            op[size] = ENTER if np.isnan(before) else UPDATE
+            score[size], rank[size], former[size] = new_score[at], new_rank[at], before
+            size += before != new_score[at]
+        i, j = old_end, new_end
+    return size

@@ -1,25 +1,21 @@
-"""Posting lists of subscriptions by term, in blocks with bounds: a quadtree under every term.
+"""Posting lists by term: those of subscriptions and those of the messages of the window; entries come and go.
 
 The list of a term is a stretch of the entry arrays. What bounds need to know of an entry is in 16 bits each,
-in tiles of `STEP` entries, so that a tile is tested at once; its signature has a bit for each of the terms
-after its own (several terms share one), by which terms are known not to be common. A block of `BLOCK`
-entries has a node: the box of its places, the largest weights, and what the least demanding subscription in
-it needs. Invariant: a node bounds everything in its block. A new entry goes to the end and widens the last
-node. An entry is live as long as its stamp is that of its subscription, so leaving, moving and changing cost
-nothing in the lists.
+in tiles of `STEP` entries, so that a tile is tested at once: the weight of the term, the length of the terms
+after it, the place, the stamp, and a signature with a bit for each of the terms after its own (several terms
+share one), by which terms are known not to be common; of a subscription its alpha and threshold, too.
 
-New entries are put in order at the end by themselves, a cell at a time; the whole list when an eighth of it
-is new or a quarter is void. The order: cells of neighbours on the Z-curve, in a cell groups by how much of
-its own terms a subscription needs, in a group by threshold [Geo §5.1, §5.3]. (The paper groups by alpha, on
-which that depends; by the need itself a third fewer blocks are opened.) An entry is arranged some ten times
-in its life.
+A block of `BLOCK` entries has a node. Of subscriptions: the box of their places, the largest weights, and
+what the least demanding of them needs. Of messages: the box and the largest weights. Invariant: a node bounds
+everything in its block. A new entry goes to the end and widens the last node. An entry is live as long as its
+stamp is that of its owner, so leaving, expiring, moving and changing cost nothing in the lists. How lists are
+put in order is in `rankcast.geotext.kernels.arrange`.
 
 Stretches begin at multiples of `STEP`, and the node of a block stands at its first entry divided by `STEP`.
 """
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -47,12 +43,16 @@ from rankcast.structures.jit import EXACT
 
 BLOCK, STEP = 32, 16
 WEIGHT, REST, ALPHA, THRESHOLD, X, Y, Z, STAMP, LOW_SIGN, HIGH_SIGN, FACTS = range(11)
+LOW, HIGH, MESSAGE_FACTS = 2, 3, 8  # of a message: its signature, and how many facts it has
 # Of a node: the largest weight and rest, and the largest by what is needed of terms at the same place; the
 # largest alpha; how far away a message may be for its weight, for its rest, without terms; the least needed
 # by place, and more of terms for a distance; the least alpha; the box.
 MOST, MOST_REST, PULL, PULL_REST, HIGH_ALPHA, FAR, FAR_REST, FAR_ALONE, NEAR, AWAY, LOW_ALPHA, BOX = range(12)
 NODE = 17
+MESSAGE_BOX, MESSAGE_NODE = 2, 8  # of a node of messages: the box after the largest weight and rest
+CELL, REGION, DISTRICT = 256, 4096, 65536  # messages that are put in order together
 LAST_STAMP = 65535
+FEW = 64  # up to this many places are sorted by insertion
 LEAST_NEED = 1e-6  # a smaller need bounds nothing
 
 Rows = NDArray[np.int32]
@@ -89,11 +89,12 @@ class ListedColumns(NamedTuple):
     stamp: Bits
 
 
-class Shape(NamedTuple):
-    """How a list is cut when it is put in order: owners a cell, a multiple of `BLOCK`; groups a cell."""
+class PlaceColumns(NamedTuple):
+    """By message: its place and its stamp."""
 
-    cell: int
-    groups: int
+    x: Floats
+    y: Floats
+    stamp: Bits
 
 
 @njit(**EXACT)
@@ -143,7 +144,27 @@ def widen_node(node: Floats32, at: int, fact: Bits, entry: int) -> None:
 
 
 @njit(**EXACT)
-def append(
+def clear_message_node(node: Floats32, at: int) -> None:
+    """Empty a node."""
+    node[at, MOST], node[at, MOST_REST] = 0.0, 0.0
+    for axis in range(3):
+        node[at, MESSAGE_BOX + axis], node[at, MESSAGE_BOX + 3 + axis] = np.inf, -np.inf
+
+
+@njit(**EXACT)
+def widen_message_node(node: Floats32, at: int, fact: Bits, entry: int) -> None:
+    """Widen a node by one more entry."""
+    tile, lane = entry // STEP, entry % STEP
+    node[at, MOST] = max(node[at, MOST], fact[tile, WEIGHT, lane] * SHARE)
+    node[at, MOST_REST] = max(node[at, MOST_REST], fact[tile, REST, lane] * SHARE)
+    for axis in range(3):
+        place = fact[tile, X + axis, lane] * SHARE
+        node[at, MESSAGE_BOX + axis] = min(node[at, MESSAGE_BOX + axis], place)
+        node[at, MESSAGE_BOX + 3 + axis] = max(node[at, MESSAGE_BOX + 3 + axis], place)
+
+
+@njit(**EXACT)
+def _append_subscriptions(
     lists: Postings, rows: Rows, texts: TermVectors, idf: Floats, owners: ListedColumns, frame: Frame
 ) -> None:
     """Add owners to the lists of all their terms; there is room."""
@@ -175,6 +196,33 @@ def append(
 
 
 @njit(**EXACT)
+def _append_messages(
+    lists: Postings, rows: Rows, texts: TermVectors, idf: Floats, places: PlaceColumns, frame: Frame
+) -> None:
+    """Add messages to the lists of all their terms; there is room."""
+    begins, _, _, sizes, _, _, listed, fact, node = lists
+    x, y, stamps = places
+    for row in rows:
+        term, weight, rest = rarest_first(texts, row, idf)
+        spot, sign = embed(frame, x[row], y[row]), signatures(term)
+        for i in range(term.size):
+            offset = sizes[term[i]]
+            sizes[term[i]] = offset + 1
+            at = begins[term[i]] + offset
+            tile, lane = at // STEP, at % STEP
+            listed[at] = row
+            fact[tile, WEIGHT, lane], fact[tile, REST, lane] = round_up(weight[i]), round_up(rest[i])
+            fact[tile, LOW, lane], fact[tile, HIGH, lane] = sign[i] & 65535, sign[i] >> 16
+            fact[tile, STAMP, lane] = stamps[row]
+            for axis in range(3):
+                fact[tile, X + axis, lane] = round_nearest(spot[axis])
+            block = (at - offset % BLOCK) // STEP
+            if offset % BLOCK == 0:
+                clear_message_node(node, block)
+            widen_message_node(node, block, fact, at)
+
+
+@njit(**EXACT)
 def distinct_terms(texts: TermVectors, rows: Rows, seen: Rows) -> tuple[Rows, Ints]:
     """The distinct terms of some texts, as they come, and how often each does; `seen` is 0 throughout."""
     begin, size, term, _ = texts
@@ -194,21 +242,27 @@ def distinct_terms(texts: TermVectors, rows: Rows, seen: Rows) -> tuple[Rows, In
 
 
 @njit(**EXACT)
-def count_dead(dead: Rows, rows: Rows, texts: TermVectors, stamps: Bits) -> bool:
-    """Count the entries of owners as void; returns whether an owner had the last stamp."""
+def drop(dead: Rows, rows: Rows, texts: TermVectors, stamps: Bits) -> bool:
+    """Count the entries of owners as void and give the owners their next stamps.
+
+    Returns False, and they have their old stamps, if one had the last stamp.
+    """
     begin, size, term, _ = texts
     last = False
     for row in rows:
         last |= stamps[row] == LAST_STAMP
         for i in range(begin[row], begin[row] + size[row]):
             dead[term[i]] += 1
-    return last
+    if not last:
+        for row in rows:
+            stamps[row] += 1
+    return not last
 
 
 @njit(**EXACT)
-def due(lists: Postings, words: Rows, cell: int) -> tuple[Rows, Rows]:
+def _due_subscriptions(lists: Postings, words: Rows, cell: int) -> tuple[Rows, Ints]:
     """Which of some distinct terms have lists that should be put in order, and from which entry on."""
-    found, first, count = np.empty(words.size, np.int32), np.empty(words.size, np.int32), 0
+    found, first, count = np.empty(words.size, np.int32), np.empty(words.size, np.int64), 0
     _, mains, joints, sizes, _, deads, _, _, _ = lists
     for word in words:
         size, main = sizes[word], mains[word]
@@ -217,6 +271,72 @@ def due(lists: Postings, words: Rows, cell: int) -> tuple[Rows, Rows]:
             found[count], first[count] = word, 0 if all_of_it else main // cell * cell
             count += 1
     return found[:count], first[:count]
+
+
+@njit(**EXACT)
+def _due_messages(lists: Postings, words: Rows) -> tuple[Rows, Ints]:
+    """Which of some distinct terms have lists that should be put in order, and from which entry on."""
+    found, first, count = np.empty(words.size, np.int32), np.empty(words.size, np.int64), 0
+    _, mains, joints, sizes, _, deads, _, _, _ = lists
+    for word in words:
+        size, main = sizes[word], mains[word]
+        if deads[word] > STEP + size // 4 or size - joints[word] > BLOCK + size // 2:
+            found[count], first[count] = word, 0
+            count += 1
+        elif size - main > min(BLOCK + size // 4, CELL):
+            step = CELL
+            if size // REGION > main // REGION:
+                step = DISTRICT if size // DISTRICT > main // DISTRICT else REGION
+            found[count], first[count] = word, main // step * step
+            count += 1
+    return found[:count], first[:count]
+
+
+@njit(**EXACT)
+def _have_room(lists: Postings, terms: Rows, counts: Ints) -> bool:
+    """Whether the lists of terms have room for so many more entries each."""
+    sizes, rooms = lists.size, lists.room
+    for i in range(terms.size):
+        if sizes[terms[i]] + counts[i] > rooms[terms[i]]:
+            return False
+    return True
+
+
+@njit(**EXACT)
+def add_subscriptions(
+    lists: Postings, rows: Rows, texts: TermVectors, idf: Floats, owners: ListedColumns, frame: Frame,
+    seen: Rows, cell: int,
+) -> tuple[bool, Rows, Ints]:  # fmt: skip
+    """Add subscriptions to the lists of their terms; `seen` is 0 throughout, by term.
+
+    Returns True, which lists are due to be put in order, and from where on. Or False, the terms and how many
+    more entries each of them gets: there is no room, and nothing has changed.
+    """
+    terms, counts = distinct_terms(texts, rows, seen)
+    if not _have_room(lists, terms, counts):
+        return False, terms, counts
+    _append_subscriptions(lists, rows, texts, idf, owners, frame)
+    terms, firsts = _due_subscriptions(lists, terms, cell)
+    return True, terms, firsts
+
+
+@njit(**EXACT)
+def add_messages(
+    lists: Postings,
+    rows: Rows,
+    texts: TermVectors,
+    idf: Floats,
+    places: PlaceColumns,
+    frame: Frame,
+    seen: Rows,
+) -> tuple[bool, Rows, Ints]:
+    """The same for messages."""
+    terms, counts = distinct_terms(texts, rows, seen)
+    if not _have_room(lists, terms, counts):
+        return False, terms, counts
+    _append_messages(lists, rows, texts, idf, places, frame)
+    terms, firsts = _due_messages(lists, terms)
+    return True, terms, firsts
 
 
 @njit(**EXACT)
@@ -236,19 +356,6 @@ def move(old: Postings, new: Postings, words: Rows, rooms: Rows, used: int) -> i
         new.begin[word], new.room[word] = used, rooms[i]
         used += rooms[i]
     return used
-
-
-FEW = 64  # up to this many places are sorted by insertion
-CURVE, NEED = -1, -2  # what entries may be sorted by beside a fact
-
-
-@njit(**EXACT)
-def spread_bits(value: int) -> int:
-    """The lower 10 bits of a number, two zeros before each."""
-    value = (value | (value << 16)) & 0x030000FF
-    value = (value | (value << 8)) & 0x0300F00F
-    value = (value | (value << 4)) & 0x030C30C3
-    return (value | (value << 2)) & 0x09249249
 
 
 @njit(**EXACT)
@@ -273,106 +380,3 @@ def radix_sort(order: Rows, keys: Rows, spare: Rows, bits: int) -> None:
             spare[ends[digit]] = order[i]
             ends[digit] += 1
         order[:] = spare[: order.size]
-
-
-@njit(**EXACT)
-def _on_curve(fact: Bits, entry: int) -> int:
-    """The place of an entry on the Z-curve through the cube."""
-    code, tile, lane = 0, entry // STEP, entry % STEP
-    for axis in range(3):
-        code |= spread_bits(np.int64(fact[tile, X + axis, lane]) >> 6) << axis
-    return code
-
-
-@njit(**EXACT)
-def _need(fact: Bits, entry: int) -> int:
-    """How much of what an entry's terms can give its subscription needs, in 16 bits."""
-    tile, lane = entry // STEP, entry % STEP
-    weight, rest = fact[tile, WEIGHT, lane] * SHARE, fact[tile, REST, lane] * SHARE
-    need = needed_alike(fact[tile, ALPHA, lane] * SHARE, fact[tile, THRESHOLD, lane] * SHARE)
-    return int(
-        min(65535.0, 16384.0 * max(need, 0.0) / max(math.sqrt(weight * weight + rest * rest), LEAST_NEED))
-    )
-
-
-@njit(**EXACT)
-def _current(lists: Postings, begin: int, end: int, stamps: Bits) -> Rows:
-    """The live entries of a stretch, as offsets from its begin."""
-    found, count = np.empty(end - begin, np.int32), 0
-    fact, row = lists.fact, lists.row
-    for at in range(begin, end):
-        if fact[at // STEP, STAMP, at % STEP] == stamps[row[at]]:
-            found[count] = at - begin
-            count += 1
-    return found[:count]
-
-
-@njit(**EXACT)
-def _keys(fact: Bits, begin: int, size: int, column: int, order: Rows) -> Rows:
-    """What entries are sorted by, by place: a fact, the place on the curve, or what is needed."""
-    keys = np.empty(size, np.int32)
-    for i in order:
-        at = begin + i
-        if column == CURVE:
-            keys[i] = _on_curve(fact, at)
-        elif column == NEED:
-            keys[i] = _need(fact, at)
-        else:
-            keys[i] = fact[at // STEP, column, at % STEP]
-    return keys
-
-
-@njit(**EXACT)
-def _order(lists: Postings, begin: int, end: int, order: Rows, shape: Shape) -> None:
-    """Put entries in order: by cell, by group of needs, by threshold."""
-    fact, spare, size = lists.fact, np.empty(order.size, np.int32), end - begin
-    if order.size > shape.cell:
-        radix_sort(order, _keys(fact, begin, size, CURVE, order), spare, 30)
-    need, bar = _keys(fact, begin, size, NEED, order), _keys(fact, begin, size, THRESHOLD, order)
-    for first in range(0, order.size, shape.cell):
-        cell = order[first : first + shape.cell]
-        groups = min(shape.groups, (cell.size + BLOCK - 1) // BLOCK)
-        if groups > 1:
-            radix_sort(cell, need, spare, 16)
-        length = (cell.size + groups - 1) // groups
-        length = (length + BLOCK - 1) // BLOCK * BLOCK
-        for start in range(0, cell.size, length):
-            radix_sort(cell[start : start + length], bar, spare, 16)
-
-
-@njit(**EXACT)
-def _bound(lists: Postings, word: int, first: int) -> None:
-    """Make the nodes of a list from one of its entries on, the first of a block."""
-    begin, size, fact, node = lists.begin[word], lists.size[word], lists.fact, lists.node
-    for offset in range(first, size):
-        at = begin + offset
-        block = (at - offset % BLOCK) // STEP
-        if offset % BLOCK == 0:
-            clear_node(node, block)
-        widen_node(node, block, fact, at)
-
-
-@njit(**EXACT)
-def arrange(lists: Postings, words: Rows, firsts: Rows, stamps: Bits, shape: Shape) -> None:
-    """Put lists in order, each from one of its entries on, without what is gone. Cost: O(n) a list."""
-    begins, mains, joints, sizes, _, deads, row, fact, _ = lists
-    for i in range(words.size):
-        word, first = words[i], firsts[i]
-        begin, end = begins[word] + first, begins[word] + sizes[word]
-        order = _current(lists, begin, end, stamps)
-        deads[word] -= end - begin - order.size
-        _order(lists, begin, end, order, shape)
-        rows, facts = row[begin:end][order], np.empty((FACTS, order.size), np.uint16)
-        for j in range(order.size):
-            at = begin + order[j]
-            for column in range(FACTS):
-                facts[column, j] = fact[at // STEP, column, at % STEP]
-        row[begin : begin + order.size] = rows
-        for j in range(order.size):
-            at = begin + j
-            for column in range(FACTS):
-                fact[at // STEP, column, at % STEP] = facts[column, j]
-        sizes[word] = mains[word] = first + order.size
-        if first == 0:
-            joints[word] = order.size
-        _bound(lists, word, first)

@@ -1,0 +1,531 @@
+"""Results as messages come and go: buffers, the log of what enters and leaves the k best, and net changes.
+
+A buffer holds the k best items of a list and candidates to follow. Nothing here knows how a score is
+computed. Item a dominates item b if it ranks before b and leaves after b; an item dominated by k others will
+never be among the k best. A buffer holds the items that rank before a frontier, without those dominated by k:
+a k-skyband [Geo §6.1]. `threshold` is the score of the best item beyond the frontier, minus infinity if there
+is none: an item of a higher score belongs in, and so does one of the same score if no newer item has arrived
+before it. (If one has, it may rank on either side, and the buffer must be refilled.)
+
+A buffer that outgrows `capacity_of` is cut to its `keep` best, which moves the frontier up. Without dominance
+the same buffer is the kmax method, and with `keep` = k it is no buffer at all. Buffers lie in stretches of
+shared entry arrays; links lead from an item to the lists that hold it. How buffers are filled is in
+`rankcast.geotext.kernels.skyband`.
+
+Whatever enters or leaves the k best is a line of a log, which is short where lists are long: a message that
+enters one of 20 is two lines. Net changes come from lines grouped by list, in order; an item was in the list
+before if its first line is a LEAVE, and is in it now if its last one is an ENTER. Most lists have one of
+each, which are the net change as they stand. Cost: O(1) for such a list; for others O(lines) a line, and O(k)
+for each item that enters.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rankcast.geotext.kernels.score import ROW, Bits, sort_keys
+from rankcast.structures.arrays import prefetch
+from rankcast.structures.boards import ENTER, LEAVE, UPDATE
+from rankcast.structures.diff import ChangeColumns
+from rankcast.structures.jit import EXACT
+
+Rows = NDArray[np.int32]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Counts = NDArray[np.uint16]
+
+LOWER = (1 << ROW) - 1  # what is below the list in a key
+AHEAD, PREFETCHED, LINE = 32, 32, 64  # lists prefetched, entries of each; bytes of a cache line
+NONE, KMAX, SKYBAND, COST = range(4)
+KEPT = -1
+MAX_DOMINATORS = 65535  # dominators are not counted beyond: a list that wants more keeps some in vain
+RELIST_RISE = 0.02  # a threshold that rises by more is written to the posting lists
+
+
+class Ages(NamedTuple):
+    """The age of messages by row: time, then arrival; and the stamp of their live postings."""
+
+    time: Ints
+    arrival: Ints
+    stamp: Bits
+
+
+class Buffers(NamedTuple):
+    """By list: where its stretch begins, entries, room, how many to keep at a cut, threshold. By entry.
+
+    Entries of a list are in order of rank; `dominators` counts who dominates each, up to `MANY`.
+    """
+
+    begin: Ints
+    size: Rows
+    room: Rows
+    keep: Rows
+    threshold: Floats
+    item: Rows
+    score: Floats
+    dominators: Counts
+
+
+class Links(NamedTuple):
+    """Which lists may hold an item: `head` and `length` by item, `owner` and `next` by link, -1 at the end.
+
+    `free[0]` is the first free link, `free[1]` how many links are in use.
+    """
+
+    head: Rows
+    length: Rows
+    owner: Rows
+    next: Rows
+    free: Ints
+
+
+class ResultLog(NamedTuple):
+    """What enters and leaves the k best of lists, in order.
+
+    `time` and `arrival` are those of an item that is leaving the window; for others, which keep theirs to the
+    end of the batch, `arrival` is `KEPT`, and `time` is the rank at which one enters. Items rank by `score`;
+    answers report `undecayed`.
+    """
+
+    owner: Rows
+    op: NDArray[np.int8]
+    item: Rows
+    score: Floats
+    time: Ints
+    arrival: Ints
+    undecayed: Floats
+
+
+@njit(**EXACT)
+def newer(time: Ints, arrival: Ints, one: int, two: int) -> bool:
+    """Whether message `one` leaves the window after message `two`."""
+    if time[one] != time[two]:
+        return bool(time[one] > time[two])
+    return bool(arrival[one] > arrival[two])
+
+
+@njit(**EXACT)
+def arrive(ages: Ages, rows: Rows, times: Ints, arrivals: int, newest: int) -> Bools:
+    """Write the ages of items that arrive, after so many; tells which come after one that is newer."""
+    time, arrival, _ = ages
+    overtaken = np.empty(rows.size, np.bool_)
+    for i in range(rows.size):
+        time[rows[i]], arrival[rows[i]] = times[i], arrivals + i
+        overtaken[i] = times[i] < newest
+        newest = max(newest, times[i])
+    return overtaken
+
+
+@njit(**EXACT)
+def link(head: Rows, length: Rows, owners: Rows, after: Rows, free: Ints, item: int, owner: int) -> None:
+    """Link an item to a list that holds it; there is a free link."""
+    at = free[0]
+    free[0] = after[at]
+    free[1] += 1
+    owners[at], after[at] = owner, head[item]
+    head[item] = at
+    length[item] += 1
+
+
+@njit(**EXACT)
+def _holders(links: Links, items: Rows) -> Ints:
+    """Which lists may hold items, each with the place of its item in `items`; and forget it.
+
+    Chains are followed some at a time, so that cache misses overlap.
+    """
+    head, length, owners, after, free = links
+    total, count = 0, 0
+    for item in items:
+        total += length[item]
+    found, cursor = np.empty(total, np.int64), np.empty(AHEAD, np.int32)
+    for first in range(0, items.size, AHEAD):
+        size, before = min(AHEAD, items.size - first), -1
+        for i in range(size):
+            cursor[i] = head[items[first + i]]
+            head[items[first + i]], length[items[first + i]] = -1, 0
+        while count > before:
+            before = count
+            for i in range(size):
+                at = cursor[i]
+                if at >= 0:
+                    found[count] = np.int64(owners[at]) << ROW | (first + i)
+                    count += 1
+                    cursor[i] = after[at]
+                    after[at] = free[0]
+                    free[0] = at
+    free[1] -= count
+    return found
+
+
+@njit(**EXACT)
+def prefetch_buffer(begin: int, items: Rows, scores: Floats, dominators: Counts) -> None:
+    """Prefetch the first entries of a list, as many as lists hold as a rule."""
+    for offset in range(0, PREFETCHED, LINE // 8):
+        prefetch(scores, begin + offset)
+    for offset in range(0, PREFETCHED, LINE // 4):
+        prefetch(items, begin + offset)
+    prefetch(dominators, begin)
+
+
+@njit(**EXACT)
+def capacity_of(keep: int, refill: int) -> int:
+    """How many entries a buffer may have before it is cut."""
+    return keep if refill <= KMAX else keep + keep // 4 + 1
+
+
+@njit(**EXACT)
+def _place(items: Rows, begin: int, end: int, item: int) -> int:
+    """Where a list at begin..end holds an item, -1 if it does not."""
+    for at in range(begin, end):
+        if items[at] == item:
+            return at
+    return -1
+
+
+@njit(**EXACT)
+def expire(
+    buffers: Buffers, links: Links, items: Rows, k: Ints, ages: Ages, log: ResultLog, lines: int
+) -> int:
+    """Take items out of all lists. They are the oldest, so they dominate nothing that stays.
+
+    Returns how many lines the log has then; if it has no room, -1 less how many it may need more.
+    """
+    begins, sizes, _, _, _, held, score, dominators = buffers
+    time, arrival, _ = ages
+    log_owner, log_op, log_item, log_score, log_time, log_arrival, _ = log
+    needed = 0
+    for item in items:
+        needed += 2 * links.length[item]
+    if lines + needed > log_owner.size:
+        return -1 - needed
+    holding = sort_keys(_holders(links, items), 0, items.size, begins.size)
+    for i in range(holding.size):
+        if i + AHEAD < holding.size:
+            prefetch_buffer(begins[holding[i + AHEAD] >> ROW], held, score, dominators)
+        owner, item = holding[i] >> ROW, items[holding[i] & LOWER]
+        begin, end = begins[owner], begins[owner] + sizes[owner]
+        place, next_best = _place(held, begin, end, item), begin + k[owner]
+        if place < 0:
+            continue
+        if place < next_best:
+            log_owner[lines], log_op[lines], log_item[lines] = owner, LEAVE, item
+            log_score[lines], log_time[lines], log_arrival[lines] = score[place], time[item], arrival[item]
+            lines += 1
+            if end > next_best:
+                log_owner[lines], log_op[lines], log_item[lines] = owner, ENTER, held[next_best]
+                log_score[lines], log_time[lines], log_arrival[lines] = score[next_best], k[owner], KEPT
+                lines += 1
+        sizes[owner] -= 1
+        for at in range(place, end - 1):
+            held[at], score[at], dominators[at] = held[at + 1], score[at + 1], dominators[at + 1]
+    return lines
+
+
+@njit(**EXACT)
+def _insert(
+    items: Rows, scores: Floats, dominators: Counts, at: int, end: int, item: int, score: float,
+    dominating: int | np.int64, k: int, time: Ints, arrival: Ints, late: bool,
+) -> int:  # fmt: skip
+    """Put an item in its place `at`; count it with the older ones after it, drop those with k dominators.
+
+    Without `k` nothing is counted. There is room for one more. Returns the new end.
+    """
+    newcomer = item  # `item` is what is still to be placed: the newcomer first, then whom it displaces
+    for i in range(at, end):
+        its, its_score, count = items[i], scores[i], dominators[i]
+        if k > 0 and (not late or newer(time, arrival, newcomer, its)):
+            count = np.uint16(min(MAX_DOMINATORS, count + 1))
+        items[at], scores[at], dominators[at] = item, score, dominating
+        stays = count < k or k == 0
+        at += 1 if stays else 0
+        item, score, dominating = (its, its_score, np.int64(count)) if stays else (item, score, dominating)
+    items[at], scores[at], dominators[at] = item, score, dominating
+    return at + 1
+
+
+@njit(**EXACT)
+def _rank(
+    items: Rows, scores: Floats, begin: int, end: int, item: int, score: float, ages: Ages
+) -> tuple[int, int]:
+    """Where an item belongs in a list, and how many dominate it, if a newer one has arrived before it."""
+    time, arrival, _ = ages
+    at, dominating = begin, 0
+    while at < end:
+        younger = newer(time, arrival, items[at], item)
+        if scores[at] < score or (scores[at] == score and not younger):
+            break
+        dominating += 1 if younger else 0
+        at += 1
+    return at, dominating
+
+
+@njit(**EXACT)
+def _above(scores: Floats, begin: int, end: int, score: float) -> int:
+    """Where the newest item belongs in a list; all of it is looked at, without a branch."""
+    count = 0
+    for at in range(begin, end):
+        count += scores[at] > score
+    return begin + count
+
+
+@njit(**EXACT)
+def offer(
+    buffers: Buffers, links: Links, hits: tuple[Rows, Rows, Floats], rows: Rows, late: Bools, k: Ints,
+    refill: int, ages: Ages, unsure: Bools, listed: Floats, horizon: float, log: ResultLog, lines: int,
+) -> tuple[int, Rows, Rows]:  # fmt: skip
+    """Offer hits (lists, places in `rows`, scores) in order of lists; there is room for two lines each.
+
+    `late`: something newer has come before the item. A list that outgrows what it may have is cut, and its
+    frontier moves up. Marks in `unsure` which lists must be refilled. Returns how many lines the log has
+    then, which lists are unsure, and which have another threshold (over the horizon) than the posting lists
+    should know. Cost: O(size) a hit [Geo §6.2.1].
+    """
+    owners, arrivals, scores = hits
+    begins, sizes, rooms, keeps, thresholds, held, held_score, dominators = buffers
+    head, length, link_owner, after, free = links
+    time, arrival, _ = ages
+    log_owner, log_op, log_item, log_score, log_time, log_arrival, _ = log
+    for i in range(owners.size):
+        if i + AHEAD < owners.size:
+            prefetch_buffer(begins[owners[i + AHEAD]], held, held_score, dominators)
+        owner, item, score, most = owners[i], rows[arrivals[i]], scores[i], k[owners[i]]
+        begin, end, dominating, behind = begins[owner], begins[owner] + sizes[owner], 0, late[arrivals[i]]
+        if score <= thresholds[owner] and (behind or score < thresholds[owner]):
+            unsure[owner] |= score == thresholds[owner]
+            continue
+        if behind:
+            at, dominating = _rank(held, held_score, begin, end, item, score, ages)
+        else:
+            at = _above(held_score, begin, end, score)
+        if refill >= SKYBAND and dominating >= most:
+            continue
+        if end - begin == rooms[owner]:
+            unsure[owner] = True
+            continue
+        if at < begin + most:
+            log_owner[lines], log_op[lines], log_item[lines] = owner, ENTER, item
+            log_score[lines], log_time[lines], log_arrival[lines] = score, at - begin + 1, KEPT
+            lines += 1
+            if end - begin >= most:
+                least = begin + most - 1
+                log_owner[lines], log_op[lines], log_item[lines] = owner, LEAVE, held[least]
+                log_score[lines], log_time[lines], log_arrival[lines] = held_score[least], 0, KEPT
+                lines += 1
+        end = _insert(
+            held, held_score, dominators, at, end, item, score, min(MAX_DOMINATORS, dominating),
+            most if refill >= SKYBAND else 0, time, arrival, behind,
+        )  # fmt: skip
+        sizes[owner] = end - begin
+        if sizes[owner] > capacity_of(keeps[owner], refill):
+            thresholds[owner], sizes[owner] = held_score[begin + keeps[owner]], keeps[owner]
+        link(head, length, link_owner, after, free, item, owner)
+    doubtful, moved = np.empty_like(owners), np.empty_like(owners)
+    doubts, moves, former = 0, 0, -1
+    for owner in owners:
+        if owner != former:
+            now = thresholds[owner] / horizon
+            doubtful[doubts], moved[moves] = owner, owner
+            doubts += unsure[owner]
+            moves += now < listed[owner] or now > listed[owner] + RELIST_RISE
+        former = owner
+    return lines, doubtful[:doubts], moved[:moves]
+
+
+@njit(**EXACT)
+def short_lists(buffers: Buffers, log: ResultLog, lines: int, doubtful: Rows, k: Ints, unsure: Bools) -> Rows:
+    """Which lists of the first lines of a log, and of those in doubt, must be refilled [Geo Alg 2].
+
+    They are `unsure`, which they are no longer then, or hold fewer than k though there may be more.
+    """
+    sizes, thresholds, owners = buffers.size, buffers.threshold, log.owner
+    found, count = np.empty(lines + doubtful.size, np.int32), 0
+    for i in range(found.size):
+        row = owners[i] if i < lines else doubtful[i - lines]
+        found[count] = row
+        count += unsure[row] or (sizes[row] < k[row] and thresholds[row] > -np.inf)
+    found = np.sort(found[:count])
+    count = 0
+    for row in found:
+        unsure[row] = False
+        if count == 0 or found[count - 1] != row:
+            found[count] = row
+            count += 1
+    return found[:count]
+
+
+@njit(**EXACT)
+def log_lists(buffers: Buffers, rows: Rows, op: int, k: Ints, ages: Ages, log: ResultLog, lines: int) -> int:
+    """Log the k best of some lists, all of which come or go; there is room. Returns how many lines then."""
+    begins, sizes, _, _, _, held, score, _ = buffers
+    log_owner, log_op, log_item, log_score, log_time, log_arrival, _ = log
+    for row in rows:
+        for at in range(begins[row], begins[row] + min(k[row], sizes[row])):
+            log_owner[lines], log_op[lines], log_item[lines] = row, op, held[at]
+            log_score[lines], log_time[lines] = score[at], ages.time[held[at]]
+            log_arrival[lines] = ages.arrival[held[at]]
+            lines += 1
+    return lines
+
+
+@njit(**EXACT)
+def _is_net(items: Rows, ops: NDArray[np.int8], arrivals: Ints, lines: Rows, start: int, end: int) -> bool:
+    """Whether lines of a list are its net change: one ENTER with its rank, one LEAVE, or one of each."""
+    one, two = lines[start], lines[end - 1]
+    ranked = (ops[one] == LEAVE or arrivals[one] == KEPT) and (ops[two] == LEAVE or arrivals[two] == KEPT)
+    apart = end - start == 2 and ops[one] != ops[two] and items[one] != items[two]
+    return bool(ranked and (apart or end - start == 1))
+
+
+@njit(**EXACT)
+def _outcomes(
+    items: Rows, ops: NDArray[np.int8], lines: Rows, start: int, end: int, last: NDArray[np.int8], final: Rows
+) -> None:
+    """Note at the first line of each item of a group which line is its last and what that says."""
+    for i in range(start, end):
+        first = start
+        while items[lines[first]] != items[lines[i]]:
+            first += 1
+        last[i] = -1
+        last[first], final[first] = ops[lines[i]], lines[i]
+
+
+@njit(**EXACT)
+def _age(time: Ints, arrival: Ints, times: Ints, arrivals: Ints, line: int, item: int) -> tuple[int, int]:
+    """The time and arrival of the item of a line: from the line, or from its columns."""
+    if arrivals[line] == KEPT:
+        return time[item], arrival[item]
+    return times[line], arrivals[line]
+
+
+@njit(**EXACT)
+def _leaving(
+    items: Rows, ops: NDArray[np.int8], scores: Floats, times: Ints, arrivals: Ints, lines: Rows, start: int,
+    end: int, last: NDArray[np.int8], time: Ints, arrival: Ints, gone: Rows,
+) -> int:  # fmt: skip
+    """Find the first lines of what was in a list and is not, in order of rank; returns how many."""
+    count = 0
+    for i in range(start, end):
+        line = lines[i]
+        if last[i] == LEAVE and ops[line] == LEAVE:
+            at = count
+            while at > 0 and scores[line] >= scores[gone[at - 1]]:
+                other = gone[at - 1]
+                here = _age(time, arrival, times, arrivals, line, items[line])
+                there = _age(time, arrival, times, arrivals, other, items[other])
+                if scores[line] == scores[other] and here <= there:
+                    break
+                gone[at] = other
+                at -= 1
+            gone[at] = line
+            count += 1
+    return count
+
+
+@njit(**EXACT)
+def _entering(
+    items: Rows, lines: Rows, start: int, end: int, last: NDArray[np.int8], held: Rows, begin: int,
+    found: Rows, places: Rows,
+) -> int:  # fmt: skip
+    """Find where the first lines are of what is in a list now, and its places there, in order of rank.
+
+    The list holds items from `begin` on. Returns how many.
+    """
+    count = 0
+    for i in range(start, end):
+        if last[i] == ENTER:
+            place, at = 0, count
+            while held[begin + place] != items[lines[i]]:
+                place += 1
+            while at > 0 and places[at - 1] > place:
+                found[at], places[at] = found[at - 1], places[at - 1]
+                at -= 1
+            found[at], places[at] = i, place
+            count += 1
+    return count
+
+
+@njit(**EXACT)
+def _by_list(owners: Rows, size: int, sequence: Ints) -> tuple[Rows, Rows, Ints]:
+    """The lists of the lines of a log as registered, the lines by list, and where those of each list end."""
+    keys, count = np.empty(size, np.int64), 0
+    for line in range(size):
+        keys[line] = np.int64(owners[line]) << ROW | line
+    keys = sort_keys(keys, ROW, 0, sequence.size)
+    lists, ends = np.empty(size, np.int32), np.empty(size, np.int64)
+    lines, ordered = np.empty(size, np.int32), True
+    for i in range(size):
+        owner, lines[i] = keys[i] >> ROW, keys[i] & LOWER
+        if count == 0 or lists[count - 1] != owner:
+            ordered &= count == 0 or sequence[lists[count - 1]] < sequence[owner]
+            lists[count] = owner
+            count += 1
+        ends[count - 1] = i + 1
+    lists, ends = lists[:count], ends[:count]
+    if ordered:
+        return lists, lines, ends
+    order, turned, stops, at = np.argsort(sequence[lists]), np.empty_like(lines), np.empty_like(ends), 0
+    for i in range(count):
+        for j in range(ends[order[i] - 1] if order[i] > 0 else 0, ends[order[i]]):
+            turned[at] = lines[j]
+            at += 1
+        stops[i] = at
+    return lists[order], turned, stops
+
+
+@njit(**EXACT)
+def _empty_changes(size: int) -> ChangeColumns:
+    """Columns for so many changes."""
+    owners, ops, items = np.empty(size, np.int32), np.empty(size, np.int8), np.empty(size, np.int32)
+    return ChangeColumns(owners, ops, items, np.empty(size), np.empty(size, np.int64), np.empty(size))
+
+
+@njit(**EXACT)
+def net_changes(
+    log: ResultLog, size: int, sequence: Ints, buffers: Buffers, ages: Ages
+) -> tuple[Rows, NDArray[np.int8], Rows, Floats, Ints, Floats]:
+    """The net changes of all lists of a log of so many lines, in the order of the contract.
+
+    At most one a line; lists in the order of registration, by `sequence`.
+    """
+    owners, lines, ends = _by_list(log.owner, size, sequence)
+    subscription, op, item, score, rank, former = _empty_changes(size)
+    _, log_op, log_item, log_score, log_time, log_arrival, undecayed = log
+    begins, held = buffers.begin, buffers.item
+    time, arrival, _ = ages
+    last, used, start = np.empty(size, np.int8), 0, 0
+    found, places, final = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32)
+    for i in range(owners.size):
+        first, start, end = start, ends[i], ends[i]
+        if _is_net(log_item, log_op, log_arrival, lines, first, end):
+            turned = log_op[lines[first]] == ENTER  # what goes is reported first
+            for j in range(end - first):
+                line = lines[end - 1 - j if turned else first + j]
+                comes = log_op[line] == ENTER
+                subscription[used], op[used], item[used] = owners[i], log_op[line], log_item[line]
+                score[used], rank[used] = undecayed[line] if comes else np.nan, log_time[line] if comes else 0
+                former[used] = np.nan if comes else undecayed[line]
+                used += 1
+            continue
+        _outcomes(log_item, log_op, lines, first, end, last, final)
+        leaves = _leaving(
+            log_item, log_op, log_score, log_time, log_arrival, lines, first, end, last, time, arrival, found
+        )
+        for j in range(leaves):
+            line = found[j]
+            subscription[used], op[used], item[used] = owners[i], LEAVE, log_item[line]
+            score[used], rank[used], former[used] = np.nan, 0, undecayed[line]
+            used += 1
+        for j in range(_entering(log_item, lines, first, end, last, held, begins[owners[i]], found, places)):
+            line, its_score = lines[found[j]], undecayed[final[found[j]]]
+            was = log_op[line] == LEAVE
+            before = undecayed[line] if was else np.nan
+            if before != its_score:
+                subscription[used], op[used], item[used] = owners[i], UPDATE if was else ENTER, log_item[line]
+                score[used], rank[used], former[used] = its_score, places[j] + 1, before
+                used += 1
+    return subscription[:used], op[:used], item[:used], score[:used], rank[:used], former[:used]
