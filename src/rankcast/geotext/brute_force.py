@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankcast.geotext.kernels.score import Frame
+from rankcast.geotext.kernels.score import Frame, alikeness, best_score, rarest_first
 from rankcast.geotext.live import GeoTextState
 from rankcast.geotext.vocabulary import VectorEntries
 from rankcast.structures import distance
@@ -138,6 +138,15 @@ class Scan:
             "decayed_score_to_beat": float(decayed[last[0]]) if last.size else None,
         }
 
+    def bounds(self, row: int, item: int, alpha: float, threshold: float) -> dict[str, Any]:
+        """The threshold of a subscription at the message's own time, and which bound is below it.
+
+        That bound keeps the message from being scored for the subscription; None if none does.
+        """
+        if self._state.decays:
+            threshold /= float(self._state.messages["gain"][item])
+        return {"threshold": threshold, "pruned_by": _pruned_by(self._state, row, item, alpha, threshold)}
+
     def interests(self, rows: Rows, alpha: Floats, k: Ints) -> SubscriptionVectors:
         """Subscriptions, in that order."""
         slots, vectors = self._state.subscriptions, self._state.interests.entries(rows)
@@ -148,3 +157,22 @@ class Scan:
         slots, rows = self._state.messages, np.ascontiguousarray(self._state.window.rows()[::-1])
         gain = slots["gain"][rows] if self._state.decays else np.ones(rows.size)
         return WindowMessages(rows, slots["x"][rows], slots["y"][rows], gain, self._state.texts.entries(rows))
+
+
+def _pruned_by(state: GeoTextState, row: int, item: int, alpha: float, threshold: float) -> str | None:
+    """Which upper bound is below the threshold of a subscription for a message; None if none is."""
+    idf, frame = state.terms.slots["idf"], state.frame
+    interest = rarest_first(state.interests.texts, row, idf)
+    text = rarest_first(state.texts.texts, item, idf)
+    common = [i for i in range(interest[0].size) if interest[0][i] in text[0]]
+    if not common:
+        return "words"
+    i, j = common[0], int(np.flatnonzero(text[0] == interest[0][common[0]])[0])
+    parts = np.array([interest[1][i], interest[2][i], text[1][j], text[2][j]], np.float32)
+    alike, one = np.float32(alikeness(parts[0], parts[1], parts[2], parts[3])), np.float32(1.0)
+    x, y = (float(state.subscriptions[name][row]) for name in "xy")
+    there = (float(state.messages[name][item]) for name in "xy")
+    near = np.float32(1.0 - distance.distance(frame.metric, x, y, *there) / frame.scale)
+    tried = {"words": (one, alike), "place": (near, one), "words and place": (near, alike)}
+    short = [name for name, (a, b) in tried.items() if best_score(np.float32(alpha), a, b) < threshold]
+    return short[0] if short else None

@@ -24,6 +24,7 @@ from rankcast.geotext.kernels.results import (
     Ages,
     Buffers,
     Links,
+    ResultLog,
 )
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown, ranges
@@ -254,3 +255,20 @@ def list_changes(rows: Rows, before: Lists, after: Lists) -> Changes:
     columns = ChangeColumns(*(np.empty(size, kind) for kind in ("i4", "i1", "i4", "f8", "i8", "f8")))
     size = skyband.write_replaced(rows, Entries(*before), Entries(*after), columns)
     return Changes._make(column[:size] for column in columns)
+
+
+def empty_log(room: int, decays: bool) -> ResultLog:
+    """A log with room for so many lines; scores are what is reported, unless they decay."""
+    owner, item, score = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room)
+    time, arrival = np.empty(room, np.int64), np.empty(room, np.int64)
+    return ResultLog(
+        owner, np.empty(room, np.int8), item, score, time, arrival, np.empty(room) if decays else score
+    )
+
+
+def longer_log(log: ResultLog, used: int, more: int, decays: bool) -> ResultLog:
+    """A log with the lines that are used, and room for more."""
+    longer = empty_log((used + more) * 5 // 4 + SPARE, decays)
+    for column, lines in zip(longer, log, strict=True):
+        np.copyto(column[:used], lines[:used])
+    return longer

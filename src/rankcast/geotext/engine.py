@@ -26,7 +26,7 @@ from rankcast.errors import InputError, SettingError, shown
 from rankcast.geotext.brute_force import Scan
 from rankcast.geotext.buffers import REFILLS, BufferLimits, list_changes
 from rankcast.geotext.kernels.match import Prunings
-from rankcast.geotext.kernels.score import Frame, frame_of
+from rankcast.geotext.kernels.score import Frame, are_inside, frame_of
 from rankcast.geotext.live import PRUNINGS, GeoTextState, LiveResults, LiveSettings
 from rankcast.geotext.postings import NEED_GROUPS
 from rankcast.geotext.vocabulary import TERMS, LiveTerms, Replaced, Vectors, Vocabulary
@@ -285,8 +285,9 @@ class GeoTextTopK(ListEngine):
         frame = self._frame
         ends = {"x": (frame.west, frame.east), "y": (frame.south, frame.north)}
         given = {name: batch[name] for name in ends if name in batch}
-        for name, values in given.items():
-            _refuse_outside(values, *ends[name], name, where)
+        if len(given) < 2 or not are_inside(tuple(frame), *given.values()):
+            for name, values in given.items():
+                _refuse_outside(values, *ends[name], name, where)
         return given
 
     def _moves(self, fields: Mapping[str, Floats], rows: Rows) -> Floats:
@@ -368,12 +369,14 @@ class GeoTextTopK(ListEngine):
         self._begin()
         self._rescale_gains(time)
 
+        arrived = time[plan.staying]
+
         def write() -> Rows:
-            return self._write_messages(batch, places, time, plan, leaving)
+            return self._write_messages(batch, places, arrived, plan, leaving)
 
         self._tally(batch.size, plan)
         if self._live is not None:
-            return self._live.publish(leaving, write, time[plan.staying])
+            return self._live.publish(leaving, write, arrived)
         live = self._slots.live()
         before = self._lists(live)
         write()
@@ -400,9 +403,9 @@ class GeoTextTopK(ListEngine):
         for name, values in places.items():
             self._messages[name][row] = values[staying]
         if self._decay is not None:
-            self._messages["gain"][row] = self._decay.gains(time[staying])
+            self._messages["gain"][row] = self._decay.gains(time)
         self._texts.store(row, texts)
-        self._window.advance(plan.leaving, row, time[staying])
+        self._window.advance(plan.leaving, row, time)
         return row
 
     def _rescale_gains(self, time: Ints) -> None:
@@ -433,7 +436,10 @@ class GeoTextTopK(ListEngine):
         mine = np.array([self._find_one(self._slots, subscription, "subscription")], np.int32)
         row = self._find_one(self._messages, item, "item")
         explanation = self._scan.explain(mine, row, self._alpha_of(mine), self._k_of(mine))
-        bounds = {} if self._live is None else self._live.bounds(int(mine[0]), row)
+        bounds = {}
+        if self._live is not None:
+            reader, alpha = int(mine[0]), float(self._alpha_of(mine)[0])
+            bounds = self._scan.bounds(reader, row, alpha, self._live.threshold(reader))
         return {"subscription": subscription, "item": item, **explanation, **bounds}
 
     def _alpha_of(self, rows: Rows) -> Floats:

@@ -19,34 +19,27 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.geotext.buffers import BufferLimits, ResultBuffers
+from rankcast.geotext.buffers import BufferLimits, ResultBuffers, empty_log, longer_log
 from rankcast.geotext.kernels import results
 from rankcast.geotext.kernels.match import Prunings
 from rankcast.geotext.kernels.message_search import SearchResults, best_messages
 from rankcast.geotext.kernels.postings import ListedColumns, PlaceColumns
-from rankcast.geotext.kernels.results import Ages, ResultLog
+from rankcast.geotext.kernels.results import Ages
 from rankcast.geotext.kernels.score import (
-    CANDIDATES,
-    CELLS,
-    GROUPS,
-    VERIFIED,
     Bits,
     Frame,
     MessageColumns,
     Scratch,
     SubscriptionColumns,
-    alikeness,
-    best_score,
-    rarest_first,
     undecayed_scores,
 )
+from rankcast.geotext.kernels.skyband import log_lists, short_lists
 from rankcast.geotext.postings import MessagePostings, SubscriptionIndex, outdated, subscription_index
 from rankcast.geotext.vocabulary import LiveTerms, Replaced, Vectors
 from rankcast.geotext.window import Window
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 from rankcast.structures.boards import ENTER, LEAVE
-from rankcast.structures.distance import distance
 from rankcast.structures.ids import Slots
 from rankcast.tables.deltas import Changes, Lists, no_changes
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
@@ -58,9 +51,10 @@ MAX_K = 2**28  # a larger k of a subscription counts as this
 LOG_ROOM = 1 << 14  # lines that are kept room for from one batch to the next
 SHORT_MOVE = 0.02  # of the extent of the bounds: a shorter move starts the search from the buffer
 PRUNINGS = Prunings._fields
-NO_ROWS = np.empty(0, np.int32)
+NO_ROWS, NO_GAINS = np.empty(0, np.int32), np.empty(0)
 NO_CHANGES = no_changes()
-COUNTED = {"cells_pruned": CELLS, "groups_pruned": GROUPS, "candidates": CANDIDATES, "verified": VERIFIED}
+COUNTED = ("cells_pruned", "groups_pruned", "candidates", "verified")  # in the order of the counters
+CHANGE_KINDS = (np.int32, np.int8, np.int32, np.float64, np.int64, np.float64)
 BY_SUBSCRIPTION = ("alpha", "k", "listed", "stamp")
 
 
@@ -118,13 +112,13 @@ class RowColumns:
 
         `newest` is the newest time before.
         """
-        overtaken: Bools = results.arrive(self.ages, rows, times, self.arrivals, newest)
+        overtaken: Bools = results.arrive(tuple(self.ages), rows, times, self.arrivals, newest)
         self.arrivals += rows.size
         return overtaken
 
     def subscriptions(self, threshold: Floats) -> SubscriptionColumns:
         """All subscriptions, with the thresholds given."""
-        slots, texts = self._state.subscriptions, self._state.interests.texts()
+        slots, texts = self._state.subscriptions, self._state.interests.texts
         return SubscriptionColumns(slots["x"], slots["y"], self.alpha, threshold, self.stamp, texts)
 
     def listed_columns(self) -> ListedColumns:
@@ -135,9 +129,7 @@ class RowColumns:
     def messages(self, rows: Rows) -> MessageColumns:
         """All messages, and which rows of them arrive."""
         slots = self._state.messages
-        return MessageColumns(
-            rows, slots["x"], slots["y"], self._state.texts.texts(), self.gains(), self.top()
-        )
+        return MessageColumns(rows, slots["x"], slots["y"], self._state.texts.texts, self.gains(), self.top())
 
     def places(self) -> PlaceColumns:
         """The places and stamps of all messages."""
@@ -146,12 +138,13 @@ class RowColumns:
 
     def gains(self) -> Floats:
         """The gains of messages by row, empty if scores do not decay."""
-        return self._state.messages["gain"] if self._state.decays else np.zeros(0)
+        return self._state.messages["gain"] if self._state.decays else NO_GAINS
 
     def top(self) -> float:
         """The largest gain in the window."""
-        gain, newest = self.gains(), self._state.window.rows()[-1:]
-        return float(gain[newest[0]]) if gain.size and newest.size else 1.0
+        if not self._state.decays or not len(self._state.window):
+            return 1.0
+        return float(self._state.messages["gain"][self._state.window.rows()[-1]])
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """How many messages have arrived, and the columns."""
@@ -193,7 +186,7 @@ class LiveResults:
 
     - Subscriptions: `enter`, `unlist`, `amended`, `leave`.
     - Messages: `publish`, `rescale`.
-    - Reading: `lists`, `threshold`, `held_by`, `bounds`, `buffered`, `list_bytes`.
+    - Reading: `lists`, `threshold`, `held_by`, `buffered`, `list_bytes`.
     - Snapshots: `state`, `restore`, `complete`, `check_restored`.
     """
 
@@ -212,7 +205,7 @@ class LiveResults:
         # Not part of the state: none means anything between calls.
         self._scratch = Scratch(np.zeros(0), np.zeros(0, np.int32))
         self._unsure = np.zeros(0, np.bool_)  # by subscription: its buffer may have missed a message
-        self._log, self._lines = _empty_log(0, state.decays), 0
+        self._log, self._lines = empty_log(0, state.decays), 0
 
     # Subscriptions
 
@@ -225,7 +218,7 @@ class LiveResults:
 
     def unlist(self, rows: Rows) -> None:
         """Make postings void of subscriptions that are about to change or leave. Cost: O(1) a term."""
-        self._postings.drop(rows, self._state.interests.texts(), self._columns.stamp)
+        self._postings.drop(rows, self._state.interests.texts, self._columns.stamp)
 
     def amended(self, rows: Rows, alpha: Floats, k: Ints, moved: Floats, terms: Replaced | None) -> None:
         """Update results of subscriptions that have changed in the slots (maybe their terms), and list them.
@@ -270,13 +263,6 @@ class LiveResults:
         """All messages in the buffer of a subscription, best first, and their scores."""
         return self._buffers.held_by(row)
 
-    def bounds(self, row: int, item: int) -> dict[str, Any]:
-        """The threshold of a subscription, and which bound keeps a message from being scored for it."""
-        gain, alpha = self._columns.gains(), float(self._columns.alpha[row])
-        threshold = self.threshold(row) / (float(gain[item]) if gain.size else 1.0)
-        bound = _pruned_by(self._state, self._frame, self._idf(), row, item, alpha, threshold)
-        return {"threshold": threshold, "pruned_by": bound}
-
     def list_bytes(self) -> int:
         """Bytes of the posting lists of subscriptions."""
         return sum(array.nbytes for array in self._postings.lists)
@@ -301,30 +287,43 @@ class LiveResults:
         self._make_rows()
         idf = self._idf()
         overtaken = columns.arrive(rows, times, newest)
-        self._messages.add(rows, state.texts.texts(), idf, columns.places())
+        self._messages.add(rows, state.texts.texts, idf, columns.places())
         if state.decays:
             self._advance_horizon()
-        self._refill(expired, self._disseminate(rows, overtaken, idf))
-        if not self._lines:
+        doubtful = self._disseminate(rows, overtaken, idf)
+        if doubtful.size:
+            self._refill(expired, doubtful)
+            expired = 0
+        return self._net_changes(expired)
+
+    def _net_changes(self, expired: int) -> Changes:
+        """The net change of what is logged; refills first what the first lines, of expiry, left short."""
+        columns, held, size = self._columns, tuple(self._buffers.held), self._lines
+        if not size:
             return NO_CHANGES
-        sequence = state.subscriptions["sequence"]
-        changes = results.net_changes(self._log, self._lines, sequence, self._buffers.held, columns.ages)
+        told = [np.empty(size, kind) for kind in CHANGE_KINDS]
+        count = results.net_changes(
+            tuple(self._log), size, expired, columns.k, self._unsure, self._state.subscriptions["sequence"],
+            held, tuple(columns.ages), tuple(told),
+        )  # fmt: skip
+        if count == results.SHORT:
+            self._refill(expired, NO_ROWS)
+            return self._net_changes(0)
         if self._log.owner.size > LOG_ROOM:
-            self._log = _empty_log(0, state.decays)
-        return Changes(*changes)
+            self._log = empty_log(0, self._state.decays)
+        return Changes(*(column[:count] for column in told))
 
     def _expire(self, leaving: Rows) -> None:
         """Take messages out of all buffers and posting lists."""
         columns, buffers = self._columns, self._buffers
         lines = -1
         while lines < 0:
-            lines = results.expire(
-                buffers.held, buffers.links, leaving, columns.k, columns.ages, self._log, 0
-            )
+            held, links, log = tuple(buffers.held), tuple(buffers.links), tuple(self._log)
+            lines = results.expire(held, links, leaving, columns.k, tuple(columns.ages), log, 0)
             if lines < 0:
                 self._make_lines(-1 - lines)
         self._logged(lines)
-        self._messages.drop(leaving, self._state.texts.texts(), columns.ages.stamp)
+        self._messages.drop(leaving, self._state.texts.texts, columns.ages.stamp)
 
     def _disseminate(self, rows: Rows, overtaken: Bools, idf: Floats) -> Rows:
         """Offer arrivals to the subscriptions whose bounds they pass, as many at a time as candidates fit.
@@ -351,15 +350,16 @@ class LiveResults:
             if links.owner.size - links.free[1] < count:
                 buffers.reserve_links(count)
             lines, doubtful, moved = results.offer(
-                buffers.held, buffers.links, tuple(hits), part, behind, columns.k, buffers.refill,
-                columns.ages, self._unsure, columns.listed, self._horizon, self._log, self._lines,
+                tuple(buffers.held), tuple(buffers.links), tuple(hits), part, behind, columns.k,
+                buffers.refill, tuple(columns.ages), self._unsure, columns.listed, self._horizon,
+                tuple(self._log), self._lines,
             )  # fmt: skip
             self._logged(lines)
             unsure.append(doubtful)
             if moved.size:
                 self._relist(moved)
-        for name, place in COUNTED.items():
-            self._counters[name] += int(counters[place])
+        for name, count in zip(COUNTED, counters.tolist(), strict=True):
+            self._counters[name] += count
         return unsure[1] if len(unsure) == 2 else np.concatenate(unsure)
 
     def _refill(self, expired: int, doubtful: Rows) -> None:
@@ -367,10 +367,8 @@ class LiveResults:
 
         They are those of the first lines of the log, where messages expired, and the doubtful ones.
         """
-        if not expired and not doubtful.size:
-            return
         columns, buffers = self._columns, self._buffers
-        short = results.short_lists(buffers.held, self._log, expired, doubtful, columns.k, self._unsure)
+        short = short_lists(buffers.held, self._log, expired, doubtful, columns.k, self._unsure)
         if not short.size:
             return
         self._log_lists(short, LEAVE)
@@ -386,15 +384,12 @@ class LiveResults:
         """Log that the results of subscriptions come or go as a whole."""
         held, k = self._buffers.held, self._columns.k
         self._make_lines(int(np.minimum(held.size[rows], k[rows]).sum()))
-        self._logged(results.log_lists(held, rows, op, k, self._columns.ages, self._log, self._lines))
+        self._logged(log_lists(held, rows, op, k, self._columns.ages, self._log, self._lines))
 
     def _make_lines(self, more: int) -> None:
         """Make room for so many lines more in the log."""
         if self._lines + more > self._log.owner.size:
-            former, used = self._log, self._lines
-            self._log = _empty_log((used + more) * 5 // 4 + 64, self._state.decays)
-            for column, lines in zip(self._log, former, strict=True):
-                column[:used] = lines[:used]
+            self._log = longer_log(self._log, self._lines, more, self._state.decays)
 
     def _logged(self, lines: int) -> None:
         """The log has so many lines now, whose messages are all in the slots; adds the scores to report."""
@@ -471,13 +466,13 @@ class LiveResults:
     def _list(self, rows: Rows) -> None:
         """Add postings of subscriptions that have none, with their current thresholds."""
         self._columns.listed[rows] = self._buffers.held.threshold[rows] / self._horizon
-        texts = self._state.interests.texts()
+        texts = self._state.interests.texts
         self._postings.add(rows, texts, self._idf(), self._columns.listed_columns())
 
     def _relist(self, rows: Rows) -> None:
         """Replace postings of subscriptions by ones with their current thresholds."""
         self._columns.listed[rows] = self._buffers.held.threshold[rows] / self._horizon
-        texts = self._state.interests.texts()
+        texts = self._state.interests.texts
         self._postings.update(rows, texts, self._idf(), self._columns.listed_columns())
 
     def _advance_horizon(self) -> None:
@@ -520,7 +515,7 @@ class LiveResults:
     def complete(self) -> None:
         """Make the posting lists that a snapshot of an older version does not have."""
         if "messages" in self._missing:
-            rows, texts = self._state.window.rows(), self._state.texts.texts()
+            rows, texts = self._state.window.rows(), self._state.texts.texts
             self._messages.add(rows, texts, self._idf(), self._columns.places())
         if "readers" in self._missing:
             self._list(self._state.subscriptions.live())
@@ -535,38 +530,10 @@ class LiveResults:
         )
         self._buffers.check_restored(subscriptions, messages, columns.k)
         if "readers" not in self._missing:
-            self._postings.check_restored(state.interests.texts(), columns.stamp, subscriptions)
+            self._postings.check_restored(state.interests.texts, columns.stamp, subscriptions)
         if "messages" not in self._missing:
-            self._messages.check_restored(state.texts.texts(), columns.ages.stamp, messages)
+            self._messages.check_restored(state.texts.texts, columns.ages.stamp, messages)
 
     def _structures(self) -> dict[str, SubscriptionIndex | MessagePostings | ResultBuffers]:
         """The structures by the prefixes of their arrays in a snapshot."""
         return {"readers": self._postings, "messages": self._messages, "buffers": self._buffers}
-
-
-def _empty_log(room: int, decays: bool) -> ResultLog:
-    """A log with room for so many lines; what is reported are the scores unless they decay."""
-    owner, item, score = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room)
-    reported = np.empty(room) if decays else score
-    time, arrival = np.empty(room, np.int64), np.empty(room, np.int64)
-    return ResultLog(owner, np.empty(room, np.int8), item, score, time, arrival, reported)
-
-
-def _pruned_by(
-    state: GeoTextState, frame: Frame, idf: Floats, row: int, item: int, alpha: float, threshold: float
-) -> str | None:
-    """Which upper bound is below the threshold of a subscription for a message; None if none is."""
-    interest = rarest_first(state.interests.texts(), row, idf)
-    text = rarest_first(state.texts.texts(), item, idf)
-    common = [i for i in range(interest[0].size) if interest[0][i] in text[0]]
-    if not common:
-        return "words"
-    i, j = common[0], int(np.flatnonzero(text[0] == interest[0][common[0]])[0])
-    parts = np.array([interest[1][i], interest[2][i], text[1][j], text[2][j]], np.float32)
-    alike, one = np.float32(alikeness(parts[0], parts[1], parts[2], parts[3])), np.float32(1.0)
-    x, y = (float(state.subscriptions[name][row]) for name in "xy")
-    there = (float(state.messages[name][item]) for name in "xy")
-    near = np.float32(1.0 - distance(frame.metric, x, y, *there) / frame.scale)
-    tried = {"words": (one, alike), "place": (near, one), "words and place": (near, alike)}
-    short = [name for name, (a, b) in tried.items() if best_score(np.float32(alpha), a, b) < threshold]
-    return short[0] if short else None

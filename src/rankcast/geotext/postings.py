@@ -20,6 +20,7 @@ from rankcast.geotext.kernels.match import Prunings
 from rankcast.geotext.kernels.postings import (
     BLOCK,
     FACTS,
+    FULL,
     MESSAGE_FACTS,
     MESSAGE_NODE,
     NODE,
@@ -90,7 +91,7 @@ class PostingLists(ABC):
 
         Stamps begin again after the last one; before that no entry may be left that has an old one.
         """
-        if not postings.drop(self.lists.dead, rows, texts, stamps):
+        if not postings.drop(self.lists.dead, rows, tuple(texts), stamps):
             self._tidy(stamps)
             stamps[rows] += 1
 
@@ -192,18 +193,19 @@ class SubscriptionPostings(PostingLists):
 
     def __init__(self, frame: Frame, shape: Shape) -> None:
         super().__init__()
-        self._frame, self._shape = frame, shape
+        self._plain_frame, self._shape = tuple(frame), shape
 
     def add(self, rows: Rows, texts: TermVectors, idf: Floats, owners: ListedColumns) -> None:
         """Add owners that are not in the lists, by texts of known terms. Cost: O(1) an entry."""
-        cell, added = self._shape.cell, False
-        while not added:
-            added, terms, told = postings.add_subscriptions(
-                self.lists, rows, texts, idf, owners, self._frame, self._seen, cell
-            )
-            if not added:
-                self._reserve(terms, told, owners.stamp)
-        self._arrange(terms, told, owners.stamp)
+        seen, cell = self._seen, self._shape.cell
+        given = (rows, tuple(texts), idf, tuple(owners), self._plain_frame, seen, cell)
+        due = postings.add_subscriptions(tuple(self.lists), *given)
+        while due == FULL:
+            self._reserve(*postings.distinct_terms(texts, rows, seen), owners.stamp)
+            due = postings.add_subscriptions(tuple(self.lists), *given)
+        if due:
+            terms, _ = postings.distinct_terms(texts, rows, seen)
+            self._arrange(*postings.due_subscriptions(self.lists, terms, cell), owners.stamp)
 
     def update(self, rows: Rows, texts: TermVectors, idf: Floats, owners: ListedColumns) -> None:
         """Replace the entries of owners whose thresholds have moved."""
@@ -216,9 +218,12 @@ class SubscriptionPostings(PostingLists):
     ) -> Hits | None:  # fmt: skip
         """The hits of messages; None if they are too many to be taken together."""
         most = MAX_CANDIDATES if messages.rows.size > 1 else self._used + BLOCK
+        rows, x, y, texts, gain, top = messages
+        *readers, interests = subscriptions
         fits, *hits = match.disseminate(
-            self.lists, subscriptions, messages, idf, scratch.place, self._frame, on, most, counters
-        )
+            tuple(self.lists), rows, tuple(readers), tuple(interests), (x, y, gain, top), tuple(texts), idf,
+            scratch.place, self._plain_frame, tuple(on), most, counters,
+        )  # fmt: skip
         return Hits(*hits) if fits else None
 
     def _arrange(self, terms: Rows, firsts: Ints, stamps: Bits) -> None:
@@ -236,18 +241,19 @@ class MessagePostings(PostingLists):
 
     def __init__(self, frame: Frame) -> None:
         super().__init__()
-        self._frame = frame
+        self._plain_frame = tuple(frame)
 
     def add(self, rows: Rows, texts: TermVectors, idf: Floats, places: PlaceColumns) -> None:
         """Add messages that are not in the lists, by texts of known terms. Cost: O(1) an entry."""
-        added = False
-        while not added:
-            added, terms, told = postings.add_messages(
-                self.lists, rows, texts, idf, places, self._frame, self._seen
-            )
-            if not added:
-                self._reserve(terms, told, places.stamp)
-        self._arrange(terms, told, places.stamp)
+        seen = self._seen
+        given = (rows, tuple(texts), idf, tuple(places), self._plain_frame, seen)
+        due = postings.add_messages(tuple(self.lists), *given)
+        while due == FULL:
+            self._reserve(*postings.distinct_terms(texts, rows, seen), places.stamp)
+            due = postings.add_messages(tuple(self.lists), *given)
+        if due:
+            terms, _ = postings.distinct_terms(texts, rows, seen)
+            self._arrange(*postings.due_messages(self.lists, terms), places.stamp)
 
     def _arrange(self, terms: Rows, firsts: Ints, stamps: Bits) -> None:
         if terms.size:

@@ -35,13 +35,15 @@ from rankcast.errors import InputError, shown
 from rankcast.geotext.kernels import score
 from rankcast.geotext.kernels.score import TermVectors
 from rankcast.structures import hashing, integrity
-from rankcast.structures.arrays import ranges
+from rankcast.structures.arrays import grown, ranges
 from rankcast.structures.hashing import FREE, LEAST, Keys
 from rankcast.structures.ids import PROCESS, Slots, select
 from rankcast.structures.jit import EXACT
 from rankcast.structures.strings import before
 from rankcast.tables import read
 from rankcast.tables.schema import NO_VALUES, Bools, Column, Floats, Ids, Ints, Kind, Rows, Terms
+
+# mypy: disallow-untyped-decorators=False
 
 TERMS = Column("terms", Kind.TERMS)
 NO_WORDS = Ids("str", NO_VALUES, np.zeros(1, np.int64), np.empty(0, np.uint8))
@@ -425,46 +427,42 @@ class LiveTerms:
 
 
 class Vectors:
-    """A vector of weighted terms by row; rows that have none are empty."""
+    """A vector of weighted terms by row; rows that have none are empty.
+
+    Attributes:
+        texts: all vectors, for kernels; valid until the next `store`.
+    """
 
     def __init__(self) -> None:
-        self._begin: Ints = np.zeros(8, np.int64)
-        self._size: Rows = np.zeros(8, np.int32)
-        self._term: Rows = np.zeros(64, np.int32)
-        self._weight: Floats = np.zeros(64)
+        self.texts = TermVectors(
+            np.zeros(8, np.int64), np.zeros(8, np.int32), np.zeros(64, np.int32), np.zeros(64)
+        )
         self._used = 0  # entries below this have been written since the last tidying
 
     def store(self, rows: Rows, given: TextVectors) -> Replaced:
         """Set the vectors of rows; returns what they had before. Cost: O(1) a term, amortised."""
         self._make_rows(score.most(rows) + 1)
         self._make_room(given.term.size)
-        replaced = Replaced(*score.replace(self.texts(), rows, *given, self._used))
+        replaced = Replaced(*score.replace(tuple(self.texts), rows, *given, self._used))
         self._used += given.term.size
         return replaced
 
     def clear(self, rows: Rows) -> Rows:
         """Empty some rows; returns the terms they had."""
-        terms: Rows = score.clear(self.texts(), rows)
+        terms: Rows = score.clear(tuple(self.texts), rows)
         return terms
 
     def entries(self, rows: Rows) -> VectorEntries:
         """The vectors of some rows, in that order."""
-        sizes = self._size[rows].astype(np.int64)
-        place = ranges(self._begin[rows], sizes)
-        return VectorEntries(np.repeat(np.arange(sizes.size), sizes), self._term[place], self._weight[place])
-
-    def texts(self) -> TermVectors:
-        """All vectors, for kernels; valid until the next `store`."""
-        return TermVectors(self._begin, self._size, self._term, self._weight)
+        sizes = self.texts.size[rows].astype(np.int64)
+        place = ranges(self.texts.begin[rows], sizes)
+        return VectorEntries(
+            np.repeat(np.arange(sizes.size), sizes), self.texts.term[place], self.texts.weight[place]
+        )
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """How much is used, and the arrays."""
-        return {"used": self._used}, {
-            "begin": self._begin,
-            "size": self._size,
-            "term": self._term,
-            "weight": self._weight,
-        }
+        return {"used": self._used}, self.texts._asdict()
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave. Cost: O(1), whatever the arrays hold."""
@@ -474,20 +472,18 @@ class Vectors:
             arrays, {**by_row, "term": (np.int32, (entries,)), "weight": (np.float64, (entries,))}
         )
         self._used = integrity.whole(header, "used", 0, entries)
-        self._begin, self._size, self._term, self._weight = (
-            arrays[name] for name in ("begin", "size", "term", "weight")
-        )
+        self.texts = TermVectors(**{name: arrays[name] for name in TermVectors._fields})
         return self
 
     def check_restored(self, live: Rows, terms: int) -> Ints:
         """Refuse vectors from a snapshot that are not of `live` rows; how often each of the terms is used."""
-        integrity.need(live.max(initial=-1) < self._size.size, "size", "is too short")
-        held, used = np.flatnonzero(self._size), self._used
-        integrity.within(self._size, 0, used + 1, "size")
+        integrity.need(live.max(initial=-1) < self.texts.size.size, "size", "is too short")
+        held, used = np.flatnonzero(self.texts.size), self._used
+        integrity.within(self.texts.size, 0, used + 1, "size")
         integrity.need(
             np.isin(held, live, assume_unique=True).all(), "size", "has vectors of rows that are gone"
         )
-        begin, size = self._begin[held], self._size[held].astype(np.int64)
+        begin, size = self.texts.begin[held], self.texts.size[held].astype(np.int64)
         integrity.within(begin, 0, used + 1, "begin")
         integrity.within(begin + size, 0, used + 1, "begin")
         integrity.need(int(size.sum()) <= used, "size", f"adds up to more than {used}")
@@ -499,19 +495,18 @@ class Vectors:
 
     def _make_rows(self, rows: int) -> None:
         """Grow the arrays by row to at least `rows`."""
-        if rows > self._begin.size:
-            more = max(rows, self._begin.size * 9 // 8) - self._begin.size
-            self._begin = np.concatenate([self._begin, np.zeros(more, np.int64)])
-            self._size = np.concatenate([self._size, np.zeros(more, np.int32)])
+        if rows > self.texts.begin.size:
+            length = max(rows, self.texts.begin.size * 9 // 8)
+            begin, size = grown(self.texts.begin, length), grown(self.texts.size, length)
+            self.texts = self.texts._replace(begin=begin, size=size)
 
     def _make_room(self, entries: int) -> None:
         """Room for so many more entries: if there is none, move what is held to the front of new arrays."""
-        if self._used + entries <= self._term.size:
+        if self._used + entries <= self.texts.term.size:
             return
-        held = np.flatnonzero(self._size).astype(np.int32)
-        kept, sizes = self.entries(held), self._size[held].astype(np.int64)
+        held = np.flatnonzero(self.texts.size).astype(np.int32)
+        kept, sizes = self.entries(held), self.texts.size[held].astype(np.int64)
         self._used = kept.term.size
-        self._begin[held] = np.cumsum(sizes) - sizes
+        self.texts.begin[held] = np.cumsum(sizes) - sizes
         capacity = (self._used + entries) * 9 // 8 + 64
-        self._term, self._weight = np.zeros(capacity, np.int32), np.zeros(capacity)
-        self._term[: self._used], self._weight[: self._used] = kept.term, kept.weight
+        self.texts = self.texts._replace(term=grown(kept.term, capacity), weight=grown(kept.weight, capacity))

@@ -43,7 +43,9 @@ from rankcast.structures.jit import EXACT
 from rankcast.tables import schema
 from rankcast.tables.schema import Floats, Ids, Ints, Rows
 
-EARLIEST, LATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+# mypy: disallow-untyped-decorators=False
+
+EARLIEST, LATEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -94,7 +96,7 @@ def _departures(times: Ints, queue: Ints, count: int, span: int) -> tuple[Ints, 
         gone[i] = _first_from(clock, times[i] + span) if times[i] <= LATEST - span else size
     leaving = 0
     if size > 0 and newest >= EARLIEST + span:
-        leaving = np.searchsorted(queue, newest - span, side="right")
+        leaving = int(np.searchsorted(queue, newest - span, side="right"))
     held = np.empty(leaving, np.int64)
     for i in range(leaving):
         held[i] = _first_from(clock, queue[i] + span)
@@ -317,10 +319,6 @@ class Decay:
     def __init__(self, half_life: int) -> None:
         self._half_life = half_life
         self._landmark: int | None = None  # in half-lives
-
-    def newest(self) -> int:
-        """The newest time in the window, or the earliest there is."""
-        return int(self._time[self._end - 1]) if self._end > self._first else EARLIEST
 
     def advance(self, times: Ints) -> float:
         """Move the landmark for arrivals of these times; returns the factor for all gains so far.

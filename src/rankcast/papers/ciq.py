@@ -18,6 +18,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.geotext.kernels.match import Prunings
+from rankcast.geotext.kernels.message_search import clear_vector, load_vector
+from rankcast.geotext.kernels.postings import ListedColumns
 from rankcast.geotext.kernels.score import (
     CANDIDATES,
     VERIFIED,
@@ -29,11 +31,8 @@ from rankcast.geotext.kernels.score import (
     Scratch,
     SubscriptionColumns,
     TermVectors,
-    clear_vector,
-    load_vector,
     rarest_first,
 )
-from rankcast.geotext.kernels.postings import ListedColumns
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 from rankcast.structures.distance import EUCLIDEAN, distance

@@ -10,8 +10,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.geotext.kernels.postings import STEP, Postings
+from rankcast.geotext.kernels.results import Links
 from rankcast.geotext.kernels.score import Bits, TermVectors
-from rankcast.geotext.kernels.skyband import Links
 from rankcast.structures.jit import EXACT
 
 Bools = NDArray[np.bool_]

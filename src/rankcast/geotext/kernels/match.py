@@ -72,11 +72,13 @@ from rankcast.geotext.kernels.score import (
     Floats32,
     Frame,
     MessageColumns,
+    Plain,
     SubscriptionColumns,
     TermVectors,
     alikeness,
     best_of_group,
     embed,
+    named,
     nearness,
     rarest_first,
     round_nearest,
@@ -416,7 +418,7 @@ def _messages_passing(
 def _find_candidates(
     lists: Postings, messages: MessageColumns, idf: Floats, place: Rows, frame: Frame, on: Prunings,
     most: int, counters: Ints,
-) -> tuple[Ints, int]:  # fmt: skip
+) -> tuple[Ints, int | np.int64]:  # fmt: skip
     """Keys of the pairs that pass: the subscription, the message's place in the batch, the stamp.
 
     A pair may come several times. `place` is room by term. Returns how many keys there are, too; -1 if there
@@ -460,18 +462,24 @@ def _find_candidates(
 
 @njit(**EXACT)
 def disseminate(
-    lists: Postings, subscriptions: SubscriptionColumns, messages: MessageColumns, idf: Floats, place: Rows,
-    frame: Frame, on: Prunings, most: int, counters: Ints,
+    lists: Postings, rows: Rows, readers: Plain, interests: TermVectors, places: Plain, posts: TermVectors,
+    idf: Floats, scratch: Rows, plain_frame: Plain, plain_on: Plain, most: int, counters: Ints,
 ) -> tuple[bool, Rows, Rows, Floats]:  # fmt: skip
     """The fields of the `Hits` of messages; False if they have more than `most` candidates.
 
-    `place` is room by term.
+    All tuples are plain: `readers` are the fields of `SubscriptionColumns` but for the last, and `places`
+    those of `MessageColumns` beside rows and texts. `scratch` is room by term.
     """
-    counted = np.zeros_like(counters)
-    keys, pairs = _find_candidates(lists, messages, idf, place, frame, on, most, counted)
+    x, y, gain, top = places
+    messages = MessageColumns(rows, x, y, posts, gain, top)
+    subscriptions = SubscriptionColumns(readers[0], readers[1], readers[2], readers[3], readers[4], interests)
+    frame, counted = named(plain_frame), np.zeros_like(counters)
+    one, two, three, four, five, six, seven = plain_on
+    on = Prunings(one, two, three, four, five, six, seven)
+    keys, pairs = _find_candidates(lists, messages, idf, scratch, frame, on, most, counted)
     if pairs < 0:
-        return False, messages.rows[:0], messages.rows[:0], messages.x[:0]
-    ordered = sort_pairs(keys[:pairs], messages.rows.size, subscriptions.stamp)
+        return False, rows[:0], rows[:0], x[:0]
+    ordered = sort_pairs(keys[:pairs], rows.size, subscriptions.stamp)
     owners, arrivals, scores = score_pairs(ordered, subscriptions, messages, frame, on.current, counted)
     for i in range(counters.size):
         counters[i] += counted[i]

@@ -58,9 +58,7 @@ from rankcast.geotext.kernels.score import (
     alikeness,
     best_score,
     bit_of,
-    clear_vector,
     embed,
-    load_vector,
     nearness,
     rarest_first,
     share_of,
@@ -103,6 +101,22 @@ class Frontier(NamedTuple):
     start: Ints
     end: Ints
     key: Ints
+
+
+@njit(**EXACT)
+def load_vector(scratch: Scratch, term: Rows, weight: Floats) -> None:
+    """Write a vector into `scratch`."""
+    weights, places = scratch
+    for i in range(term.size):
+        weights[term[i]], places[term[i]] = weight[i], i
+
+
+@njit(**EXACT)
+def clear_vector(scratch: Scratch, term: Rows) -> None:
+    """Clear a vector from `scratch`."""
+    weights, _ = scratch
+    for i in range(term.size):
+        weights[term[i]] = 0.0
 
 
 @njit(**EXACT)

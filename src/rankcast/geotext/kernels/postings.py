@@ -29,8 +29,10 @@ from rankcast.geotext.kernels.score import (
     Bits,
     Floats32,
     Frame,
+    Plain,
     TermVectors,
     embed,
+    named,
     needed_alike,
     needed_near,
     rarest_first,
@@ -52,6 +54,7 @@ NODE = 17
 MESSAGE_BOX, MESSAGE_NODE = 2, 8  # of a node of messages: the box after the largest weight and rest
 CELL, REGION, DISTRICT = 256, 4096, 65536  # messages that are put in order together
 LAST_STAMP = 65535
+FULL = -1
 FEW = 64  # up to this many places are sorted by insertion
 LEAST_NEED = 1e-6  # a smaller need bounds nothing
 
@@ -260,7 +263,7 @@ def drop(dead: Rows, rows: Rows, texts: TermVectors, stamps: Bits) -> bool:
 
 
 @njit(**EXACT)
-def _due_subscriptions(lists: Postings, words: Rows, cell: int) -> tuple[Rows, Ints]:
+def due_subscriptions(lists: Postings, words: Rows, cell: int) -> tuple[Rows, Ints]:
     """Which of some distinct terms have lists that should be put in order, and from which entry on."""
     found, first, count = np.empty(words.size, np.int32), np.empty(words.size, np.int64), 0
     _, mains, joints, sizes, _, deads, _, _, _ = lists
@@ -274,7 +277,7 @@ def _due_subscriptions(lists: Postings, words: Rows, cell: int) -> tuple[Rows, I
 
 
 @njit(**EXACT)
-def _due_messages(lists: Postings, words: Rows) -> tuple[Rows, Ints]:
+def due_messages(lists: Postings, words: Rows) -> tuple[Rows, Ints]:
     """Which of some distinct terms have lists that should be put in order, and from which entry on."""
     found, first, count = np.empty(words.size, np.int32), np.empty(words.size, np.int64), 0
     _, mains, joints, sizes, _, deads, _, _, _ = lists
@@ -295,7 +298,7 @@ def _due_messages(lists: Postings, words: Rows) -> tuple[Rows, Ints]:
 @njit(**EXACT)
 def _have_room(lists: Postings, terms: Rows, counts: Ints) -> bool:
     """Whether the lists of terms have room for so many more entries each."""
-    sizes, rooms = lists.size, lists.room
+    _, _, _, sizes, rooms, _, _, _, _ = lists
     for i in range(terms.size):
         if sizes[terms[i]] + counts[i] > rooms[terms[i]]:
             return False
@@ -304,20 +307,19 @@ def _have_room(lists: Postings, terms: Rows, counts: Ints) -> bool:
 
 @njit(**EXACT)
 def add_subscriptions(
-    lists: Postings, rows: Rows, texts: TermVectors, idf: Floats, owners: ListedColumns, frame: Frame,
+    lists: Postings, rows: Rows, texts: TermVectors, idf: Floats, owners: ListedColumns, frame: Plain,
     seen: Rows, cell: int,
-) -> tuple[bool, Rows, Ints]:  # fmt: skip
+) -> int:  # fmt: skip
     """Add subscriptions to the lists of their terms; `seen` is 0 throughout, by term.
 
-    Returns True, which lists are due to be put in order, and from where on. Or False, the terms and how many
-    more entries each of them gets: there is no room, and nothing has changed.
+    Returns how many lists are due to be put in order; `FULL`, and nothing has changed, if there is no room.
     """
     terms, counts = distinct_terms(texts, rows, seen)
     if not _have_room(lists, terms, counts):
-        return False, terms, counts
-    _append_subscriptions(lists, rows, texts, idf, owners, frame)
-    terms, firsts = _due_subscriptions(lists, terms, cell)
-    return True, terms, firsts
+        return FULL
+    _append_subscriptions(lists, rows, texts, idf, owners, named(frame))
+    terms, _ = due_subscriptions(lists, terms, cell)
+    return int(terms.size)
 
 
 @njit(**EXACT)
@@ -327,16 +329,16 @@ def add_messages(
     texts: TermVectors,
     idf: Floats,
     places: PlaceColumns,
-    frame: Frame,
+    frame: Plain,
     seen: Rows,
-) -> tuple[bool, Rows, Ints]:
+) -> int:
     """The same for messages."""
     terms, counts = distinct_terms(texts, rows, seen)
     if not _have_room(lists, terms, counts):
-        return False, terms, counts
-    _append_messages(lists, rows, texts, idf, places, frame)
-    terms, firsts = _due_messages(lists, terms)
-    return True, terms, firsts
+        return FULL
+    _append_messages(lists, rows, texts, idf, places, named(frame))
+    terms, _ = due_messages(lists, terms)
+    return int(terms.size)
 
 
 @njit(**EXACT)

@@ -17,6 +17,8 @@ enters one of 20 is two lines. Net changes come from lines grouped by list, in o
 before if its first line is a LEAVE, and is in it now if its last one is an ENTER. Most lists have one of
 each, which are the net change as they stand. Cost: O(1) for such a list; for others O(lines) a line, and O(k)
 for each item that enters.
+
+Python hands tuples over as plain ones, which Numba recognises faster than named ones; see `hashing`.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ LOWER = (1 << ROW) - 1  # what is below the list in a key
 AHEAD, PREFETCHED, LINE = 32, 32, 64  # lists prefetched, entries of each; bytes of a cache line
 NONE, KMAX, SKYBAND, COST = range(4)
 KEPT = -1
+SHORT = -1
 MAX_DOMINATORS = 65535  # dominators are not counted beyond: a list that wants more keeps some in vain
 RELIST_RISE = 0.02  # a threshold that rises by more is written to the posting lists
 
@@ -198,9 +201,9 @@ def expire(
     begins, sizes, _, _, _, held, score, dominators = buffers
     time, arrival, _ = ages
     log_owner, log_op, log_item, log_score, log_time, log_arrival, _ = log
-    needed = 0
+    (_, length, _, _, _), needed = links, 0
     for item in items:
-        needed += 2 * links.length[item]
+        needed += 2 * length[item]
     if lines + needed > log_owner.size:
         return -1 - needed
     holding = sort_keys(_holders(links, items), 0, items.size, begins.size)
@@ -337,39 +340,9 @@ def offer(
 
 
 @njit(**EXACT)
-def short_lists(buffers: Buffers, log: ResultLog, lines: int, doubtful: Rows, k: Ints, unsure: Bools) -> Rows:
-    """Which lists of the first lines of a log, and of those in doubt, must be refilled [Geo Alg 2].
-
-    They are `unsure`, which they are no longer then, or hold fewer than k though there may be more.
-    """
-    sizes, thresholds, owners = buffers.size, buffers.threshold, log.owner
-    found, count = np.empty(lines + doubtful.size, np.int32), 0
-    for i in range(found.size):
-        row = owners[i] if i < lines else doubtful[i - lines]
-        found[count] = row
-        count += unsure[row] or (sizes[row] < k[row] and thresholds[row] > -np.inf)
-    found = np.sort(found[:count])
-    count = 0
-    for row in found:
-        unsure[row] = False
-        if count == 0 or found[count - 1] != row:
-            found[count] = row
-            count += 1
-    return found[:count]
-
-
-@njit(**EXACT)
-def log_lists(buffers: Buffers, rows: Rows, op: int, k: Ints, ages: Ages, log: ResultLog, lines: int) -> int:
-    """Log the k best of some lists, all of which come or go; there is room. Returns how many lines then."""
-    begins, sizes, _, _, _, held, score, _ = buffers
-    log_owner, log_op, log_item, log_score, log_time, log_arrival, _ = log
-    for row in rows:
-        for at in range(begins[row], begins[row] + min(k[row], sizes[row])):
-            log_owner[lines], log_op[lines], log_item[lines] = row, op, held[at]
-            log_score[lines], log_time[lines] = score[at], ages.time[held[at]]
-            log_arrival[lines] = ages.arrival[held[at]]
-            lines += 1
-    return lines
+def is_short(row: int, sizes: Rows, thresholds: Floats, k: Ints, unsure: Bools) -> bool:
+    """Whether a list must be refilled: it is unsure, or holds fewer than k though there may be more."""
+    return bool(unsure[row] or (sizes[row] < k[row] and thresholds[row] > -np.inf))
 
 
 @njit(**EXACT)
@@ -455,7 +428,7 @@ def _by_list(owners: Rows, size: int, sequence: Ints) -> tuple[Rows, Rows, Ints]
     keys, count = np.empty(size, np.int64), 0
     for line in range(size):
         keys[line] = np.int64(owners[line]) << ROW | line
-    keys = sort_keys(keys, ROW, 0, sequence.size)
+    keys = sort_keys(keys, ROW, 1, sequence.size)
     lists, ends = np.empty(size, np.int32), np.empty(size, np.int64)
     lines, ordered = np.empty(size, np.int32), True
     for i in range(size):
@@ -478,24 +451,22 @@ def _by_list(owners: Rows, size: int, sequence: Ints) -> tuple[Rows, Rows, Ints]
 
 
 @njit(**EXACT)
-def _empty_changes(size: int) -> ChangeColumns:
-    """Columns for so many changes."""
-    owners, ops, items = np.empty(size, np.int32), np.empty(size, np.int8), np.empty(size, np.int32)
-    return ChangeColumns(owners, ops, items, np.empty(size), np.empty(size, np.int64), np.empty(size))
-
-
-@njit(**EXACT)
 def net_changes(
-    log: ResultLog, size: int, sequence: Ints, buffers: Buffers, ages: Ages
-) -> tuple[Rows, NDArray[np.int8], Rows, Floats, Ints, Floats]:
-    """The net changes of all lists of a log of so many lines, in the order of the contract.
+    log: ResultLog, size: int, expired: int, k: Ints, unsure: Bools, sequence: Ints, buffers: Buffers,
+    ages: Ages, changes: ChangeColumns,
+) -> int:  # fmt: skip
+    """Write the net changes of all lists of a log of so many lines, in the order of the contract.
 
-    At most one a line; lists in the order of registration, by `sequence`.
+    At most one a line; lists in the order of registration, by `sequence`. Returns how many; `SHORT`, and
+    nothing is written, if a list of the first `expired` lines must be refilled first.
     """
-    owners, lines, ends = _by_list(log.owner, size, sequence)
-    subscription, op, item, score, rank, former = _empty_changes(size)
-    _, log_op, log_item, log_score, log_time, log_arrival, undecayed = log
-    begins, held = buffers.begin, buffers.item
+    log_owner, log_op, log_item, log_score, log_time, log_arrival, undecayed = log
+    begins, sizes, _, _, thresholds, held, _, _ = buffers
+    for line in range(expired):
+        if is_short(log_owner[line], sizes, thresholds, k, unsure):
+            return SHORT
+    owners, lines, ends = _by_list(log_owner, size, sequence)
+    subscription, op, item, score, rank, former = changes
     time, arrival, _ = ages
     last, used, start = np.empty(size, np.int8), 0, 0
     found, places, final = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32)
@@ -528,4 +499,4 @@ def net_changes(
                 subscription[used], op[used], item[used] = owners[i], UPDATE if was else ENTER, log_item[line]
                 score[used], rank[used], former[used] = its_score, places[j] + 1, before
                 used += 1
-    return subscription[:used], op[:used], item[:used], score[:used], rank[:used], former[:used]
+    return used

@@ -21,7 +21,7 @@ is read as a whole, without a branch. Cost: O(1) a pair and term of its subscrip
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -39,6 +39,7 @@ STEEP = 1e-2  # an alpha nearer to 0 or 1 makes one of the bounds divide by too 
 Spot = tuple[float, float, float]
 Bits = NDArray[np.uint16]
 Floats32 = NDArray[np.float32]
+Plain = tuple[Any, ...]  # a named tuple of arrays or numbers as Python hands it over
 
 
 class Frame(NamedTuple):
@@ -56,6 +57,22 @@ class Frame(NamedTuple):
 def frame_of(metric: int, bounds: tuple[float, float, float, float], scale: float) -> Frame:
     """The frame of a space."""
     return Frame(metric, *bounds, scale, np.float32(1.0 if metric == EUCLIDEAN else 2.0 / math.pi))
+
+
+@njit(**EXACT)
+def named(plain: Plain) -> Frame:
+    """A frame that came as a plain tuple, which Numba recognises faster than a named one."""
+    return Frame(plain[0], plain[1], plain[2], plain[3], plain[4], plain[5], plain[6])
+
+
+@njit(**EXACT)
+def are_inside(plain: Plain, x: Floats, y: Floats) -> bool:
+    """Whether all places are within the bounds of a frame."""
+    frame = named(plain)
+    for i in range(x.size):
+        if not (frame.west <= x[i] <= frame.east and frame.south <= y[i] <= frame.north):
+            return False
+    return True
 
 
 @njit(**EXACT)
@@ -293,22 +310,6 @@ def replace(
     return former, same
 
 
-@njit(**EXACT)
-def load_vector(scratch: Scratch, term: Rows, weight: Floats) -> None:
-    """Write a vector into `scratch`."""
-    weights, places = scratch
-    for i in range(term.size):
-        weights[term[i]], places[term[i]] = weight[i], i
-
-
-@njit(**EXACT)
-def clear_vector(scratch: Scratch, term: Rows) -> None:
-    """Clear a vector from `scratch`."""
-    weights, _ = scratch
-    for i in range(term.size):
-        weights[term[i]] = 0.0
-
-
 DIGIT = 10
 FEW = 64  # up to this many keys are sorted by insertion
 BUCKET = 2  # cells of a bucket
@@ -365,7 +366,7 @@ def sort_keys(keys: Ints, low: int, most_low: int, most_high: int) -> Ints:
             keys[at] = key
         return keys
     spare = np.empty_like(keys)
-    for start, most in ((low, most_low), (ROW, most_high)):
+    for start, most in ((low, most_low - 1), (ROW, most_high - 1)):
         shift = 0
         while most >> shift > 0:
             _sort_by(keys, spare, start + shift)

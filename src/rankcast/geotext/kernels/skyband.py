@@ -22,12 +22,15 @@ from rankcast.geotext.kernels.results import (
     PREFETCHED,
     SKYBAND,
     Ages,
+    Bools,
     Buffers,
     Floats,
     Ints,
     Links,
+    ResultLog,
     Rows,
     capacity_of,
+    is_short,
     link,
 )
 from rankcast.structures.arrays import prefetch
@@ -60,6 +63,43 @@ def gather(
             item[at], score[at] = items[begins[row] + j], scores[begins[row] + j]
             at += 1
     return owner, item, score, rank
+
+
+@njit(**EXACT)
+def log_lists(buffers: Buffers, rows: Rows, op: int, k: Ints, ages: Ages, log: ResultLog, lines: int) -> int:
+    """Log the k best of some lists, all of which come or go; there is room. Returns how many lines then."""
+    begins, sizes, _, _, _, held, score, _ = buffers
+    log_owner, log_op, log_item, log_score, log_time, log_arrival, _ = log
+    for row in rows:
+        for at in range(begins[row], begins[row] + min(k[row], sizes[row])):
+            log_owner[lines], log_op[lines], log_item[lines] = row, op, held[at]
+            log_score[lines], log_time[lines] = score[at], ages.time[held[at]]
+            log_arrival[lines] = ages.arrival[held[at]]
+            lines += 1
+    return lines
+
+
+@njit(**EXACT)
+def short_lists(buffers: Buffers, log: ResultLog, lines: int, doubtful: Rows, k: Ints, unsure: Bools) -> Rows:
+    """Which lists of the first lines of a log, and of those in doubt, must be refilled [Geo Alg 2].
+
+    They are `unsure`, which they are no longer then, or hold fewer than k though there may be more.
+    """
+    _, sizes, _, _, thresholds, _, _, _ = buffers
+    owners, _, _, _, _, _, _ = log
+    found, count = np.empty(lines + doubtful.size, np.int32), 0
+    for i in range(found.size):
+        row = owners[i] if i < lines else doubtful[i - lines]
+        found[count] = row
+        count += is_short(row, sizes, thresholds, k, unsure)
+    found = np.sort(found[:count])
+    count = 0
+    for row in found:
+        unsure[row] = False
+        if count == 0 or found[count - 1] != row:
+            found[count] = row
+            count += 1
+    return found[:count]
 
 
 @njit(**EXACT)
