@@ -12,12 +12,29 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankcast.geotext.kernels.score import Frame, alikeness, best_score, rarest_first
-from rankcast.geotext.live import GeoTextState
-from rankcast.geotext.vocabulary import VectorEntries
+from rankcast.geotext.vocabulary import LiveTerms, VectorEntries, Vectors
+from rankcast.geotext.window import Window
 from rankcast.structures import distance
+from rankcast.structures.ids import Slots
 from rankcast.tables import deltas
 from rankcast.tables.deltas import Lists
 from rankcast.tables.schema import Floats, Ints, Rows
+
+
+class GeoTextState(NamedTuple):
+    """What the engine and its helpers share: subscriptions and messages by row, their vectors, the window.
+
+    `decays` is whether scores decay with age; messages then have a `gain`.
+    """
+
+    subscriptions: Slots
+    messages: Slots
+    interests: Vectors
+    texts: Vectors
+    terms: LiveTerms
+    window: Window
+    frame: Frame
+    decays: bool
 
 
 class WindowMessages(NamedTuple):

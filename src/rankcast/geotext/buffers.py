@@ -269,6 +269,6 @@ def empty_log(room: int, decays: bool) -> ResultLog:
 def longer_log(log: ResultLog, used: int, more: int, decays: bool) -> ResultLog:
     """A log with the lines that are used, and room for more."""
     longer = empty_log((used + more) * 5 // 4 + SPARE, decays)
-    for column, lines in zip(longer, log, strict=True):
-        np.copyto(column[:used], lines[:used])
+    for name in ResultLog._fields:
+        getattr(longer, name)[:used] = getattr(log, name)[:used]
     return longer

@@ -23,11 +23,11 @@ from rankcast.core.engine import ID, Part
 from rankcast.core.lists import ListEngine
 from rankcast.core.spec import LISTS, Late, Reading, Setting
 from rankcast.errors import InputError, SettingError, shown
-from rankcast.geotext.brute_force import Scan
+from rankcast.geotext.brute_force import GeoTextState, Scan
 from rankcast.geotext.buffers import REFILLS, BufferLimits, list_changes
 from rankcast.geotext.kernels.match import Prunings
 from rankcast.geotext.kernels.score import Frame, are_inside, frame_of
-from rankcast.geotext.live import PRUNINGS, GeoTextState, LiveResults, LiveSettings
+from rankcast.geotext.live import PRUNINGS, LiveResults, LiveSettings
 from rankcast.geotext.postings import NEED_GROUPS
 from rankcast.geotext.vocabulary import TERMS, LiveTerms, Replaced, Vectors, Vocabulary
 from rankcast.geotext.window import ArrivalPlan, TimeWindow, decay_of, plan_arrivals, window_of

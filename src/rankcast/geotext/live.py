@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast.geotext.brute_force import GeoTextState
 from rankcast.geotext.buffers import BufferLimits, ResultBuffers, empty_log, longer_log
 from rankcast.geotext.kernels import results
 from rankcast.geotext.kernels.match import Prunings
@@ -27,7 +28,6 @@ from rankcast.geotext.kernels.postings import ListedColumns, PlaceColumns
 from rankcast.geotext.kernels.results import Ages
 from rankcast.geotext.kernels.score import (
     Bits,
-    Frame,
     MessageColumns,
     Scratch,
     SubscriptionColumns,
@@ -35,12 +35,10 @@ from rankcast.geotext.kernels.score import (
 )
 from rankcast.geotext.kernels.skyband import log_lists, short_lists
 from rankcast.geotext.postings import MessagePostings, SubscriptionIndex, outdated, subscription_index
-from rankcast.geotext.vocabulary import LiveTerms, Replaced, Vectors
-from rankcast.geotext.window import Window
+from rankcast.geotext.vocabulary import Replaced
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 from rankcast.structures.boards import ENTER, LEAVE
-from rankcast.structures.ids import Slots
 from rankcast.tables.deltas import Changes, Lists, no_changes
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
@@ -56,22 +54,6 @@ NO_CHANGES = no_changes()
 COUNTED = ("cells_pruned", "groups_pruned", "candidates", "verified")  # in the order of the counters
 CHANGE_KINDS = (np.int32, np.int8, np.int32, np.float64, np.int64, np.float64)
 BY_SUBSCRIPTION = ("alpha", "k", "listed", "stamp")
-
-
-class GeoTextState(NamedTuple):
-    """What the engine and its helpers share: subscriptions and messages by row, their vectors, the window.
-
-    `decays` is whether scores decay with age; messages then have a `gain`.
-    """
-
-    subscriptions: Slots
-    messages: Slots
-    interests: Vectors
-    texts: Vectors
-    terms: LiveTerms
-    window: Window
-    frame: Frame
-    decays: bool
 
 
 class RowColumns:
@@ -311,7 +293,7 @@ class LiveResults:
             return self._net_changes(0)
         if self._log.owner.size > LOG_ROOM:
             self._log = empty_log(0, self._state.decays)
-        return Changes(*(column[:count] for column in told))
+        return Changes._make(column[:count] for column in told)
 
     def _expire(self, leaving: Rows) -> None:
         """Take messages out of all buffers and posting lists."""

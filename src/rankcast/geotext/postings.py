@@ -201,11 +201,13 @@ class SubscriptionPostings(PostingLists):
         given = (rows, tuple(texts), idf, tuple(owners), self._plain_frame, seen, cell)
         due = postings.add_subscriptions(tuple(self.lists), *given)
         while due == FULL:
-            self._reserve(*postings.distinct_terms(texts, rows, seen), owners.stamp)
+            terms, counts = postings.distinct_terms(texts, rows, seen)
+            self._reserve(terms, counts, owners.stamp)
             due = postings.add_subscriptions(tuple(self.lists), *given)
         if due:
             terms, _ = postings.distinct_terms(texts, rows, seen)
-            self._arrange(*postings.due_subscriptions(self.lists, terms, cell), owners.stamp)
+            terms, firsts = postings.due_subscriptions(self.lists, terms, cell)
+            self._arrange(terms, firsts, owners.stamp)
 
     def update(self, rows: Rows, texts: TermVectors, idf: Floats, owners: ListedColumns) -> None:
         """Replace the entries of owners whose thresholds have moved."""
@@ -249,11 +251,13 @@ class MessagePostings(PostingLists):
         given = (rows, tuple(texts), idf, tuple(places), self._plain_frame, seen)
         due = postings.add_messages(tuple(self.lists), *given)
         while due == FULL:
-            self._reserve(*postings.distinct_terms(texts, rows, seen), places.stamp)
+            terms, counts = postings.distinct_terms(texts, rows, seen)
+            self._reserve(terms, counts, places.stamp)
             due = postings.add_messages(tuple(self.lists), *given)
         if due:
             terms, _ = postings.distinct_terms(texts, rows, seen)
-            self._arrange(*postings.due_messages(self.lists, terms), places.stamp)
+            terms, firsts = postings.due_messages(self.lists, terms)
+            self._arrange(terms, firsts, places.stamp)
 
     def _arrange(self, terms: Rows, firsts: Ints, stamps: Bits) -> None:
         if terms.size:

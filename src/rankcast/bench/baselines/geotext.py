@@ -130,6 +130,12 @@ class TermAtATime:
             _arrive(self._messages, self._interests, self._places, self.boards, position, self._readers)
         self._next += count
 
+    def scan(self, count: int) -> None:
+        """Let the next so many messages in, each after a look at every subscription."""
+        for position in range(self._next, self._next + count):
+            _look_at_all(self._messages, self._interests, self._places, self.boards, position)
+        self._next += count
+
     def expire(self, count: int) -> None:
         """Let the oldest so many messages go, one after the other."""
         for _ in range(count):
@@ -208,6 +214,25 @@ def _arrive(
         alike[row] = 0.0
         if score >= bar[row]:
             _keep(boards, row, item, score)
+
+
+@njit(**EXACT)
+def _look_at_all(messages: Texts, interests: Texts, places: Places, boards: Boards, item: int) -> None:
+    """Score a message for every subscription."""
+    starts, their_terms, their_weights, first, _, _ = messages
+    start, terms, weights, _, _, _ = interests
+    x, y, alpha, there_x, there_y, diagonal = places
+    weight = np.zeros(first.size)
+    for at in range(starts[item], starts[item + 1]):
+        weight[their_terms[at]] = their_weights[at]
+    for row in range(x.size):
+        alike = 0.0
+        for at in range(start[row], start[row + 1]):
+            alike += weights[at] * weight[terms[at]]
+        if alike > 0.0:
+            score = _score(alpha[row], x[row] - there_x[item], y[row] - there_y[item], diagonal, alike)
+            if score >= boards.bar[row]:
+                _keep(boards, row, item, score)
 
 
 @njit(**EXACT)

@@ -175,6 +175,37 @@ def publish(parameters: Parameters, _: np.random.Generator) -> Trial:
     )
 
 
+@case(
+    "geotext.one",
+    small=SMALL,
+    full={"subscriptions": [10_000], "window": [10_000], "events": [2_000], "k": [10]},
+    seed=24,
+    unit="message",
+    runs=5,
+)
+def one(parameters: Parameters, _: np.random.Generator) -> Trial:
+    """Messages that come one at a time, each a list of one dict, beside a scan of all subscriptions.
+
+    The engine's window is full, so that every arrival expires one; of that the scan does nothing.
+    """
+    made = world(parameters)
+    calls = [[row] for row in made.messages.slice(made.held).to_pylist()]
+    return Trial(
+        work=parameters["events"],
+        contenders=[
+            Contender(
+                "one dict",
+                prepare=made.full,
+                run=lambda engine: publish_all(engine, calls),
+                stats=GeoTextTopK.stats,
+            ),
+            baseline(made, "scan of all", lambda it: it.scan(FEW)),
+        ],
+        baseline="scan of all",
+        agrees=lambda _: _follows_one_by_one(made, calls),
+    )
+
+
 def _follows(of: World, *, full: bool) -> bool:
     """Play the first few messages to a copy of the engine and to the baseline, and compare a sample."""
     plain, engine = _plain(of), of.full() if full else of.roomy()
@@ -183,6 +214,13 @@ def _follows(of: World, *, full: bool) -> bool:
     if full:
         plain.expire(FEW)
     plain.first_results(np.arange(SAMPLE, dtype=np.int32))
+    return agree(engine, plain)
+
+
+def _follows_one_by_one(of: World, calls: list[Any]) -> bool:
+    """The same with messages one at a time, and a baseline that scans."""
+    plain, engine = _plain(of), publish_all(of.roomy(), calls[:FEW])
+    plain.scan(FEW)
     return agree(engine, plain)
 
 
