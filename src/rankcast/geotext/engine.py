@@ -132,6 +132,7 @@ class GeoTextTopK(ListEngine):
     ) -> None:
         schema.one_of("metric", metric, METRICS)
         self._frame = _frame_of_settings(bounds, metric)
+        self._plain_frame = tuple(self._frame)
         self._k = schema.whole("k", k)
         self._alpha = schema.number("alpha", alpha, low=0, high=1)
         self._window = window_of(window)
@@ -283,9 +284,9 @@ class GeoTextTopK(ListEngine):
     def _read_places(self, batch: Batch, where: str) -> dict[str, Floats]:
         """The coordinates that a batch has, checked against the bounds."""
         frame = self._frame
-        ends = {"x": (frame.west, frame.east), "y": (frame.south, frame.north)}
-        given = {name: batch[name] for name in ends if name in batch}
-        if len(given) < 2 or not are_inside(tuple(frame), *given.values()):
+        given = {name: batch[name] for name in ("x", "y") if name in batch}
+        if len(given) < 2 or not are_inside(self._plain_frame, given["x"], given["y"]):
+            ends = {"x": (frame.west, frame.east), "y": (frame.south, frame.north)}
             for name, values in given.items():
                 _refuse_outside(values, *ends[name], name, where)
         return given

@@ -386,22 +386,16 @@ class LiveResults:
         if not self._state.decays:
             return scores
         columns = self._columns
-        subscriptions, messages = (
-            columns.subscriptions(self._buffers.held.threshold),
-            columns.messages(rows[:0]),
-        )
-        found: Floats = undecayed_scores(rows, items, subscriptions, messages, self._frame)
+        subscriptions = columns.subscriptions(self._buffers.held.threshold)
+        found: Floats = undecayed_scores(rows, items, subscriptions, columns.messages(NO_ROWS), self._frame)
         return found
 
     # Buffers and posting lists
 
     def _make_rows(self) -> None:
         """Grow all arrays by row to the rows of the slots."""
-        subscriptions, messages, buffers = (
-            self._state.subscriptions.used,
-            self._state.messages.used,
-            self._buffers,
-        )
+        subscriptions, messages = self._state.subscriptions.used, self._state.messages.used
+        buffers = self._buffers
         self._columns.make_rows(subscriptions, messages)
         if subscriptions > buffers.held.begin.size or messages > buffers.links.head.size:
             buffers.make_rows(subscriptions, messages)

@@ -285,8 +285,8 @@ def plan_arrivals(ids: Ids, times: Ints, window: Window, messages: Slots) -> Arr
     if messages.kind != ids.kind:
         messages.find(ids, where="messages")  # raises, unless none has come so far
     row, time = window.rows(), window.times()
-    table, *stored = messages.register()
-    clash, *plan = _plan(times, row, time, window.count, window.span, table, tuple(stored[:5]), keys)
+    register = messages.register()
+    clash, *plan = _plan(times, row, time, window.count, window.span, register[0], register[1:6], keys)
     if clash != FITS:
         raise InputError(
             f"is {show(ids, clash)}, which is that of a live message",
