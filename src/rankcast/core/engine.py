@@ -193,12 +193,13 @@ class Engine(ABC):
     @turns.call
     def stats(self) -> dict[str, Any]:
         """Counters since the start."""
-        return dict(self._count)
+        return {name: int(count) for name, count in self._count.items()}  # kernels without JIT give NumPy's
 
     @turns.call
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The whole state: a small JSON header and named arrays (not copied)."""
-        header: dict[str, Any] = {"settings": self._configuration, "counters": dict(self._count), "parts": {}}
+        counters = {name: int(count) for name, count in self._count.items()}
+        header: dict[str, Any] = {"settings": self._configuration, "counters": counters, "parts": {}}
         arrays: dict[str, NDArray[Any]] = {}
         for name, part in self._parts().items():
             header["parts"][name], mine = part.state()
