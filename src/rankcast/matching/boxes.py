@@ -75,13 +75,8 @@ class BoxTreeIndex:
 
     def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
         """The k best rows for each event with the ends `above` to `below`."""
-        events = box_search.encode_events(self.tree.cuts, below, above, self.tree.low)
-        order, most = box_search.by_neighbourhood(events), max(1, min(k, len(self)))
-        return search_all(
-            lambda part: box_search.search(self.tree, columns, events, part, most, self._mode),
-            order,
-            threads,
-        )
+        given = tuple(self.tree), tuple(columns), max(1, min(k, len(self))), self._mode
+        return search_all(box_search.search, given, below, above, threads)
 
     def stats(self) -> dict[str, Any]:
         """Nothing beside the name."""

@@ -8,6 +8,7 @@ points, intervals, or partly unknown: all of them are read as `Spans`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -23,12 +24,13 @@ from rankcast.matching import brute_force, indexes
 from rankcast.matching.brute_force import Scan
 from rankcast.matching.function import FunctionIndex
 from rankcast.matching.indexes import INDEXES, MatchIndex
+from rankcast.matching.kernels import matches
 from rankcast.matching.kernels.box_tree import Columns
-from rankcast.matching.kernels.matches import ranks_of
+from rankcast.matching.search import Found
 from rankcast.structures import integrity
 from rankcast.tables import boxes, read, schema
 from rankcast.tables.boxes import Boxes
-from rankcast.tables.schema import Batch, Column, Floats, Form, Ids, Rows
+from rankcast.tables.schema import NO_VALUES, Batch, Column, Floats, Form, Ids, Ints, Rows
 
 
 class Spans(NamedTuple):
@@ -59,7 +61,10 @@ def _ends(name: str, over: frozenset[str]) -> list[str]:
 
 
 def read_events(batch: Batch, over: list[str], *, where: str) -> Spans:
-    """The spans of a batch of events."""
+    """The spans of a batch of events; those of points that are all known are the same array twice."""
+    if batch.numbers is not None and list(batch.lines) == over:
+        points = np.array(batch.numbers.T, order="C")
+        return Spans(points, points)
     shape = (batch.size, len(over))
     spans, known = Spans(np.empty(shape), np.empty(shape)), frozenset(over)
     nothing, values = np.full(batch.size, np.nan), batch.values
@@ -107,6 +112,19 @@ def span_of(event: Any, over: list[str], extra: str) -> Spans:
     rows = {name: [value] for name, value in event.items()}
     batch = read.read(rows, columns(over, id_required=False), where="event", extra=extra)
     return read_events(batch, over, where="event")
+
+
+FEW = 1024  # matches up to which an answer is one message of Arrow's, half the price of one by columns
+_WHOLE = pa.int64()
+_ANSWER = pa.schema([("event", _WHOLE), ("rank", _WHOLE), ("subscription", _WHOLE), ("score", pa.float64())])
+
+
+@lru_cache(maxsize=FEW)
+def _head(size: int) -> Ints:
+    """How the message of an answer with so many rows begins; its columns follow, one behind the other."""
+    zeros = [np.zeros(size, kind.to_pandas_dtype()) for kind in _ANSWER.types]
+    message = pa.RecordBatch.from_arrays(list(map(pa.array, zeros)), schema=_ANSWER).serialize()
+    return np.frombuffer(message, np.int64)[: -4 * size].copy()
 
 
 MOST_BRANCHES = 65_536  # of a node of an R-tree, which has room for as many
@@ -292,7 +310,10 @@ class RankedMatcher(AnsweringEngine):
 
         At most k rows an event, in the order of events, best first.
         """
-        ids, spans = self._read_spans(events)
+        batch = self._read(events, self._event_form, "events")
+        spans, ids = read_events(batch, self._over, where="events"), batch.ids
+        if ids.kind != self._event_ids.kind:
+            self._event_ids.find(ids, where="events")
         self._begin()  # an index may learn from the events that it sees
         try:
             found = self._index.search(self._columns(), spans.below, spans.above, self._k, self._threads)
@@ -300,17 +321,11 @@ class RankedMatcher(AnsweringEngine):
             self._turn.undo()
             raise
         self._note_events(ids)
-        self._count["candidates"] += found.tried
-        self._count["looked"] += found.looked
-        self._count["deltas"] += found.row.size
-        event, rank = ranks_of(found.number, found.row.size)
-        answer = {
-            "event": self._events_at(ids, event),
-            "rank": pa.array(rank),
-            "subscription": self._slots.take(found.row),
-            "score": pa.array(found.score),
-        }
-        return pa.Table.from_arrays(list(answer.values()), names=list(answer))
+        count = self._count
+        count["candidates"] += found.tried
+        count["looked"] += found.looked
+        count["deltas"] += found.row.size
+        return self._answer(ids, found)
 
     def explain(self, subscription: Any, event: Mapping[str, Any]) -> dict[str, Any]:
         """Why a subscription is or is not among the best for an event, given as a dict of its attributes.
@@ -349,6 +364,25 @@ class RankedMatcher(AnsweringEngine):
         return {**super().stats(), "index": self._named, **self._index.stats()}
 
     # Helpers
+
+    def _answer(self, ids: Ids, found: Found) -> pa.Table:
+        """The answer to events with these ids."""
+        size, slots = found.row.size, self._slots
+        whole = 0 < size <= FEW and ids.kind == slots.kind == "int"
+        codes = NO_VALUES if slots.kind == "str" else slots["code"]
+        head = _head(size) if whole else NO_VALUES
+        told = matches.told(head, found.number, found.row, found.score, ids.values, codes)
+        if whole:
+            return pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(told), _ANSWER)])
+        event, rank, subscription, score = (
+            pa.Array.from_buffers(kind, size, [None, pa.py_buffer(line)])
+            for kind, line in zip(_ANSWER.types, told.reshape(4, size), strict=True)
+        )
+        if ids.kind == "str" or not size:
+            event = self._events_at(ids, told[:size])
+        if slots.kind == "str":
+            subscription = slots.take(found.row)
+        return pa.Table.from_arrays([event, rank, subscription, score], _ANSWER.names)
 
     def _columns(self) -> Columns:
         slots = self._slots
@@ -392,13 +426,6 @@ class RankedMatcher(AnsweringEngine):
                 row=row,
                 expected="a number from 0",
             )
-
-    def _read_spans(self, events: Any) -> tuple[Ids, Spans]:
-        """The ids of events and what they reach."""
-        batch = self._read(events, self._event_form, "events")
-        spans = read_events(batch, self._over, where="events")
-        self._event_ids.find(batch.ids, where="events")
-        return batch.ids, spans
 
     def _reason(self, rank: int | None, inside: NDArray[np.bool_], spans: Spans) -> str:
         if rank is not None:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.matching.boxes import SAMPLED, SMALL, check_cuts, quantiles
-from rankcast.matching.kernels import box_search, grid_search
 from rankcast.matching.kernels import grid as grid_kernels
+from rankcast.matching.kernels import grid_search
 from rankcast.matching.kernels.box_tree import CELLS, Columns
 from rankcast.matching.kernels.grid import (
     BUILT,
@@ -75,13 +75,8 @@ class IntervalGrid:
 
     def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
         """The k best rows for each event with the ends `above` to `below`."""
-        grid, most = self.grid, max(1, min(k, len(self)))
-        events = box_search.encode_events(grid.cuts, below, above, grid.entry)
-        return search_all(
-            lambda part: grid_search.search(grid, columns, events, part, most, self._mode),
-            box_search.by_neighbourhood(events),
-            threads,
-        )
+        given = tuple(self.grid), tuple(columns), max(1, min(k, len(self))), self._mode
+        return search_all(grid_search.search, given, below, above, threads)
 
     def stats(self) -> dict[str, Any]:
         """Nothing beside the name."""

@@ -117,7 +117,8 @@ class AutomaticIndex:
     def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
         """The k best rows for each event with the ends `above` to `below`."""
         self._seen["events"] += len(below)
-        self._seen["intervals"] += int(np.count_nonzero((above < below).any(axis=1)))
+        if above is not below:
+            self._seen["intervals"] += int(np.count_nonzero((above < below).any(axis=1)))
         if self._chooses(len(self)):
             self._choose(columns, self._index.present(), np.empty(0, np.int32))
         return self._index.search(columns, below, above, k, threads)

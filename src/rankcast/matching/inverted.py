@@ -78,14 +78,9 @@ class InvertedIndex:
 
     def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
         """The k best rows for each event with the ends `above` to `below`."""
-        tree, most = self._tree.tree, max(1, min(k, len(self)))
-        return search_all(
-            lambda part: inverted.search(
-                tree, self._filed, self._cuts, columns, (below, above), part, most, self._mode
-            ),
-            np.arange(len(below)),
-            threads,
-        )
+        arrays = tuple(self._tree.tree), tuple(self._filed), self._cuts
+        given = arrays, tuple(columns), max(1, min(k, len(self))), self._mode
+        return search_all(inverted.search, given, below, above, threads)
 
     def stats(self) -> dict[str, Any]:
         """Nothing beside the name."""

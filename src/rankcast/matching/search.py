@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankcast.matching.kernels.matches import ALL, LARGEST, SUM, Matches, gather, merge
+from rankcast.matching.kernels.matches import ALL, LARGEST, SUM, Answers, merge
 from rankcast.tables.schema import Floats, Ints, Rows
 
 PER_THREAD = 512
@@ -29,30 +29,23 @@ class Found(NamedTuple):
     looked: int
 
 
-def search_all(search: Callable[[Ints], Matches], order: Ints, threads: int) -> Found:
-    """Search the events in `order`, in some parts a thread; the answer is in event order.
+def search_all(
+    search: Callable[..., Answers], given: tuple[Any, ...], below: Floats, above: Floats, threads: int
+) -> Found:
+    """What `search` finds, `given` an index, for events with the ends `above` to `below`.
 
-    `search` releases the GIL and only reads. A thread is worth starting for some hundred events; several
-    parts keep all threads busy to the end.
+    Many events are searched in some parts a thread: `search` releases the GIL and only reads. A thread is
+    worth starting for some hundred events; several parts keep all threads busy to the end.
     """
-    if min(threads, order.size // PER_THREAD) < 2:
-        return _joined([search(order)])
-    parts = min(PARTS * threads, order.size // PER_THREAD)
+    parts = min(PARTS * threads, len(below) // PER_THREAD)
+    if threads < 2 or parts < 2:
+        return Found(*search(*given, below, above))
     with ThreadPoolExecutor(threads) as pool:
-        return _joined(list(pool.map(search, np.array_split(order, parts))))
-
-
-def _joined(parts: list[Matches]) -> Found:
-    """The matches of all parts in the order of events; an event was searched in one part alone."""
-    number = parts[0].number.copy()
-    for part in parts[1:]:
-        number += part.number
-    total = int(number.sum())
-    row, score = np.empty(total, np.int32), np.empty(total)
-    for part in parts:
-        gather(part, number, row, score)
-    tried, looked = sum(part.tried for part in parts), sum(part.looked for part in parts)
-    return Found(number, row, score, tried, looked)
+        ends = np.array_split(below, parts), np.array_split(above, parts)
+        found = pool.map(lambda *part: search(*given, *part), *ends)
+        number, row, score, tried, looked = zip(*found, strict=True)
+    joined = [np.concatenate(lists) for lists in (number, row, score)]
+    return Found(joined[0], joined[1], joined[2], sum(tried), sum(looked))
 
 
 def merged(label: Ints, one: Found, other: Found, k: int) -> Found:

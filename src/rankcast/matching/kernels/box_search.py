@@ -17,7 +17,7 @@ in the cache; answers do not depend on it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -34,7 +34,7 @@ from rankcast.matching.kernels.box_tree import (
     encode,
     most_of,
 )
-from rankcast.matching.kernels.matches import ALL, LARGEST, Matches, append_list
+from rankcast.matching.kernels.matches import ALL, LARGEST, Answers, Matches, append_list, in_event_order
 from rankcast.structures.jit import EXACT
 from rankcast.structures.select import best_first, better, offer
 
@@ -224,15 +224,21 @@ def _search_relaxed(
 
 @njit(**EXACT)
 def search(
-    tree: BoxTree, columns: Columns, events: EventCodes, order: NDArray[np.int64], k: int, mode: int
-) -> Matches:
-    """The k best rows for each of the events in `order`, exact or relaxed."""
-    scores, rows = np.empty(k), np.empty(k, np.int32)
-    start, number = np.zeros(events.low.shape[0], np.int64), np.zeros(events.low.shape[0], np.int64)
-    row, score, used = np.empty(16 + 4 * order.shape[0], np.int32), np.empty(16 + 4 * order.shape[0]), 0
+    arrays: tuple[Any, ...], by_row: tuple[Any, ...], k: int, mode: int, below: Floats, above: Floats
+) -> Answers:
+    """The k best rows for each event with the ends `above` to `below`, exact or relaxed.
+
+    `arrays` are the fields of a `BoxTree`, `by_row` those of `Columns`: see `rankcast.structures.hashing` for
+    why they come as plain tuples.
+    """
+    tree, columns = BoxTree(*arrays), Columns(*by_row)
+    events = encode_events(tree.cuts, below, above, tree.low)
+    scores, rows, many = np.empty(k), np.empty(k, np.int32), below.shape[0]
+    start, number = np.zeros(many, np.int64), np.zeros(many, np.int64)
+    row, score, used = np.empty(16 + 4 * many, np.int32), np.empty(16 + 4 * many), 0
     room = SearchRoom(np.empty(DEPTH, np.int32), np.empty(DEPTH), np.empty(WIDTH, np.uint8))
     tried, looked = 0, 0
-    for e in order:
+    for e in by_neighbourhood(events):
         if mode == ALL:
             size, more, blocks = _search_exact(tree, columns, events, e, scores, rows, room)
         else:
@@ -244,4 +250,4 @@ def search(
         row, score = append_list(row, score, used, rows[:size], scores[:size])
         start[e], number[e] = used, size
         used += size
-    return Matches(start, number, row, score, tried, looked)
+    return in_event_order(Matches(start, number, row, score, tried, looked))

@@ -71,7 +71,7 @@ class GridEntry(NamedTuple):
 @njit(**EXACT)
 def cell_at(code: int, level: int) -> int:
     """The cell of a code."""
-    return (code + (1 << 31)) >> (2 * level)  # codes are signed: cells count from 0 on
+    return (int(code) + (1 << 31)) >> (2 * level)  # codes are signed: cells count from 0 on
 
 
 @njit(**EXACT)

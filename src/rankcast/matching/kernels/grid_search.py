@@ -8,12 +8,12 @@ alone, whose only cell holds what has no bounds. An event that is an interval re
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from rankcast.matching.kernels.box_search import EventCodes
+from rankcast.matching.kernels.box_search import by_neighbourhood, encode_events
 from rankcast.matching.kernels.box_tree import Columns
 from rankcast.matching.kernels.grid import (
     COUNT,
@@ -30,7 +30,16 @@ from rankcast.matching.kernels.grid import (
     rank_of,
     row_of,
 )
-from rankcast.matching.kernels.matches import ALL, Floats, Longs, Matches, Rows, append_list
+from rankcast.matching.kernels.matches import (
+    ALL,
+    Answers,
+    Floats,
+    Longs,
+    Matches,
+    Rows,
+    append_list,
+    in_event_order,
+)
 from rankcast.structures.jit import EXACT
 from rankcast.structures.select import best_first, better, offer
 
@@ -126,11 +135,21 @@ def ranks_of(scores: Floats) -> Rows:
 
 
 @njit(**EXACT)
-def search(grid: Grid, columns: Columns, events: EventCodes, order: Longs, k: int, mode: int) -> Matches:
-    """The k best rows for each of the events in `order`; in relaxed matching those with a score above 0.
+def search(
+    arrays: tuple[Any, ...],
+    by_row: tuple[Any, ...],
+    k: int,
+    mode: int,
+    ends_below: Floats,
+    ends_above: Floats,
+) -> Answers:
+    """The k best rows for each event with the given ends; in relaxed matching those with a score above 0.
 
-    One body: a helper that takes arrays would count references at every step, which costs more than a step.
+    `arrays` are the fields of a `Grid`, `by_row` those of `Columns`; `rankcast.structures.hashing` says why
+    they come as plain tuples. One body: a helper that takes arrays would count references at every step,
+    which costs more than a step.
     """
+    grid, columns = Grid(*arrays), Columns(*by_row)
     entry, extent, chunks, cells, firsts = grid.entry, grid.extent, grid.chunk, grid.cell, grid.first
     held, tops, label, lo, hi = grid.held, ranks_of(grid.top), columns.label, columns.lo, columns.hi
     head = np.empty((LEVELS, 3), np.int64)
@@ -138,10 +157,11 @@ def search(grid: Grid, columns: Columns, events: EventCodes, order: Longs, k: in
     levels = np.argsort(-grid.top)
     levels = levels[firsts[levels] < firsts[levels + 1]]
     scores, rows = np.empty(k), np.empty(k, np.int32)
-    start, number = np.zeros(events.low.shape[0], np.int64), np.zeros(events.low.shape[0], np.int64)
-    found_row, found_score, used = np.empty(4096, np.int32), np.empty(4096), 0
+    events, many = encode_events(grid.cuts, ends_below, ends_above, entry), ends_below.shape[0]
+    start, number = np.zeros(many, np.int64), np.zeros(many, np.int64)
+    found_row, found_score, used = np.empty(16 + 4 * many, np.int32), np.empty(16 + 4 * many), 0
     tried, looked = 0, 0
-    for e in order:
+    for e in by_neighbourhood(events):
         below, above = int(events.low[e, 0]), int(events.high[e, 0])
         exact_below, exact_above = events.below[e, 0], events.above[e, 0]
         size, opened, following = 0, 0, 0
@@ -213,4 +233,4 @@ def search(grid: Grid, columns: Columns, events: EventCodes, order: Longs, k: in
         found_row, found_score = append_list(found_row, found_score, used, rows[:size], scores[:size])
         start[e], number[e] = used, size
         used += size
-    return Matches(start, number, found_row, found_score, tried, looked)
+    return in_event_order(Matches(start, number, found_row, found_score, tried, looked))

@@ -15,7 +15,7 @@ nothing.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from rankcast.matching.kernels.box_search import DEPTH
 from rankcast.matching.kernels.box_tree import LAYERS, BoxTree, Columns, encode, most_of
-from rankcast.matching.kernels.matches import ALL, LARGEST, Floats, Longs, Matches, Rows, append_list
+from rankcast.matching.kernels.matches import ALL, LARGEST, Answers, Floats, Longs, Rows, append_list
 from rankcast.structures.jit import EXACT
 from rankcast.structures.select import best_first, offer
 
@@ -232,17 +232,21 @@ def _search_entries(
 
 @njit(**EXACT)
 def search(
-    tree: BoxTree, filed: Filed, cuts: Floats, columns: Columns, ends: tuple[Floats, Floats], order: Longs,
-    k: int, mode: int,
-) -> Matches:  # fmt: skip
-    """The k best rows for each of the events in `order`."""
-    below, above = ends
+    arrays: tuple[tuple[Any, ...], tuple[Any, ...], Floats], by_row: tuple[Any, ...], k: int, mode: int,
+    below: Floats, above: Floats,
+) -> Answers:  # fmt: skip
+    """The k best rows for each event with the ends `above` to `below`.
+
+    `arrays` are the fields of a `BoxTree` and of a `Filed`, and the cuts; `by_row` those of `Columns`: see
+    `rankcast.structures.hashing` for why they come as plain tuples.
+    """
+    tree, filed, cuts, columns = BoxTree(*arrays[0]), Filed(*arrays[1]), arrays[2], Columns(*by_row)
     scores, rows, most = np.empty(k), np.empty(k, np.int32), cuts.shape[0] + 1
     points = Points(np.empty(most, np.int64), np.empty(most, np.int64), np.empty(BUCKETS, np.int64))
-    start, number = np.zeros(below.shape[0], np.int64), np.zeros(below.shape[0], np.int64)
+    number, ends = np.zeros(below.shape[0], np.int64), (below, above)
     row, score, used = np.empty(16, np.int32), np.empty(16), 0
     tried, looked = 0, 0
-    for e in order:
+    for e in range(below.shape[0]):
         size = _locate(tree, cuts, below, above, e, points)
         held, more, blocks = _search_entries(
             tree, filed, columns, ends, e, mode, points, size, (scores, rows)
@@ -250,6 +254,5 @@ def search(
         tried, looked = tried + more, looked + blocks
         best_first(columns.label, scores, rows, held)
         row, score = append_list(row, score, used, rows[:held], scores[:held])
-        start[e], number[e] = used, held
-        used += held
-    return Matches(start, number, row, score, tried, looked)
+        number[e], used = held, used + held
+    return number, row[:used], score[:used], tried, looked

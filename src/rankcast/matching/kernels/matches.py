@@ -16,6 +16,7 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Found = tuple[Longs, Rows, Floats]
+Answers = tuple[Longs, Rows, Floats, int, int]  # the fields of `rankcast.matching.search.Found`
 ALL, SUM, LARGEST = range(3)  # all intervals must meet the event; their weights are added; the largest counts
 
 
@@ -44,14 +45,15 @@ def append_list(row: Rows, score: Floats, used: int, rows: Rows, scores: Floats)
 
 
 @njit(**EXACT)
-def gather(found: Matches, number: Longs, row: Rows, score: Floats) -> None:
-    """Copy the lists of one part of a batch to where they stand in the order of all events."""
-    place = 0
+def in_event_order(found: Matches) -> Answers:
+    """The same lists one behind the other in the order of events, whatever order they were found in."""
+    number, start = found.number, found.start
+    row, score, place = np.empty(number.sum(), np.int32), np.empty(number.sum()), 0
     for e in range(number.shape[0]):
-        for i in range(found.number[e]):
-            row[place + i] = found.row[found.start[e] + i]
-            score[place + i] = found.score[found.start[e] + i]
-        place += number[e]
+        for i in range(start[e], start[e] + number[e]):
+            row[place], score[place] = found.row[i], found.score[i]
+            place += 1
+    return number, row, score, found.tried, found.looked
 
 
 @njit(**EXACT)
@@ -68,14 +70,24 @@ def weights_met(columns: Columns, rows: Rows, below: Floats, above: Floats) -> F
 
 
 @njit(**EXACT)
-def ranks_of(number: Longs, total: int) -> tuple[Longs, Longs]:
-    """The event and the rank, from 1, of each of all matches, given how many each event has."""
-    event, rank, place = np.empty(total, np.int64), np.empty(total, np.int64), 0
+def told(head: Longs, number: Longs, row: Rows, score: Floats, events: Longs, codes: Longs) -> Longs:
+    """Behind `head`, four lines with a word for each match: id of the event, rank, id of the row, score.
+
+    Ranks count from 1; scores are bits of floats. `events` are ids by place, `codes` by row; where these are
+    empty (ids are strings), an event is told by its place, a row not at all.
+    """
+    total, place = row.shape[0], 0
+    words = np.empty(head.shape[0] + 4 * total, np.int64)
+    words[: head.shape[0]] = head
+    event, rank, code, bits = words[head.shape[0] :].reshape((4, total))
+    bits[:] = score.view(np.int64)
     for e in range(number.shape[0]):
         for i in range(number[e]):
-            event[place], rank[place] = e, i + 1
+            event[place], rank[place] = events[e] if events.shape[0] > 0 else e, i + 1
+            if codes.shape[0] > 0:
+                code[place] = codes[row[place]]
             place += 1
-    return event, rank
+    return words
 
 
 @njit(**EXACT)

@@ -170,10 +170,8 @@ def search_forest(
     room = DEPTH  # enough for a point, which reads a path of lists
     if not np.all(above >= below):
         room += int(np.count_nonzero(forest.number)) + forest.centre.size
-    limits, order = Limits(k, room, mode), np.argsort(below[:, 0], kind="stable")
-    return search_all(
-        lambda part: threshold.search(forest, columns, below, above, part, limits), order, threads
-    )
+    limits = Limits(k, room, mode)
+    return search_all(threshold.search, (forest, columns, limits), below, above, threads)
 
 
 KINDS = {"r-tree": ONE_LIST, "interval-tree": CENTRES, "ir-tree": CENTRES}

@@ -20,7 +20,17 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.matching.kernels.box_tree import Columns
-from rankcast.matching.kernels.matches import ALL, LARGEST, Floats, Longs, Matches, Rows, append_list
+from rankcast.matching.kernels.matches import (
+    ALL,
+    LARGEST,
+    Answers,
+    Floats,
+    Longs,
+    Matches,
+    Rows,
+    append_list,
+    in_event_order,
+)
 from rankcast.papers.matching.scored_blocks import Blocks, begin_of
 from rankcast.papers.matching.trees import route_by_centres, route_by_segments
 from rankcast.structures.jit import EXACT
@@ -75,10 +85,8 @@ def _route(forest: Forest, j: int, below: float, above: float, route: Longs) -> 
 
 
 @njit(**EXACT)
-def search(
-    forest: Forest, columns: Columns, below: Floats, above: Floats, order: Longs, limits: Limits
-) -> Matches:
-    """The k best rows for each of the events in `order`.
+def search(forest: Forest, columns: Columns, limits: Limits, below: Floats, above: Floats) -> Answers:
+    """The k best rows for each event with the ends `above` to `below`.
 
     A step settles one list on its next entry that is wanted: at first every list, then the one whose head, or
     in relaxed matching whose leaf from the head on, was read. In one body: a helper that takes arrays would
@@ -103,7 +111,7 @@ def search(
     scores, rows = np.empty(k), np.empty(k, np.int32)
     start, number = np.zeros(below.shape[0], np.int64), np.zeros(below.shape[0], np.int64)
     found_row, found_score, used, tried, looked = np.empty(16, np.int32), np.empty(16), 0, 0, 0
-    for e in order:
+    for e in np.argsort(below[:, 0], kind="mergesort"):
         for j in range(d):
             sizes[j] = _route(forest, j, below[e, j], above[e, j], listed[j])
         size, j, s, opening, least = 0, 0, 0, True, -np.inf
@@ -236,4 +244,4 @@ def search(
         found_row, found_score = append_list(found_row, found_score, used, rows[:size], scores[:size])
         start[e], number[e] = used, size
         used += size
-    return Matches(start, number, found_row, found_score, tried, looked)
+    return in_event_order(Matches(start, number, found_row, found_score, tried, looked))
