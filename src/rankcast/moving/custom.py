@@ -25,9 +25,9 @@ from rankcast.moving.index import KeepTest, descend
 from rankcast.moving.kernels import scores, zone_follow
 from rankcast.moving.kernels.rtree_search import Corner, Queries
 from rankcast.moving.kernels.scores import STATIC, ScoreForm
-from rankcast.moving.kernels.zone_follow import OUTSIDE, Flags
+from rankcast.moving.kernels.zone_follow import OUTSIDE, SAME, Flags
 from rankcast.moving.kernels.zone_search import FoundZones
-from rankcast.moving.places import box_of, farthest, fixed
+from rankcast.moving.places import box_of, farthest
 from rankcast.moving.topk_zones import TopKZones
 from rankcast.structures.distance import CODES, HAVERSINE
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
@@ -231,21 +231,25 @@ class CustomTopKZones(TopKZones):
 
     # Queries
 
-    def _follow(self, rows: Rows, x: Floats, y: Floats, k: Ints, *, ordered: bool) -> Flags:
-        held = self.zones.held
-        inside = zone_follow.inside(
-            self.form.metric, (held.x, held.y, held.radius), rows, (fixed(x), fixed(y))
-        )
-        flags = np.where(inside, zone_follow.SAME, OUTSIDE).astype(np.int8)
+    def _follow(
+        self, rows: Rows, places: Floats, wanted: tuple[Ints, int], ordered: bool, flags: Flags
+    ) -> tuple[int, int]:
+        held, own_k = self.zones.held, wanted[0][rows]
+        k = np.where(own_k > 0, own_k, wanted[1])
+        inside = zone_follow.inside(self.form.metric, (held.x, held.y, held.radius), rows, places)
+        flags = flags[: rows.size]
+        flags[:] = np.where(inside, SAME, OUTSIDE)
         checked = np.flatnonzero(inside & (ordered | (held.count[rows] > k)))
         mine = rows[checked]
         starts = np.concatenate([[0], np.cumsum(held.count[mine])])
-        items, away = self._members(mine, (x[checked], y[checked]), starts)
+        items, away = self._members(mine, (places[0, checked], places[1, checked]), starts)
         scores = self._scores(items, away)
         flags[checked] = zone_follow.settle(
             self.objects.label, held, mine, starts, scores, k[checked], ordered
         )
-        return flags
+        same = flags == SAME
+        self.subscriptions["x"][rows[same]], self.subscriptions["y"][rows[same]] = places[:, same]
+        return rows.size - int(np.count_nonzero(same)), int(starts[-1])
 
     def _search(self, rows: Rows, queries: Queries) -> None:
         falls = scoring.falls(self.settings.score, self.over)

@@ -27,8 +27,8 @@ from rankcast.core.lists import ListEngine
 from rankcast.core.spec import SUBSCRIPTIONS, Answer, Input, Reading, Spec
 from rankcast.errors import InputError, shown
 from rankcast.moving.brute_force import Objects, distances_to
-from rankcast.moving.kernels.zone_follow import last_of_each, rows_in_order
-from rankcast.moving.places import PLACE, QuerySlots, Reach, check_globe, fixed, reach_of, unscored
+from rankcast.moving.kernels.zone_follow import ASCENDING, first_unknown, last_of_each, rows_in_order
+from rankcast.moving.places import PLACE, QuerySlots, Reach, check_globe, fixed, places_of, reach_of, unscored
 from rankcast.moving.undo import Step, Undo, release, restore_columns
 from rankcast.structures import hashing, integrity
 from rankcast.structures.ids import Slots, keys_of, select, show
@@ -40,6 +40,7 @@ from rankcast.tables.schema import Batch, Bools, Column, Floats, Form, Ids, Rows
 ORDER_CHECK = 64  # events; from this many on it pays to see first whether they come in order
 METRICS = ("euclidean", "manhattan", "haversine")
 METRICS_LATER = ("network",)
+UNCHANGED = deltas.no_changes()
 OBJECT_COLUMNS = ("x", "y", "attributes")
 
 
@@ -63,8 +64,8 @@ class SafeZones(Protocol):
     def leave(self, rows: Rows) -> None:
         """Forget subscriptions."""
 
-    def follow(self, rows: Rows, x: Floats, y: Floats) -> tuple[Rows, Lists]:
-        """Move queries; returns those whose results may have changed, and their results before."""
+    def follow(self, rows: Rows, places: Floats) -> tuple[Rows, Lists]:
+        """Move queries to places (2, n); returns those whose results may have changed, and these before."""
 
     def check_restored(self) -> None:
         """Refuse places and zones from a snapshot that are not those of objects and subscriptions."""
@@ -128,6 +129,7 @@ class MovingEngine(ListEngine):
         self._objects = Slots({**place, "attributes": (np.float64, len(self._over))}, ordered=True)
         self._zones: SafeZones | None = None
         self._undo = Undo(self._count, self._turn_step)
+        self._empty: tuple[Any, pa.Table] | None = None  # the answer without rows, by the kinds of ids
 
     @turns.inside
     def reads(self, call: str) -> Reading:
@@ -166,15 +168,15 @@ class MovingEngine(ListEngine):
     # Undo: a custom score may fail in the middle of a change
 
     def _subscribe_alone(self, rows: Any) -> pa.Table:
-        with self._undo():
+        with self._undo:
             return super()._subscribe_alone(rows)
 
     def _subscribe(self, rows: Any) -> Changes:
-        with self._undo():
+        with self._undo:
             return super()._subscribe(rows)
 
     def _amend(self, rows: Any) -> Changes:
-        with self._undo():
+        with self._undo:
             return super()._amend(rows)
 
     def _turn_step(self) -> Step:
@@ -189,6 +191,16 @@ class MovingEngine(ListEngine):
         return back
 
     # What `ListEngine` needs
+
+    def _answer(self, changes: Changes) -> pa.Table:
+        """The table of deltas; most positions change nothing, and have one empty table in common."""
+        if changes.item.size:
+            return super()._answer(changes)
+        kinds = self._slots.kind, self._objects.kind
+        if self._empty is None or self._empty[0] != kinds:
+            self._empty = kinds, super()._answer(changes)
+        self._settle()
+        return self._empty[1]
 
     @property
     def _subscriptions(self) -> Slots:
@@ -214,7 +226,7 @@ class MovingEngine(ListEngine):
             integrity.finite(y, f"{name}.y")
             if self._metric == "haversine":
                 check_globe(x, y, name)
-            self._reach.check_places(x, y, name)
+            self._reach.check_places(np.array([x, y]), name)
         attributes = self._objects["attributes"][live]
         integrity.finite(attributes, "object.attributes")
         self._check_attributes(attributes)
@@ -232,7 +244,7 @@ class MovingEngine(ListEngine):
         held = None if rows is None else Boxes(self._slots["lower"][rows], self._slots["upper"][rows])
         filters = boxes.read(batch, self._over, held, where="subscriptions")
         place = {name: batch[name] if name in batch else self._slots[name][rows] for name in ("x", "y")}
-        self._check_places(place["x"], place["y"], "subscriptions")
+        self._check_places(np.array([place["x"], place["y"]]), "subscriptions")
         return {**place, "lower": filters.lo, "upper": filters.hi}
 
     def _entered(self, rows: Rows) -> None:
@@ -271,33 +283,34 @@ class MovingEngine(ListEngine):
 
     def _publish(self, rows: Any) -> Changes:
         batch = self._read(rows, self._event_form, "events")
-        row = self._known(batch.ids)
-        self._check_places(batch["x"], batch["y"], "events")
-        with self._undo():
+        row, ascending = self._known(batch.ids)
+        places = places_of(batch)
+        self._check_places(places, "events")
+        with self._undo:
             self._begin()
             self._count["events"] += batch.size
-            if (row[1:] > row[:-1]).all():
-                return self._move(row, batch["x"], batch["y"])
-            last = last_of_each(row, self._slots.used)
-            return self._move(row[last], batch["x"][last], batch["y"][last])
+            if not ascending:
+                last = last_of_each(row, self._slots.used)
+                row, places = row[last], np.take(places, last, axis=1)
+            return self._move(row, places)
 
-    def _move(self, rows: Rows, x: Floats, y: Floats) -> Changes:
-        """Bring queries, each once, to new places."""
+    def _move(self, rows: Rows, places: Floats) -> Changes:
+        """Bring queries, each once, to new places (2, n)."""
         if self._undo.noting:
             self._undo.note(restore_columns(self._slots, ("x", "y"), rows))
         if not self._zones:
             before = self._lists(rows)
-            self._write(rows, {"x": x, "y": y})
+            self._write(rows, dict(zip(("x", "y"), places, strict=True)))
             self._count_recomputed(rows.size)
             return deltas.difference(before, self._lists(rows), self._slots.place, updates=False)
         self._note_zones(rows)
-        changed, before = self._zones.follow(rows, x, y)
+        changed, before = self._zones.follow(rows, places)
         if not changed.size:
-            return deltas.no_changes()
+            return UNCHANGED
         return deltas.difference(before, self._zones.lists(changed), self._slots["sequence"], updates=False)
 
-    def _known(self, ids: Ids) -> Rows:
-        """The rows of live subscriptions, which may come several times.
+    def _known(self, ids: Ids) -> tuple[Rows, bool]:
+        """The rows of live subscriptions, which may come several times, and whether they ascend.
 
         Many that come as they were registered are found without looking each of them up.
         """
@@ -305,10 +318,10 @@ class MovingEngine(ListEngine):
         if ids.size >= ORDER_CHECK and ids.kind == slots.kind == "int":
             found: Rows = rows_in_order(slots["code"], slots["sequence"], slots.used, fixed(ids.values))
             if found.size:
-                return found
+                return found, True
         row = slots.find(ids, where="events")
-        if (row < 0).any():
-            first = int(np.argmax(row < 0))
+        first = first_unknown(row)
+        if first >= 0:
             raise InputError(
                 f"is {show(ids, first)}, which is not known",
                 where="events",
@@ -316,18 +329,18 @@ class MovingEngine(ListEngine):
                 row=first,
                 expected="a live subscription",
             )
-        return row
+        return row, first == ASCENDING
 
-    def _check_places(self, x: Floats, y: Floats, where: str) -> None:
-        """Refuse places of queries that are too far, or from which an object has no finite score."""
+    def _check_places(self, places: Floats, where: str) -> None:
+        """Refuse places (2, n) of queries that are too far, or from which an object has no finite score."""
         if self._metric == "haversine":
-            check_globe(x, y, where)
-        self._reach.check_places(x, y, where)
-        if self._reach.certain or self._all_scored(x, y):
+            check_globe(places[0], places[1], where)
+        self._reach.check_places(places, where)
+        if self._reach.certain or self._all_scored(*places):
             return
         objects = self._all_objects()
-        for row, place in enumerate(zip(x, y, strict=True)):
-            odd = np.flatnonzero(~np.isfinite(self._scores(*place, objects)))
+        for row, (x, y) in enumerate(places.T):
+            odd = np.flatnonzero(~np.isfinite(self._scores(x, y, objects)))
             if odd.size:
                 item = self._objects.take(objects.row[odd[:1]])[0].as_py()
                 raise unscored(f"object {shown(item)} from here", where, row)
@@ -352,18 +365,20 @@ class MovingEngine(ListEngine):
         for place, name in enumerate(self._over):
             attributes[:, place] = batch[name]
         self._check_objects(batch.ids, batch["x"], batch["y"], attributes)
-        number, first = hashing.distinct(keys_of(batch.ids))
-        last = np.empty(first.size, np.int64)
-        last[number] = np.arange(batch.size)
-        given = Objects(row[first], batch["x"][last], batch["y"][last], attributes[last])
-        ids = select(batch.ids, first)
-        with self._undo():
+        ids, given = batch.ids, Objects(row, batch["x"], batch["y"], attributes)
+        if batch.size > 1:
+            number, first = hashing.distinct(keys_of(ids))
+            last = np.empty(first.size, np.int64)
+            last[number] = np.arange(batch.size)
+            given = Objects._make(column[last] for column in given)
+            ids = select(ids, first)
+        with self._undo:
             self._begin()
             return self._store(ids, given)
 
     def _remove(self, ids: Any) -> Changes:
         gone = self._objects.require(self._ids(ids), where="ids")
-        with self._undo():
+        with self._undo:
             self._begin()
             return self._forget(gone)
 
@@ -376,6 +391,8 @@ class MovingEngine(ListEngine):
             self._write_objects(ids, given)
             return self._changed(live, before_scan)
         other = np.flatnonzero(self._differs(given))
+        if not other.size:
+            return UNCHANGED
         given = Objects._make(column[other] for column in given)
         listing = zones.listing(given.row[given.row >= 0])
         before = [zones.lists(listing)]
@@ -438,7 +455,7 @@ class MovingEngine(ListEngine):
     def _renewed(self, zones: SafeZones, rows: Rows, before: list[Lists]) -> Changes:
         """The changes of results of subscriptions that got new zones."""
         if not rows.size:
-            return deltas.no_changes()
+            return UNCHANGED
         joined = Lists._make(np.concatenate(columns) for columns in zip(*before, strict=True))
         return deltas.difference(joined, zones.lists(rows), self._slots["sequence"])
 
@@ -454,7 +471,7 @@ class MovingEngine(ListEngine):
         """Refuse objects that are too far, or have no finite score from where a query is or may be."""
         if self._metric == "haversine":
             check_globe(x, y, "objects")
-        self._reach.check_places(x, y, "objects")
+        self._reach.check_places(np.array([x, y]), "objects")
         self._check_attributes(attributes)
         self._reach.check_scores(ids, attributes)
         if self._reach.certain or self._scored_from_all(x, y, attributes):

@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 from rankcast.errors import InputError
 from rankcast.moving import scoring
 from rankcast.moving.kernels.scores import far_distance
+from rankcast.moving.kernels.zone_follow import first_beyond
 from rankcast.moving.scoring import Score
 from rankcast.structures.distance import HALF_CIRCUMFERENCE, HAVERSINE
 from rankcast.structures.ids import Slots, show
-from rankcast.tables.schema import Column, Floats, Ids
+from rankcast.tables.schema import Batch, Column, Floats, Ids
 
 Kind = TypeVar("Kind", bound=np.generic)
 PLACE = [Column("x"), Column("y")]
@@ -37,6 +38,14 @@ def fixed(array: NDArray[Kind]) -> NDArray[Kind]:
     found = array.view()
     found.flags.writeable = False
     return found
+
+
+def places_of(batch: Batch) -> Floats:
+    """The places (2, n) of a batch that has no numbers but x and y, in an array that may be written."""
+    numbers = batch.numbers
+    if numbers is not None and numbers.flags.c_contiguous and numbers.flags.writeable:
+        return numbers
+    return np.array([batch["x"], batch["y"]])
 
 
 def check_globe(x: Floats, y: Floats, where: str) -> None:
@@ -90,14 +99,14 @@ class Reach:
     farthest: float
     certain: bool
 
-    def check_places(self, x: Floats, y: Floats, where: str) -> None:
-        """Refuse places that are too far from 0."""
-        for name, values in (("x", x), ("y", y)):
-            far = np.abs(values) > self.reach
-            if far.any():
-                row = int(np.argmax(far))
-                expected = f"a number within {self.reach:g} of 0"
-                raise InputError(f"is {values[row]:g}", where=where, column=name, row=row, expected=expected)
+    def check_places(self, places: Floats, where: str) -> None:
+        """Refuse places (2, n) that are too far from 0."""
+        far = first_beyond(places, self.reach)
+        if far >= 0:
+            line, row = divmod(far, places.shape[1])
+            expected = f"a number within {self.reach:g} of 0"
+            told = f"is {places[line, row]:g}"
+            raise InputError(told, where=where, column="xy"[line], row=row, expected=expected)
 
     def check_scores(self, ids: Ids, attributes: Floats) -> None:
         """Refuse objects that have no finite score at both ends of distance."""

@@ -29,7 +29,7 @@ from rankcast.moving.kernels.convex import Region, clearance
 from rankcast.moving.kernels.skyline_admit import FoundSkylineZones, find_zones
 from rankcast.moving.kernels.skyline_follow import UNKNOWN, SkylineZoneColumns
 from rankcast.moving.kernels.skyline_search import PLACE, Seekers
-from rankcast.moving.places import box_of, fixed
+from rankcast.moving.places import box_of
 from rankcast.moving.runs import Runs
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown, ranges
@@ -39,6 +39,7 @@ from rankcast.tables.deltas import Lists, empty_lists
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 PER_THREAD = 16
+NO_LISTS = empty_lists()
 BY_ROW = {"x": np.float64, "y": np.float64, "radius": np.float64, "result": np.int64, "cut": np.bool_}
 MOST_LINES = 1 << 24  # of a zone: far beyond what one has
 DISC = 3  # x, y, square of the radius
@@ -92,10 +93,10 @@ class SkylineZoneIndex:
         self._by_row["disc"] = np.zeros((0, DISC))
         self._members = Runs(member=np.int32)
         self._corners = Runs(corner_x=np.float64, corner_y=np.float64, line=np.int64, owner=np.int32)
+        self.kept = self._columns()
 
-    @property
-    def kept(self) -> SkylineZoneColumns:
-        """All zones."""
+    def _columns(self) -> SkylineZoneColumns:
+        """All zones, as long as no array is made anew."""
         held, members, corners = self._by_row, self._members, self._corners
         return SkylineZoneColumns(
             x=held["x"],
@@ -131,6 +132,7 @@ class SkylineZoneIndex:
         for name, values in given.items():
             self._by_row[name][rows] = values
         self._by_row["disc"][rows] = 0.0
+        self.kept = self._columns()
 
     def drop(self, rows: Rows) -> None:
         """Forget zones."""
@@ -200,6 +202,7 @@ class SkylineZoneIndex:
             prefix = f"{part}_"
             mine = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
             runs.restore(header[part], mine)
+        self.kept = self._columns()
         return self
 
     def check_restored(self, live: Bools, items: Bools) -> None:
@@ -385,18 +388,20 @@ class SkylineZones:
         """Forget the zones of subscriptions."""
         self.zones.drop(rows)
 
-    def follow(self, rows: Rows, x: Floats, y: Floats) -> tuple[Rows, Lists]:
-        """Move queries; returns those whose results may have changed, and their results before."""
+    def follow(self, rows: Rows, places: Floats) -> tuple[Rows, Lists]:
+        """Move queries to places (2, n); returns those whose results may have changed, and these before."""
         held, kept = self.subscriptions, self.zones.kept
         if self.metric == EUCLIDEAN:
-            left = skyline_follow.follow(kept, rows, fixed(x), fixed(y), held["x"], held["y"])
-            rows, x, y = rows[left], x[left], y[left]
+            left = skyline_follow.follow(tuple(kept), rows, places, held["x"], held["y"])
+            if not left.size:
+                return rows[:0], NO_LISTS
+            rows, places = rows[left], places[:, left]
             outside = rows
         else:
             circles = kept.x, kept.y, kept.radius
-            outside = rows[~zone_follow.inside(self.metric, circles, rows, (fixed(x), fixed(y)))]
+            outside = rows[~zone_follow.inside(self.metric, circles, rows, places)]
         before = self.lists(rows)
-        held["x"][rows], held["y"][rows] = x, y
+        held["x"][rows], held["y"][rows] = places
         self.renew(outside)
         return rows, before
 

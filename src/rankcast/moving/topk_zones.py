@@ -37,6 +37,7 @@ from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 BY_ROW = ("x", "y", "radius", "reach", "start", "count", "room")
 SPARE = 1024
+NO_LISTS = deltas.empty_lists()
 
 
 class ZoneIndex:
@@ -238,6 +239,10 @@ class TopKZones:
         """The score as kernels take it."""
         return self.settings.form()
 
+    @cached_property
+    def _formula(self) -> tuple[Any, ...]:
+        return tuple(self.form)
+
     def parts(self) -> dict[str, Part]:
         """The parts of the state."""
         return {"place": self.places, "zone": self.zones}
@@ -320,39 +325,42 @@ class TopKZones:
         """Forget the zones of subscriptions."""
         self.zones.drop(rows)
 
-    def follow(self, rows: Rows, x: Floats, y: Floats) -> tuple[Rows, Lists]:
-        """Move queries; returns those whose results may have changed, and their results before."""
-        k = self.k_of(rows)
-        flags = self._follow(rows, x, y, k, ordered=self.settings.ordered)
-        self.count["rescored"] += self._rescored(rows, flags, k)
-        changed = np.flatnonzero(flags != SAME)
-        other = np.ascontiguousarray(rows[changed])
+    def follow(self, rows: Rows, places: Floats) -> tuple[Rows, Lists]:
+        """Move queries to places (2, n); returns those whose results may have changed, and these before."""
+        held, settings, flags = self.subscriptions, self.settings, np.empty(rows.size, np.int8)
+        changed, rescored = self._follow(rows, places, (held["k"], settings.k), settings.ordered, flags)
+        self.count["rescored"] += rescored
+        if not changed:
+            return rows[:0], NO_LISTS
+        there = np.flatnonzero(flags != SAME)
+        other, outside = rows[there], flags[there] == OUTSIDE
         before = self.lists(other)
-        self.subscriptions["x"][rows], self.subscriptions["y"][rows] = x, y
-        outside = flags[changed] == OUTSIDE
-        turned = np.ascontiguousarray(other[~outside])
+        held["x"][other], held["y"][other] = places[:, there]
+        turned = other[~outside]
         if turned.size:
-            self._follow(turned, *self._at(turned), self.zones.held.count[turned], ordered=True)
-        self.renew(np.ascontiguousarray(other[outside]))
+            # With as many wanted as there are members nothing can turn: they only get in order.
+            wanted, at = (self.zones.held.count, 0), np.array(self._at(turned))
+            self._follow(turned, at, wanted, True, flags)
+        self.renew(other[outside])
         return other, before
 
-    def _rescored(self, rows: Rows, flags: zone_follow.Flags, k: Ints) -> int:
-        """How many scores of members were computed where queries are: the cost of a client."""
-        return int(zone_follow.rescored(self.zones.held.count, rows, flags, k, self.settings.ordered))
-
-    def _follow(self, rows: Rows, x: Floats, y: Floats, k: Ints, *, ordered: bool) -> zone_follow.Flags:
-        """Follow queries with results of size k; with k members nothing can turn, they only get in order."""
-        flags: zone_follow.Flags = zone_follow.follow(
-            self.form,
-            self.places.record,
-            self.objects.label,
-            self.zones.held,
+    def _follow(
+        self, rows: Rows, places: Floats, wanted: tuple[Ints, int], ordered: bool, flags: zone_follow.Flags
+    ) -> tuple[int, int]:
+        """Follow queries; see `zone_follow.follow`."""
+        held = self.subscriptions
+        found: tuple[int, int] = zone_follow.follow(
+            self._formula,
+            (self.places.record, self.objects.label),
+            tuple(self.zones.held),
             rows,
-            (x, y),
-            k,
+            places,
+            (held["x"], held["y"]),
+            wanted,
             ordered,
+            flags,
         )
-        return flags
+        return found
 
     # Objects
 

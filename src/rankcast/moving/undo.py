@@ -8,8 +8,8 @@ Engines whose scores are formulas note nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import Any
 
 from rankcast.errors import FunctionError
 from rankcast.structures.ids import Slots
@@ -32,6 +32,9 @@ class Undo:
         self._count = count
         self._last_step = last_step
         self._steps: list[Step] = []
+        self._before: dict[str, int] = {}
+        self._last: Step = lambda: None
+        self._depth = 0
         self.needed = self.noting = False
 
     def note(self, step: Step) -> None:
@@ -39,21 +42,23 @@ class Undo:
         if self.noting:
             self._steps.append(step)
 
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
+    def __enter__(self) -> None:
         """Note the changes of a call, or of a part of one, and take them back if the function fails."""
-        if self.noting or not self.needed:  # noting: this is a part of a call that is noted already
-            yield
+        self._depth += 1
+        if self.needed and not self.noting:  # noting: this is a part of a call that is noted already
+            self.noting, self._before, self._last = True, dict(self._count), self._last_step()
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """Take the changes back if the function has failed."""
+        self._depth -= 1
+        if self._depth or not self.noting:
             return
-        self.noting, before, last_step = True, dict(self._count), self._last_step()
         try:
-            yield
-        except FunctionError:
-            for step in reversed(self._steps):
-                step()
-            self._count.update(before)
-            last_step()
-            raise
+            if isinstance(error, FunctionError):
+                for step in reversed(self._steps):
+                    step()
+                self._count.update(self._before)
+                self._last()
         finally:
             self.noting = False
             self._steps.clear()

@@ -26,7 +26,7 @@ as good: then the cell is large, and so is its effect.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -100,17 +100,19 @@ def _clearance(x: float, y: float, edges: tuple[Floats, Floats, Ints], begin: in
 
 @njit(**EXACT)
 def follow(
-    kept: SkylineZoneColumns, rows: Rows, x: Floats, y: Floats, place_x: Floats, place_y: Floats
+    zones: tuple[Any, ...], rows: Rows, places: Floats, place_x: Floats, place_y: Floats
 ) -> NDArray[np.int64]:
-    """Bring queries, each once, to places x, y where those are inside their zones; returns which are not.
+    """Bring queries, each once, to places (2, n) where those are inside their zones; returns which are not.
 
     Where the zone was found from is always inside. `place_x` and `place_y` by row are where queries are.
+    Fields of `SkylineZoneColumns` come as a plain tuple: `rankcast.structures.hashing` says why.
     """
+    kept = SkylineZoneColumns(*zones)
     centre_x, centre_y, radius, disc = kept.x, kept.y, kept.radius, kept.disc
     corner, corners, edges = kept.corner, kept.corners, (kept.corner_x, kept.corner_y, kept.line)
     left, size = np.empty(rows.size, np.int64), 0
     for i in range(rows.size):
-        row, at_x, at_y = rows[i], x[i], y[i]
+        row, at_x, at_y = rows[i], places[0, i], places[1, i]
         dx, dy = at_x - disc[row, 0], at_y - disc[row, 1]
         if not dx * dx + dy * dy < disc[row, 2]:
             dx, dy, begin = at_x - centre_x[row], at_y - centre_y[row], corner[row]

@@ -14,7 +14,7 @@ object, `newcomers` whether the object's irrelevant circle is smaller than the z
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -32,6 +32,7 @@ Bools = NDArray[np.bool_]
 Flags = NDArray[np.int8]
 
 SAME, TURNED, OUTSIDE = range(3)
+ASCENDING, MIXED = -1, -2  # rows that are all known
 
 
 class ZoneColumns(NamedTuple):
@@ -62,6 +63,28 @@ def rows_in_order(codes: Ints, sequence: Ints, used: int, ids: Ints) -> Rows:
         found[i] = at
         at += 1
     return found
+
+
+@njit(**EXACT)
+def first_unknown(rows: Rows) -> int:
+    """Where the first row below 0 is; if there is none, ASCENDING or MIXED."""
+    for i in range(rows.size):
+        if rows[i] < 0:
+            return i
+    for i in range(1, rows.size):
+        if rows[i] <= rows[i - 1]:
+            return MIXED
+    return ASCENDING
+
+
+@njit(**EXACT)
+def first_beyond(places: Floats, reach: float) -> int:
+    """Where in places (2, n), line by line, the first number is beyond `reach` from 0; -1 if none is."""
+    for line in range(2):
+        for i in range(places.shape[1]):
+            if abs(places[line, i]) > reach:
+                return line * places.shape[1] + i
+    return -1
 
 
 @njit(**EXACT)
@@ -126,46 +149,56 @@ def _settled(member: Rows, start: int, scores: Floats, k: int, label: Ints, orde
 
 @njit(**EXACT)
 def follow(
-    form: ScoreForm,
-    record: Floats,
-    label: Ints,
-    held: ZoneColumns,
+    formula: tuple[Any, ...],
+    objects: tuple[Floats, Ints],
+    zones: tuple[Any, ...],
     rows: Rows,
-    places: tuple[Floats, Floats],
-    k: Ints,
+    places: Floats,
+    current: tuple[Floats, Floats],
+    wanted: tuple[Ints, int],
     ordered: bool,
-) -> Flags:
-    """Follow queries to new places: SAME result, TURNED (another result inside the zone), or OUTSIDE of it.
+    flags: Flags,
+) -> tuple[int, int]:
+    """Follow queries to places (2, n): SAME result, TURNED (another one inside the zone), or OUTSIDE of it.
 
-    If `ordered`, members of a result that stays the same are brought in order; otherwise nothing changes.
-    Members in order as they stand, as most are after a small step, need nothing more.
+    Those with the same result are there afterwards: `current` are x and y by row. If `ordered`, the members
+    of such a result are brought in order; nothing else changes. Members in order as they stand, as most are
+    after a small step, need nothing more. Returns how many queries have not the same result, and how many
+    scores of members it took: the cost of a client.
+
+    Fields of a `ScoreForm`, of `ZoneColumns`, records and labels of objects come as plain tuples:
+    `rankcast.structures.hashing` says why. `wanted` is, by row, k (0: the one that follows).
     """
-    x, y = places
+    form, held, record, label = ScoreForm(*formula), ZoneColumns(*zones), objects[0], objects[1]
     centre_x, centre_y, radius, starts = held.x, held.y, held.radius, held.start
     count, member, metric = held.count, held.member, form.metric
-    flags = np.empty(rows.size, np.int8)
-    scores = np.empty(0)
+    current_x, current_y, own_k, k = current[0], current[1], wanted[0], wanted[1]
+    scores, changed, rescored = np.empty(0), 0, 0
     for i in range(rows.size):
-        row, at_x, at_y = rows[i], x[i], y[i]
+        row, at_x, at_y = rows[i], places[0, i], places[1, i]
+        flags[i] = SAME
         if distance(metric, centre_x[row], centre_y[row], at_x, at_y) > radius[row]:
             flags[i] = OUTSIDE
+            changed += 1
             continue
-        size, start = count[row], starts[row]
-        flags[i] = SAME
-        if not ordered and size <= k[i]:
-            continue
-        if size != scores.size:
-            scores = np.empty(size)
-        rises, last = True, -np.inf
-        for j in range(size):
-            o = member[start + j]
-            d = distance(metric, at_x, at_y, record[o, 0], record[o, 1])
-            scores[j] = value(form, record[o, 2], record[o, 3], d)
-            rises &= scores[j] > last
-            last = scores[j]
-        if not rises and not _settled(member, start, scores, k[i], label, ordered):
-            flags[i] = TURNED
-    return flags
+        size, start, most = count[row], starts[row], own_k[row] if own_k[row] > 0 else k
+        if ordered or size > most:
+            rescored += size
+            if size != scores.size:
+                scores = np.empty(size)
+            rises, last = True, -np.inf
+            for j in range(size):
+                o = member[start + j]
+                d = distance(metric, at_x, at_y, record[o, 0], record[o, 1])
+                scores[j] = value(form, record[o, 2], record[o, 3], d)
+                rises &= scores[j] > last
+                last = scores[j]
+            if not rises and not _settled(member, start, scores, most, label, ordered):
+                flags[i] = TURNED
+                changed += 1
+                continue
+        current_x[row], current_y[row] = at_x, at_y
+    return changed, rescored
 
 
 @njit(**EXACT)
@@ -182,26 +215,13 @@ def settle(
 
 
 @njit(**EXACT)
-def rescored(count: Ints, rows: Rows, flags: Flags, k: Ints, ordered: bool) -> int:
-    """How many scores of members `follow` had to compute."""
-    total = 0
-    for i in range(rows.size):
-        size = count[rows[i]]
-        if flags[i] != OUTSIDE and (ordered or size > k[i]):
-            total += size
-    return total
-
-
-@njit(**EXACT)
-def inside(
-    metric: int, circles: tuple[Floats, Floats, Floats], rows: Rows, places: tuple[Floats, Floats]
-) -> Bools:
-    """Which queries are at places inside their zones, which are circles: x, y, radius by row."""
+def inside(metric: int, circles: tuple[Floats, Floats, Floats], rows: Rows, places: Floats) -> Bools:
+    """Which queries are at places (2, n) inside their zones, which are circles: x, y, radius by row."""
     centre_x, centre_y, radius = circles
     found = np.empty(rows.size, np.bool_)
     for i in range(rows.size):
         row = rows[i]
-        found[i] = distance(metric, centre_x[row], centre_y[row], places[0][i], places[1][i]) <= radius[row]
+        found[i] = distance(metric, centre_x[row], centre_y[row], places[0, i], places[1, i]) <= radius[row]
     return found
 
 
