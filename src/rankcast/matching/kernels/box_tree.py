@@ -108,6 +108,41 @@ def encode(cuts: Floats, j: int, value: float, most: int) -> int:
     return 2 - most + cell * steps + step
 
 
+class EventCodes(NamedTuple):
+    """Events as exact ends (n, d) and as codes."""
+
+    below: Floats
+    above: Floats
+    low: Codes
+    high: Codes
+
+
+@njit(**EXACT)
+def encode_events(cuts: Floats, below: Floats, above: Floats, codes: Codes) -> EventCodes:
+    """Events with their codes, of the same kind as `codes`."""
+    low, high = np.empty(below.shape, codes.dtype), np.empty(below.shape, codes.dtype)
+    most = (1 << (8 * codes.itemsize - 1)) - 2
+    for e in range(below.shape[0]):
+        for j in range(below.shape[1]):
+            low[e, j] = encode(cuts, j, below[e, j], most)
+            high[e, j] = encode(cuts, j, above[e, j], most)
+    return EventCodes(below, above, low, high)
+
+
+@njit(**EXACT)
+def by_neighbourhood(events: EventCodes) -> NDArray[np.int64]:
+    """An order of events in which near ones follow each other: by their codes' leading bits, interleaved."""
+    d = min(events.low.shape[1], 8)
+    bits, shift = 16 // d if d > 1 else 24, 8 * events.low.itemsize - 1
+    key = np.zeros(events.low.shape[0], np.int64)
+    for e in range(key.shape[0]):
+        for bit in range(1, bits + 1):
+            for j in range(d):
+                code = np.int64(events.low[e, j]) + (1 << shift)  # from 0 on, so that bits are in order
+                key[e] = 2 * key[e] + ((code >> (shift + 1 - bit)) & 1)
+    return np.argsort(key, kind="mergesort")
+
+
 @njit(**EXACT)
 def most_of(tree: BoxTree) -> int:
     """The code of no upper bound."""

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from rankcast.matching.kernels.box_search import by_neighbourhood, encode_events
-from rankcast.matching.kernels.box_tree import Columns
+from rankcast.matching.kernels.box_tree import Columns, by_neighbourhood, encode_events
 from rankcast.matching.kernels.grid import (
     COUNT,
     HIGH,
