@@ -355,3 +355,38 @@ def batch(parameters: Parameters, rng: np.random.Generator) -> Trial:
         baseline="1 core",
         agrees=lambda answers: bool(answers["1 core"].equals(answers["2 core"])),
     )
+
+
+@case(
+    "matching.one",
+    small={"subscriptions": [10_000], "events": [100], "attributes": [1, 4], "mode": ["exact"], "k": [10]},
+    full={
+        "subscriptions": [10_000, 1_000_000],
+        "events": [1_000],
+        "attributes": [1, 4],
+        "mode": ["exact", "relaxed"],
+        "k": [10],
+    },
+    seed=39,
+    unit="event",
+    runs=9,
+)
+def one(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Match events one call each, a list of one dict; plain NumPy over all subscriptions beside it."""
+    over, rows, events = zipfian(parameters, rng)
+    engine = loaded("auto", over, rows, k=parameters["k"], mode=parameters["mode"])
+    calls = [[row] for row in pa.table(events).to_pylist()]
+    return Trial(
+        work=len(calls),
+        contenders=[
+            Contender(
+                "one",
+                prepare=lambda: engine,
+                run=lambda matcher: [matcher.publish(call) for call in calls],
+                stats=RankedMatcher.stats,
+            ),
+            numpy_scan(rows, over, parameters["k"], head(events, 10), work=10),
+        ],
+        baseline="numpy",
+        agrees=lambda answers: same_matches({**answers, "one": pa.concat_tables(answers["one"])}, "one"),
+    )

@@ -274,6 +274,40 @@ def _inside_agrees(
 
 
 @case(
+    "moving-topk.one",
+    small={**SMALL, "queries": [2_000], "positions": [100]},
+    full={**SETTING, "queries": [10_000], "positions": [1_000]},
+    seed=78,
+    unit="position",
+    runs=9,
+)
+def one(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Publish positions inside their zones one call each, a list of one dict; beside it NumPy."""
+    over, objects, steps = world(parameters, rng, cars=parameters["queries"], seconds=1)
+    engine = engine_of(over, objects, k=parameters["k"], m=parameters["m"])
+    engine.subscribe(steps[0])
+    calls = one_by_one(steps[0], parameters["positions"])
+    plain = NumpyTopK(objects, over, weights_of(len(over)), parameters["k"])
+    return Trial(
+        work=len(calls),
+        contenders=[
+            Contender("one", run=lambda _: publish_all(engine, calls), stats=lambda _: engine.stats()),
+            Contender(
+                "numpy", run=lambda _: publish_all(plain, [some(steps[0], SAMPLE)]), work=SAMPLE, runs=3
+            ),
+        ],
+        baseline="numpy",
+        agrees=lambda answers: agree(answers["one"], answers["numpy"].found),
+    )
+
+
+def one_by_one(positions: Columns, size: int) -> list[Any]:
+    """The first positions as calls with one row each."""
+    first = {name: column[:size].tolist() for name, column in positions.items()}
+    return [[dict(zip(first, row, strict=True))] for row in zip(*first.values(), strict=True)]
+
+
+@case(
     "moving-topk.upsert",
     small={**SMALL, "queries": [2_000], "changes": [20]},
     full={**SETTING, "queries": [100_000], "changes": [2_000]},

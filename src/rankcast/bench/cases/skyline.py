@@ -13,8 +13,8 @@ import numpy as np
 
 from rankcast import MovingSkyline
 from rankcast.bench.baselines.moving import Branches, NumpySkyline, Pareto, skyline_zones_of
-from rankcast.bench.cases.moving import agree, changing, drive_all, some, world
-from rankcast.bench.runner import Contender, Parameters, Trial, case
+from rankcast.bench.cases.moving import agree, changing, drive_all, one_by_one, some, world
+from rankcast.bench.runner import Contender, Parameters, Trial, case, publish_all
 from rankcast.bench.workloads import Columns
 from rankcast.errors import required
 
@@ -166,6 +166,33 @@ def inside(parameters: Parameters, rng: np.random.Generator) -> Trial:
             all(answers[name].all() for name in answers if name != "zone")
             and agrees(engine, over, objects, now[0])
         ),
+    )
+
+
+@case(
+    "moving-skyline.one",
+    small={**SMALL, "queries": [200], "positions": [100]},
+    full={**SETTING, "queries": [10_000], "positions": [1_000]},
+    seed=96,
+    unit="position",
+    runs=9,
+)
+def one(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Publish positions inside their zones one call each, a list of one dict; beside it NumPy."""
+    over, objects, steps = world(parameters, rng, cars=parameters["queries"], seconds=1)
+    engine, plain = engine_of(over, objects), NumpySkyline(objects, over)
+    engine.subscribe(steps[0])
+    calls = one_by_one(steps[0], parameters["positions"])
+    return Trial(
+        work=len(calls),
+        contenders=[
+            Contender("one", run=lambda _: publish_all(engine, calls), stats=lambda _: engine.stats()),
+            Contender(
+                "numpy", run=lambda _: publish_all(plain, [some(steps[0], SAMPLE)]), work=SAMPLE, runs=3
+            ),
+        ],
+        baseline="numpy",
+        agrees=lambda answers: agrees(answers["one"], over, objects, steps[0]),
     )
 
 
