@@ -57,6 +57,16 @@ CASES = {
         {"id": [2], "x": [3.0]},
         {"id": [3], "x": [4.0]},
     ),
+    **dict.fromkeys(
+        ("MovingTopK", "MovingSkyline"),
+        Case(
+            {"over": ["price"]},
+            {"id": [1], "x": [1.0], "y": [0.0]},
+            {"id": [1, 2], "x": [0.0, 10.0], "y": [0.0, 0.0], "price": [5.0, 3.0]},
+            {"id": [1], "x": [1.0], "y": [0.125]},
+            {"id": [1], "x": [1.0], "y": [0.25]},
+        ),
+    ),
 }
 
 
@@ -83,7 +93,7 @@ def count(name: str) -> list[str]:
 
     case = CASES[name]
     engine: Any = getattr(rankcast, name)(**case.settings)
-    engine.publish(case.first)
+    getattr(engine, "upsert", engine.publish)(case.first)
     engine.subscribe(case.subscriptions)
     engine.publish(case.warm)
     return entered(lambda: engine.publish(case.counted), Path(rankcast.__file__).parent)

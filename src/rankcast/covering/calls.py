@@ -249,7 +249,7 @@ class FastPath:
         if settled == FULL:
             slots.spare(size)
             return self.unsubscribe(ids)
-        names = integers(ids.values.copy()) if ids.kind == "int" else arrow(ids)
+        names = _integers(ids.values.copy()) if ids.kind == "int" else arrow(ids)
         slots.settle()
         if orphaned.size:
             forwarded = self._forward(orphaned, settled)
@@ -308,6 +308,6 @@ class FastPath:
         return Subscriptions(slots["lo"], slots["hi"], slots["standing"], slots["sequence"])
 
 
-def integers(values: Ints) -> pa.Array:
+def _integers(values: Ints) -> pa.Array:
     """Integers as an Arrow array over the same bytes."""
     return from_buffers(INT64, values.size, [None, pa.py_buffer(values)])

@@ -21,14 +21,14 @@ from rankcast.covering import calls
 from rankcast.covering.brute_force import Scan
 from rankcast.covering.calls import OP, WHERE, Commands, FastPath, read_commands
 from rankcast.covering.graph import NO_ROWS, Outcome, RelationGraph, Relations
-from rankcast.covering.kernels import calls as call_kernels
+from rankcast.covering.kernels import index as index_kernels
 from rankcast.covering.kernels.buckets import FORWARDED, GONE, LEAVING, QueryBoxes, Subscriptions
 from rankcast.covering.kernels.calls import ACTION, BY, FORWARD, ROW
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.structures import integrity
 from rankcast.structures.ids import select, show
 from rankcast.tables import boxes, read, schema
-from rankcast.tables.schema import NO_VALUES, Form, Ids, Rows, arrow
+from rankcast.tables.schema import NO_VALUES, Form, Ids, Rows, arrow, integer_ids
 
 INDEXES = ("kdtree", "zcurve", "scan")
 MOST = 65_536  # the largest k of G_k: a megabyte a covered subscription
@@ -302,11 +302,10 @@ class CoveringTable(AnsweringEngine):
         self._count["candidates"] += self._tally(None)
         self._count["deltas"] += reached.size
         slots, whole = self._slots, ids.kind == "int" and reached.size
-        told = call_kernels.told(
-            reached, ends, ids.values, slots["code"] if slots.kind == "int" else NO_VALUES
-        )
-        event = calls.integers(told[0]) if whole else self._events_at(ids, told[0])
-        subscription = slots.take(reached) if slots.kind == "str" else calls.integers(told[1])
+        codes = NO_VALUES if slots.kind == "str" else slots["code"]
+        told = index_kernels.told(reached, ends, ids.values, codes)
+        event = arrow(integer_ids(told[0])) if whole else self._events_at(ids, told[0])
+        subscription = slots.take(reached) if slots.kind == "str" else arrow(integer_ids(told[1]))
         return pa.Table.from_arrays([event, subscription], ["event", "subscription"])
 
     def covers(self, rows: Any, *, k: int = 1) -> pa.Table:

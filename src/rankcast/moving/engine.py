@@ -298,12 +298,12 @@ class MovingEngine(ListEngine):
         """Bring queries, each once, to new places (2, n)."""
         if self._undo.noting:
             self._undo.note(restore_columns(self._slots, ("x", "y"), rows))
+            self._note_zones(rows)
         if not self._zones:
             before = self._lists(rows)
             self._write(rows, dict(zip(("x", "y"), places, strict=True)))
             self._count_recomputed(rows.size)
             return deltas.difference(before, self._lists(rows), self._slots.place, updates=False)
-        self._note_zones(rows)
         changed, before = self._zones.follow(rows, places)
         if not changed.size:
             return UNCHANGED

@@ -49,8 +49,6 @@ from rankcast.structures.hashing import (
 )
 from rankcast.structures.jit import EXACT
 
-Longs = NDArray[np.int64]
-
 NEW, FULL, REFUSED = -1, -2, -3  # from the beginning; room must be made; an id or a box does not fit
 TOTALS = 8
 (
@@ -107,23 +105,6 @@ def _write_ids(code: NDArray[np.int64], rows: Rows, by: Rows, answer: NDArray[np
             answer[size + i] = code[by[i]]
             # Arrow's validity bits: bit size + i of the words behind the ids.
             answer[2 * size + (size + i) // WORD] |= np.int64(1) << np.int64((size + i) % WORD)
-
-
-@njit(**EXACT)
-def told(rows: Rows, ends: Longs, events: Longs, codes: Longs) -> Longs:
-    """By line, for each row that events reach: the id of its event, its own; the rows of event e end at e.
-
-    `events` are ids by place, `codes` by row; where these are empty (ids are strings), an event is told by
-    its place, a row not at all.
-    """
-    lines, place = np.empty((2, rows.size), np.int64), 0
-    for e in range(ends.size):
-        for i in range(place, ends[e]):
-            lines[0, i] = events[e] if events.size > 0 else e
-            if codes.size > 0:
-                lines[1, i] = codes[rows[i]]
-        place = ends[e]
-    return lines
 
 
 @njit(**EXACT)
