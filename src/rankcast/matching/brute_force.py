@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankcast.core.engine import no_nan, own_numbers
 from rankcast.matching.kernels.box_tree import Columns
-from rankcast.matching.kernels.matches import Found
+from rankcast.matching.search import Found
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots
 from rankcast.tables.boxes import Boxes

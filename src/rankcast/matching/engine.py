@@ -26,7 +26,7 @@ from rankcast.matching.function import FunctionIndex
 from rankcast.matching.indexes import INDEXES, MatchIndex
 from rankcast.matching.kernels import matches
 from rankcast.matching.kernels.box_tree import Columns
-from rankcast.matching.kernels.matches import Found
+from rankcast.matching.search import Found
 from rankcast.structures import integrity
 from rankcast.tables import boxes, read, schema
 from rankcast.tables.boxes import Boxes

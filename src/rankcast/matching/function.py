@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from rankcast.matching import brute_force
 from rankcast.matching.kernels.box_tree import Columns
-from rankcast.matching.kernels.matches import Found, weights_met
+from rankcast.matching.kernels.matches import weights_met
+from rankcast.matching.search import Found
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots
 from rankcast.tables.schema import Bools, Floats, Rows

@@ -25,7 +25,7 @@ from rankcast.matching.kernels.grid import (
     SIZE,
     Grid,
 )
-from rankcast.matching.kernels.matches import MODES, Found, search_all
+from rankcast.matching.search import MODES, Found, search_all
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Bools, Floats, Rows

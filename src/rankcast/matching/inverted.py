@@ -15,7 +15,8 @@ from rankcast.matching.boxes import SMALL, BoxTreeIndex, check_cuts, quantiles
 from rankcast.matching.kernels import inverted
 from rankcast.matching.kernels.box_tree import Columns
 from rankcast.matching.kernels.inverted import Filed
-from rankcast.matching.kernels.matches import ALL, MODES, Found, search_all
+from rankcast.matching.kernels.matches import ALL
+from rankcast.matching.search import MODES, Found, search_all
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Bools, Floats, Rows

@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ from rankcast.core.lists import ListEngine
 from rankcast.core.spec import SUBSCRIPTIONS, Answer, Input, Reading, Spec
 from rankcast.errors import InputError, shown
 from rankcast.moving.brute_force import Objects, distances_to
+from rankcast.moving.index import SafeZones
 from rankcast.moving.kernels.zone_follow import ASCENDING, first_unknown, last_of_each, rows_in_order
 from rankcast.moving.places import PLACE, QuerySlots, Reach, check_globe, fixed, places_of, reach_of, unscored
 from rankcast.moving.undo import Step, Undo, release, restore_columns
@@ -47,43 +48,6 @@ OBJECT_COLUMNS = ("x", "y", "attributes")
 def attribute_names(over: str | Sequence[str]) -> list[str]:
     """The setting `over`: attributes of objects, or none."""
     return schema.attributes("over", over, least=0, reserved=("id", "x", "y"))
-
-
-class SafeZones(Protocol):
-    """Keeps the results and safe zones of subscriptions: `TopKZones` or `SkylineZones`."""
-
-    def parts(self) -> dict[str, Part]:
-        """The parts of a snapshot."""
-
-    def lists(self, rows: Rows) -> Lists:
-        """Results of subscriptions."""
-
-    def renew(self, rows: Rows) -> None:
-        """Search results and zones of subscriptions at their places."""
-
-    def leave(self, rows: Rows) -> None:
-        """Forget subscriptions."""
-
-    def follow(self, rows: Rows, places: Floats) -> tuple[Rows, Lists]:
-        """Move queries to places (2, n); returns those whose results may have changed, and these before."""
-
-    def check_restored(self) -> None:
-        """Refuse places and zones from a snapshot that are not those of objects and subscriptions."""
-
-    def listing(self, objects: Rows) -> Rows:
-        """Subscriptions that have one of these objects in their results or members."""
-
-    def put(self, objects: Rows) -> None:
-        """Index objects, new or not, that have been written to the slots."""
-
-    def drop(self, objects: Rows) -> None:
-        """Forget objects."""
-
-    def broken(self, objects: Rows, known: Rows) -> Rows:
-        """Subscriptions, without those known already, whose zones these objects break."""
-
-    def admit(self, objects: Rows, listing: Rows, broken: Rows) -> None:
-        """Renew results and zones of subscriptions that list objects, or whose zones these break."""
 
 
 class MovingEngine(ListEngine):

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast.core.engine import Part
 from rankcast.moving.kernels import rtree, rtree_search, zone_search
 from rankcast.moving.kernels.rtree import BRANCH, INNER_BASE, LEAF_BASE, MOST_LAYERS, SMALLEST, Rtree
 from rankcast.moving.kernels.rtree_search import Corner, Queries, SearchBuffers, TreeEntries, search_buffers
@@ -22,6 +23,7 @@ from rankcast.moving.kernels.scores import STATIC, ScoreForm
 from rankcast.moving.kernels.zone_search import FoundZones
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
+from rankcast.tables.deltas import Lists
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 PLACE_COLUMNS = 2  # the first two columns are x and y, which are split alike
@@ -355,3 +357,40 @@ def descend(
 def _kept(entries: TreeEntries, keep: KeepTest) -> TreeEntries:
     kept = keep(entries.query, entries.values, entries.distance)
     return TreeEntries._make(column[kept] for column in entries)
+
+
+class SafeZones(Protocol):
+    """Keeps the results and safe zones of subscriptions: `TopKZones` or `SkylineZones`."""
+
+    def parts(self) -> dict[str, Part]:
+        """The parts of a snapshot."""
+
+    def lists(self, rows: Rows) -> Lists:
+        """Results of subscriptions."""
+
+    def renew(self, rows: Rows) -> None:
+        """Search results and zones of subscriptions at their places."""
+
+    def leave(self, rows: Rows) -> None:
+        """Forget subscriptions."""
+
+    def follow(self, rows: Rows, places: Floats) -> tuple[Rows, Lists]:
+        """Move queries to places (2, n); returns those whose results may have changed, and these before."""
+
+    def check_restored(self) -> None:
+        """Refuse places and zones from a snapshot that are not those of objects and subscriptions."""
+
+    def listing(self, objects: Rows) -> Rows:
+        """Subscriptions that have one of these objects in their results or members."""
+
+    def put(self, objects: Rows) -> None:
+        """Index objects, new or not, that have been written to the slots."""
+
+    def drop(self, objects: Rows) -> None:
+        """Forget objects."""
+
+    def broken(self, objects: Rows, known: Rows) -> Rows:
+        """Subscriptions, without those known already, whose zones these objects break."""
+
+    def admit(self, objects: Rows, listing: Rows, broken: Rows) -> None:
+        """Renew results and zones of subscriptions that list objects, or whose zones these break."""

@@ -1,14 +1,8 @@
-"""The matches of many events: lists one behind the other, as they are found, as they are told.
-
-A search for a batch of events is one call of a kernel (`search_all`), or some calls side by side where there
-are many events; it answers with `Found`.
-"""
+"""The lists of matches of many events: one behind the other, as they are found, as they are told."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -22,24 +16,8 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Lists = tuple[Longs, Rows, Floats]
-Answers = tuple[Longs, Rows, Floats, int, int]  # the fields of `Found`
+Answers = tuple[Longs, Rows, Floats, int, int]  # the fields of `rankcast.matching.search.Found`
 ALL, SUM, LARGEST = range(3)  # all intervals must meet the event; their weights are added; the largest counts
-PER_THREAD = 512
-PARTS = 4
-MODES = {None: ALL, "sum": SUM, "max": LARGEST}  # by what combines weights
-
-
-class Found(NamedTuple):
-    """The matches of events in their order: `number` in each list, all lists one after the other.
-
-    `tried` counts rows whose place in the list was in question, `looked` what was read to find them.
-    """
-
-    number: Longs
-    row: Rows
-    score: Floats
-    tried: int
-    looked: int
 
 
 class Matches(NamedTuple):
@@ -132,28 +110,3 @@ def merge(label: Longs, one: Lists, other: Lists, k: int) -> tuple[Longs, Rows, 
             used, number[e] = used + 1, number[e] + 1
         a, b = end, other_end
     return number, row[:used], score[:used]
-
-
-def search_all(
-    search: Callable[..., Answers], given: tuple[Any, ...], below: Floats, above: Floats, threads: int
-) -> Found:
-    """What `search` finds, `given` an index, for events with the ends `above` to `below`.
-
-    Many events are searched in some parts a thread: `search` releases the GIL and only reads. A thread is
-    worth starting for some hundred events; several parts keep all threads busy to the end.
-    """
-    parts = min(PARTS * threads, len(below) // PER_THREAD)
-    if threads < 2 or parts < 2:
-        return Found(*search(*given, below, above))
-    with ThreadPoolExecutor(threads) as pool:
-        ends = np.array_split(below, parts), np.array_split(above, parts)
-        found = pool.map(lambda *part: search(*given, *part), *ends)
-        number, row, score, tried, looked = zip(*found, strict=True)
-    joined = [np.concatenate(lists) for lists in (number, row, score)]
-    return Found(joined[0], joined[1], joined[2], sum(tried), sum(looked))
-
-
-def merged(label: Longs, one: Found, other: Found, k: int) -> Found:
-    """The k best of what two indexes found for the same events; they have no row in common."""
-    number, row, score = merge(label, one[:3], other[:3], k)
-    return Found(number, row, score, one.tried + other.tried, one.looked + other.looked)

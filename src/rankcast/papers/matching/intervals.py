@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from rankcast.matching.boxes import SMALL
 from rankcast.matching.kernels.box_tree import Columns
-from rankcast.matching.kernels.matches import MODES, Found, search_all
+from rankcast.matching.search import MODES, Found, search_all
 from rankcast.papers.matching import scored_blocks, threshold, trees
 from rankcast.papers.matching.scored_blocks import BLOCKS, DEPTH, MERGES, SPLITS, Blocks, Entries
 from rankcast.papers.matching.threshold import CENTRES, ONE_LIST, Forest, Limits

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from rankcast.matching.boxes import BoxTreeIndex
 from rankcast.matching.kernels.box_tree import Columns
-from rankcast.matching.kernels.matches import MODES, Found, merged
+from rankcast.matching.search import MODES, Found, merged
 from rankcast.papers.matching import trees
 from rankcast.papers.matching.intervals import ScoredLists, by_score, search_forest
 from rankcast.papers.matching.scored_blocks import Entries
