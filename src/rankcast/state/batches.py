@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 from rankcast.core import snapshot
 from rankcast.core.snapshot import Json
 from rankcast.errors import InputError
-from rankcast.tables.read import as_table, attempted
+from rankcast.tables.read import as_table, attempted, is_records
 from rankcast.tables.readers import reason
-from rankcast.tables.rows import is_records
 
 Token: TypeAlias = str
 Command: TypeAlias = tuple[str, Any]

@@ -2,51 +2,59 @@
 
 A table may be anything with the Arrow PyCapsule interface, a dict of equally long sequences or a list of
 dicts. An engine declares the columns it knows as `Column`s; `read` answers with a `Batch` in which every
-value is valid, in the form that `rankcast.tables.schema` tells of. Cost: linear in the size of the table; for
-a few rows a microsecond or less a column, because numbers are taken over and checked together, and a `Form`
-remembers layouts.
+value is valid, in the form that `rankcast.tables.schema` tells of. Cost: linear in the size of the table.
 
-Plain sequences (lists, tuples, arrays of NumPy or pandas) become columns here as well; a few plain rows go a
-shorter way (`rankcast.tables.rows`). Whatever a foreign object does when it is looked at, what comes out is a
-sound column or an `InputError`.
+A few rows that hold nothing but what their columns expect (numbers, strings, lists of strings, datetimes)
+become columns by a loop over their values, without Arrow, whose calls would cost more than the values do
+(`read_few`). Whatever is not plainly right is left to the long way, which reads it or says what is wrong with
+it; so there is one place that complains.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Set
-from datetime import date
-from decimal import Decimal
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from datetime import UTC, datetime, timedelta, timezone
+from itertools import accumulate, chain
 from numbers import Number
 from typing import Any, TypeVar
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 
-from rankcast.errors import InputError, printable, shown
+from rankcast.errors import InputError, shown
 from rankcast.structures import arrays as lines
 from rankcast.tables.readers import PLAIN_TYPES, all_numbers, is_plain, plain, read_column, reason, sound
-from rankcast.tables.rows import from_records, is_records, read_few
-from rankcast.tables.schema import Batch, Column, Floats, Form, Ids, Kind, Layout, integer_ids, is_index
+from rankcast.tables.schema import (
+    NO_OFFSETS,
+    NO_TEXT,
+    NO_VALUES,
+    Batch,
+    Column,
+    Floats,
+    Form,
+    Ids,
+    Ints,
+    Kind,
+    Layout,
+    Terms,
+    integer_ids,
+    is_index,
+)
+from rankcast.tables.sequences import FEW, as_array, as_arrays, named_reason
 
-FEW = 1024  # rows up to which numbers are read together: beyond, a copy costs more than the calls
 HINT = (
     "Pass a pyarrow Table, a pandas or polars DataFrame, a dict of equally long sequences or a list of dicts."
 )
-
 T = TypeVar("T")
-_OWN = (list, tuple, np.ndarray)  # sequences beyond doubt
-_SIMPLE: list[set[Any]] = [{str}, {list}, {float, type(None)}, {str, type(None)}]  # as they should be
-_MIXED = "values of one kind"
-_EXPECTED = {Kind.ID: "integers or strings, one kind in all rows"}
-_GROUPS = {
-    "truths": (bool, np.bool_),
-    "numbers": (Number, np.number),
-    "texts": (str,),
-    "bytes": (bytes,),
-    "times": (date, np.datetime64),
-}
+SMALL = 64  # rows up to which a loop over values is quicker than Arrow
+_EXACT = 2**53  # whole numbers below this are float64 as they are
+_LEAST, _MOST = -(2**63), 2**63 - 1
+_EPOCH, _EPOCH_UTC = datetime(1970, 1, 1), datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_ZONES = (type(None), timezone, ZoneInfo)  # no code of anybody else
+_YEARS = range(1678, 2262)  # whose nanoseconds 64 bits hold
 
 
 def attempted(look: Callable[[], T], where: str) -> T:
@@ -56,179 +64,9 @@ def attempted(look: Callable[[], T], where: str) -> T:
     except (InputError, MemoryError):
         raise
     except Exception as error:
-        raise InputError("cannot be read as rows", where=where, detail=_told(error), hint=HINT) from error
-
-
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {reason(error)}"
-
-
-def as_arrays(rows: Mapping[Any, Any], where: str, known: Mapping[str, Column] | None = None) -> list[Any]:
-    """Equally long columns from a dict of sequences; what is `known` of them serves the words of errors."""
-    arrays = [as_array(values, name, where, known) for name, values in rows.items()]
-    if len(set(map(len, arrays))) > 1:
-        names, size = list(map(str, rows)), len(arrays[0])
-        odd = next(place for place, array in enumerate(arrays) if len(array) != size)
         raise InputError(
-            f'has {len(arrays[odd])} rows while column "{printable(names[0])}" has {size}',
-            where=where,
-            column=names[odd],
-            row=min(len(arrays[odd]), size),
-            expected="equally long columns",
-        )
-    return arrays
-
-
-def as_array(values: Any, name: Any, where: str, known: Mapping[str, Column] | None = None) -> Any:
-    """One sequence as a sound Arrow array, with a clear word if it has no single type.
-
-    What `read_column` takes as a NumPy array is one.
-    """
-    if is_plain(values):
-        return values
-    kinds: set[Any] | None = None
-    if type(values) is list and len(values) <= FEW:
-        kinds = set(map(type, values))
-        found = plain(values, kinds)
-        if found is not None:
-            return found
-    try:
-        if type(values) in _OWN:
-            if kinds not in _SIMPLE:
-                values = _unboxed(values, name, where, _named(name, known))
-            array = pa.array(values)
-        else:
-            array = _foreign(values, name, where)
-    except (InputError, MemoryError):
-        raise
-    except Exception as error:
-        array = _tamed(values)
-        if array is None:
-            raise _no_column(values, name, where, _named(name, known), error) from error
-    return sound(array, name, where)
-
-
-def _named(name: Any, known: Mapping[str, Column] | None) -> Column | None:
-    return None if known is None else known.get(str(name))
-
-
-def _unboxed(values: Any, name: Any, where: str, known: Column | None) -> Any:
-    """Values without scalars of NumPy's, which Arrow bends where kinds are mixed.
-
-    Refuses what Arrow would not: truths among numbers, numbers among times.
-    """
-    if type(values) is np.ndarray:
-        if values.dtype != object or values.ndim != 1:
-            return values
-        values = values.tolist()
-    kinds: set[Any] = set(map(type, values))
-    if len({_group(kind) for kind in kinds} - {None}) > 1:
-        groups: list[str | None] = [_group(kind) for kind in map(type, values)]
-        first = next(row for row, group in enumerate(groups) if group)
-        row = next(row for row, group in enumerate(groups) if group not in (groups[first], None))
-        what, expected = _mixed(values[first], values[row], known)
-        raise InputError(what, where=where, column=str(name), row=row, expected=expected)
-    if any(issubclass(kind, np.generic) for kind in kinds):
-        return list(map(_plain_value, values))
-    return values
-
-
-@lru_cache(maxsize=256)
-def _group(kind: Any) -> str | None:
-    """What kind of values a type has, if that is plain to see."""
-    return next((group for group, kinds in _GROUPS.items() if issubclass(kind, kinds)), None)
-
-
-def _foreign(values: Any, name: Any, where: str) -> Any:
-    """The Arrow array of a sequence that is not Python's or NumPy's own."""
-    if isinstance(values, pa.Array | pa.ChunkedArray):
-        return values
-    what = None
-    if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__len__"):
-        what = f"is a single {type(values).__name__}"
-    elif isinstance(values, Set):
-        what = f"is a {type(values).__name__}, which has no order"
-    elif hasattr(values, "columns"):
-        what = f"is a {type(values).__name__}, which is a table"
-    if what is None:
-        return pa.array(values)
-    hint = "Turn it into a list." if hasattr(values, "__iter__") else "Wrap it in a list."
-    raise InputError(what, where=where, column=str(name), expected="a sequence", hint=hint)
-
-
-def _tamed(values: Any) -> Any | None:
-    """What Arrow takes only after a word in between: other byte orders and units, wide decimals."""
-    try:
-        if isinstance(values, np.ndarray) and values.dtype != object:
-            return pa.array(_native(values))
-        if isinstance(values, list | tuple | np.ndarray):
-            return pa.array([float(v) if isinstance(v, Decimal) else _plain_value(v) for v in values])
-    except Exception:  # then the first refusal holds
-        return None
-    return None
-
-
-def _native(values: Any) -> Any:
-    """The same values in a type that Arrow has."""
-    kind = values.dtype
-    if kind.kind == "M":
-        return values.astype(
-            "M8[D]" if np.datetime_data(kind)[0] in ("Y", "M", "W") else kind.newbyteorder("=")
-        )
-    return values.astype(np.float64 if kind.char == "g" else kind.newbyteorder("="))
-
-
-def _plain_value(value: Any) -> Any:
-    """A value of Python's own instead of a scalar of NumPy's; nanoseconds, which Python has not, stay."""
-    if isinstance(value, np.longdouble):
-        return float(value)
-    if isinstance(value, np.datetime64 | np.timedelta64):
-        item = value.item()
-        return value if item is None or isinstance(item, int) else item
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _no_column(values: Any, name: Any, where: str, known: Column | None, error: Exception) -> InputError:
-    """The error for a sequence that Arrow makes no array of."""
-    try:
-        row: int | None = _first_odd(values)
-        what, expected = _misfit(values, row, known)
-    except Exception:  # a foreign object that cannot be looked at, or has no rows
-        row, what, expected = None, "cannot be read", "a sequence" if known is None else known.kind.value
-    if isinstance(error, UnicodeError):
-        what, expected = "holds text that is not valid Unicode", "text without lone surrogates"
-    return InputError(what, where=where, column=str(name), row=row, expected=expected, detail=_told(error))
-
-
-def _mixed(first: Any, value: Any, known: Column | None) -> tuple[str, str]:
-    """What to say of two values of different kinds."""
-    expected = _MIXED if known is None else _EXPECTED.get(known.kind, known.kind.value)
-    return f"holds {shown(first)} and {shown(value)}, which are of different kinds", expected
-
-
-def _misfit(values: Any, row: int | None, known: Column | None) -> tuple[str, str]:
-    """What is wrong with the value at which Arrow gave up, and what was expected instead."""
-    value = values[row]
-    first = next((each for each in values if each is not None), value)
-    what, expected = _mixed(first, value, known)
-    if type(first) is not type(value):
-        return what, expected
-    if isinstance(value, int):
-        return f"holds {shown(value)}, which is too large", "a 64-bit integer" if known is None else expected
-    return f"holds {shown(value)}, a {type(value).__name__}", expected
-
-
-def _first_odd(values: Any) -> int:
-    """The first row at which Arrow gives up; only on the way to an error."""
-    low, high = 0, len(values)
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            pa.array(values[:middle])
-            low = middle
-        except (pa.ArrowException, OverflowError, TypeError, ValueError):
-            high = middle
-    return low
+            "cannot be read as rows", where=where, detail=named_reason(error), hint=HINT
+        ) from error
 
 
 _ID = Column("id", Kind.ID)
@@ -444,3 +282,147 @@ def _opened_ids(ids: Any, where: str) -> Any:
     if is_records(ids):
         return from_records(ids, where) if ids else []
     return list(ids) if isinstance(ids, Set) else ids
+
+
+def is_records(rows: Any) -> bool:
+    """Whether rows are a list of dicts, or an empty one."""
+    return isinstance(rows, list | tuple) and (not rows or isinstance(rows[0], Mapping))
+
+
+def from_records(rows: Sequence[Any], where: str) -> dict[Any, list[Any]]:
+    """A list of dicts as a dict of columns; a key that is absent in some of them is null there.
+
+    Cost: linear in the number of values; a list of dicts that all have the same keys is read quickest.
+    """
+    if len(rows) == 1 and type(rows[0]) is dict:
+        return {name: [value] for name, value in rows[0].items()}
+    if set(map(type, rows)) != {dict}:
+        rows = [_record(record, row, where) for row, record in enumerate(rows)]
+    if set(map(len, rows)) == {len(rows[0])}:
+        try:
+            return {name: [record[name] for record in rows] for name in rows[0]}
+        except KeyError:
+            pass
+    names = dict.fromkeys(chain.from_iterable(rows))
+    return {name: [record.get(name) for record in rows] for name in names}
+
+
+def _record(record: Any, row: int, where: str) -> dict[Any, Any]:
+    if not isinstance(record, Mapping):
+        raise InputError(
+            f"holds {shown(record)} among its rows", where=where, row=row, expected="a dict in each row"
+        )
+    return dict(record)
+
+
+def read_few(columns: list[Any], layout: Layout) -> Batch | None:
+    """A few rows, given as lists of plain values, as a checked batch; None if anything about them is not."""
+    size = len(columns[0]) if columns and type(columns[0]) is list else 0
+    if not 0 < size <= SMALL or len(columns) != len(layout.others) + len(layout.numbers):
+        return None
+    for values in columns:
+        if type(values) is not list or len(values) != size:
+            return None
+    apart: dict[str, Any] = {}
+    for place, column in layout.others:
+        found = _TAKERS[column.kind](columns[place], column)
+        if found is None:
+            return None
+        apart[column.name] = found
+    numbers = _take_numbers(columns, layout)
+    if numbers is None:
+        return None
+    together: Floats = np.array(numbers, np.float64).reshape(len(layout.numbers), size)
+    return Batch(size, apart, layout.lines, together)
+
+
+def _take_numbers(columns: list[Any], layout: Layout) -> list[float] | None:
+    """All numbers, one column behind the other; NaN for a null."""
+    numbers: list[float] = []
+    for place, column in layout.numbers:
+        for value in columns[place]:
+            if type(value) is float:
+                if value - value != 0.0:  # NaN or infinite
+                    return None
+            elif type(value) is int:
+                if not -_EXACT < value < _EXACT:
+                    return None
+            elif value is not None or not column.nullable:
+                return None
+            numbers.append(np.nan if value is None else value)
+    return numbers
+
+
+def _take_ids(values: list[Any], column: Column) -> Ids | None:
+    kinds = set(map(type, values))
+    if kinds == {int}:
+        if min(values) < _LEAST or max(values) > _MOST:
+            return None
+        return Ids("int", np.array(values, np.int64), NO_OFFSETS, NO_TEXT)
+    return _encoded(values) if kinds == {str} else None
+
+
+def _encoded(words: list[str]) -> Ids | None:
+    """Strings as bytes and offsets; None if one of them is not valid Unicode."""
+    try:
+        texts = [word.encode() for word in words]
+    except UnicodeEncodeError:
+        return None
+    offsets = np.array([0, *accumulate(map(len, texts))], np.int64)
+    data = np.frombuffer(bytearray().join(texts), np.uint8) if offsets[-1] else NO_TEXT
+    return Ids("str", NO_VALUES, offsets, data)
+
+
+def _take_terms(values: list[Any], column: Column) -> Terms | None:
+    for terms in values:
+        if type(terms) is not list:
+            return None
+    words = list(chain.from_iterable(values))
+    if not set(map(type, words)) <= {str}:
+        return None
+    encoded = _encoded(words)
+    if encoded is None:
+        return None
+    return Terms(np.array([0, *accumulate(map(len, values))], np.int64), encoded)
+
+
+def _take_counts(values: list[Any], column: Column) -> Ints | None:
+    for value in values:
+        whole = type(value) is int and 1 <= value < 2**31
+        if not whole and (value is not None or not column.nullable):
+            return None
+    return np.array([value or 0 for value in values], np.int64)
+
+
+def _take_times(values: list[Any], column: Column) -> Ints | None:
+    """Datetimes, all of them with a zone or all without one."""
+    zoned = type(values[0]) is datetime and values[0].tzinfo is not None
+    epoch, found = _EPOCH_UTC if zoned else _EPOCH, []
+    for value in values:
+        if type(value) is not datetime or value.year not in _YEARS:
+            return None
+        if (value.tzinfo is not None) != zoned or type(value.tzinfo) not in _ZONES:
+            return None
+        found.append((value - epoch) // _MICROSECOND * 1000)
+    return np.array(found, np.int64)
+
+
+def _take_words(values: list[Any], column: Column) -> Ints | None:
+    for value in values:
+        if type(value) is not str or value not in column.words:
+            return None
+    return np.array([column.words.index(value) for value in values], np.int64)
+
+
+def _take_nothing(values: list[Any], column: Column) -> None:
+    return None
+
+
+_TAKERS: dict[Kind, Callable[[list[Any], Column], Any]] = {
+    Kind.ID: _take_ids,
+    Kind.COUNT: _take_counts,
+    Kind.TERMS: _take_terms,
+    Kind.TIME: _take_times,
+    Kind.WORD: _take_words,
+    Kind.VECTOR: _take_nothing,
+}

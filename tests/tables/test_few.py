@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rankcast.errors import InputError
-from rankcast.tables import read, rows
+from rankcast.tables import read
 from rankcast.tables.schema import Column, Form, Ids, Kind, Terms
 
 KINDS = {
@@ -102,7 +102,7 @@ def test_the_short_way_is_the_long_way(table: dict[str, list[Any]], records: boo
     form = [column for name, column in KINDS.items() if name in table]
     short = answer(given, Form(form))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows, "FEW", 0)
+        patch.setattr(read, "SMALL", 0)
         long = answer(given, Form(form))
     assert short == long
 
@@ -110,5 +110,5 @@ def test_the_short_way_is_the_long_way(table: dict[str, list[Any]], records: boo
 def test_the_short_way_is_taken() -> None:
     layout = Form(KINDS.values()).of_names(tuple(KINDS), "rows", "forbid")
     given: list[Any] = [[1], [2.0], [None], [3], [["a", "é"]], [datetime(2024, 1, 1)], ["remove"]]
-    assert rows.read_few(given, layout) is not None
-    assert rows.read_few([values * 65 for values in given], layout) is None
+    assert read.read_few(given, layout) is not None
+    assert read.read_few([values * 65 for values in given], layout) is None

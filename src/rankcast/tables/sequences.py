@@ -1,0 +1,208 @@
+"""Plain sequences as columns: lists, tuples, arrays of NumPy or pandas, with a word where that cannot be.
+
+Whatever a foreign object does when it is looked at, what comes out is a sound column or an `InputError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from datetime import date
+from decimal import Decimal
+from functools import lru_cache
+from numbers import Number
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rankcast.errors import InputError, printable, shown
+from rankcast.tables.readers import is_plain, plain, reason, sound
+from rankcast.tables.schema import Column, Kind
+
+FEW = 1024  # rows up to which numbers are read together: beyond, a copy costs more than the calls
+_OWN = (list, tuple, np.ndarray)  # sequences beyond doubt
+_SIMPLE: list[set[Any]] = [{str}, {list}, {float, type(None)}, {str, type(None)}]  # as they should be
+_MIXED = "values of one kind"
+_EXPECTED = {Kind.ID: "integers or strings, one kind in all rows"}
+_GROUPS = {
+    "truths": (bool, np.bool_),
+    "numbers": (Number, np.number),
+    "texts": (str,),
+    "bytes": (bytes,),
+    "times": (date, np.datetime64),
+}
+
+
+def named_reason(error: Exception) -> str:
+    """What another library says, and which error it is."""
+    return f"{type(error).__name__}: {reason(error)}"
+
+
+def as_arrays(rows: Mapping[Any, Any], where: str, known: Mapping[str, Column] | None = None) -> list[Any]:
+    """Equally long columns from a dict of sequences; what is `known` of them serves the words of errors."""
+    arrays = [as_array(values, name, where, known) for name, values in rows.items()]
+    if len(set(map(len, arrays))) > 1:
+        names, size = list(map(str, rows)), len(arrays[0])
+        odd = next(place for place, array in enumerate(arrays) if len(array) != size)
+        raise InputError(
+            f'has {len(arrays[odd])} rows while column "{printable(names[0])}" has {size}',
+            where=where,
+            column=names[odd],
+            row=min(len(arrays[odd]), size),
+            expected="equally long columns",
+        )
+    return arrays
+
+
+def as_array(values: Any, name: Any, where: str, known: Mapping[str, Column] | None = None) -> Any:
+    """One sequence as a sound Arrow array, with a clear word if it has no single type.
+
+    What `read_column` takes as a NumPy array is one.
+    """
+    if is_plain(values):
+        return values
+    kinds: set[Any] | None = None
+    if type(values) is list and len(values) <= FEW:
+        kinds = set(map(type, values))
+        found = plain(values, kinds)
+        if found is not None:
+            return found
+    try:
+        if type(values) in _OWN:
+            if kinds not in _SIMPLE:
+                values = _unboxed(values, name, where, _named(name, known))
+            array = pa.array(values)
+        else:
+            array = _foreign(values, name, where)
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        array = _tamed(values)
+        if array is None:
+            raise _no_column(values, name, where, _named(name, known), error) from error
+    return sound(array, name, where)
+
+
+def _named(name: Any, known: Mapping[str, Column] | None) -> Column | None:
+    return None if known is None else known.get(str(name))
+
+
+def _unboxed(values: Any, name: Any, where: str, known: Column | None) -> Any:
+    """Values without scalars of NumPy's, which Arrow bends where kinds are mixed.
+
+    Refuses what Arrow would not: truths among numbers, numbers among times.
+    """
+    if type(values) is np.ndarray:
+        if values.dtype != object or values.ndim != 1:
+            return values
+        values = values.tolist()
+    kinds: set[Any] = set(map(type, values))
+    if len({_group(kind) for kind in kinds} - {None}) > 1:
+        groups: list[str | None] = [_group(kind) for kind in map(type, values)]
+        first = next(row for row, group in enumerate(groups) if group)
+        row = next(row for row, group in enumerate(groups) if group not in (groups[first], None))
+        what, expected = _mixed(values[first], values[row], known)
+        raise InputError(what, where=where, column=str(name), row=row, expected=expected)
+    if any(issubclass(kind, np.generic) for kind in kinds):
+        return list(map(_plain_value, values))
+    return values
+
+
+@lru_cache(maxsize=256)
+def _group(kind: Any) -> str | None:
+    """What kind of values a type has, if that is plain to see."""
+    return next((group for group, kinds in _GROUPS.items() if issubclass(kind, kinds)), None)
+
+
+def _foreign(values: Any, name: Any, where: str) -> Any:
+    """The Arrow array of a sequence that is not Python's or NumPy's own."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    what = None
+    if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__len__"):
+        what = f"is a single {type(values).__name__}"
+    elif isinstance(values, Set):
+        what = f"is a {type(values).__name__}, which has no order"
+    elif hasattr(values, "columns"):
+        what = f"is a {type(values).__name__}, which is a table"
+    if what is None:
+        return pa.array(values)
+    hint = "Turn it into a list." if hasattr(values, "__iter__") else "Wrap it in a list."
+    raise InputError(what, where=where, column=str(name), expected="a sequence", hint=hint)
+
+
+def _tamed(values: Any) -> Any | None:
+    """What Arrow takes only after a word in between: other byte orders and units, wide decimals."""
+    try:
+        if isinstance(values, np.ndarray) and values.dtype != object:
+            return pa.array(_native(values))
+        if isinstance(values, list | tuple | np.ndarray):
+            return pa.array([float(v) if isinstance(v, Decimal) else _plain_value(v) for v in values])
+    except Exception:  # then the first refusal holds
+        return None
+    return None
+
+
+def _native(values: Any) -> Any:
+    """The same values in a type that Arrow has."""
+    kind = values.dtype
+    if kind.kind == "M":
+        return values.astype(
+            "M8[D]" if np.datetime_data(kind)[0] in ("Y", "M", "W") else kind.newbyteorder("=")
+        )
+    return values.astype(np.float64 if kind.char == "g" else kind.newbyteorder("="))
+
+
+def _plain_value(value: Any) -> Any:
+    """A value of Python's own instead of a scalar of NumPy's; nanoseconds, which Python has not, stay."""
+    if isinstance(value, np.longdouble):
+        return float(value)
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        item = value.item()
+        return value if item is None or isinstance(item, int) else item
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _no_column(values: Any, name: Any, where: str, known: Column | None, error: Exception) -> InputError:
+    """The error for a sequence that Arrow makes no array of."""
+    try:
+        row: int | None = _first_odd(values)
+        what, expected = _misfit(values, row, known)
+    except Exception:  # a foreign object that cannot be looked at, or has no rows
+        row, what, expected = None, "cannot be read", "a sequence" if known is None else known.kind.value
+    if isinstance(error, UnicodeError):
+        what, expected = "holds text that is not valid Unicode", "text without lone surrogates"
+    return InputError(
+        what, where=where, column=str(name), row=row, expected=expected, detail=named_reason(error)
+    )
+
+
+def _mixed(first: Any, value: Any, known: Column | None) -> tuple[str, str]:
+    """What to say of two values of different kinds."""
+    expected = _MIXED if known is None else _EXPECTED.get(known.kind, known.kind.value)
+    return f"holds {shown(first)} and {shown(value)}, which are of different kinds", expected
+
+
+def _misfit(values: Any, row: int | None, known: Column | None) -> tuple[str, str]:
+    """What is wrong with the value at which Arrow gave up, and what was expected instead."""
+    value = values[row]
+    first = next((each for each in values if each is not None), value)
+    what, expected = _mixed(first, value, known)
+    if type(first) is not type(value):
+        return what, expected
+    if isinstance(value, int):
+        return f"holds {shown(value)}, which is too large", "a 64-bit integer" if known is None else expected
+    return f"holds {shown(value)}, a {type(value).__name__}", expected
+
+
+def _first_odd(values: Any) -> int:
+    """The first row at which Arrow gives up; only on the way to an error."""
+    low, high = 0, len(values)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            pa.array(values[:middle])
+            low = middle
+        except (pa.ArrowException, OverflowError, TypeError, ValueError):
+            high = middle
+    return low
