@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.range_topk.objects import FEW, ObjectIndex
+from rankcast.range_topk.state import FEW_OBJECTS, ObjectIndex
 
 SMALL = st.integers(0, 12).map(float)
 STEPS = st.lists(
@@ -123,7 +123,7 @@ def test_many_ranges_at_once_have_the_lists_of_each(seed: int, size: int, spread
     index, rows = ObjectIndex(), rng.permutation(size).astype(np.int32)
     index.set_labels(rows, rng.permutation(1000)[:size])
     index.load(rows, *rng.integers(0, spread, (2, size)).astype(np.float64))
-    lo, hi = np.sort(rng.integers(-1, spread + 1, (FEW + 40, 2))).T.astype(np.float64, order="C")
+    lo, hi = np.sort(rng.integers(-1, spread + 1, (FEW_OBJECTS + 40, 2))).T.astype(np.float64, order="C")
     lo[rng.random(len(lo)) < 0.1], hi[rng.random(len(hi)) < 0.1] = -np.inf, np.inf
     boards = np.empty((len(lo), k), np.int32)
     index.best(lo, hi, boards)
@@ -136,7 +136,7 @@ def test_lists_follow_objects_that_change_between_two_calls() -> None:
     index, rng = ObjectIndex(), np.random.default_rng(3)
     index.set_labels(np.arange(40, dtype=np.int32), np.arange(40)[::-1].copy())
     index.load(np.arange(30, dtype=np.int32), *rng.integers(0, 9, (2, 30)).astype(np.float64))
-    lo, hi = np.sort(rng.integers(-1, 10, (FEW + 10, 2))).T.astype(np.float64, order="C")
+    lo, hi = np.sort(rng.integers(-1, 10, (FEW_OBJECTS + 10, 2))).T.astype(np.float64, order="C")
     changes = [("set_value", 3, 0.0), ("move", 3, 8.0), ("delete", 3), ("insert", 35, 4.0, 1.0)]
     for call, *given_to_it in changes:
         getattr(index, str(call))(*given_to_it)

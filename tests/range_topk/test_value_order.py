@@ -12,7 +12,7 @@ from rankcast.range_topk import corners
 from rankcast.range_topk.boxes import corners_of
 from rankcast.range_topk.corners import BoxObjects
 from rankcast.range_topk.kernels.steps import FAR_VALUES, NextQueries, search_in_order
-from rankcast.range_topk.objects import Floats, Rows
+from rankcast.range_topk.state import Floats, Rows
 
 
 def _objects(rng: np.random.Generator, count: int, spots: int, values: int) -> tuple[BoxObjects, Floats]:

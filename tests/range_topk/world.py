@@ -12,7 +12,7 @@ from rankcast.range_topk.dissemination.batch import NetChanges
 from rankcast.range_topk.dissemination.send import cover
 from rankcast.range_topk.kernels.paint import IntervalEvents, Tiles
 from rankcast.range_topk.kernels.points import PointTree
-from rankcast.range_topk.objects import ObjectIndex
+from rankcast.range_topk.state import ObjectIndex
 from rankcast.range_topk.subscriptions import SlotMap, SubscriptionIndex
 
 INF = float("inf")

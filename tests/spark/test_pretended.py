@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from rankcast import MovingSkyline, MovingTopK
-from rankcast.core import durable, snapshot
+from rankcast.core import snapshot
 from rankcast.errors import FunctionError, InputError, SnapshotError
 from rankcast.moving import scoring
 from rankcast.spark import applying, scratch
@@ -199,7 +199,7 @@ def damage_here(cluster: Cluster, rng: np.random.Generator) -> str:
 
 def no_room(rng: np.random.Generator, patch: pytest.MonkeyPatch) -> None:
     """Let every other write of a snapshot, or of arrays of a host, find a full disk halfway."""
-    real_file, real_array = durable.write_file, Live._write
+    real_file, real_array = snapshot.write_file, Live._write
 
     def write_file(path: Path, data: Any) -> None:
         if rng.random() < 0.5:
@@ -213,7 +213,7 @@ def no_room(rng: np.random.Generator, patch: pytest.MonkeyPatch) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
         return real_array(self, name, generation, array)
 
-    patch.setattr(durable, "write_file", write_file)
+    patch.setattr(snapshot, "write_file", write_file)
     patch.setattr(Live, "_write", write_array)
 
 

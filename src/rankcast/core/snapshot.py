@@ -1,5 +1,11 @@
 """Named arrays on disk: one directory, a checked header, one raw little-endian file per array.
 
+The functions at the beginning write, make, open and lock files that survive a power cut. A new file is
+durable once its bytes and the entry in its directory are flushed; these are separate calls, so that many
+files share one flush of their directory.
+
+A snapshot is a directory:
+
     header.json                  see `render`
     <name>.<generation>.array    the elements, C order
 
@@ -22,14 +28,16 @@ maps.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import math
 import mmap
 import os
 import re
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeAlias
@@ -37,8 +45,97 @@ from typing import Any, Literal, NoReturn, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.core import durable
 from rankcast.errors import SnapshotError
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_PIECE = 1 << 30
+
+
+def write_file(path: Path, data: bytes | memoryview) -> None:
+    """Write a whole file and flush its bytes to disk; a symbolic link is refused, not followed."""
+    descriptor = os.open(path, _WRITE | os.O_TRUNC, 0o666)
+    try:
+        _write(descriptor, data)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def overwrite_file(path: Path, data: bytes) -> None:
+    """Write a whole file over what it held, in memory only: nothing is flushed, and a kill leaves a mixture.
+
+    Emptying a file first makes some file systems flush it when it is closed, which takes milliseconds.
+    """
+    descriptor = os.open(path, _WRITE, 0o666)
+    try:
+        _write(descriptor, data)
+        os.ftruncate(descriptor, len(data))
+    finally:
+        os.close(descriptor)
+
+
+def _write(descriptor: int, data: bytes | memoryview) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest[:_PIECE]) :]
+
+
+def flush(descriptor: int) -> None:
+    """Flush the bytes of a file to disk; of what is known about it, only what reading them back needs."""
+    getattr(os, "fdatasync", os.fsync)(descriptor)
+
+
+def sync_directory(path: Path) -> None:
+    """Flush the entries of a directory to disk."""
+    descriptor = os.open(path, _DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory and its parents, where they are missing, and flush their entries to disk."""
+    missing = [directory for directory in (path, *path.parents) if not directory.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for directory in reversed(missing):
+        sync_directory(directory.parent)
+
+
+@contextmanager
+def opened(path: Path | str, *, writable: bool = False) -> Iterator[tuple[int, int]]:
+    """Open a regular file and nothing else: yield its descriptor and its size.
+
+    Symbolic links are not followed, and a pipe or a device in its place does not block.
+    """
+    access = os.O_RDWR if writable else os.O_RDONLY
+    descriptor = os.open(path, access | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(f"{path} is not a regular file")
+        yield descriptor, found.st_size
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool = True) -> Iterator[int]:
+    """Hold the lock of a directory, yield its descriptor; the lock goes with the process, however that ends.
+
+    Without `wait`, raises `BlockingIOError` if somebody else holds it.
+    """
+    descriptor = os.open(path, _DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            yield descriptor
+        finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # also for a child that was forked meanwhile
+    finally:
+        os.close(descriptor)
+
 
 Json: TypeAlias = Any
 
@@ -234,20 +331,20 @@ def write(
     root = Path(path)
     check_names(arrays)
     _prepare(root)
-    with durable.locked(root):
+    with locked(root):
         generation = 1 + max((generation_of(name) or 0 for name in _names(root)), default=0)
         files = {name: root / file_name(name, generation) for name in arrays}
         try:
             entries = {name: _write_array(file, arrays[name]) for name, file in files.items()}
             text = render(Manifest(kind, generation, dict(header), entries))
-            durable.sync_directory(root)
-            durable.write_file(root / _NEW_HEADER, text)
+            sync_directory(root)
+            write_file(root / _NEW_HEADER, text)
         except BaseException:
             _remove([*files.values(), root / _NEW_HEADER])
             raise
         # From here on nothing is undone, so that whether the replacement took place need not be known.
         (root / _NEW_HEADER).replace(root / HEADER)
-        durable.sync_directory(root)
+        sync_directory(root)
         kept = {file.name for file in files.values()}
         _remove(root / name for name in _names(root) if _is_array_file(name) and name not in kept)
 
@@ -294,7 +391,7 @@ def read(
 def peek(path: str | os.PathLike[str]) -> Manifest:
     """The checked header of the snapshot under `path`, without its arrays."""
     try:
-        with durable.opened(Path(path) / HEADER) as (descriptor, size):
+        with opened(Path(path) / HEADER) as (descriptor, size):
             if size > MAX_HEADER + 4096:
                 raise SnapshotError(f"the header of {path} is too large")
             text = os.pread(descriptor, size, 0)
@@ -323,10 +420,10 @@ def _prepare(root: Path) -> None:
     """Make the directory, unless it is there; refuse one that holds anything but (parts of) a snapshot."""
     if root.exists() and not root.is_dir():
         raise SnapshotError(f"{root} is not a directory")
-    durable.make_directory(root)
+    make_directory(root)
     names = _names(root)
     if HEADER in names:
-        with suppress(OSError), durable.opened(root / HEADER) as (descriptor, _):
+        with suppress(OSError), opened(root / HEADER) as (descriptor, _):
             if os.pread(descriptor, len(MAGIC), 0) == MAGIC:
                 return
     elif all(_is_array_file(name) or name == _NEW_HEADER for name in names):
@@ -344,13 +441,13 @@ def _write_array(file: Path, array: NDArray[Any]) -> Entry:
             f"{file.name} would hold the type {array.dtype}", hint=f"Use one of {', '.join(DTYPES)}."
         )
     data = np.ascontiguousarray(array, dtype=dtype).reshape(-1).view(np.uint8).data
-    durable.write_file(file, data)
+    write_file(file, data)
     return Entry(dtype.str, array.shape, data.nbytes, digest(data), file.name)
 
 
 def _map(file: str, entry: Entry, mode: Mode) -> NDArray[Any]:
     """One array as its file, mapped into memory."""
-    with durable.opened(file, writable=mode == "in-place") as (descriptor, size):
+    with opened(file, writable=mode == "in-place") as (descriptor, size):
         if size != entry.bytes:
             raise SnapshotError(f"{file} is damaged", detail=f"It has {size} bytes, not {entry.bytes}.")
         if size == 0:

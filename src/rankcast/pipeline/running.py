@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rankcast.core import durable
+from rankcast.core import snapshot
 from rankcast.errors import RankcastError, ShardError
 from rankcast.pipeline import frames, sinks
 from rankcast.pipeline.config import Config
@@ -255,7 +255,7 @@ def _lock(config: Config, cleanup: ExitStack) -> None:
         return
     path.mkdir(parents=True, exist_ok=True)
     try:
-        cleanup.enter_context(durable.locked(path, wait=False))
+        cleanup.enter_context(snapshot.locked(path, wait=False))
     except BlockingIOError as error:
         raise ShardError(
             f"{config.checkpoint} is in use: another process runs this pipeline",

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rankcast.core import durable
+from rankcast.core import snapshot
 from rankcast.errors import InputError, ShardError
 from rankcast.pipeline.config import Config
 from rankcast.pipeline.fields import local
@@ -112,11 +112,11 @@ class Results:
             self._depot.put(name, data)  # an object store shows a file once it is whole
             return
         path = self._local / name
-        durable.make_directory(path.parent)
+        snapshot.make_directory(path.parent)
         fresh = path.with_name(f"_{path.name}.{os.getpid()}")
-        durable.write_file(fresh, data)
+        snapshot.write_file(fresh, data)
         Path(fresh).replace(path)
-        durable.sync_directory(path.parent)
+        snapshot.sync_directory(path.parent)
 
 
 def applied(before: pa.Table | None, deltas: pa.Table, *, ranked: bool) -> pa.Table:

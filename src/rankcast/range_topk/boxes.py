@@ -21,9 +21,8 @@ from rankcast.range_topk.kernels import corners as corner_edit
 from rankcast.range_topk.kernels.checks import Listed, last_weights
 from rankcast.range_topk.kernels.replay import AFFECTED, SEARCHES, TRIED, ReplayBatch
 from rankcast.range_topk.kernels.steps import BoxEvents, ObjectValues, steps_of
-from rankcast.range_topk.objects import Floats, Rows
 from rankcast.range_topk.size_classes import ClassedLists, Ends, Ints, KOf, delta_columns, each_class
-from rankcast.range_topk.state import Events, RangeState
+from rankcast.range_topk.state import Events, Floats, RangeState, Rows
 from rankcast.range_topk.subscriptions import SHARED, SlotMap
 from rankcast.structures import boards, integrity
 from rankcast.structures.arrays import grown

@@ -17,7 +17,7 @@ from rankcast.range_topk.kernels.corners import (
     CornerTree,
 )
 from rankcast.range_topk.kernels.steps import Order
-from rankcast.range_topk.objects import Floats, Rows
+from rankcast.range_topk.state import Floats, Rows
 from rankcast.range_topk.subscriptions import SHARED, SlotMap
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown

@@ -40,9 +40,10 @@ from rankcast.structures import integrity
 from rankcast.structures.ids import Slots, keys_of, select, show
 from rankcast.tables import boxes, deltas, read, schema
 from rankcast.tables.deltas import Changes, External, Lists
-from rankcast.tables.read import as_array, attempted
+from rankcast.tables.read import attempted
 from rankcast.tables.readers import read_column
 from rankcast.tables.schema import Batch, Bools, Column, Floats, Form, Ids, Ints, Kind, Rows
+from rankcast.tables.sequences import as_array
 
 NO_WORDS: Ints = np.empty(0, np.int64)
 NULLS = ("delete", "keep", "refuse")

@@ -27,9 +27,8 @@ from rankcast.range_topk.kernels.paint import (
     empty_stairs,
 )
 from rankcast.range_topk.kernels.points import PointTree
-from rankcast.range_topk.objects import Floats, ObjectIndex, Rows
 from rankcast.range_topk.size_classes import ClassedLists, Ends, Ints, KOf, each_class
-from rankcast.range_topk.state import Events, RangeState
+from rankcast.range_topk.state import Events, Floats, ObjectIndex, RangeState, Rows
 from rankcast.range_topk.subscriptions import SlotMap, SubscriptionIndex
 from rankcast.structures import arrays as memory
 from rankcast.structures import boards, integrity

@@ -17,9 +17,8 @@ from rankcast.core.engine import Part
 from rankcast.range_topk.boxes import BoxLists
 from rankcast.range_topk.interval import IntervalLists
 from rankcast.range_topk.kernels.checks import Listed
-from rankcast.range_topk.objects import ObjectIndex
 from rankcast.range_topk.size_classes import each_class
-from rankcast.range_topk.state import Events, RangeState, TileRows
+from rankcast.range_topk.state import Events, ObjectIndex, RangeState, TileRows
 from rankcast.structures import integrity
 from rankcast.structures.arrays import Names
 from rankcast.structures.boards import ENTER

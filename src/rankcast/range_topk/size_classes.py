@@ -19,7 +19,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.range_topk.objects import Floats, Rows
+from rankcast.range_topk.state import Floats, Rows
 from rankcast.range_topk.subscriptions import SHARED, SlotMap
 from rankcast.structures import arrays, diff, integrity
 from rankcast.structures.arrays import ListColumns, grown

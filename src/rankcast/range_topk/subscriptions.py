@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rankcast.range_topk.kernels import checks, points_edit, points_search
 from rankcast.range_topk.kernels import points as point_tree
 from rankcast.range_topk.kernels.points import BUCKET, BUCKET_USED, BUCKETS, FILL, PointTree
-from rankcast.range_topk.objects import Floats, Rows
+from rankcast.range_topk.state import Floats, Rows
 from rankcast.structures import arrays as memory
 from rankcast.structures import diff, integrity
 from rankcast.structures.arrays import Names, grown

@@ -21,7 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import fs
 
-from rankcast.core import durable, snapshot
+from rankcast.core import snapshot
 from rankcast.core.snapshot import Entry, Manifest
 from rankcast.errors import InputError, SnapshotError, shown
 
@@ -78,8 +78,8 @@ class Depot:
         path = self._at(name)
         parent = path.rsplit("/", 1)[0]
         if isinstance(self._filesystem, fs.LocalFileSystem):
-            durable.make_directory(Path(parent))
-            durable.write_file(Path(path), data)
+            snapshot.make_directory(Path(parent))
+            snapshot.write_file(Path(path), data)
             return
         self._filesystem.create_dir(parent, recursive=True)
         with self._filesystem.open_output_stream(path) as stream:

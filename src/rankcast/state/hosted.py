@@ -52,7 +52,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.core import durable, snapshot
+from rankcast.core import snapshot
 from rankcast.core.snapshot import Entry, Manifest
 from rankcast.errors import JournalError, ShardError, SnapshotError
 from rankcast.state import batches, checkpoint
@@ -94,7 +94,7 @@ class Live:
         not go to one that others have made in its place.
         """
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with durable.locked(self.root) as descriptor:
+        with snapshot.locked(self.root) as descriptor:
             held = _OPEN / str(descriptor)
             self.here = held if held.is_dir() else self.root
             try:
@@ -151,7 +151,7 @@ class Live:
                 entries[name] = before.arrays[name]
             else:
                 entries[name] = self._write(name, generation, array)
-        durable.overwrite_file(self.here / ANSWER, answer)  # counts only with the header
+        snapshot.overwrite_file(self.here / ANSWER, answer)  # counts only with the header
         told = {**place._asdict(), "boot": boot(), "engine": header}
         now = Manifest(type(engine).__name__, generation, told, entries)
         _replace(self.here / snapshot.HEADER, snapshot.render(now))
@@ -166,7 +166,7 @@ class Live:
             name: Entry(entry.dtype, entry.shape, entry.bytes, _NO_CHECKSUM, entry.file)
             for name, entry in found.arrays.items()
         }
-        durable.overwrite_file(self.here / ANSWER, b"")
+        snapshot.overwrite_file(self.here / ANSWER, b"")
         _replace(
             self.here / snapshot.HEADER,
             snapshot.render(Manifest(found.header["kind"], found.generation, told, arrays)),
@@ -400,7 +400,7 @@ class Uploader:
         self._here.mkdir(parents=True, exist_ok=True, mode=0o700)
         with ExitStack() as lock:
             try:
-                lock.enter_context(durable.locked(self._here, wait=wait))
+                lock.enter_context(snapshot.locked(self._here, wait=wait))
             except BlockingIOError:
                 return
             header = json.loads(json.dumps(checkpoint.header_of(kind, mark, state[0])))

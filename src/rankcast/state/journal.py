@@ -39,7 +39,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast.core import durable
+from rankcast.core import snapshot
 from rankcast.errors import FunctionError, InputError, JournalError, ShardError
 from rankcast.state import batches
 from rankcast.state.batches import Command
@@ -265,7 +265,7 @@ class HighWater:
             ShardError: neither slot can be read.
         """
         try:
-            with durable.opened(self._path) as (descriptor, _):
+            with snapshot.opened(self._path) as (descriptor, _):
                 data = os.pread(descriptor, 2 * _SLOT, 0)
         except FileNotFoundError:
             return None
@@ -283,9 +283,9 @@ class HighWater:
         """Begin anew at a mark, in one step, on disk when this returns."""
         self._let_go()
         new = self._path.with_name(f"{FILE}.new")
-        durable.write_file(new, 2 * _rendered(mark).ljust(_SLOT, b"\0"))
+        snapshot.write_file(new, 2 * _rendered(mark).ljust(_SLOT, b"\0"))
         new.replace(self._path)
-        durable.sync_directory(self._path.parent)
+        snapshot.sync_directory(self._path.parent)
         self.newest = mark
 
     def write(self, mark: Mark) -> None:
@@ -336,7 +336,7 @@ class HighWater:
             self._asked.wait()
             self._asked.clear()
             try:
-                durable.flush(descriptor)
+                snapshot.flush(descriptor)
             except OSError as error:
                 self._failure = error
             ended = self._ended.wait(PAUSE) and not self._asked.is_set()

@@ -25,7 +25,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import pyarrow as pa
 
-from rankcast.core import durable
+from rankcast.core.snapshot import locked, make_directory
 from rankcast.errors import InputError, JournalError, SettingError, ShardError, StaleTokenError
 from rankcast.state import batches
 from rankcast.state.batches import Token
@@ -134,7 +134,7 @@ class Shard(Generic[E]):
             if value < 1:
                 raise SettingError(f"{name} is {value}", where="Shard.open", expected="at least 1")
         root = Path(path)
-        durable.make_directory(root)
+        make_directory(root)
         limited = (snapshot_batches, snapshot_bytes, receipts)
         return cls(root, engine, given or {}, limited, accept_loss=accept_loss)
 
@@ -379,7 +379,7 @@ def _held(path: Path) -> Iterator[None]:
     """Hold a shard against others; refuse a directory that holds something else."""
     with ExitStack() as lock:
         try:
-            lock.enter_context(durable.locked(path, wait=False))
+            lock.enter_context(locked(path, wait=False))
         except BlockingIOError as error:
             raise ShardError(f"{path} is in use", hint="Close the shard where it is open.") from error
         if any(path.iterdir()) and not (path / _JOURNAL).exists() and not (path / _SNAPSHOT).exists():

@@ -19,8 +19,7 @@ from rankcast.range_topk.interval import Painter
 from rankcast.range_topk.kernels import points_search
 from rankcast.range_topk.kernels.paint import FIRSTK, MINY, PROBE, SNAP, IntervalEvents, Tiles
 from rankcast.range_topk.kernels.points import PointTree
-from rankcast.range_topk.objects import ObjectIndex
-from rankcast.range_topk.state import Objects
+from rankcast.range_topk.state import ObjectIndex, Objects
 from rankcast.range_topk.subscriptions import SlotMap, SubscriptionIndex
 from rankcast.structures.jit import EXACT
 from rankcast.tables.boxes import Boxes

@@ -27,7 +27,7 @@ from rankcast.range_topk.corners import BoxObjects
 from rankcast.range_topk.kernels.corners import Floats, Rows
 from rankcast.range_topk.kernels.object_tree import ObjectTree, better, locate, place_of
 from rankcast.range_topk.kernels.paint import LEFT, RIGHT, SAME, Stairs, expose, reach, room_of
-from rankcast.range_topk.objects import ObjectIndex
+from rankcast.range_topk.state import ObjectIndex
 from rankcast.structures.arrays import grown
 from rankcast.structures.jit import EXACT
 
