@@ -3,9 +3,15 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 OLDEST := out/numba-oldest
+WHEEL := out/wheel
+
+# Compiled kernels go by a hash of their sources, so all clones of a user share them.
+ifneq ($(HOME),)
+export NUMBA_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rankcast
+endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-deep test-faults test-nojit test-numba-oldest check bench bench-compare build requirements warm clean
+.PHONY: help demo test test-all test-deep test-faults test-nojit test-numba-oldest test-wheel check bench bench-compare wheel requirements warm clean
 
 help:  ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,8 +71,30 @@ bench: warm  ## run every benchmark case, small size, and write the report
 bench-compare: $(READY)  ## compare the last run with the committed records
 	@$(BIN)/rankcast bench compare benchmarks/records out/records
 
-build: $(READY)  ## build the wheel into dist/
-	@$(BIN)/python -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir dist .
+wheel: $(WHEEL)/env/.ready  ## build the wheel of this platform, with compiled kernels, into dist/
+	@rm -rf $(WHEEL)/tree dist && mkdir -p $(WHEEL)/tree
+	@cp -r src setup.py pyproject.toml README.md LICENSE $(WHEEL)/tree
+	@find $(WHEEL)/tree -name __pycache__ -prune -exec rm -r {} +
+	@PYTHONPATH=$(CURDIR)/src $(WHEEL)/env/bin/python -m rankcast.warm --all --ship $(WHEEL)/tree/src/rankcast/compiled
+	@$(WHEEL)/env/bin/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps \
+	  --wheel-dir dist $(WHEEL)/tree
+	@ls -s -h dist
+
+$(WHEEL)/env/.ready: requirements/base.txt
+	@test -x $(WHEEL)/env/bin/python || $(PYTHON) -m venv $(WHEEL)/env
+	@$(WHEEL)/env/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/base.txt
+	@$(WHEEL)/env/bin/python -m pip install --quiet --disable-pip-version-check 'setuptools>=77' wheel
+	@touch $@
+
+# The home is not a directory, the package cannot be written to, and nothing of this tree is on the path.
+test-wheel: wheel  ## install that wheel into an empty environment and see that no first call compiles
+	@test ! -d $(WHEEL)/installed || chmod -R u+w $(WHEEL)/installed
+	@rm -rf $(WHEEL)/installed && $(PYTHON) -m venv $(WHEEL)/installed
+	@$(WHEEL)/installed/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/base.txt
+	@$(WHEEL)/installed/bin/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps dist/*.whl
+	@$(WHEEL)/installed/bin/python -m pip check
+	@chmod -R a-w $(WHEEL)/installed/lib/python*/site-packages/rankcast
+	@cd / && env -i HOME=/dev/null $(CURDIR)/$(WHEEL)/installed/bin/python -I $(CURDIR)/tests/house/first_calls.py
 
 requirements: $(READY)  ## pin the requirements of every extra anew (needs uv)
 	@for extra in base bench plot spark dev; do \

@@ -37,6 +37,7 @@ class Command(NamedTuple):
 COMMANDS: tuple[Command, ...] = (
     Command("run", "run the pipeline that a file describes", "rankcast.pipeline.run_command"),
     Command("replay", "run a pipeline over history, as a batch job", "rankcast.pipeline.replay_command"),
+    Command("warm", "compile kernels ahead of their first use", "rankcast.warm"),
     Command("demo", "show pipelines, one engine or a whole city at work", "rankcast.demo.commands"),
     Command(
         "simulate", "play a network experiment that a file describes", "rankcast.papers.network.commands"

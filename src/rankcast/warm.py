@@ -1,22 +1,46 @@
-"""Compiles the kernels once, into Numba's cache: `python -m rankcast.warm`.
+"""Kernels compiled ahead: `rankcast warm [ENGINE...]`.
 
 A kernel is compiled at its first call with new types, which takes about a second; afterwards it comes from
 the cache on disk in milliseconds. So every engine, under its default method or index, plays the beginning of
 its demonstration here and then is called in every other way, one process a core, with a word on how long that
-took. What is left, other methods and what they need, is compiled when it is first used.
+took. With `--all` it also plays its other methods and indexes, ids of both types, more attributes, metrics,
+windows and scores. What is left, such as a score of one's own, is compiled when it is first used.
+
+`--ship DIR` copies what was used to a directory, as a wheel carries it (`make wheel`); `--level NAME` is for
+another level of processors (`rankcast.structures.jit.LEVELS`).
 """
 
 from __future__ import annotations
 
+import argparse
 import gc
+import os
+import platform
 import sys
+import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from datetime import datetime, timedelta
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
-from rankcast.demo import scenes
+import numpy as np
 
+from rankcast.demo import scenes
+from rankcast.errors import SettingError
+
+# The scene of each engine; the one that takes longest to compile comes first.
+SCENES = {
+    "RankedMatcher": "ads",
+    "GeoTextTopK": "news",
+    "RangeTopK": "stocks",
+    "CoveringTable": "router",
+    "MovingSkyline": "hotels",
+    "MovingTopK": "taxi",
+}
 # By scene what its calls leave out; the scene that takes longest to compile comes first.
 ENCORES: dict[str, tuple[tuple[str, Any], ...]] = {
     "ads": (
@@ -60,6 +84,8 @@ ENCORES: dict[str, tuple[tuple[str, Any], ...]] = {
     ),
 }
 BATCHES = 5
+MANY = 5000  # rows of a batch for which engines go other ways than for a few
+Rows = dict[str, Any]
 
 
 def play(name: str) -> None:
@@ -73,12 +99,303 @@ def play(name: str) -> None:
         scene.engine.results()
 
 
-def main() -> None:
-    """Play every scene; an exception of one of them comes out here."""
-    began = time.perf_counter()
+def _ids(kind: str, prefix: str, size: int) -> list[Any]:
+    return [f"{prefix}{place}" for place in range(size)] if kind == "str" else list(range(size))
+
+
+def _uniform(rng: np.random.Generator, names: list[str], size: int) -> Rows:
+    return {name: rng.uniform(0, 10, size) for name in names}
+
+
+def _boxes(rng: np.random.Generator, names: list[str], size: int) -> Rows:
+    ends = {name: np.sort(rng.uniform(0, 10, (size, 2)), axis=1) for name in names}
+    return {f"{name}_{end}": ends[name][:, at] for name in names for at, end in enumerate(("lo", "hi"))}
+
+
+def _some(rows: Rows, size: int, **changed: Any) -> Rows:
+    return {name: values[:size] for name, values in rows.items()} | changed
+
+
+def _close(engine: Any) -> None:
+    """What every engine can do besides: tell, save, load."""
+    engine.stats()
+    if hasattr(engine, "results"):
+        engine.results()
+    with tempfile.TemporaryDirectory() as folder:
+        engine.save(Path(folder) / "state")
+        other = type(engine).load(Path(folder) / "state")
+    if hasattr(other, "results"):
+        other.results()
+
+
+def _range(rng: np.random.Generator, kind: str, settings: Rows) -> None:
+    from rankcast import RangeTopK  # noqa: PLC0415
+
+    over = settings["over"]
+    engine = RangeTopK(**settings)
+    items = {"id": _ids(kind, "i", 400), **_uniform(rng, [*over, "y"], 400)}
+    boxes = {"id": _ids(kind, "s", MANY), **_boxes(rng, over, MANY)}
+    engine.publish(_some(items, 300))
+    engine.subscribe(boxes)
+    for size in (1, 20, 400):
+        engine.publish(_some(items, size, y=rng.uniform(0, 10, size)))
+    engine.publish({"id": items["id"][:3], "op": ["remove", "remove", "upsert"], "y": [None, 1.0, 2.0]})
+    engine.explain(boxes["id"][9], items["id"][9])
+    if len(over) == 1:
+        engine.influence(items["id"][9])
+        engine.disseminate(_some(items, 20, y=rng.uniform(0, 10, 20)))
+    engine.amend({"id": boxes["id"][:3], "k": [1, 2, 60], f"{over[0]}_lo": [0.0, 0.0, 0.0]})
+    engine.amend({"id": boxes["id"][:1], f"{over[0]}_hi": [10.0]})
+    engine.remove(items["id"][5:8])
+    engine.results(boxes["id"][:2])
+    engine.unsubscribe(boxes["id"][:1])
+    engine.unsubscribe(boxes["id"][1 : MANY // 2])
+    engine.apply([("publish", _some(items, 20)), ("unsubscribe", boxes["id"][MANY // 2 :])])
+    engine.subscribe(_some(boxes, 10))
+    _close(engine)
+
+
+def _matching(rng: np.random.Generator, kind: str, settings: Rows) -> None:
+    from rankcast import RankedMatcher  # noqa: PLC0415
+
+    over = settings["over"]
+    engine = RankedMatcher(**settings)
+    relaxed = settings.get("mode") == "relaxed"
+    ranked = [f"{name}_weight" for name in over] if relaxed else ["score"]
+    ranking = {} if settings.get("score") == "tightest" else _uniform(rng, ranked, MANY)
+    boxes = {"id": _ids(kind, "s", MANY), **_boxes(rng, over, MANY), **ranking}
+    engine.subscribe(_some(boxes, 1))
+    engine.subscribe({name: values[1:] for name, values in boxes.items()})
+    events = {"id": _ids(kind, "e", 1000), **_uniform(rng, over, 1000)}
+    for size in (1, 20, 1000):
+        engine.publish(_some(events, size))
+    if ranking:
+        engine.rescore({"id": boxes["id"][:5], **{name: [1.0] * 5 for name in ranked}})
+    engine.amend({"id": boxes["id"][:2], f"{over[0]}_lo": [0.0, 0.0]})
+    engine.explain(boxes["id"][3], dict.fromkeys(over, 5.0))
+    engine.unsubscribe(boxes["id"][:1])
+    engine.unsubscribe(boxes["id"][1 : MANY // 2])
+    engine.publish(_some(events, 20))
+    _close(engine)
+
+
+def _covering(rng: np.random.Generator, kind: str, settings: Rows) -> None:
+    from rankcast import CoveringTable, maxima  # noqa: PLC0415
+
+    over = settings["over"]
+    engine = CoveringTable(**settings)
+    boxes = {"id": _ids(kind, "s", 2000), **_boxes(rng, over, 2000)}
+    engine.subscribe(_some(boxes, 1))
+    engine.subscribe({name: values[1:] for name, values in boxes.items()})
+    engine.publish({"id": _ids(kind, "e", 20), **_uniform(rng, over, 20)})
+    engine.covers({"id": boxes["id"][:3], **{name: boxes[name][:3] for name in boxes if name != "id"}})
+    engine.amend({"id": boxes["id"][:1], f"{over[0]}_lo": [0.0]})
+    engine.amend({"id": boxes["id"][:3], f"{over[0]}_hi": [10.0, 10.0, 10.0]})
+    engine.explain(boxes["id"][3], boxes["id"][4])
+    engine.unsubscribe(boxes["id"][:1])
+    engine.unsubscribe(boxes["id"][1:500])
+    engine.unsubscribe(boxes["id"][500:600], limit=10)
+    engine.follow([{"op": "subscribe", **{name: boxes[name][0] for name in boxes}}])
+    engine.forwarded()
+    maxima(boxes, over=over)
+    _close(engine)
+
+
+def _geotext(rng: np.random.Generator, kind: str, settings: Rows) -> None:
+    from rankcast import GeoTextTopK  # noqa: PLC0415
+
+    engine = GeoTextTopK(**settings)
+    timed = isinstance(settings.get("window"), timedelta)
+    began = datetime(2024, 1, 1)
+
+    def messages(first: int, size: int) -> Rows:
+        terms = [list(rng.choice(scenes.WORDS, 4)) for _ in range(size)]
+        rows = {
+            "id": _ids(kind, "m", first + size)[first:],
+            **_uniform(rng, ["x", "y"], size),
+            "terms": terms,
+        }
+        return (
+            rows | {"time": [began + timedelta(seconds=first + at) for at in range(size)]} if timed else rows
+        )
+
+    engine.publish(messages(0, 300))
+    places = {"id": _ids(kind, "s", 500), **_uniform(rng, ["x", "y"], 500)}
+    places["terms"] = [list(rng.choice(scenes.WORDS, 3)) for _ in range(500)]
+    engine.subscribe(_some(places, 1))
+    engine.subscribe({name: values[1:] for name, values in places.items()})
+    for first, size in ((300, 1), (301, 20), (321, 400)):
+        engine.publish(messages(first, size))
+    engine.amend({"id": places["id"][:3], "k": [1, 2, 60]})
+    engine.amend(
+        {"id": places["id"][:2], "x": [1.0, 2.0], "alpha": [0.1, 0.9], "terms": [["jazz"], ["rain"]]}
+    )
+    engine.explain(places["id"][5], messages(321, 400)["id"][-1])
+    engine.unsubscribe(places["id"][:1])
+    engine.unsubscribe(places["id"][1:300])
+    engine.publish(messages(721, 20))
+    _close(engine)
+
+
+def _moving(rng: np.random.Generator, kind: str, settings: Rows) -> None:
+    from rankcast import MovingSkyline, MovingTopK  # noqa: PLC0415
+
+    settings = dict(settings)
+    over, skyline = settings["over"], settings.pop("skyline", False)
+    engine: Any = (MovingSkyline if skyline else MovingTopK)(**settings)
+    items = {"id": _ids(kind, "i", 1000), **_uniform(rng, ["x", "y", *over], 1000)}
+    queries = {"id": _ids(kind, "s", 300), **_uniform(rng, ["x", "y"], 300)}
+    engine.upsert(items)
+    engine.subscribe(_some(queries, 1))
+    engine.subscribe({name: values[1:] for name, values in queries.items()})
+    for size in (1, 20, 300):
+        engine.publish(_some(queries, size, **_uniform(rng, ["x", "y"], size)))
+        engine.upsert(_some(items, size, **_uniform(rng, ["x", "y", *over], size)))
+    if over:
+        engine.amend({"id": queries["id"][:2], f"{over[0]}_lo": [1.0, 2.0], f"{over[0]}_hi": [8.0, None]})
+    if not skyline:
+        engine.amend({"id": queries["id"][:2], "k": [1, 7]})
+    engine.publish(_some(queries, 20))
+    engine.remove(items["id"][:1])
+    engine.remove(items["id"][1:400])
+    engine.explain(queries["id"][5], items["id"][500])
+    if settings.get("method") != "scan":
+        engine.zones()
+        engine.view(queries["id"][5])
+    engine.unsubscribe(queries["id"][:1])
+    engine.unsubscribe(queries["id"][1:100])
+    _close(engine)
+
+
+HOUR = timedelta(hours=1)
+PLANE = {"bounds": (0, 0, 10, 10)}
+
+
+def _more(engine: str) -> Iterator[tuple[Callable[[np.random.Generator, str, Rows], None], Rows]]:
+    """Other settings of an engine, and how it is played with them."""
+    from rankcast import scoring  # noqa: PLC0415
+    from rankcast.core.contract import subjects  # noqa: PLC0415
+
+    variants = [subject.variant for subject in subjects() if subject.engine.__name__ == engine]
+    usual: list[Rows]
+    if engine == "RangeTopK":
+        usual = [{"over": list("xzw")[:size], "k": 3} for size in (1, 2, 3)]
+        usual += [{"over": ["x"], "k": 60, "order": "desc", "nulls": "keep"}]
+        run = _range
+    elif engine == "RankedMatcher":
+        usual = [{"over": list("xyzw")[:size], "k": 3} for size in (1, 2, 4)]
+        usual += [{"over": ["x", "y"], "mode": "relaxed", "combine": by} for by in ("sum", "max")]
+        usual += [{"over": ["x", "y"], "score": "tightest"}]
+        run = _matching
+    elif engine == "CoveringTable":
+        usual = [{"over": list("xyz")[:size]} for size in (1, 2, 3)]
+        run = _covering
+    elif engine == "GeoTextTopK":
+        usual = [{**PLANE, "window": 300}, {**PLANE, "window": HOUR}, {"metric": "haversine", "window": 300}]
+        usual += [{**PLANE, "window": HOUR, "half_life": HOUR}]
+        run = _geotext
+    elif engine == "MovingTopK":
+        scores = (None, scoring.weighted_product(), scoring.weighted_distance(), scoring.waspas())
+        usual = [{"over": ["a", "b"], "k": 3, "score": score} for score in scores]
+        usual += [{"over": over, "k": 3, "metric": "haversine"} for over in ([], ["a"], ["a", "b"])]
+        usual += [{"over": ["a"], "k": 3, "m": 3, "ordered": False}]
+        run = _moving
+    else:
+        usual = [{"over": list("abc")[:size], "skyline": True} for size in range(4)]
+        usual += [{"over": ["a", "b"], "metric": "haversine", "skyline": True}]
+        run = _moving
+    for variant in variants:
+        for settings in usual:
+            yield run, {**settings, **variant}
+
+
+def prepare(engine: str, *, everything: bool, ship_to: Path | None) -> int:
+    """Compile the kernels of an engine, in a process of its own; how many had to be compiled."""
+    from rankcast.structures import jit, kernel_cache  # noqa: PLC0415
+
+    jit.PROGRESS.is_told = True
+    play(SCENES[engine])
+    if everything:
+        for run, settings in _more(engine):
+            for kind in ("str", "int"):
+                run(np.random.default_rng(7), kind, settings)
+    if ship_to is not None:
+        kernel_cache.ship(ship_to)
+    return jit.PROGRESS.compiled
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `rankcast warm`."""
+    parser.add_argument("engines", nargs="*", metavar="ENGINE", help=f"{', '.join(SCENES)}; default: all")
+    parser.add_argument("--all", action="store_true", help="other methods, indexes and settings, too")
+    parser.add_argument(
+        "--ship", type=Path, metavar="DIR", help="copy what was used to a directory for a wheel"
+    )
+    parser.add_argument(
+        "--level", metavar="NAME", help="of processors, such as x86-64-v2; default: the best here"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Play every engine that was asked for; an exception of one of them comes out here."""
+    unknown = [name for name in arguments.engines if name not in SCENES]
+    if unknown:
+        raise SettingError(f"engine {unknown[0]!r} is not known", expected=", ".join(SCENES))
+    wanted = [name for name in SCENES if name in (arguments.engines or SCENES)]
+    levels = [arguments.level] if arguments.level else reached() if arguments.ship else [None]
+    for level in levels:
+        if level is not None:
+            os.environ["NUMBA_CPU_NAME"] = level
+            sys.stderr.write(f"for {level}: ")
+        _compile(wanted, everything=arguments.all, ship_to=arguments.ship)
+    return 0
+
+
+def reached() -> list[str]:
+    """The levels that this machine's processor reaches; for others nothing can be compiled by calling it."""
+    from llvmlite import binding  # noqa: PLC0415
+
+    from rankcast.structures import jit  # noqa: PLC0415
+
+    here = binding.get_host_cpu_features()
+    levels = jit.LEVELS.get(platform.machine(), ())
+    return [level for level, needs in levels if all(here.get(need) for need in needs)]
+
+
+def _compile(wanted: list[str], **given: Any) -> None:
+    began, done, compiled = time.perf_counter(), 0, 0
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as processes:
-        list(processes.map(play, ENCORES))
-    sys.stderr.write(f"kernels ready in {time.perf_counter() - began:.1f} s\n")
+        jobs = {processes.submit(prepare, name, **given): name for name in wanted}
+        with _bar() as show:
+            show(f"kernels of {', '.join(jobs.values())}")
+            for job in as_completed(jobs):
+                compiled += job.result()
+                done += 1
+                left = ", ".join(name for each, name in jobs.items() if not each.done())
+                show(f"[{'#' * done}{'.' * (len(jobs) - done)}] {left}")
+    sys.stderr.write(f"kernels ready in {time.perf_counter() - began:.1f} s, {compiled} of them compiled\n")
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[str], None]]:
+    """A line on a terminal that is written again and again, and is gone at the end."""
+    shown = sys.stderr.isatty()
+
+    def show(text: str) -> None:
+        if shown:
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()
+
+    yield show
+    show("")
+
+
+def main() -> None:
+    """`python -m rankcast.warm`, which needs no script on the path."""
+    parser = argparse.ArgumentParser(prog="rankcast warm")
+    configure(parser)
+    sys.exit(run(parser.parse_args()))
 
 
 if __name__ == "__main__":

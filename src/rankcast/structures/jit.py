@@ -13,6 +13,11 @@ The target is registered beside Numba's and inherits from its CPU target: typing
 code generator are its own, so functions of other packages are compiled as if rankcast were not there. A
 kernel may call a plain `njit` function; the other way round Numba does not find the kernel.
 
+Machine code is for a level of processors, not for the one at hand: `LEVELS` has what a wheel is built for,
+and the first that the processor reaches is taken, in a wheel and in a checkout alike. `NUMBA_CPU_NAME` names
+another. LLVM fuses a product and a sum only where it is allowed to, which it is not, so that the answers of
+all levels are the same to the last bit.
+
 `EXACT` has the only Numba flags in the package: no fastmath, because infinities are used as sentinels and
 reassociation can flip a near-tie. Kernels release the GIL, keep compiled code on disk (`kernel_cache`) and
 leave out the C entry, which nobody calls and which takes a tenth of the time to compile.
@@ -20,12 +25,18 @@ leave out the C entry, which nobody calls and which takes a tenth of the time to
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
+import platform
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, cached_property
 from typing import Any
 
-from numba.core import compiler, cpu, sigutils, types, typing
-from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+from llvmlite import binding as llvm
+from numba.core import compiler, config, cpu, sigutils, types, typing
+from numba.core.codegen import JITCodeLibrary, JITCPUCodegen, get_host_cpu_features
 from numba.core.dispatcher import _FunctionCompiler
 from numba.core.registry import CPUDispatcher, CPUTarget, cpu_target
 from numba.core.runtime import rtsys
@@ -34,11 +45,35 @@ from numba.core.targetconfig import ConfigStack
 from numba.extending import overload
 from numba.np import arrayobj
 
+from rankcast.structures import kernel_cache
 from rankcast.structures.kernel_cache import KernelCache
 
 TARGET = "rankcast"
 NO_ENTRY = "no_cpython_wrapper"
 ENTRY = "_ZN7cpython"  # how the name of an entry for Python begins
+
+# By machine the levels of processors that code is made for, best first, and what a processor must have.
+V2 = ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3")
+V3 = (*V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")
+X86 = (("x86-64-v3", V3), ("x86-64-v2", V2))
+LEVELS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
+    "x86_64": X86,
+    "AMD64": X86,
+    "aarch64": (("generic", ()),),
+    "arm64": (("apple-m1", ()),),
+}
+
+
+@cache
+def processor() -> tuple[str, str]:
+    """LLVM's name of the processor that code is made for, and the features that the name does not imply."""
+    if config.CPU_NAME or config.CPU_FEATURES is not None:
+        return config.CPU_NAME or llvm.get_host_cpu_name(), config.CPU_FEATURES or ""
+    has = llvm.get_host_cpu_features()
+    for level, needs in LEVELS.get(platform.machine(), ()):
+        if all(has.get(need) for need in needs):
+            return level, ""
+    return llvm.get_host_cpu_name(), get_host_cpu_features()
 
 
 class Code(JITCodeLibrary):
@@ -46,6 +81,12 @@ class Code(JITCodeLibrary):
 
     is_ready = False
     _compiled_object: bytes | None = None
+    _bitcode: bytes | None = None
+
+    @property
+    def can_be_inlined(self) -> bool:
+        """Whether there is bitcode for other kernels; a wheel has none."""
+        return self._bitcode != b""
 
     def get_pointer_to_function(self, name: str) -> int:
         """The address of a function of this code, 0 if it is not in here."""
@@ -57,8 +98,31 @@ class Code(JITCodeLibrary):
         return super().get_pointer_to_function(name)
 
     def serialize_using_object_code(self) -> Any:
-        """What the cache keeps: machine code if there is any."""
-        return super().serialize_using_object_code() if self.is_ready else self.serialize_using_bitcode()
+        """What the cache keeps: machine code if there is any, bitcode, and names of entries for Python."""
+        if not self.is_ready:
+            return self.serialize_using_bitcode()
+        name, kind, data = super().serialize_using_object_code()
+        found = (function.name for function in self.get_defined_functions())
+        return name, kind, (*data, tuple(entry for entry in found if entry.startswith(ENTRY)))
+
+    @classmethod
+    def _unserialize(cls, codegen: Any, state: Any) -> Code:
+        """As Numba does, but bitcode is parsed when another kernel inlines it: that took most of the time."""
+        name, kind, data = state
+        if kind != "object":
+            return super()._unserialize(codegen, state)
+        self = codegen.create_library(name)
+        machine_code, self._bitcode, entries = data
+        self.enable_object_caching()
+        self._set_compiled_object(machine_code)
+        self._finalize_final_module()
+        codegen._engine._defined_symbols.update(entries)
+        return self
+
+    def _get_module_for_linking(self) -> Any:
+        if self._bitcode and self._shared_module is None:
+            self._shared_module = llvm.parse_bitcode(self._bitcode)
+        return super()._get_module_for_linking()
 
     def _optimize_final_module(self) -> None:
         """As Numba does for what Python calls; what others inline has another round there."""
@@ -83,9 +147,19 @@ class Code(JITCodeLibrary):
 
 
 class Codegen(JITCPUCodegen):
-    """The maker of code, with `Code` for what it makes."""
+    """The maker of code, with `Code` for what it makes and a level of processors that it is for."""
 
     _library_class = Code
+
+    def magic_tuple(self) -> tuple[str, str, str]:
+        """What code is for: system and processor. A newer system of Apple's runs the same code."""
+        return re.sub(r"(darwin|macosx)[0-9.]+", r"\1", self._llvm_module.triple), *processor()
+
+    def _get_host_cpu_name(self) -> str:
+        return processor()[0]
+
+    def _get_host_cpu_features(self) -> str:
+        return processor()[1]
 
     def set_env(self, env_name: str, env: Any) -> None:
         """Tell a function its environment, if it is somewhere in machine code."""
@@ -161,8 +235,62 @@ class KernelTarget(CPUTarget):
         return typing.Context()
 
 
+class Progress:
+    """Tells on standard error that the compiler is at work: a line, and on a terminal how far it is."""
+
+    def __init__(self) -> None:
+        self.is_told = False
+        self.depth = self.compiled = 0
+        self.began = 0.0
+
+    @contextmanager
+    def compiling(self, kernel: Any) -> Iterator[None]:
+        """While a kernel is compiled, and others for it."""
+        if not self.is_told:
+            self.is_told, self.began = True, time.monotonic()
+            self._say(_told(kernel))
+        shown = sys.stderr and sys.stderr.isatty() and self.began
+        self.depth += 1
+        if shown:
+            seconds = time.monotonic() - self.began
+            self._say(f"\r\x1b[Kcompiling: {self.compiled} kernels, {seconds:.0f} s, {kernel.__name__}")
+        try:
+            yield
+        finally:
+            self.depth -= 1
+            self.compiled += 1
+            if shown and not self.depth:
+                self._say("\r\x1b[K")
+
+    def _say(self, text: str) -> None:
+        if sys.stderr:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+
+
+PROGRESS = Progress()
+
+
+def _told(kernel: Any) -> str:
+    """Why somebody has to wait."""
+    kept = KernelCache(kernel).cache_path
+    where = f"they are kept in {kept}" if kept else "no directory can be written to, so none is kept"
+    text, here = f"rankcast: compiling kernels for their first use; {where}", kernel_cache.versions()
+    if kernel_cache.VERSIONS.exists():
+        there = kernel_cache.VERSIONS.read_text().strip()
+        text += f" (this installation has some for {there}; here is {here})" if there != here else ""
+    return text + "\n"
+
+
 class KernelCompiler(_FunctionCompiler):
-    """Numba's compiler of one function, with `KernelFlags`."""
+    """Numba's compiler of one function, with `KernelFlags`, that tells of our own kernels."""
+
+    def compile(self, args: Any, return_type: Any) -> Any:
+        """Compile for the types of arguments."""
+        if not self.py_func.__module__.startswith("rankcast."):
+            return super().compile(args, return_type)
+        with PROGRESS.compiling(self.py_func):
+            return super().compile(args, return_type)
 
     def _customize_flags(self, flags: Any) -> KernelFlags:
         return KernelFlags(flags)
@@ -205,6 +333,7 @@ class Kernel(Implementation):
 
     def __init__(self, py_func: Any, locals: Any, targetoptions: dict[str, Any]) -> None:  # noqa: A002
         super().__init__(py_func, locals, {**targetoptions, NO_ENTRY: False})
+        self._replaced: list[Any] = []
 
     def enable_caching(self) -> None:
         """Keep compiled forms on disk."""
@@ -220,11 +349,13 @@ class Kernel(Implementation):
             self.targetoptions[NO_ENTRY] = before
 
     def compile(self, sig: Any) -> Any:
-        """Fetch or make a form; one without an entry will not do for Python."""
+        """Fetch or make a form; one without an entry will not do for Python, a wheel's not for kernels."""
         kinds = tuple(sigutils.normalize_signature(sig)[0])
         known: Any = self.overloads.get(kinds)
-        if known is not None and not (known.library.is_ready or self.targetoptions[NO_ENTRY]):
-            del self.overloads[kinds]
+        if known is not None:
+            code = known.library
+            if not (code.can_be_inlined if self.targetoptions[NO_ENTRY] else code.is_ready):
+                self._replaced.append(self.overloads.pop(kinds))  # Python may go on calling it
         return super().compile(sig)
 
     def add_overload(self, cres: Any) -> None:

@@ -1,47 +1,58 @@
 """Compiled kernels on disk, for as long as no source that they were made from has changed.
 
 Numba's own cache looks at the file of a kernel alone and answers with old code after an edit in the file of
-a callee, or of a constant. Here an entry belongs to a stamp: a hash of the source of the kernel's module and
-of all that it imports, transitively, from its own top-level package and from rankcast. No times of files are
-in it, so a copied tree keeps its cache. The name of a file has the stamp and a tag of the environment
-(versions of Python, Numba, llvmlite and NumPy, and Numba's settings); the processor is in Numba's key. When
-the first kernel of a module is saved, files of the same module and tag with another stamp are removed.
+a callee, or of a constant. Here a compiled form belongs to a stamp: a hash of the source of the kernel's
+module and of all that it imports, transitively, from its own top-level package and from rankcast. No times of
+files are in it, so a copied tree keeps its cache. A form is a file of its own. Its name has the stamp, a tag
+of the environment (versions of Python, Numba, llvmlite and NumPy, and Numba's settings) and a digest of
+Numba's key (types of arguments, processor); the key is in the file, too, and must be equal.
 
 A process that still runs the code from before an edit must not save it under the stamp of after: kernels
 with a source that changed since the process began are neither saved nor loaded.
 
-Entries lie in `NUMBA_CACHE_DIR` if that is set, else in `__pycache__` beside the source, else in the user's
-cache directory, else in one of this user's in the directory for temporary files; the first that can be
-written to. Without any of them nothing is kept.
+A form is looked for in every place: in what came with the wheel (`rankcast/compiled`, made by `ship`), in
+`NUMBA_CACHE_DIR`, in `__pycache__` beside the source, in the user's cache directory, and in one of this
+user's in the directory for temporary files. It is saved in the first but the wheel's that can be written to;
+without any, nothing is kept. To load a form is to run code, so a directory counts only if nobody else can
+write there: it belongs to this user or to root, and to nobody's group. Beside the sources it is enough that
+whoever can write there can write the sources. When a form is saved, those of older sources of its module go;
+in a place that several trees share, which is all but `__pycache__`, those of the last `KEPT` sources stay.
 """
 
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import inspect
+import math
 import os
 import re
 import stat
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Iterator
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite
 import numba
 import numpy as np
 from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
+from numba.core.registry import cpu_target
+from numba.core.runtime import rtsys
 from numba.misc.appdirs import AppDirs
 
 BEGAN = time.time_ns()
 OURS = __name__.partition(".")[0]
-SHORT = 12  # hexadecimal digits of a hash in the name of a file; the index has all of them
+COMPILED = Path(__file__).parent.parent / "compiled"  # what came with the wheel
+VERSIONS = COMPILED / "versions.txt"
+SHORT = 12  # hexadecimal digits of a hash in the name of a file
+KEPT = 8  # sources of a module whose forms stay in a shared place
+OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 # Import statements, found faster than by parsing. What a docstring has of them does no harm.
 _FROM = re.compile(rb"(?:^|;)[ \t]*from[ \t]+([\w.]+)[ \t]*import[ \t]*(\([^)]*\)|[^\n;]*)", re.MULTILINE)
@@ -52,9 +63,21 @@ _NOISE = re.compile(rb"#[^\n]*|\\\r?\n")  # comments, and lines that go on
 @cache
 def environment_tag() -> str:
     """What compiled code depends on besides sources and processor, as a short hash."""
-    versions = (sys.implementation.cache_tag, numba.__version__, llvmlite.__version__, np.__version__)
-    settings = (config.BOUNDSCHECK, config.OPT, config.DEBUGINFO_DEFAULT)
-    return hashlib.sha256(repr((versions, settings)).encode()).hexdigest()[:SHORT]
+    settings = (
+        config.BOUNDSCHECK,
+        config.OPT,
+        config.DEBUGINFO_DEFAULT,
+        config.LOOP_VECTORIZE,
+        config.SLP_VECTORIZE,
+        config.USING_SVML,
+    )
+    return hashlib.sha256(repr((versions(), settings)).encode()).hexdigest()[:SHORT]
+
+
+def versions() -> str:
+    """The versions that compiled code depends on, for people to read."""
+    python = sys.implementation.cache_tag
+    return f"{python}, Numba {numba.__version__}, llvmlite {llvmlite.__version__}, NumPy {np.__version__}"
 
 
 @cache
@@ -154,47 +177,96 @@ def _writable(directory: Path) -> bool:
     return True
 
 
-def _private(directory: Path) -> bool:
-    """Whether a directory among temporary files is this user's alone: code is loaded from it."""
+def _trusted(directory: Path, like: Path | None = None) -> bool:
+    """Whether nobody else can write there, or nobody who cannot write to the directory `like` either."""
     if not hasattr(os, "getuid"):
-        return False
+        return True
     try:
-        with contextlib.suppress(FileExistsError):
-            directory.mkdir(mode=0o700)
+        status, other = directory.lstat(), like.stat() if like else None
+    except OSError:
+        return False
+    owners = {0, os.getuid()} | ({other.st_uid} if other else set())
+    writers = status.st_mode & OTHERS & ~(other.st_mode if other else 0)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid in owners and not writers
+
+
+def _private(directory: Path) -> bool:
+    """Whether a directory among temporary files is this user's alone, and always was."""
+    try:
         status = directory.lstat()
     except OSError:
         return False
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
 
 
+class Place(NamedTuple):
+    """A directory that may hold compiled forms of kernels."""
+
+    directory: Path
+    like: Path | None = None  # a directory whose writers may write here, too
+    private: Path | None = None  # a directory above that must be this user's alone
+
+    def can_be_read(self) -> bool:
+        """Whether forms from here can be relied on."""
+        return (not self.private or _private(self.private)) and _trusted(self.directory, self.like)
+
+    def can_be_written(self) -> bool:
+        """Whether forms can be kept here; makes the directory."""
+        if self.private:
+            with contextlib.suppress(OSError):
+                self.private.mkdir(mode=0o700)
+            if not _private(self.private):
+                return False
+        return _writable(self.directory) and self.can_be_read()
+
+
 @cache
-def cache_directory(sources: Path) -> Path | None:
-    """Where compiled forms of kernels from a directory of sources are kept."""
-    part = _CacheLocator.get_suitable_cache_subpath(str(sources / "module.py"))
-    if config.CACHE_DIR and _writable(chosen := Path(config.CACHE_DIR, part)):
-        return chosen
-    if _writable(beside := sources / "__pycache__"):
-        return beside
-    if _writable(users := Path(AppDirs(appname=OURS, appauthor=False).user_cache_dir, part)):
-        return users
-    own = Path(tempfile.gettempdir(), f"{OURS}-{getattr(os, 'getuid', int)()}")
-    return own / part if _private(own) and _writable(own / part) else None
+def places(module: str, sources: Path) -> tuple[Place, ...]:
+    """Where compiled forms of the kernels of a package may be, the wheel's place first."""
+    package = module.rpartition(".")[0]
+    ours = package.partition(".")[0] == OURS
+    part = package if ours else _CacheLocator.get_suitable_cache_subpath(str(sources / "module.py"))
+    found = [Place(COMPILED / package, like=COMPILED.parent)] if ours else []
+    if config.CACHE_DIR:
+        found.append(Place(Path(config.CACHE_DIR, part)))
+    found.append(Place(sources / "__pycache__", like=sources))
+    users = Path(AppDirs(appname=OURS, appauthor=False).user_cache_dir)
+    if users.is_absolute():  # nobody's home is the current directory
+        found.append(Place(users / part))
+    if hasattr(os, "getuid"):
+        own = Path(tempfile.gettempdir(), f"{OURS}-{os.getuid()}")
+        found.append(Place(own / part, private=own))
+    return tuple(found)
+
+
+@cache
+def readable(module: str, sources: Path) -> tuple[Path, ...]:
+    """Where to look for compiled forms."""
+    return tuple(place.directory for place in places(module, sources) if place.can_be_read())
+
+
+@cache
+def cache_directory(module: str, sources: Path) -> Path | None:
+    """Where new compiled forms are kept, None if nowhere."""
+    candidates = (place for place in places(module, sources) if COMPILED not in place.directory.parents)
+    return next((place.directory for place in candidates if place.can_be_written()), None)
 
 
 class Locator(_CacheLocator):
     """Where a kernel's compiled forms lie and which sources they belong to."""
 
-    def __init__(self, path: str, directory: Path, stamp: str) -> None:
+    def __init__(self, module: str, path: str, stamp: str) -> None:
         self._py_file = path  # Numba names it in a warning
-        self._directory, self._stamp = directory, stamp
+        self._module, self._sources, self._stamp = module, Path(path).absolute().parent, stamp
 
     def ensure_cache_path(self) -> None:
         """Make the directory again if somebody removed it."""
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if directory := cache_directory(self._module, self._sources):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def get_cache_path(self) -> str:
-        """The directory."""
-        return str(self._directory)
+        """The directory for new forms, empty if there is none."""
+        return str(cache_directory(self._module, self._sources) or "")
 
     def get_source_stamp(self) -> str:
         """The hash of the import closure."""
@@ -204,12 +276,15 @@ class Locator(_CacheLocator):
         """What stands in the name of a file for environment and sources."""
         return f"{environment_tag()}-{self._stamp[:SHORT]}"
 
+    def readable(self) -> tuple[Path, ...]:
+        """Where forms may be."""
+        return readable(self._module, self._sources)
+
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Locator | None:
         """Locate a kernel; None if it cannot be kept."""
         stamp = source_stamp(py_func.__module__, py_file)
-        directory = cache_directory(Path(py_file).absolute().parent) if stamp else None
-        return cls(py_file, directory, stamp) if stamp and directory else None
+        return cls(py_func.__module__, py_file, stamp) if stamp else None
 
 
 class Forms(CompileResultCacheImpl):
@@ -218,42 +293,99 @@ class Forms(CompileResultCacheImpl):
     def __init__(self, py_func: Any, locator: Locator) -> None:
         self._lineno = py_func.__code__.co_firstlineno
         self._locator = locator
-        self.module = Path(locator._py_file).stem
+        self.package, self.module = py_func.__module__.rpartition(".")[0], Path(locator._py_file).stem
         self._filename_base = self.get_filename_base(
             f"{self.module}.{py_func.__qualname__}", getattr(sys, "abiflags", "")
         )
 
 
 class Files(IndexDataCacheFile):
-    """An index and data files of one kernel.
+    """The files of one kernel, one a form.
 
-    Data files have random names and are written before the index, so that two processes that save at once
-    can lose an entry, but never find one's code under the other's key.
+    A file is put in place whole. Two processes that save the same form write the same file.
     """
 
     def __init__(self, forms: Forms) -> None:
-        locator = forms.locator
-        super().__init__(locator.get_cache_path(), forms.filename_base, locator.get_source_stamp())
+        super().__init__("", forms.filename_base, forms.locator.get_source_stamp())
         self._forms = forms
 
+    def load(self, key: Any) -> Any:
+        """A compiled form, None if there is none; a file that cannot be read is as none."""
+        name = self._name(key)
+        for directory in self._forms.locator.readable():
+            path = directory / name
+            if path.is_file():
+                with contextlib.suppress(Exception):
+                    stamp, found, data = self._load_data(str(path))
+                    if (stamp, found) == (self._source_stamp, key):
+                        _used[path] = self._forms.package
+                        return data
+        return None
+
     def save(self, key: Any, data: Any) -> None:
-        """Keep a compiled form, unless another process was quicker."""
-        _sweep(self._cache_path, self._forms.module, self._forms.locator.get_disambiguator())
-        if key in self._load_index():
+        """Keep a compiled form. A type that is named by an address is not the same the next time."""
+        directory = self._forms.locator.get_cache_path()
+        if not directory or " at 0x" in repr(key):
             return
-        name = f"{self._forms.filename_base}.{uuid.uuid4().hex[:SHORT]}.nbc"
-        self._save_data(name, data)
-        self._save_index({**self._load_index(), key: name})
+        shared = Path(directory).name != "__pycache__"
+        _sweep(directory, self._forms.module, self._forms.locator.get_disambiguator(), KEPT if shared else 1)
+        path = Path(directory, self._name(key))
+        self._save_data(str(path), (self._source_stamp, key, data))
+        _used[path] = self._forms.package
+
+    def flush(self) -> None:
+        """Remove all forms that were kept."""
+        pattern = glob.escape(self._forms.filename_base) + ".*.nbc"
+        if directory := self._forms.locator.get_cache_path():
+            for path in Path(directory).glob(pattern):
+                path.unlink(missing_ok=True)
+
+    def _name(self, key: Any) -> str:
+        digest = hashlib.sha256(repr(key).encode()).hexdigest()[:SHORT]
+        return f"{self._forms.filename_base}.{digest}.nbc"
+
+
+_used: dict[Path, str] = {}  # the forms that this process has loaded or saved, and their packages
+
+
+def ship(target: Path) -> int:
+    """Copy the forms that this process has used and Python can call, as a wheel carries them; how many.
+
+    They go without the bitcode for other kernels to inline, and without Numba's notes on types: three
+    quarters of the bytes. A kernel that is compiled later on gets the bitcode that it needs anew.
+    """
+    files, shipped = IndexDataCacheFile("", "", None), 0
+    for path, package in sorted(_used.items()):
+        stamp, key, (library, *rest) = files._load_data(str(path))
+        name, kind, data = library
+        if kind != "object" or package.partition(".")[0] != OURS:
+            continue
+        fndesc, environment, signature, objectmode, lifted, _, *others = rest
+        code = (name, kind, (data[0], b"", data[2]))
+        form = (code, fndesc, environment, signature, objectmode, lifted, "", *others)
+        directory = target / package
+        directory.mkdir(parents=True, exist_ok=True)
+        files._save_data(str(directory / path.name), (stamp, key, form))
+        shipped += 1
+    (target / VERSIONS.name).write_text(versions() + "\n")
+    return shipped
 
 
 @cache
-def _sweep(directory: str, module: str, current: str) -> None:
-    """Remove what older sources of a module left in this environment; once a process."""
+def _sweep(directory: str, module: str, current: str, kept: int) -> None:
+    """Remove what older sources of a module left in this environment, once a process."""
     tag = current.partition("-")[0]
-    for stale in Path(directory).glob(f"{module}.*-{tag}-*.nb[ic]*"):
-        if f"-{current}." not in stale.name:
+    ages: dict[str, float] = {current: math.inf}
+    files: dict[str, list[Path]] = {}
+    for path in Path(directory).glob(f"{module}.*-{tag}-*.nb[ic]*"):
+        with contextlib.suppress(OSError):
+            sources = tag + path.name.rpartition(f"-{tag}")[2].partition(".")[0]
+            ages[sources] = max(ages.get(sources, 0.0), path.stat().st_mtime)
+            files.setdefault(sources, []).append(path)
+    for sources in sorted(ages, key=ages.__getitem__, reverse=True)[kept:]:
+        for path in files.get(sources, ()):
             with contextlib.suppress(OSError):
-                stale.unlink()
+                path.unlink()
 
 
 class KernelCache(FunctionCache):
@@ -276,12 +408,20 @@ class KernelCache(FunctionCache):
     @property
     def cache_path(self) -> str | None:
         """The directory, if the kernel can be kept."""
-        return self._impl.locator.get_cache_path() if self._impl else None
+        return (self._impl.locator.get_cache_path() or None) if self._impl else None
 
     def flush(self) -> None:
         """Forget the kernel's compiled forms."""
         if self._impl:
             super().flush()
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Load a form. Code needs Numba's runtime, but not all that its compiler knows."""
+        rtsys.initialize(cpu_target.target_context)
+        try:
+            return self._load_overload(sig, target_context)
+        except OSError:
+            return None
 
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
         return super()._load_overload(sig, target_context) if self._impl else None
