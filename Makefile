@@ -11,7 +11,7 @@ export NUMBA_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rankcast
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-deep test-faults test-nojit test-numba-oldest test-wheel check bench bench-compare wheel requirements warm clean
+.PHONY: help demo test test-all test-deep test-faults test-nojit test-numba-oldest test-baseline test-wheel check bench bench-compare wheel requirements warm clean
 
 help:  ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ $(OLDEST)/.ready: pyproject.toml
 	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check \
 	  numba==0.62.0 numpy==1.26.4 pyarrow==18.0.0 'pandas>=2.2,<3' hypothesis pytest pytest-xdist
 	@touch $@
+
+test-baseline: $(READY)  ## the laws of default methods on code for the lowest level of processors, few examples
+	@NUMBA_CPU_NAME=$${BASELINE:-x86-64-v2} HYPOTHESIS_PROFILE=few $(BIN)/python -m pytest -n 2 tests/laws/test_laws.py::test_the_laws
 
 check: $(READY)  ## format, lint and type check
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }

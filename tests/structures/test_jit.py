@@ -279,7 +279,7 @@ def test_without_a_directory_beside_the_source_another_is_found(package: Path, t
     homes = {"XDG_CACHE_HOME": str(users), "TMPDIR": str(temporary)}
     assert run(package.parent, CALL, **homes) == "2.0 1 1"
     assert run(package.parent, CALL, **homes) == "2.0 0 0"
-    assert list(users.rglob("*.nbi"))
+    assert list(users.rglob("*.nbc"))
     shutil.rmtree(users)
     users.write_text("not a directory")
     assert run(package.parent, CALL, **homes) == "2.0 1 1"
