@@ -135,8 +135,9 @@ def _range(rng: np.random.Generator, kind: str, settings: Rows) -> None:
 
     over = settings["over"]
     engine = RangeTopK(**settings)
+    many = 100 if settings["method"] == "scan" else MANY
     items = {"id": _ids(kind, "i", 400), **_uniform(rng, [*over, "y"], 400)}
-    boxes = {"id": _ids(kind, "s", MANY), **_boxes(rng, over, MANY)}
+    boxes = {"id": _ids(kind, "s", many), **_boxes(rng, over, many)}
     engine.publish(_some(items, 300))
     engine.subscribe(boxes)
     for size in (1, 20, 400):
@@ -151,8 +152,8 @@ def _range(rng: np.random.Generator, kind: str, settings: Rows) -> None:
     engine.remove(items["id"][5:8])
     engine.results(boxes["id"][:2])
     engine.unsubscribe(boxes["id"][:1])
-    engine.unsubscribe(boxes["id"][1 : MANY // 2])
-    engine.apply([("publish", _some(items, 20)), ("unsubscribe", boxes["id"][MANY // 2 :])])
+    engine.unsubscribe(boxes["id"][1 : many // 2])
+    engine.apply([("publish", _some(items, 20)), ("unsubscribe", boxes["id"][many // 2 :])])
     engine.subscribe(_some(boxes, 10))
     _close(engine)
 
