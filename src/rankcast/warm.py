@@ -187,7 +187,8 @@ def _covering(rng: np.random.Generator, kind: str, settings: Rows) -> None:
 
     over = settings["over"]
     engine = CoveringTable(**settings)
-    boxes = {"id": _ids(kind, "s", 2000), **_boxes(rng, over, 2000)}
+    many = 2000 if (settings["index"], settings["graph"]) == ("kdtree", 1) else 300
+    boxes = {"id": _ids(kind, "s", many), **_boxes(rng, over, many)}
     engine.subscribe(_some(boxes, 1))
     engine.subscribe({name: values[1:] for name, values in boxes.items()})
     engine.publish({"id": _ids(kind, "e", 20), **_uniform(rng, over, 20)})
@@ -196,8 +197,8 @@ def _covering(rng: np.random.Generator, kind: str, settings: Rows) -> None:
     engine.amend({"id": boxes["id"][:3], f"{over[0]}_hi": [10.0, 10.0, 10.0]})
     engine.explain(boxes["id"][3], boxes["id"][4])
     engine.unsubscribe(boxes["id"][:1])
-    engine.unsubscribe(boxes["id"][1:500])
-    engine.unsubscribe(boxes["id"][500:600], limit=10)
+    engine.unsubscribe(boxes["id"][1 : many // 4])
+    engine.unsubscribe(boxes["id"][many // 4 : many // 3], limit=10)
     engine.follow([{"op": "subscribe", **{name: boxes[name][0] for name in boxes}}])
     engine.forwarded()
     maxima(boxes, over=over)
@@ -246,12 +247,13 @@ def _moving(rng: np.random.Generator, kind: str, settings: Rows) -> None:
     settings = dict(settings)
     over, skyline = settings["over"], settings.pop("skyline", False)
     engine: Any = (MovingSkyline if skyline else MovingTopK)(**settings)
-    items = {"id": _ids(kind, "i", 1000), **_uniform(rng, ["x", "y", *over], 1000)}
-    queries = {"id": _ids(kind, "s", 300), **_uniform(rng, ["x", "y"], 300)}
+    many = 100 if settings["method"] == "scan" else 1000
+    items = {"id": _ids(kind, "i", many), **_uniform(rng, ["x", "y", *over], many)}
+    queries = {"id": _ids(kind, "s", many // 3), **_uniform(rng, ["x", "y"], many // 3)}
     engine.upsert(items)
     engine.subscribe(_some(queries, 1))
     engine.subscribe({name: values[1:] for name, values in queries.items()})
-    for size in (1, 20, 300):
+    for size in (1, 20, many // 3):
         engine.publish(_some(queries, size, **_uniform(rng, ["x", "y"], size)))
         engine.upsert(_some(items, size, **_uniform(rng, ["x", "y", *over], size)))
     if over:
@@ -260,13 +262,13 @@ def _moving(rng: np.random.Generator, kind: str, settings: Rows) -> None:
         engine.amend({"id": queries["id"][:2], "k": [1, 7]})
     engine.publish(_some(queries, 20))
     engine.remove(items["id"][:1])
-    engine.remove(items["id"][1:400])
-    engine.explain(queries["id"][5], items["id"][500])
-    if settings.get("method") != "scan":
+    engine.remove(items["id"][1 : many // 3])
+    engine.explain(queries["id"][5], items["id"][many // 2])
+    if settings["method"] != "scan":
         engine.zones()
         engine.view(queries["id"][5])
     engine.unsubscribe(queries["id"][:1])
-    engine.unsubscribe(queries["id"][1:100])
+    engine.unsubscribe(queries["id"][1:10])
     _close(engine)
 
 
@@ -274,8 +276,10 @@ HOUR = timedelta(hours=1)
 PLANE = {"bounds": (0, 0, 10, 10)}
 
 
-def _more(engine: str) -> Iterator[tuple[Callable[[np.random.Generator, str, Rows], None], Rows]]:
-    """Other settings of an engine, and how it is played with them."""
+def _more(
+    engine: str, *, default: bool = False
+) -> Iterator[tuple[Callable[[np.random.Generator, str, Rows], None], Rows]]:
+    """Other settings of an engine, if so under its default method alone, and how it is played with them."""
     from rankcast import scoring  # noqa: PLC0415
     from rankcast.core.contract import subjects  # noqa: PLC0415
 
@@ -307,19 +311,19 @@ def _more(engine: str) -> Iterator[tuple[Callable[[np.random.Generator, str, Row
         usual = [{"over": list("abc")[:size], "skyline": True} for size in range(4)]
         usual += [{"over": ["a", "b"], "metric": "haversine", "skyline": True}]
         run = _moving
-    for variant in variants:
+    for variant in variants[:1] if default else variants:
         for settings in usual:
             yield run, {**settings, **variant}
 
 
-def prepare(engine: str, *, everything: bool, ship_to: Path | None) -> int:
+def prepare(engine: str, *, everything: bool, default: bool, ship_to: Path | None) -> int:
     """Compile the kernels of an engine, in a process of its own; how many had to be compiled."""
     from rankcast.structures import jit, kernel_cache  # noqa: PLC0415
 
     jit.PROGRESS.is_told = True
     play(SCENES[engine])
     if everything:
-        for run, settings in _more(engine):
+        for run, settings in _more(engine, default=default):
             for kind in ("str", "int"):
                 run(np.random.default_rng(7), kind, settings)
     if ship_to is not None:
@@ -351,7 +355,8 @@ def run(arguments: argparse.Namespace) -> int:
         if level is not None:
             os.environ["NUMBA_CPU_NAME"] = level
             sys.stderr.write(f"for {level}: ")
-        _compile(wanted, everything=arguments.all, ship_to=arguments.ship)
+        default = level != levels[0]  # lower levels are for few
+        _compile(wanted, everything=arguments.all, default=default, ship_to=arguments.ship)
     return 0
 
 

@@ -1,6 +1,11 @@
-"""Cases of reading input: a table checked, its ids given rows."""
+"""Cases of how a call begins: a process and its first calls; a table checked, its ids given rows."""
 
 from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +16,69 @@ from rankcast.tables import read
 from rankcast.tables.schema import Column, Kind, Rows
 
 COLUMNS = (Column("id", Kind.ID), Column("x"), Column("y"))
+
+POINTS = {"id": ["p", "q"], "x": [2.0, 3.0], "y": [2.0, 1.0]}
+PLACED = {"id": ["a"], "x": [1.0], "y": [1.0]}
+OBJECTS = ("upsert", {**POINTS, "a": [1.0, 2.0]})
+MOVES = (("subscribe", PLACED), ("publish", {**PLACED, "x": [2.0]}))
+FIRST: dict[str, tuple[dict[str, Any], tuple[tuple[str, Any], ...]]] = {
+    "RangeTopK": ({"over": "x", "k": 2}, (("subscribe", {"id": ["a"], "x_lo": [1.0]}), ("publish", POINTS))),
+    "CoveringTable": (
+        {"over": ["x", "y"]},
+        (("subscribe", {"id": ["a", "b"], "x_lo": [1.0, 2.0], "y_hi": [5.0, 4.0]}), ("publish", POINTS)),
+    ),
+    "RankedMatcher": (
+        {"over": ["x"], "k": 2},
+        (("subscribe", {"id": ["a"], "x_lo": [1.0], "score": [1.0]}), ("publish", {"id": ["p"], "x": [2.0]})),
+    ),
+    "GeoTextTopK": (
+        {"bounds": [0, 0, 10, 10], "k": 2, "window": 10},
+        (("subscribe", {**PLACED, "terms": [["a"]]}), ("publish", {**POINTS, "terms": [["a"], ["a", "b"]]})),
+    ),
+    "MovingTopK": ({"over": ["a"], "k": 2}, (OBJECTS, *MOVES)),
+    "MovingSkyline": ({"over": ["a"]}, (OBJECTS, *MOVES)),
+}
+PROGRAM = """
+import json, sys, time
+import numba, numpy, pyarrow
+began = time.process_time()
+if len(sys.argv) > 1:
+    import rankcast
+    settings, calls = json.loads(sys.argv[2])
+    engine = getattr(rankcast, sys.argv[1])(**settings)
+    for call, rows in calls:
+        getattr(engine, call)(rows)
+print(time.process_time() - began)
+"""
+
+
+@case(
+    "start.first-call",
+    small={"engine": list(FIRST)},
+    full={"engine": list(FIRST)},
+    seed=13,
+    unit="process",
+    runs=5,
+)
+def first_call(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """A process that makes an engine and calls it twice or thrice, its kernels compiled before."""
+
+    def run(*arguments: str) -> float:
+        command = [sys.executable, "-c", PROGRAM, *arguments]
+        return float(subprocess.run(command, capture_output=True, check=True).stdout)  # noqa: S603
+
+    def above(_: Any, seconds: float) -> dict[str, float]:
+        return {"processor_seconds_above_imports": seconds}
+
+    told = json.dumps(FIRST[parameters["engine"]])
+    return Trial(
+        1,
+        [
+            Contender("first calls", run=lambda _: run(parameters["engine"], told), counters=above),
+            Contender("NumPy, Numba and PyArrow imported", run=lambda _: run()),
+        ],
+        baseline="NumPy, Numba and PyArrow imported",
+    )
 
 
 @case(
