@@ -80,7 +80,7 @@ wheel: $(WHEEL)/env/.ready  ## build the wheel of this platform, with compiled k
 	@find $(WHEEL)/tree -name __pycache__ -prune -exec rm -r {} +
 	@PYTHONPATH=$(CURDIR)/src $(WHEEL)/env/bin/python -m rankcast.warm --all --ship $(WHEEL)/tree/src/rankcast/compiled
 	@$(WHEEL)/env/bin/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps \
-	  --wheel-dir dist $(WHEEL)/tree
+	  --wheel-dir dist ./$(WHEEL)/tree
 	@ls -s -h dist
 
 $(WHEEL)/env/.ready: requirements/base.txt

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from rankcast import warm
 from rankcast.cli import main
+from rankcast.core.spec import ENGINES
 from rankcast.demo import scenes
 from rankcast.demo.commands import play
 
@@ -37,6 +38,16 @@ def test_a_scene_is_the_same_every_time(name: str) -> None:
 def test_a_scene_is_played_to_compile_its_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gc.disable", lambda: None)
     warm.play(name)
+
+
+def test_every_engine_can_be_compiled_ahead(capsys: pytest.CaptureFixture[str]) -> None:
+    assert {home.rpartition(":")[2] for home in ENGINES.values()} == set(warm.SCENES)
+    assert set(warm.SCENES.values()) == set(warm.ENCORES) == set(scenes.NAMES)
+    assert main(["warm", "Nosuch"]) == 2
+    told = capsys.readouterr().err
+    assert "Nosuch" in told
+    assert "RangeTopK" in told
+    assert len(told.splitlines()) == 1
 
 
 def test_the_command_plays_one_scene(capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,8 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from rankcast.demo import scenes
-from rankcast.errors import SettingError
+from rankcast.errors import InputError
 
 # The scene of each engine; the one that takes longest to compile comes first.
 SCENES = {
@@ -91,6 +90,8 @@ Rows = dict[str, Any]
 
 def play(name: str) -> str:
     """Play a scene; a digest of its answers. The collector rests until its end, for a tenth of the time."""
+    from rankcast.demo import scenes  # noqa: PLC0415 (imports engines)
+
     gc.collect()
     gc.disable()
     scene = scenes.build(name, batches=BATCHES)
@@ -207,13 +208,14 @@ def _covering(rng: np.random.Generator, kind: str, settings: Rows) -> None:
 
 def _geotext(rng: np.random.Generator, kind: str, settings: Rows) -> None:
     from rankcast import GeoTextTopK  # noqa: PLC0415
+    from rankcast.demo.scenes import WORDS  # noqa: PLC0415
 
     engine = GeoTextTopK(**settings)
     timed = isinstance(settings.get("window"), timedelta)
     began = datetime(2024, 1, 1)
 
     def messages(first: int, size: int) -> Rows:
-        terms = [list(rng.choice(scenes.WORDS, 4)) for _ in range(size)]
+        terms = [list(rng.choice(WORDS, 4)) for _ in range(size)]
         rows = {
             "id": _ids(kind, "m", first + size)[first:],
             **_uniform(rng, ["x", "y"], size),
@@ -225,7 +227,7 @@ def _geotext(rng: np.random.Generator, kind: str, settings: Rows) -> None:
 
     engine.publish(messages(0, 300))
     places = {"id": _ids(kind, "s", 500), **_uniform(rng, ["x", "y"], 500)}
-    places["terms"] = [list(rng.choice(scenes.WORDS, 3)) for _ in range(500)]
+    places["terms"] = [list(rng.choice(WORDS, 3)) for _ in range(500)]
     engine.subscribe(_some(places, 1))
     engine.subscribe({name: values[1:] for name, values in places.items()})
     for first, size in ((300, 1), (301, 20), (321, 400)):
@@ -346,9 +348,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Play every engine that was asked for; an exception of one of them comes out here."""
-    unknown = [name for name in arguments.engines if name not in SCENES]
-    if unknown:
-        raise SettingError(f"engine {unknown[0]!r} is not known", expected=", ".join(SCENES))
+    for name in arguments.engines:
+        if name not in SCENES:
+            raise InputError.unknown(name, SCENES, where="warm", word="engine")
     wanted = [name for name in SCENES if name in (arguments.engines or SCENES)]
     levels = [arguments.level] if arguments.level else reached() if arguments.ship else [None]
     for level in levels:

@@ -91,7 +91,8 @@ def main() -> int:
     package = Path(spec.origin).parent
     before, wrong = set(package.rglob("*")), []
     with tempfile.TemporaryDirectory() as folder:
-        levels = run(UNPACK, folder).split()
+        levels = [level for level in run(UNPACK, folder).split() if Path(folder, level).is_dir()]
+        wrong += [] if levels else ["no kernel came along"]
         for level in levels:
             print(f"{level}: {len(list(Path(folder, level).iterdir()))} kernels came along")  # noqa: T201
         wrong += instructions_above(Path(folder))
