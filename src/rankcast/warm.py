@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from rankcast.errors import InputError
 
@@ -102,6 +103,23 @@ def play(name: str) -> str:
     return hashlib.sha256(repr(told).encode()).hexdigest()
 
 
+class Fed:
+    """An engine that gets its rows as tables of Arrow's, whose memory kernels see as read-only."""
+
+    def __init__(self, engine: Any, kind: str) -> None:
+        self.engine, self.tables = engine, kind == "int"
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self.engine, name)
+        if not self.tables:
+            return call
+        return lambda *given, **options: call(*map(_as_table, given), **options)
+
+
+def _as_table(given: Any) -> Any:
+    return pa.table(given) if isinstance(given, dict) and "id" in given else given
+
+
 def _ids(kind: str, prefix: str, size: int) -> list[Any]:
     return [f"{prefix}{place}" for place in range(size)] if kind == "str" else list(range(size))
 
@@ -119,8 +137,10 @@ def _some(rows: Rows, size: int, **changed: Any) -> Rows:
     return {name: values[:size] for name, values in rows.items()} | changed
 
 
-def _close(engine: Any) -> None:
-    """What every engine can do besides: tell, save, load."""
+def _close(fed: Fed, rows: Rows) -> None:
+    """What every engine can do besides: take no rows, tell, save, load."""
+    fed.subscribe(_some(rows, 0))
+    engine = fed.engine
     engine.stats()
     if hasattr(engine, "results"):
         engine.results()
@@ -135,7 +155,7 @@ def _range(rng: np.random.Generator, kind: str, settings: Rows) -> None:
     from rankcast import RangeTopK  # noqa: PLC0415
 
     over = settings["over"]
-    engine = RangeTopK(**settings)
+    engine = Fed(RangeTopK(**settings), kind)
     many = 100 if settings["method"] == "scan" else MANY
     items = {"id": _ids(kind, "i", 400), **_uniform(rng, [*over, "y"], 400)}
     boxes = {"id": _ids(kind, "s", many), **_boxes(rng, over, many)}
@@ -156,14 +176,14 @@ def _range(rng: np.random.Generator, kind: str, settings: Rows) -> None:
     engine.unsubscribe(boxes["id"][1 : many // 2])
     engine.apply([("publish", _some(items, 20)), ("unsubscribe", boxes["id"][many // 2 :])])
     engine.subscribe(_some(boxes, 10))
-    _close(engine)
+    _close(engine, boxes)
 
 
 def _matching(rng: np.random.Generator, kind: str, settings: Rows) -> None:
     from rankcast import RankedMatcher  # noqa: PLC0415
 
     over = settings["over"]
-    engine = RankedMatcher(**settings)
+    engine = Fed(RankedMatcher(**settings), kind)
     relaxed = settings.get("mode") == "relaxed"
     ranked = [f"{name}_weight" for name in over] if relaxed else ["score"]
     ranking = {} if settings.get("score") == "tightest" else _uniform(rng, ranked, MANY)
@@ -180,14 +200,14 @@ def _matching(rng: np.random.Generator, kind: str, settings: Rows) -> None:
     engine.unsubscribe(boxes["id"][:1])
     engine.unsubscribe(boxes["id"][1 : MANY // 2])
     engine.publish(_some(events, 20))
-    _close(engine)
+    _close(engine, boxes)
 
 
 def _covering(rng: np.random.Generator, kind: str, settings: Rows) -> None:
     from rankcast import CoveringTable, maxima  # noqa: PLC0415
 
     over = settings["over"]
-    engine = CoveringTable(**settings)
+    engine = Fed(CoveringTable(**settings), kind)
     many = 2000 if (settings["index"], settings["graph"]) == ("kdtree", 1) else 300
     boxes = {"id": _ids(kind, "s", many), **_boxes(rng, over, many)}
     engine.subscribe(_some(boxes, 1))
@@ -203,14 +223,14 @@ def _covering(rng: np.random.Generator, kind: str, settings: Rows) -> None:
     engine.follow([{"op": "subscribe", **{name: boxes[name][0] for name in boxes}}])
     engine.forwarded()
     maxima(boxes, over=over)
-    _close(engine)
+    _close(engine, boxes)
 
 
 def _geotext(rng: np.random.Generator, kind: str, settings: Rows) -> None:
     from rankcast import GeoTextTopK  # noqa: PLC0415
     from rankcast.demo.scenes import WORDS  # noqa: PLC0415
 
-    engine = GeoTextTopK(**settings)
+    engine = Fed(GeoTextTopK(**settings), kind)
     timed = isinstance(settings.get("window"), timedelta)
     began = datetime(2024, 1, 1)
 
@@ -240,7 +260,7 @@ def _geotext(rng: np.random.Generator, kind: str, settings: Rows) -> None:
     engine.unsubscribe(places["id"][:1])
     engine.unsubscribe(places["id"][1:300])
     engine.publish(messages(721, 20))
-    _close(engine)
+    _close(engine, places)
 
 
 def _moving(rng: np.random.Generator, kind: str, settings: Rows) -> None:
@@ -248,7 +268,7 @@ def _moving(rng: np.random.Generator, kind: str, settings: Rows) -> None:
 
     settings = dict(settings)
     over, skyline = settings["over"], settings.pop("skyline", False)
-    engine: Any = (MovingSkyline if skyline else MovingTopK)(**settings)
+    engine = Fed((MovingSkyline if skyline else MovingTopK)(**settings), kind)
     many = 100 if settings["method"] == "scan" else 1000
     items = {"id": _ids(kind, "i", many), **_uniform(rng, ["x", "y", *over], many)}
     queries = {"id": _ids(kind, "s", many // 3), **_uniform(rng, ["x", "y"], many // 3)}
@@ -271,7 +291,7 @@ def _moving(rng: np.random.Generator, kind: str, settings: Rows) -> None:
         engine.view(queries["id"][5])
     engine.unsubscribe(queries["id"][:1])
     engine.unsubscribe(queries["id"][1:10])
-    _close(engine)
+    _close(engine, queries)
 
 
 HOUR = timedelta(hours=1)

@@ -131,6 +131,14 @@ def test_nothing_is_loaded_from_where_others_can_write(tree: Path) -> None:
     assert run(tree, OUTER, NUMBA_CACHE_DIR=str(kept))[0] == "11.0 2"
 
 
+def test_clones_share_what_is_kept(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    clone = tmp_path_factory.mktemp("clone")
+    shutil.copytree(tree / "rankcast", clone / "rankcast")
+    kept = str(tree / "cache")
+    assert run(tree, OUTER, NUMBA_CACHE_DIR=kept)[0] == "11.0 2"
+    assert run(clone, OUTER, NUMBA_CACHE_DIR=kept) == ("11.0 0", "")
+
+
 def test_a_damaged_file_is_made_anew(tree: Path) -> None:
     kept = tree / "cache"
     assert run(tree, OUTER, NUMBA_CACHE_DIR=str(kept))[0] == "11.0 2"
