@@ -104,24 +104,32 @@ def play(name: str) -> str:
 
 
 class Fed:
-    """An engine that gets its rows as tables of Arrow's, whose memory kernels see as read-only."""
+    """An engine that gets its rows as lists, arrays or tables; kernels see memory of Arrow's as read-only."""
 
     def __init__(self, engine: Any, kind: str) -> None:
-        self.engine, self.tables = engine, kind == "int"
+        self.engine, self._form = engine, FORMS[kind]
 
     def __getattr__(self, name: str) -> Any:
-        call = getattr(self.engine, name)
-        if not self.tables:
-            return call
-        return lambda *given, **options: call(*map(_as_table, given), **options)
+        call, form = getattr(self.engine, name), self._form
+
+        def fed(*given: Any, **options: Any) -> Any:
+            return call(
+                *(form(each) if isinstance(each, dict) and "id" in each else each for each in given),
+                **options,
+            )
+
+        return fed
 
 
-def _as_table(given: Any) -> Any:
-    return pa.table(given) if isinstance(given, dict) and "id" in given else given
+def _listed(rows: Rows) -> Rows:
+    return {name: np.asarray(each).tolist() if name != "terms" else each for name, each in rows.items()}
+
+
+FORMS: dict[str, Callable[[Rows], Any]] = {"lists": _listed, "arrays": dict, "tables": pa.table}
 
 
 def _ids(kind: str, prefix: str, size: int) -> list[Any]:
-    return [f"{prefix}{place}" for place in range(size)] if kind == "str" else list(range(size))
+    return [f"{prefix}{place}" for place in range(size)] if kind == "lists" else list(range(size))
 
 
 def _uniform(rng: np.random.Generator, names: list[str], size: int) -> Rows:
@@ -346,7 +354,7 @@ def prepare(engine: str, *, everything: bool, default: bool, ship_to: Path | Non
     play(SCENES[engine])
     if everything:
         for run, settings in _more(engine, default=default):
-            for kind in ("str", "int"):
+            for kind in FORMS:
                 run(np.random.default_rng(7), kind, settings)
     if ship_to is not None:
         kernel_cache.ship(ship_to)
