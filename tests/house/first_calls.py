@@ -49,8 +49,8 @@ print(*warm.reached())
 ANYWHERE = r"\tvfn?m(add|sub)"  # a product and a sum in one: other answers than on a lower level
 ABOVE = {
     "x86-64-v3": r"%zmm|%k[0-7]|%[xy]mm(1[6-9]|2\d|3[01])|\t(vpdp|vgf2|adcx|adox|sha1|sha256|serialize|clwb)",
-    "x86-64-v2": r"%ymm|\tv[a-z]+ |\t(andn|bextr|bls[ir]|blsmsk|bzhi|mulx|pdep|pext|rorx|sarx|shlx|shrx|lzcnt|movbe)"
-    r"[lqw]?\s",
+    "x86-64-v2": r"%ymm|\tv[a-z]+ "
+    r"|\t(andn|bextr|bls[ir]|blsmsk|bzhi|mulx|pdep|pext|rorx|sarx|shlx|shrx|lzcnt|movbe)[lqw]?\s",
 }
 
 
