@@ -75,8 +75,11 @@ def run(code: str, *arguments: str, **environment: str) -> str:
 
 def instructions_above(objects: Path) -> list[str]:
     """Instructions in machine code that its level does not have, or that fuse two roundings into one."""
-    tool, found = shutil.which("objdump", path=os.environ.get("PATH", os.defpath)), []
-    for path in sorted(objects.rglob("*.nbc")) if tool else ():
+    tool = shutil.which("objdump", path=os.environ.get("PATH", os.defpath))
+    if tool is None:
+        return []
+    found = []
+    for path in sorted(objects.rglob("*.nbc")):
         told = subprocess.run([tool, "-d", path], capture_output=True, text=True, check=True).stdout
         bad = re.search(f"{ANYWHERE}|{ABOVE.get(path.parent.name, 'bad')}", told)
         if bad:
