@@ -157,7 +157,8 @@ UNCHANGED = """
         owners = [codegen.CPUCodeLibrary, codegen.JITCodeLibrary, codegen.JITCPUCodegen, compiler.Flags,
                   cpu.CPUContext, dispatcher.Dispatcher, registry.CPUDispatcher, registry.CPUTarget, arrayobj]
         cached = "__slotnames__"  # Python's own note, made when an instance is copied
-        attributes = [(owner.__name__, {k: v for k, v in vars(owner).items() if k != cached}) for owner in owners]
+        attributes = [(owner.__name__, {name: value for name, value in vars(owner).items() if name != cached})
+                      for owner in owners]
         cpu_class = target_extension.CPU
         return (type(context), type(context.codegen()), attributes,
                 target_extension.target_registry["cpu"], target_extension.dispatcher_registry[cpu_class],
