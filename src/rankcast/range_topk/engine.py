@@ -47,7 +47,6 @@ from rankcast.tables.sequences import as_array
 
 NO_WORDS: Ints = np.empty(0, np.int64)
 NULLS = ("delete", "keep", "refuse")
-PLAIN = (list, tuple, np.ndarray, type(None))  # columns that are not pandas'
 OP = Column("op", Kind.WORD, required=False, words=("upsert", "remove"))
 METHODS = ("sparse", "dense", "unicast", "relax", "scan")
 APPROXIMATE = ("sparse", "dense")
@@ -63,7 +62,7 @@ def refuse_nan(rows: Any, names: Sequence[str]) -> None:
         return
     for name in names:
         values = rows.get(name)
-        if type(values) in PLAIN or not isinstance(values, pandas.Series | pandas.Index):
+        if not issubclass(type(values), pandas.Series | pandas.Index):  # __class__ may be foreign code
             continue
         odd = _nan_in(values)
         if odd.any() and rows.get("op") is not None:
