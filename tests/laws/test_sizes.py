@@ -32,12 +32,20 @@ def arrays(rows: list[Row]) -> dict[str, Any]:
     return {name: np.array(each) if plain[name] else each for name, each in given.items()}
 
 
+def encoded(rows: list[Row]) -> pa.Table:
+    """A table in which one column of numbers is of another type than the others."""
+    table = pa.Table.from_pylist(rows)
+    last = table.num_columns - 1
+    return table.set_column(last, table.column_names[last], table[last].combine_chunks().dictionary_encode())
+
+
 FORMS: list[Callable[[list[Row]], Any]] = [
     list,
     columns,
     arrays,
     pa.Table.from_pylist,
     pa.RecordBatch.from_pylist,
+    encoded,
     lambda rows: [{name: row[name] for name in reversed(row)} for row in rows],
 ]
 

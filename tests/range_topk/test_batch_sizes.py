@@ -22,6 +22,7 @@ FORMS: dict[str, Callable[[Rows], Any]] = {
     "dict of lists": lambda rows: rows,
     "list of dicts": lambda rows: pa.table(rows).to_pylist(),
     "table": pa.table,
+    "encoded": lambda rows: pa.table({**rows, "y": pa.array(rows["y"], pa.float64()).dictionary_encode()}),
 }
 NAMES: dict[str, Callable[[int], Any]] = {
     "integers": lambda row: 7 * row - 40,

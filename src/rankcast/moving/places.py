@@ -43,7 +43,7 @@ def fixed(array: NDArray[Kind]) -> NDArray[Kind]:
 def places_of(batch: Batch) -> Floats:
     """The places (2, n) of a batch that has no numbers but x and y, in an array that may be written."""
     numbers = batch.numbers
-    if numbers is not None and numbers.flags.c_contiguous and numbers.flags.writeable:
+    if numbers is not None and len(numbers) == 2 and numbers.flags.c_contiguous and numbers.flags.writeable:
         return numbers
     return np.array([batch["x"], batch["y"]])
 
