@@ -87,6 +87,7 @@ def answer(table: Any, form: Form) -> Any:
         batch = read.read(table, form, where="rows")
     except InputError as error:
         return str(error)
+    assert batch.numbers is None or np.isfinite(batch.numbers).all()
     return batch.size, {name: flat(column) for name, column in batch.values.items()}
 
 

@@ -333,7 +333,9 @@ def read_few(columns: list[Any], layout: Layout) -> Batch | None:
     if numbers is None:
         return None
     together: Floats = np.array(numbers, np.float64).reshape(len(layout.numbers), size)
-    return Batch(size, apart, layout.lines, together)
+    if lines.are_finite(together):
+        return Batch(size, apart, layout.lines, together)
+    return Batch(size, {**apart, **{name: together[line] for name, line in layout.lines.items()}})
 
 
 def _take_numbers(columns: list[Any], layout: Layout) -> list[float] | None:

@@ -117,7 +117,8 @@ _FLOAT64, _ID_TYPE = pa.float64(), pa.int64()
 class Batch:
     """The checked columns of one table, by name; one that was not given is not there.
 
-    Numbers that were read together are the lines of `numbers`, as `lines` says; `apart` holds all others.
+    Numbers that were read together are the lines of `numbers`, as `lines` says, none of them a null; `apart`
+    holds all others.
     """
 
     size: int
