@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from rankcast import SettingError, SnapshotError
-from rankcast.geotext.window import EARLIEST, LATEST, CountWindow, TimeWindow, Window, window_of
+from rankcast.geotext.window import EARLIEST, LATEST, CountWindow, TimeWindow, Window, insert, window_of
 
 NEAR = st.integers(0, 12)
 TIMES = st.lists(NEAR | st.sampled_from([EARLIEST, EARLIEST + 1, LATEST - 1, LATEST]), max_size=9)
@@ -43,6 +44,11 @@ class Plain:
         return [row for _, _, row in gone], False
 
 
+def advance(window: Window, leaving: int, rows: NDArray[np.int32], times: NDArray[np.int64]) -> None:
+    (row, time), (first, end) = window.advance(leaving, rows.size)
+    insert(row, time, first, end, rows, times)
+
+
 def check(window: Window, plain: Plain, batches: list[list[int]]) -> None:
     row = 0
     for times in batches:
@@ -64,7 +70,7 @@ def check(window: Window, plain: Plain, batches: list[list[int]]) -> None:
         assert (gone >= len(times)).tolist() == stays.tolist()
         came_and_went = [i for i in range(len(times)) if int(rows[i]) in left]
         assert gone[came_and_went].tolist() == [left[int(rows[i])] for i in came_and_went]
-        window.advance(gone_held.size, rows[stays], np.array(times, np.int64)[stays])
+        advance(window, gone_held.size, rows[stays], np.array(times, np.int64)[stays])
         assert window.rows().tolist() == [row for _, _, row in plain.held]
         assert window.times().tolist() == [time for time, _, _ in plain.held]
         assert len(window) == len(plain.held)
@@ -87,13 +93,13 @@ def test_its_memory_follows_what_it_holds(sizes: list[int]) -> None:
         times = np.zeros(size, np.int64)
         plan = window.departures(times)
         stay = plan.arriving >= size
-        window.advance(plan.held.size, np.zeros(size, np.int32)[stay], times[stay])
+        advance(window, plan.held.size, np.zeros(size, np.int32)[stay], times[stay])
         assert window.state()[1]["row"].size <= 2 * (7 + 7)
 
 
 def test_a_restored_window_goes_on_and_a_wrong_state_is_refused() -> None:
     window = CountWindow(3)
-    window.advance(0, np.array([4, 5], np.int32), np.zeros(2, np.int64))
+    advance(window, 0, np.array([4, 5], np.int32), np.zeros(2, np.int64))
     header, arrays = window.state()
     assert CountWindow(3).restore(header, arrays).rows().tolist() == [4, 5]
     for bad in ({"first": 1, "end": 0}, {"first": 0, "end": 99}, {"first": -1, "end": 1}):

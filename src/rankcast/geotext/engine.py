@@ -30,9 +30,17 @@ from rankcast.geotext.kernels.score import Frame, are_inside, frame_of
 from rankcast.geotext.live import PRUNINGS, LiveResults, LiveSettings
 from rankcast.geotext.postings import NEED_GROUPS
 from rankcast.geotext.vocabulary import TERMS, LiveTerms, Replaced, Vectors, Vocabulary
-from rankcast.geotext.window import ArrivalPlan, TimeWindow, decay_of, plan_arrivals, window_of
+from rankcast.geotext.window import (
+    NO_GAINS,
+    ArrivalPlan,
+    TimeWindow,
+    decay_of,
+    plan_arrivals,
+    window_of,
+    write_messages,
+)
 from rankcast.structures import distance, integrity
-from rankcast.structures.ids import Slots, select
+from rankcast.structures.ids import Slots
 from rankcast.tables import deltas, schema
 from rankcast.tables.deltas import Changes, Lists
 from rankcast.tables.readers import read_column
@@ -363,17 +371,20 @@ class GeoTextTopK(ListEngine):
     def _publish(self, rows: Any) -> Changes:
         timed = isinstance(self._window, TimeWindow)
         batch = self._read(rows, self._arrivals, "messages")
-        places = self._read_places(batch, "messages")
+        self._read_places(batch, "messages")
         time = batch["time"] if timed else np.zeros(batch.size, np.int64)
         plan = plan_arrivals(batch.ids, time, self._window, self._messages)
         leaving = self._window.rows()[: plan.leaving].copy()
         self._begin()
         self._rescale_gains(time)
 
-        arrived = time[plan.staying]
+        arrived = time if plan.staying.size == time.size else time[plan.staying]
 
         def write() -> Rows:
-            return self._write_messages(batch, places, arrived, plan, leaving)
+            gain = NO_GAINS if self._decay is None else self._decay.gains(arrived)
+            return write_messages(
+                batch, plan, leaving, arrived, gain, self._window, self._messages, self._terms, self._texts
+            )
 
         self._tally(batch.size, plan)
         if self._live is not None:
@@ -383,31 +394,6 @@ class GeoTextTopK(ListEngine):
         write()
         self._tally_scan(batch.size - plan.late, live.size)
         return deltas.difference(before, self._lists(live), self._slots.place)
-
-    def _write_messages(
-        self, batch: Batch, places: Mapping[str, Floats], time: Ints, plan: ArrivalPlan, leaving: Rows
-    ) -> Rows:
-        """Write a planned batch; returns the rows of the arrivals that stay.
-
-        References to terms are taken before any is given back, so that a shared term keeps its row.
-        """
-        staying, held = plan.staying, plan.held
-        texts = self._terms.acquire(batch["terms"], staying)
-        self._terms.drop(self._texts.clear(leaving))
-        if plan.reused:
-            row, new = held.copy(), held < 0
-            self._messages.release(leaving[~np.isin(leaving, held)])
-            row[new] = self._messages.add(select(batch.ids, staying[new]))
-        else:
-            self._messages.release(leaving)
-            row = self._messages.add(batch.ids if staying.size == batch.size else select(batch.ids, staying))
-        for name, values in places.items():
-            self._messages[name][row] = values[staying]
-        if self._decay is not None:
-            self._messages["gain"][row] = self._decay.gains(time)
-        self._texts.store(row, texts)
-        self._window.advance(plan.leaving, row, time)
-        return row
 
     def _rescale_gains(self, time: Ints) -> None:
         """Where scores decay, rescale gains so that those of messages of these times are finite."""

@@ -3,7 +3,8 @@
 `LiveResults` keeps three structures in step with the window and the subscriptions: posting lists of
 subscriptions by term (which of them may a message enter?), a buffer for each subscription (its k best
 messages and some that may follow), and posting lists of messages by term (which are the best for a
-subscription that is new, or whose buffer has run short?). `RowColumns` has what they need to know of a row.
+subscription that is new, or whose buffer has run short?). `RowColumns` has what
+they need to know of a row.
 
 A batch of messages is processed in four steps: expired messages leave the buffers; arrivals are listed;
 arrivals are offered to the subscriptions whose bounds they pass; buffers that hold fewer than k, or may have
@@ -24,20 +25,20 @@ from rankcast.geotext.buffers import BufferLimits, ResultBuffers, empty_log, lon
 from rankcast.geotext.kernels import results
 from rankcast.geotext.kernels.match import Prunings
 from rankcast.geotext.kernels.message_search import SearchResults, best_messages
-from rankcast.geotext.kernels.postings import ListedColumns, PlaceColumns
-from rankcast.geotext.kernels.results import Ages
 from rankcast.geotext.kernels.score import (
-    Bits,
-    MessageColumns,
     Scratch,
-    SubscriptionColumns,
     undecayed_scores,
 )
 from rankcast.geotext.kernels.skyband import log_lists, short_lists
-from rankcast.geotext.postings import MessagePostings, SubscriptionIndex, outdated, subscription_index
+from rankcast.geotext.postings import (
+    MessagePostings,
+    RowColumns,
+    SubscriptionIndex,
+    outdated,
+    subscription_index,
+)
 from rankcast.geotext.vocabulary import Replaced
 from rankcast.structures import integrity
-from rankcast.structures.arrays import grown
 from rankcast.structures.boards import ENTER, LEAVE
 from rankcast.tables.deltas import Changes, Lists, no_changes
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
@@ -49,109 +50,15 @@ MAX_K = 2**28  # a larger k of a subscription counts as this
 LOG_ROOM = 1 << 14  # lines that are kept room for from one batch to the next
 SHORT_MOVE = 0.02  # of the extent of the bounds: a shorter move starts the search from the buffer
 PRUNINGS = Prunings._fields
-NO_ROWS, NO_GAINS = np.empty(0, np.int32), np.empty(0)
+NO_ROWS = np.empty(0, np.int32)
 NO_CHANGES = no_changes()
 COUNTED = ("cells_pruned", "groups_pruned", "candidates", "verified")  # in the order of the counters
 CHANGE_KINDS = (np.int32, np.int8, np.int32, np.float64, np.int64, np.float64)
-BY_SUBSCRIPTION = ("alpha", "k", "listed", "stamp")
 
 
-class RowColumns:
-    """Columns by row beside those of the slots, under the same row numbers.
-
-    - Changing: `make_rows`, `arrive`; `LiveResults` writes to the columns directly.
-    - For kernels: `subscriptions`, `listed_columns`, `messages`, `places`, `gains`, `top`.
-    - Snapshots: `state`, `restore`, `check_restored`.
-
-    Attributes:
-        alpha, k: by subscription, with the defaults of the engine filled in.
-        listed: by subscription: the threshold in its postings.
-        stamp: by subscription: a posting is void unless it has this stamp.
-        ages: by message: time and arrival, which order messages by age, and the stamp of its postings.
-        arrivals: how many messages have arrived so far.
-    """
-
-    def __init__(self, state: GeoTextState) -> None:
-        self._state = state
-        self.alpha, self.k = np.zeros(0), np.zeros(0, np.int64)
-        self.listed = np.zeros(0)
-        self.stamp: Bits = np.zeros(0, np.uint16)
-        self.ages = Ages(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint16))
-        self.arrivals = 0
-
-    def make_rows(self, subscriptions: int, messages: int) -> None:
-        """Grow the columns to so many rows."""
-        if subscriptions > self.stamp.size:
-            length = max(subscriptions, self.stamp.size * 9 // 8 + 8)
-            for name in BY_SUBSCRIPTION:
-                setattr(self, name, grown(getattr(self, name), length, 0))
-        if messages > self.ages.stamp.size:
-            length = max(messages, self.ages.stamp.size * 9 // 8 + 8)
-            self.ages = Ages(*(grown(array, length, 0) for array in self.ages))
-
-    def arrive(self, rows: Rows, times: Ints, newest: int) -> Bools:
-        """Record the times of messages that arrive, in this order; tells which of them a newer one overtook.
-
-        `newest` is the newest time before.
-        """
-        overtaken: Bools = results.arrive(tuple(self.ages), rows, times, self.arrivals, newest)
-        self.arrivals += rows.size
-        return overtaken
-
-    def subscriptions(self, threshold: Floats) -> SubscriptionColumns:
-        """All subscriptions, with the thresholds given."""
-        slots, texts = self._state.subscriptions, self._state.interests.texts
-        return SubscriptionColumns(slots["x"], slots["y"], self.alpha, threshold, self.stamp, texts)
-
-    def listed_columns(self) -> ListedColumns:
-        """All subscriptions, with the thresholds in their postings."""
-        slots = self._state.subscriptions
-        return ListedColumns(slots["x"], slots["y"], self.alpha, self.listed, self.stamp)
-
-    def messages(self, rows: Rows) -> MessageColumns:
-        """All messages, and which rows of them arrive."""
-        slots = self._state.messages
-        return MessageColumns(rows, slots["x"], slots["y"], self._state.texts.texts, self.gains(), self.top())
-
-    def places(self) -> PlaceColumns:
-        """The places and stamps of all messages."""
-        slots = self._state.messages
-        return PlaceColumns(slots["x"], slots["y"], self.ages.stamp)
-
-    def gains(self) -> Floats:
-        """The gains of messages by row, empty if scores do not decay."""
-        return self._state.messages["gain"] if self._state.decays else NO_GAINS
-
-    def top(self) -> float:
-        """The largest gain in the window."""
-        if not self._state.decays or not len(self._state.window):
-            return 1.0
-        return float(self._state.messages["gain"][self._state.window.rows()[-1]])
-
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """How many messages have arrived, and the columns."""
-        by_row: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in BY_SUBSCRIPTION}
-        return {"arrivals": self.arrivals}, by_row | {f"age_{n}": a for n, a in self.ages._asdict().items()}
-
-    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over what `state` returned."""
-        _, mine = self.state()
-        given = {name: arrays[name] for name in mine}
-        lengths = {name: given["age_stamp" if name.startswith("age_") else "stamp"].size for name in mine}
-        integrity.forms(given, {n: integrity.like(array, length=lengths[n]) for n, array in mine.items()})
-        self.arrivals = integrity.whole(header, "arrivals")
-        self.alpha, self.k, self.listed, self.stamp = (arrays[name] for name in BY_SUBSCRIPTION)
-        self.ages = Ages(**{name: arrays[f"age_{name}"] for name in Ages._fields})
-        return self
-
-    def check_restored(self, subscriptions: Rows, messages: Rows, most: int) -> None:
-        """Refuse columns from a snapshot that are too short for the live rows, or have impossible values."""
-        integrity.need(subscriptions.max(initial=-1) < self.stamp.size, "stamp", "is too short")
-        integrity.need(messages.max(initial=-1) < self.ages.stamp.size, "age_stamp", "is too short")
-        alpha = self.alpha[subscriptions]
-        integrity.need(((alpha >= 0) & (alpha <= 1)).all(), "alpha", "is not from 0 to 1")
-        integrity.within(self.k[subscriptions], 1, most + 1, "k")
-        integrity.no_nan(self.listed, "listed")
+def _empty_changes(size: int) -> tuple[Any, ...]:
+    """Columns for so many changes."""
+    return tuple([np.empty(size, kind) for kind in CHANGE_KINDS])
 
 
 class LiveSettings(NamedTuple):
@@ -261,60 +168,81 @@ class LiveResults:
         Messages of rows `leaving` expire; then `write` puts the arrivals, of these times, into the slots and
         returns their rows.
         """
-        state, columns, self._lines = self._state, self._columns, 0
+        self._lines, newest = 0, self._state.window.newest()
         if leaving.size:
             self._expire(leaving)
-        expired, newest = self._lines, state.window.newest()
+        expired = self._lines
         rows = write()
-        self._make_rows()
-        idf = self._idf()
-        overtaken = columns.arrive(rows, times, newest)
-        self._messages.add(rows, state.texts.texts, idf, columns.places())
-        if state.decays:
+        overtaken = self._arrive(rows, times, newest)
+        if self._state.decays:
             self._advance_horizon()
-        doubtful = self._disseminate(rows, overtaken, idf)
+        changes, doubtful = self._disseminate(rows, overtaken, expired)
         if doubtful.size:
             self._refill(expired, doubtful)
             expired = 0
-        return self._net_changes(expired)
+        return self._net_changes(expired) if changes is None else changes
+
+    def _arrive(self, rows: Rows, times: Ints, newest: int) -> Bools:
+        """Record the times of arrivals and list them; tells which of them a newer one overtook."""
+        self._make_rows()
+        idf, columns, slots, overtaken = (
+            self._idf(),
+            self._columns,
+            self._state.messages,
+            np.empty(rows.size, np.bool_),
+        )
+        texts, ages = tuple(self._state.texts.texts), tuple(columns.ages)
+        self._messages.arrive(
+            ages, rows, times, columns.arrivals, newest, overtaken, texts, idf, slots["x"], slots["y"]
+        )
+        columns.arrivals += rows.size
+        return overtaken
 
     def _net_changes(self, expired: int) -> Changes:
         """The net change of what is logged; refills first what the first lines, of expiry, left short."""
         columns, held, size = self._columns, tuple(self._buffers.held), self._lines
         if not size:
             return NO_CHANGES
-        told = [np.empty(size, kind) for kind in CHANGE_KINDS]
+        told = _empty_changes(size)
         count = results.net_changes(
             tuple(self._log), size, expired, columns.k, self._unsure, self._state.subscriptions["sequence"],
-            held, tuple(columns.ages), tuple(told),
+            held, tuple(columns.ages), told,
         )  # fmt: skip
         if count == results.SHORT:
             self._refill(expired, NO_ROWS)
             return self._net_changes(0)
+        return self._told(told, count)
+
+    def _told(self, told: tuple[Any, ...], count: int) -> Changes:
+        """The first net changes of those that were written; ends a batch."""
         if self._log.owner.size > LOG_ROOM:
             self._log = empty_log(0, self._state.decays)
-        return Changes._make(column[:count] for column in told)
+        return Changes._make([column[:count] for column in told]) if count else NO_CHANGES
 
     def _expire(self, leaving: Rows) -> None:
         """Take messages out of all buffers and posting lists."""
-        columns, buffers = self._columns, self._buffers
-        lines = -1
+        columns, buffers, messages = self._columns, self._buffers, self._messages
+        texts, lines, fits = tuple(self._state.texts.texts), -1, True
         while lines < 0:
             held, links, log = tuple(buffers.held), tuple(buffers.links), tuple(self._log)
-            lines = results.expire(held, links, leaving, columns.k, tuple(columns.ages), log, 0)
+            lines, fits = results.expire(
+                held, links, leaving, columns.k, tuple(columns.ages), log, texts, messages.lists.dead
+            )
             if lines < 0:
                 self._make_lines(-1 - lines)
         self._logged(lines)
-        self._messages.drop(leaving, self._state.texts.texts, columns.ages.stamp)
+        if not fits:
+            messages.renew(leaving, columns.ages.stamp)
 
-    def _disseminate(self, rows: Rows, overtaken: Bools, idf: Floats) -> Rows:
+    def _disseminate(self, rows: Rows, overtaken: Bools, expired: int) -> tuple[Changes | None, Rows]:
         """Offer arrivals to the subscriptions whose bounds they pass, as many at a time as candidates fit.
 
-        Returns whose buffers may have missed a message.
+        Returns the net changes, unless a buffer must be refilled first, and whose may have missed a message.
         """
-        start, step, counters, unsure = 0, MESSAGE_BATCH, np.zeros(4, np.int64), [NO_ROWS]
-        columns, buffers = self._columns, self._buffers
-        while start < rows.size:
+        start, step, counters, changes = 0, MESSAGE_BATCH, np.zeros(4, np.int64), None
+        unsure: list[Rows] = []
+        columns, buffers, idf, count = self._columns, self._buffers, self._idf(), rows.size
+        while start < count:
             part, behind = rows[start : start + step], overtaken[start : start + step]
             hits = self._postings.disseminate(
                 columns.subscriptions(buffers.held.threshold), columns.messages(part), idf, self._scratch,
@@ -324,25 +252,32 @@ class LiveResults:
                 step = (part.size + 1) // 2
                 continue
             start += part.size
-            count = hits.score.size
-            if not count:
+            size = hits.score.size
+            if not size:
                 continue
-            self._make_lines(2 * count)
+            self._make_lines(2 * size)
             links = buffers.links
-            if links.owner.size - links.free[1] < count:
-                buffers.reserve_links(count)
-            lines, doubtful, moved = results.offer(
+            if links.owner.size - links.free[1] < size:
+                buffers.reserve_links(size)
+            tells = start >= count and not unsure and not self._state.decays
+            marked = doubtful, moved = np.empty(size, np.int32), np.empty(size, np.int32)
+            told = _empty_changes(self._lines + 2 * size if tells else 0)
+            lines, doubts, moves, number = results.take(
                 tuple(buffers.held), tuple(buffers.links), tuple(hits), part, behind, columns.k,
                 buffers.refill, tuple(columns.ages), self._unsure, columns.listed, self._horizon,
-                tuple(self._log), self._lines,
+                tuple(self._log), self._lines, marked, tells, expired,
+                self._state.subscriptions["sequence"], told,
             )  # fmt: skip
             self._logged(lines)
-            unsure.append(doubtful)
-            if moved.size:
-                self._relist(moved)
-        for name, count in zip(COUNTED, counters.tolist(), strict=True):
-            self._counters[name] += count
-        return unsure[1] if len(unsure) == 2 else np.concatenate(unsure)
+            if number != results.SHORT:
+                changes = self._told(told, number)
+            if doubts:
+                unsure.append(doubtful[:doubts])
+            if moves:
+                self._update(moved[:moves])
+        for name, counted in zip(COUNTED, counters.tolist(), strict=True):
+            self._counters[name] += counted
+        return changes, np.concatenate(unsure) if unsure else NO_ROWS
 
     def _refill(self, expired: int, doubtful: Rows) -> None:
         """Refill buffers that hold fewer than k or may have missed a message [Geo Alg 2].
@@ -448,6 +383,10 @@ class LiveResults:
     def _relist(self, rows: Rows) -> None:
         """Replace postings of subscriptions by ones with their current thresholds."""
         self._columns.listed[rows] = self._buffers.held.threshold[rows] / self._horizon
+        self._update(rows)
+
+    def _update(self, rows: Rows) -> None:
+        """Replace postings of subscriptions by ones with the thresholds in `listed`."""
         texts = self._state.interests.texts
         self._postings.update(rows, texts, self._idf(), self._columns.listed_columns())
 

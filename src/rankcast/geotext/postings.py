@@ -2,18 +2,20 @@
 
 `PostingLists` has what both have in common: lists grow, lose entries by their stamps, and move. What an
 entry knows is in `rankcast.geotext.kernels.postings`, how a list is ordered in `arrange` beside it.
+`RowColumns` has what lists and buffers need to know of a row beside the slots.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankcast.geotext.brute_force import GeoTextState
 from rankcast.geotext.kernels import checks, match, postings
 from rankcast.geotext.kernels.arrange import Shape, arrange_messages, arrange_subscriptions
 from rankcast.geotext.kernels.match import Prunings
@@ -26,15 +28,18 @@ from rankcast.geotext.kernels.postings import (
     NODE,
     STAMP,
     STEP,
+    VOID,
     ListedColumns,
     PlaceColumns,
     Postings,
 )
+from rankcast.geotext.kernels.results import Ages
 from rankcast.geotext.kernels.score import (
     Bits,
     Frame,
     Hits,
     MessageColumns,
+    Plain,
     Scratch,
     SubscriptionColumns,
     TermVectors,
@@ -47,8 +52,99 @@ BY_TERM = ("begin", "main", "joint", "size", "room", "dead")
 KINDS = {"row": np.int32, "fact": np.uint16, "node": np.float32}
 SPARE = 64
 CELL, NEED_GROUPS = 960, 30  # owners in a cell and groups in it [Geo §7.1], in whole blocks
+BY_SUBSCRIPTION = ("alpha", "k", "listed", "stamp")
+NO_GAINS = np.empty(0)
 CELL_INDEX = "rankcast.papers.ciq:CellIndex"  # loaded for method="ciq" alone
 TIDY = 8  # when all lists are moved, those of which more than one in `TIDY` entries is void lose these first
+
+
+class RowColumns:
+    """Columns by row beside those of the slots, under the same row numbers.
+
+    - Changing: `make_rows`; `LiveResults` writes to the columns directly.
+    - For kernels: `subscriptions`, `listed_columns`, `messages`, `places`, `gains`, `top`.
+    - Snapshots: `state`, `restore`, `check_restored`.
+
+    Attributes:
+        alpha, k: by subscription, with the defaults of the engine filled in.
+        listed: by subscription: the threshold in its postings.
+        stamp: by subscription: a posting is void unless it has this stamp.
+        ages: by message: time and arrival, which order messages by age, and the stamp of its postings.
+        arrivals: how many messages have arrived so far.
+    """
+
+    def __init__(self, state: GeoTextState) -> None:
+        self._state = state
+        self.alpha, self.k = np.zeros(0), np.zeros(0, np.int64)
+        self.listed = np.zeros(0)
+        self.stamp: Bits = np.zeros(0, np.uint16)
+        self.ages = Ages(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint16))
+        self.arrivals = 0
+
+    def make_rows(self, subscriptions: int, messages: int) -> None:
+        """Grow the columns to so many rows."""
+        if subscriptions > self.stamp.size:
+            length = max(subscriptions, self.stamp.size * 9 // 8 + 8)
+            for name in BY_SUBSCRIPTION:
+                setattr(self, name, grown(getattr(self, name), length, 0))
+        if messages > self.ages.stamp.size:
+            length = max(messages, self.ages.stamp.size * 9 // 8 + 8)
+            self.ages = Ages(*(grown(array, length, 0) for array in self.ages))
+
+    def subscriptions(self, threshold: Floats) -> SubscriptionColumns:
+        """All subscriptions, with the thresholds given."""
+        slots, texts = self._state.subscriptions, self._state.interests.texts
+        return SubscriptionColumns(slots["x"], slots["y"], self.alpha, threshold, self.stamp, texts)
+
+    def listed_columns(self) -> ListedColumns:
+        """All subscriptions, with the thresholds in their postings."""
+        slots = self._state.subscriptions
+        return ListedColumns(slots["x"], slots["y"], self.alpha, self.listed, self.stamp)
+
+    def messages(self, rows: Rows) -> MessageColumns:
+        """All messages, and which rows of them arrive."""
+        slots = self._state.messages
+        return MessageColumns(rows, slots["x"], slots["y"], self._state.texts.texts, self.gains(), self.top())
+
+    def places(self) -> PlaceColumns:
+        """The places and stamps of all messages."""
+        slots = self._state.messages
+        return PlaceColumns(slots["x"], slots["y"], self.ages.stamp)
+
+    def gains(self) -> Floats:
+        """The gains of messages by row, empty if scores do not decay."""
+        return self._state.messages["gain"] if self._state.decays else NO_GAINS
+
+    def top(self) -> float:
+        """The largest gain in the window."""
+        if not self._state.decays or not len(self._state.window):
+            return 1.0
+        return float(self._state.messages["gain"][self._state.window.rows()[-1]])
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """How many messages have arrived, and the columns."""
+        by_row: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in BY_SUBSCRIPTION}
+        return {"arrivals": self.arrivals}, by_row | {f"age_{n}": a for n, a in self.ages._asdict().items()}
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over what `state` returned."""
+        _, mine = self.state()
+        given = {name: arrays[name] for name in mine}
+        lengths = {name: given["age_stamp" if name.startswith("age_") else "stamp"].size for name in mine}
+        integrity.forms(given, {n: integrity.like(array, length=lengths[n]) for n, array in mine.items()})
+        self.arrivals = integrity.whole(header, "arrivals")
+        self.alpha, self.k, self.listed, self.stamp = (arrays[name] for name in BY_SUBSCRIPTION)
+        self.ages = Ages(**{name: arrays[f"age_{name}"] for name in Ages._fields})
+        return self
+
+    def check_restored(self, subscriptions: Rows, messages: Rows, most: int) -> None:
+        """Refuse columns from a snapshot that are too short for the live rows, or have impossible values."""
+        integrity.need(subscriptions.max(initial=-1) < self.stamp.size, "stamp", "is too short")
+        integrity.need(messages.max(initial=-1) < self.ages.stamp.size, "age_stamp", "is too short")
+        alpha = self.alpha[subscriptions]
+        integrity.need(((alpha >= 0) & (alpha <= 1)).all(), "alpha", "is not from 0 to 1")
+        integrity.within(self.k[subscriptions], 1, most + 1, "k")
+        integrity.no_nan(self.listed, "listed")
 
 
 class PostingLists(ABC):
@@ -92,8 +188,12 @@ class PostingLists(ABC):
         Stamps begin again after the last one; before that no entry may be left that has an old one.
         """
         if not postings.drop(self.lists.dead, rows, tuple(texts), stamps):
-            self._tidy(stamps)
-            stamps[rows] += 1
+            self.renew(rows, stamps)
+
+    def renew(self, rows: Rows, stamps: Bits) -> None:
+        """Give the next stamps to owners one of which has the last: see `drop`."""
+        self._tidy(stamps)
+        stamps[rows] += 1
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """How much is used, and the arrays."""
@@ -130,23 +230,34 @@ class PostingLists(ABC):
         """Remove all void entries from all lists."""
         self._arrange_all_of(np.flatnonzero(self.lists.dead).astype(np.int32), stamps)
 
-    def _reserve(self, terms: Rows, counts: Ints, stamps: Bits) -> None:
-        """Make room for `counts` more entries of `terms`; lists with many void entries are arranged first."""
-        full = self._full(terms, counts)
-        if not np.count_nonzero(full):
-            return
-        full_terms = terms[full]
-        void = self.lists.dead[full_terms] > self.lists.size[full_terms] // self.worth
-        self._arrange_all_of(full_terms[void], stamps)
-        full = self._full(terms, counts)
-        rooms = self._rooms(self.lists.size[terms[full]] + counts[full])
-        if self._used + rooms.sum() > self.lists.row.size:
-            self._compact(terms, counts, stamps)
-        elif rooms.size:
-            self._used = int(postings.move(self.lists, self.lists, terms[full], rooms, self._used))
+    def _append(self, due: int, append: Callable[[], int], rows: Rows, texts: Plain, stamps: Bits) -> None:
+        """Make room for a kernel that adds owners if there was none, and put lists in order that are due.
 
-    def _full(self, terms: Rows, counts: Ints) -> NDArray[np.bool_]:
-        return self.lists.size[terms] + counts > self.lists.room[terms]
+        `due` is what the kernel has returned.
+        """
+        while due == FULL:
+            self._reserve(rows, texts, stamps)
+            due = append()
+        if due:
+            terms, _ = postings.distinct_terms(texts, rows, self._seen)
+            self._arrange(*self._due(terms), stamps)
+
+    @abstractmethod
+    def _due(self, terms: Rows) -> tuple[Rows, Ints]:
+        """Which lists should be put in order, and from which entry on."""
+
+    def _reserve(self, rows: Rows, texts: Plain, stamps: Bits) -> None:
+        """Make room for the entries of owners; lists with many void entries are arranged first."""
+        given = (rows, texts, self._seen, self.worth, self.slack)
+        used, terms = postings.reserve(tuple(self.lists), *given, self._used)
+        if used == VOID:
+            self._arrange_all_of(terms, stamps)
+            used, _ = postings.reserve(tuple(self.lists), *given, self._used)
+        if used == FULL:
+            terms, counts = postings.distinct_terms(texts, rows, self._seen)
+            self._compact(terms, counts, stamps)
+        else:
+            self._used = used
 
     def _compact(self, terms: Rows, counts: Ints, stamps: Bits) -> None:
         """Move all lists together, without most of what is void, with room for `counts` more of `terms`."""
@@ -155,17 +266,12 @@ class PostingLists(ABC):
         size = self.lists.size.astype(np.int64)
         size[terms] += counts
         held = np.flatnonzero(size).astype(np.int32)
-        rooms = self._rooms(size[held])
+        rooms = postings.rooms_for(size[held], self.slack)
         capacity = int(rooms.sum()) * (16 + self.tail) // 16 // STEP * STEP + SPARE
         packed = self.lists._replace(**self._entries(capacity))
         packed.room[:] = 0
         self._used = int(postings.move(self.lists, packed, held, rooms, 0))
         self.lists = packed
-
-    def _rooms(self, sizes: Ints) -> Rows:
-        """Room for lists of these sizes, a multiple of `STEP`."""
-        wanted: Rows = ((sizes * (16 + self.slack) // 16 + STEP - 1) // STEP * STEP).astype(np.int32)
-        return wanted
 
     def _shapes(self, room: int) -> dict[str, tuple[int, ...]]:
         """The shapes of arrays for so many entries."""
@@ -197,22 +303,27 @@ class SubscriptionPostings(PostingLists):
 
     def add(self, rows: Rows, texts: TermVectors, idf: Floats, owners: ListedColumns) -> None:
         """Add owners that are not in the lists, by texts of known terms. Cost: O(1) an entry."""
-        seen, cell = self._seen, self._shape.cell
-        given = (rows, tuple(texts), idf, tuple(owners), self._plain_frame, seen, cell)
-        due = postings.add_subscriptions(tuple(self.lists), *given)
-        while due == FULL:
-            terms, counts = postings.distinct_terms(texts, rows, seen)
-            self._reserve(terms, counts, owners.stamp)
-            due = postings.add_subscriptions(tuple(self.lists), *given)
-        if due:
-            terms, _ = postings.distinct_terms(texts, rows, seen)
-            terms, firsts = postings.due_subscriptions(self.lists, terms, cell)
-            self._arrange(terms, firsts, owners.stamp)
+        given = self._given(rows, texts, idf, owners)
+        self._added(postings.add_subscriptions(tuple(self.lists), *given), given, owners.stamp)
 
     def update(self, rows: Rows, texts: TermVectors, idf: Floats, owners: ListedColumns) -> None:
         """Replace the entries of owners whose thresholds have moved."""
-        self.drop(rows, texts, owners.stamp)
-        self.add(rows, texts, idf, owners)
+        given = self._given(rows, texts, idf, owners)
+        due = postings.update_subscriptions(tuple(self.lists), *given)
+        if due == VOID:
+            self.renew(rows, owners.stamp)
+            due = postings.add_subscriptions(tuple(self.lists), *given)
+        self._added(due, given, owners.stamp)
+
+    def _given(self, rows: Rows, texts: TermVectors, idf: Floats, owners: ListedColumns) -> Plain:
+        """What kernels need of owners, beside the lists."""
+        return rows, tuple(texts), idf, tuple(owners), self._plain_frame, self._seen, self._shape.cell
+
+    def _added(self, due: int, given: Plain, stamps: Bits) -> None:
+        """Go on where a kernel stopped that adds owners."""
+        self._append(
+            due, lambda: postings.add_subscriptions(tuple(self.lists), *given), given[0], given[1], stamps
+        )
 
     def disseminate(
         self, subscriptions: SubscriptionColumns, messages: MessageColumns, idf: Floats, scratch: Scratch,
@@ -227,6 +338,10 @@ class SubscriptionPostings(PostingLists):
             scratch.place, self._plain_frame, tuple(on), most, counters,
         )  # fmt: skip
         return Hits(*hits) if fits else None
+
+    def _due(self, terms: Rows) -> tuple[Rows, Ints]:
+        found: tuple[Rows, Ints] = postings.due_subscriptions(tuple(self.lists), terms, self._shape.cell)
+        return found
 
     def _arrange(self, terms: Rows, firsts: Ints, stamps: Bits) -> None:
         if terms.size:
@@ -247,17 +362,29 @@ class MessagePostings(PostingLists):
 
     def add(self, rows: Rows, texts: TermVectors, idf: Floats, places: PlaceColumns) -> None:
         """Add messages that are not in the lists, by texts of known terms. Cost: O(1) an entry."""
-        seen = self._seen
-        given = (rows, tuple(texts), idf, tuple(places), self._plain_frame, seen)
-        due = postings.add_messages(tuple(self.lists), *given)
-        while due == FULL:
-            terms, counts = postings.distinct_terms(texts, rows, seen)
-            self._reserve(terms, counts, places.stamp)
-            due = postings.add_messages(tuple(self.lists), *given)
-        if due:
-            terms, _ = postings.distinct_terms(texts, rows, seen)
-            terms, firsts = postings.due_messages(self.lists, terms)
-            self._arrange(terms, firsts, places.stamp)
+        given = (rows, tuple(texts), idf, tuple(places), self._plain_frame, self._seen)
+
+        def append() -> int:
+            return int(postings.add_messages(tuple(self.lists), *given))
+
+        self._append(append(), append, rows, tuple(texts), places.stamp)
+
+    def arrive(
+        self, ages: Plain, rows: Rows, times: Ints, arrivals: int, newest: int, overtaken: Bools,
+        texts: Plain, idf: Floats, x: Floats, y: Floats,
+    ) -> None:  # fmt: skip
+        """Add messages that arrive and write their ages; see the kernel."""
+        before, after = (ages, rows, times, arrivals, newest, overtaken), (texts, idf, x, y)
+        frame, seen = self._plain_frame, self._seen
+
+        def append() -> int:
+            return int(postings.arrive(*before, tuple(self.lists), *after, frame, seen))
+
+        self._append(append(), append, rows, texts, ages[2])
+
+    def _due(self, terms: Rows) -> tuple[Rows, Ints]:
+        found: tuple[Rows, Ints] = postings.due_messages(tuple(self.lists), terms)
+        return found
 
     def _arrange(self, terms: Rows, firsts: Ints, stamps: Bits) -> None:
         if terms.size:

@@ -28,210 +28,20 @@ from importlib import import_module
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.errors import InputError, shown
 from rankcast.geotext.kernels import score
+from rankcast.geotext.kernels import words as kernel
 from rankcast.geotext.kernels.score import TermVectors
-from rankcast.structures import hashing, integrity
+from rankcast.structures import integrity
 from rankcast.structures.arrays import grown, ranges
-from rankcast.structures.hashing import FREE, LEAST, Keys
 from rankcast.structures.ids import PROCESS, Slots, select
-from rankcast.structures.jit import EXACT
-from rankcast.structures.strings import before
 from rankcast.tables import read
 from rankcast.tables.schema import NO_VALUES, Bools, Column, Floats, Ids, Ints, Kind, Rows, Terms
 
-# mypy: disallow-untyped-decorators=False
-
 TERMS = Column("terms", Kind.TERMS)
 NO_WORDS = Ids("str", NO_VALUES, np.zeros(1, np.int64), np.empty(0, np.uint8))
-RUN = 8  # so many words are sorted by insertion
-
-
-@njit(**EXACT)
-def _keys_of(offsets: Ints, data: NDArray[np.uint8], seed: int) -> Keys:
-    """Words as kernels look them up."""
-    lengths = np.empty(offsets.size - 1, np.int32)
-    for i in range(lengths.size):
-        lengths[i] = offsets[i + 1] - offsets[i]
-    return Keys(hashing.hash_strings(offsets, data, seed), offsets[:-1], lengths, data, seed)
-
-
-@njit(**EXACT)
-def _prefix(keys: Keys, word: int) -> np.uint64:
-    """The first eight bytes of a word as a number: words with other numbers are ordered by them."""
-    number, start = np.uint64(0), keys.start[word]
-    for step in range(min(8, keys.length[word])):
-        number |= np.uint64(keys.data[start + step]) << np.uint64(56 - 8 * step)
-    return number
-
-
-@njit(**EXACT)
-def _sort_words(keys: Keys, words: Rows) -> None:
-    """Put places of distinct words in code point order: runs by insertion, then merged."""
-    size, spare = words.size, np.empty_like(words)
-    first, firsts = np.empty(size, np.uint64), np.empty(size, np.uint64)
-    for i in range(size):
-        word, prefix, at = words[i], _prefix(keys, words[i]), i
-        while at % RUN > 0 and (
-            first[at - 1] > prefix or (first[at - 1] == prefix and before(keys, word, words[at - 1]))
-        ):
-            words[at], first[at] = words[at - 1], first[at - 1]
-            at -= 1
-        words[at], first[at] = word, prefix
-    run = RUN
-    while run < size:
-        for start in range(0, size, 2 * run):
-            middle, end = min(start + run, size), min(start + 2 * run, size)
-            i, j = start, middle
-            for at in range(start, end):
-                other = i == middle
-                if not other and j < end:
-                    other = first[j] < first[i]
-                    if first[j] == first[i]:
-                        other = before(keys, words[j], words[i])
-                chosen = j if other else i
-                spare[at], firsts[at] = words[chosen], first[chosen]
-                i, j = (i, j + 1) if other else (i + 1, j)
-        words[:], first[:] = spare, firsts
-        run *= 2
-
-
-@njit(**EXACT)
-def _number_words(starts: Ints, keys: Keys, texts: Rows) -> tuple[Rows, Ints, Ints]:
-    """Number the distinct words of some texts in code point order.
-
-    Returns where each is found first, the number of every word of these texts, and how many words each has.
-    """
-    counts, total, used = np.empty(texts.size, np.int64), 0, 0
-    for i in range(texts.size):
-        counts[i] = starts[texts[i] + 1] - starts[texts[i]]
-        total += counts[i]
-    code, table = keys.code, np.full(2 * total + LEAST, FREE, np.int32)
-    words, spots = np.empty(total, np.int32), np.empty(total, np.uint64)
-    at = 0
-    for text in texts:
-        for word in range(starts[text], starts[text + 1]):
-            spot = hashing.seek(table, code, code[word], keys, keys, word)
-            if table[spot] == FREE:
-                table[spot] = words[used] = word
-                used += 1
-            spots[at] = spot
-            at += 1
-    words = words[:used].copy()
-    _sort_words(keys, words)
-    number, numbers = np.empty(table.size, np.int32), np.empty(total, np.int64)
-    for i in range(used):
-        number[hashing.seek(table, code, code[words[i]], keys, keys, np.int64(words[i]))] = i
-    for at in range(total):
-        numbers[at] = number[spots[at]]
-    return words, numbers, counts
-
-
-@njit(**EXACT)
-def _count_words(words: Ints, counts: Ints, distinct: int) -> tuple[Ints, Ints, Ints, Ints]:
-    """The bags of texts of `counts` words each, one behind the other; words are numbers below `distinct`.
-
-    Returns how many distinct words each text has, and for each of these its text, the word (rising within a
-    text) and how often it comes. Cost: O(words), two passes of counting.
-    """
-    ends, texts, token = np.zeros(distinct + 1, np.int64), np.empty(words.size, np.int64), 0
-    for word in words:
-        ends[word + 1] += 1
-    for word in range(distinct):
-        ends[word + 1] += ends[word]
-    for text in range(counts.size):
-        for _ in range(counts[text]):
-            texts[ends[words[token]]] = text
-            ends[words[token]] += 1
-            token += 1
-    begins = np.cumsum(counts) - counts
-    after, found, times = begins.copy(), np.empty(words.size, np.int64), np.zeros(words.size, np.int64)
-    token = 0
-    for word in range(distinct):
-        for text in texts[token : ends[word]]:
-            last = after[text] - 1
-            fresh = last < begins[text] or found[last] != word
-            found[last + fresh] = word
-            times[last + fresh] += 1
-            after[text] += fresh
-        token = ends[word]
-    sizes = after - begins
-    kept = 0
-    for text in range(counts.size):
-        for at in range(begins[text], after[text]):
-            texts[kept], found[kept], times[kept] = text, found[at], times[at]
-            kept += 1
-    return sizes, texts[:kept], found[:kept], times[:kept]
-
-
-@njit(**EXACT)
-def _bags(
-    starts: Ints, offsets: Ints, data: NDArray[np.uint8], texts: Rows, seed: int
-) -> tuple[Rows, Ints, Ints, Ints, Ints]:
-    """Some texts as bags: where each distinct word is, and then the fields of `Bags` after `words`."""
-    words, numbers, counts = _number_words(starts, _keys_of(offsets, data, seed), texts)
-    sizes, owner, word, frequency = _count_words(numbers, counts, words.size)
-    return words, sizes, owner, word, frequency
-
-
-@njit(**EXACT)
-def _unit_weights(counts: Ints, word: Ints, frequency: Ints, idf: Floats) -> Floats:
-    """The weight of each term of each text, given the idf of each word; see the module's head."""
-    weight, at = np.empty(word.size), 0
-    for count in counts:
-        squares = 0.0
-        for i in range(at, at + count):
-            weight[i] = frequency[i] * idf[word[i]]
-            squares += weight[i] * weight[i]
-        norm = math.sqrt(squares)
-        for i in range(at, at + count):
-            weight[i] /= norm
-        at += count
-    return weight
-
-
-@njit(**EXACT)
-def _acquire(
-    starts: Ints, offsets: Ints, data: NDArray[np.uint8], texts: Rows, plain: tuple[Any, ...],
-    references: Ints, idf: Floats, unseen: float,
-) -> tuple[bool, Ints, Rows, Floats]:  # fmt: skip
-    """See `LiveTerms.acquire`; False, and which words are new, if room must be made for them first."""
-    register = hashing.register_of(plain)
-    keys, held = _keys_of(offsets, data, register.seed), hashing.keys_in(register)
-    words, numbers, counts = _number_words(starts, keys, texts)
-    table, codes, code = register.table, held.code, keys.code
-    found, new = np.empty(words.size, np.int32), 0
-    for i in range(words.size):
-        found[i] = table[hashing.seek(table, codes, code[words[i]], held, keys, np.int64(words[i]))]
-        new += found[i] < 0
-    if new > 0:
-        places = words[found < 0]
-        fresh = Keys(code[places], keys.start[places], keys.length[places], data, register.seed)
-        rows = np.empty(new, np.int32)
-        if not hashing.admit(register, fresh, rows):
-            return False, counts, places, idf[:0]
-        idf[rows] = unseen
-        found[found < 0] = rows
-    sizes, _, word, frequency = _count_words(numbers, counts, words.size)
-    term = found[word]
-    for row in term:
-        references[row] += 1
-    return True, sizes, term, _unit_weights(sizes, word, frequency, idf[found])
-
-
-@njit(**EXACT)
-def _give_back(references: Ints, terms: Rows) -> Rows:
-    """Give references back, one for each time a term is named; returns the terms without any, ascending."""
-    last, count = np.empty_like(terms), 0
-    for term in terms:
-        references[term] -= 1
-        if references[term] == 0:
-            last[count] = term
-            count += 1
-    return np.sort(last[:count])
 
 
 class Bags(NamedTuple):
@@ -336,13 +146,13 @@ def bags_of(terms: Terms, rows: Rows | None = None) -> Bags:
     Cost: O(n) for n terms, and O(m log m) for the m that are distinct.
     """
     chosen = np.arange(terms.starts.size - 1, dtype=np.int32) if rows is None else rows
-    words, *gathered = _bags(terms.starts, terms.words.offsets, terms.words.data, chosen, PROCESS)
+    words, *gathered = kernel.bags(terms.starts, terms.words.offsets, terms.words.data, chosen, PROCESS)
     return Bags(select(terms.words, words), *gathered)
 
 
 def unit_weights(texts: Bags, idf: Floats) -> Floats:
     """The weight of each term of each text, given the idf of each of `texts.words`; see the module's head."""
-    weight: Floats = _unit_weights(texts.counts, texts.word, texts.frequency, idf)
+    weight: Floats = kernel.unit_weights(texts.counts, texts.word, texts.frequency, idf)
     return weight
 
 
@@ -377,6 +187,7 @@ class LiveTerms:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._documents = vocabulary.documents
+        self._unseen = inverse_frequency(self._documents, 0)
         self.slots = Slots({"references": np.int64, "idf": np.float64})
         words = vocabulary.words  # copied: kernels are compiled for arrays that can be written
         known = self.slots.add(words._replace(offsets=words.offsets.copy(), data=words.data.copy()))
@@ -386,21 +197,29 @@ class LiveTerms:
     def acquire(self, terms: Terms, rows: Rows | None = None) -> TextVectors:
         """The vectors of texts (only those of `rows`, if given), with a reference to each of their terms."""
         chosen = np.arange(terms.starts.size - 1, dtype=np.int32) if rows is None else rows
-        slots, words, unseen = self.slots, terms.words, inverse_frequency(self._documents, 0)
-        if slots.kind is None:
-            slots.make_room(NO_WORDS)
+        slots, words = self.slots, terms.words
+        texts = (terms.starts, words.offsets, words.data)
         while True:
-            references, idf = slots["references"], slots["idf"]
-            done, *found = _acquire(
-                terms.starts, words.offsets, words.data, chosen, slots.register(), references, idf, unseen
-            )
+            done, *found = kernel.acquire(texts, chosen, *self.for_kernels())
             if done:
                 return TextVectors(*found)
             slots.make_room(select(words, found[1]))
 
+    def for_kernels(self) -> tuple[tuple[Any, ...], Ints, Floats, float]:
+        """The register of terms, references and idf by row, and the idf of a term that is new."""
+        slots = self.slots
+        if slots.kind is None:
+            slots.make_room(NO_WORDS)
+        return slots.register(), slots["references"], slots["idf"], self._unseen
+
+    def make_room(self, terms: Terms, rows: Rows) -> None:
+        """Let the terms of some texts come that are new."""
+        words = bags_of(terms, rows).words
+        self.slots.make_room(select(words, np.flatnonzero(self.slots.find(words, where="") < 0)))
+
     def drop(self, terms: Rows) -> None:
         """Give references back, one for each time a term is named."""
-        last = _give_back(self.slots["references"], terms)
+        last = kernel.give_back(self.slots["references"], terms)
         if last.size:
             self.slots.release(last)
 
@@ -412,6 +231,7 @@ class LiveTerms:
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
         self._documents = integrity.whole(header, "documents")
+        self._unseen = inverse_frequency(self._documents, 0)
         self.slots.restore(header, arrays)
         return self
 
@@ -431,20 +251,21 @@ class Vectors:
 
     Attributes:
         texts: all vectors, for kernels; valid until the next `store`.
+        used: entries below this have been written since the last tidying.
     """
 
     def __init__(self) -> None:
         self.texts = TermVectors(
             np.zeros(8, np.int64), np.zeros(8, np.int32), np.zeros(64, np.int32), np.zeros(64)
         )
-        self._used = 0  # entries below this have been written since the last tidying
+        self.used = 0
 
     def store(self, rows: Rows, given: TextVectors) -> Replaced:
         """Set the vectors of rows; returns what they had before. Cost: O(1) a term, amortised."""
-        self._make_rows(score.most(rows) + 1)
-        self._make_room(given.term.size)
-        replaced = Replaced(*score.replace(tuple(self.texts), rows, *given, self._used))
-        self._used += given.term.size
+        self.make_rows(score.most(rows) + 1)
+        self.make_room(given.term.size)
+        replaced = Replaced(*score.replace(tuple(self.texts), rows, *given, self.used))
+        self.used += given.term.size
         return replaced
 
     def clear(self, rows: Rows) -> Rows:
@@ -462,7 +283,7 @@ class Vectors:
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """How much is used, and the arrays."""
-        return {"used": self._used}, self.texts._asdict()
+        return {"used": self.used}, self.texts._asdict()
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave. Cost: O(1), whatever the arrays hold."""
@@ -471,14 +292,14 @@ class Vectors:
         integrity.forms(
             arrays, {**by_row, "term": (np.int32, (entries,)), "weight": (np.float64, (entries,))}
         )
-        self._used = integrity.whole(header, "used", 0, entries)
+        self.used = integrity.whole(header, "used", 0, entries)
         self.texts = TermVectors(**{name: arrays[name] for name in TermVectors._fields})
         return self
 
     def check_restored(self, live: Rows, terms: int) -> Ints:
         """Refuse vectors from a snapshot that are not of `live` rows; how often each of the terms is used."""
         integrity.need(live.max(initial=-1) < self.texts.size.size, "size", "is too short")
-        held, used = np.flatnonzero(self.texts.size), self._used
+        held, used = np.flatnonzero(self.texts.size), self.used
         integrity.within(self.texts.size, 0, used + 1, "size")
         integrity.need(
             np.isin(held, live, assume_unique=True).all(), "size", "has vectors of rows that are gone"
@@ -493,20 +314,20 @@ class Vectors:
         uses: Ints = np.bincount(entries.term, minlength=terms)
         return uses
 
-    def _make_rows(self, rows: int) -> None:
+    def make_rows(self, rows: int) -> None:
         """Grow the arrays by row to at least `rows`."""
         if rows > self.texts.begin.size:
             length = max(rows, self.texts.begin.size * 9 // 8)
             begin, size = grown(self.texts.begin, length), grown(self.texts.size, length)
             self.texts = self.texts._replace(begin=begin, size=size)
 
-    def _make_room(self, entries: int) -> None:
+    def make_room(self, entries: int) -> None:
         """Room for so many more entries: if there is none, move what is held to the front of new arrays."""
-        if self._used + entries <= self.texts.term.size:
+        if self.used + entries <= self.texts.term.size:
             return
         held = np.flatnonzero(self.texts.size).astype(np.int32)
         kept, sizes = self.entries(held), self.texts.size[held].astype(np.int64)
-        self._used = kept.term.size
+        self.used = kept.term.size
         self.texts.begin[held] = np.cumsum(sizes) - sizes
-        capacity = (self._used + entries) * 9 // 8 + 64
+        capacity = (self.used + entries) * 9 // 8 + 64
         self.texts = self.texts._replace(term=grown(kept.term, capacity), weight=grown(kept.weight, capacity))

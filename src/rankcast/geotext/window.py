@@ -36,12 +36,26 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.errors import InputError, SettingError, shown
-from rankcast.structures import integrity
-from rankcast.structures.hashing import KeyArrays, distinct, find
-from rankcast.structures.ids import Slots, keys_of, show
+from rankcast.geotext.kernels.score import Plain, TermVectors, clear, replace
+from rankcast.geotext.kernels.words import give_back, look_up, take
+from rankcast.geotext.vocabulary import LiveTerms, Vectors
+from rankcast.structures import hashing, integrity
+from rankcast.structures.arrays import borrowed
+from rankcast.structures.hashing import (
+    COUNT,
+    FREE_COUNT,
+    TEXT_USED,
+    USED,
+    KeyArrays,
+    Keys,
+    Register,
+    distinct,
+    find,
+)
+from rankcast.structures.ids import Slots, keys_of, select, show
 from rankcast.structures.jit import EXACT
 from rankcast.tables import schema
-from rankcast.tables.schema import Floats, Ids, Ints, Rows
+from rankcast.tables.schema import Batch, Floats, Ids, Ints, Rows
 
 # mypy: disallow-untyped-decorators=False
 
@@ -153,7 +167,7 @@ def _plan(
 
 
 @njit(**EXACT)
-def _insert(row: Rows, time: Ints, first: int, end: int, rows: Rows, times: Ints) -> None:
+def insert(row: Rows, time: Ints, first: int, end: int, rows: Rows, times: Ints) -> None:
     """Insert rows that arrived into the queue at first..end, behind equal times; there is room at its end."""
     place, at, held = times.size, end + times.size, end
     ascends = True
@@ -169,6 +183,82 @@ def _insert(row: Rows, time: Ints, first: int, end: int, rows: Rows, times: Ints
         else:
             place -= 1
             row[at], time[at] = rows[newest], times[newest]
+
+
+WRITTEN, NO_IDS, NO_WORDS, NO_TEXTS = range(4)  # whether a batch is written, or what there is no room for
+NO_ROWS, NO_GAINS = np.empty(0, np.int32), np.empty(0)
+
+
+@njit(**EXACT)
+def _fresh_keys(ids: KeyArrays, staying: Rows, held: Rows, reused: int) -> Keys:
+    """The ids of arrivals that stay and get a row of their own."""
+    keys = hashing.named(ids)
+    new, count = np.empty(staying.size - reused, np.int32), 0
+    for i in range(staying.size):
+        if held[i] < 0:
+            new[count] = staying[i]
+            count += 1
+    if keys.length.size == 0:
+        return Keys(keys.code[new], keys.start, keys.length, keys.data, keys.seed)
+    return Keys(keys.code[new], keys.start[new], keys.length[new], keys.data, keys.seed)
+
+
+@njit(**EXACT)
+def _has_room(register: Register, keys: Keys, going: int) -> bool:
+    """Whether so many keys can be admitted once so many rows have been dismissed."""
+    meta, size, text = register.meta, keys.code.size, 0
+    for i in range(keys.length.size):
+        text += keys.length[i]
+    fits = meta[USED] + size - meta[FREE_COUNT] <= register.sequence.size
+    fits = fits and meta[TEXT_USED] + text <= register.text.size
+    return bool(fits and 10 * (meta[COUNT] - going + size) <= 7 * register.table.size)
+
+
+@njit(**EXACT)
+def _write(
+    plan: tuple[Rows, Rows, int], going: tuple[Rows, Rows, Rows], ids: KeyArrays, given: Plain, texts: Plain,
+    messages: Plain, columns: Plain, terms: Plain, references: Ints, idf: Floats, unseen: float,
+    vectors: Plain, used: int, queue: tuple[Rows, Ints], ends: tuple[int, int], rows: Rows,
+) -> tuple[int, int, Rows]:  # fmt: skip
+    """Write a planned batch, telling the rows of the arrivals that stay in `rows`; see `write_messages`.
+
+    `going` are the rows whose texts go, the rows that are dismissed, and terms that are given back besides.
+    Returns `WRITTEN`, how many terms were stored, and which are forgotten; or what there is no room for, and
+    nothing has changed. References to terms are taken before any is given back, so that a shared term keeps
+    its row.
+    """
+    (staying, held, reused), (cleared, dismissed, former) = borrowed(plan), borrowed(going)
+    register, words = hashing.register_of(borrowed(messages)), hashing.register_of(borrowed(terms))
+    (x, y, gain, times), (held_x, held_y, held_gain) = borrowed(given), borrowed(columns)
+    begins, sizes, held_terms, weights = borrowed(vectors)
+    stored = TermVectors(begins, sizes, held_terms, weights)
+    fresh = _fresh_keys(borrowed(ids), staying, held, reused)
+    if not _has_room(register, fresh, dismissed.size) or register.sequence.size > stored.begin.size:
+        return NO_IDS, 0, rows[:0]
+    known = look_up(texts, staying, words)
+    total = known.word.size
+    if used + total > stored.term.size:
+        return NO_TEXTS, total, rows[:0]
+    taken, term, weight = take(known, words, references, idf, unseen)
+    if not taken:
+        return NO_WORDS, total, rows[:0]
+    forgotten = give_back(references, former if former.size > 0 else clear(stored, cleared))
+    hashing.dismiss(words, forgotten)
+    hashing.dismiss(register, dismissed)
+    added, at = np.empty(fresh.code.size, np.int32), 0
+    hashing.admit(register, fresh, added)
+    for i in range(staying.size):
+        if held[i] >= 0:
+            rows[i] = held[i]
+        else:
+            rows[i] = added[at]
+            at += 1
+        held_x[rows[i]], held_y[rows[i]] = x[staying[i]], y[staying[i]]
+        if gain.size > 0:
+            held_gain[rows[i]] = gain[i]
+    replace(stored, rows, known.sizes, term, weight, used)
+    insert(queue[0], queue[1], ends[0], ends[1], rows, times)
+    return WRITTEN, total, forgotten
 
 
 class Window:
@@ -205,14 +295,15 @@ class Window:
         """The newest time in the window, or the earliest there is."""
         return int(self._time[self._end - 1]) if self._end > self._first else EARLIEST
 
-    def advance(self, leaving: int, rows: Rows, times: Ints) -> None:
-        """Drop the first `leaving` rows, and insert the rows that arrived and stay, given by arrival."""
+    def advance(self, leaving: int, arriving: int) -> tuple[tuple[Rows, Ints], tuple[int, int]]:
+        """Drop the first `leaving` rows and make room for those that arrive and stay; for `insert`.
+
+        Returns the arrays of the queue, and where it began and ended before those that arrive.
+        """
         self._first += leaving
-        if not rows.size:
-            return
-        self._make_room(rows.size)
-        _insert(self._row, self._time, self._first, self._end, rows, times)
-        self._end += rows.size
+        self._make_room(arriving)
+        end, self._end = self._end, self._end + arriving
+        return (self._row, self._time), (self._first, end)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The ends of the queue and its arrays."""
@@ -296,6 +387,50 @@ def plan_arrivals(ids: Ids, times: Ints, window: Window, messages: Slots) -> Arr
             expected="an id that no live message has",
         )
     return ArrivalPlan(*plan)
+
+
+def write_messages(
+    batch: Batch, plan: ArrivalPlan, leaving: Rows, arrived: Ints, gain: Floats, window: Window,
+    messages: Slots, terms: LiveTerms, texts: Vectors,
+) -> Rows:  # fmt: skip
+    """Write a planned batch into the slots, the window and the texts; returns the rows of what stays.
+
+    Messages of rows `leaving` expire; `arrived` and `gain` are times and gains of the arrivals that stay.
+    """
+    staying, held, words = plan.staying, plan.held, batch["terms"]
+    rows, cleared, former = np.empty(staying.size, np.int32), leaving, NO_ROWS
+    dismissed = leaving[~np.isin(leaving, held)] if plan.reused else leaving
+    if dismissed.size:
+        messages._pending.append(dismissed)
+    if messages.kind is None and staying.size:
+        messages.make_room(select(batch.ids, staying))
+    ids, given = keys_of(batch.ids, messages.seed), (batch["x"], batch["y"], gain, arrived)
+    queue, ends = window.advance(plan.leaving, staying.size)
+    while True:
+        x = messages["x"]
+        columns = (x, messages["y"], messages["gain"] if gain.size else x)
+        done, total, forgotten = _write(
+            (staying, held, plan.reused), (cleared, dismissed, former), ids, given,
+            (words.starts, words.words.offsets, words.words.data), messages.register(), columns,
+            *terms.for_kernels(), tuple(texts.texts), texts.used, queue, ends, rows,
+        )  # fmt: skip
+        if done == WRITTEN:
+            break
+        if done == NO_IDS:
+            if dismissed.size:
+                hashing.dismiss_all(messages.register(), dismissed)
+                dismissed = NO_ROWS
+            messages.make_room(select(batch.ids, staying[held < 0]))
+            texts.make_rows(messages["x"].size)
+        elif done == NO_TEXTS:
+            former, cleared = np.concatenate((former, texts.clear(cleared))), NO_ROWS
+            texts.make_room(total)
+        else:
+            terms.make_room(words, staying)
+    texts.used += total
+    if forgotten.size:
+        terms.slots._pending.append(forgotten)
+    return rows
 
 
 def window_of(setting: object) -> Window:

@@ -87,7 +87,7 @@ from rankcast.geotext.kernels.score import (
     signatures,
     sort_pairs,
 )
-from rankcast.structures.arrays import prefetch, with_room
+from rankcast.structures.arrays import borrowed, prefetch, with_room
 from rankcast.structures.distance import EUCLIDEAN
 from rankcast.structures.jit import EXACT
 
@@ -471,16 +471,19 @@ def disseminate(
     those of `MessageColumns` beside rows and texts. `scratch` is room by term.
     """
     x, y, gain, top = places
-    messages = MessageColumns(rows, x, y, posts, gain, top)
-    subscriptions = SubscriptionColumns(readers[0], readers[1], readers[2], readers[3], readers[4], interests)
-    frame, counted = named(plain_frame), np.zeros_like(counters)
-    one, two, three, four, five, six, seven = plain_on
-    on = Prunings(one, two, three, four, five, six, seven)
-    keys, pairs = _find_candidates(lists, messages, idf, scratch, frame, on, most, counted)
+    texts, (reader_x, reader_y, alpha, threshold, stamp) = borrowed(posts), borrowed(readers)
+    messages = MessageColumns(borrowed(rows), borrowed(x), borrowed(y), texts, borrowed(gain), top)
+    subscriptions = SubscriptionColumns(reader_x, reader_y, alpha, threshold, stamp, borrowed(interests))
+    frame, counted, on = named(plain_frame), np.zeros_like(counters), Prunings(*plain_on)
+    keys, pairs = _find_candidates(
+        borrowed(lists), messages, borrowed(idf), borrowed(scratch), frame, on, most, borrowed(counted)
+    )
     if pairs < 0:
         return False, rows[:0], rows[:0], x[:0]
     ordered = sort_pairs(keys[:pairs], rows.size, subscriptions.stamp)
-    owners, arrivals, scores = score_pairs(ordered, subscriptions, messages, frame, on.current, counted)
+    owners, arrivals, scores = score_pairs(
+        ordered, subscriptions, messages, frame, on.current, borrowed(counted)
+    )
     for i in range(counters.size):
         counters[i] += counted[i]
     return True, owners, arrivals, scores

@@ -41,6 +41,7 @@ from rankcast.geotext.kernels.score import (
     round_up,
     signatures,
 )
+from rankcast.structures.arrays import borrowed
 from rankcast.structures.jit import EXACT
 
 BLOCK, STEP = 32, 16
@@ -54,13 +55,14 @@ NODE = 17
 MESSAGE_BOX, MESSAGE_NODE = 2, 8  # of a node of messages: the box after the largest weight and rest
 CELL, REGION, DISTRICT = 256, 4096, 65536  # messages that are put in order together
 LAST_STAMP = 65535
-FULL = -1
+FULL, VOID = -1, -2
 FEW = 64  # up to this many places are sorted by insertion
 LEAST_NEED = 1e-6  # a smaller need bounds nothing
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 class Postings(NamedTuple):
@@ -314,12 +316,30 @@ def add_subscriptions(
 
     Returns how many lists are due to be put in order; `FULL`, and nothing has changed, if there is no room.
     """
+    lists, rows, texts, idf = borrowed(lists), borrowed(rows), borrowed(texts), borrowed(idf)
+    owners, seen = borrowed(owners), borrowed(seen)
     terms, counts = distinct_terms(texts, rows, seen)
     if not _have_room(lists, terms, counts):
         return FULL
     _append_subscriptions(lists, rows, texts, idf, owners, named(frame))
     terms, _ = due_subscriptions(lists, terms, cell)
     return int(terms.size)
+
+
+@njit(**EXACT)
+def update_subscriptions(
+    lists: Postings, rows: Rows, texts: TermVectors, idf: Floats, owners: ListedColumns, frame: Plain,
+    seen: Rows, cell: int,
+) -> int:  # fmt: skip
+    """Replace the entries of subscriptions: `drop`, then `add_subscriptions`; `VOID` if `drop` fails.
+
+    The former entries are void if there is no room for the new ones (`FULL`).
+    """
+    _, _, _, _, _, dead, _, _, _ = borrowed(lists)
+    _, _, _, _, stamps = borrowed(owners)
+    if not drop(dead, borrowed(rows), borrowed(texts), stamps):
+        return VOID
+    return add_subscriptions(lists, rows, texts, idf, owners, frame, seen, cell)
 
 
 @njit(**EXACT)
@@ -342,6 +362,27 @@ def add_messages(
 
 
 @njit(**EXACT)
+def arrive(
+    ages: tuple[Ints, Ints, Bits], rows: Rows, times: Ints, arrivals: int, newest: int, overtaken: Bools,
+    lists: Postings, texts: TermVectors, idf: Floats, x: Floats, y: Floats, frame: Plain, seen: Rows,
+) -> int:  # fmt: skip
+    """Write the ages (see `results`) of messages that arrive, after so many, and add them to the lists.
+
+    Tells which come after one that is newer; the last one before has the time `newest`. Returns what
+    `add_messages` does.
+    """
+    time, arrival, stamp = borrowed(ages)
+    for i in range(rows.size):
+        time[rows[i]], arrival[rows[i]] = times[i], arrivals + i
+        overtaken[i] = times[i] < newest
+        newest = max(newest, times[i])
+    places = PlaceColumns(borrowed(x), borrowed(y), stamp)
+    return add_messages(
+        borrowed(lists), borrowed(rows), borrowed(texts), borrowed(idf), places, frame, borrowed(seen)
+    )
+
+
+@njit(**EXACT)
 def move(old: Postings, new: Postings, words: Rows, rooms: Rows, used: int) -> int:
     """Move the lists of terms to new stretches, from `used` on; return where they end.
 
@@ -358,6 +399,45 @@ def move(old: Postings, new: Postings, words: Rows, rooms: Rows, used: int) -> i
         new.begin[word], new.room[word] = used, rooms[i]
         used += rooms[i]
     return used
+
+
+@njit(**EXACT)
+def rooms_for(sizes: Ints, slack: int) -> Rows:
+    """Room for lists of these sizes, and so many sixteenths more, a multiple of `STEP`."""
+    rooms = np.empty(sizes.size, np.int32)
+    for i in range(sizes.size):
+        rooms[i] = (sizes[i] * (16 + slack) // 16 + STEP - 1) // STEP * STEP
+    return rooms
+
+
+@njit(**EXACT)
+def reserve(
+    plain: Plain, rows: Rows, texts: TermVectors, seen: Rows, worth: int, slack: int, used: int
+) -> tuple[int, Rows]:
+    """Move lists that have no room for the entries of some texts to where they have; `used` entries are.
+
+    Returns how many are then. `VOID`, and nothing has changed, if lists should be arranged first, of which
+    more than one in `worth` entries is void, and which; `FULL` if there is no room for all.
+    """
+    lists = Postings(*borrowed(plain))
+    terms, counts = distinct_terms(texts, rows, seen)
+    void, total, voids, full = np.empty_like(terms), np.empty_like(counts), 0, 0
+    for i in range(terms.size):
+        size = lists.size[terms[i]]
+        if size + counts[i] > lists.room[terms[i]]:
+            if lists.dead[terms[i]] > size // worth:
+                void[voids] = terms[i]
+                voids += 1
+            terms[full], total[full] = terms[i], size + counts[i]
+            full += 1
+    if voids > 0:
+        return VOID, void[:voids]
+    rooms, end = rooms_for(total[:full], slack), used
+    for room in rooms:
+        end += room
+    if end > lists.row.size:
+        return FULL, void[:0]
+    return move(lists, lists, terms[:full], rooms, used), void[:0]
 
 
 @njit(**EXACT)

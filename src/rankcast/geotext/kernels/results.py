@@ -29,8 +29,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.geotext.kernels.score import ROW, Bits, sort_keys
-from rankcast.structures.arrays import prefetch
+from rankcast.geotext.kernels.postings import drop
+from rankcast.geotext.kernels.score import ROW, Bits, Plain, TermVectors, sort_keys
+from rankcast.structures.arrays import borrowed, prefetch
 from rankcast.structures.boards import ENTER, LEAVE, UPDATE
 from rankcast.structures.diff import ChangeColumns
 from rankcast.structures.jit import EXACT
@@ -113,18 +114,6 @@ def newer(time: Ints, arrival: Ints, one: int, two: int) -> bool:
 
 
 @njit(**EXACT)
-def arrive(ages: Ages, rows: Rows, times: Ints, arrivals: int, newest: int) -> Bools:
-    """Write the ages of items that arrive, after so many; tells which come after one that is newer."""
-    time, arrival, _ = ages
-    overtaken = np.empty(rows.size, np.bool_)
-    for i in range(rows.size):
-        time[rows[i]], arrival[rows[i]] = times[i], arrivals + i
-        overtaken[i] = times[i] < newest
-        newest = max(newest, times[i])
-    return overtaken
-
-
-@njit(**EXACT)
 def link(head: Rows, length: Rows, owners: Rows, after: Rows, free: Ints, item: int, owner: int) -> None:
     """Link an item to a list that holds it; there is a free link."""
     at = free[0]
@@ -192,20 +181,25 @@ def _place(items: Rows, begin: int, end: int, item: int) -> int:
 
 @njit(**EXACT)
 def expire(
-    buffers: Buffers, links: Links, items: Rows, k: Ints, ages: Ages, log: ResultLog, lines: int
-) -> int:
-    """Take items out of all lists. They are the oldest, so they dominate nothing that stays.
+    buffers: Buffers, links: Links, items: Rows, k: Ints, ages: Ages, log: ResultLog, texts: TermVectors,
+    dead: Rows,
+) -> tuple[int, bool]:  # fmt: skip
+    """Take items out of all lists and posting lists, as the first lines of a log.
 
-    Returns how many lines the log has then; if it has no room, -1 less how many it may need more.
+    They are the oldest, so they dominate nothing that stays. Returns how many lines there are, -1 less how
+    many there may be if the log has no room, and what `drop` does of stamps.
     """
+    buffers, links, items, k, ages = (
+        borrowed(buffers), borrowed(links), borrowed(items), borrowed(k), borrowed(ages)
+    )  # fmt: skip
     begins, sizes, _, _, _, held, score, dominators = buffers
-    time, arrival, _ = ages
-    log_owner, log_op, log_item, log_score, log_time, log_arrival, _ = log
-    (_, length, _, _, _), needed = links, 0
+    time, arrival, stamps = ages
+    log_owner, log_op, log_item, log_score, log_time, log_arrival, _ = borrowed(log)
+    (_, length, _, _, _), needed, lines = links, 0, 0
     for item in items:
         needed += 2 * length[item]
-    if lines + needed > log_owner.size:
-        return -1 - needed
+    if needed > log_owner.size:
+        return -1 - needed, True
     holding = sort_keys(_holders(links, items), 0, items.size, begins.size)
     for i in range(holding.size):
         if i + AHEAD < holding.size:
@@ -226,7 +220,7 @@ def expire(
         sizes[owner] -= 1
         for at in range(place, end - 1):
             held[at], score[at], dominators[at] = held[at + 1], score[at + 1], dominators[at + 1]
-    return lines
+    return lines, drop(borrowed(dead), items, borrowed(texts), stamps)
 
 
 @njit(**EXACT)
@@ -280,13 +274,14 @@ def _above(scores: Floats, begin: int, end: int, score: float) -> int:
 def offer(
     buffers: Buffers, links: Links, hits: tuple[Rows, Rows, Floats], rows: Rows, late: Bools, k: Ints,
     refill: int, ages: Ages, unsure: Bools, listed: Floats, horizon: float, log: ResultLog, lines: int,
-) -> tuple[int, Rows, Rows]:  # fmt: skip
+    marked: tuple[Rows, Rows],
+) -> tuple[int, int, int]:  # fmt: skip
     """Offer hits (lists, places in `rows`, scores) in order of lists; there is room for two lines each.
 
     `late`: something newer has come before the item. A list that outgrows what it may have is cut, and its
     frontier moves up. Marks in `unsure` which lists must be refilled. Returns how many lines the log has
-    then, which lists are unsure, and which have another threshold (over the horizon) than the posting lists
-    should know. Cost: O(size) a hit [Geo §6.2.1].
+    then, how many lists are unsure, and how many have another threshold (over the horizon) than the posting
+    lists know; `marked` tells which, and `listed` is theirs now. Cost: O(size) a hit [Geo §6.2.1].
     """
     owners, arrivals, scores = hits
     begins, sizes, rooms, keeps, thresholds, held, held_score, dominators = buffers
@@ -327,16 +322,18 @@ def offer(
         if sizes[owner] > capacity_of(keeps[owner], refill):
             thresholds[owner], sizes[owner] = held_score[begin + keeps[owner]], keeps[owner]
         link(head, length, link_owner, after, free, item, owner)
-    doubtful, moved = np.empty_like(owners), np.empty_like(owners)
+    doubtful, moved = marked
     doubts, moves, former = 0, 0, -1
     for owner in owners:
         if owner != former:
             now = thresholds[owner] / horizon
             doubtful[doubts], moved[moves] = owner, owner
             doubts += unsure[owner]
-            moves += now < listed[owner] or now > listed[owner] + RELIST_RISE
+            if now < listed[owner] or now > listed[owner] + RELIST_RISE:
+                listed[owner] = now
+                moves += 1
         former = owner
-    return lines, doubtful[:doubts], moved[:moves]
+    return lines, doubts, moves
 
 
 @njit(**EXACT)
@@ -500,3 +497,25 @@ def net_changes(
                 score[used], rank[used], former[used] = its_score, places[j] + 1, before
                 used += 1
     return used
+
+
+@njit(**EXACT)
+def take(
+    buffers: Buffers, links: Links, hits: Plain, rows: Rows, late: Bools, k: Ints, refill: int, ages: Ages,
+    unsure: Bools, listed: Floats, horizon: float, log: ResultLog, lines: int, marked: tuple[Rows, Rows],
+    tells: bool, expired: int, sequence: Ints, changes: ChangeColumns,
+) -> tuple[int, int, int, int]:  # fmt: skip
+    """`offer`, and if it `tells` and no list is unsure `net_changes` at once; returns what both do."""
+    buffers, ages, k, unsure, log = (
+        borrowed(buffers), borrowed(ages), borrowed(k), borrowed(unsure), borrowed(log)
+    )  # fmt: skip
+    lines, doubts, moves = offer(
+        buffers, borrowed(links), borrowed(hits), borrowed(rows), borrowed(late), k, refill, ages, unsure,
+        borrowed(listed), horizon, log, lines, borrowed(marked),
+    )  # fmt: skip
+    told = SHORT
+    if tells and doubts == 0:
+        told = net_changes(
+            log, lines, expired, k, unsure, borrowed(sequence), buffers, ages, borrowed(changes)
+        )
+    return lines, doubts, moves, told
