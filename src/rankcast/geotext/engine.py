@@ -353,8 +353,9 @@ class GeoTextTopK(ListEngine):
         return self._scan.lists(rows, self._alpha_of(rows), self._k_of(rows))
 
     def _settle(self) -> None:
-        super()._settle()
-        self._terms.slots.settle()
+        for slots in (self._slots, self._messages, self._terms.slots):
+            if slots._pending:  # else nothing has become free
+                slots.settle()
 
     def stats(self) -> dict[str, Any]:
         """Counters since the start, and how many messages are `buffered` now."""
@@ -371,9 +372,11 @@ class GeoTextTopK(ListEngine):
     def _publish(self, rows: Any) -> Changes:
         timed = isinstance(self._window, TimeWindow)
         batch = self._read(rows, self._arrivals, "messages")
-        self._read_places(batch, "messages")
         time = batch["time"] if timed else np.zeros(batch.size, np.int64)
-        plan = plan_arrivals(batch.ids, time, self._window, self._messages)
+        plan = plan_arrivals(batch, time, self._plain_frame, self._window, self._messages)
+        if plan is None:
+            self._read_places(batch, "messages")  # raises
+            raise AssertionError("a place is outside of the bounds")
         leaving = self._window.rows()[: plan.leaving].copy()
         self._begin()
         self._rescale_gains(time)

@@ -95,6 +95,7 @@ class LiveResults:
         self._scratch = Scratch(np.zeros(0), np.zeros(0, np.int32))
         self._unsure = np.zeros(0, np.bool_)  # by subscription: its buffer may have missed a message
         self._log, self._lines = empty_log(0, state.decays), 0
+        self._terms = -1  # as many terms the arrays by term have room for
 
     # Subscriptions
 
@@ -340,6 +341,9 @@ class LiveResults:
     def _idf(self) -> Floats:
         """The idf of every term; grows the arrays by term to as many."""
         idf: Floats = self._state.terms.slots["idf"]
+        if idf.size == self._terms:
+            return idf
+        self._terms = idf.size
         self._postings.know(idf.size)
         self._messages.know(idf.size)
         if self._scratch.weight.size < idf.size:
@@ -410,7 +414,7 @@ class LiveResults:
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over what `state` returned."""
-        horizon = header["horizon"]
+        self._terms, horizon = -1, header["horizon"]
         plain = type(horizon) in (int, float) and 0 < horizon < 1e300
         integrity.need(plain, "horizon", f"is {horizon!r:.40}, expected a number above 0")
         self._horizon = float(horizon)

@@ -36,34 +36,22 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.errors import InputError, SettingError, shown
-from rankcast.geotext.kernels.score import Plain, TermVectors, clear, replace
+from rankcast.geotext.kernels.score import Plain, TermVectors, are_inside, clear, replace
 from rankcast.geotext.kernels.words import give_back, look_up, take
 from rankcast.geotext.vocabulary import LiveTerms, Vectors
 from rankcast.structures import hashing, integrity
 from rankcast.structures.arrays import borrowed
-from rankcast.structures.hashing import (
-    COUNT,
-    FREE_COUNT,
-    TEXT_USED,
-    USED,
-    KeyArrays,
-    Keys,
-    Register,
-    distinct,
-    find,
-)
+from rankcast.structures.hashing import COUNT, FREE_COUNT, TEXT_USED, USED, KeyArrays, Keys, Register
 from rankcast.structures.ids import Slots, keys_of, select, show
 from rankcast.structures.jit import EXACT
 from rankcast.tables import schema
-from rankcast.tables.schema import Batch, Floats, Ids, Ints, Rows
+from rankcast.tables.schema import Batch, Floats, Ints, Rows
 
 # mypy: disallow-untyped-decorators=False
 
 EARLIEST, LATEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 _MICROSECOND = timedelta(microseconds=1)
-
-
-FITS = -1  # no arrival has the id of a live message
+FITS, OUTSIDE = -1, -2  # no arrival has the id of a live message; one is outside of the bounds
 
 
 class Departures(NamedTuple):
@@ -141,13 +129,16 @@ def _holders_gone(holder: Rows, leaving: Rows, gone: Ints, size: int) -> Ints:
 
 @njit(**EXACT)
 def _plan(
-    times: Ints, row: Rows, time: Ints, count: int, span: int, table: Rows, stored: KeyArrays, keys: KeyArrays
-) -> tuple[int, int, int, Rows, Rows, int]:
-    """The first arrival that has the id of a live message, or `FITS`, and then the fields of a plan."""
+    times: Ints, places: tuple[Floats, Floats], frame: Plain, row: Rows, time: Ints, count: int, span: int,
+    table: Rows, stored: KeyArrays, keys: KeyArrays,
+) -> tuple[int, int, int, Rows, Rows, int]:  # fmt: skip
+    """The first arrival that has the id of a live message, `FITS` or `OUTSIDE`; then the fields of a plan."""
+    if not are_inside(frame, places[0], places[1]):
+        return OUTSIDE, 0, 0, row[:0], row[:0], 0
     gone_held, gone = _departures(times, time, count, span)
-    holder, late, used = find(table, stored, keys), 0, 0
+    holder, late, used = hashing.find(table, stored, keys), 0, 0
     until = _holders_gone(holder, row[: gone_held.size], gone_held, times.size)
-    number, first = distinct(keys)
+    number, first = hashing.distinct(keys)
     latest, staying = np.full(first.size, -1, np.int64), np.empty(times.size, np.int32)
     for i in range(times.size):
         if gone[i] <= i:  # out of the window before or when it arrives
@@ -224,8 +215,7 @@ def _write(
 
     `going` are the rows whose texts go, the rows that are dismissed, and terms that are given back besides.
     Returns `WRITTEN`, how many terms were stored, and which are forgotten; or what there is no room for, and
-    nothing has changed. References to terms are taken before any is given back, so that a shared term keeps
-    its row.
+    nothing has changed. References are taken before any is given back: a shared term keeps its row.
     """
     (staying, held, reused), (cleared, dismissed, former) = borrowed(plan), borrowed(going)
     register, words = hashing.register_of(borrowed(messages)), hashing.register_of(borrowed(terms))
@@ -370,14 +360,24 @@ class ArrivalPlan(NamedTuple):
     reused: int  # how many have such a row
 
 
-def plan_arrivals(ids: Ids, times: Ints, window: Window, messages: Slots) -> ArrivalPlan:
-    """Resolve a batch: late rows, expiry, ids. Raises if an id is that of a live message when it arrives."""
+def plan_arrivals(
+    batch: Batch, times: Ints, frame: Plain, window: Window, messages: Slots
+) -> ArrivalPlan | None:
+    """Resolve a batch: late rows, expiry, ids. Raises if an id is that of a live message when it arrives.
+
+    None if a place is outside of the bounds of the frame.
+    """
+    ids, places = batch.ids, (batch["x"], batch["y"])
     keys = keys_of(ids, messages.seed)
-    if messages.kind != ids.kind:
+    if messages.kind != ids.kind and are_inside(frame, *places):
         messages.find(ids, where="messages")  # raises, unless none has come so far
     row, time = window.rows(), window.times()
     register = messages.register()
-    clash, *plan = _plan(times, row, time, window.count, window.span, register[0], register[1:6], keys)
+    clash, *plan = _plan(
+        times, places, frame, row, time, window.count, window.span, register[0], register[1:6], keys
+    )
+    if clash == OUTSIDE:
+        return None
     if clash != FITS:
         raise InputError(
             f"is {show(ids, clash)}, which is that of a live message",
