@@ -189,9 +189,8 @@ def expire(
     They are the oldest, so they dominate nothing that stays. Returns how many lines there are, -1 less how
     many there may be if the log has no room, and what `drop` does of stamps.
     """
-    buffers, links, items, k, ages = (
-        borrowed(buffers), borrowed(links), borrowed(items), borrowed(k), borrowed(ages)
-    )  # fmt: skip
+    buffers, links, items = borrowed(buffers), borrowed(links), borrowed(items)
+    k, ages = borrowed(k), borrowed(ages)
     begins, sizes, _, _, _, held, score, dominators = buffers
     time, arrival, stamps = ages
     log_owner, log_op, log_item, log_score, log_time, log_arrival, _ = borrowed(log)
@@ -506,9 +505,8 @@ def take(
     tells: bool, expired: int, sequence: Ints, changes: ChangeColumns,
 ) -> tuple[int, int, int, int]:  # fmt: skip
     """`offer`, and if it `tells` and no list is unsure `net_changes` at once; returns what both do."""
-    buffers, ages, k, unsure, log = (
-        borrowed(buffers), borrowed(ages), borrowed(k), borrowed(unsure), borrowed(log)
-    )  # fmt: skip
+    buffers, ages, log = borrowed(buffers), borrowed(ages), borrowed(log)
+    k, unsure = borrowed(k), borrowed(unsure)
     lines, doubts, moves = offer(
         buffers, borrowed(links), borrowed(hits), borrowed(rows), borrowed(late), k, refill, ages, unsure,
         borrowed(listed), horizon, log, lines, borrowed(marked),
