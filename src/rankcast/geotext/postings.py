@@ -257,7 +257,7 @@ class PostingLists(ABC):
             terms, counts = postings.distinct_terms(texts, rows, self._seen)
             self._compact(terms, counts, stamps)
         else:
-            self._used = used
+            self._used = int(used)
 
     def _compact(self, terms: Rows, counts: Ints, stamps: Bits) -> None:
         """Move all lists together, without most of what is void, with room for `counts` more of `terms`."""
