@@ -14,7 +14,7 @@ import pytest
 import rankcast
 from rankcast import cli
 from rankcast.errors import ShardError
-from rankcast.pipeline import read, running, sources
+from rankcast.pipeline import read, resuming, sources
 from rankcast.pipeline.fields import ConfigError, PipelineError
 from rankcast.pipeline.running import told as spark_told
 from rankcast.pipeline.sources import FILES_SAMPLES, files_at
@@ -270,7 +270,7 @@ def test_a_state_that_does_not_fit_is_told(
     (folder / "checkpoint" / "commits").mkdir()
     (folder / "checkpoint" / "commits" / "0").write_text("")
     with pytest.raises(ShardError, match="belongs to a state that is not at"):
-        running.check(read(path, {}))
+        resuming.check(read(path, {}))
 
 
 SECRET = "hush-hush"  # noqa: S105

@@ -16,7 +16,7 @@ from rankcast.pipeline import Config, Running, frames, read, replay, start
 from rankcast.pipeline import running as failing
 from rankcast.pipeline.fields import PipelineError
 from rankcast.pipeline.sources import Source
-from rankcast.spark.packing import REASON
+from rankcast.spark.plan import REASON
 from tests.spark.piped import ATTEMPTS, PATIENCE
 
 FORM = "id string, risk double, pe double, n long"

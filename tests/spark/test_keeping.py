@@ -14,7 +14,7 @@ from rankcast.core.engine import Engine
 from rankcast.errors import InputError
 from rankcast.spark import applying
 from rankcast.spark.applying import Refusals
-from rankcast.spark.packing import OP, REASON, SEQ
+from rankcast.spark.plan import OP, REASON, SEQ
 
 MIDNIGHT = datetime(2026, 1, 1)
 

@@ -17,8 +17,8 @@ from rankcast.core.spec import reference_of, resolve
 from rankcast.errors import InputError, MissingExtraError, SettingError, ShardError
 from rankcast.spark import scratch, sessions
 from rankcast.spark.applying import by_seq, unpack
-from rankcast.spark.packing import SEQ, Packing, hashed, partition_of, shard_ids
-from rankcast.spark.plan import learn, zone_of
+from rankcast.spark.packing import Packing, hashed, partition_of, shard_ids
+from rankcast.spark.plan import SEQ, learn, zone_of
 
 coordinates = st.sampled_from([-np.inf, -1.0, 0.0, 0.0, 0.5, 2.0, np.inf])
 

@@ -3,7 +3,7 @@
 Rows that come as text, JSON or comma-separated values, are taken apart by Spark and checked on the way.
 Spark makes a null of a value that does not fit its column, and of a key that is not there; an engine would
 take that for what the row says. So a row that does not fit its schema gets, in a column of its own
-(`rankcast.spark.packing.REASON`), why, and its text; shards set it aside like any other row that is refused.
+(`rankcast.spark.plan.REASON`), why, and its text; shards set it aside like any other row that is refused.
 
 | source                    | a row does not fit if                                                         |
 | ------------------------- | ----------------------------------------------------------------------------- |
@@ -39,7 +39,7 @@ from rankcast.pipeline import checking, sources
 from rankcast.pipeline.config import Config
 from rankcast.pipeline.fields import Document
 from rankcast.pipeline.sources import FILES, OP, SEQ, Source, literal, quoted
-from rankcast.spark.packing import REASON
+from rankcast.spark.plan import REASON
 
 LONGEST = 1000  # characters of a row in the reason why it was refused
 _CORRUPT, _ROW, _RAW, _KEYS = "__corrupt", "__row", "__raw", "__keys"

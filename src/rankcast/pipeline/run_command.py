@@ -52,9 +52,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Check, and run to the end or to a signal."""
     config = checked(arguments.config, trust=arguments.trust or not arguments.check)
-    from rankcast.pipeline import running  # noqa: PLC0415
+    from rankcast.pipeline import resuming  # noqa: PLC0415
 
-    running.check(config)
+    resuming.check(config)
     if arguments.check:
         sys.stdout.write(f"{plain(arguments.config)}: {summary(config)}\n")
         return 0

@@ -1,7 +1,6 @@
 """A pipeline as a streaming query: `start` it, watch its `progress`, `wait` for its end or `stop` it.
 
-Whether it can go on with the state and the checkpoint it names is asked before Spark starts. What Spark says
-when something goes wrong is made one line for the user.
+What Spark says when something goes wrong is made one line for the user.
 """
 
 from __future__ import annotations
@@ -13,10 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import replace
 from typing import Any
-
-import pyarrow as pa
 
 from rankcast.core import snapshot
 from rankcast.errors import RankcastError, ShardError
@@ -26,9 +22,6 @@ from rankcast.pipeline.fields import PipelineError, local, veiled
 from rankcast.pipeline.progress import Following, Progress
 from rankcast.pipeline.sinks import Tell
 from rankcast.pipeline.sources import SEQ
-from rankcast.spark import plan
-from rankcast.spark.plan import Plan
-from rankcast.state.depot import Depot
 
 _OURS = re.compile(r"rankcast(?:\.\w+)*\.\w+Error: (.+)")
 _PYTHON = re.compile(
@@ -261,52 +254,3 @@ def _lock(config: Config, cleanup: ExitStack) -> None:
             f"{config.checkpoint} is in use: another process runs this pipeline",
             hint="Stop that one first, or give this one a checkpoint of its own.",
         ) from error
-
-
-def check(config: Config) -> None:
-    """Refuse a state on this machine that was made for another engine, other settings, ids or shards.
-
-    What only Spark can tell counts as fitting: it is asked again when the pipeline starts.
-
-    Raises:
-        ShardError: the state does not fit, or is not there though the checkpoint is.
-        SnapshotError: it is damaged.
-    """
-    if local(config.state) is None:
-        return
-    there = plan.read(Depot.open(config.state))
-    if there is None:
-        _check_alone(config)
-        return
-    commands = config.sources["subscriptions"].stream
-    there.go_on(_wanted(config, there), config.state, config.shards, commands=commands)
-
-
-def _check_alone(config: Config) -> None:
-    """Refuse a checkpoint that has come some way without its state."""
-    folder = local(config.checkpoint)
-    if folder is not None and (folder / "commits").is_dir() and any((folder / "commits").iterdir()):
-        raise ShardError(
-            f"{config.checkpoint} belongs to a state that is not at {config.state}",
-            hint="Give the pipeline the state it began with, or begin with a new checkpoint.",
-        )
-
-
-def _wanted(config: Config, there: Plan) -> Plan:
-    """The plan that the file asks for, as far as it can be told; the rest as it is there."""
-    engine = config.engine
-    if not engine.is_imported:
-        return replace(there, kind=engine.kind)
-    settings: dict[str, Any] = dict(engine.sample().state()[0]["settings"])
-    if not engine.is_whole:
-        settings |= {name: there.settings[name] for name in engine.left_out[:1] if name in there.settings}
-    ids = {name: _ids(config, name, former) for name, former in there.ids.items()}
-    return replace(there, kind=engine.kind, settings=settings, score=engine.score, ids=ids)
-
-
-def _ids(config: Config, name: str, former: str) -> str:
-    source = config.sources.get(name)
-    given = None if source is None else source.given()
-    if source is None or given is None:
-        return former
-    return "long" if pa.types.is_integer(source.projected(given)["id"][1]) else "string"

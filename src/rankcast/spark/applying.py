@@ -47,8 +47,8 @@ from rankcast.core.engine import Command, Engine
 from rankcast.core.lists import ListEngine
 from rankcast.core.spec import Input, Late, Spec
 from rankcast.errors import InputError, brief
-from rankcast.spark.packing import NO_SEQ, OP, OWN, REASON, SEQ
-from rankcast.spark.plan import Plan
+from rankcast.spark.packing import NO_SEQ
+from rankcast.spark.plan import OP, OWN, REASON, SEQ, Plan
 from rankcast.state import batches
 from rankcast.state.depot import Depot
 from rankcast.tables.schema import Bools, Kind

@@ -22,8 +22,8 @@ from rankcast.errors import InputError, shown
 from rankcast.spark import applying
 from rankcast.spark.applying import REFUSED_FILE, Refusals, Run, by_seq, refusals_of, unpack
 from rankcast.spark.inputs import COPY, Source
-from rankcast.spark.packing import NO_SEQ, SEQ, point_column
-from rankcast.spark.plan import Plan, Split, learn
+from rankcast.spark.packing import NO_SEQ, point_column
+from rankcast.spark.plan import SEQ, Plan, Split, learn
 from rankcast.state import batches, checkpoint
 from rankcast.state.checkpoint import Mark
 from rankcast.state.depot import Depot

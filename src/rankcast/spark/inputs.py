@@ -15,8 +15,8 @@ from pyspark.sql.window import Window
 from rankcast.core.engine import Engine
 from rankcast.core.spec import Input
 from rankcast.errors import InputError
-from rankcast.spark.packing import OP, PACKED, REASON, SEQ, Packing
-from rankcast.spark.plan import Split
+from rankcast.spark.packing import PACKED, Packing
+from rankcast.spark.plan import OP, REASON, SEQ, Split
 
 COPY = "__copy"
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)

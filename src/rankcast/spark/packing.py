@@ -7,8 +7,7 @@ Every shard also hears of every batch read, even if none of its rows is in it, a
 number there: all shards have the same clock.
 
 A packed row is `shard, input, top, data`: `top` is the highest sequence number of the batch (`NO_SEQ`: there
-is none), `data` its rows for that shard (null: none). Columns that the runtime
-adds to rows, and takes out again at the engine, begin with two underscores.
+is none), `data` its rows for that shard (null: none).
 """
 
 from __future__ import annotations
@@ -22,14 +21,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rankcast.spark.plan import Split, zone_of
+from rankcast.spark.plan import OP, SEQ, Split, zone_of
 from rankcast.state import batches
 from rankcast.tables.schema import Ints
-
-SEQ, OP = "__seq", "__op"  # what an input's own columns for order and command are called once packed
-REASON = "__reason"  # a column of any input: why a row is refused before an engine sees it, null if it is not
-OWN = frozenset({SEQ, OP, REASON})
-
 
 NO_SEQ = -(1 << 63)
 PACKED = "shard int, input string, top long, data binary"
