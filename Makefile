@@ -27,7 +27,8 @@ $(READY): requirements/dev.txt pyproject.toml
 warm: $(READY)  ## compile the kernels once, into their cache
 	@$(BIN)/python -m rankcast.warm
 
-demo: warm  ## two pipelines on local Spark over seeded streams, with a report; ends by itself
+demo: $(READY)  ## two pipelines on local Spark over seeded streams, with a report; ends by itself
+	@$(BIN)/rankcast warm GeoTextTopK RangeTopK
 	@$(BIN)/rankcast demo
 
 test: warm  ## run the tests (fast profile)
