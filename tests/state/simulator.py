@@ -59,7 +59,7 @@ class Disk:
 
     def power_cut(self, image: Path) -> None:
         """Let an image of everything forget some of what was not flushed."""
-        for path in {*self._now, *self._flushed}:
+        for path in sorted({*self._now, *self._flushed}):
             now, flushed = self._now.get(path), self._flushed.get(path)
             file = self.rng.choice([now, flushed])
             target = image / path.relative_to(self.root)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -163,6 +164,10 @@ def test_another_history_of_the_same_length_is_told(tmp_path: Path) -> None:
         opened(other)
 
 
+def no_room(*_: Any) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 def test_a_batch_whose_mark_cannot_be_written_is_not_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +175,7 @@ def test_a_batch_whose_mark_cannot_be_written_is_not_answered(
         start = shard.append(FIRST)[0]
         with monkeypatch.context() as patch:
             patch.setattr(os, "pwrite", lambda *_: 0)
+            patch.setattr(os, "write", no_room)
             for _ in range(2):
                 with pytest.raises(JournalError, match="cannot be marked"):
                     shard.apply(EVENTS, after=start)

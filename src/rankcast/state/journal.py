@@ -256,6 +256,7 @@ class HighWater:
         self._asked, self._ended = threading.Event(), threading.Event()
         self._flusher: threading.Thread | None = None
         self._failure: OSError | None = None
+        self._torn = False  # whether a slot was left half written
         self.newest: Mark | None = None
 
     def read(self) -> Mark | None:
@@ -286,10 +287,14 @@ class HighWater:
         snapshot.write_file(new, 2 * _rendered(mark).ljust(_SLOT, b"\0"))
         new.replace(self._path)
         snapshot.sync_directory(self._path.parent)
-        self.newest = mark
+        self.newest, self._torn = mark, False
 
     def write(self, mark: Mark) -> None:
         """Raise the mark; whatever happens to this process, it stays.
+
+        A slot that a full disk left half written may have been flushed like that. Were it mended in place, a
+        power cut could bring it back beside a newer one, and it would pass for the newest; so the file is
+        made anew.
 
         Raises:
             OSError: it could not be written or flushed, now or the last time.
@@ -299,12 +304,16 @@ class HighWater:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
+        if self._torn:
+            self.make(mark)
+            return
         if self._descriptor is None:
             self._descriptor = os.open(self._path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         data = _rendered(mark)
+        self._torn = True
         if os.pwrite(self._descriptor, data, mark.number % 2 * _SLOT) != len(data):
             raise OSError(f"{self._path} could not be written")
-        self.newest = mark
+        self.newest, self._torn = mark, False
         if self._flusher is None:
             self._ended.clear()
             self._flusher = threading.Thread(
