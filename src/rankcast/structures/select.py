@@ -1,4 +1,4 @@
-"""Selection and sorting: splits for k-d trees and a radix sort without mispredicted branches, a heap.
+"""Selection and sorting: splits for k-d trees and a radix sort without mispredicted branches.
 
 A point is one record (lo, hi, row, origin) of float64; origin is where it stood before. `split` puts the
 smaller points left of a middle by (lo, hi, row) or (hi, lo, row), along the axis in which they spread more.
@@ -11,21 +11,19 @@ all points are moved once to the cells they end in: a few nanoseconds a point an
 would cost several times that. A sample may mislead: `balanced` says whether a node's halves are near enough
 to halves.
 
+`select` puts the smaller of some keys left of a middle, together with what they are keys of: the plain
+quickselect, for keys that may be equal.
+
 `with_places` sorts many small whole numbers together with where they stood, in two passes. A number and its
 place are one 64-bit word, the number in the upper half, so that every pass reads and writes words one after
 the other. Equal numbers keep their order. Cost: O(n + sqrt(most)), a few nanoseconds a number.
 
 Indexes are unsigned (np.uint32, np.uint64), so that Numba does not test whether each counts from the end.
-
-The k best of what comes along are kept in a binary heap of (score, row) with the worst on top. Better means
-the larger score; equal scores are ordered by the smaller label, which is looked up by row at every
-comparison, so that labels may be given anew between two searches. A heap is two parallel arrays and a size
-that the caller keeps. Cost: O(1) if refused, O(log k) if taken; `best_first` O(k log k).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -248,6 +246,31 @@ def divide(points: Records, spare: Records, start: int, end: int, levels: int) -
     return division
 
 
+@njit(**EXACT)
+def select(keys: NDArray[Any], order: NDArray[np.int64], start: int, end: int, middle: int) -> None:
+    """Reorder start..end-1 by keys so that none before `middle` is above one behind it. O(n) expected."""
+    low, high = start, end - 1
+    while low < high:
+        pivot = max(min(keys[low], keys[high]), min(max(keys[low], keys[high]), keys[(low + high) // 2]))
+        i, j = low, high
+        while i <= j:
+            while keys[i] < pivot:
+                i += 1
+            while keys[j] > pivot:
+                j -= 1
+            if i <= j:
+                keys[i], keys[j] = keys[j], keys[i]
+                order[i], order[j] = order[j], order[i]
+                i += 1
+                j -= 1
+        if middle <= j:
+            high = j
+        elif middle >= i:
+            low = i
+        else:
+            return
+
+
 Words = NDArray[np.uint64]
 
 HALF = np.uint64(32)
@@ -281,58 +304,3 @@ def with_places(numbers: NDArray[np.int32], most: int) -> Words:
     _pass(words, spare, HALF, bits)
     _pass(spare, words, HALF + bits, bits)
     return words
-
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int32]
-Labels = NDArray[np.int64]
-
-
-@njit(**EXACT)
-def better(label: Labels, score: float, row: int, other_score: float, other: int) -> bool:
-    """Whether (score, row) ranks before (other_score, other)."""
-    return score > other_score or (score == other_score and label[row] < label[other])
-
-
-@njit(**EXACT)
-def _sink(label: Labels, scores: Floats, rows: Rows, size: int, score: float, row: int) -> None:
-    """Put an entry at the top and let it sink below everything worse."""
-    hole = 0
-    while True:
-        child = 2 * hole + 1
-        if child >= size:
-            break
-        if child + 1 < size and better(label, scores[child], rows[child], scores[child + 1], rows[child + 1]):
-            child += 1
-        if not better(label, score, row, scores[child], rows[child]):
-            break
-        scores[hole], rows[hole] = scores[child], rows[child]
-        hole = child
-    scores[hole], rows[hole] = score, row
-
-
-@njit(**EXACT)
-def offer(label: Labels, scores: Floats, rows: Rows, size: int, score: float, row: int) -> int:
-    """Offer an entry to a heap with room for `scores.shape[0]`; return its new size."""
-    if size == scores.shape[0]:
-        if better(label, score, row, scores[0], rows[0]):
-            _sink(label, scores, rows, size, score, row)
-        return size
-    hole = size
-    while hole > 0:
-        parent = (hole - 1) // 2
-        if not better(label, scores[parent], rows[parent], score, row):
-            break
-        scores[hole], rows[hole] = scores[parent], rows[parent]
-        hole = parent
-    scores[hole], rows[hole] = score, row
-    return size + 1
-
-
-@njit(**EXACT)
-def best_first(label: Labels, scores: Floats, rows: Rows, size: int) -> None:
-    """Turn a heap into a list, best first."""
-    for last in range(size - 1, 0, -1):
-        score, row = scores[0], rows[0]
-        _sink(label, scores, rows, last, scores[last], rows[last])
-        scores[last], rows[last] = score, row

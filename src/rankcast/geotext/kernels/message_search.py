@@ -65,6 +65,7 @@ from rankcast.geotext.kernels.score import (
 )
 from rankcast.structures.arrays import prefetch
 from rankcast.structures.distance import distance
+from rankcast.structures.heap import pop, push
 from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]
@@ -72,9 +73,6 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 CAPACITY = 2 * BLOCK
 LINE_WEIGHTS = 8  # weights in a cache line
-KEY_UNIT, KEY_SHIFT = 2.0**30, 32
-LIMIT = np.float32(1.5)  # above all scores, and it fits a key
-KEY_MASK = (1 << KEY_SHIFT) - 1
 LINE = 64  # bytes of a cache line
 
 
@@ -91,16 +89,16 @@ class SearchTerm(NamedTuple):
 
 
 class Frontier(NamedTuple):
-    """Nodes met in a search: term and entries of each; and a max-heap of keys.
+    """Nodes met in a search: term and entries of each; and a heap of nodes, the highest upper bound on top.
 
-    A key packs two numbers: the upper bound of the node in units of 1 / `KEY_UNIT`, rounded up, above
-    `KEY_SHIFT` bits with the node's number in the order in which nodes were met.
+    Keys are upper bounds, negated; entries are nodes by the order in which they were met.
     """
 
     term: Rows
     start: Ints
     end: Ints
-    key: Ints
+    key: Floats32
+    number: Rows
 
 
 @njit(**EXACT)
@@ -133,20 +131,6 @@ def frontier_size(lists: Postings, texts: TermVectors, rows: Rows) -> int:
 
 
 @njit(**EXACT)
-def pop_node(keys: Ints, size: int) -> None:
-    """Remove the largest key from a heap of `size` keys."""
-    last, at, child = keys[size - 1], 0, 1
-    while child < size - 1:
-        if keys[child + 1] > keys[child] and child + 1 < size - 1:
-            child += 1
-        if last >= keys[child]:
-            break
-        keys[at] = keys[child]
-        at, child = child, 2 * child + 1
-    keys[at] = last
-
-
-@njit(**EXACT)
 def prefetch_block(rows: Rows, fact: Bits, start: int) -> None:
     """Prefetch the facts (8 numbers of 2 bytes an entry) and the rows of a block, line by line."""
     for offset in range(0, BLOCK * MESSAGE_FACTS, LINE // 2):
@@ -176,19 +160,13 @@ def push_nodes(
 
     Returns the size of the heap and how many nodes were met so far.
     """
-    terms, starts, ends, keys = frontier
+    terms, starts, ends, keys, numbers = frontier
     for first in range(start, end, step):
         after = min(first + step, end)
         best = _node_bound(node, slot_of(first, after), target)
         if best >= least:
             terms[used], starts[used], ends[used] = place, first, after
-            fine = np.int64(min(max(best, -LIMIT), LIMIT) * KEY_UNIT)  # clamped: an infinity has no int64
-            key, at = ((fine + 1) << KEY_SHIFT) | used, size
-            while at > 0 and keys[(at - 1) // 2] < key:
-                keys[at] = keys[(at - 1) // 2]
-                at = (at - 1) // 2
-            keys[at] = key
-            size, used = size + 1, used + 1
+            size, used = push(keys, numbers, size, -best, used), used + 1
     return size, used
 
 
@@ -382,7 +360,7 @@ def _search(
 ) -> tuple[int, int]:  # fmt: skip
     """Find as many messages as `board` holds for one subscription; returns how many, and the work."""
     begins, mains, _, sizes, _, _, rows, fact, node = lists
-    parts_term, parts_start, parts_end, keys = frontier
+    parts_term, parts_start, parts_end, keys, numbers = frontier
     top, current = messages.top, ages.stamp
     query = (subscriptions.x[row], subscriptions.y[row], subscriptions.alpha[row])
     alpha, spot = np.float32(query[2]), embed(frame, query[0], query[1])
@@ -403,7 +381,7 @@ def _search(
             size, used = push_nodes(node, start, after, length, i, target, frontier, size, used, last / top)
     filled = 0
     while True:
-        ends = size == 0 or (keys[0] >> KEY_SHIFT) * top < last * KEY_UNIT
+        ends = size == 0 or -keys[0] * top < last
         if filled >= SCORE_BATCH or (filled > 0 and (ends or count < full)):
             filled = prefetch_terms(fact, current, messages, candidates, filled)
             count = _score_candidates(candidates, filled, query, messages, ages, scratch, frame, board, count)
@@ -412,13 +390,12 @@ def _search(
             continue
         if ends:
             break
-        number = keys[0] & KEY_MASK
+        number = numbers[0]
         i, start, end = parts_term[number], parts_start[number], parts_end[number]
         target = SearchTerm(np.float32(weight[i]), np.float32(rest[i]), x, y, z, alpha, frame.reach)
-        pop_node(keys, size)
-        size -= 1
+        size = pop(keys, numbers, size)
         if size > 0:
-            prefetch_block(rows, fact, parts_start[keys[0] & KEY_MASK])
+            prefetch_block(rows, fact, parts_start[numbers[0]])
         if end - start > BLOCK:
             step = CELL if end - start > CELL else BLOCK
             size, used = push_nodes(node, start, end, step, i, target, frontier, size, used, last / top)
@@ -441,8 +418,8 @@ def best_messages(
     a buffer's upkeep.
     """
     room = frontier_size(lists, subscriptions.texts, rows)
-    starts, ends, keys = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
-    frontier = Frontier(np.empty(room, np.int32), starts, ends, keys)
+    starts, ends, keys = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.float32)
+    frontier = Frontier(np.empty(room, np.int32), starts, ends, keys, np.empty(room, np.int32))
     candidates = empty_candidates()
     for which in range(rows.size):
         board = Best(found.item[which, : wanted[which]], found.score[which, : wanted[which]])

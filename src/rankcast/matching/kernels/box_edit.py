@@ -44,6 +44,7 @@ from rankcast.matching.kernels.box_tree import (
     write,
 )
 from rankcast.structures.jit import EXACT
+from rankcast.structures.select import select
 
 SAMPLE = 64
 
@@ -92,31 +93,6 @@ def _choose_axis(codes: Codes, order: NDArray[np.int64], start: int, end: int, m
 
 
 @njit(**EXACT)
-def _select(keys: NDArray[np.int64], order: NDArray[np.int64], start: int, end: int, middle: int) -> None:
-    """Reorder start..end-1 by keys so that none before `middle` is above one behind it. O(n) expected."""
-    low, high = start, end - 1
-    while low < high:
-        pivot = max(min(keys[low], keys[high]), min(max(keys[low], keys[high]), keys[(low + high) // 2]))
-        i, j = low, high
-        while i <= j:
-            while keys[i] < pivot:
-                i += 1
-            while keys[j] > pivot:
-                j -= 1
-            if i <= j:
-                keys[i], keys[j] = keys[j], keys[i]
-                order[i], order[j] = order[j], order[i]
-                i += 1
-                j -= 1
-        if middle <= j:
-            high = j
-        elif middle >= i:
-            low = i
-        else:
-            return
-
-
-@njit(**EXACT)
 def halve(
     codes: Codes,
     order: NDArray[np.int64],
@@ -130,7 +106,7 @@ def halve(
     axis = _choose_axis(codes, order, start, end, most)
     for i in range(start, end):
         keys[i] = codes[order[i], axis]
-    _select(keys, order, start, end, middle)
+    select(keys, order, start, end, middle)
 
 
 @njit(**EXACT)

@@ -36,8 +36,8 @@ from rankcast.matching.kernels.box_tree import (
     most_of,
 )
 from rankcast.matching.kernels.matches import ALL, LARGEST, Answers, Matches, append_list, in_event_order
+from rankcast.structures.heap import best_first, better, offer
 from rankcast.structures.jit import EXACT
-from rankcast.structures.select import best_first, better, offer
 
 DEPTH = 512
 

@@ -39,8 +39,8 @@ from rankcast.matching.kernels.matches import (
     append_list,
     in_event_order,
 )
+from rankcast.structures.heap import best_first, better, offer
 from rankcast.structures.jit import EXACT
-from rankcast.structures.select import best_first, better, offer
 
 
 class Span(NamedTuple):

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from rankcast.matching.kernels.box_search import DEPTH
 from rankcast.matching.kernels.box_tree import LAYERS, BoxTree, Columns, encode, most_of
 from rankcast.matching.kernels.matches import ALL, LARGEST, Answers, Floats, Longs, Rows, append_list
+from rankcast.structures.heap import best_first, offer
 from rankcast.structures.jit import EXACT
-from rankcast.structures.select import best_first, offer
 
 BUCKETS = 1024
 

@@ -9,8 +9,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.matching.kernels.box_tree import Columns
+from rankcast.structures.heap import better
 from rankcast.structures.jit import EXACT
-from rankcast.structures.select import better
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int32]

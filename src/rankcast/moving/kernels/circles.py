@@ -53,6 +53,7 @@ from rankcast.moving.kernels.scores import (
     value,
 )
 from rankcast.structures.distance import EUCLIDEAN, HAVERSINE, distance
+from rankcast.structures.heap import pop, push
 from rankcast.structures.jit import EXACT
 
 OUTWARD, INWARD = 1 + 1e-12, 1 - 1e-12
@@ -135,40 +136,6 @@ def _trimmed(form: ScoreForm, o: Floats, p: Floats, box: Floats) -> bool:
 
 
 @njit(**EXACT)
-def _push(keys: Floats, boxes: Floats, size: int, key: float, box: Floats) -> int:
-    """Add a box to a heap with the nearest on top; return the new size."""
-    hole = size
-    while hole > 0 and keys[(hole - 1) // 2] > key:
-        parent = (hole - 1) // 2
-        keys[hole] = keys[parent]
-        boxes[hole] = boxes[parent]
-        hole = parent
-    keys[hole] = key
-    boxes[hole] = box
-    return size + 1
-
-
-@njit(**EXACT)
-def _pop(keys: Floats, boxes: Floats, size: int, box: Floats) -> int:
-    """Take the nearest box into `box`; return the new size."""
-    box[:] = boxes[0]
-    size -= 1
-    key, hole = keys[size], 0
-    while 2 * hole + 1 < size:
-        child = 2 * hole + 1
-        if child + 1 < size and keys[child + 1] < keys[child]:
-            child += 1
-        if keys[child] >= key:
-            break
-        keys[hole] = keys[child]
-        boxes[hole] = boxes[child]
-        hole = child
-    keys[hole] = key
-    boxes[hole] = boxes[size]
-    return size
-
-
-@njit(**EXACT)
 def trim(
     form: ScoreForm, o: Floats, p: Floats, place: tuple[float, float], known: float, limit: float
 ) -> float:
@@ -183,18 +150,21 @@ def trim(
     if limit == np.inf:
         half = ROOMY * (box_distance(form.metric, place[0], place[1], o[0], o[0], o[1], o[1]) + known)
         half += ROOMY * box_distance(form.metric, place[0], place[1], p[0], p[0], p[1], p[1])
-    keys, boxes = np.empty(3 * form.rounds + 8), np.empty((3 * form.rounds + 8, 4))
+    room = 4 * form.rounds + 8
+    keys, numbers, boxes = np.empty(room), np.empty(room, np.int64), np.empty((room, 4))
     box, part = np.empty(4), np.empty(4)
     box[0], box[1], box[2], box[3] = place[0] - half, place[0] + half, place[1] - half, place[1] + half
-    size, rounds = 0, 0
+    size, met, rounds = 0, 0, 0
     if _trimmed(form, o, p, box):
         key = box_distance(form.metric, place[0], place[1], box[0], box[1], box[2], box[3])
-        size = _push(keys, boxes, size, key, box)
+        boxes[met] = box
+        size, met = push(keys, numbers, size, key, met), met + 1
     while size > 0:
         nearest = keys[0]
         if nearest >= half:
             break
-        size = _pop(keys, boxes, size, box)
+        box[:] = boxes[numbers[0]]
+        size = pop(keys, numbers, size)
         rounds += 1
         if max(box[1] - box[0], box[3] - box[2]) <= form.epsilon * half or rounds >= form.rounds:
             return nearest * INWARD
@@ -205,7 +175,8 @@ def trim(
             if _trimmed(form, o, p, part):
                 key = box_distance(form.metric, place[0], place[1], part[0], part[1], part[2], part[3])
                 if key < half:
-                    size = _push(keys, boxes, size, key, part)
+                    boxes[met] = part
+                    size, met = push(keys, numbers, size, key, met), met + 1
     return half
 
 

@@ -29,6 +29,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.structures.jit import EXACT
+from rankcast.structures.select import select
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int32]
@@ -149,40 +150,9 @@ def _widest(values: Floats, order: Ints, start: int, end: int, scale: Floats) ->
 
 
 @njit(**EXACT)
-def _median(a: float, b: float, c: float) -> float:
-    return max(min(a, b), min(max(a, b), c))
-
-
-@njit(**EXACT)
-def _select(values: Floats, order: Ints, start: int, end: int, middle: int, column: int) -> None:
-    """Reorder a stretch so that nothing before `middle` is above anything from it on, in one column."""
-    low, high = start, end - 1
-    while low < high:
-        pivot = _median(
-            values[order[low], column], values[order[(low + high) // 2], column], values[order[high], column]
-        )
-        i, j = low, high
-        while i <= j:
-            while values[order[i], column] < pivot:
-                i += 1
-            while values[order[j], column] > pivot:
-                j -= 1
-            if i <= j:
-                order[i], order[j] = order[j], order[i]
-                i += 1
-                j -= 1
-        if middle <= j:
-            high = j
-        elif middle >= i:
-            low = i
-        else:
-            return
-
-
-@njit(**EXACT)
 def arrange(values: Floats, scale: Floats) -> Ints:
     """The order in which points (n, C) fill the leaves."""
-    order = np.arange(values.shape[0])
+    order, keys = np.arange(values.shape[0]), np.empty(values.shape[0])
     starts, ends = np.empty(128, np.int64), np.empty(128, np.int64)
     starts[0], ends[0], depth = 0, order.size, 1
     while depth > 0:
@@ -195,7 +165,10 @@ def arrange(values: Floats, scale: Floats) -> Ints:
             unit *= BRANCH
         parts = (end - start + unit - 1) // unit
         middle = start + unit * (parts // 2)
-        _select(values, order, start, end, middle, _widest(values, order, start, end, scale))
+        column = _widest(values, order, start, end, scale)
+        for i in range(start, end):
+            keys[i] = values[order[i], column]
+        select(keys, order, start, end, middle)
         starts[depth], ends[depth] = start, middle
         starts[depth + 1], ends[depth + 1] = middle, end
         depth += 2

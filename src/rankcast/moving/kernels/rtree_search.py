@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from rankcast.moving.kernels.rtree import BRANCH, Rtree, root_of
 from rankcast.moving.kernels.scores import STATIC, Floats, Ints, Rows, ScoreForm, box_distance, least, value
 from rankcast.structures.distance import distance
+from rankcast.structures.heap import pop, push
 from rankcast.structures.jit import EXACT
 
 HEAP, DEFERRED, BOARD, NODES, TRIED = range(5)
@@ -90,41 +91,6 @@ def with_board(space: SearchBuffers, board: int) -> SearchBuffers:
         space.row[:board],
         space.size,
     )
-
-
-@njit(**EXACT)
-def push(keys: Floats, entries: Ints, size: Ints, key: float, entry: int) -> None:
-    """Add an entry to the heap, smallest key on top."""
-    hole = size[HEAP]
-    size[HEAP] += 1
-    while hole > 0:
-        parent = (hole - 1) >> 1
-        if keys[parent] <= key:
-            break
-        keys[hole], entries[hole] = keys[parent], entries[parent]
-        hole = parent
-    keys[hole], entries[hole] = key, entry
-
-
-@njit(**EXACT)
-def pop(keys: Floats, entries: Ints, sizes: Ints) -> int:
-    """Take the entry with the smallest key from the heap."""
-    found = entries[0]
-    sizes[HEAP] -= 1
-    size = sizes[HEAP]
-    key, entry, hole = keys[size], entries[size], 0
-    while True:
-        child = 2 * hole + 1
-        if child >= size:
-            break
-        if child + 1 < size and keys[child + 1] < keys[child]:
-            child += 1
-        if keys[child] >= key:
-            break
-        keys[hole], entries[hole] = keys[child], entries[child]
-        hole = child
-    keys[hole], entries[hole] = key, entry
-    return found
 
 
 @njit(**EXACT)
@@ -207,7 +173,7 @@ def _open_block(
         if key > worst:
             defer(deferred, leasts, nears, size, block * BRANCH + slot, key, d)
         else:
-            push(keys, entries, size, key, block * BRANCH + slot)
+            size[HEAP] = push(keys, entries, size[HEAP], key, block * BRANCH + slot)
 
 
 @njit(**EXACT)
@@ -245,7 +211,7 @@ def best_first(
     while size[HEAP] > 0:
         if size[BOARD] == scores.size and keys[0] > scores[scores.size - 1]:
             break
-        entry = pop(keys, entries, size)
+        entry, size[HEAP] = entries[0], pop(keys, entries, size[HEAP])
         block, slot = entry // BRANCH, entry % BRANCH
         first = np.int64(tree.first[block])
         if first >= 0:

@@ -47,10 +47,11 @@ from rankcast.moving.kernels.convex import (
     roomy,
 )
 from rankcast.moving.kernels.rtree import BRANCH, Rtree, root_of
-from rankcast.moving.kernels.rtree_search import HEAP, child_distance, pop, push
+from rankcast.moving.kernels.rtree_search import HEAP, child_distance
 from rankcast.moving.kernels.skyline_search import PLACE, Room, fuzz_of, lead_of, room_for
 from rankcast.moving.kernels.skyline_zone import EVERYWHERE, bisector, cell_cuts, needed_cuts
 from rankcast.structures.distance import EUCLIDEAN, distance
+from rankcast.structures.heap import pop, push
 from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]
@@ -231,7 +232,7 @@ def _push_children(tree: Rtree, room: Room, record: Floats, o: int, block: int) 
             worse |= low[block, a, slot] > record[o, a]
         if not worse:
             key = child_distance(low, tree.high, EUCLIDEAN, x, y, block, slot)
-            push(room.key, room.entry, room.size, key, block * BRANCH + slot)
+            room.size[HEAP] = push(room.key, room.entry, room.size[HEAP], key, block * BRANCH + slot)
 
 
 @njit(**EXACT)
@@ -245,7 +246,7 @@ def _push_points(tree: Rtree, room: Room, record: Floats, o: int, leaf: int) -> 
             worse |= point[leaf, a, slot] > record[o, a]
         if not worse:
             key = distance(EUCLIDEAN, x, y, point[leaf, 0, slot], point[leaf, 1, slot])
-            push(room.key, room.entry, room.size, key, ~row)
+            room.size[HEAP] = push(room.key, room.entry, room.size[HEAP], key, ~row)
 
 
 @njit(**EXACT)
@@ -269,7 +270,7 @@ def _cell(tree: Rtree, room: Room, record: Floats, o: int, universe: Floats) -> 
         if tree.count[layer] > 0:
             _push_children(tree, room, record, o, root_of(tree, layer))
     while size[HEAP] > 0 and corners > 0 and room.key[0] <= 2 * radius:
-        entry = pop(room.key, room.entry, size)
+        entry, size[HEAP] = room.entry[0], pop(room.key, room.entry, size[HEAP])
         if entry >= 0:
             first = np.int64(tree.first[entry // BRANCH])
             if first >= 0:

@@ -26,9 +26,10 @@ import numpy as np
 from numba import njit
 
 from rankcast.moving.kernels.rtree import BRANCH, Floats, Ints, Rows, Rtree, root_of
-from rankcast.moving.kernels.rtree_search import HEAP, child_distance, pop, push
+from rankcast.moving.kernels.rtree_search import HEAP, child_distance
 from rankcast.moving.kernels.scores import FUZZ, PLANE_FUZZ
 from rankcast.structures.distance import HAVERSINE, distance
+from rankcast.structures.heap import pop, push
 from rankcast.structures.jit import EXACT
 
 DEFERRED, FOUND, NODES, TRIED = 1, 2, 3, 4
@@ -166,7 +167,7 @@ def _open_block(
         if better >= 0:
             _defer(leads, deferred, size, lead_of(away[better], key, fuzz), block * BRANCH + slot)
         else:
-            push(keys, entries, size, key, block * BRANCH + slot)
+            size[HEAP] = push(keys, entries, size[HEAP], key, block * BRANCH + slot)
 
 
 @njit(**EXACT)
@@ -189,7 +190,7 @@ def _open_leaf(
         if better >= 0:
             _defer(leads, deferred, size, lead_of(away[better], key, fuzz), ~row)
         else:
-            push(keys, entries, size, key, ~row)
+            size[HEAP] = push(keys, entries, size[HEAP], key, ~row)
         size[TRIED] += 1
 
 
@@ -237,7 +238,7 @@ def find_skyline(metric: int, tree: Rtree, room: Room, seekers: Seekers, i: int)
             _open_block(metric, tree, room, seekers, i, root_of(tree, layer), one)
     while size[HEAP] > 0:
         key = keys[0]
-        entry = pop(keys, entries, size)
+        entry, size[HEAP] = entries[0], pop(keys, entries, size[HEAP])
         if entry < 0:
             place = tree.place[~entry]
             point_attributes(tree, place // BRANCH, place % BRANCH, one)

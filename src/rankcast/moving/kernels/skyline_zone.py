@@ -62,7 +62,7 @@ from rankcast.moving.kernels.convex import (
     subtract,
 )
 from rankcast.moving.kernels.rtree import BRANCH, Rows, Rtree
-from rankcast.moving.kernels.rtree_search import HEAP, child_distance, pop, push
+from rankcast.moving.kernels.rtree_search import HEAP, child_distance
 from rankcast.moving.kernels.scores import MICRON, PLANE_FUZZ, gap
 from rankcast.moving.kernels.skyline_search import (
     DEFERRED,
@@ -80,6 +80,7 @@ from rankcast.moving.kernels.skyline_search import (
     point_attributes,
 )
 from rankcast.structures.distance import EUCLIDEAN, distance
+from rankcast.structures.heap import pop, push
 from rankcast.structures.jit import EXACT
 
 MARGIN = 2.0**-45
@@ -302,7 +303,7 @@ def _sort_leads(
             below = child * BRANCH + slot
         lead = lead_of(room.away[first_better(room.attribute, room.away, found, one, key)], key, fuzz)
         if lead < bound:
-            push(room.key, room.entry, size, lead, below)
+            size[HEAP] = push(room.key, room.entry, size[HEAP], lead, below)
 
 
 @njit(**EXACT)
@@ -311,7 +312,7 @@ def _take_up(room: Room, bound: float) -> None:
     size = room.size
     for k in range(size[DEFERRED]):
         if room.lead[k] < bound:
-            push(room.key, room.entry, size, room.lead[k], room.deferred[k])
+            size[HEAP] = push(room.key, room.entry, size[HEAP], room.lead[k], room.deferred[k])
 
 
 @njit(**EXACT)
@@ -353,7 +354,8 @@ def carve(
     table, here = np.empty((16, 3)), np.array([x, y, 0.0, radius])
     _take_up(room, 2 * radius)
     while size[HEAP] > 0 and pieces > 0 and room.key[0] < 2 * radius:
-        entry, here[3] = pop(room.key, room.entry, size), radius
+        entry, here[3] = room.entry[0], radius
+        size[HEAP] = pop(room.key, room.entry, size[HEAP])
         if entry >= 0:
             child_corner(tree, entry // BRANCH, entry % BRANCH, one)
             here[2] = child_distance(tree.low, tree.high, EUCLIDEAN, x, y, entry // BRANCH, entry % BRANCH)
@@ -384,7 +386,7 @@ def circle(metric: int, tree: Rtree, room: Room, seekers: Seekers, i: int, extra
         if lead > 0.0 and room.entry[0] < 0 and taken == extra.size:
             size[HEAP] = 0
             return taken, max(0.0, 0.5 * lead * (1 - 8 * fuzz) - (MICRON if fuzz > PLANE_FUZZ else 0.0))
-        entry = pop(room.key, room.entry, size)
+        entry, size[HEAP] = room.entry[0], pop(room.key, room.entry, size[HEAP])
         if entry >= 0:
             _sort_leads(metric, tree, room, seekers, i, entry, np.inf)
         elif taken < extra.size:

@@ -35,8 +35,6 @@ from rankcast.moving.kernels.rtree_search import (
     defer,
     may_pass,
     passes,
-    pop,
-    push,
     with_board,
 )
 from rankcast.moving.kernels.scores import (
@@ -51,6 +49,7 @@ from rankcast.moving.kernels.scores import (
     value,
 )
 from rankcast.structures.distance import distance
+from rankcast.structures.heap import pop, push
 from rankcast.structures.jit import EXACT
 
 
@@ -140,11 +139,11 @@ def _shrink(
     while form.weight > 0.0 and circles[last] > 0.0:
         for j in range(size[DEFERRED]):
             if may_fall_to(form, leasts[j], nears[j], circles[last]) <= reach:
-                push(keys, entries, size, leasts[j], deferred[j])
+                size[HEAP] = push(keys, entries, size[HEAP], leasts[j], deferred[j])
         size[DEFERRED] = 0
         if size[HEAP] == 0:
             break
-        entry = pop(keys, entries, size)
+        entry, size[HEAP] = entries[0], pop(keys, entries, size[HEAP])
         if _lowest_in(form, low, high, record, place, entry, circles[last]) > reach:
             continue
         if entry >= 0:

@@ -33,8 +33,8 @@ from rankcast.matching.kernels.matches import (
 )
 from rankcast.papers.matching.scored_blocks import Blocks, begin_of
 from rankcast.papers.matching.trees import route_by_centres, route_by_segments
+from rankcast.structures.heap import best_first, better, offer
 from rankcast.structures.jit import EXACT
-from rankcast.structures.select import best_first, better, offer
 
 ONE_LIST, CENTRES, SEGMENTS = range(3)
 
