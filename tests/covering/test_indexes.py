@@ -16,7 +16,7 @@ from rankcast.covering import brute_force, calls, maxima
 from rankcast.covering.index import ContainmentIndex
 from rankcast.covering.kernels import index as index_kernels
 from rankcast.covering.kernels import zcurve
-from rankcast.covering.kernels.buckets import (
+from rankcast.covering.kernels.containment import (
     FORWARDED,
     NO_ROW,
     Query,

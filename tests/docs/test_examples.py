@@ -65,7 +65,13 @@ def divided(name: str) -> str:
 def test_the_tables_of_engines_are_what_engines_say() -> None:
     guide = (ROOT / "docs" / "guides" / "spark.md").read_text()
     choosing = (ROOT / "docs" / "guides" / "choosing-an-engine.md").read_text()
+    readme = (ROOT / "README.md").read_text()
     for name in known_names():
-        assert f"| `{name}` |" in choosing, name
-        if engine_type(name).spec.undivided is None:
+        spec = engine_type(name).spec
+        assert f"| {spec.title} | `{name}` |" in readme, spec.title
+        line = next(line for line in choosing.splitlines() if line.startswith(f"| {spec.title} |"))
+        kept = spec.undivided is None and spec.answer.kind == "deltas"
+        assert f"| `{name}` | " in line, line
+        assert ("deltas" in line) == kept, line
+        if spec.undivided is None:
             assert divided(name) in guide, divided(name)

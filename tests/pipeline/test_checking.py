@@ -15,7 +15,7 @@ import rankcast
 from rankcast import cli
 from rankcast.errors import ShardError
 from rankcast.pipeline import read, resuming, sources
-from rankcast.pipeline.fields import ConfigError, PipelineError
+from rankcast.pipeline.config_keys import ConfigError, PipelineError
 from rankcast.pipeline.running import told as spark_told
 from rankcast.pipeline.sources import FILES_SAMPLES, files_at
 from rankcast.spark import plan

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.covering.graph import NO_ROWS, Outcome, SequenceOutcome, follow_by_calls
-from rankcast.covering.kernels.buckets import COVERED, FORWARDED, GONE, LEAVING, QueryBoxes, Subscriptions
+from rankcast.covering.kernels.containment import COVERED, FORWARDED, GONE, LEAVING, QueryBoxes, Subscriptions
 from rankcast.structures import integrity
 from rankcast.tables.boxes import Boxes
 from rankcast.tables.schema import Bools, Floats, Rows

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from rankcast.core.turns import Turn
 from rankcast.covering.graph import RelationGraph
 from rankcast.covering.kernels import calls
-from rankcast.covering.kernels.buckets import FORWARDED, LEAVING, Subscriptions
 from rankcast.covering.kernels.calls import COVER, DROP, FORWARD, FULL, NEW, REFUSED, TOTALS, WITHDRAW
+from rankcast.covering.kernels.containment import FORWARDED, LEAVING, Subscriptions
 from rankcast.errors import InputError
 from rankcast.structures import hashing
 from rankcast.structures.ids import Slots, keys_of, select, show

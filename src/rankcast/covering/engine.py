@@ -22,8 +22,8 @@ from rankcast.covering.brute_force import Scan
 from rankcast.covering.calls import OP, WHERE, Commands, FastPath, read_commands
 from rankcast.covering.graph import NO_ROWS, Outcome, RelationGraph, Relations
 from rankcast.covering.kernels import index as index_kernels
-from rankcast.covering.kernels.buckets import FORWARDED, GONE, LEAVING, QueryBoxes, Subscriptions
 from rankcast.covering.kernels.calls import ACTION, BY, FORWARD, ROW
+from rankcast.covering.kernels.containment import FORWARDED, GONE, LEAVING, QueryBoxes, Subscriptions
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.structures import integrity
 from rankcast.structures.ids import select, show
@@ -126,7 +126,7 @@ class CoveringTable(AnsweringEngine):
             "A router's table is one sequence of commands, which does not divide over shards.",
             "Use rankcast.spark.uncovered for boxes in bulk, or the engine itself in one process.",
         ),
-        title="which subscriptions a router must forward",
+        title="which subscriptions must a router forward?",
     )
     variants = tuple(
         {"index": index, "graph": graph}

@@ -18,16 +18,6 @@ from numpy.typing import NDArray
 from rankcast.covering.index import ContainmentIndex
 from rankcast.covering.kernels import calls, relation
 from rankcast.covering.kernels import index as index_kernels
-from rankcast.covering.kernels.buckets import (
-    COMPARISONS,
-    COVERED,
-    FORWARDED,
-    GONE,
-    LEAVING,
-    NODES_VISITED,
-    QueryBoxes,
-    Subscriptions,
-)
 from rankcast.covering.kernels.calls import (
     ACTION,
     BY,
@@ -37,6 +27,16 @@ from rankcast.covering.kernels.calls import (
     ROW,
     SEQUENCE_NODES,
     WITHDRAW,
+)
+from rankcast.covering.kernels.containment import (
+    COMPARISONS,
+    COVERED,
+    FORWARDED,
+    GONE,
+    LEAVING,
+    NODES_VISITED,
+    QueryBoxes,
+    Subscriptions,
 )
 from rankcast.covering.kernels.relation import FIELDS, LIVE, NONE, SOURCE, TARGET, Graph
 from rankcast.structures import integrity

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankcast.covering.kernels import index as index_kernels
 from rankcast.covering.kernels import kdtree, zcurve
-from rankcast.covering.kernels.buckets import (
+from rankcast.covering.kernels.containment import (
     BUCKET,
     BUCKET_USED,
     BUCKETS,

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from rankcast.core.engine import ID
 from rankcast.covering.index import ContainmentIndex
-from rankcast.covering.kernels.buckets import COVERED, Subscriptions
+from rankcast.covering.kernels.containment import COVERED, Subscriptions
 from rankcast.covering.kernels.index import containers_first, keep_maximal, uncovered
 from rankcast.structures.ids import Slots, select
 from rankcast.tables import boxes, read, schema

@@ -52,6 +52,7 @@ def play(scene: Scene, batches: int, console: Console) -> Tally:
     )
     task = progress.add_task("batches", total=batches)
     console.rule(f"[bold]{scene.title}", align="left")
+    console.print(f"{type(scene.engine).__name__}: {scene.engine.spec.title}")
     with Live(console=console, refresh_per_second=12, transient=True) as live:
         for place, (call, rows) in enumerate(scene.calls):
             began = time.perf_counter()

@@ -1,13 +1,6 @@
 """What a demonstration plays: an engine, those who follow it, and the calls that come.
 
-| scene | engine | what it shows |
-| --- | --- | --- |
-| `stocks` | `RangeTopK` | the cheapest stocks in everybody's risk range, as prices move |
-| `ads` | `RankedMatcher` | the best ads for each visitor, without looking at the rest |
-| `news` | `GeoTextTopK` | the best recent messages near everybody about what they like |
-| `taxi` | `MovingTopK` | the best charging points for taxis on the move |
-| `hotels` | `MovingSkyline` | every hotel worth looking at, as travellers move |
-| `router` | `CoveringTable` | what a router must forward, and what it may keep to itself |
+One scene an engine; what the engine is for is told by its spec.
 """
 
 from __future__ import annotations
@@ -27,8 +20,6 @@ from rankcast.moving.scoring import weighted_sum
 from rankcast.moving.skyline import MovingSkyline
 from rankcast.moving.topk import MovingTopK
 from rankcast.range_topk.engine import RangeTopK
-
-NAMES = ("stocks", "ads", "news", "taxi", "hotels", "router")
 
 Row = dict[str, Any]
 
@@ -279,3 +270,4 @@ SCENES: dict[str, Callable[..., Scene]] = {
     "hotels": hotels,
     "router": router,
 }
+NAMES = tuple(SCENES)

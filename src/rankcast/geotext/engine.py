@@ -109,7 +109,7 @@ class GeoTextTopK(ListEngine):
             "half_life": Setting(duration=True),
             "vocabulary": Setting(documents=Vocabulary.fit, column="terms"),
         },
-        title="the k best recent messages nearby",
+        title="the k best recent messages near me about my words",
     )
     variants = (
         *({"method": "igpt", "refill": refill} for refill in REFILLS),

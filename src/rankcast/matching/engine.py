@@ -179,7 +179,7 @@ class RankedMatcher(AnsweringEngine):
             Input("events", ("publish",), True, "event", lasting=False),
         ),
         Answer("matches", "event"),
-        title="the k best subscriptions that match an event",
+        title="the k best subscriptions for this event",
     )
     calls = ("subscribe", "amend", "unsubscribe", "rescore", "publish")
     counters = ("looked",)

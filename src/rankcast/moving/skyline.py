@@ -102,7 +102,7 @@ class MovingSkyline(MovingEngine):
     """
 
     takes_k = False
-    spec = replace(MovingEngine.spec, title="every object worth looking at around a moving query")
+    spec = replace(MovingEngine.spec, title="every object worth looking at, as I move")
     _zones: SkylineZones | None
     methods = ("zone", "scan")
     variants = tuple({"method": method} for method in methods)

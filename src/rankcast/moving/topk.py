@@ -108,7 +108,7 @@ class MovingTopK(MovingEngine):
         MovingEngine.spec,
         settings={"score": _SCORE_SETTING},
         function=_SCORE,
-        title="the k best objects around a moving query",
+        title="the k best objects from where I am, as I move",
     )
     methods = ("zone", "scan")
     variants = tuple({"method": method} for method in methods)

@@ -15,8 +15,8 @@ import pyarrow as pa
 from rankcast.core.spec import Input
 from rankcast.errors import InputError
 from rankcast.pipeline import sources
+from rankcast.pipeline.config_keys import Document
 from rankcast.pipeline.engines import Made
-from rankcast.pipeline.fields import Document
 from rankcast.pipeline.sources import (
     OP,
     PARTITION,

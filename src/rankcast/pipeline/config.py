@@ -29,8 +29,8 @@ from pathlib import Path
 
 from rankcast.errors import shown
 from rankcast.pipeline import checking, engines, sources
+from rankcast.pipeline.config_keys import ConfigError, Document, Table, filled, local
 from rankcast.pipeline.engines import Made
-from rankcast.pipeline.fields import ConfigError, Document, Table, filled, local
 from rankcast.pipeline.sources import DECLARED, ENGLISH, FILES, PATTERNS, VALUES, Source, Text
 
 SOURCE = ("format", "path", "options", "schema", "values", "stream", "columns", "expressions", "text", "seq")

@@ -37,7 +37,7 @@ from rankcast.core.spec import Input
 from rankcast.errors import InputError
 from rankcast.pipeline import checking, sources
 from rankcast.pipeline.config import Config
-from rankcast.pipeline.fields import Document
+from rankcast.pipeline.config_keys import Document
 from rankcast.pipeline.sources import FILES, OP, SEQ, Source, literal, quoted
 from rankcast.spark.plan import REASON
 

@@ -18,7 +18,7 @@ from rankcast.core import snapshot
 from rankcast.errors import RankcastError, ShardError
 from rankcast.pipeline import frames, sinks
 from rankcast.pipeline.config import Config
-from rankcast.pipeline.fields import PipelineError, local, veiled
+from rankcast.pipeline.config_keys import PipelineError, local, veiled
 from rankcast.pipeline.progress import Following, Progress
 from rankcast.pipeline.sinks import Tell
 from rankcast.pipeline.sources import SEQ

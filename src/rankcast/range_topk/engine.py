@@ -226,7 +226,7 @@ class RangeTopK(ListEngine):
         LISTS,
         axes=_ends,
         settings={"nulls": Setting(default="refuse")},  # in a file, a null is hardly meant to delete
-        title="the k best objects in a range",
+        title="the k best objects in my range, as they change",
     )
     calls = (*ListEngine.calls, "remove")
     variants = tuple({"method": method} for method in METHODS)

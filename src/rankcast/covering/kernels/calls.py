@@ -20,7 +20,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.covering.kernels import relation
-from rankcast.covering.kernels.buckets import (
+from rankcast.covering.kernels.containment import (
     COMPARISONS,
     COVERED,
     FORWARDED,

@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.covering.kernels import kdtree, zcurve
-from rankcast.covering.kernels.buckets import (
+from rankcast.covering.kernels.containment import (
     BUCKET,
     BUCKET_FREE,
     BUCKET_USED,

@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.covering.kernels.buckets import (
+from rankcast.covering.kernels.containment import (
     COVERED,
     FORWARDED,
     GONE,

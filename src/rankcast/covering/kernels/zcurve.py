@@ -24,7 +24,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.covering.kernels.buckets import (
+from rankcast.covering.kernels.containment import (
     BUCKET,
     BUCKET_USED,
     BUCKETS,

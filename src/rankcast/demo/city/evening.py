@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rankcast.core.engine import Engine
 from rankcast.covering.engine import CoveringTable
 from rankcast.demo.scenes import PEOPLE
 from rankcast.geotext.engine import GeoTextTopK
@@ -333,15 +334,18 @@ TITLES = {
     "prices": "watchers: cheapest dish in a range of stars",
     "routers": "routers: wishes that neighbours must know",
 }
-ENGINES = {
-    "moving": "MovingTopK, MovingSkyline",
-    "deals": "GeoTextTopK",
-    "offers": "RankedMatcher",
-    "prices": "RangeTopK",
-    "routers": "CoveringTable",
+CAST: dict[str, tuple[type[Engine], ...]] = {
+    "moving": (MovingTopK, MovingSkyline),
+    "deals": (GeoTextTopK,),
+    "offers": (RankedMatcher,),
+    "prices": (RangeTopK,),
+    "routers": (CoveringTable,),
 }
-SCAN = {"moving": {"method": "scan"}, "deals": {"method": "scan", "refill": "none"}}
-SCAN |= {"offers": {"index": "scan"}, "prices": {"method": "scan"}, "routers": {"index": "scan"}}
+ENGINES = {name: ", ".join(each.__name__ for each in engines) for name, engines in CAST.items()}
+SCAN = {
+    name: next(variant for variant in engines[0].variants if "scan" in variant.values())
+    for name, engines in CAST.items()
+}
 
 
 @dataclass

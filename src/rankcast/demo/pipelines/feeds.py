@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from rankcast import pipeline
 from rankcast.demo.scenes import PEOPLE, subscriber_names
 from rankcast.errors import required
-from rankcast.pipeline.fields import PipelineError
+from rankcast.pipeline.config_keys import PipelineError
 from rankcast.pipeline.progress import Batch, Progress
 
 MESSAGES, QUOTES = 300, 200  # rows a file

@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.covering.graph import NO_ROWS, IndexedGraph, Outcome
-from rankcast.covering.kernels.buckets import (
+from rankcast.covering.kernels.containment import (
     COVERED,
     FORWARDED,
     GONE,

@@ -1,4 +1,6 @@
-"""Boxes as packed codes in buckets: what the k-d tree and the Z-curve share.
+"""Whether one box contains or covers another: by packed codes in buckets, then by exact ends (`covers`).
+
+What the k-d tree and the Z-curve share.
 
 A box [lo, hi] is the point (-lo_0, hi_0, -lo_1, hi_1, ...): one box contains another exactly if its point
 dominates the other's, that is, is at least as large in every coordinate [Covering §IV-A]. Each coordinate is

@@ -1,4 +1,4 @@
-"""One table of a pipeline's file: every key is known and has the right type, or the mistake is told.
+"""The keys of a pipeline's file: each is known and has the right type, or the mistake is told.
 
 Mistakes are told with their place in the file: `pipeline.toml:12: [events] format ...`.
 """
