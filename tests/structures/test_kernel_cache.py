@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 
+import numpy as np
 import pytest
 
 import rankcast
@@ -115,6 +116,17 @@ def test_for_other_versions_the_line_names_both(shipped: Path) -> None:
     (shipped / "rankcast" / "compiled" / "versions.txt").write_text("cpython-30, Numba 0.1\n")
     said = run(shipped, OUTER, NUMBA_OPT="2")[1]  # a setting that code depends on, in place of a version
     assert "some for cpython-30, Numba 0.1; here is cpython" in said
+
+
+def test_a_patch_of_numpy_compiles_nothing_and_a_minor_release_does(shipped: Path) -> None:
+    minor = ".".join(np.__version__.split(".")[:2])
+    patch = f"    import numpy; numpy.__version__ = '{minor}.999'\n"
+    assert run(shipped, patch + OUTER) == ("11.0 0", "")
+    other = CALL + "    kernel_cache.numpy_version = (9, 8)\n    print(outer(values), jit.PROGRESS.compiled)"
+    answer, said = run(shipped, other)
+    assert answer == "11.0 2"
+    assert f"NumPy {minor}; here is cpython" in said
+    assert "NumPy 9.8)" in said
 
 
 def test_a_kernel_that_is_compiled_inlines_one_that_came_along(shipped: Path) -> None:

@@ -7,6 +7,11 @@ files are in it, so a copied tree keeps its cache. A form is a file of its own. 
 of the environment (versions of Python, Numba, llvmlite and NumPy, and Numba's settings) and a digest of
 Numba's key (types of arguments, processor); the key is in the file, too, and must be equal.
 
+Of NumPy's version major and minor count, of the others every digit. Numba itself asks for no more wherever
+it makes code for a NumPy (`numba.np.numpy_support.numpy_version`), machine code reaches arrays through
+Numba's own library, which one wheel of Numba has for every NumPy it supports, and a patch release of NumPy
+changes neither its binary interface nor its functions.
+
 A process that still runs the code from before an edit must not save it under the stamp of after: kernels
 with a source that changed since the process began are neither saved nor loaded.
 
@@ -39,12 +44,12 @@ from typing import Any, NamedTuple
 
 import llvmlite
 import numba
-import numpy as np
 from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
 from numba.misc.appdirs import AppDirs
+from numba.np.numpy_support import numpy_version
 
 BEGAN = time.time_ns()
 OURS = __name__.partition(".")[0]
@@ -76,8 +81,8 @@ def environment_tag() -> str:
 
 def versions() -> str:
     """The versions that compiled code depends on, for people to read."""
-    python = sys.implementation.cache_tag
-    return f"{python}, Numba {numba.__version__}, llvmlite {llvmlite.__version__}, NumPy {np.__version__}"
+    python, numpy = sys.implementation.cache_tag, ".".join(map(str, numpy_version))
+    return f"{python}, Numba {numba.__version__}, llvmlite {llvmlite.__version__}, NumPy {numpy}"
 
 
 @cache
