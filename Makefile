@@ -1,7 +1,8 @@
 # `make` alone prints the targets. Everything that needs Python packages makes .venv first.
 PYTHON ?= python3
 BIN := .venv/bin
-READY := .venv/.ready
+READY := .venv/.dev
+SHOW := $(or $(wildcard .venv/.dev),.venv/.demo)
 OLDEST := out/numba-oldest
 WHEEL := out/wheel
 
@@ -11,24 +12,24 @@ export NUMBA_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rankcast
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-deep test-faults test-nojit test-numba-oldest test-baseline test-wheel check bench bench-compare wheel requirements warm clean
+.PHONY: help demo test test-all test-deep test-faults test-nojit test-numba-oldest test-baseline test-wheel test-spark-wheel check bench bench-compare wheel requirements warm clean
 
 help:  ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(READY): requirements/dev.txt pyproject.toml
-	@echo "Setting up .venv (once; a minute or two) ..."
+# A demonstration does with less than what developing needs. Byte code is made of what is imported, when it is.
+.venv/.dev .venv/.demo: .venv/.%: requirements/%.txt pyproject.toml
+	@echo "Setting up .venv (once; half a minute or more) ..."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rankcast needs Python 3.11 or later, this is " + sys.version.split()[0])'
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $<
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-build-isolation --no-deps -e .
 	@touch $@
 
 warm: $(READY)  ## compile the kernels once, into their cache
 	@$(BIN)/python -m rankcast.warm
 
-demo: $(READY)  ## two pipelines on local Spark over seeded streams, with a report; ends by itself
-	@$(BIN)/rankcast warm GeoTextTopK RangeTopK
+demo: $(SHOW)  ## two pipelines on local Spark over seeded streams, with a report; ends by itself
 	@$(BIN)/rankcast demo
 
 test: warm  ## run the tests (fast profile)
@@ -100,8 +101,17 @@ test-wheel: wheel  ## install that wheel into an empty environment and see that 
 	@chmod -R a-w $(WHEEL)/installed/lib/python*/site-packages/rankcast
 	@cd / && env -i HOME=/dev/null $(CURDIR)/$(WHEEL)/installed/bin/python -I $(CURDIR)/tests/house/first_calls.py
 
+# Spark's executors get no home, and a cache of kernels that is empty and must stay so.
+test-spark-wheel: wheel  ## the same on executors of Spark: every engine's stream, restarts too
+	@test ! -d $(WHEEL)/executors || chmod -R u+w $(WHEEL)/executors
+	@rm -rf $(WHEEL)/executors && $(PYTHON) -m venv $(WHEEL)/executors
+	@$(WHEEL)/executors/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/spark.txt
+	@$(WHEEL)/executors/bin/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps dist/*.whl
+	@chmod -R a-w $(WHEEL)/executors/lib/python*/site-packages/rankcast
+	@cd / && env -i PATH="$$PATH" HOME=/dev/null $(CURDIR)/$(WHEEL)/executors/bin/python -I $(CURDIR)/tests/house/executors.py
+
 requirements: $(READY)  ## pin the requirements of every extra anew (needs uv)
-	@for extra in base bench plot spark dev; do \
+	@for extra in base bench plot spark demo dev; do \
 	  uv pip compile --quiet --no-header --no-emit-index-url --generate-hashes --universal --python-version 3.11 \
 	    $$(test $$extra = base || echo --extra $$extra) pyproject.toml -o requirements/$$extra.txt || exit 1; done
 

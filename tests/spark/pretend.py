@@ -27,7 +27,7 @@ from rankcast.spark.plan import Plan, learn
 from rankcast.spark.shard import Limits, ShardProcessor, Store
 from rankcast.state.depot import Depot
 from rankcast.state.hosted import Standing
-from tests.spark.stories import Batch, Row, Story
+from tests.spark.stories import Batch, Row, Story, told_of
 
 LIMITS = Limits(batches=3, bytes=1 << 20, retain=2)
 
@@ -160,7 +160,7 @@ class Cluster:
     def told(self) -> list[tuple[Any, ...]]:
         """All committed deltas, without refused rows, as the story tells them."""
         rows = [row for table in self.outputs for row in table.to_pylist()]
-        return sorted((_told(row) for row in rows if row["op"] != "refused"), key=str)
+        return sorted((told_of(row) for row in rows if row["op"] != "refused"), key=str)
 
     def refused(self) -> list[Row]:
         """All refused rows, by sequence number."""
@@ -212,15 +212,6 @@ class Cluster:
             made = making(joined.filter(pa.compute.equal(joined["shard"], each)))
             names = {**names, str(each): made["name"][0].as_py()}
         return plan, names
-
-
-def _told(row: Row) -> tuple[Any, ...]:
-    names = (
-        ("event", "rank", "subscription", "score")
-        if "event" in row
-        else ("subscription", "op", "item", "score", "rank")
-    )
-    return (*(row[name] for name in names), row["seq"])
 
 
 def settle() -> None:

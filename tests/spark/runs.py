@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 from pyspark.errors import StreamingQueryException
 
 from rankcast.spark import continuous
-from tests.spark.pretend import _told
-from tests.spark.stories import Batch, Row, Story
+from tests.spark.stories import Batch, Row, Story, told_of
 
 DDL = {
     pa.int64(): "long",
@@ -117,7 +116,7 @@ class Stream:
 
     def told(self) -> list[tuple[Any, ...]]:
         """All committed deltas, as the story tells them."""
-        return sorted((_told(row) for row in self.rows() if row["op"] != "refused"), key=str)
+        return sorted((told_of(row) for row in self.rows() if row["op"] != "refused"), key=str)
 
     def check(self) -> None:
         """All that was committed is what one process makes of the same micro-batches, which are all rows.

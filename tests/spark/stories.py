@@ -189,6 +189,15 @@ class _Teller:
         return batches
 
 
+def told_of(row: Row) -> tuple[Any, ...]:
+    names = (
+        ("event", "rank", "subscription", "score")
+        if "event" in row
+        else ("subscription", "op", "item", "score", "rank")
+    )
+    return (*(row[name] for name in names), row["seq"])
+
+
 SUBSCRIBING = ("subscribe", "unsubscribe", "amend")
 
 

@@ -13,9 +13,8 @@ import rankcast
 from rankcast.errors import InputError, ShardError
 from rankcast.spark import snapshot, split, uncovered
 from tests.spark import stories
-from tests.spark.pretend import _told
 from tests.spark.runs import Stream
-from tests.spark.stories import Batch, Story
+from tests.spark.stories import Batch, Story, told_of
 
 
 def static(spark: Any, story: Story, batches: list[Batch], parts: int = 1) -> dict[str, Any]:
@@ -45,7 +44,7 @@ def test_a_whole_history_gives_the_results_at_its_end(name: str, spark: Any) -> 
     frame = snapshot(story.make(), **static(spark, story, story.batches), shards=3)
     assert {part.columns[-1] for part in split(frame)} == {"seq", "reason"}
     rows = frame.toArrow().to_pylist()
-    assert sorted((_told(row) for row in rows), key=str) == results(story)
+    assert sorted((told_of(row) for row in rows), key=str) == results(story)
     assert {row["op"] for row in rows} == {"enter"}
 
 
@@ -53,7 +52,7 @@ def test_a_history_of_matches(spark: Any) -> None:
     story = stories.matching(22)
     frames = static(spark, story, story.batches, parts=2)
     rows = snapshot(story.make(), **frames, shards=2).toArrow().to_pylist()
-    assert sorted((_told(row) for row in rows), key=str) == story.recut([]).expected()[0]
+    assert sorted((told_of(row) for row in rows), key=str) == story.recut([]).expected()[0]
 
 
 def test_a_stream_goes_on_from_a_history_without_gap_or_double(spark: Any, tmp_path: Path) -> None:
@@ -61,7 +60,7 @@ def test_a_stream_goes_on_from_a_history_without_gap_or_double(spark: Any, tmp_p
     state = str(tmp_path / "state")
     history = snapshot(story.make(), **static(spark, story, story.batches[:2]), state=state, shards=2)
     begun = Story(story.make, story.columns, story.batches[:2])
-    assert sorted((_told(row) for row in history.toArrow().to_pylist()), key=str) == results(begun)
+    assert sorted((told_of(row) for row in history.toArrow().to_pylist()), key=str) == results(begun)
     with pytest.raises(ShardError, match="has a stream already"):
         snapshot(story.make(), **static(spark, story, story.batches[:2]), state=state)
 

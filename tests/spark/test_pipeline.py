@@ -20,11 +20,11 @@ from rankcast.pipeline import read, replay, start
 from rankcast.pipeline.config_keys import PipelineError
 from tests.spark import hosts, stories
 from tests.spark.piped import ENGINES, PATIENCE, Command, Piped
-from tests.spark.pretend import _told
+from tests.spark.stories import told_of
 
 
 def as_told(frame: Any) -> list[tuple[Any, ...]]:
-    return sorted((_told(row) for row in frame.toArrow().to_pylist()), key=str)
+    return sorted((told_of(row) for row in frame.toArrow().to_pylist()), key=str)
 
 
 @pytest.mark.parametrize("name", ENGINES)

@@ -240,6 +240,7 @@ class Flow:
         self._last = -math.inf
         self._starts = 0
         self.offered = self.deltas = 0
+        self.first: float | None = None  # when the first deltas came
         self.owners: set[str] = set()
         self.latencies: list[float] = []
         self.lines: deque[dict[str, Any]] = deque(maxlen=SHOWN)
@@ -279,6 +280,7 @@ class Flow:
         top = pc.max(table["seq"]).as_py()
         mine = table.filter(pc.is_in(table["subscription"], pa.array(list(self.feed.shown))))
         with self._turn:
+            self.first = self.first or now
             while self._written and self._written[0][0] <= top:
                 self.latencies.append(now - self._written.popleft()[1])
             self.deltas += table.num_rows

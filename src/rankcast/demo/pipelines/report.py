@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
@@ -27,8 +27,9 @@ from rich.text import Text
 
 from rankcast.bench.report import INK, PALETTE, Markup, element
 from rankcast.demo import pages
-from rankcast.demo.pipelines import feeds
+from rankcast.demo.pipelines import feeds, kernels
 from rankcast.demo.pipelines.feeds import Flow
+from rankcast.demo.pipelines.kernels import Compiling
 from rankcast.errors import plain
 from rankcast.pipeline import running
 from rankcast.pipeline.progress import Batch, line_of
@@ -262,9 +263,19 @@ def show(
         verbose: let Spark say what it has to.
         session: a Spark session to run in; by default one is begun and stopped.
     """
-    signals = Signals()
+    signals, began = Signals(), time.monotonic()
     with signals, ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rankcast-demo-")))
+        ahead = (
+            {}
+            if session
+            else {
+                name: stack.enter_context(kernels.compiling(name, after=place))
+                for place, name in enumerate(
+                    ("quotes", "messages")
+                )  # the one that compiles sooner comes first
+            }
+        )
         flows = [Flow(make(seed, files), folder) for make in (feeds.messages, feeds.quotes)]
         _introduce(console, flows[0])
         spark = session or running.begin(flows[0].config, stack, quiet=not verbose)
@@ -273,13 +284,15 @@ def show(
         signals.listen()
         with _undisturbed(signals):
             try:
-                _run(flows, spark, console, signals)
+                _run(flows, spark, console, signals, ahead)
             finally:
                 _end(flows, spark, quiet=not verbose and session is None)
         if signals.came():
             console.print("stopped")
             return INTERRUPTED if signals.came() == signal.SIGINT else 0
         console.print(summary(flows))
+        for first in sorted(flow.first for flow in flows if flow.first is not None)[:1]:
+            console.print(f"\nThe first delta came {first - began:.0f} s after the start.")
         written = pages.write(target, page(flows, seed))
         console.print(f"\nThe report with its plots: {written.as_uri()}", soft_wrap=True)
     return 0
@@ -303,18 +316,25 @@ def _introduce(console: Console, flow: Flow) -> None:
     console.print("Two pipelines like this one on local Spark, which starts now ...", soft_wrap=True)
 
 
-def _run(flows: Sequence[Flow], spark: Any, console: Console, signals: Signals) -> None:
+def _run(
+    flows: Sequence[Flow], spark: Any, console: Console, signals: Signals, ahead: Mapping[str, Compiling]
+) -> None:
     """Let files come, and show what becomes of them, until all is done or a signal comes.
 
     The second pipeline starts when the first has worked on something: both at once would wait for each other.
+    None starts before its kernels are there.
     """
     board, waiting = Board(flows, console), list(flows)
+    if compiled := [name for name, each in ahead.items() if not each.done]:
+        console.print(f"Spark is there; kernels of {' and '.join(compiled)} are being compiled, once ...")
     with ExitStack() as stack:
         live = stack.enter_context(Live(console=console, auto_refresh=False)) if console.is_terminal else None
         while not signals.came() and not all(flow.done for flow in flows):
             begun = [flow for flow in flows if flow not in waiting]
-            if waiting and all(flow.batches for flow in begun):
-                waiting.pop(0).start(spark)
+            able = [flow for flow in waiting if flow.feed.name not in ahead or ahead[flow.feed.name].done]
+            if able and all(flow.batches for flow in begun):
+                waiting.remove(able[0])
+                able[0].start(spark)
                 continue
             for flow in begun:
                 flow.offer_in_time(PAUSE, PATIENCE)
