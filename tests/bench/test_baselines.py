@@ -11,7 +11,7 @@ from rankcast.bench.baselines import geotext
 from rankcast.bench.baselines.covering import NumpyCovering
 from rankcast.bench.baselines.matching import NumpyMatching
 from rankcast.bench.baselines.moving import NumpySkyline, NumpyTopK
-from rankcast.bench.baselines.range_topk import ThresholdScan
+from rankcast.bench.baselines.range_topk import NumpyLists, ThresholdScan
 from rankcast.bench.workloads import Columns, covering
 
 SMALL = st.integers(0, 4).map(float)
@@ -28,9 +28,8 @@ def test_the_threshold_scan_keeps_lists_and_counts_the_affected(
 ) -> None:
     x, y = (np.array(each) for each in zip(*objects, strict=True))
     lo, hi = (np.array(each) for each in zip(*ranges, strict=True))
-    board = ThresholdScan(
-        {"id": np.arange(len(x)), "x": x, "y": y}, {"id": np.arange(len(lo)), "x_lo": lo, "x_hi": hi}, k
-    )
+    rows, ends = {"id": np.arange(len(x)), "x": x, "y": y}, {"id": np.arange(len(lo)), "x_lo": lo, "x_hi": hi}
+    board, plain = ThresholdScan(rows, ends, k), NumpyLists(rows, ends, k)
 
     def lists() -> list[list[tuple[int, float]]]:
         inside = [np.flatnonzero((x >= low) & (x <= high)) for low, high in zip(lo, hi, strict=True)]
@@ -41,9 +40,13 @@ def test_the_threshold_scan_keeps_lists_and_counts_the_affected(
     for key, value in events:
         which, before = key % len(x), lists()
         y[which] = value
-        touched += sum(one != other for one, other in zip(before, lists(), strict=True))
+        changed = [row for row, (one, other) in enumerate(zip(before, lists(), strict=True)) if one != other]
+        touched += len(changed)
+        assert set(changed) <= set(plain.publish(which, value).tolist())
         board.publish({"id": np.array([which]), "y": np.array([value])})
-    assert [board.items(row) for row in range(len(lo))] == [[item for item, _ in each] for each in lists()]
+    expected = [[item for item, _ in each] for each in lists()]
+    assert [board.items(row) for row in range(len(lo))] == expected
+    assert [plain.items(row) for row in range(len(lo))] == expected
     assert board.affected == touched
 
 

@@ -3,7 +3,8 @@
 `ThresholdScan` keeps lists current: every update looks at every subscription. One whose range holds the
 object is affected if the object was among its k best or now beats the k-th; its list is then computed again
 from the objects in its range. `BoxScan` does the same over two attributes, from the objects in the range of
-x. `ObjectScan` finds first results by a scan of all objects for each subscription.
+x. `NumpyLists` does it without Numba. `ObjectScan` finds first results by a scan of all objects for each
+subscription.
 """
 
 from __future__ import annotations
@@ -132,6 +133,50 @@ class ThresholdScan:
         """Objects and ends as the kernels take them."""
         found = Objects(objects["x"][order], objects["y"][order], self._label)
         return found, Ends(subscriptions["x_lo"], subscriptions["x_hi"])
+
+
+class NumpyLists:
+    """What one writes with NumPy alone: `publish` takes one update of a known object's y.
+
+    Attributes:
+        lists: by subscription the places of its k best objects, in the order of x, best first.
+    """
+
+    def __init__(self, objects: Columns, subscriptions: Columns, k: int) -> None:
+        order = np.lexsort((objects["id"], objects["x"]))
+        self._x, self._y, self._label = (objects[name][order] for name in ("x", "y", "id"))
+        self._place = {int(label): place for place, label in enumerate(self._label)}
+        self._lo, self._hi, self._k = subscriptions["x_lo"], subscriptions["x_hi"], k
+        self._first = np.searchsorted(self._x, self._lo, side="left")
+        self._end = np.searchsorted(self._x, self._hi, side="right")
+        self._limit = np.full(len(self._lo), np.inf)  # the k-th value of each
+        self.lists = [np.empty(0, np.int64)] * len(self._lo)
+        for row in range(len(self._lo)):
+            self._make(row)
+
+    def publish(self, key: int, value: float) -> Integers:
+        """Apply an update and make the lists anew in which the object was, is or could be; their rows."""
+        place = self._place[key]
+        x, better = self._x[place], min(self._y[place], value)
+        self._y[place] = value
+        affected = np.flatnonzero((self._lo <= x) & (x <= self._hi) & (better <= self._limit))
+        for row in affected.tolist():
+            self._make(row)
+        return affected
+
+    def items(self, row: int) -> list[int]:
+        """The ids in one list, best first."""
+        return [int(item) for item in self._label[self.lists[row]]]
+
+    def _make(self, row: int) -> None:
+        """Sort the objects in the range that are not worse than the k-th of them."""
+        first, k = self._first[row], self._k
+        y = self._y[first : self._end[row]]
+        full = len(y) >= k
+        limit = np.partition(y, k - 1)[k - 1] if full else np.inf
+        found = np.flatnonzero(y <= limit) if full else np.arange(len(y))
+        self.lists[row] = first + found[np.lexsort((self._label[first + found], y[found]))[:k]]
+        self._limit[row] = limit
 
 
 class BoxObjects(NamedTuple):
