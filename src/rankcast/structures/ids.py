@@ -183,8 +183,10 @@ class IdStore:
         self._meta[:] = [integrity.whole(header, name) for name in _COUNTS]
         free, text = self._meta[[FREE_COUNT, TEXT_USED]]
         sizes = (("code", self.used, capacity), ("free", free, arrays["free"].size))
-        for name, most, size in (*sizes, ("text", text, arrays["text"].size)):
-            integrity.need(most <= size < 1 << 31 or name == "text", name, f"has {size} entries, not {most}")
+        for name, most, size in sizes:
+            integrity.need(most <= size < 1 << 31, name, f"has {size} entries, not {most}")
+        room = arrays["text"].size if kind == "str" else 0
+        integrity.need(text <= room, "text_used", f"is {text}, but there is room for {room}")
         self._arrays = dict(arrays)
         if integrity.wanted():
             integrity.check_rows(self.kind, self._meta, self._arrays)
