@@ -37,6 +37,8 @@ class Command(NamedTuple):
 COMMANDS: tuple[Command, ...] = (
     Command("run", "run the pipeline that a file describes", "rankcast.pipeline.run_command"),
     Command("replay", "run a pipeline over history, as a batch job", "rankcast.pipeline.replay_command"),
+    Command("serve", "serve streams over HTTP: register, publish, be told", "rankcast.service.serve_command"),
+    Command("token", "make, list and revoke tokens of the service", "rankcast.service.token_command"),
     Command("warm", "compile kernels ahead of their first use", "rankcast.warm"),
     Command("demo", "show pipelines, one engine or a whole city at work", "rankcast.demo.commands"),
     Command(

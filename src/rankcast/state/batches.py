@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,14 @@ Token: TypeAlias = str
 Command: TypeAlias = tuple[str, Any]
 
 ID_CALLS = frozenset({"unsubscribe", "remove"})
+
+
+class Prepared(NamedTuple):
+    """A batch that was read and written down: its commands, with rows as canonical tables, and its bytes."""
+
+    commands: list[Command]
+    data: bytes
+
 
 _TOKEN_BYTES = 32
 _OUTER = pa.schema([("call", pa.string()), ("rows", pa.large_binary())])

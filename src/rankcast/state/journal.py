@@ -31,7 +31,7 @@ import os
 import sqlite3
 import struct
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
@@ -142,14 +142,50 @@ class Journal:
     def append(self, record: Record, *, covered: int, receipts: int) -> None:
         """Add a batch and forget those a snapshot covers, in one step; see `forget`."""
         with self._told("cannot be written"), self._transaction():
-            self._connection.execute("INSERT INTO batch VALUES (?, ?, ?, ?, ?, ?)", (*record, record.seal()))
+            self._insert(record)
             self._forget(covered, record.number - receipts)
+
+    def begin(self) -> None:
+        """Begin a transaction of several batches; `commit` or `roll_back` ends it."""
+        with self._told("cannot be written"):
+            self._connection.execute("BEGIN IMMEDIATE")
+
+    def insert(self, record: Record) -> None:
+        """Add a batch inside a transaction."""
+        with self._told("cannot be written"):
+            self._insert(record)
+
+    def commit(self, *, covered: int, receipts: int) -> None:
+        """Put the batches of a transaction on disk, and forget those a snapshot covers; see `forget`."""
+        with self._told("cannot be written"):
+            self._forget(covered, self._newest() - receipts)
+            self._connection.execute("COMMIT")
+
+    def roll_back(self) -> None:
+        """Forget the batches of a transaction. SQLite may have done so by itself."""
+        with suppress(sqlite3.Error):
+            self._connection.execute("ROLLBACK")
+
+    def run(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """What a statement on somebody else's tables gives; inside a transaction it is part of it."""
+        with self._told("cannot be written"):
+            return self._connection.execute(statement, values).fetchall()
+
+    def run_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run a statement on somebody else's tables for each of many rows."""
+        with self._told("cannot be written"):
+            self._connection.executemany(statement, rows)
+
+    def _insert(self, record: Record) -> None:
+        self._connection.execute("INSERT INTO batch VALUES (?, ?, ?, ?, ?, ?)", (*record, record.seal()))
+
+    def _newest(self) -> int:
+        return self._number("SELECT coalesce(max(number), 0) FROM batch")
 
     def forget(self, covered: int, *, receipts: int) -> None:
         """Drop the batches up to number `covered`; of the answers there keep the last `receipts`."""
         with self._told("cannot be written"), self._transaction():
-            newest = self._number("SELECT coalesce(max(number), 0) FROM batch")
-            self._forget(covered, newest - receipts)
+            self._forget(covered, self._newest() - receipts)
 
     def _forget(self, covered: int, old: int) -> None:
         self._connection.execute("DELETE FROM batch WHERE number <= ?", (min(covered, old),))

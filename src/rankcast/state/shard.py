@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
@@ -82,6 +82,8 @@ class Shard(Generic[E]):
         self._turn = threading.RLock()
         self._engine: E | None = None  # None: what is in memory does not count, recover before use
         self._closed = False
+        self._together = False  # batches are collected, and committed at once
+        self._grouped = 0  # how many bytes of them are not committed yet; 0: no transaction is open
         with ExitStack() as opened:
             opened.enter_context(_held(path))
             self._checkpoint = Checkpoint(path / _SNAPSHOT)
@@ -207,6 +209,17 @@ class Shard(Generic[E]):
         with self._turn:
             return self._apply(batch, after)
 
+    def prepare(self, batch: Any) -> batches.Prepared:
+        """A batch in the form in which `apply` and `append` write it down; they take it as it is.
+
+        Raises:
+            InputError: its rows cannot be read.
+        """
+        with self._turn:
+            engine = self._live()
+            commands = batches.commands_of(batch, engine.calls, engine.check_rows)
+            return batches.Prepared(commands, batches.encode(commands))
+
     def append(self, batch: Any) -> tuple[Token, pa.Table]:
         """Advance by one batch after whatever was applied last; see `apply`.
 
@@ -216,6 +229,58 @@ class Shard(Generic[E]):
         with self._turn:
             self._live()
             return self._apply(batch, self._mark.token)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Commit the batches of this thread at once, at the end: one flush for all of them.
+
+        Each is a batch of its own, with a number, a token and an answer, and one that is refused does not
+        disturb the others; but none is on disk before the end, so nothing may be told of them earlier. Other
+        threads wait meanwhile. Whatever leaves the block as an exception takes all of them back.
+
+        >>> import tempfile
+        >>> from rankcast import RangeTopK
+        >>> with Shard.open(tempfile.mkdtemp(), RangeTopK(k=1)) as shard:
+        ...     with shard.together():
+        ...         for x in (1, 2, 3):
+        ...             _ = shard.append({"id": [x], "x": [x], "y": [x]})
+        ...     shard.number
+        3
+        """
+        with self._turn:
+            if self._together:
+                raise ShardError("batches are being put together already")
+            self._live()
+            self._together = True
+            try:
+                yield
+                self._commit()
+            except BaseException:
+                self._take_back()
+                raise
+            finally:
+                self._together = False
+            if self._engine is not None:
+                self._keep_up(self._engine)
+
+    def beside(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement on tables of the caller's own in the journal's database.
+
+        Inside `together` it is committed with the batches, or taken back with them: what belongs to a batch
+        is there if, and only if, the batch is. Outside it is committed by itself. Tables of one's own have
+        names that begin with "own_"; the journal's are not the caller's.
+        """
+        with self._turn:
+            self._live()
+            self._begin_group()
+            return self._journal.run(statement, values)
+
+    def beside_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run a statement once for each of many rows; see `beside`."""
+        with self._turn:
+            self._live()
+            self._begin_group()
+            self._journal.run_many(statement, rows)
 
     def snapshot(self) -> None:
         """Write a snapshot now and wait for it; the journal forgets what it covers."""
@@ -266,6 +331,8 @@ class Shard(Generic[E]):
                 f"{self._path} was opened by another process", hint="Open a shard after a fork, not before."
             )
         if self._engine is None:
+            if self._grouped:
+                raise JournalError(f"{self._path} cannot be written", detail="What was put together is lost.")
             self._journal.reopen()
             snapped, state = self._checkpoint.read()
             engine = self._type.restore(*state, **self._given)
@@ -316,14 +383,14 @@ class Shard(Generic[E]):
 
     def _apply(self, batch: Any, after: Token) -> tuple[Token, pa.Table]:
         engine = self._live()
-        commands = batches.commands_of(batch, engine.calls, engine.check_rows)
-        data = batches.encode(commands)
+        commands, data = batch if isinstance(batch, batches.Prepared) else self.prepare(batch)
         if len(data) > self._journal.largest:
             raise InputError(f"the batch has {len(data)} bytes", expected=f"at most {self._journal.largest}")
         if after != self._mark.token:
             return self._repeat(data, after)
         answer = self._advance(engine, data, single=len(commands) == 1)
-        self._keep_up(engine)
+        if not self._together:
+            self._keep_up(engine)
         return self._mark.token, batches.from_bytes(answer)
 
     def _repeat(self, data: bytes, after: Token) -> tuple[Token, pa.Table]:
@@ -347,18 +414,46 @@ class Shard(Generic[E]):
         self._engine = None
         try:
             answer = run(engine, data)
-        except InputError as error:
-            if single and refused_at_the_door(engine, error):
+        except BaseException as error:
+            if single and isinstance(error, InputError) and refused_at_the_door(engine, error):
                 self._engine = engine
+            else:  # recovery begins with what is on disk
+                self._commit()
             raise
         mark = Mark(self._mark.number + 1, batches.chain(self._mark.token, data))
         record = Record(mark.number, self._mark.token, mark.token, data, answer)
-        self._journal.append(record, covered=self._checkpoint.covered, receipts=self._receipts)
-        self._raise_the_mark(mark)
+        if self._together:
+            self._begin_group()
+            self._journal.insert(record)
+            self._grouped += len(data)
+        else:
+            self._journal.append(record, covered=self._checkpoint.covered, receipts=self._receipts)
+            self._raise_the_mark(mark)
         self._pending += len(data) + len(answer)
         self._mark = mark
         self._engine = engine
         return answer
+
+    def _begin_group(self) -> None:
+        """Open the transaction of batches that are put together, if it is not open."""
+        if self._together and not self._grouped:
+            self._journal.begin()
+            self._grouped = 1
+
+    def _commit(self) -> None:
+        """Commit the batches that were put together so far."""
+        if self._grouped:
+            engine, self._engine = self._engine, None
+            self._journal.commit(covered=self._checkpoint.covered, receipts=self._receipts)
+            self._grouped = 0
+            self._raise_the_mark(self._mark)
+            self._engine = engine
+
+    def _take_back(self) -> None:
+        """Forget the batches that were put together and not committed."""
+        if self._grouped:
+            self._grouped, self._engine = 0, None
+            self._journal.roll_back()
 
     def _keep_up(self, engine: E) -> None:
         """Start a snapshot if one is due and none is being written; trouble with it is not the batch's."""

@@ -1,0 +1,156 @@
+"""The table of commands: what can be asked of the service, by whom, and what is answered.
+
+Routes, the OpenAPI description and the page of `/docs` are made from it; `rankcast.service.handlers` has a
+function of each name.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rankcast.service.tokens import Scope
+
+STREAM = "/v1/streams/{stream}"
+SUBSCRIPTION = f"{STREAM}/subscriptions/{{id}}"
+
+
+class Parameter(NamedTuple):
+    """A parameter of a query."""
+
+    name: str
+    summary: str
+    kind: str = "string"
+    required: bool = False
+    repeated: bool = False
+
+
+class Command(NamedTuple):
+    """One row: method and path, who may call it (None: anybody), what it does, takes, answers and costs."""
+
+    name: str
+    method: str
+    path: str
+    scope: Scope | None
+    summary: str
+    takes: str = ""  # a schema of rankcast.service.openapi
+    gives: str = ""
+    status: tuple[int, ...] = (200,)
+    query: tuple[Parameter, ...] = ()
+    cost: str = ""
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may have an Idempotency-Key."""
+        return self.takes in ("Rows", "Row", "Patch") or (self.method == "DELETE" and self.path != STREAM)
+
+
+RETURN = Parameter("return", "`deltas`: have the rows in the answer")
+WATCHED = Parameter("subscription", "the subscriptions that count; none: all", repeated=True)
+PACE = (
+    Parameter("min_interval", "seconds between two messages, at least", "number"),
+    Parameter("min_change", "how much a score must change to be told", "number"),
+)
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "publish",
+        "POST",
+        f"{STREAM}/events",
+        "publish",
+        "Publish a batch of events; all are accepted, or none.",
+        "Rows",
+        "Written",
+        query=(RETURN,),
+        cost="what the engine's publish costs, and a share of a sync",
+    ),
+    Command(
+        "put_stream",
+        "PUT",
+        STREAM,
+        "admin",
+        "Make a stream: 201; the same again: 200; other settings: 409.",
+        "NewStream",
+        "Stream",
+        (201, 200),
+    ),
+    Command("list_streams", "GET", "/v1/streams", "read", "The streams.", gives="Streams"),
+    Command("get_stream", "GET", STREAM, "read", "One stream, with its counters.", gives="Stream"),
+    Command("end_stream", "DELETE", STREAM, "admin", "End a stream and forget all of it.", status=(204,)),
+    Command(
+        "put_subscription",
+        "PUT",
+        SUBSCRIPTION,
+        "subscribe",
+        "Subscribe (201) or replace (200); the answer has the first list.",
+        "Row",
+        "Subscribed",
+        (201, 200),
+    ),
+    Command(
+        "amend_subscription",
+        "PATCH",
+        SUBSCRIPTION,
+        "subscribe",
+        "Amend: what is absent stays, a null sets the default.",
+        "Patch",
+        "Subscribed",
+    ),
+    Command("get_subscription", "GET", SUBSCRIPTION, "read", "A subscription as registered.", gives="Row"),
+    Command("end_subscription", "DELETE", SUBSCRIPTION, "subscribe", "Unsubscribe.", gives="Written"),
+    Command(
+        "subscribe",
+        "POST",
+        f"{STREAM}/subscriptions",
+        "subscribe",
+        "Register many subscriptions; all are accepted, or none.",
+        "Rows",
+        "Written",
+        (201,),
+        (RETURN,),
+    ),
+    Command("results", "GET", f"{SUBSCRIPTION}/results", "read", "Its current list.", gives="Table"),
+    Command(
+        "explain",
+        "GET",
+        f"{SUBSCRIPTION}/explain",
+        "read",
+        "Why an item is or is not in the list.",
+        gives="Explanation",
+        query=(Parameter("item", "an id; for matching: an event's attributes, as JSON", required=True),),
+    ),
+    Command(
+        "upsert",
+        "POST",
+        f"{STREAM}/objects",
+        "publish",
+        "Insert or replace objects of moving queries.",
+        "Rows",
+        "Written",
+        query=(RETURN,),
+    ),
+    Command("remove", "DELETE", f"{STREAM}/objects/{{id}}", "publish", "Remove an object.", gives="Written"),
+    Command(
+        "zones",
+        "GET",
+        f"{STREAM}/zones",
+        "read",
+        "Safe zones of moving queries, as GeoJSON.",
+        gives="GeoJson",
+        query=(WATCHED,),
+    ),
+    Command(
+        "deltas",
+        "GET",
+        f"{STREAM}/deltas",
+        "read",
+        "Server-sent events: a snapshot, then deltas; goes on behind Last-Event-ID.",
+        gives="Events",
+        query=(WATCHED, *PACE),
+    ),
+    Command("metrics", "GET", "/metrics", "read", "Counters for Prometheus.", gives="Text"),
+    Command("health", "GET", "/healthz", None, "Whether the process is alive.", gives="Status"),
+    Command("ready", "GET", "/readyz", None, "Whether it takes calls.", gives="Status", status=(200, 503)),
+    Command("openapi", "GET", "/openapi.json", None, "This description.", gives="Object"),
+    Command("docs", "GET", "/docs", None, "This description, to be read.", gives="Page"),
+    Command("home", "GET", "/", None, "The console.", gives="Page"),
+)

@@ -1,0 +1,272 @@
+"""The handlers, one a command, all of them thin: read the call, give work to the stream, answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pyarrow as pa
+from starlette.responses import HTMLResponse, Response
+
+from rankcast.errors import InputError, SettingError, shown
+from rankcast.service import geojson, openapi, rows, writing
+from rankcast.service.gate import LARGE, Call
+from rankcast.service.problems import Problem
+from rankcast.service.stream import Stream
+from rankcast.service.writing import Outcome, Reply
+
+
+def answered(document: Any, status: int = 200, sequence: int | None = None) -> Response:
+    """A JSON document as an answer."""
+    headers = {} if sequence is None else {rows.SEQUENCE: str(sequence)}
+    return Response(rows.dumped(document), status, headers=headers, media_type=rows.JSON)
+
+
+async def write(call: Call, do: Callable[[Stream], Outcome], size: int = 0) -> Response:
+    """Have a write done, once for its key, and answer."""
+    form = call.form
+    found = await call.stream.ask(writing.keyed(call.key(), form, do), size=size, writes=True)
+    if isinstance(found, Outcome):
+        large = found.table is not None and found.table.nbytes > LARGE
+        found = await asyncio.to_thread(writing.reply, found, form) if large else writing.reply(found, form)
+    return sent(found)
+
+
+def sent(reply: Reply) -> Response:
+    """A reply as an answer."""
+    headers = {rows.SEQUENCE: str(reply.sequence)}
+    return Response(reply.body, reply.status, headers=headers, media_type=reply.media)
+
+
+# Streams
+
+
+async def put_stream(call: Call) -> Response:
+    """Make a stream."""
+    document = await call.document()
+    for key in document:
+        if key not in ("engine", "settings"):
+            raise SettingError.unknown(key, ("engine", "settings"), where="body")
+    settings = document.get("settings", {})
+    asked = {"engine": document.get("engine"), "settings": settings}
+    k, most = settings.get("k") if isinstance(settings, dict) else None, call.service.settings.max_k
+    if isinstance(k, int) and k > most:
+        raise SettingError(f"k is {k}", expected=f"at most {most}")
+    stream, made = await asyncio.to_thread(call.service.streams.put, call.parameters["stream"], asked)
+    return await described(stream, 201 if made else 200)
+
+
+async def list_streams(call: Call) -> Response:
+    """All streams that the token is good for."""
+    mine = call.token.streams
+    found = [each for each in call.service.streams.all() if not mine or each.name in mine]
+    return answered({"streams": [await stream.ask(brief) for stream in found]})
+
+
+async def get_stream(call: Call) -> Response:
+    """One stream."""
+    return await described(call.stream, 200)
+
+
+async def end_stream(call: Call) -> Response:
+    """End a stream."""
+    await asyncio.to_thread(call.service.streams.end, call.parameters["stream"])
+    return Response(status_code=204)
+
+
+def brief(stream: Stream) -> dict[str, Any]:
+    """What is told of a stream."""
+    return {
+        "name": stream.name,
+        **stream.document,
+        "subscriptions": len(stream.engine),
+        "sequence": stream.number,
+    }
+
+
+async def described(stream: Stream, status: int) -> Response:
+    """One stream with its counters."""
+    found = await stream.ask(lambda each: {**brief(each), "stats": each.engine.stats()})
+    return answered(found, status, found["sequence"])
+
+
+# Writes
+
+
+async def publish(call: Call) -> Response:
+    """Publish events."""
+    batch = await call.rows()
+    return await write(call, writing.apply("publish", batch, returned=returns(call)), call.size)
+
+
+async def upsert(call: Call) -> Response:
+    """Insert or replace objects."""
+    require_call(call, "upsert", "objects")
+    batch = await call.rows()
+    return await write(call, writing.apply("upsert", batch, returned=returns(call)), call.size)
+
+
+async def remove(call: Call) -> Response:
+    """Remove an object."""
+    require_call(call, "remove", "objects")
+    return await write(call, writing.remove(call.parameters["id"]))
+
+
+async def subscribe(call: Call) -> Response:
+    """Register subscriptions."""
+    batch = await call.rows()
+    return await write(call, writing.subscribe(batch, returned=returns(call)), call.size)
+
+
+async def put_subscription(call: Call) -> Response:
+    """Register a subscription, or replace it."""
+    row = await call.document()
+    return await write(call, writing.put(call.parameters["id"], row), call.size)
+
+
+async def amend_subscription(call: Call) -> Response:
+    """Change a subscription."""
+    row = await call.document()
+    return await write(call, writing.amend(call.parameters["id"], row), call.size)
+
+
+async def end_subscription(call: Call) -> Response:
+    """End a subscription."""
+    return await write(call, writing.end(call.parameters["id"]))
+
+
+def returns(call: Call) -> bool:
+    """Whether the rows are wanted in the answer."""
+    asked = call.asks("return")
+    if asked not in (None, "deltas"):
+        raise Problem(422, f"The parameter return is {shown(asked)}.", hint="It may be: deltas.")
+    return asked is not None
+
+
+def require_call(call: Call, name: str, what: str) -> None:
+    """Refuse what the engine of a stream does not have."""
+    stream = call.stream
+    if name not in stream.calls:
+        raise Problem(404, f"A stream of {stream.document['engine']} has no {what}.")
+
+
+# Reads
+
+
+async def get_subscription(call: Call) -> Response:
+    """A subscription as registered."""
+    text = call.parameters["id"]
+
+    def find(stream: Stream) -> tuple[dict[str, Any], int]:
+        found = stream.records.find(stream.records.id_of(text, "subscription"))
+        if found is None:
+            raise writing.unknown(text)
+        more = {} if found.expires is None else {"expires_at": found.expires}
+        return {**found.row, **more}, stream.number
+
+    row, sequence = await call.stream.ask(find)
+    return answered(row, sequence=sequence)
+
+
+async def results(call: Call) -> Response:
+    """The current list of a subscription."""
+    text, form = call.parameters["id"], call.form
+
+    def find(stream: Stream) -> tuple[pa.Table, int]:
+        engine: Any = stream.engine
+        key = stream.records.id_of(text, "subscription")
+        if stream.records.find(key) is None:
+            raise writing.unknown(text)
+        if not hasattr(engine, "results"):
+            raise Problem(404, f"A stream of {stream.document['engine']} keeps no results.")
+        return engine.results([key]), stream.number
+
+    table, sequence = await call.stream.ask(find)
+    return sent(writing.reply(Outcome(200, {"sequence": sequence}, table), form))
+
+
+async def explain(call: Call) -> Response:
+    """Why an item is or is not in a list."""
+    text, item = call.parameters["id"], call.asks("item")
+    if item is None:
+        raise Problem(422, "The parameter item is missing.")
+
+    def find(stream: Stream) -> tuple[dict[str, Any], int]:
+        engine: Any = stream.engine
+        key = stream.records.id_of(text, "subscription")
+        if stream.records.find(key) is None:
+            raise writing.unknown(text)
+        what = stream.records.id_of(item, "item") if stream.spec.answer.kind == "deltas" else event_of(item)
+        if stream.spec.answer.kind == "actions":
+            what = stream.records.id_of(item, "subscription")
+        return engine.explain(key, what), stream.number
+
+    found, sequence = await call.stream.ask(find)
+    return answered({**found, "sequence": sequence}, sequence=sequence)
+
+
+def event_of(text: str) -> Any:
+    """An event's attributes, as JSON in a query."""
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict):
+        raise InputError(f"is {shown(text)}", column="item", expected='an event, as {"x": 1}')
+    return found
+
+
+async def zones(call: Call) -> Response:
+    """Safe zones as GeoJSON."""
+    wanted = set(call.request.query_params.getlist("subscription"))
+
+    def find(stream: Stream) -> tuple[pa.Table, int]:
+        engine: Any = stream.engine
+        if not hasattr(engine, "zones"):
+            raise Problem(404, f"A stream of {stream.document['engine']} has no zones.")
+        for text in wanted:
+            if stream.records.find(stream.records.id_of(text, "subscription")) is None:
+                raise writing.unknown(text)
+        return engine.zones(), stream.number
+
+    table, sequence = await call.stream.ask(find)
+    document = await asyncio.to_thread(geojson.features, table, wanted)
+    body = rows.dumped({**document, "sequence": sequence})
+    return Response(body, headers={rows.SEQUENCE: str(sequence)}, media_type="application/geo+json")
+
+
+# Operation
+
+
+async def metrics(call: Call) -> Response:
+    """Counters for Prometheus."""
+    body = await asyncio.to_thread(call.service.metrics.text)
+    return Response(body, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def health(call: Call) -> Response:
+    """Alive."""
+    return answered({"status": "ok"})
+
+
+async def ready(call: Call) -> Response:
+    """Whether calls are taken."""
+    is_ready = call.service.is_ready
+    return answered({"status": "ok" if is_ready else "stopping"}, 200 if is_ready else 503)
+
+
+async def openapi_document(call: Call) -> Response:
+    """The description."""
+    return answered(openapi.document(call.service.settings))
+
+
+async def docs(call: Call) -> Response:
+    """The description, to be read."""
+    return HTMLResponse(openapi.page(), headers=openapi.PAGE_HEADERS)
+
+
+async def home(call: Call) -> Response:
+    """The console."""
+    return HTMLResponse(openapi.home(), headers=openapi.PAGE_HEADERS)

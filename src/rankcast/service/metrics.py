@@ -1,0 +1,94 @@
+"""What `/metrics` shows. Names of commands and streams are labels; ids and tokens never are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from rankcast.service.streams import Streams
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
+class Metrics:
+    """The counters of one service."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._seconds = Histogram(
+            "rankcast_request_seconds",
+            "Time from a request to its answer",
+            ["command"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._answers = Counter(
+            "rankcast_requests", "Requests by status", ["command", "status"], registry=self.registry
+        )
+
+    def answered(self, command: str, status: int, seconds: float) -> None:
+        """Count an answer."""
+        self._seconds.labels(command).observe(seconds)
+        self._answers.labels(command, str(status)).inc()
+
+    def watch(self, streams: Streams) -> None:
+        """Show streams, too."""
+        self.registry.register(_Streams(streams))
+
+    def text(self) -> bytes:
+        """All of it in Prometheus' form."""
+        return generate_latest(self.registry)
+
+
+class _Streams(Collector):
+    """Numbers of streams, read when somebody asks."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+
+    def collect(self) -> Iterator[Metric]:
+        counters = {
+            "writes": "Writes that were accepted",
+            "groups": "Groups of writes, each synced once",
+            "refused": "Calls that were refused",
+            "told": "Messages to receivers",
+            "dropped": "Receivers that did not keep up",
+        }
+        gauges = {
+            "queue": "Calls that wait",
+            "receivers": "Receivers that listen",
+            "sequence": "The number of the last write",
+            "log_bytes": "Bytes of the log",
+        }
+        found = [
+            (
+                stream.name,
+                {
+                    "writes": stream.written,
+                    "groups": stream.groups,
+                    "refused": stream.refused,
+                    "told": stream.hub.told,
+                    "dropped": stream.hub.dropped,
+                    "queue": stream.waiting,
+                    "receivers": len(stream.hub),
+                    "sequence": stream.sequence,
+                    "log_bytes": stream.log.size,
+                },
+            )
+            for stream in self._streams.all()
+        ]
+        for name, text in counters.items():
+            counter = CounterMetricFamily(f"rankcast_stream_{name}", text, labels=["stream"])
+            for stream, numbers in found:
+                counter.add_metric([stream], numbers[name])
+            yield counter
+        for name, text in gauges.items():
+            gauge = GaugeMetricFamily(f"rankcast_stream_{name}", text, labels=["stream"])
+            for stream, numbers in found:
+                gauge.add_metric([stream], numbers[name])
+            yield gauge

@@ -1,0 +1,67 @@
+"""The process around the application: uvicorn, logs, and a stop that loses nothing."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+
+import uvicorn
+
+from rankcast.errors import RankcastError, SettingError
+from rankcast.service.app import Service, application
+from rankcast.service.serve_command import JsonLines
+from rankcast.service.settings import Settings
+
+
+class Server(uvicorn.Server):
+    """Uvicorn, which lets receivers go when it is told to stop."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening, end what is open, wait for what is under way."""
+        self._service.stop()
+        await super().shutdown(sockets)
+
+
+def serve(settings: Settings) -> int:
+    """Serve until a signal says to stop; returns the exit code."""
+    configure_logs(settings.log_level)
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((settings.host, settings.port))
+        except OSError as error:
+            what = f"cannot listen on {settings.host} port {settings.port}"
+            raise SettingError(what, detail=f"{error.strerror}.") from error
+        service = Service(settings)
+        config = uvicorn.Config(
+            application(service),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=max(1, round(settings.stop_wait)),
+            ws_max_size=1 << 20,
+            lifespan="on",
+        )
+        port = listening.getsockname()[1]
+        sys.stdout.write(f"rankcast serves {settings.data} at http://{settings.host}:{port}\n")
+        sys.stdout.flush()
+        server = Server(config, service)
+        server.run(sockets=[listening])
+        if not server.started:
+            raise RankcastError("the service could not be started")
+    return 0
+
+
+def configure_logs(level: str) -> None:
+    """Write lines of JSON to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.getLogger("uvicorn.access").disabled = True
+    logging.getLogger("rankcast.access").setLevel(logging.INFO if level == "debug" else logging.WARNING)

@@ -1,0 +1,130 @@
+"""The settings of the service: a file, the environment and flags, each above the one before.
+
+The environment has `RANKCAST_SERVE_` before the name of a setting. Unknown names in a file or a flag are
+refused; every limit can be set.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from rankcast.errors import SettingError, shown
+
+MEBIBYTE = 1 << 20
+_FILE: dict[str, Any] = {}
+
+
+class Settings(BaseSettings):
+    """What the operator decides. Sizes are bytes, times are seconds."""
+
+    model_config = SettingsConfigDict(env_prefix="RANKCAST_SERVE_", extra="forbid", frozen=True)
+
+    data: Path = Field(default=Path("rankcast-data"), description="the directory that holds all state")
+    host: str = Field(default="127.0.0.1", description="the address to listen on")
+    port: int = Field(default=8765, ge=0, le=65535, description="the port to listen on")
+    engines: tuple[str, ...] = Field(default=(), description="engines of your own, as module:Class")
+    log_level: str = Field(
+        default="info", pattern="^(debug|info|warning|error)$", description="what is logged"
+    )
+
+    max_body: int = Field(
+        default=64 * MEBIBYTE, ge=1, description="bytes of a body, also when it is unpacked"
+    )
+    max_rows: int = Field(default=1_000_000, ge=1, description="rows of a body")
+    max_k: int = Field(default=10_000, ge=1, description="the k of a subscription or of an engine")
+    max_terms: int = Field(default=1_000, ge=1, description="terms of a message or a subscription")
+    max_subscriptions: int = Field(default=10_000_000, ge=1, description="subscriptions of a stream")
+    max_streams: int = Field(default=100, ge=1, description="streams")
+    max_connections: int = Field(default=10_000, ge=1, description="open streams of deltas of a token")
+    max_watched: int = Field(default=10_000, ge=1, description="subscriptions that one of them may name")
+    rate: float = Field(default=0.0, ge=0, description="requests a second of a token; 0: any number")
+    burst: int = Field(default=100, ge=1, description="requests that may come at once above that rate")
+
+    queue: int = Field(default=4096, ge=1, description="calls of a stream that may wait")
+    queue_bytes: int = Field(default=256 * MEBIBYTE, ge=1, description="bytes of bodies that may wait")
+    group: int = Field(default=256, ge=1, description="calls that are committed together")
+    min_free: int = Field(
+        default=64 * MEBIBYTE, ge=0, description="free bytes of the disk below which writes are refused"
+    )
+    key_age: float = Field(default=86_400.0, gt=0, description="how long an Idempotency-Key is remembered")
+    log_bytes: int = Field(default=256 * MEBIBYTE, ge=MEBIBYTE, description="bytes of the log of a stream")
+    log_age: float = Field(default=86_400.0, gt=0, description="how long the log of a stream goes back")
+    receiver_bytes: int = Field(
+        default=4 * MEBIBYTE, ge=1024, description="what may wait for a slow receiver"
+    )
+    heartbeat: float = Field(default=15.0, gt=0, description="time between two signs of life to a receiver")
+    stop_wait: float = Field(default=10.0, ge=0, description="how long a stop waits for requests under way")
+
+    @field_validator("data")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        return value.absolute()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags above the environment above the file."""
+        return init_settings, env_settings, _File(settings_cls)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only callers on this machine can connect."""
+        return is_loopback(self.host)
+
+
+class _File(PydanticBaseSettingsSource):
+    """What the file says."""
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        return _FILE.get(field_name), field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        return dict(_FILE)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is this machine's own."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def read(file: Path | None, flags: Mapping[str, Any]) -> Settings:
+    """The settings from a file (or none), the environment and flags.
+
+    Raises:
+        SettingError: one of them is not known, or cannot be accepted.
+    """
+    _FILE.clear()
+    if file is not None:
+        try:
+            _FILE.update(tomllib.loads(file.read_text()))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise SettingError(f"{file} cannot be read", detail=f"{error}.") from error
+    for name in (*_FILE, *flags):
+        if name not in Settings.model_fields:
+            raise SettingError.unknown(
+                name, Settings.model_fields, where=str(file or "flags"), word="setting"
+            )
+    try:
+        return Settings(**{name: value for name, value in flags.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        raise SettingError(f"{name} is {shown(first.get('input'))}", detail=f"{first['msg']}.") from error
+    finally:
+        _FILE.clear()

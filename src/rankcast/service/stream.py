@@ -1,0 +1,296 @@
+"""A stream: an engine in a shard, and the one thread that works on it.
+
+Everything that touches the engine is a piece of work for that thread, in the order in which it came, reads
+too. What waits together is done together: writes are applied one by one, journalled and synced at once, and
+nobody hears of anything before the sync; so no answer, of a read either, tells of a write that a kill could
+take back. A group that cannot be committed is taken back as a whole.
+
+    <stream>/stream.json    engine and settings, as they were given
+    <stream>/shard/         the engine, see rankcast.state.shard, with the tables of rankcast.service.records
+    <stream>/log/           see rankcast.service.log
+
+`sequence` is the number of the shard's last batch: it grows by one with every accepted write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import pyarrow as pa
+
+from rankcast.core import snapshot
+from rankcast.core.engine import Engine
+from rankcast.core.spec import Spec
+from rankcast.errors import JournalError, RankcastError, ShardError
+from rankcast.service import engines
+from rankcast.service.hub import Hub
+from rankcast.service.log import Entry, Log
+from rankcast.service.problems import Problem, busy, is_full, no_room, problem_of
+from rankcast.service.records import Id, Records
+from rankcast.service.settings import Settings
+from rankcast.state import Shard, batches
+
+FILE = "stream.json"
+EXPIRED_AT_ONCE = 10_000
+_GROUP_BYTES = 32 << 20
+_LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class Work(NamedTuple):
+    """Something for the thread of a stream, how large it is, whether it writes, and who waits for it."""
+
+    do: Callable[[Stream], Any]
+    size: int
+    writes: bool
+    done: Future[Any]
+
+
+class Stream:
+    """One stream of a data directory, open; `submit` gives it work."""
+
+    def __init__(self, path: Path, settings: Settings) -> None:
+        self.path = path
+        self.name = path.name
+        self.settings = settings
+        self.document: dict[str, Any] = json.loads((path / FILE).read_text())
+        engine = engines.make(self.document["engine"], self.document["settings"])
+        self.configuration = configuration(engine)
+        self.spec: Spec = type(engine).spec
+        self.calls = type(engine).calls
+        self.shard: Shard[Any] = Shard.open(path / "shard", engine)
+        self.records = Records(self.shard)
+        self.sequence = self.shard.number
+        self.log = Log(path / "log", end=self.sequence, most=settings.log_bytes, age=settings.log_age)
+        self.hub = Hub(self)
+        self.written = self.groups = self.refused = 0
+        self._expiry = self.records.next_expiry()
+        self._waiting: deque[Work] = deque()
+        self._bytes = 0
+        self._wake = threading.Condition()
+        self._ending = False
+        self._thread = threading.Thread(target=self._run, name=f"rankcast-{self.name}", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def make(cls, path: Path, document: dict[str, Any], settings: Settings) -> Stream:
+        """Make a stream on disk, and open it."""
+        snapshot.make_directory(path)
+        snapshot.overwrite_file(path / FILE, json.dumps(document).encode())
+        return cls(path, settings)
+
+    # For everybody
+
+    def submit(self, do: Callable[[Stream], T], *, size: int = 0, writes: bool = False) -> Future[T]:
+        """Give the thread something to do.
+
+        Raises:
+            Problem: too much is waiting.
+        """
+        work = Work(do, size, writes, Future())
+        with self._wake:
+            if self._ending:
+                raise busy("The stream is closed.", status=503)
+            full = self._bytes + size > self.settings.queue_bytes and self._waiting
+            if len(self._waiting) >= self.settings.queue or full:
+                raise busy("Too many calls are waiting for the stream.")
+            self._waiting.append(work)
+            self._bytes += size
+            self._wake.notify()
+        return work.done
+
+    async def ask(self, do: Callable[[Stream], T], *, size: int = 0, writes: bool = False) -> T:
+        """Give the thread something to do, and wait for it."""
+        return await asyncio.wrap_future(self.submit(do, size=size, writes=writes))
+
+    @property
+    def waiting(self) -> int:
+        """How many calls wait."""
+        return len(self._waiting)
+
+    def close(self) -> None:
+        """Do what is waiting, then end."""
+        with self._wake:
+            self._ending = True
+            self._wake.notify()
+        self._thread.join()
+        self.hub.end()
+        self.log.close()
+        self.shard.close()
+
+    # For work, on the thread of the stream
+
+    @property
+    def engine(self) -> Engine:
+        """The engine as of now."""
+        found: Engine = self.shard.engine
+        return found
+
+    def write(self, call: str, rows: Any) -> pa.Table:
+        """Apply one call as a batch; on disk, with whatever `records` write, when the group is."""
+        return self.write_prepared(self.shard.prepare([(call, rows)]))
+
+    def write_prepared(self, batch: batches.Prepared) -> pa.Table:
+        """Apply a batch that was prepared; see `write`."""
+        _, answer = self.shard.append(batch)
+        number = self.shard.number
+        self.log.append(Entry(number, time.time(), batch.data, batches.to_bytes(answer)))
+        self._answers.append((number, answer))
+        return answer
+
+    @property
+    def number(self) -> int:
+        """The sequence that the engine is at, inside a group."""
+        return self.shard.number
+
+    # The thread
+
+    def _run(self) -> None:
+        while True:
+            works = self._take()
+            if works is None:
+                return
+            try:
+                self._expire()
+                self._serve(works)
+            except Exception:
+                _LOG.exception("stream %s", self.name)
+                for work in works:
+                    if not work.done.done():
+                        _tell(work, None, Problem(500, "The service has a defect."))
+
+    def _take(self) -> list[Work] | None:
+        """Wait for work; None: it is over. No work at all: something else is due."""
+        with self._wake:
+            while not self._waiting:
+                if self._ending:
+                    return None
+                wait = None if self._expiry is None else self._expiry - time.time()
+                if wait is not None and wait <= 0:
+                    return []
+                self._wake.wait(None if wait is None else min(wait, 3600))
+            works: list[Work] = []
+            size = 0
+            while self._waiting and len(works) < self.settings.group and size <= _GROUP_BYTES:
+                works.append(self._waiting.popleft())
+                size += works[-1].size
+            self._bytes -= size
+            return works
+
+    def _serve(self, works: list[Work]) -> None:
+        """Do a group of works, and tell everybody."""
+        if not works:
+            return
+        if any(work.writes for work in works) and not self._has_room():
+            for work in works:
+                if work.writes:
+                    _tell(work, None, no_room())
+            works = [work for work in works if not work.writes]
+        try:
+            found = self._group(works)
+        except (JournalError, OSError, ShardError) as error:
+            _LOG.warning("stream %s: a group of %d was taken back: %s", self.name, len(works), error)
+            problem = problem_of(error) or no_room()
+            for work in works:
+                if work.writes or not _tell_alone(work, lambda each: self._group([each])):
+                    _tell(work, None, no_room() if is_full(error) else problem)
+            return
+        except Exception as error:
+            if len(works) == 1:
+                _LOG.exception("stream %s", self.name)
+                _tell(works[0], None, error)
+                return
+            for work in works:  # the others are not to suffer for one of them
+                self._serve([work])
+            return
+        for work, (value, refusal) in zip(works, found, strict=True):
+            self.refused += refusal is not None
+            _tell(work, value, refusal)
+
+    def _group(self, works: list[Work]) -> list[tuple[Any, Exception | None]]:
+        """Do works and commit what they wrote; what each gave, or why it was refused."""
+        found: list[tuple[Any, Exception | None]] = []
+        self._answers: list[tuple[int, pa.Table]] = []
+        try:
+            with self.shard.together():
+                for work in works:
+                    before = len(self._answers)
+                    try:
+                        found.append((work.do(self), None))
+                    except (Problem, RankcastError) as refusal:
+                        trouble = isinstance(refusal, JournalError | ShardError)
+                        if trouble or len(self._answers) != before:
+                            raise
+                        found.append((None, refusal))
+                self.log.flush()
+        except BaseException:
+            self.log.take_back(self.sequence)
+            raise
+        if self._answers:
+            self.sequence = self._answers[-1][0]
+            self.written += len(self._answers)
+            self.groups += 1
+            self._expiry = self.records.next_expiry()
+            self.hub.tell(self._answers)
+        return found
+
+    def _expire(self) -> None:
+        """End subscriptions whose time is over, as a write like any other."""
+        if self._expiry is None or self._expiry > time.time():
+            return
+
+        def end(stream: Stream) -> None:
+            due = stream.records.due(time.time(), EXPIRED_AT_ONCE)
+            if due:
+                unsubscribe(stream, due)
+
+        ended = Work(end, 0, True, Future())
+        self._serve([ended])
+        if ended.done.exception() is not None:
+            self._expiry = time.time() + 1.0  # there may be no room now
+
+    def _has_room(self) -> bool:
+        told = os.statvfs(self.path)
+        return told.f_bavail * told.f_frsize >= self.settings.min_free
+
+
+def configuration(engine: Engine) -> Any:
+    """All settings of an engine, given or by default, as JSON."""
+    return json.loads(json.dumps(engine.state()[0]["settings"]))
+
+
+def unsubscribe(stream: Stream, ids: Iterable[Id]) -> pa.Table:
+    """End subscriptions."""
+    gone = list(ids)
+    answer = stream.write("unsubscribe", gone)
+    stream.records.drop(gone)
+    return answer
+
+
+def _tell_alone(work: Work, do: Callable[[Work], list[tuple[Any, Exception | None]]]) -> bool:
+    """Do a read that was in a group with writes that failed; returns whether it could be done."""
+    try:
+        [(value, refusal)] = do(work)
+    except Exception:
+        return False
+    _tell(work, value, refusal)
+    return True
+
+
+def _tell(work: Work, value: Any, refusal: Exception | None) -> None:
+    """Tell whoever waits; nobody may."""
+    if work.done.set_running_or_notify_cancel():
+        if refusal is None:
+            work.done.set_result(value)
+        else:
+            work.done.set_exception(refusal)
