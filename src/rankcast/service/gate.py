@@ -49,6 +49,7 @@ class Call:
     token: Token
     command: Command
     parameters: dict[str, str] = field(default_factory=dict)
+    content: rows.Body = rows.Body(b"", "")  # once it was read
 
     @property
     def stream(self) -> Stream:
@@ -83,8 +84,8 @@ class Call:
         found = bytes(data)
         if encoding:
             found = await asyncio.to_thread(rows.unpacked, found, encoding, most)
-        self._body = rows.Body(found, media)
-        return self._body
+        self.content = rows.Body(found, media)
+        return self.content
 
     async def document(self) -> dict[str, Any]:
         """The body as one JSON object."""
@@ -100,7 +101,7 @@ class Call:
     @property
     def size(self) -> int:
         """How many bytes the body had."""
-        return len(self._body.data)
+        return len(self.content.data)
 
     def key(self) -> tuple[str, bytes] | None:
         """The key of a write, which is the caller's own, and a digest of all that was asked."""
@@ -109,7 +110,7 @@ class Call:
             return None
         if not _KEY.fullmatch(key):
             raise Problem(400, "The Idempotency-Key is no text of 1 to 255 printable characters.")
-        body = getattr(self, "_body", rows.Body(b"", ""))
+        body = self.content
         asked = f"{self.command.name} {self.parameters} {self.request.url.query} {body.media} "
         digest = hashlib.blake2b(asked.encode() + body.data, digest_size=16).digest()
         return f"{self.token.id}:{key}", digest
