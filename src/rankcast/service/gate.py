@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 Handler: TypeAlias = Callable[["Call"], Awaitable[Response]]
 REQUEST_ID = "X-Request-Id"
+NO_BODY = rows.Body(b"", "")
 LARGE = 256 << 10  # bytes of a body that is not parsed on the event loop
 _ACCESS = logging.getLogger("rankcast.access")
 _LOG = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ class Call:
     token: Token
     command: Command
     parameters: dict[str, str] = field(default_factory=dict)
-    content: rows.Body = rows.Body(b"", "")  # once it was read
+    content: rows.Body = NO_BODY  # until it was read
 
     @property
     def stream(self) -> Stream:
