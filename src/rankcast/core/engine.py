@@ -89,6 +89,7 @@ class Engine(ABC):
     counters: ClassVar[tuple[str, ...]] = ()
     known_tuning: ClassVar[dict[str, Any]] = {}
     variants: ClassVar[tuple[dict[str, Any], ...]] = ({},)  # every method or index, the default first
+    added_parts: ClassVar[frozenset[str]] = frozenset()  # that states of former versions have not: empty then
     scores_move: ClassVar[bool] = False  # whether scores change without a delta
 
     def __init__(
@@ -223,6 +224,8 @@ class Engine(ABC):
             parts, name = engine._parts(), "arrays"
             integrity.need(_parts_of(arrays) <= parts.keys(), "arrays", "are of parts that are not known")
             for name, part in parts.items():
+                if name in cls.added_parts and name not in _plain(header["parts"]):
+                    continue
                 prefix = f"{name}."
                 mine = {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
                 part.restore(_plain(header["parts"])[name], mine)

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.matching.kernels import box_edit, box_search, box_tree
+from rankcast.matching.kernels import box_edit, box_search, box_tree, wanted_search
 from rankcast.matching.kernels.box_tree import (
     BLOCKS,
     BUILT,
@@ -20,7 +20,8 @@ from rankcast.matching.kernels.box_tree import (
     BoxTree,
     Columns,
 )
-from rankcast.matching.search import MODES, Found, search_all
+from rankcast.matching.kernels.wanted import Wants
+from rankcast.matching.search import MODES, Found, judge_all, search_all
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Bools, Floats, Rows
@@ -73,8 +74,19 @@ class BoxTreeIndex:
         """Follow scores or weights that have changed."""
         self._edit(box_edit.rescore, columns, rows)
 
-    def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
+    def search(
+        self,
+        columns: Columns,
+        below: Floats,
+        above: Floats,
+        k: int,
+        threads: int = 1,
+        wants: Wants | None = None,
+    ) -> Found:
         """The k best rows for each event with the ends `above` to `below`."""
+        if wants is not None:
+            judged = tuple(self.tree), tuple(columns), self._mode, len(self)
+            return judge_all(wanted_search.search_boxes, judged, below, above, wants, threads)
         given = tuple(self.tree), tuple(columns), max(1, min(k, len(self))), self._mode
         return search_all(box_search.search, given, below, above, threads)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Self, TypeAlias
 
@@ -10,6 +11,17 @@ from numpy.typing import NDArray
 
 from rankcast.core.engine import no_nan, own_numbers
 from rankcast.matching.kernels.box_tree import Columns
+from rankcast.matching.kernels.wanted import (
+    CONTAINS,
+    HIGH,
+    INSIDE,
+    LIST,
+    LOW,
+    NORMAL,
+    OVERLAP,
+    PER_OWNER,
+    Wants,
+)
 from rankcast.matching.search import Found
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots
@@ -26,6 +38,62 @@ def meets(boxes: Boxes, below: Floats, above: Floats) -> Bools:
     """
     within: Bools = (boxes.lo <= below) & (boxes.hi >= above)
     return within
+
+
+def shares(boxes: Boxes, rows: Rows, below: Floats, above: Floats, wants: Wants, event: int) -> Floats:
+    """The probability (n, d) that each interval, and each set, of some rows contains an event's value."""
+    met = meets(boxes, below, above)
+    lo, hi, known = boxes.lo, boxes.hi, above <= below
+    number = np.flatnonzero(known & (wants.category < 0))
+    if wants.rule[OVERLAP] == INSIDE:
+        met[:, number] &= (lo <= above)[:, number] & (hi >= below)[:, number]
+    elif wants.rule[OVERLAP] == CONTAINS:
+        open_ = (lo == -np.inf) & (hi == np.inf)
+        met[:, number] &= (open_ | ((above <= lo) & (hi <= below)))[:, number]
+    for j in np.flatnonzero(wants.category >= 0):
+        for word, wanted in ((0, True), (1, False)):
+            given, holds = _in_sets(wants, rows, 2 * wants.category[j] + word, below[j])
+            met[:, j] &= ~given | (holds == wanted)
+    share = met.astype(np.float64)
+    if wants.error.shape[1]:
+        for j in np.flatnonzero(wants.error[event] > 0):
+            value, error = wants.value[event, j], wants.error[event, j]
+            chance = _normal if wants.rule[NORMAL] else _uniform
+            share[:, j] *= [chance(value, error, *ends) for ends in zip(lo[:, j], hi[:, j], strict=True)]
+    return share
+
+
+def _in_sets(wants: Wants, rows: Rows, number: int, code: float) -> tuple[Bools, Bools]:
+    """Which rows have a list of that number, and whose list has a code."""
+    given, holds = np.zeros(rows.size, np.bool_), np.zeros(rows.size, np.bool_)
+    for place, row in enumerate(rows.tolist()):
+        if row < wants.set_size.size:
+            first = wants.set_first[row]
+            mine = wants.entries[first : first + wants.set_size[row]]
+            mine = mine[mine[:, LIST] == number]
+            given[place] = len(mine) > 0
+            holds[place] = ((mine[:, LOW] <= code) & (code <= mine[:, HIGH])).any()
+    return given, holds
+
+
+def _uniform(value: float, error: float, lo: float, hi: float) -> float:
+    """The share of [value - error, value + error] in [lo, hi]."""
+    first, last = value - error, value + error
+    if lo <= first and hi >= last:
+        return 1.0
+    return max(0.0, (min(hi, last) - max(lo, first)) / (last - first))
+
+
+def _normal(value: float, error: float, lo: float, hi: float) -> float:
+    """The probability of [lo, hi] under a normal distribution; in a tail by its complement."""
+    a, b = (lo - value) / (error * math.sqrt(2.0)), (hi - value) / (error * math.sqrt(2.0))
+    if a > 0.0:
+        share = 0.5 * (math.erfc(a) - math.erfc(b))
+    elif b < 0.0:
+        share = 0.5 * (math.erfc(-b) - math.erfc(-a))
+    else:
+        share = 1.0 - 0.5 * (math.erfc(-a) + math.erfc(b))
+    return min(max(share, 0.0), 1.0)
 
 
 def combined(weights: Floats, combine: Combine) -> Floats:
@@ -68,9 +136,19 @@ class Scan:
 
     remove = rescore = insert
 
-    def rank(self, columns: Columns, rows: Rows, below: Floats, above: Floats) -> tuple[Rows, Floats]:
-        """The places in `rows` of all matches of one event, best first, and the score of each row."""
+    def rank(
+        self,
+        columns: Columns,
+        rows: Rows,
+        below: Floats,
+        above: Floats,
+        wants: Wants | None = None,
+        event: int = 0,
+    ) -> tuple[Rows, Floats]:
+        """The places in `rows` of all that an event is told of, best first, and the score of each row."""
         boxes = Boxes(columns.lo[rows], columns.hi[rows])
+        if wants is not None:
+            return self._wanted(columns, rows, boxes, below, above, wants, event)
         if self._combine is None:
             score, matches = columns.score[rows], np.all(meets(boxes, below, above), axis=1)
         else:
@@ -78,14 +156,52 @@ class Scan:
             matches = score > 0
         return ranked(score, matches, columns.label[rows]), score
 
-    def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
+    def _wanted(
+        self,
+        columns: Columns,
+        rows: Rows,
+        boxes: Boxes,
+        below: Floats,
+        above: Floats,
+        wants: Wants,
+        event: int,
+    ) -> tuple[Rows, Floats]:
+        """As `rank`, for what is wanted beside boxes."""
+        share = shares(boxes, rows, below, above, wants, event)
+        with np.errstate(over="ignore"):
+            if self._combine is None:
+                chance = np.ones(rows.size)
+                for column in share.T:
+                    chance = chance * column
+                score, matches = columns.score[rows] * chance * wants.boost[event], chance > 0
+            else:
+                factor = wants.factor[event] if wants.factor.shape[1] else 1.0
+                weights = np.where(share > 0, columns.weight[rows] * share * factor, 0.0)
+                score = combined(weights, self._combine) * wants.boost[event]
+                matches = score > 0
+        unwanted = wants.excluded[wants.first[event] : wants.first[event + 1]]
+        matches &= (score >= wants.least[event]) & ~np.isin(rows, unwanted)
+        if wants.name.size:
+            matches &= ~np.isin(~wants.name[rows].astype(np.int64), unwanted)
+        return _together(ranked(score, matches, wants.tie[rows]), rows, wants), score
+
+    def search(
+        self,
+        columns: Columns,
+        below: Floats,
+        above: Floats,
+        k: int,
+        threads: int = 1,
+        wants: Wants | None = None,
+    ) -> Found:
         """The k best for each event. O(n log n) an event, on one core."""
         live, count = self._slots.live(), np.zeros(len(below), np.int64)
         row, scores = [live[:0]], [np.empty(0)]
         for event in range(len(below)):
-            places, score = self.rank(columns, live, below[event], above[event])
-            row.append(live[places[:k]])
-            scores.append(score[places[:k]])
+            places, score = self.rank(columns, live, below[event], above[event], wants, event)
+            places = places[: k if wants is None else wants.k[event]]
+            row.append(live[places])
+            scores.append(score[places])
             count[event] = row[-1].size
         tried = len(below) * live.size
         return Found(count, np.concatenate(row), np.concatenate(scores), tried, tried)
@@ -105,3 +221,19 @@ class Scan:
 
     def check_restored(self, columns: Columns, wanted: Bools) -> None:
         """Nothing is kept that could be wrong."""
+
+
+def _together(places: Rows, rows: Rows, wants: Wants) -> Rows:
+    """The places of those that may stand together: the best of a name, the best few of an owner."""
+    if not wants.name.size and not wants.owner.size:
+        return places
+    names, owners, kept = set[int](), dict[int, int](), []
+    for place, row in zip(places.tolist(), rows[places].tolist(), strict=True):
+        name = int(wants.name[row]) if wants.name.size else ~row
+        owner = int(wants.owner[row]) if row < wants.owner.size else -1
+        if name in names or (owner >= 0 and owners.get(owner, 0) >= wants.rule[PER_OWNER]):
+            continue
+        names.add(name)
+        owners[owner] = owners.get(owner, 0) + 1
+        kept.append(place)
+    return np.array(kept, np.int32)

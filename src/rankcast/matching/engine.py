@@ -2,7 +2,8 @@
 
 The engine reads and checks tables, keeps ids, boxes, scores and weights by row, and writes answers; finding
 the best rows for an event is the business of its `MatchIndex` (`rankcast.matching.indexes`). Events may be
-points, intervals, or partly unknown: all of them are read as `Spans`.
+points, intervals, or partly unknown: all of them are read as `Spans`; what else they want, and what
+subscriptions ask beside a box, goes to the search as `Wants` (`rankcast.matching.events`).
 """
 
 from __future__ import annotations
@@ -19,100 +20,25 @@ from rankcast.core import turns
 from rankcast.core.answering import AnsweringEngine
 from rankcast.core.engine import ID, Part
 from rankcast.core.spec import COMMANDS, Answer, Input, Reading, Spec
-from rankcast.errors import FunctionError, InputError, SettingError, shown
+from rankcast.errors import FunctionError, InputError, SettingError
 from rankcast.matching import brute_force, indexes
+from rankcast.matching.boxes import BoxTreeIndex
 from rankcast.matching.brute_force import Scan
+from rankcast.matching.categories import CategorySets, Given
+from rankcast.matching.categories import setting as categories_setting
+from rankcast.matching.events import EventReader, Registered, Spans
 from rankcast.matching.function import FunctionIndex
-from rankcast.matching.indexes import INDEXES, MatchIndex
+from rankcast.matching.indexes import INDEXES, AutomaticIndex, MatchIndex
+from rankcast.matching.inverted import InvertedIndex
 from rankcast.matching.kernels import matches
 from rankcast.matching.kernels.box_tree import Columns
+from rankcast.matching.kernels.wanted import Wants
+from rankcast.matching.names import GROUP, OWNER, Groups, Owners, refuse_mixed
 from rankcast.matching.search import Found
 from rankcast.structures import integrity
 from rankcast.tables import boxes, read, schema
 from rankcast.tables.boxes import Boxes
-from rankcast.tables.schema import NO_VALUES, Batch, Column, Floats, Form, Ids, Ints, Rows
-
-
-class Spans(NamedTuple):
-    """What events reach: from `above` to `below`, both (n, d).
-
-    Both are the value of a point. Of an interval they are its lower and its upper end, an end that is not
-    given being no bound. An unknown value reaches from +inf to -inf: it meets only what has no bounds.
-    """
-
-    above: Floats
-    below: Floats
-
-
-def columns(over: list[str], *, id_required: bool = True) -> list[Column]:
-    """The columns of events over some attributes: each a value, or a lower and an upper end."""
-    known = frozenset(over)
-    ends = [end for name in over for end in _ends(name, known)]
-    return [
-        Column("id", ID.kind, required=id_required),
-        *(Column(name, required=False, nullable=True) for name in [*over, *ends]),
-    ]
-
-
-def _ends(name: str, over: frozenset[str]) -> list[str]:
-    """The columns of an attribute's ends; none if one of them is an attribute itself."""
-    ends = [f"{name}_lo", f"{name}_hi"]
-    return [] if over.intersection(ends) else ends
-
-
-def read_events(batch: Batch, over: list[str], *, where: str) -> Spans:
-    """The spans of a batch of events; those of points that are all known are the same array twice."""
-    if batch.numbers is not None and list(batch.lines) == over:
-        points = np.array(batch.numbers.T, order="C")
-        return Spans(points, points)
-    shape = (batch.size, len(over))
-    spans, known = Spans(np.empty(shape), np.empty(shape)), frozenset(over)
-    nothing, values = np.full(batch.size, np.nan), batch.values
-    for place, name in enumerate(over):
-        ends = _ends(name, known)
-        given = [end for end in ends if end in batch]
-        if name in batch and given:
-            raise InputError(
-                f'is given beside "{name}"', where=where, column=given[0], expected="one of them"
-            )
-        if name not in batch and not given and batch.size:
-            raise InputError("is missing", where=where, column=name, expected="a number")
-        if name in batch:
-            spans.above[:, place] = spans.below[:, place] = values[name]
-        else:
-            above, below = (values.get(end, nothing) for end in ends)
-            _refuse_crossed(above, below, ends, where)
-            known_end = ~(np.isnan(above) & np.isnan(below))
-            spans.above[:, place] = np.where(known_end & np.isnan(above), -np.inf, above)
-            spans.below[:, place] = np.where(known_end & np.isnan(below), np.inf, below)
-    spans.above[np.isnan(spans.above)], spans.below[np.isnan(spans.below)] = np.inf, -np.inf
-    return spans
-
-
-def _refuse_crossed(lo: Floats, hi: Floats, ends: list[str], where: str) -> None:
-    """Refuse an interval whose ends are the wrong way round."""
-    crossed = lo > hi
-    if crossed.any():
-        row = int(np.argmax(crossed))
-        raise InputError(
-            f"is {lo[row]:g}, above the upper end {hi[row]:g}",
-            where=where,
-            column=ends[0],
-            row=row,
-            expected="lo <= hi",
-        )
-
-
-def span_of(event: Any, over: list[str], extra: str) -> Spans:
-    """The span of one event, given as a dict of its attributes; its id may be there."""
-    if not isinstance(event, dict):
-        raise InputError(f"got {shown(event)}", where="event", expected="a dict of the event's attributes")
-    if not event:  # it would read as no event at all
-        raise InputError("is missing", where="event", column=over[0], expected="a number")
-    rows = {name: [value] for name, value in event.items()}
-    batch = read.read(rows, columns(over, id_required=False), where="event", extra=extra)
-    return read_events(batch, over, where="event")
-
+from rankcast.tables.schema import NO_VALUES, Batch, Bools, Column, Floats, Form, Ids, Ints, Names, Rows
 
 FEW = 1024  # matches up to which an answer is one message of Arrow's, half the price of one by columns
 _WHOLE = pa.int64()
@@ -125,6 +51,17 @@ def _head(size: int) -> Ints:
     zeros = [np.zeros(size, kind.to_pandas_dtype()) for kind in _ANSWER.types]
     message = pa.RecordBatch.from_arrays(list(map(pa.array, zeros)), schema=_ANSWER).serialize()
     return np.frombuffer(message, np.int64)[: -4 * size].copy()
+
+
+JUDGING = (AutomaticIndex, BoxTreeIndex, InvertedIndex, Scan)  # indexes that know more than boxes
+
+
+class Said(NamedTuple):
+    """What a batch of subscriptions says beside boxes and scores."""
+
+    sets: list[Given]
+    group: Names | None
+    owner: Names | None
 
 
 MOST_BRANCHES = 65_536  # of a node of an R-tree, which has room for as many
@@ -153,6 +90,14 @@ class RankedMatcher(AnsweringEngine):
     An event may also be an interval in some attributes, with `<attribute>_lo` and `<attribute>_hi` instead
     of `<attribute>`: it matches the intervals that it overlaps. One end may be null, for no bound.
 
+    Attributes may be `categories`: strings, integers or truths. A subscription then has lists, what the value
+    must be in (`<attribute>_in`) and what it must not be in (`<attribute>_not_in`); null asks nothing, and an
+    event's null matches where both are null. Timestamps count as numbers.
+
+    Further columns of subscriptions: `group`, whose rows match once, with the best score, under its name; and
+    `owner`. Of events: `k`, `min_score`, `exclude` (a list of ids of subscriptions or groups), `boost`, a
+    number above 0 that multiplies scores, and `<attribute>_error`.
+
     Args:
         over: the attributes.
         k: how many subscriptions an event wants.
@@ -163,6 +108,16 @@ class RankedMatcher(AnsweringEngine):
             does not contain the event, that never falls when a weight grows; only relaxed matching combines.
             `load(path, combine=f)` for a function of one's own.
         score: "given" by subscriptions, or "tightest": the tighter the box, the better (see `tightness`).
+        categories: the attributes that are categories, as a list, or as a dict with a `Hierarchy` for those
+            that have one: a subscription to a category then matches everything below it.
+        per_owner: how many subscriptions of one owner an event is told of at most.
+        overlap: which intervals an event that is one matches: "any" that it overlaps, those it lies "inside",
+            or those it "contains"; an interval without bounds asks nothing.
+        errors: how values with an `<attribute>_error` are distributed: "uniform" up to that far from the
+            value, or "normal" with that standard deviation. The score, relaxed each weight, counts times the
+            probability that the interval contains the value.
+        boosts: by category attribute a dict of values and factors, {"job": {"nursing": 1.5}}: the value of an
+            event multiplies its scores, relaxed the weights of that attribute.
         extra: "forbid" or "ignore" columns that are not known.
         tuning: "threads" for a batch of events (default: as many as there are cores); "branching" of the
             R-trees in an index of intervals (default: 50; from 2 to 65,536).
@@ -183,6 +138,7 @@ class RankedMatcher(AnsweringEngine):
     )
     calls = ("subscribe", "amend", "unsubscribe", "rescore", "publish")
     counters = ("looked",)
+    added_parts = frozenset(("group", "group_names"))
     known_tuning: ClassVar[dict[str, Any]] = {"threads": None, "branching": 50}
     variants = tuple({"index": index} for index in INDEXES)
 
@@ -195,10 +151,17 @@ class RankedMatcher(AnsweringEngine):
         index: str = "auto",
         combine: str | Callable[[Floats], Floats] = "sum",
         score: str = "given",
+        categories: Sequence[str] | Mapping[str, Any] = (),
+        per_owner: int | None = None,
+        overlap: str = "any",
+        errors: str | None = None,
+        boosts: Mapping[str, Any] | None = None,
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
         names = schema.attributes("over", over)
+        hierarchies = categories_setting(categories, names)
+        self._sets, self._groups, self._owners = CategorySets(names, hierarchies), Groups(), Owners()
         self._k = schema.whole("k", k)
         self._mode = schema.one_of("mode", mode, ["exact", "relaxed"])
         self._combine = combine if callable(combine) else schema.one_of("combine", combine, ["sum", "max"])
@@ -206,9 +169,28 @@ class RankedMatcher(AnsweringEngine):
         if self._tightest and mode == "relaxed":
             raise SettingError('score="tightest" has no weights', expected='mode="exact"')
         self._named = schema.one_of("index", index, INDEXES)
+        self._per_owner = None if per_owner is None else schema.whole("per_owner", per_owner)
+        self._reader = EventReader(
+            names,
+            self._sets,
+            k=self._k,
+            relaxed=mode == "relaxed",
+            per_owner=self._per_owner,
+            overlap=overlap,
+            errors=errors,
+            boosts=boosts,
+        )
         saved = "function" if callable(combine) else combine  # a snapshot cannot hold a function
+        more = {
+            "categories": {name: each and each.parents for name, each in hierarchies.items()},
+            "per_owner": self._per_owner,
+            "overlap": overlap if overlap != "any" else None,
+            "errors": errors,
+            "boosts": self._reader.boosts(),
+        }
         super().__init__(
-            {"k": self._k, "mode": mode, "index": index, "combine": saved, "score": score},
+            {"k": self._k, "mode": mode, "index": index, "combine": saved, "score": score}
+            | {name: value for name, value in more.items() if value},
             {"score": np.float64, "weight": (np.float64, len(names) if mode == "relaxed" else 0)},
             over=names,
             ordered=True,
@@ -216,12 +198,21 @@ class RankedMatcher(AnsweringEngine):
             tuning=tuning,
         )
         self._threads = schema.threads(self._tuning["threads"])
-        self._event_form = Form(columns(names))
-        ends, optional = boxes.columns(names), self._ranking(required=False)
+        self._event_form, self._numbers = (
+            self._reader.form,
+            [name for name in names if name not in hierarchies],
+        )
+        ends, optional = boxes.columns(self._numbers, times=True), self._ranking(required=False)
+        more_columns = [*self._sets.columns(), GROUP, OWNER]
         self._form, self._amend_form, self._rescore_form = (
             Form([ID, *columns])
-            for columns in ([*ends, *self._ranking()], [*ends, *optional], self._ranking())
+            for columns in (
+                [*ends, *self._ranking(), *more_columns],
+                [*ends, *optional, *more_columns],
+                self._ranking(),
+            )
         )
+        self._held = Registered(self._slots, self._sets, self._groups, self._owners)
         self._scan = Scan(self._slots, None if mode == "exact" else self._combine)
         self._index = self._make_index(self._named)
 
@@ -235,7 +226,10 @@ class RankedMatcher(AnsweringEngine):
         return super()._configured({**configuration, "combine": combine or held}, **given)
 
     def _parts(self) -> dict[str, Part]:
-        return {**super()._parts(), "index": self._index}
+        parts = {**super()._parts(), "index": self._index, **self._groups.parts("group")}
+        if self._per_owner is not None:
+            parts |= self._owners.parts("owner")
+        return parts | (self._sets.parts() if self._sets.names else {})
 
     def _check_restored(self) -> None:
         super()._check_restored()
@@ -244,6 +238,12 @@ class RankedMatcher(AnsweringEngine):
         integrity.finite(slots["weight"][wanted], "subscription.weight")
         integrity.need((slots["weight"][wanted] >= 0).all(), "subscription.weight", "has a weight below 0")
         self._index.check_restored(self._columns(), wanted)
+        self._groups.check_restored(wanted)
+        self._owners.check_restored(wanted)
+        self._sets.check_restored(wanted)
+
+    def _complete(self) -> None:
+        self._groups.note(self._slots.live(), self._owners)
 
     def _make_index(self, name: str) -> MatchIndex:
         """The index of a name; a function of one's own has one index, whatever the name."""
@@ -267,21 +267,25 @@ class RankedMatcher(AnsweringEngine):
         """Register subscriptions."""
         batch = self._read(rows, self._form, "subscriptions")
         self._slots.require_new(batch.ids, where="subscriptions")
-        fields = self._read_fields(batch, None)
+        fields, said = self._read_fields(batch, None), self._read_said(batch, None)
         self._begin()
         rows = self._slots.add(batch.ids)
         self._write(rows, fields)
+        self._say(rows, said, fresh=True)
         self._index.insert(self._columns(), rows)
+        self._settle()
 
     def amend(self, rows: Any) -> None:
         """Change live subscriptions in place: an absent column keeps its value, a null sets the default."""
         batch = self._read(rows, self._amend_form, "subscriptions")
         amended = self._slots.require(batch.ids, where="subscriptions")
-        fields = self._read_fields(batch, amended)
+        fields, said = self._read_fields(batch, amended), self._read_said(batch, amended)
         self._begin()
         self._index.remove(self._columns(), amended)
         self._write(amended, fields)
+        self._say(amended, said, fresh=False)
         self._index.insert(self._columns(), amended)
+        self._settle()
 
     def rescore(self, rows: Any) -> None:
         """Give live subscriptions a new `score` or new weights, in place; a weight that is absent stays."""
@@ -302,8 +306,11 @@ class RankedMatcher(AnsweringEngine):
         gone = self._slots.require(read.read_ids(ids, where="ids"), where="ids")
         self._begin()
         self._index.remove(self._columns(), gone)
+        for each in (self._sets, self._groups, self._owners):
+            each.remove(gone)
         self._slots.release(gone)
         self._slots.settle()
+        self._settle()
 
     def publish(self, events: Any) -> pa.Table:
         """The best subscriptions for each event: `event, rank, subscription, score`.
@@ -311,12 +318,13 @@ class RankedMatcher(AnsweringEngine):
         At most k rows an event, in the order of events, best first.
         """
         batch = self._read(events, self._event_form, "events")
-        spans, ids = read_events(batch, self._over, where="events"), batch.ids
+        spans, ids = self._reader.spans(batch, self._sets, where="events"), batch.ids
+        wants = self._reader.wants(batch, spans, self._held, where="events")
         if ids.kind != self._event_ids.kind:
             self._event_ids.find(ids, where="events")
         self._begin()  # an index may learn from the events that it sees
         try:
-            found = self._index.search(self._columns(), spans.below, spans.above, self._k, self._threads)
+            found = self._search(spans, wants)
         except FunctionError:
             self._turn.undo()
             raise
@@ -334,24 +342,29 @@ class RankedMatcher(AnsweringEngine):
         the event, `counted` the weights that counted, `behind` how far its score is below the last of the k.
         """
         mine = self._find_one(self._slots, subscription, "subscription")
-        spans = span_of(event, self._over, self._extra)
-        live = self._slots.live()
-        places, score = self._scan.rank(self._columns(), live, spans.below[0], spans.above[0])
+        batch = self._reader.one(event, self._extra)
+        spans = self._reader.spans(batch, self._sets, where="event")
+        wants, live = self._reader.wants(batch, spans, self._held, where="event"), self._slots.live()
+        below, above = spans.below[0], spans.above[0]
+        places, score = self._scan.rank(self._columns(), live, below, above, wants)
         rank = int(np.argmax(live[places] == mine)) + 1 if (live[places] == mine).any() else None
-        inside = brute_force.meets(self._boxes([mine]), spans.below[0], spans.above[0])[0]
+        row, k = np.array([mine], np.int32), self._k if wants is None else int(wants.k[0])
+        inside = brute_force.meets(self._boxes(row), below, above)[0]
+        if wants is not None:
+            inside = brute_force.shares(self._boxes(row), row, below, above, wants, 0)[0] > 0
         own = float(score[live == mine][0])
-        beat = float(score[places[self._k - 1]]) if places.size >= self._k else None
+        beat = float(score[places[k - 1]]) if places.size >= k else None
         weights = zip(self._over, inside, self._slots["weight"][mine].tolist(), strict=False)
         return {
             "subscription": subscription,
             "score": own,
             "rank": rank,
-            "in_result": rank is not None and rank <= self._k,
+            "in_result": rank is not None and rank <= k,
             "score_to_beat": beat,
             "behind": max(0.0, beat - own) if beat is not None else None,
             "outside": [name for name, met in zip(self._over, inside, strict=True) if not met],
             "counted": {name: weight for name, met, weight in weights if met and weight > 0},
-            "reason": self._reason(rank, inside, spans),
+            "reason": self._reason(rank, k, inside, spans, wants, mine, own),
         }
 
     def stats(self) -> dict[str, Any]:
@@ -365,11 +378,19 @@ class RankedMatcher(AnsweringEngine):
 
     # Helpers
 
+    def _search(self, spans: Spans, wants: Wants | None) -> Found:
+        """The best for each event; an index that knows boxes alone leaves to the scan what wants more."""
+        columns, below, above = self._columns(), spans.below, spans.above
+        if wants is None:
+            return self._index.search(columns, below, above, self._k, self._threads)
+        index = self._index if isinstance(self._index, JUDGING) else self._scan
+        return index.search(columns, below, above, self._k, self._threads, wants)
+
     def _answer(self, ids: Ids, found: Found) -> pa.Table:
         """The answer to events with these ids."""
-        size, slots = found.row.size, self._slots
+        size, slots, groups = found.row.size, self._slots, self._groups
         whole = 0 < size <= FEW and ids.kind == slots.kind == "int"
-        codes = NO_VALUES if slots.kind == "str" else slots["code"]
+        codes = NO_VALUES if slots.kind == "str" else groups.tie if groups.active else slots["code"]
         head = _head(size) if whole else NO_VALUES
         told = matches.told(head, found.number, found.row, found.score, ids.values, codes)
         if whole:
@@ -381,7 +402,7 @@ class RankedMatcher(AnsweringEngine):
         if ids.kind == "str" or not size:
             event = self._events_at(ids, told[:size])
         if slots.kind == "str":
-            subscription = slots.take(found.row)
+            subscription = groups.take(found.row) if groups.active else slots.take(found.row)
         return pa.Table.from_arrays([event, rank, subscription, score], _ANSWER.names)
 
     def _columns(self) -> Columns:
@@ -395,6 +416,57 @@ class RankedMatcher(AnsweringEngine):
         if self._mode == "exact":
             return [Column("score", required=required)]
         return [Column(f"{name}_weight", required=False, nullable=True) for name in self._over]
+
+    def _read_said(self, batch: Batch, rows: Rows | None) -> Said:
+        """What subscriptions say beside boxes and scores; None for a column that is not given."""
+        group = batch.apart.get("group")
+        owner = batch.apart.get("owner") if self._per_owner is not None else None
+        if group is not None:
+            self._groups.read(group, batch.ids)
+        if owner is not None:
+            self._owners.check(owner, column="owner")
+        if self._per_owner is not None:
+            refuse_mixed(self._slots, self._groups, self._owners, batch.ids, rows, group, owner)
+        return Said(self._sets.read(batch, where="subscriptions"), group, owner)
+
+    def _say(self, rows: Rows, said: Said, *, fresh: bool) -> None:
+        """Keep what rows say, and give them the boxes of their sets."""
+        slots, capacity = self._slots, self._slots["code"].size
+        if self._sets.names:
+            if said.sets:
+                self._sets.write(rows, said.sets, capacity=capacity)
+            if said.sets or fresh:
+                place = rows[:, None], np.array(self._sets.places)
+                slots["lo"][place], slots["hi"][place] = self._sets.hulls(rows)
+                self._tighten(rows)
+        if said.owner is not None:
+            self._owners.write(rows, said.owner, capacity)
+        self._groups.follow(slots, rows, said.group, fresh=fresh)
+        if self._per_owner is not None:
+            self._groups.note(rows, self._owners)
+
+    def _settle(self) -> None:
+        """End a call: what is not named any more may be given again."""
+        for each in (self._sets, self._groups, self._owners):
+            each.settle()
+
+    def _tighten(self, rows: Rows) -> None:
+        """Score boxes anew that have sets, if the tighter is the better."""
+        if self._tightest:
+            self._slots["score"][rows] = tightness(self._boxes(rows))
+
+    def _read_boxes(self, batch: Batch, rows: Rows | None = None) -> Boxes:
+        if not self._sets.names:
+            return super()._read_boxes(batch, rows)
+        places = [self._over.index(name) for name in self._numbers]
+        shape = batch.size, len(self._over)
+        box = Boxes(np.full(shape, -np.inf), np.full(shape, np.inf)) if rows is None else self._boxes(rows)
+        held = None if rows is None else Boxes(box.lo[:, places], box.hi[:, places])
+        if places:
+            box.lo[:, places], box.hi[:, places] = boxes.read(
+                batch, self._numbers, held, where="subscriptions"
+            )
+        return box
 
     def _read_fields(self, batch: Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
         """Boxes and what ranks them, of new subscriptions or of live `rows`."""
@@ -427,11 +499,32 @@ class RankedMatcher(AnsweringEngine):
                 expected="a number from 0",
             )
 
-    def _reason(self, rank: int | None, inside: NDArray[np.bool_], spans: Spans) -> str:
+    def _reason(
+        self,
+        rank: int | None,
+        k: int,
+        inside: Bools,
+        spans: Spans,
+        wants: Wants | None,
+        row: int,
+        score: float,
+    ) -> str:
         if rank is not None:
-            return "among the best" if rank <= self._k else f"{self._k} matching subscriptions are better"
-        if self._mode == "relaxed":
+            return "among the best" if rank <= k else f"{k} matching subscriptions are better"
+        if self._mode == "exact" and not inside.all():
+            place = int(np.argmin(inside))
+            unknown = spans.above[0, place] > spans.below[0, place]
+            wide = "interval" if self._sets.category[place] < 0 else "set"
+            return f"{self._over[place]} is {'unknown' if unknown else f'outside the {wide}'}"
+        if self._mode == "relaxed" and not score > 0:
             return "no interval with a weight contains the event"
-        place = int(np.argmin(inside))
-        unknown = spans.above[0, place] > spans.below[0, place]
-        return f"{self._over[place]} is {'unknown' if unknown else 'outside the interval'}"
+        if wants is not None and score < wants.least[0]:
+            return "its score is below min_score"
+        if wants is not None and self._is_excluded(wants, row):
+            return "the event excludes it"
+        return "a better one of its group or owner stands for it"
+
+    @staticmethod
+    def _is_excluded(wants: Wants, row: int) -> bool:
+        keys = [row, *(~wants.name[row : row + 1].astype(np.int64))]
+        return bool(np.isin(keys, wants.excluded).any())

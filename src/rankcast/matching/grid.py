@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankcast.matching.boxes import SAMPLED, SMALL, check_cuts, quantiles
 from rankcast.matching.kernels import grid as grid_kernels
-from rankcast.matching.kernels import grid_search
+from rankcast.matching.kernels import grid_search, wanted_search
 from rankcast.matching.kernels.box_tree import CELLS, Columns
 from rankcast.matching.kernels.grid import (
     BUILT,
@@ -25,7 +25,8 @@ from rankcast.matching.kernels.grid import (
     SIZE,
     Grid,
 )
-from rankcast.matching.search import MODES, Found, search_all
+from rankcast.matching.kernels.wanted import Wants
+from rankcast.matching.search import MODES, Found, judge_all, search_all
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Bools, Floats, Rows
@@ -73,8 +74,19 @@ class IntervalGrid:
         grid_kernels.remove(self.grid, columns, rows)
         self._insert(columns, rows)
 
-    def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
+    def search(
+        self,
+        columns: Columns,
+        below: Floats,
+        above: Floats,
+        k: int,
+        threads: int = 1,
+        wants: Wants | None = None,
+    ) -> Found:
         """The k best rows for each event with the ends `above` to `below`."""
+        if wants is not None:
+            judged = tuple(self.grid), tuple(columns), self._mode, len(self)
+            return judge_all(wanted_search.search_grid, judged, below, above, wants, threads)
         given = tuple(self.grid), tuple(columns), max(1, min(k, len(self))), self._mode
         return search_all(grid_search.search, given, below, above, threads)
 

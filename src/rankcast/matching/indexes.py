@@ -30,6 +30,7 @@ from rankcast.matching.boxes import BoxTreeIndex
 from rankcast.matching.grid import IntervalGrid
 from rankcast.matching.inverted import InvertedIndex
 from rankcast.matching.kernels.box_tree import FILL, Columns
+from rankcast.matching.kernels.wanted import Wants
 from rankcast.matching.search import Found
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Floats, Rows
@@ -71,7 +72,22 @@ class MatchIndex(Part, Protocol):
         """Refuse a state from a snapshot that is not that of the `wanted` rows; see `integrity`."""
 
 
-class LiveIndex(MatchIndex, Protocol):
+class JudgingIndex(MatchIndex, Protocol):
+    """An index that knows what events want beside boxes, and subscriptions ask."""
+
+    def search(
+        self,
+        columns: Columns,
+        below: Floats,
+        above: Floats,
+        k: int,
+        threads: int = 1,
+        wants: Wants | None = None,
+    ) -> Found:
+        """The k best rows for each event, or what it wants."""
+
+
+class LiveIndex(JudgingIndex, Protocol):
     """An index that `AutomaticIndex` can choose: it also knows the rows that it holds."""
 
     def present(self) -> Rows:
@@ -114,14 +130,22 @@ class AutomaticIndex:
         self._seen["changes"] += rows.size
         self._index.rescore(columns, rows)
 
-    def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
-        """The k best rows for each event with the ends `above` to `below`."""
+    def search(
+        self,
+        columns: Columns,
+        below: Floats,
+        above: Floats,
+        k: int,
+        threads: int = 1,
+        wants: Wants | None = None,
+    ) -> Found:
+        """The k best rows for each event with the ends `above` to `below`, or what it wants."""
         self._seen["events"] += len(below)
         if above is not below:
             self._seen["intervals"] += int(np.count_nonzero((above < below).any(axis=1)))
         if self._chooses(len(self)):
             self._choose(columns, self._index.present(), np.empty(0, np.int32))
-        return self._index.search(columns, below, above, k, threads)
+        return self._index.search(columns, below, above, k, threads, wants)
 
     def stats(self) -> dict[str, Any]:
         """The index chosen, and the microseconds an event that the choice went by."""

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.matching.boxes import SMALL, BoxTreeIndex, check_cuts, quantiles
-from rankcast.matching.kernels import inverted
+from rankcast.matching.kernels import inverted, wanted_search
 from rankcast.matching.kernels.box_tree import Columns
 from rankcast.matching.kernels.inverted import Filed
 from rankcast.matching.kernels.matches import ALL
-from rankcast.matching.search import MODES, Found, search_all
+from rankcast.matching.kernels.wanted import Wants
+from rankcast.matching.search import MODES, Found, judge_all, search_all
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Bools, Floats, Rows
@@ -76,9 +77,20 @@ class InvertedIndex:
             self._filed.score[rows] = columns.score[rows]
             self._tree.rescore(self._entry_columns(), rows)
 
-    def search(self, columns: Columns, below: Floats, above: Floats, k: int, threads: int = 1) -> Found:
+    def search(
+        self,
+        columns: Columns,
+        below: Floats,
+        above: Floats,
+        k: int,
+        threads: int = 1,
+        wants: Wants | None = None,
+    ) -> Found:
         """The k best rows for each event with the ends `above` to `below`."""
         arrays = tuple(self._tree.tree), tuple(self._filed), self._cuts
+        if wants is not None:
+            judged = arrays, tuple(columns), self._mode, len(self)
+            return judge_all(wanted_search.search_entries, judged, below, above, wants, threads)
         given = arrays, tuple(columns), max(1, min(k, len(self))), self._mode
         return search_all(inverted.search, given, below, above, threads)
 

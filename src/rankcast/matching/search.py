@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rankcast.matching.kernels.matches import ALL, LARGEST, SUM, Answers, merge
+from rankcast.matching.kernels.wanted import BY_EVENT, Wants
 from rankcast.tables.schema import Floats, Ints, Rows
 
 PER_THREAD = 512
@@ -42,8 +43,35 @@ def search_all(
         return Found(*search(*given, below, above))
     with ThreadPoolExecutor(threads) as pool:
         ends = np.array_split(below, parts), np.array_split(above, parts)
-        found = pool.map(lambda *part: search(*given, *part), *ends)
-        number, row, score, tried, looked = zip(*found, strict=True)
+        return _joined(pool.map(lambda *part: search(*given, *part), *ends))
+
+
+def judge_all(
+    search: Callable[..., Answers],
+    given: tuple[Any, ...],
+    below: Floats,
+    above: Floats,
+    wants: Wants,
+    threads: int,
+) -> Found:
+    """As `search_all`, for what events want beside boxes."""
+    parts = min(PARTS * threads, len(below) // PER_THREAD)
+    if threads < 2 or parts < 2:
+        return Found(*search(*given, below, above, tuple(wants)))
+    cuts = np.linspace(0, len(below), parts + 1).astype(np.int64)
+    with ThreadPoolExecutor(threads) as pool:
+
+        def run(start: int, end: int) -> Answers:
+            mine = {name: getattr(wants, name)[start:end] for name in BY_EVENT}
+            part = wants._replace(first=wants.first[start : end + 1], **mine)
+            return search(*given, below[start:end], above[start:end], tuple(part))
+
+        return _joined(pool.map(run, cuts[:-1], cuts[1:]))
+
+
+def _joined(found: Iterable[Answers]) -> Found:
+    """The answers to parts of a batch, one behind the other."""
+    number, row, score, tried, looked = zip(*found, strict=True)
     joined = [np.concatenate(lists) for lists in (number, row, score)]
     return Found(joined[0], joined[1], joined[2], sum(tried), sum(looked))
 

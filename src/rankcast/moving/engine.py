@@ -194,7 +194,7 @@ class MovingEngine(ListEngine):
         attributes = self._objects["attributes"][live]
         integrity.finite(attributes, "object.attributes")
         self._check_attributes(attributes)
-        self._reach.check_scores(self._objects._ids_at(live), attributes)
+        self._reach.check_scores(self._objects.ids_at(live), attributes)
         boxes.check_boxes(self._slots["lower"], self._slots["upper"])
         if self.takes_k:
             integrity.within(self._slots["k"], 0, integrity.MOST, "subscription.k")

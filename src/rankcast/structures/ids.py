@@ -434,14 +434,14 @@ class Slots(IdStore):
 
     def take(self, rows: Any) -> pa.Array:
         """The external ids of rows (live, or released in this batch) as an Arrow array."""
-        return arrow(self._ids_at(np.ascontiguousarray(rows, dtype=np.int32)))
+        return arrow(self.ids_at(np.ascontiguousarray(rows, dtype=np.int32)))
 
     def take_known(self, rows: Rows) -> pa.Array:
         """The external ids of rows as `take` gives them, null for a row below 0."""
         known = rows >= 0
-        return arrow(self._ids_at(rows), None if np.count_nonzero(known) == rows.size else known)
+        return arrow(self.ids_at(rows), None if np.count_nonzero(known) == rows.size else known)
 
-    def _ids_at(self, rows: Rows) -> Ids:
+    def ids_at(self, rows: Rows) -> Ids:
         """The ids of rows; of a row below 0 any, or no text."""
         if self.kind == "str":
             return Ids("str", NO_VALUES, *strings.gather(self._keys(), rows))

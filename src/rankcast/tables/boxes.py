@@ -15,7 +15,7 @@ import numpy as np
 
 from rankcast.errors import InputError, shown
 from rankcast.structures import arrays, integrity
-from rankcast.tables.schema import Batch, Bools, Column, Floats, Rows
+from rankcast.tables.schema import Batch, Bools, Column, Floats, Ints, Rows
 
 
 class Boxes(NamedTuple):
@@ -29,9 +29,9 @@ class Boxes(NamedTuple):
         return Boxes(self.lo[index], self.hi[index])
 
 
-def columns(over: Sequence[str]) -> list[Column]:
-    """The columns of a box over some attributes."""
-    return [Column(end, required=False, nullable=True) for end in _ends(tuple(over))]
+def columns(over: Sequence[str], *, times: bool = False) -> list[Column]:
+    """The columns of a box over some attributes; `times`: an end may be a timestamp."""
+    return [Column(end, required=False, nullable=True, times=times) for end in _ends(tuple(over))]
 
 
 @lru_cache(maxsize=64)
@@ -144,7 +144,8 @@ class Hierarchy:
         parent_of: each category's parent; roots are parents that have none themselves, or have None.
 
     Codes follow a walk through the trees, parents first, children by name; so they depend on the set of
-    categories alone. Cost: O(n log n) once.
+    categories alone. `RankedMatcher(categories={"attribute": hierarchy})` takes one as it is.
+    Cost: O(n log n) once.
 
     >>> goods = Hierarchy({"fruit": "food", "bread": "food", "apple": "fruit", "pear": "fruit"})
     >>> goods.range("fruit")
@@ -154,6 +155,7 @@ class Hierarchy:
     """  # noqa: D205
 
     def __init__(self, parent_of: Mapping[str, str | None]) -> None:
+        self.parents = dict(parent_of)
         children: dict[str | None, list[str]] = {}
         for category in sorted(
             {*parent_of, *(parent for parent in parent_of.values() if parent is not None)}
@@ -184,6 +186,13 @@ class Hierarchy:
     def range(self, category: str) -> Range:
         """The range of a category and of everything below it."""
         return Range(self.code(category), float(self._last[category]))
+
+    def ranges(self, names: Sequence[str]) -> tuple[Ints, Ints]:
+        """The first and the last code below each of some categories, -1 for names that are none."""
+        first, last = self._first, self._last
+        found = [(first.get(name, -1), last.get(name, -1)) for name in names]
+        lows, highs = np.array(found, np.int64).reshape(-1, 2).T
+        return lows, highs
 
     def _known(self, category: str) -> str:
         if category not in self._first:

@@ -38,6 +38,8 @@ from rankcast.tables.schema import (
     Ints,
     Kind,
     Layout,
+    NameLists,
+    Names,
     Terms,
     integer_ids,
     is_index,
@@ -416,6 +418,38 @@ def _take_words(values: list[Any], column: Column) -> Ints | None:
     return np.array([column.words.index(value) for value in values], np.int64)
 
 
+def _take_names(values: list[Any], column: Column) -> Names | None:
+    kinds = set(map(type, values)) - {type(None)}
+    if len(kinds) > 1 or (bool in kinds and column.kind is not Kind.CATEGORY):
+        return None
+    empty: Any = "" if kinds == {str} else 0
+    ids = _take_ids(
+        [
+            empty if value is None else int(value) if value is True or value is False else value
+            for value in values
+        ],
+        column,
+    )
+    return None if ids is None else Names(ids, np.array([value is not None for value in values]))
+
+
+def _take_name_lists(values: list[Any], column: Column) -> NameLists | None:
+    given = [value is not None for value in values]
+    if not column.nullable and not all(given):
+        return None
+    for names in values:
+        if names is not None and type(names) is not list:
+            return None
+    lists = [value or [] for value in values]
+    found = _take_names([*chain.from_iterable(lists)], Column(column.name, _ONE[column.kind]))
+    if found is None or not found.known.all():
+        return None
+    return NameLists(np.array([0, *accumulate(map(len, lists))], np.int64), np.array(given), found.ids)
+
+
+_ONE = {Kind.NAMES: Kind.NAME, Kind.CATEGORIES: Kind.CATEGORY}
+
+
 def _take_nothing(values: list[Any], column: Column) -> None:
     return None
 
@@ -427,4 +461,8 @@ _TAKERS: dict[Kind, Callable[[list[Any], Column], Any]] = {
     Kind.TIME: _take_times,
     Kind.WORD: _take_words,
     Kind.VECTOR: _take_nothing,
+    Kind.NAME: _take_names,
+    Kind.NAMES: _take_name_lists,
+    Kind.CATEGORY: _take_names,
+    Kind.CATEGORIES: _take_name_lists,
 }

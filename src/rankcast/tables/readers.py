@@ -22,11 +22,14 @@ from rankcast.tables.schema import (
     NO_OFFSETS,
     NO_TEXT,
     NO_VALUES,
+    Bools,
     Column,
     Floats,
     Ids,
     Ints,
     Kind,
+    NameLists,
+    Names,
     Terms,
     integer_ids,
 )
@@ -212,6 +215,8 @@ def _read_number(data: Any, column: Column, where: str) -> Floats:
     if taken is not None and all_numbers(taken):
         return taken.astype(np.float64, copy=False)
     kind = _type_of(data)
+    if column.times and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        return _read_moment(data, column, where)
     if not (
         pa.types.is_integer(kind)
         or pa.types.is_floating(kind)
@@ -234,6 +239,17 @@ def _read_number(data: Any, column: Column, where: str) -> Floats:
         )
     if pa.types.is_integer(kind) and np.abs(values).max(initial=0.0) >= 2.0**53:
         _refuse_bent(array, values, column, where)
+    return values
+
+
+def _read_moment(data: Any, column: Column, where: str) -> Floats:
+    """Timestamps as microseconds since 1970, which a float64 holds up to the year 2255; null: NaN."""
+    array = _one_chunk(data)
+    _refuse_nulls(array, column, where)
+    known = array.is_valid().to_numpy(zero_copy_only=False)
+    exact = _read_time(array.drop_null(), column, where) // 1000
+    values = np.full(len(array), np.nan)
+    values[known] = exact
     return values
 
 
@@ -397,6 +413,60 @@ def _nanoseconds(array: pa.Array) -> Ints | None:
     return nanoseconds
 
 
+def _read_names(data: Any, column: Column, where: str) -> Names:
+    """Integers or strings, truths too where the kind has them."""
+    array = _plain_names(_one_chunk(data), column, where)
+    known: Bools = array.is_valid().to_numpy(zero_copy_only=False)
+    return Names(_filled(array, column, where), known)
+
+
+def _plain_names(array: pa.Array, column: Column, where: str) -> pa.Array:
+    """An array of 64-bit integers or of strings."""
+    truths = column.kind in (Kind.CATEGORY, Kind.CATEGORIES)
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    kind = array.type
+    if pa.types.is_null(kind) or (truths and pa.types.is_boolean(kind)):
+        return array.cast(_INT64)
+    if pa.types.is_integer(kind):
+        if pa.types.is_uint64(kind) and len(array) and (pc.max(array).as_py() or 0) >= 2**63:
+            raise InputError("is too large", where=where, column=column.name, expected="64-bit integers")
+        return array.cast(_INT64)
+    if not _is_string(kind):
+        raise _wrong_type(kind, column, where)
+    return array
+
+
+def _filled(array: pa.Array, column: Column, where: str) -> Ids:
+    """Integers or strings as ids; 0 or no text where they are null."""
+    if _is_string(array.type):
+        return _strings(pc.fill_null(array, "") if array.null_count else array, column, where)
+    whole = array.fill_null(0) if array.null_count else array
+    return integer_ids(whole.to_numpy(zero_copy_only=False))
+
+
+def _read_name_lists(data: Any, column: Column, where: str) -> NameLists:
+    """Lists of integers or strings; a row may have none."""
+    kind = _type_of(data)
+    if not (pa.types.is_null(kind) or _is_list(kind)):
+        raise _wrong_type(kind, column, where)
+    if pa.types.is_fixed_size_list(kind):
+        _refuse_overrun(data)
+    array = _one_chunk(data)
+    if pa.types.is_null(kind):
+        array = array.cast(pa.list_(_INT64))
+    _refuse_nulls(array, column, where)
+    given: Bools = array.is_valid().to_numpy(zero_copy_only=False)
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+    names = _plain_names(_one_chunk(array.flatten()), column, where)
+    if names.null_count:
+        place = _first(names.is_null().to_numpy(zero_copy_only=False))
+        row = int(np.searchsorted(starts, place, side="right")) - 1
+        raise InputError("holds a null", where=where, column=column.name, row=row, expected=column.kind.value)
+    return NameLists(starts, given, _filled(names, column, where))
+
+
 def _read_word(data: Any, column: Column, where: str) -> Ints:
     array = _one_chunk(data)
     if pa.types.is_null(array.type):
@@ -430,6 +500,10 @@ _READERS = {
     Kind.TIME: _read_time,
     Kind.WORD: _read_word,
     Kind.VECTOR: _read_vector,
+    Kind.NAME: _read_names,
+    Kind.NAMES: _read_name_lists,
+    Kind.CATEGORY: _read_names,
+    Kind.CATEGORIES: _read_name_lists,
 }
 PLAIN_TYPES: dict[Kind, tuple[pa.DataType, ...]] = {  # of Arrow's, that are right beyond doubt
     Kind.ID: (pa.int64(), pa.int32(), pa.string()),
@@ -439,4 +513,8 @@ PLAIN_TYPES: dict[Kind, tuple[pa.DataType, ...]] = {  # of Arrow's, that are rig
     Kind.TIME: (pa.timestamp("us"), pa.timestamp("us", "UTC")),
     Kind.WORD: (pa.string(),),
     Kind.VECTOR: (pa.list_(pa.float64()),),
+    Kind.NAME: (pa.int64(), pa.string()),
+    Kind.NAMES: (pa.list_(pa.int64()), pa.list_(pa.string())),
+    Kind.CATEGORY: (pa.int64(), pa.string(), pa.bool_()),
+    Kind.CATEGORIES: (pa.list_(pa.int64()), pa.list_(pa.string()), pa.list_(pa.bool_())),
 }

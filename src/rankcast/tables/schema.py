@@ -9,6 +9,11 @@
 | TIME   | int64, nanoseconds since 1970   | refused   | null, anything but a timestamp or a date          |
 | WORD   | int64, place among `words`      | refused   | null, any other string, anything but strings      |
 | VECTOR | float64, (rows, `size`)         | refused   | null, a null inside, another length, NaN, infinity |
+| NAME   | `Names`                         | not known | anything but integers or strings                  |
+| NAMES  | `NameLists`                     | no list   | a null inside, anything but integers or strings   |
+| CATEGORY, CATEGORIES | as NAME, NAMES    | as there  | as there, but that truths count as 1 and 0         |
+
+A NUMBER may be a timestamp where a column says so (`times`): microseconds since 1970, what is left cut off.
 
 An engine declares the columns it knows as `Column`s in a `Form`. A `Form` finds the `Layout` of a table
 (which column stands where), and reading a table gives a `Batch` of checked columns; `rankcast.tables.readers`
@@ -51,13 +56,18 @@ class Kind(Enum):
     TIME = "a timestamp"
     WORD = "a word"
     VECTOR = "a list of finite numbers"
+    NAME = "an integer or a string, or null"
+    NAMES = "a list of integers or of strings"
+    CATEGORY = "a string, an integer, a truth or null"
+    CATEGORIES = "a list of strings, of integers or of truths"
 
 
 @dataclass(frozen=True)
 class Column:
     """A column that an engine knows. `required`: must be there; `nullable`: may hold nulls.
 
-    `words` are those that a column of the kind WORD may hold; `size` is how many numbers a VECTOR has.
+    `words` are those that a column of the kind WORD may hold; `size` is how many numbers a VECTOR has;
+    `times`: a NUMBER may be a timestamp.
     """
 
     name: str
@@ -66,6 +76,7 @@ class Column:
     nullable: bool = False
     words: tuple[str, ...] = ()
     size: int = 0
+    times: bool = False
 
 
 class Ids(NamedTuple):
@@ -87,6 +98,21 @@ class Terms(NamedTuple):
 
     starts: Ints
     words: Ids
+
+
+class Names(NamedTuple):
+    """An id per row where one is `known`; elsewhere `ids` holds 0 or no text."""
+
+    ids: Ids
+    known: Bools
+
+
+class NameLists(NamedTuple):
+    """A list of ids per row, `given` or not: those of row i are `ids[starts[i]:starts[i + 1]]`."""
+
+    starts: Ints
+    given: Bools
+    ids: Ids
 
 
 def integer_ids(values: Any) -> Ids:

@@ -1,0 +1,411 @@
+"""What subscriptions want of attributes whose values are names: `CategorySets`, sets of codes by row.
+
+A value has a code: that of a `Dictionary` of what live subscriptions name, or that of a `Hierarchy`, where a
+category is the range of the codes below it. So a set is some ranges of codes that ascend and lie apart. All
+sets of a row stand side by side in `entries`: (list, left, low, high), where list 2a is what attribute a must
+be in and 2a + 1 what it must not be in, and `left` counts the entries of the list from this one on. A list
+without members has one entry that no code is in; one that is not given has none.
+
+A row is a box all the same, which is what indexes know: from the lowest to the highest code that is wanted
+(`hulls`), from -inf to `KNOWN`, which is above all codes, if there are only unwanted ones, and without bounds
+if nothing is asked. An event is the code of its value, `NOWHERE` if no subscription names it; an unknown one
+meets only what has no bounds. Where a row is more than one range its box says too much: such rows are
+`loose`, and a match must be verified (`kernels.wanted`). While there is none, boxes alone decide.
+
+Cost: O(log m) a member for sorting it among m of its call. Memory: 16 bytes a range, 12 a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.errors import InputError, SettingError, shown
+from rankcast.structures import integrity
+from rankcast.structures.arrays import grown
+from rankcast.structures.dictionary import Dictionary
+from rankcast.structures.ids import show
+from rankcast.tables.boxes import Hierarchy
+from rankcast.tables.schema import (
+    Batch,
+    Bools,
+    Column,
+    Floats,
+    IdKind,
+    Ids,
+    Ints,
+    Kind,
+    NameLists,
+    Names,
+    Rows,
+    arrow,
+)
+
+LIST, LEFT, LOW, HIGH = range(4)
+NOWHERE, NOBODY = -1, -2  # the code of a value that nothing names; one that no event has
+KNOWN = float(2**31)
+FEW = 64
+
+
+def setting(categories: Any, over: Sequence[str]) -> dict[str, Hierarchy | None]:
+    """The attributes that are categories, in the order of `over`, each with its hierarchy if it has one."""
+    given: dict[Any, Any]
+    if isinstance(categories, Mapping):
+        given = dict(categories)
+    elif isinstance(categories, Sequence) and not isinstance(categories, str):
+        given = dict.fromkeys(categories)
+    else:
+        raise SettingError(
+            f"categories is {shown(categories)}",
+            expected="a list of attributes, or a dict of them with a Hierarchy or None each",
+        )
+    for name in given:
+        if name not in over:
+            raise SettingError.unknown(str(name), list(over), where="categories", word="attribute")
+    return {name: _hierarchy(name, given[name]) for name in over if name in given}
+
+
+def _hierarchy(name: str, value: Any) -> Hierarchy | None:
+    if value is None or isinstance(value, Hierarchy):
+        return value
+    if isinstance(value, Mapping) and all(isinstance(each, str) for each in value):
+        return Hierarchy(value)
+    raise SettingError(
+        f'categories["{name}"] is {shown(value)}', expected="a Hierarchy, or each category's parent, or None"
+    )
+
+
+class Given(NamedTuple):
+    """The lists of one column of a batch; of a hierarchy already as ranges."""
+
+    number: int
+    lists: NameLists
+    ranges: tuple[Ints, Ints] | None
+
+
+class Ranges(NamedTuple):
+    """Entries of some rows before they are written: the place of the row, then as in `entries`."""
+
+    place: Ints
+    number: Ints
+    low: Ints
+    high: Ints
+
+    def at(self, index: Any) -> Ranges:
+        """Some of them."""
+        return Ranges(*(each[index] for each in self))
+
+
+class CategorySets:
+    """The sets of all rows.
+
+    - Reading: `columns`, `read`, `codes` check a batch and change nothing.
+    - Changing: `write`, `remove`, and `settle` at the end of a call.
+    - For searches: `arrays`, `loose`.
+    - Keeping: `parts`, `state`, `restore`, `check_restored`.
+    """
+
+    def __init__(self, over: Sequence[str], hierarchies: Mapping[str, Hierarchy | None]) -> None:
+        self.names = list(hierarchies)
+        self.places = [over.index(name) for name in self.names]
+        self._hierarchies = list(hierarchies.values())
+        self._dictionaries = [Dictionary() for _ in self.names]  # of a hierarchy: empty
+        self._first, self._size = np.zeros(0, np.int64), np.zeros(0, np.int32)
+        self._entries = np.zeros((0, 4), np.int32)
+        self._used = self._live = self.loose = 0
+        self.category = np.full(len(over), -1, np.int64)  # by attribute: which category it is
+        self.category[self.places] = np.arange(len(self.names))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    # Reading
+
+    def columns(self) -> list[Column]:
+        """The columns of subscriptions."""
+        return [
+            Column(f"{name}_{word}", Kind.CATEGORIES, required=False, nullable=True)
+            for name in self.names
+            for word in ("in", "not_in")
+        ]
+
+    def read(self, batch: Batch, *, where: str) -> list[Given]:
+        """The lists that a batch of subscriptions gives."""
+        found: list[Given] = []
+        for number, column in enumerate(self.columns()):
+            if column.name in batch:
+                lists, place = batch[column.name], number // 2
+                ranges = None
+                if self._hierarchies[place] is not None:
+                    ranges = self._ranges(place, lists, column.name, where)
+                elif lists.ids.size:
+                    kind = self._dictionaries[place].values.kind
+                    if found and found[-1].number == number - 1 and found[-1].lists.ids.size:
+                        kind = found[-1].lists.ids.kind
+                    _refuse_kind(
+                        kind, lists.ids, column.name, int(np.argmax(np.diff(lists.starts) > 0)), where
+                    )
+                found.append(Given(number, lists, ranges))
+        return found
+
+    def _ranges(self, place: int, lists: NameLists, column: str, where: str) -> tuple[Ints, Ints]:
+        """The ranges of categories of a hierarchy, which must know them."""
+        hierarchy = self._hierarchies[place]
+        assert hierarchy is not None
+        names = _texts(lists.ids, column, where)
+        low, high = hierarchy.ranges(names)
+        if low.size and low.min() < 0:
+            odd = int(np.argmin(low))
+            row = int(np.searchsorted(lists.starts, odd, side="right")) - 1
+            what = f"holds {show(lists.ids, odd)}, which is not in the hierarchy"
+            raise InputError(what, where=where, column=column, row=row, expected="its categories")
+        return low, high
+
+    def codes(self, values: Names, place: int, *, where: str) -> Floats:
+        """The codes of the values of events in the a-th category; NaN where they are unknown."""
+        if not values.known.any():
+            return np.full(values.known.size, np.nan)
+        hierarchy, name = self._hierarchies[place], self.names[place]
+        if hierarchy is None:
+            dictionary = self._dictionaries[place]
+            _refuse_kind(dictionary.values.kind, values.ids, name, int(np.argmax(values.known)), where)
+            found = dictionary.find(values.ids, where=where, column=name).astype(np.float64)
+        else:
+            found = hierarchy.ranges(_texts(values.ids, name, where))[0].astype(np.float64)
+        return np.where(values.known, found, np.nan)
+
+    # Changing
+
+    def write(self, rows: Rows, given: Sequence[Given], *, capacity: int) -> None:
+        """Give rows these lists; the lists of columns that are not given stay."""
+        self._reserve(capacity)
+        held = self._gather(rows)
+        named = np.isin(held.number, [each.number for each in given])
+        fresh = [self._interned(each) for each in given]
+        kept, gone = held.at(~named), held.at(named)
+        merged = _merged(Ranges(*(np.concatenate(each) for each in zip(kept, *fresh, strict=True))))
+        self._forget(gone)
+        self._put(rows, merged)
+
+    def remove(self, rows: Rows) -> None:
+        """Forget the sets of rows."""
+        if self._live:
+            self._forget(self._gather(rows))
+            self._put(rows, _merged(Ranges(*(np.empty(0, np.int64) for _ in range(4)))))
+
+    def settle(self) -> None:
+        """End a call: what is not used any more may be given again."""
+        for dictionary in self._dictionaries:
+            dictionary.settle()
+        if self._used > 2 * self._live + FEW:
+            self._compact()
+
+    def hulls(self, rows: Rows) -> tuple[Floats, Floats]:
+        """The boxes of rows, (n, c) each."""
+        shape = rows.size, len(self.names)
+        lo, hi = np.full(shape, -np.inf), np.full(shape, np.inf)
+        held = self._gather(rows)
+        unwanted = held.number % 2 == 1
+        hi[held.place[unwanted], held.number[unwanted] // 2] = KNOWN
+        wanted = held.at(~unwanted)
+        place = wanted.place, wanted.number // 2
+        lo[place], hi[place] = np.inf, -np.inf
+        np.minimum.at(lo, place, wanted.low)
+        np.maximum.at(hi, place, wanted.high)
+        return lo, hi
+
+    def _interned(self, given: Given) -> Ranges:
+        """The entries of one column, whose values are counted."""
+        number, lists, ranges = given
+        place = np.repeat(np.arange(lists.given.size), np.diff(lists.starts))
+        if ranges is None:
+            codes = self._dictionaries[number // 2].intern(lists.ids).astype(np.int64)
+            key = place * (codes.max(initial=0) + 1) + codes
+            _, first = np.unique(key, return_index=True)
+            again = np.ones(codes.size, np.bool_)
+            again[first] = False
+            if again.any():
+                self._dictionaries[number // 2].drop(codes[again])
+            place, codes = place[first], codes[first]
+            ranges = codes, codes
+        empty = np.flatnonzero(lists.given & (np.diff(lists.starts) == 0))
+        nobody = np.full(empty.size, NOBODY)
+        place = np.concatenate([place, empty])
+        low, high = (np.concatenate([each, nobody]) for each in ranges)
+        return Ranges(place, np.full(place.size, number), low, high)
+
+    def _forget(self, gone: Ranges) -> None:
+        """Take back the uses of values in entries that go."""
+        for place, codes in self._members(gone):
+            self._dictionaries[place].drop(codes)
+
+    def _members(self, held: Ranges) -> Iterator[tuple[int, Ints]]:
+        """By dictionary, the codes in some entries, one by one."""
+        for place, hierarchy in enumerate(self._hierarchies):
+            if hierarchy is None:
+                mine = held.at((held.number // 2 == place) & (held.low >= 0))
+                if mine.low.size:
+                    yield place, _expanded(mine.low, mine.high)
+
+    def _gather(self, rows: Rows) -> Ranges:
+        """The entries of rows."""
+        there = np.flatnonzero(rows < self._size.size)
+        size = np.zeros(rows.size, np.int64)
+        size[there] = self._size[rows[there]]
+        place = np.repeat(np.arange(rows.size), size)
+        start = np.zeros(rows.size, np.int64)
+        start[there] = self._first[rows[there]]
+        at = np.arange(place.size) + np.repeat(start - (np.cumsum(size) - size), size)
+        held = self._entries[at].astype(np.int64)
+        return Ranges(place, held[:, LIST], held[:, LOW], held[:, HIGH])
+
+    def _put(self, rows: Rows, ranges: Ranges) -> None:
+        """Write the entries of rows, in order, behind all others."""
+        self._live -= int(self._size[rows].sum())
+        self.loose -= int(np.count_nonzero(self._is_loose(rows)))
+        size = np.bincount(ranges.place, minlength=rows.size)
+        first, used = self._used, self._used + ranges.place.size
+        if used > len(self._entries):
+            self._entries = grown(self._entries, max(used, len(self._entries) * 5 // 4 + 16))
+        key = ranges.place * (2 * len(self.names)) + ranges.number
+        last = np.searchsorted(key, key, side="right")
+        written = self._entries[first:used]
+        written[:, LIST], written[:, LOW], written[:, HIGH] = ranges.number, ranges.low, ranges.high
+        written[:, LEFT] = last - np.arange(key.size)
+        self._first[rows] = first + np.cumsum(size) - size
+        self._size[rows] = size
+        self._used, self._live = used, self._live + ranges.place.size
+        self.loose += int(np.count_nonzero(self._is_loose(rows)))
+
+    def _is_loose(self, rows: Rows) -> Bools:
+        """Which rows are not one range in each attribute."""
+        held = self._gather(rows)
+        key = held.place * (2 * len(self.names)) + held.number
+        several = np.zeros(key.size, np.bool_)
+        several[1:] = key[1:] == key[:-1]
+        loose = np.zeros(rows.size, np.bool_)
+        loose[held.place[several | (held.number % 2 == 1)]] = True
+        return loose
+
+    def _reserve(self, rows: int) -> None:
+        if rows > self._size.size:
+            self._first, self._size = grown(self._first, rows), grown(self._size, rows)
+
+    def _compact(self) -> None:
+        """Leave out entries that no row has."""
+        rows = np.flatnonzero(self._size).astype(np.int32)
+        size = self._size[rows].astype(np.int64)
+        first = np.cumsum(size) - size
+        held = self._entries[np.arange(self._live) + np.repeat(self._first[rows] - first, size)]
+        self._entries = grown(held, 2 * self._live + FEW)
+        self._first[rows], self._used = first, self._live
+
+    # For searches, and keeping
+
+    def arrays(self) -> tuple[Ints, Rows, Rows]:
+        """By row where its entries begin and how many they are; the entries."""
+        return self._first, self._size, self._entries
+
+    def parts(self) -> dict[str, Any]:
+        """What is kept: the sets, and the values of each category."""
+        return {"sets": self, **{f"category{place}": each for place, each in enumerate(self._dictionaries)}}
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The small state and the arrays."""
+        header = {"used": self._used, "live": self._live, "loose": self.loose}
+        return header, {"first": self._first, "size": self._size, "entries": self._entries}
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over a state that `state` gave."""
+        rows = len(arrays["size"]) if "size" in arrays and arrays["size"].ndim else 0
+        integrity.forms(
+            arrays,
+            {"first": (np.int64, (rows,)), "size": (np.int32, (rows,)), "entries": (np.int32, (None, 4))},
+        )
+        self._first, self._size, self._entries = arrays["first"], arrays["size"], arrays["entries"]
+        self._used, self._live = integrity.whole(header, "used"), integrity.whole(header, "live")
+        self.loose = integrity.whole(header, "loose")
+        return self
+
+    def check_restored(self, wanted: Bools) -> None:
+        """Refuse sets from a snapshot that are not those of the `wanted` rows, or that values do not fit."""
+        size, first, used = self._size, self._first, self._used
+        integrity.need(used <= len(self._entries), "used", "is more than there is")
+        integrity.within(size, 0, used + 1, "size")
+        live = np.zeros(size.size, np.bool_)
+        live[: wanted.size] = wanted[: size.size]
+        integrity.need((size[~live] == 0).all(), "size", "is of rows that are not live")
+        inside = (first >= 0) & (first <= used - size)
+        integrity.need(inside[size > 0].all() and self._live <= used, "first", "leads out of the entries")
+        integrity.need(int(size.sum(dtype=np.int64)) == self._live, "live", "is not the number of entries")
+        rows = np.flatnonzero(size).astype(np.int32)
+        held = self._gather(rows)
+        integrity.within(held.number, 0, 2 * len(self.names), "entries")
+        key = held.place * (2 * len(self.names)) + held.number
+        apart = (key[1:] > key[:-1]) | ((key[1:] == key[:-1]) & (held.low[1:] > held.high[:-1]))
+        integrity.need(apart.all() and (held.low <= held.high).all(), "entries", "are in no order")
+        at = (
+            np.repeat(first[rows], size[rows]) + np.arange(key.size) - np.searchsorted(held.place, held.place)
+        )
+        left = np.searchsorted(key, key, side="right") - np.arange(key.size)
+        integrity.need(
+            np.array_equal(self._entries[at, LEFT], left), "entries", "are not as many as they say"
+        )
+        self._check_values(held)
+        loose = int(np.count_nonzero(self._is_loose(rows)))
+        integrity.need(loose == self.loose, "loose", f"is not {loose}")
+
+    def _check_values(self, held: Ranges) -> None:
+        for place, (hierarchy, dictionary) in enumerate(
+            zip(self._hierarchies, self._dictionaries, strict=True)
+        ):
+            mine = held.at((held.number // 2 == place) & (held.low != NOBODY))
+            most = dictionary.values.used if hierarchy is None else len(hierarchy)
+            fits = (mine.low >= 0).all() and (mine.high < most).all()
+            integrity.need(fits, "entries", "hold codes of no value")
+            if hierarchy is None:
+                uses = dictionary.values["uses"][dictionary.values["sequence"] >= 0]
+                total = int((mine.high - mine.low + 1).sum())
+                integrity.need(total == int(uses.sum()), "entries", "are not what values are used for")
+                dictionary.check_restored(_expanded(mine.low, mine.high), "entries")
+
+
+def _refuse_kind(kind: IdKind | None, ids: Ids, column: str, row: int, where: str) -> None:
+    """Refuse values of another kind than those before."""
+    if kind is not None and ids.kind != kind:
+        words = {"int": "integers or truths", "str": "strings"}
+        expected = f"{words[kind]}, as in the rows before"
+        raise InputError(f"holds {words[ids.kind]}", where=where, column=column, row=row, expected=expected)
+
+
+def _texts(ids: Ids, column: str, where: str) -> list[str]:
+    """Strings as Python has them."""
+    if ids.kind == "int" and ids.size:
+        raise InputError("holds integers", where=where, column=column, row=0, expected="categories by name")
+    texts: list[str] = arrow(ids).to_pylist() if ids.size else []
+    return texts
+
+
+def _expanded(low: Ints, high: Ints) -> Ints:
+    """All numbers of some ranges."""
+    size = high - low + 1
+    found: Ints = np.arange(int(size.sum())) + np.repeat(low - (np.cumsum(size) - size), size)
+    return found
+
+
+def _merged(ranges: Ranges) -> Ranges:
+    """Ranges in order, those of a list joined where they touch."""
+    ranges = ranges.at(np.lexsort((-ranges.high, ranges.low, ranges.number, ranges.place)))
+    if not ranges.place.size:
+        return ranges
+    same = (ranges.place[1:] == ranges.place[:-1]) & (ranges.number[1:] == ranges.number[:-1])
+    group = np.concatenate([[0], np.cumsum(~same)])
+    # The largest end so far in a list: groups ascend, so that one does not reach into the next.
+    reach = np.maximum.accumulate((group << 33) + ranges.high) - (group << 33)
+    begins = np.concatenate([[True], ~same | (ranges.low[1:] > reach[:-1] + 1)])
+    first = np.flatnonzero(begins)
+    last = np.append(first[1:], ranges.place.size) - 1
+    return Ranges(ranges.place[first], ranges.number[first], ranges.low[first], reach[last])
