@@ -122,7 +122,9 @@ class Fed:
 
 
 def _listed(rows: Rows) -> Rows:
-    return {name: np.asarray(each).tolist() if name != "terms" else each for name, each in rows.items()}
+    return {
+        name: each if isinstance(each, list) else np.asarray(each).tolist() for name, each in rows.items()
+    }
 
 
 FORMS: dict[str, Callable[[Rows], Any]] = {"lists": _listed, "arrays": dict, "tables": pa.table}
@@ -201,6 +203,7 @@ def _matching(rng: np.random.Generator, kind: str, settings: Rows) -> None:
     events = {"id": _ids(kind, "e", 1000), **_uniform(rng, over, 1000)}
     for size in (1, 20, 1000):
         engine.publish(_some(events, size))
+    engine.publish({**_some(events, 20), "k": [2] * 20, "exclude": [list(boxes["id"][:2])] * 20})
     if ranking:
         engine.rescore({"id": boxes["id"][:5], **{name: [1.0] * 5 for name in ranked}})
     engine.amend({"id": boxes["id"][:2], f"{over[0]}_lo": [0.0, 0.0]})
@@ -209,6 +212,20 @@ def _matching(rng: np.random.Generator, kind: str, settings: Rows) -> None:
     engine.unsubscribe(boxes["id"][1 : MANY // 2])
     engine.publish(_some(events, 20))
     _close(engine, boxes)
+
+
+def _jobs(rng: np.random.Generator, kind: str, settings: Rows) -> None:
+    from rankcast import RankedMatcher  # noqa: PLC0415
+
+    engine = Fed(RankedMatcher(**settings), kind)
+    jobs, names = [["cook"], ["nurse", "cook"], None] * 10, _ids(kind, "s", 30)
+    rows = {"id": names, "job_in": jobs, "group": names[:15] * 2, "owner": ["p", "q", None] * 10}
+    engine.subscribe({**rows, "x_lo": [0.0] * 30, "score": [1.0] * 30})
+    for size in (1, 20):
+        engine.publish({"id": _ids(kind, "e", size), "x": [1.0] * size, "job": ["cook"] * size})
+    engine.amend({"id": names[:1], "job_not_in": [["cook"]]})
+    engine.explain(names[3], {"x": 1.0, "job": "cook"})
+    engine.unsubscribe(names[:9])
 
 
 def _covering(rng: np.random.Generator, kind: str, settings: Rows) -> None:
@@ -344,6 +361,8 @@ def _more(
     for variant in variants[:1] if default else variants:
         for settings in usual:
             yield run, {**settings, **variant}
+        if engine == "RankedMatcher":
+            yield _jobs, {"over": ["x", "job"], "categories": ["job"], "per_owner": 1, **variant}
 
 
 def prepare(engine: str, *, everything: bool, default: bool, ship_to: Path | None) -> int:

@@ -259,7 +259,7 @@ class Naive:
             error = event.get(f"{name}_error") or 0
             if event[name] is None or error == 0:
                 return float(hits(interval, event[name]))
-            return probability(interval, event[name], error, self.errors)
+            return probability(interval, event[name], error, str(self.errors))
         return float(self.meets(interval, event[f"{name}_lo"], event[f"{name}_hi"]))
 
     def meets(self, interval: tuple[float | None, float | None], lo: float | None, hi: float | None) -> bool:

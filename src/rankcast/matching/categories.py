@@ -56,14 +56,14 @@ def setting(categories: Any, over: Sequence[str]) -> dict[str, Hierarchy | None]
     if isinstance(categories, Mapping):
         given = dict(categories)
     elif isinstance(categories, Sequence) and not isinstance(categories, str):
-        given = dict.fromkeys(categories)
+        given = {each if isinstance(each, str) else shown(each): None for each in categories}
     else:
         raise SettingError(
             f"categories is {shown(categories)}",
             expected="a list of attributes, or a dict of them with a Hierarchy or None each",
         )
     for name in given:
-        if name not in over:
+        if not isinstance(name, str) or name not in over:
             raise SettingError.unknown(str(name), list(over), where="categories", word="attribute")
     return {name: _hierarchy(name, given[name]) for name in over if name in given}
 

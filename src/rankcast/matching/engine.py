@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -24,21 +24,20 @@ from rankcast.errors import FunctionError, InputError, SettingError
 from rankcast.matching import brute_force, indexes
 from rankcast.matching.boxes import BoxTreeIndex
 from rankcast.matching.brute_force import Scan
-from rankcast.matching.categories import CategorySets, Given
 from rankcast.matching.categories import setting as categories_setting
-from rankcast.matching.events import EventReader, Registered, Spans
+from rankcast.matching.events import EventReader, Spans
 from rankcast.matching.function import FunctionIndex
 from rankcast.matching.indexes import INDEXES, AutomaticIndex, MatchIndex
 from rankcast.matching.inverted import InvertedIndex
 from rankcast.matching.kernels import matches
 from rankcast.matching.kernels.box_tree import Columns
 from rankcast.matching.kernels.wanted import Wants
-from rankcast.matching.names import GROUP, OWNER, Groups, Owners, refuse_mixed
+from rankcast.matching.said import Said
 from rankcast.matching.search import Found
 from rankcast.structures import integrity
 from rankcast.tables import boxes, read, schema
 from rankcast.tables.boxes import Boxes
-from rankcast.tables.schema import NO_VALUES, Batch, Bools, Column, Floats, Form, Ids, Ints, Names, Rows
+from rankcast.tables.schema import NO_VALUES, Batch, Bools, Column, Floats, Form, Ids, Ints, Rows
 
 FEW = 1024  # matches up to which an answer is one message of Arrow's, half the price of one by columns
 _WHOLE = pa.int64()
@@ -54,14 +53,6 @@ def _head(size: int) -> Ints:
 
 
 JUDGING = (AutomaticIndex, BoxTreeIndex, InvertedIndex, Scan)  # indexes that know more than boxes
-
-
-class Said(NamedTuple):
-    """What a batch of subscriptions says beside boxes and scores."""
-
-    sets: list[Given]
-    group: Names | None
-    owner: Names | None
 
 
 MOST_BRANCHES = 65_536  # of a node of an R-tree, which has room for as many
@@ -161,21 +152,23 @@ class RankedMatcher(AnsweringEngine):
     ) -> None:
         names = schema.attributes("over", over)
         hierarchies = categories_setting(categories, names)
-        self._sets, self._groups, self._owners = CategorySets(names, hierarchies), Groups(), Owners()
         self._k = schema.whole("k", k)
         self._mode = schema.one_of("mode", mode, ["exact", "relaxed"])
         self._combine = combine if callable(combine) else schema.one_of("combine", combine, ["sum", "max"])
         self._tightest = schema.one_of("score", score, ["given", "tightest"]) == "tightest"
         if self._tightest and mode == "relaxed":
             raise SettingError('score="tightest" has no weights', expected='mode="exact"')
+        if self._tightest and hierarchies:
+            raise SettingError('score="tightest": categories have no width', expected='score="given"')
         self._named = schema.one_of("index", index, INDEXES)
-        self._per_owner = None if per_owner is None else schema.whole("per_owner", per_owner)
+        most = None if per_owner is None else schema.whole("per_owner", per_owner)
+        self._said = Said(names, hierarchies, most)
         self._reader = EventReader(
             names,
-            self._sets,
+            self._said.sets,
             k=self._k,
             relaxed=mode == "relaxed",
-            per_owner=self._per_owner,
+            per_owner=most,
             overlap=overlap,
             errors=errors,
             boosts=boosts,
@@ -183,7 +176,7 @@ class RankedMatcher(AnsweringEngine):
         saved = "function" if callable(combine) else combine  # a snapshot cannot hold a function
         more = {
             "categories": {name: each and each.parents for name, each in hierarchies.items()},
-            "per_owner": self._per_owner,
+            "per_owner": most,
             "overlap": overlap if overlap != "any" else None,
             "errors": errors,
             "boosts": self._reader.boosts(),
@@ -203,16 +196,14 @@ class RankedMatcher(AnsweringEngine):
             [name for name in names if name not in hierarchies],
         )
         ends, optional = boxes.columns(self._numbers, times=True), self._ranking(required=False)
-        more_columns = [*self._sets.columns(), GROUP, OWNER]
         self._form, self._amend_form, self._rescore_form = (
             Form([ID, *columns])
             for columns in (
-                [*ends, *self._ranking(), *more_columns],
-                [*ends, *optional, *more_columns],
+                [*ends, *self._ranking(), *self._said.columns()],
+                [*ends, *optional, *self._said.columns()],
                 self._ranking(),
             )
         )
-        self._held = Registered(self._slots, self._sets, self._groups, self._owners)
         self._scan = Scan(self._slots, None if mode == "exact" else self._combine)
         self._index = self._make_index(self._named)
 
@@ -226,10 +217,7 @@ class RankedMatcher(AnsweringEngine):
         return super()._configured({**configuration, "combine": combine or held}, **given)
 
     def _parts(self) -> dict[str, Part]:
-        parts = {**super()._parts(), "index": self._index, **self._groups.parts("group")}
-        if self._per_owner is not None:
-            parts |= self._owners.parts("owner")
-        return parts | (self._sets.parts() if self._sets.names else {})
+        return {**super()._parts(), "index": self._index, **self._said.parts()}
 
     def _check_restored(self) -> None:
         super()._check_restored()
@@ -238,12 +226,10 @@ class RankedMatcher(AnsweringEngine):
         integrity.finite(slots["weight"][wanted], "subscription.weight")
         integrity.need((slots["weight"][wanted] >= 0).all(), "subscription.weight", "has a weight below 0")
         self._index.check_restored(self._columns(), wanted)
-        self._groups.check_restored(wanted)
-        self._owners.check_restored(wanted)
-        self._sets.check_restored(wanted)
+        self._said.check_restored(wanted)
 
     def _complete(self) -> None:
-        self._groups.note(self._slots.live(), self._owners)
+        self._said.groups.note(self._slots.live(), self._said.owners)
 
     def _make_index(self, name: str) -> MatchIndex:
         """The index of a name; a function of one's own has one index, whatever the name."""
@@ -267,25 +253,25 @@ class RankedMatcher(AnsweringEngine):
         """Register subscriptions."""
         batch = self._read(rows, self._form, "subscriptions")
         self._slots.require_new(batch.ids, where="subscriptions")
-        fields, said = self._read_fields(batch, None), self._read_said(batch, None)
+        fields, said = self._read_fields(batch, None), self._said.read(self._slots, batch, None)
         self._begin()
         rows = self._slots.add(batch.ids)
         self._write(rows, fields)
-        self._say(rows, said, fresh=True)
+        self._said.write(self._slots, rows, said, fresh=True)
         self._index.insert(self._columns(), rows)
-        self._settle()
+        self._said.settle()
 
     def amend(self, rows: Any) -> None:
         """Change live subscriptions in place: an absent column keeps its value, a null sets the default."""
         batch = self._read(rows, self._amend_form, "subscriptions")
         amended = self._slots.require(batch.ids, where="subscriptions")
-        fields, said = self._read_fields(batch, amended), self._read_said(batch, amended)
+        fields, said = self._read_fields(batch, amended), self._said.read(self._slots, batch, amended)
         self._begin()
         self._index.remove(self._columns(), amended)
         self._write(amended, fields)
-        self._say(amended, said, fresh=False)
+        self._said.write(self._slots, amended, said, fresh=False)
         self._index.insert(self._columns(), amended)
-        self._settle()
+        self._said.settle()
 
     def rescore(self, rows: Any) -> None:
         """Give live subscriptions a new `score` or new weights, in place; a weight that is absent stays."""
@@ -306,11 +292,10 @@ class RankedMatcher(AnsweringEngine):
         gone = self._slots.require(read.read_ids(ids, where="ids"), where="ids")
         self._begin()
         self._index.remove(self._columns(), gone)
-        for each in (self._sets, self._groups, self._owners):
-            each.remove(gone)
+        self._said.remove(gone)
         self._slots.release(gone)
         self._slots.settle()
-        self._settle()
+        self._said.settle()
 
     def publish(self, events: Any) -> pa.Table:
         """The best subscriptions for each event: `event, rank, subscription, score`.
@@ -318,8 +303,8 @@ class RankedMatcher(AnsweringEngine):
         At most k rows an event, in the order of events, best first.
         """
         batch = self._read(events, self._event_form, "events")
-        spans, ids = self._reader.spans(batch, self._sets, where="events"), batch.ids
-        wants = self._reader.wants(batch, spans, self._held, where="events")
+        spans, ids = self._reader.spans(batch, self._said.sets, where="events"), batch.ids
+        wants = self._reader.wants(batch, spans, self._slots, self._said, where="events")
         if ids.kind != self._event_ids.kind:
             self._event_ids.find(ids, where="events")
         self._begin()  # an index may learn from the events that it sees
@@ -343,8 +328,9 @@ class RankedMatcher(AnsweringEngine):
         """
         mine = self._find_one(self._slots, subscription, "subscription")
         batch = self._reader.one(event, self._extra)
-        spans = self._reader.spans(batch, self._sets, where="event")
-        wants, live = self._reader.wants(batch, spans, self._held, where="event"), self._slots.live()
+        spans = self._reader.spans(batch, self._said.sets, where="event")
+        wants = self._reader.wants(batch, spans, self._slots, self._said, where="event")
+        live = self._slots.live()
         below, above = spans.below[0], spans.above[0]
         places, score = self._scan.rank(self._columns(), live, below, above, wants)
         rank = int(np.argmax(live[places] == mine)) + 1 if (live[places] == mine).any() else None
@@ -388,7 +374,7 @@ class RankedMatcher(AnsweringEngine):
 
     def _answer(self, ids: Ids, found: Found) -> pa.Table:
         """The answer to events with these ids."""
-        size, slots, groups = found.row.size, self._slots, self._groups
+        size, slots, groups = found.row.size, self._slots, self._said.groups
         whole = 0 < size <= FEW and ids.kind == slots.kind == "int"
         codes = NO_VALUES if slots.kind == "str" else groups.tie if groups.active else slots["code"]
         head = _head(size) if whole else NO_VALUES
@@ -417,46 +403,8 @@ class RankedMatcher(AnsweringEngine):
             return [Column("score", required=required)]
         return [Column(f"{name}_weight", required=False, nullable=True) for name in self._over]
 
-    def _read_said(self, batch: Batch, rows: Rows | None) -> Said:
-        """What subscriptions say beside boxes and scores; None for a column that is not given."""
-        group = batch.apart.get("group")
-        owner = batch.apart.get("owner") if self._per_owner is not None else None
-        if group is not None:
-            self._groups.read(group, batch.ids)
-        if owner is not None:
-            self._owners.check(owner, column="owner")
-        if self._per_owner is not None:
-            refuse_mixed(self._slots, self._groups, self._owners, batch.ids, rows, group, owner)
-        return Said(self._sets.read(batch, where="subscriptions"), group, owner)
-
-    def _say(self, rows: Rows, said: Said, *, fresh: bool) -> None:
-        """Keep what rows say, and give them the boxes of their sets."""
-        slots, capacity = self._slots, self._slots["code"].size
-        if self._sets.names:
-            if said.sets:
-                self._sets.write(rows, said.sets, capacity=capacity)
-            if said.sets or fresh:
-                place = rows[:, None], np.array(self._sets.places)
-                slots["lo"][place], slots["hi"][place] = self._sets.hulls(rows)
-                self._tighten(rows)
-        if said.owner is not None:
-            self._owners.write(rows, said.owner, capacity)
-        self._groups.follow(slots, rows, said.group, fresh=fresh)
-        if self._per_owner is not None:
-            self._groups.note(rows, self._owners)
-
-    def _settle(self) -> None:
-        """End a call: what is not named any more may be given again."""
-        for each in (self._sets, self._groups, self._owners):
-            each.settle()
-
-    def _tighten(self, rows: Rows) -> None:
-        """Score boxes anew that have sets, if the tighter is the better."""
-        if self._tightest:
-            self._slots["score"][rows] = tightness(self._boxes(rows))
-
     def _read_boxes(self, batch: Batch, rows: Rows | None = None) -> Boxes:
-        if not self._sets.names:
+        if len(self._numbers) == len(self._over):
             return super()._read_boxes(batch, rows)
         places = [self._over.index(name) for name in self._numbers]
         shape = batch.size, len(self._over)
@@ -514,7 +462,7 @@ class RankedMatcher(AnsweringEngine):
         if self._mode == "exact" and not inside.all():
             place = int(np.argmin(inside))
             unknown = spans.above[0, place] > spans.below[0, place]
-            wide = "interval" if self._sets.category[place] < 0 else "set"
+            wide = "interval" if self._said.sets.category[place] < 0 else "set"
             return f"{self._over[place]} is {'unknown' if unknown else f'outside the {wide}'}"
         if self._mode == "relaxed" and not score > 0:
             return "no interval with a weight contains the event"

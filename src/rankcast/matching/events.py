@@ -17,7 +17,8 @@ from rankcast.core.engine import ID
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.matching.categories import CategorySets
 from rankcast.matching.kernels.wanted import ANY, CONTAINS, INSIDE, REACH, Wants
-from rankcast.matching.names import Groups, Owners
+from rankcast.matching.names import Groups
+from rankcast.matching.said import Said
 from rankcast.structures.ids import Slots
 from rankcast.tables import read, schema
 from rankcast.tables.schema import Batch, Bools, Column, Floats, Form, Ints, Kind, NameLists, Names
@@ -37,15 +38,6 @@ class Spans(NamedTuple):
 
     above: Floats
     below: Floats
-
-
-class Registered(NamedTuple):
-    """What subscriptions say beside their boxes."""
-
-    slots: Slots
-    sets: CategorySets
-    groups: Groups
-    owners: Owners
 
 
 def _ends(name: str, over: frozenset[str]) -> list[str]:
@@ -94,8 +86,7 @@ class EventReader:
         self._boosts = {name: _Factors(name, table) for name, table in self._boosted(boosts)}
         self.form = Form(self._columns(id_required=True))
         self._own = Form(self._columns(id_required=False))
-        wishes = [column.name for column in self._wishes()]
-        self._wished = frozenset(name for name in wishes if name in self.form.known)
+        self._wished = frozenset(column.name for column in self._wishes())
 
     def boosts(self) -> dict[str, list[list[Any]]]:
         """The factors by category as a snapshot holds them."""
@@ -120,19 +111,20 @@ class EventReader:
             else:
                 names = [name, *_ends(name, known)]
                 found += [Column(each, required=False, nullable=True, times=True) for each in names]
-        taken = {column.name for column in found}
-        return found + [column for column in self._wishes() if column.name not in taken]
+        return found + self._wishes()
 
     def _wishes(self) -> list[Column]:
-        """What an event may want; an attribute of such a name is the attribute."""
+        """What an event may want; a column of an attribute that has such a name is the attribute's."""
         numbers = ["min_score", "boost"]
         if self._errors is not None:
             numbers += [f"{name}_error" for name in self._over if name not in self._categories]
-        return [
+        found = [
             Column("k", Kind.COUNT, required=False, nullable=True),
             Column("exclude", Kind.NAMES, required=False, nullable=True),
             *(Column(name, required=False, nullable=True) for name in numbers),
         ]
+        taken = {*self._over, *(end for name in self._over for end in _ends(name, frozenset(self._over)))}
+        return [column for column in found if column.name not in taken]
 
     # Reading
 
@@ -197,8 +189,8 @@ class EventReader:
             return
         error = np.nan_to_num(batch[column])
         _refuse(error < 0, batch[column], column, "a number from 0", where)
-        reach = error * (REACH if self._errors == "normal" else 1.0)
         with np.errstate(over="ignore"):
+            reach = error * (REACH if self._errors == "normal" else 1.0)
             spans.above[:, place] -= reach
             spans.below[:, place] += reach
         far = np.isinf(spans.above[:, place]) | np.isinf(spans.below[:, place])
@@ -206,7 +198,7 @@ class EventReader:
 
     # Wanting
 
-    def wants(self, batch: Batch, spans: Spans, held: Registered, *, where: str) -> Wants | None:
+    def wants(self, batch: Batch, spans: Spans, slots: Slots, held: Said, *, where: str) -> Wants | None:
         """What events want and subscriptions ask beside boxes; None if that is nothing."""
         given = [name for name in self._wished if name in batch]
         limited = self._per_owner is not None and held.owners.code.size > 0
@@ -214,7 +206,7 @@ class EventReader:
         if not (given or self._boosts or shifted or limited or held.sets.loose or held.groups.active):
             return None
         asks = held.sets.loose > 0
-        first, excluded = self._excluded(batch, held, where)
+        first, excluded = self._excluded(batch, slots, held.groups, where)
         boost, factor = self._factors(batch, where)
         value, error = self._uncertain(batch)
         entries = held.sets.arrays() if asks else (NO_LONGS, NO_ROWS, np.empty((0, 4), np.int32))
@@ -228,7 +220,7 @@ class EventReader:
             error=error,
             first=first,
             excluded=excluded,
-            tie=held.groups.tie if active else held.slots.label,
+            tie=held.groups.tie if active else slots.label,
             name=held.groups.code if active else NO_ROWS,
             owner=held.owners.code if limited else NO_ROWS,
             set_first=entries[0],
@@ -279,15 +271,15 @@ class EventReader:
             error[:, place] = np.where(np.isnan(batch[name]), 0.0, np.nan_to_num(batch[f"{name}_error"]))
         return value, error
 
-    def _excluded(self, batch: Batch, held: Registered, where: str) -> tuple[Ints, Ints]:
+    def _excluded(self, batch: Batch, slots: Slots, groups: Groups, where: str) -> tuple[Ints, Ints]:
         """By event what it does not want, ascending: rows, and names as complements of their codes."""
         if "exclude" not in self._wished or "exclude" not in batch:
             return np.zeros(batch.size + 1, np.int64), NO_LONGS
         lists: NameLists = batch["exclude"]
         event = np.repeat(np.arange(batch.size), np.diff(lists.starts))
-        keys = [held.slots.find(lists.ids, where=where, column="exclude").astype(np.int64)]
-        if held.groups.active:
-            keys.append(~held.groups.names.find(lists.ids, where=where, column="exclude").astype(np.int64))
+        keys = [slots.find(lists.ids, where=where, column="exclude").astype(np.int64)]
+        if groups.active:
+            keys.append(~groups.names.find(lists.ids, where=where, column="exclude").astype(np.int64))
         key, of = np.concatenate(keys), np.tile(event, len(keys))
         # A row that is not there is -1, a name that is not there 0, which may also be a row.
         there = np.concatenate([keys[0] >= 0, *(each < 0 for each in keys[1:])])
