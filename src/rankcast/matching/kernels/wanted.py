@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 
 from rankcast.matching.kernels.box_tree import Columns
 from rankcast.matching.kernels.matches import ALL, LARGEST
+from rankcast.structures.heap import best_first
 from rankcast.structures.jit import EXACT
-from rankcast.structures.select import best_first
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int32]

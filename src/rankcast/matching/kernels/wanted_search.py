@@ -44,8 +44,8 @@ from rankcast.matching.kernels.wanted import (
     shared,
     squeeze,
 )
+from rankcast.structures.heap import offer
 from rankcast.structures.jit import EXACT
-from rankcast.structures.select import offer
 
 
 @njit(**EXACT)
