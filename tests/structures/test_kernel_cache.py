@@ -48,16 +48,21 @@ OUTER = CALL + "    print(outer(values), jit.PROGRESS.compiled)"
 SHIP = CALL + "    outer(values); print(kernel_cache.ship(Path('rankcast/compiled')))"
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
+def plant(folder: Path) -> Path:
     """A rankcast of one module, with our compiler and cache."""
-    package = tmp_path / "rankcast"
+    package = folder / "rankcast"
     shutil.copytree(
         SOURCES / "structures", package / "structures", ignore=shutil.ignore_patterns("__pycache__")
     )
     (package / "__init__.py").write_text("")
     (package / "small.py").write_text(SMALL)
-    return tmp_path
+    return folder
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Such a rankcast, nothing of it compiled."""
+    return plant(tmp_path)
 
 
 def run(tree: Path, code: str, **environment: str) -> tuple[str, str]:
@@ -82,10 +87,29 @@ def lock(tree: Path) -> None:
         taken.write_text("not a directory")
 
 
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Such a rankcast with its kernels in `cache`, and as in a wheel; compiled once for several tests."""
+    tree = plant(tmp_path_factory.mktemp("compiled"))
+    kept = {"NUMBA_CACHE_DIR": str(tree / "cache")}
+    assert run(tree, OUTER, **kept)[0] == "11.0 2"
+    assert run(tree, SHIP, **kept)[0] == "1"
+    return tree
+
+
 @pytest.fixture
-def shipped(tree: Path) -> Path:
-    """The same, with compiled kernels as in a wheel and no place to write to."""
-    assert run(tree, SHIP, NUMBA_CACHE_DIR=str(tree / "cache"))[0] == "1"
+def cached(compiled: Path, tmp_path: Path) -> Path:
+    """A copy of it, with the cache alone and no other place to write to."""
+    tree = Path(shutil.copytree(compiled, tmp_path / "tree"))
+    shutil.rmtree(tree / "rankcast" / "compiled")
+    lock(tree)
+    return tree
+
+
+@pytest.fixture
+def shipped(compiled: Path, tmp_path: Path) -> Path:
+    """A copy with compiled kernels as in a wheel and no place to write to."""
+    tree = Path(shutil.copytree(compiled, tmp_path / "tree"))
     shutil.rmtree(tree / "cache")
     lock(tree)
     return tree
@@ -134,31 +158,23 @@ def test_a_kernel_that_is_compiled_inlines_one_that_came_along(shipped: Path) ->
     assert run(shipped, code)[0] == "11.0 12.0 11.0 4.0 4"
 
 
-def test_nothing_is_loaded_from_where_others_can_write(tree: Path) -> None:
-    kept = tree / "cache"
-    assert run(tree, OUTER, NUMBA_CACHE_DIR=str(kept))[0] == "11.0 2"
-    lock(tree)
-    assert run(tree, OUTER, NUMBA_CACHE_DIR=str(kept))[0] == "11.0 0"
+def test_nothing_is_loaded_from_where_others_can_write(cached: Path) -> None:
+    kept = cached / "cache"
+    assert run(cached, OUTER, NUMBA_CACHE_DIR=str(kept))[0] == "11.0 0"
     (kept / "rankcast").chmod(0o777)
-    assert run(tree, OUTER, NUMBA_CACHE_DIR=str(kept))[0] == "11.0 2"
+    assert run(cached, OUTER, NUMBA_CACHE_DIR=str(kept))[0] == "11.0 2"
 
 
-def test_clones_share_what_is_kept(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    clone = tmp_path_factory.mktemp("clone")
-    shutil.copytree(tree / "rankcast", clone / "rankcast")
-    kept = str(tree / "cache")
-    assert run(tree, OUTER, NUMBA_CACHE_DIR=kept)[0] == "11.0 2"
-    assert run(clone, OUTER, NUMBA_CACHE_DIR=kept) == ("11.0 0", "")
+def test_clones_share_what_is_kept(compiled: Path, tree: Path) -> None:
+    assert run(tree, OUTER, NUMBA_CACHE_DIR=str(compiled / "cache")) == ("11.0 0", "")
 
 
-def test_a_damaged_file_is_made_anew(tree: Path) -> None:
-    kept = tree / "cache"
-    assert run(tree, OUTER, NUMBA_CACHE_DIR=str(kept))[0] == "11.0 2"
+def test_a_damaged_file_is_made_anew(cached: Path) -> None:
+    kept = cached / "cache"
     for path in kept.rglob("*.nbc"):
         path.write_bytes(path.read_bytes()[:100])
-    lock(tree)
-    assert run(tree, OUTER, NUMBA_CACHE_DIR=str(kept))[0] == "11.0 2"
-    assert run(tree, OUTER, NUMBA_CACHE_DIR=str(kept))[0] == "11.0 0"
+    assert run(cached, OUTER, NUMBA_CACHE_DIR=str(kept))[0] == "11.0 2"
+    assert run(cached, OUTER, NUMBA_CACHE_DIR=str(kept))[0] == "11.0 0"
 
 
 @pytest.mark.parametrize("level", LEVELS)
