@@ -27,7 +27,8 @@ from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Bools, Floats, Rows
 
 SMALL = 256
-SIZES = np.array([box_tree.layer_size(layer) for layer in range(MOST_LAYERS)])
+LAYER_SIZE = getattr(box_tree.layer_size, "py_func", box_tree.layer_size)  # importing compiles nothing
+SIZES = np.array([LAYER_SIZE(layer) for layer in range(MOST_LAYERS)])
 SAMPLED = 50_000
 _BY_BLOCK = ("low", "high", "weight", "top", "link", "size", "height", "parent")
 
