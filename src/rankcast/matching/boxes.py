@@ -30,6 +30,7 @@ SMALL = 256
 LAYER_SIZE = getattr(box_tree.layer_size, "py_func", box_tree.layer_size)  # importing compiles nothing
 SIZES = np.array([LAYER_SIZE(layer) for layer in range(MOST_LAYERS)])
 SAMPLED = 50_000
+FARTHEST = float(np.finfo(np.float64).max)
 _BY_BLOCK = ("low", "high", "weight", "top", "link", "size", "height", "parent")
 
 
@@ -43,13 +44,15 @@ class BoxTreeIndex:
     With `combine` ("sum" or "max") matching is relaxed: rows have weights, and their best possible score.
 
     Layers are laid out anew where one has grown to twice its size, together with those above it; everything,
-    with new codes, where the number of rows has doubled or halved. Cost: O(log n) amortised a change.
+    with new codes, where the number of rows has doubled or halved, or where values have moved: half as many
+    rows as there are have come with ends beyond those that codes were made for (`outside`).
+    Cost: O(log n) amortised a change.
     Memory: 4 d + 16 bytes a row (one dimension: 24), an eighth to a half more for blocks that are not full;
     with weights 4 d more.
     """
 
     def __init__(self, dimensions: int, *, combine: str | None = None) -> None:
-        self._mode = MODES[combine]
+        self._mode, self._outside = MODES[combine], 0
         weights = 0 if combine is None else dimensions
         self.tree = _empty_tree(dimensions, weights, blocks=16, rows=0)
         box_tree.clear(self.tree)
@@ -60,7 +63,9 @@ class BoxTreeIndex:
     def insert(self, columns: Columns, rows: Rows) -> None:
         """Add absent rows."""
         self._reserve_rows(columns.lo.shape[0])
-        if rows.size and len(self) + rows.size > 2 * self.tree.meta[BUILT]:
+        self._outside += outside(self.tree.cuts, columns.lo[rows], columns.hi[rows])
+        size = len(self) + rows.size
+        if rows.size and (size > 2 * self.tree.meta[BUILT] or 2 * self._outside > max(SMALL, size)):
             self._rebuild(columns, np.concatenate([self.present(), rows]))
         else:
             self._edit(box_edit.insert, columns, rows)
@@ -96,8 +101,8 @@ class BoxTreeIndex:
         return {}
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The small state (none) and the arrays."""
-        return {}, dict(self.tree._asdict())
+        """The small state and the arrays."""
+        return {"outside": self._outside}, dict(self.tree._asdict())
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
@@ -107,6 +112,7 @@ class BoxTreeIndex:
         wanted = {name: integrity.like(array, length=lengths[name]) for name, array in mine.items()}
         integrity.forms(arrays, wanted | {"place": integrity.like(self.tree.place)})
         self.tree = BoxTree(**{name: arrays[name] for name in mine})
+        self._outside = integrity.whole({"outside": 0, **header}, "outside")
         return self
 
     def check_restored(self, columns: Columns, wanted: Bools) -> None:
@@ -203,7 +209,7 @@ class BoxTreeIndex:
         self.tree = _empty_tree(dimensions, weights, blocks=blocks, rows=old.place.size)
         box_tree.clear(self.tree)
         self.tree.meta[LAYERS] = 1 + np.searchsorted(np.cumsum(SIZES), rows.size)
-        self.tree.meta[BUILT] = rows.size
+        self.tree.meta[BUILT], self._outside = rows.size, 0
         sample = rows[:: rows.size // SAMPLED + 1]
         self.tree.cuts[:] = quantiles(columns.lo[sample], columns.hi[sample], CELLS + 1)
         self._lay(columns, rows, -np.inf)
@@ -228,15 +234,37 @@ class BoxTreeIndex:
             )
 
 
+MARGIN = 16  # one in so many cuts lies before all ends, and as many behind them
+
+
 def quantiles(lo: Floats, hi: Floats, number: int) -> Floats:
-    """So many quantiles of the finite ends in each dimension, (d, number)."""
+    """So many cuts in each dimension, (d, number): quantiles of the finite ends, and some on either side.
+
+    Values move: those of rows to come may lie beyond all that are there. Half of the margin divides evenly
+    what is as near as the ends are wide, the other half doubles its way out.
+    """
+    margin = number // MARGIN
+    widths = np.concatenate([np.ones(margin // 2), 2.0 ** np.arange(1, margin - margin // 2 + 1)])
     cuts = np.zeros((lo.shape[1], number))
     for j in range(lo.shape[1]):
         ends = np.concatenate([lo[:, j], hi[:, j]])
         ends = np.sort(ends[np.isfinite(ends)])
         if ends.size:
-            cuts[j] = ends[np.linspace(0, ends.size - 1, number).astype(np.int64)]
-    return cuts
+            inner = ends[np.linspace(0, ends.size - 1, number - 2 * margin).astype(np.int64)]
+            with np.errstate(over="ignore"):
+                span = min(ends[-1] - ends[0], FARTHEST) or max(abs(ends[0]), 1.0)
+                way = np.cumsum(widths) * (span / (margin // 2))
+                found = np.concatenate([inner[0] - way[::-1], inner, inner[-1] + way])
+            cuts[j] = np.clip(found, -FARTHEST, FARTHEST)
+    return np.maximum.accumulate(cuts, axis=1)
+
+
+def outside(cuts: Floats, lo: Floats, hi: Floats) -> int:
+    """How many boxes (n, d) have an end in the margins of `quantiles`, or beyond."""
+    margin = cuts.shape[1] // MARGIN
+    least, most = cuts[:, margin], cuts[:, -1 - margin]
+    beyond = ((lo < least) & (lo > -np.inf)) | ((hi > most) & (hi < np.inf)) | (lo > most) | (hi < least)
+    return int(np.count_nonzero(beyond.any(axis=1)))
 
 
 def check_cuts(cuts: Floats) -> None:

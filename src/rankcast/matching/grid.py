@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.matching.boxes import SAMPLED, SMALL, check_cuts, quantiles
+from rankcast.matching.boxes import SAMPLED, SMALL, check_cuts, outside, quantiles
 from rankcast.matching.kernels import grid as grid_kernels
 from rankcast.matching.kernels import grid_search, wanted_search
 from rankcast.matching.kernels.box_tree import CELLS, Columns
@@ -38,13 +38,14 @@ class IntervalGrid:
     """The best intervals for an event; the columns by row are the caller's.
 
     Everything is laid out anew, with new codes, where the number of rows has doubled or halved, where half
-    of them come at once, or where chunks have become thin. Cost: O(log n) amortised a change.
+    of them come at once, where as many have come with ends beyond those that codes were made for, or where
+    chunks have become thin. Cost: O(log n) amortised a change.
     Memory: 16 bytes an entry, one or two entries a row, an eighth to a half more for chunks that are not
     full, and 8 bytes a row.
     """
 
     def __init__(self, *, combine: str | None = None) -> None:
-        self._mode = MODES[combine]
+        self._mode, self._outside = MODES[combine], 0
         self.grid = _empty_grid(chunks=16, rows=0)
         grid_kernels.clear(self.grid)
 
@@ -57,7 +58,10 @@ class IntervalGrid:
             held = np.full(columns.lo.shape[0], np.nan)
             held[: self.grid.held.size] = self.grid.held
             self.grid = self.grid._replace(held=held)
-        if 2 * rows.size > len(self) or len(self) + rows.size > 2 * self.grid.meta[BUILT]:
+        self._outside += outside(self.grid.cuts, columns.lo[rows], columns.hi[rows])
+        size = len(self) + rows.size
+        moved = 2 * self._outside > max(SMALL, size) and rows.size > 0
+        if moved or 2 * rows.size > len(self) or size > 2 * self.grid.meta[BUILT]:
             self._rebuild(columns, np.concatenate([self.present(), rows]))
         else:
             self._insert(columns, rows)
@@ -95,8 +99,8 @@ class IntervalGrid:
         return {}
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The small state (none) and the arrays."""
-        return {}, dict(self.grid._asdict())
+        """The small state and the arrays."""
+        return {"outside": self._outside}, dict(self.grid._asdict())
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
@@ -106,6 +110,7 @@ class IntervalGrid:
         wanted = {name: integrity.like(array, length=lengths[name]) for name, array in mine.items()}
         integrity.forms(arrays, wanted | {"held": integrity.like(self.grid.held)})
         self.grid = Grid(**{name: arrays[name] for name in mine})
+        self._outside = integrity.whole({"outside": 0, **header}, "outside")
         return self
 
     def check_restored(self, columns: Columns, wanted: Bools) -> None:
@@ -151,7 +156,7 @@ class IntervalGrid:
         held, self.grid = self.grid.held, _empty_grid(chunks=16, rows=0)
         self.grid = self.grid._replace(held=held)
         grid_kernels.clear(self.grid)
-        self.grid.meta[BUILT] = rows.size
+        self.grid.meta[BUILT], self._outside = rows.size, 0
         sample = rows[:: rows.size // SAMPLED + 1]
         self.grid.cuts[:] = quantiles(columns.lo[sample], columns.hi[sample], CELLS + 1)
         keys, stored = grid_kernels.entries_of(self.grid, columns, ranked)

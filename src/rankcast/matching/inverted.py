@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.matching.boxes import SMALL, BoxTreeIndex, check_cuts, quantiles
+from rankcast.matching.boxes import MARGIN, SMALL, BoxTreeIndex, check_cuts, outside, quantiles
 from rankcast.matching.kernels import inverted, wanted_search
 from rankcast.matching.kernels.box_tree import Columns
 from rankcast.matching.kernels.inverted import Filed
@@ -22,16 +22,17 @@ from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Bools, Floats, Rows
 
-CUTS = 64
+CUTS = 1024
 SAMPLED = 20_000
 
 
 class InvertedIndex:
     """The best subscriptions for an event, filed by attribute; the columns by row are the caller's.
 
-    Everything is filed anew, with new cuts, where the number of rows has doubled or halved, or where a row
-    needs more attributes than any before it. Memory: some 70 bytes a row in exact matching, in relaxed
-    matching as many for each attribute that counts (as for the row with the most of them).
+    Everything is filed anew, with new cuts, where the number of rows has doubled or halved, where half as
+    many have come with ends beyond the cuts, or where a row needs more attributes than any before it.
+    Memory: some 70 bytes a row in exact matching, in relaxed matching as many for each attribute that counts
+    (as for the row with the most of them), and 8 KiB an attribute.
     """
 
     def __init__(self, dimensions: int, *, combine: str | None = None) -> None:
@@ -39,7 +40,7 @@ class InvertedIndex:
         self._tree: BoxTreeIndex
         self._cuts: Floats
         self._clear(rows=0, width=1)
-        self._built = 0
+        self._built = self._outside = 0
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self._present))
@@ -51,8 +52,10 @@ class InvertedIndex:
     def insert(self, columns: Columns, rows: Rows) -> None:
         """Add absent rows."""
         most = int(inverted.count_attributes(columns, rows, self._relaxed).max(initial=1))
-        total = columns.lo.shape[0]
-        if most > self._filed.attribute.shape[1] or len(self) + rows.size > 2 * self._built:
+        total, size = columns.lo.shape[0], len(self) + rows.size
+        self._outside += outside(self._cuts, columns.lo[rows], columns.hi[rows])
+        moved = 2 * self._outside > max(SMALL, size) and rows.size > 0
+        if moved or most > self._filed.attribute.shape[1] or size > 2 * self._built:
             self._rebuild(columns, np.concatenate([self.present(), rows]), most)
             return
         if total > self._present.size:
@@ -100,13 +103,16 @@ class InvertedIndex:
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The small state and the arrays."""
-        tree = {f"tree_{name}": array for name, array in self._tree.state()[1].items()}
+        header, arrays = self._tree.state()
+        tree = {f"tree_{name}": array for name, array in arrays.items()}
         filed = {f"filed_{name}": array for name, array in self._filed._asdict().items()}
-        return {"built": self._built}, {**tree, **filed, "cuts": self._cuts, "present": self._present}
+        mine = {"built": self._built, "outside": self._outside, "tree": header}
+        return mine, {**tree, **filed, "cuts": self._cuts, "present": self._present}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
         self._built = integrity.whole(header, "built")
+        self._outside = integrity.whole({"outside": 0, **header}, "outside")
         held = {name[5:]: array for name, array in arrays.items() if name.startswith("tree_")}
         own = {name: array for name, array in arrays.items() if not name.startswith("tree_")}
         rows = len(own["present"]) if "present" in own and own["present"].ndim else 0
@@ -116,7 +122,7 @@ class InvertedIndex:
         integrity.forms(
             own,
             {
-                "cuts": integrity.like(self._cuts, length=self._dimensions),
+                "cuts": (np.float64, (self._dimensions, None)),
                 "present": (np.bool_, (rows,)),
                 "filed_number": (np.int16, (rows,)),
                 "filed_attribute": (np.int16, (rows, width)),
@@ -127,13 +133,14 @@ class InvertedIndex:
             },
         )
         integrity.need(width > 0, "filed_attribute", "has no columns")
-        self._tree.restore({}, held)
+        self._tree.restore(header.get("tree", {}), held)
         self._cuts, self._present = own["cuts"], own["present"]
         self._filed = Filed(**{name: own[f"filed_{name}"] for name in Filed._fields})
         return self
 
     def check_restored(self, columns: Columns, wanted: Bools) -> None:
         """Refuse a state from a snapshot that is not that of the `wanted` rows; see `integrity`."""
+        integrity.need(self._cuts.shape[1] >= MARGIN, "cuts", "are too few")
         check_cuts(self._cuts)
         rows, total = self.present(), self._present.size
         integrity.need(total <= wanted.size, "present", "has rows that are not there")
@@ -198,7 +205,7 @@ class InvertedIndex:
         self._clear(rows=columns.lo.shape[0], width=int(most))
         sample = rows[:: rows.size // SAMPLED + 1]
         self._cuts[:] = quantiles(columns.lo[sample], columns.hi[sample], CUTS)
-        self._built = rows.size
+        self._built, self._outside = rows.size, 0
         entries = inverted.file_rows(self._filed, self._cuts, columns, rows, self._relaxed)
         self._tree.insert(self._entry_columns(), entries)
         self._present[rows] = True

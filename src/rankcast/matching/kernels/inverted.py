@@ -1,7 +1,7 @@
 """Subscriptions that bound a few of many attributes: each filed under its own attributes, all on one line.
 
 Attribute j has the part [j, j + 1) of a line; `cuts`, quantiles of its ends, say where in it a value lies. A
-subscription is filed as its interval in one attribute (exact: where it is narrowest) or in each attribute
+subscription is filed as its interval in one attribute (exact: the rarest) or in each attribute
 with a weight (relaxed); one that nothing keeps from a match, at the end of the line, where every event is.
 So an event is some points on the line, in ascending order (short intervals where the event is one, none where
 it is unknown), and what it may match are the entries that hold any of them. Entries live in a box tree of one
@@ -119,7 +119,7 @@ def file_rows(filed: Filed, cuts: Floats, columns: Columns, rows: Rows, relaxed:
         filed.number[row] = number
         filed.always[row] = free if relaxed else number == 0
         if not relaxed:
-            _narrowest_first(filed.attribute[row, :number], cuts, columns, row)
+            _rarest_first(filed.attribute[row, :number], cuts, columns, row)
     entries = entries_of(filed, rows, relaxed)
     each = filed.lo.shape[0] // filed.number.shape[0]
     for entry in entries:
@@ -135,16 +135,38 @@ def file_rows(filed: Filed, cuts: Floats, columns: Columns, rows: Rows, relaxed:
 
 
 @njit(**EXACT)
-def _narrowest_first(attribute: NDArray[np.int16], cuts: Floats, columns: Columns, row: int) -> None:
-    """Let the attribute stand first whose interval takes the least of its part of the line."""
-    least, narrowest = np.inf, 0
-    for slot in range(attribute.shape[0]):
+def _share(cuts: Floats, j: int, lo: float, hi: float) -> float:
+    """How much of its part of the line an interval takes, about the share of events that are in it.
+
+    A value that many rows name is many cuts, and takes what lies between them, though it is one point.
+    """
+    width = position(cuts, j, hi) - position(cuts, j, lo)
+    first, beyond = 0, cuts.shape[1]
+    while first < beyond:
+        middle = (first + beyond) // 2
+        if cuts[j, middle] < lo:
+            first = middle + 1
+        else:
+            beyond = middle
+    last = first
+    while last < cuts.shape[1] and cuts[j, last] == lo:
+        last += 1
+    return width + max(last - first - 1, 0) / (cuts.shape[1] + 3.0)
+
+
+@njit(**EXACT)
+def _rarest_first(attribute: NDArray[np.int16], cuts: Floats, columns: Columns, row: int) -> None:
+    """Order attributes by how much of its part of the line their interval takes, the rarest first."""
+    size = attribute.shape[0]
+    shares = np.empty(size)
+    for slot in range(size):
         j = attribute[slot]
-        width = position(cuts, j, columns.hi[row, j]) - position(cuts, j, columns.lo[row, j])
-        if width < least:
-            least, narrowest = width, slot
-    if attribute.shape[0] > 0:
-        attribute[0], attribute[narrowest] = attribute[narrowest], attribute[0]
+        share = _share(cuts, j, columns.lo[row, j], columns.hi[row, j])
+        at = slot
+        while at > 0 and shares[at - 1] > share:
+            shares[at], attribute[at] = shares[at - 1], attribute[at - 1]
+            at -= 1
+        shares[at], attribute[at] = share, j
 
 
 @njit(**EXACT)
@@ -212,7 +234,10 @@ def _search_entries(
                 tried += 1
                 row, slot = links[block, i] // each, links[block, i] % each
                 met, failed, score = -1, False, 0.0
-                for s in range(numbers[row]):
+                count = numbers[row]
+                for turn in range(count):
+                    # The one it is filed under holds the event already, but for what codes leave open: last.
+                    s = turn if mode != ALL else turn + 1 if turn + 1 < count else 0
                     j = attribute[row, s]
                     if lo[row, j] <= exact_below[e, j] and hi[row, j] >= exact_above[e, j]:
                         met = s if met < 0 else met

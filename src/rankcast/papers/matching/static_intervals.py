@@ -195,9 +195,10 @@ class StaticIntervalIndex:
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The small state and the arrays."""
-        fresh = {f"fresh_{name}": array for name, array in self._fresh.state()[1].items()}
+        header, beside = self._fresh.state()
+        fresh = {f"fresh_{name}": array for name, array in beside.items()}
         arrays = {**self._lists.state(), **fresh, "packed": self._packed, **self._routes}
-        return {"removed": self._removed, "size": self._size}, arrays
+        return {"removed": self._removed, "size": self._size, "fresh": header}, arrays
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
@@ -208,7 +209,8 @@ class StaticIntervalIndex:
         routes = {name: integrity.like(a, length=lengths.get(name)) for name, a in self._routes.items()}
         integrity.forms(own, routes | {"packed": integrity.like(self._packed)})
         self._lists.restore(arrays)
-        self._fresh.restore({}, {name[6:]: a for name, a in arrays.items() if name.startswith("fresh_")})
+        fresh = {name[6:]: a for name, a in arrays.items() if name.startswith("fresh_")}
+        self._fresh.restore(header.get("fresh", {}), fresh)
         self._packed = own.pop("packed")
         self._routes = own
         return self
