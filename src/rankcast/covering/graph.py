@@ -181,9 +181,11 @@ class IndexedGraph(Relations):
         one, other = self.front.tally(), self.back.tally()
         return one[0] + other[0], one[1] + other[1]
 
-    @abstractmethod
     def reserve(self, rows: int) -> None:
         """Make room for row numbers below `rows`."""
+        self.front.reserve(rows)
+        if self._both:
+            self.back.reserve(rows)
 
     def make_room(self, subs: Subscriptions) -> None:
         """Let the indexes take the next row."""
@@ -323,6 +325,7 @@ class RelationGraph(IndexedGraph):
 
     def reserve(self, rows: int) -> None:
         """Make room for row numbers below `rows`."""
+        super().reserve(rows)
         if rows > self._first.size:
             self._first = grown(self._first, rows, NONE)
             self._block = grown(self._block, rows, NONE) if self._k > 1 else self._first

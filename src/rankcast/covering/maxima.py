@@ -41,6 +41,7 @@ def _kept(subs: Subscriptions, rows: Rows) -> ContainmentIndex:
     """An index over the maximal ones of rows."""
     order = containers_first(subs, rows)
     index = ContainmentIndex("kdtree", subs.lo.shape[1])
+    index.reserve(subs.status.size)
     done = 0
     while done < rows.size:
         index.prepare(subs)

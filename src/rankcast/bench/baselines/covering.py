@@ -5,6 +5,8 @@ goes, those that remembered it look for another. Of two equal boxes the earlier 
 
 `NumpyCovering` compares with all live boxes, column by column. `EarlyExitScan` is the algorithm without an
 index that the paper compares with: compiled, row by row, from the first live box to the first that contains.
+`BlockedScan` looks at the forwarded boxes alone, in blocks of 64 end by end, largest first, and stops at the
+first block with one that contains: compiled, and hard to beat where most boxes lie in one of the largest.
 `RtreeCovering` uses `rtree` (libspatialindex), if it is installed: an R-tree cannot search for the boxes that
 contain a box, so the boxes over its centre are listed and compared.
 """
@@ -149,6 +151,113 @@ class EarlyExitScan(Covered):
         """Remove boxes one after the other."""
         for gone in ids:
             _leave(self._lo, self._hi, self._live, self._covered_by, gone, self._used)
+
+
+BLOCK, WAITING = 64, -2
+
+
+@njit(**EXACT)
+def _first_in_blocks(ends: Floats, owner: Integers, box: Floats, used: int) -> int:
+    """The row of a box that contains `box`, or nobody.
+
+    Block b has the ends (-lo, hi, -lo, ...) of its boxes in ends[b, end, slot], NaN where there is none.
+    """
+    passed, found = np.empty(BLOCK, np.int64), NOBODY
+    for block in range((used + BLOCK - 1) // BLOCK):
+        end, some = 0, 1
+        passed[:] = 1
+        while some != 0 and end < box.size:
+            low, high, some = box[end], box[end + 1], 0
+            for slot in range(BLOCK):
+                inside = (ends[block, end, slot] >= low) & (ends[block, end + 1, slot] >= high)
+                passes = passed[slot] if inside else 0
+                passed[slot] = passes
+                some += passes
+            end += 2
+        if some != 0:
+            found = int(owner[block * BLOCK + np.argmax(passed)])
+            break
+    return found
+
+
+@njit(**EXACT)
+def _enter_blocks(
+    ends: Floats,
+    owner: Integers,
+    place: Integers,
+    box: Floats,
+    covered_by: Integers,
+    rows: Integers,
+    used: int,
+) -> int:
+    """Look rows up in turn; those that lie in none join the last block. Returns how many places are used."""
+    for row in rows:
+        covered_by[row] = _first_in_blocks(ends, owner, box[row], used)
+        if covered_by[row] == NOBODY:
+            ends[used // BLOCK, :, used % BLOCK] = box[row]
+            owner[used], place[row] = row, used
+            used += 1
+    return used
+
+
+class BlockedScan(Covered):
+    """Keeps the forwarded ones of boxes that are given in advance in blocks, largest first.
+
+    New ones join at the end until they are a sixteenth of all; then all are sorted. One that goes leaves a
+    hole.
+    """
+
+    def __init__(self, over: Sequence[str], boxes: Columns) -> None:
+        lo = np.stack([boxes[f"{name}_lo"] for name in over], axis=1)
+        hi = np.stack([boxes[f"{name}_hi"] for name in over], axis=1)
+        self._box = np.ascontiguousarray(np.stack([-lo, hi], axis=2).reshape(len(lo), -1))
+        self._width = (hi - lo).sum(axis=1)
+        super().__init__(len(lo))
+        self._place = np.full(len(lo), NOBODY)
+        self._ends, self._owner = np.empty((0, self._box.shape[1], BLOCK)), np.empty(0, np.int64)
+        self._held = self._room = 0
+
+    def load(self, rows: Columns, covered_by: Integers) -> None:
+        """Take over boxes of which it is known what covers each, or -1."""
+        super().load(rows, covered_by)
+        self._sort()
+
+    def subscribe(self, rows: Columns) -> None:
+        """Register the next boxes one after the other."""
+        start, self._used = self._used, self._used + len(rows["id"])
+        self._live[start : self._used], self._covered_by[start : self._used] = True, WAITING
+        self._enter(np.arange(start, self._used))
+
+    def unsubscribe(self, ids: Sequence[int]) -> None:
+        """Remove boxes one after the other."""
+        for gone in ids:
+            self._live[gone] = False
+            if self._covered_by[gone] == NOBODY:
+                place = int(self._place[gone])
+                self._ends[place // BLOCK, :, place % BLOCK] = np.nan
+                freed = np.flatnonzero(self._live[: self._used] & (self._covered_by[: self._used] == gone))
+                self._enter(freed[np.argsort(-self._width[freed], kind="stable")])
+
+    def _enter(self, rows: Integers) -> None:
+        while rows.size:
+            if self._held == self._room:
+                self._sort()
+            part, rows = np.split(rows, [self._room - self._held])
+            self._held = _enter_blocks(
+                self._ends, self._owner, self._place, self._box, self._covered_by, part, self._held
+            )
+
+    def _sort(self) -> None:
+        """Sort what is forwarded, largest first, and leave room behind it."""
+        known = np.array(self.forwarded(), np.int64)
+        known = known[np.argsort(-self._width[known], kind="stable")]
+        self._held, self._room = known.size, known.size + max(BLOCK, known.size // 16)
+        blocks = self._room // BLOCK + 1
+        flat = np.full((blocks * BLOCK, self._box.shape[1]), np.nan)
+        flat[: known.size] = self._box[known]
+        self._ends = np.ascontiguousarray(flat.reshape(blocks, BLOCK, -1).swapaxes(1, 2))
+        self._owner = np.zeros(blocks * BLOCK, np.int64)
+        self._owner[: known.size], self._place[known] = known, np.arange(known.size)
 
 
 def rtree_installed() -> bool:

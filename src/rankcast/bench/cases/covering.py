@@ -13,7 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast import CoveringTable, maxima
-from rankcast.bench.baselines.covering import EarlyExitScan, NumpyCovering, RtreeCovering, rtree_installed
+from rankcast.bench.baselines.covering import (
+    BlockedScan,
+    EarlyExitScan,
+    NumpyCovering,
+    RtreeCovering,
+    rtree_installed,
+)
 from rankcast.bench.runner import Answers, Contender, Parameters, Trial, case
 from rankcast.bench.workloads import Columns, covering
 from rankcast.bench.workloads.covering import Commands
@@ -224,6 +230,146 @@ def stream(parameters: Parameters, rng: np.random.Generator) -> Trial:
         return same_forwarded({"calls": whole, **{name: answers[name] for name in ("kdtree", "zcurve")}})
 
     return Trial(work=parameters["commands"], contenders=contenders, baseline="numpy", agrees=agrees)
+
+
+@case(
+    "covering.blocks",
+    small={"first": [5_000], "fresh": [2_000], "attributes": [3], "boxes": ["heavy-tailed", "uniform"]},
+    full={
+        "first": [20_000, 100_000],
+        "fresh": [20_000],
+        "attributes": [3, 8],
+        "boxes": ["heavy-tailed", "uniform"],
+    },
+    seed=28,
+    unit="subscription",
+    runs=3,
+)
+def blocks(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Subscribes over a full table in batches; beside it a scan of the forwarded boxes in blocks.
+
+    The scan gets arrays and answers with rows; the table reads tables, looks ids up and answers with ids.
+    """
+    over, size = covering.attributes(parameters["attributes"]), parameters["first"]
+    rows = covering.boxes(size + parameters["fresh"], over, rng, parameters["boxes"])
+    first = {name: column[:size] for name, column in rows.items()}
+    names = CoveringTable(over=over).subscribe(first)["covered_by"].to_numpy(zero_copy_only=False)
+    above = np.nan_to_num(names, nan=-1).astype(np.int64)
+    steps: Steps = [
+        ("subscribe", {name: column[start : start + BATCH] for name, column in rows.items()})
+        for start in range(size, size + parameters["fresh"], BATCH)
+    ]
+
+    def scan() -> BlockedScan:
+        made = BlockedScan(over, rows)
+        made.load(first, above)
+        return made
+
+    return Trial(
+        work=parameters["fresh"],
+        contenders=[
+            Contender(
+                "kdtree",
+                prepare=lambda: loaded(over, first),
+                run=lambda table: play(table, steps),
+                stats=CoveringTable.stats,
+                counters=lambda table, answer: {"forwarded": len(table.forwarded())},
+            ),
+            Contender("blocked scan", prepare=scan, run=lambda made: play(made, steps)),
+        ],
+        baseline="blocked scan",
+        agrees=same_forwarded,
+    )
+
+
+FEW = 5_000
+ORDERS = ["ascending", "descending", "growing", "shrinking", "random"]
+
+
+@case(
+    "covering.arrivals",
+    small={"size": [10_000], "attributes": [1, 3], "order": ORDERS},
+    full={"size": [160_000], "attributes": [1, 2, 3, 8], "order": ORDERS},
+    seed=29,
+    unit="subscription",
+    runs=3,
+)
+def arrivals(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Subscribes in an order that is hard to keep, over many and over 5,000 that came in the same order."""
+    over, size = covering.attributes(parameters["attributes"]), parameters["size"]
+    rows = covering.ordered(size + BATCH, over, rng, parameters["order"])
+
+    def cut(start: int, stop: int) -> Columns:
+        return {name: column[start:stop] for name, column in rows.items()}
+
+    def at(count: int) -> Contender:
+        steps: Steps = [("subscribe", cut(count, count + BATCH))]
+        return Contender(
+            f"over {count:,}",
+            prepare=lambda: loaded(over, cut(0, count)),
+            run=lambda table: play(table, steps),
+            stats=CoveringTable.stats,
+            counters=lambda table, answer: {"forwarded": len(table.forwarded())},
+        )
+
+    def agrees(answers: Answers) -> bool:
+        part = cut(0, 2 * BATCH)
+        tables = {index: CoveringTable(over=over, index=index) for index in ("kdtree", "scan")}
+        for table in tables.values():
+            table.subscribe(part)
+        return same_forwarded(tables)
+
+    return Trial(work=BATCH, contenders=[at(size), at(FEW)], baseline=f"over {FEW:,}", agrees=agrees)
+
+
+@case(
+    "covering.drift",
+    small={"size": [5_000], "attributes": [1, 3], "turnover": [3]},
+    full={"size": [100_000], "attributes": [1, 2, 3, 8], "turnover": [3]},
+    seed=30,
+    unit="command",
+    runs=3,
+)
+def drift(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Values that move on while old subscriptions go: a table after some turnovers, and a fresh one."""
+    over, size = covering.attributes(parameters["attributes"]), parameters["size"]
+    last = (1 + parameters["turnover"]) * size
+    rows = covering.ordered(last + BATCH, over, rng, "drifting")
+    longest = {"drifted": 0.0}
+
+    def cut(start: int, stop: int) -> Columns:
+        return {name: column[start:stop] for name, column in rows.items()}
+
+    def pair(table: CoveringTable, start: int, count: int) -> float:
+        began = time.perf_counter()
+        table.subscribe(cut(start, start + count))
+        table.unsubscribe(rows["id"][start - size : start - size + count])
+        return time.perf_counter() - began
+
+    def drifted() -> CoveringTable:
+        table = loaded(over, cut(0, size))
+        pauses = [pair(table, start, 10) for start in range(size, last, 10)]
+        longest["drifted"] = max(pauses)
+        return table
+
+    def run(table: CoveringTable) -> CoveringTable:
+        pair(table, last, BATCH)
+        return table
+
+    return Trial(
+        work=2 * BATCH,
+        contenders=[
+            Contender(
+                "drifted",
+                prepare=drifted,
+                run=run,
+                counters=lambda table, answer: {"longest_ms": 1000 * longest["drifted"]},
+            ),
+            Contender("fresh", prepare=lambda: loaded(over, cut(last - size, last)), run=run),
+        ],
+        baseline="fresh",
+        agrees=lambda answers: len({len(table) for table in answers.values()}) == 1,
+    )
 
 
 @case(

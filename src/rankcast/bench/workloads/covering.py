@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from rankcast.bench.workloads import Columns, Floats, Integers
 
 BoxKind = Literal["uniform", "heavy-tailed"]
+Order = Literal["ascending", "descending", "growing", "shrinking", "random", "drifting"]
 BITS = 20
 SMALLEST = 1e-3
 
@@ -50,6 +51,31 @@ def boxes(
         lo, hi = _heavy_tailed(shape, top, rng)
     else:
         raise ValueError(f"unknown kind of boxes: {kind!r}")
+    rows: Columns = {"id": np.arange(count)}
+    for number, name in enumerate(over):
+        rows[f"{name}_lo"], rows[f"{name}_hi"] = lo[:, number].copy(), hi[:, number].copy()
+    return rows
+
+
+def ordered(count: int, over: Sequence[str], rng: np.random.Generator, order: Order) -> Columns:
+    """Make boxes that come in an order.
+
+    `ascending`, `descending`: of one width, the next a little higher or lower, so that none contains another.
+    `growing`, `shrinking`: each contains all before it, or lies in all of them. `random`: of one width, at
+    random places. `drifting`: small boxes at random places in a window that moves on by its own width in
+    `count` / 4.
+    """
+    shape, step = (count, len(over)), np.arange(count, dtype=np.float64)[:, None]
+    if order in ("growing", "shrinking"):
+        reach = 1.0 + (step if order == "growing" else step[::-1])
+        lo, hi = np.broadcast_to(-reach, shape), np.broadcast_to(reach, shape)
+    elif order == "drifting":
+        lo = rng.random(shape) + 4.0 * step / count
+        hi = lo + 0.01 * rng.random(shape)
+    else:
+        lo = rng.random(shape) * count if order == "random" else np.broadcast_to(step, shape)
+        lo = -lo if order == "descending" else lo
+        hi = lo + 1000.0
     rows: Columns = {"id": np.arange(count)}
     for number, name in enumerate(over):
         rows[f"{name}_lo"], rows[f"{name}_hi"] = lo[:, number].copy(), hi[:, number].copy()

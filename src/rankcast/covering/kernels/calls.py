@@ -29,10 +29,11 @@ from rankcast.covering.kernels.containment import (
     Ends,
     IndexArrays,
     Subscriptions,
+    scratch_for,
 )
-from rankcast.covering.kernels.index import containers_first, scratch_for
+from rankcast.covering.kernels.index import containers_first
 from rankcast.covering.kernels.relation import NONE, Graph, Rows, enter, needs_room
-from rankcast.structures.arrays import are_ordered
+from rankcast.structures.arrays import are_ordered, borrowed
 from rankcast.structures.hashing import (
     FITS,
     FREE,
@@ -72,7 +73,7 @@ _remove_rows, _resettle, _coverers = relation.remove_rows, relation.resettle, re
 # A plain tuple has no names: these three put each field back in its place.
 @njit(**EXACT)
 def _index(plain: tuple[Any, ...]) -> IndexArrays:
-    return IndexArrays(plain[0], plain[1], plain[2], plain[3], plain[4], plain[5])
+    return IndexArrays(plain[0], plain[1], plain[2], plain[3], plain[4], plain[5], plain[6], plain[7])
 
 
 @njit(**EXACT)
@@ -132,8 +133,8 @@ def subscribe(
     Returns how many are done. Less than all: the owner makes room and calls again from there. If nothing has
     changed: FULL, also for want of room, or REFUSED.
     """
-    register, graph, totals = register_of(state[0]), _graph(state[1]), state[3]
-    subs, rows, by = _subscriptions(state[2], register.sequence), entered[0], entered[1]
+    register, graph, totals = register_of(borrowed(state[0])), _graph(borrowed(state[1])), borrowed(state[3])
+    subs, rows, by = _subscriptions(borrowed(state[2]), register.sequence), entered[0], entered[1]
     if start == NEW:
         if not are_ordered(ends) or first_unfit(register, named(keys)) != FITS:
             return REFUSED
@@ -172,8 +173,8 @@ def unsubscribe(state: tuple[Any, ...], keys: KeyArrays, found: Rows, action: ND
     Returns the rows that are left without a cover, containers first; the last place of `found` takes how many
     of them have settled, or, if nothing has changed, FULL or REFUSED.
     """
-    register, graph, totals = register_of(state[0]), _graph(state[1]), state[3]
-    subs, size, meta = _subscriptions(state[2], register.sequence), action.size, register.meta
+    register, graph, totals = register_of(borrowed(state[0])), _graph(borrowed(state[1])), borrowed(state[3])
+    subs, size, meta = _subscriptions(borrowed(state[2]), register.sequence), action.size, register.meta
     rows, none = found[:size], found[:0]
     found[size] = FULL if _find(register, keys, rows) else REFUSED
     if found[size] == REFUSED or register.free.size - meta[FREE_COUNT] < size:
@@ -196,19 +197,21 @@ def unsubscribe(state: tuple[Any, ...], keys: KeyArrays, found: Rows, action: ND
 @njit(**EXACT)
 def remove_rows(graph: tuple[Any, ...], subs: tuple[Any, ...], rows: Rows, status: int) -> Rows:
     """See `relation.remove_rows`."""
-    return _remove_rows(_graph(graph), _subscriptions(subs, subs[3]), rows, status)
+    return _remove_rows(
+        _graph(borrowed(graph)), _subscriptions(borrowed(subs), borrowed(subs[3])), rows, status
+    )
 
 
 @njit(**EXACT)
 def resettle(graph: tuple[Any, ...], subs: tuple[Any, ...], rows: Rows, start: int) -> int:
     """See `relation.resettle`."""
-    return _resettle(_graph(graph), _subscriptions(subs, subs[3]), rows, start)
+    return _resettle(_graph(borrowed(graph)), _subscriptions(borrowed(subs), borrowed(subs[3])), rows, start)
 
 
 @njit(**EXACT)
 def coverers(graph: tuple[Any, ...], subs: tuple[Any, ...], rows: Rows) -> Rows:
     """See `relation.coverers`."""
-    return _coverers(_graph(graph), _subscriptions(subs, subs[3]), rows)
+    return _coverers(_graph(borrowed(graph)), _subscriptions(borrowed(subs), borrowed(subs[3])), rows)
 
 
 @njit(**EXACT)
@@ -260,6 +263,7 @@ def follow(
     `totals` takes what unsubscribes cause.
     """
     found, one, scratch = np.empty(graph.k, np.int32), np.empty(1, np.int32), scratch_for(graph.front)
+    graph, subs = borrowed(graph), borrowed(subs)
     for i in range(start, rows.shape[0]):
         row = rows[i]
         if not removals[i]:

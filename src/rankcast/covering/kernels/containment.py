@@ -1,21 +1,29 @@
-"""Whether one box contains or covers another: by packed codes in buckets, then by exact ends (`covers`).
-
-What the k-d tree and the Z-curve share.
+"""Whether one box contains or covers another, as points in buckets: what the k-d tree and the Z-curve share.
 
 A box [lo, hi] is the point (-lo_0, hi_0, -lo_1, hi_1, ...): one box contains another exactly if its point
-dominates the other's, that is, is at least as large in every coordinate [Covering §IV-A]. Each coordinate is
-cut into codes by `cuts`, ascending per dimension; codes never fall when the coordinate grows, so a point
-whose codes do not dominate does not dominate either. Up to 16 dimensions share a word of 64 bits in lanes, of
-eight bits for up to eight of them, of four for sixteen. The top bit of a lane is free: it takes the borrow of
-one subtraction that compares all lanes. Infinite ends are ordinary coordinates.
+dominates the other's, that is, is at least as large in every coordinate [Covering §IV-A]. Where a point
+belongs and which buckets a search enters is decided by exact coordinates, so no order of arrival and no drift
+of values makes a bucket larger than the others.
 
-A box is found by filter and verify: the packed codes pass few points, and those are compared by their exact
-ends, which stand by row in `Subscriptions`. So coarse codes cost a few comparisons and no answer.
+Inside a bucket a box is found by filter and verify. Each coordinate is cut into codes by `cuts`, ascending
+per dimension; codes never fall when the coordinate grows, so a point whose codes do not dominate does not
+dominate either. Up to 16 dimensions share a word of 64 bits in lanes, of eight bits for up to eight of them,
+of four for sixteen. The top bit of a lane is free: it takes the borrow of one subtraction that compares all
+lanes. What passes is compared by its exact ends, which stand by row in `Subscriptions`. So coarse codes cost
+a few comparisons and no answer. Infinite ends are ordinary coordinates.
+
+There are two generations of cuts, and each bucket says whose codes it has. When points that passed in vain
+have cost more than new codes would, the other generation is cut after a sample of the points; buckets take it
+over a few at a time with the inserts that follow, so no call waits for all of them.
 
 Bucket b holds row[b, SIZE] points, word by word side by side, so that one word of all its points is one run
 of memory; row[b] says whose points they are. Behind the last point the words are 0. Which bucket a point
-belongs to is the business of the index, `kdtree` or `zcurve` by meta[KIND]. Where a row's point stands is not
-kept: its codes lead there, so its box must not change while it is in.
+belongs to is the business of the index, `kdtree` or `zcurve` by meta[KIND]; where[row] remembers it. A box
+must not change while it is in.
+
+Bucket HOT belongs to no leaf: it names up to 64 rows that have covered others lately, with their coordinates
+in `hot`, and a search for one row that covers looks there first. Where most boxes lie in a few large ones
+that is all it does. Slots that were hit less make place for new ones.
 """
 
 from __future__ import annotations
@@ -30,6 +38,7 @@ from rankcast.structures.jit import EXACT
 
 Words = NDArray[np.uint64]
 Bools = NDArray[np.bool_]
+Ends = NDArray[np.float64]
 
 WORD, MOST_LANES, WIDEST = 64, 16, 8
 EVERY = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -77,55 +86,47 @@ def _code(cuts: NDArray[np.float64], dimension: int, value: float) -> int:
 
 
 @njit(**EXACT)
-def encode(
-    cuts: NDArray[np.float64], lo: NDArray[np.float64], hi: NDArray[np.float64], row: int, key: Words
-) -> None:
-    """Write the packed codes of box `row` into `key`."""
+def coordinate(lo: Ends, hi: Ends, row: int, dimension: int) -> float:
+    """One coordinate of the point of box `row`; zero has one sign, for those who look at bits."""
+    return 0.0 - lo[row, dimension // 2] if dimension % 2 == 0 else hi[row, dimension // 2] + 0.0
+
+
+@njit(**EXACT)
+def write_point(lo: Ends, hi: Ends, row: int, point: NDArray[np.float64]) -> None:
+    """Write the point of box `row`."""
+    for attribute in range(lo.shape[1]):
+        point[2 * attribute], point[2 * attribute + 1] = 0.0 - lo[row, attribute], hi[row, attribute] + 0.0
+
+
+@njit(**EXACT)
+def encode(cuts: NDArray[np.float64], point: NDArray[np.float64], key: Words) -> None:
+    """Write the packed codes of a point into `key`."""
     count, bits, _, _ = lanes_for(cuts.shape[0])
     word, shift = -1, count * bits
     for dimension in range(cuts.shape[0]):
         if shift == count * bits:
             word, shift = word + 1, 0
             key[word] = np.uint64(0)
-        value = -lo[row, dimension // 2] if dimension % 2 == 0 else hi[row, dimension // 2]
         # Shifts need both sides unsigned: Numba turns a mix of signed and unsigned into floats.
-        key[word] |= np.uint64(_code(cuts, dimension, value)) << np.uint64(shift)
+        key[word] |= np.uint64(_code(cuts, dimension, point[dimension])) << np.uint64(shift)
         shift += bits
 
 
 @njit(**EXACT)
-def code_at(words: Words, dimension: int, lanes: Lanes) -> int:
-    """One code of a packed point."""
-    word = 0
-    while dimension >= lanes.number:
-        word, dimension = word + 1, dimension - lanes.number
-    return int(words[word] >> np.uint64(lanes.bits * dimension)) & ((1 << (lanes.bits - 1)) - 1)
+def reaches(corners: NDArray[np.float64], place: int, point: NDArray[np.float64]) -> bool:
+    """Whether corners[place] is at least the point in every dimension."""
+    at_least = True
+    # No way out of the loop: a branch that is guessed wrong costs more than the rest of it.
+    for dimension in range(point.shape[0]):
+        at_least &= corners[place, dimension] >= point[dimension]
+    return at_least
 
 
 @njit(**EXACT)
-def reaches(corners: Words, place: int, key: Words, high: np.uint64) -> bool:
-    """Whether every code of corners[place] is at least that of the key."""
-    for word in range(key.shape[0]):
-        # A lane whose top bit is gone has borrowed: its code is below that of the key.
-        if ((corners[place, word] | high) - key[word]) & high != high:
-            return False
-    return True
-
-
-@njit(**EXACT)
-def larger(one: np.uint64, other: np.uint64, lanes: Lanes) -> np.uint64:
-    """The larger code of each lane."""
-    # The top bit of a lane says whether `one` is at least `other` there; `mask` spreads it over its code.
-    at_least = ((one | lanes.high) - other) & lanes.high
-    mask = at_least - (at_least >> np.uint64(lanes.bits - 1))
-    return (one & mask) | (other & ((lanes.high - lanes.unit) ^ mask))
-
-
-@njit(**EXACT)
-def raise_corner(corners: Words, place: int, key: Words, lanes: Lanes) -> None:
+def raise_corner(corners: NDArray[np.float64], place: int, point: NDArray[np.float64]) -> None:
     """Let a corner take in a point."""
-    for word in range(key.shape[0]):
-        corners[place, word] = larger(corners[place, word], key[word], lanes)
+    for dimension in range(point.shape[0]):
+        corners[place, dimension] = max(corners[place, dimension], point[dimension])
 
 
 @njit(**EXACT)
@@ -154,16 +155,31 @@ def quantile_cuts(values: NDArray[np.float64], cuts: NDArray[np.float64]) -> Non
 
 BUCKET = 64
 KDTREE, ZCURVE = range(2)
-META = 10
-KIND, POINTS, NODE_USED, NODE_FREE, BUCKET_USED, BUCKET_FREE, BUCKETS, DUE, NODES_VISITED, COMPARISONS = (
-    range(META)
-)
-SIZE, LEAF = BUCKET, BUCKET + 1
+HOT = 0
+META = 13 + BUCKET
+(
+    KIND,
+    POINTS,
+    NODE_USED,
+    NODE_FREE,
+    BUCKET_USED,
+    BUCKET_FREE,
+    BUCKETS,
+    GENERATION,
+    RECODED,
+    WASTED,
+    HAND,
+    NODES_VISITED,
+    COMPARISONS,
+) = range(13)
+HITS = 13
+SIZE, LEAF, CUT = BUCKET, BUCKET + 1, BUCKET + 2
+SAMPLE = 1024
+RECODE = 2  # buckets that take over new codes with an insert
+PATIENCE = 8  # points that pass in vain, a point, before the codes are cut anew
+TRIED = 4  # slots of HOT that are looked at to make place for one
 GONE, COVERED, FORWARDED, LEAVING = range(4)
 NO_ROW = -1
-
-
-Ends = NDArray[np.float64]
 
 
 class Subscriptions(NamedTuple):
@@ -193,17 +209,36 @@ class Query(NamedTuple):
 class IndexArrays(NamedTuple):
     """The arrays of an index over boxes; few, because every call of a kernel hands each of them over.
 
-    Bucket b has words[b, word, slot] and row[b, slot], then row[b, SIZE] and row[b, LEAF], its leaf or, while
-    it is free, the next free one. `node` and `corner` are the index's own; `cuts` are those of the codes;
-    `meta` holds small counts.
+    Bucket b has words[b, word, slot] and row[b, slot], then row[b, SIZE]; row[b, LEAF], its leaf or, while it
+    is free, the next free one; and row[b, CUT], the generation of its codes. `node` and `corner` are the
+    index's own; `hot` has the coordinates of the rows of HOT, slot by slot in each dimension, and NaN behind
+    them; cuts[generation] are those of the codes; where[row] is the bucket of a row that is in; `meta` holds
+    small counts, and from HITS on how often each slot of HOT was hit.
     """
 
     words: Words
     row: NDArray[np.int32]
     node: NDArray[np.int32]
-    corner: Words
+    corner: NDArray[np.float64]
+    hot: NDArray[np.float64]
     cuts: NDArray[np.float64]
+    where: NDArray[np.int32]
     meta: NDArray[np.int64]
+
+
+class Scratch(NamedTuple):
+    """Memory of a search: the point of its box, its codes by generation, and which slots of a bucket pass."""
+
+    point: NDArray[np.float64]
+    key: Words
+    passed: Words
+
+
+@njit(**EXACT)
+def scratch_for(index: IndexArrays) -> Scratch:
+    """Memory that searches of an index need, one after the other."""
+    words = index.words.shape[1]
+    return Scratch(np.empty(index.hot.shape[0]), np.empty((2, words), np.uint64), np.empty(BUCKET, np.uint64))
 
 
 @njit(**EXACT)
@@ -215,12 +250,12 @@ def query_for(box: QueryBoxes, place: int, own: int) -> Query:
 @njit(**EXACT)
 def short_of_buckets(index: IndexArrays) -> bool:
     """Whether the free buckets might not suffice for one insert."""
-    return index.row.shape[0] - index.meta[BUCKETS] < 2
+    return index.row.shape[0] - index.meta[BUCKETS] < 3
 
 
 @njit(**EXACT)
 def take_bucket(index: IndexArrays) -> int:
-    """An empty bucket."""
+    """An empty bucket, of the newest codes."""
     bucket = index.meta[BUCKET_FREE]
     if bucket >= 0:
         index.meta[BUCKET_FREE] = index.row[bucket, LEAF]
@@ -229,6 +264,7 @@ def take_bucket(index: IndexArrays) -> int:
         index.meta[BUCKET_USED] += 1
     index.meta[BUCKETS] += 1
     index.row[bucket, SIZE] = 0
+    index.row[bucket, CUT] = index.meta[GENERATION]
     index.words[bucket] = np.uint64(0)
     return bucket
 
@@ -242,21 +278,24 @@ def release_bucket(index: IndexArrays, bucket: int) -> None:
 
 
 @njit(**EXACT)
-def place(index: IndexArrays, bucket: int, row: int, key: Words) -> None:
+def place(index: IndexArrays, bucket: int, row: int, point: NDArray[np.float64]) -> None:
     """Put a point behind the last one of a bucket that has room."""
-    slot = index.row[bucket, SIZE]
+    slot, key = index.row[bucket, SIZE], np.empty(index.words.shape[1], np.uint64)
+    encode(index.cuts[index.row[bucket, CUT]], point, key)
     for word in range(key.shape[0]):
         index.words[bucket, word, slot] = key[word]
     index.row[bucket, slot] = row
     index.row[bucket, SIZE] = slot + 1
+    index.where[row] = bucket
 
 
 @njit(**EXACT)
-def pick_up(index: IndexArrays, bucket: int, slot: int, key: Words) -> int:
-    """Copy a point's words into `key` and return its row."""
-    for word in range(key.shape[0]):
-        key[word] = index.words[bucket, word, slot]
-    return index.row[bucket, slot]
+def gather(index: IndexArrays, subs: Subscriptions, bucket: int) -> NDArray[np.float64]:
+    """The points of a bucket."""
+    points = np.empty((index.row[bucket, SIZE], index.hot.shape[0]))
+    for slot in range(points.shape[0]):
+        write_point(subs.lo, subs.hi, index.row[bucket, slot], points[slot])
+    return points
 
 
 @njit(**EXACT)
@@ -280,16 +319,62 @@ def erase(index: IndexArrays, bucket: int, slot: int) -> None:
 
 
 @njit(**EXACT)
-def close_corner(index: IndexArrays, bucket: int, node: int) -> bool:
-    """Set the corner of a node from the points of its bucket; return whether it changed."""
-    changed, lanes = False, lanes_for(index.cuts.shape[0])
-    for word in range(index.words.shape[1]):
-        corner = np.uint64(0)
+def close_corner(
+    index: IndexArrays, subs: Subscriptions, bucket: int, node: int, gone: NDArray[np.float64]
+) -> bool:
+    """Set the corner of a node from its bucket's points after one has gone; return whether it changed.
+
+    Cost: only where the point was the largest are the others looked at.
+    """
+    changed = False
+    for dimension in range(gone.shape[0]):
+        if gone[dimension] < index.corner[node, dimension]:
+            continue
+        largest = -np.inf
         for slot in range(index.row[bucket, SIZE]):
-            corner = larger(corner, index.words[bucket, word, slot], lanes)
-        changed = changed or corner != index.corner[node, word]
-        index.corner[node, word] = corner
+            largest = max(largest, coordinate(subs.lo, subs.hi, index.row[bucket, slot], dimension))
+        changed |= largest < index.corner[node, dimension]
+        index.corner[node, dimension] = largest
     return changed
+
+
+@njit(**EXACT)
+def _cut(index: IndexArrays, subs: Subscriptions) -> None:
+    """Cut a new generation of codes after a sample of the points. Cost: a sort of the sample a dimension."""
+    used, step = index.meta[BUCKET_USED], max(1, index.meta[POINTS] // SAMPLE)
+    sample, count, passed = np.empty((2 * SAMPLE, index.hot.shape[0])), 0, 0
+    for bucket in range(HOT + 1, used):
+        for slot in range(index.row[bucket, SIZE]):
+            if passed % step == 0 and count < sample.shape[0]:
+                write_point(subs.lo, subs.hi, index.row[bucket, slot], sample[count])
+                count += 1
+            passed += 1
+    index.meta[GENERATION] = 1 - index.meta[GENERATION]
+    quantile_cuts(sample[:count], index.cuts[index.meta[GENERATION]])
+    index.meta[RECODED], index.meta[WASTED] = HOT + 1, 0
+
+
+@njit(**EXACT)
+def keep_codes(index: IndexArrays, subs: Subscriptions) -> None:
+    """Let a few buckets take over the newest codes; cut them anew if that is worth it."""
+    meta, left = index.meta, RECODE
+    if meta[RECODED] >= meta[BUCKET_USED]:
+        if meta[WASTED] > PATIENCE * (meta[POINTS] + BUCKET):
+            _cut(index, subs)
+        return
+    key, point = np.empty(index.words.shape[1], np.uint64), np.empty(index.hot.shape[0])
+    while left > 0 and meta[RECODED] < meta[BUCKET_USED]:
+        bucket = meta[RECODED]
+        meta[RECODED] += 1
+        if index.row[bucket, SIZE] == 0 or index.row[bucket, CUT] == meta[GENERATION]:
+            continue
+        index.row[bucket, CUT] = meta[GENERATION]
+        for slot in range(index.row[bucket, SIZE]):
+            write_point(subs.lo, subs.hi, index.row[bucket, slot], point)
+            encode(index.cuts[meta[GENERATION]], point, key)
+            for word in range(key.shape[0]):
+                index.words[bucket, word, slot] = key[word]
+        left -= 1
 
 
 @njit(**EXACT)
@@ -317,23 +402,24 @@ def covers(subs: Subscriptions, row: int, box: QueryBoxes, place: int, own: int)
     Of equal boxes the forwarded one covers, else the one registered first. Nothing covers itself, and one
     that is leaving covers no row; a box that is nobody's lies in it all the same.
     """
-    if row == own or not _contains(subs.lo, subs.hi, row, box, place):
-        return False
-    return own == NO_ROW or _ranks(subs, row, own)
+    return _contains(subs.lo, subs.hi, row, box, place) and _may_cover(subs, row, own)
 
 
 @njit(**EXACT)
-def _ranks(subs: Subscriptions, row: int, own: int) -> bool:
-    """Whether a live row that contains another covers it."""
+def _may_cover(subs: Subscriptions, row: int, own: int) -> bool:
+    """Whether a live row that contains the box of another, or of NO_ROW, covers it."""
+    if own == NO_ROW:
+        return True
     if subs.status[row] != COVERED:
-        return subs.status[row] == FORWARDED
-    return not same_box(subs, row, own) or subs.sequence[row] < subs.sequence[own]
+        return row != own and subs.status[row] == FORWARDED
+    return row != own and (not same_box(subs, row, own) or subs.sequence[row] < subs.sequence[own])
 
 
 @njit(**EXACT)
 def filter_bucket(words: Words, bucket: int, key: Words, passed: Words, high: np.uint64) -> bool:
     """Set passed[slot] to `high` where the codes of a bucket's point dominate; return whether any does."""
     for slot in range(BUCKET):
+        # A lane whose top bit is gone has borrowed: its code is below that of the key.
         passed[slot] = ((words[bucket, 0, slot] | high) - key[0]) & high
     for word in range(1, key.shape[0]):
         for slot in range(BUCKET):
@@ -346,36 +432,114 @@ def filter_bucket(words: Words, bucket: int, key: Words, passed: Words, high: np
 
 @njit(**EXACT)
 def collect(
-    held: NDArray[np.int32],
+    index: IndexArrays,
     bucket: int,
-    passed: Words,
     subs: Subscriptions,
     query: Query,
+    scratch: Scratch,
     rows: NDArray[np.int32],
     count: int,
     high: np.uint64,
 ) -> int:
-    """Add the rows of a bucket that have passed and cover the box of a query to a list, until it is full."""
-    for slot in range(held[bucket, SIZE]):
-        if count == rows.shape[0]:
-            break
-        row = held[bucket, slot]
-        if passed[slot] == high and covers(subs, row, query.box, query.place, query.own):
-            rows[count] = row
-            count += 1
+    """Add the rows of a bucket that cover the box of a query to a list, until it is full."""
+    if not filter_bucket(index.words, bucket, scratch.key[index.row[bucket, CUT]], scratch.passed, high):
+        return count
+    vain = 0
+    for slot in range(index.row[bucket, SIZE]):
+        if scratch.passed[slot] == high:
+            row = index.row[bucket, slot]
+            if covers(subs, row, query.box, query.place, query.own):
+                rows[count] = row
+                count += 1
+                if count == rows.shape[0]:
+                    break
+            else:
+                vain += 1
+    index.meta[WASTED] += vain
     return count
 
 
 @njit(**EXACT)
+def encode_query(index: IndexArrays, scratch: Scratch) -> None:
+    """Write the codes of a query's point, by each generation that some bucket has."""
+    generation = index.meta[GENERATION]
+    encode(index.cuts[generation], scratch.point, scratch.key[generation])
+    if index.meta[RECODED] < index.meta[BUCKET_USED]:
+        encode(index.cuts[1 - generation], scratch.point, scratch.key[1 - generation])
+
+
+@njit(**EXACT)
+def find_hot(index: IndexArrays, subs: Subscriptions, own: int, scratch: Scratch) -> int:
+    """A row of HOT that covers the query's box, that of row `own` or NO_ROW's; NO_ROW if there is none."""
+    hot, point, passed = index.hot, scratch.point, scratch.passed
+    one, none = np.uint64(1), np.uint64(0)
+    passed[:] = one
+    dimension, some = 0, one
+    while some != none and dimension < point.shape[0]:
+        low, high, some = point[dimension], point[dimension + 1], none
+        for slot in range(BUCKET):
+            inside = (hot[dimension, slot] >= low) & (hot[dimension + 1, slot] >= high)
+            passes = passed[slot] if inside else none
+            passed[slot] = passes
+            some += passes
+        dimension += 2
+    if some != none:
+        for slot in range(BUCKET):
+            if passed[slot] != none and _may_cover(subs, index.row[HOT, slot], own):
+                index.meta[HITS + slot] += 1
+                return index.row[HOT, slot]
+    return NO_ROW
+
+
+@njit(**EXACT)
+def warm_up(index: IndexArrays, subs: Subscriptions, row: int) -> None:
+    """Let a row that has covered another into HOT, in place of one that was not hit since it was looked at.
+
+    Looks at a few slots only and halves their hits, so that what covers no longer goes in the end.
+    """
+    slot = index.row[HOT, SIZE]
+    if slot == BUCKET:
+        for _ in range(TRIED):
+            slot = index.meta[HAND]
+            index.meta[HAND] = (slot + 1) % BUCKET
+            index.meta[HITS + slot] //= 2
+            if index.meta[HITS + slot] == 0:
+                break
+        if index.meta[HITS + slot] > 0:
+            return
+    else:
+        index.row[HOT, SIZE] += 1
+    index.row[HOT, slot], index.meta[HITS + slot] = row, 1
+    for dimension in range(index.hot.shape[0]):
+        index.hot[dimension, slot] = coordinate(subs.lo, subs.hi, row, dimension)
+
+
+@njit(**EXACT)
+def cool_down(index: IndexArrays, row: int) -> None:
+    """Take a row out of HOT, if it is there."""
+    slot, last = slot_in(index, HOT, row), index.row[HOT, SIZE] - 1
+    if slot < 0:
+        return
+    index.row[HOT, slot], index.row[HOT, SIZE] = index.row[HOT, last], last
+    index.meta[HITS + slot] = index.meta[HITS + last]
+    for dimension in range(index.hot.shape[0]):
+        index.hot[dimension, slot] = index.hot[dimension, last]
+        index.hot[dimension, last] = np.nan
+
+
+@njit(**EXACT)
 def holds_wanted(
-    index: IndexArrays, subs: Subscriptions, todo: Bools, bucket: int, slot: int, key: Words
+    index: IndexArrays, subs: Subscriptions, todo: Bools, bucket: int, slot: int, point: NDArray[np.float64]
 ) -> bool:
-    """Whether a point has the codes of its row, written to `key`, and is the first met of a row in `todo`."""
-    row = np.int64(index.row[bucket, slot])
-    if row < 0 or row >= todo.size or not todo[row]:
+    """Whether a point, written to `point`, has the codes of its row and is the first met of one in `todo`."""
+    row, key = np.int64(index.row[bucket, slot]), np.empty(index.words.shape[1], np.uint64)
+    if row < 0 or row >= todo.size or not todo[row] or row >= index.where.size:
+        return False
+    if index.where[row] != bucket or not 0 <= index.row[bucket, CUT] <= 1:
         return False
     todo[row] = False
-    encode(index.cuts, subs.lo, subs.hi, row, key)
+    write_point(subs.lo, subs.hi, row, point)
+    encode(index.cuts[index.row[bucket, CUT]], point, key)
     for word in range(key.size):
         if index.words[bucket, word, slot] != key[word]:
             return False
@@ -383,11 +547,32 @@ def holds_wanted(
 
 
 @njit(**EXACT)
+def hot_fits(index: IndexArrays, subs: Subscriptions, wanted: Bools) -> bool:
+    """Whether HOT names wanted rows, each once, with their coordinates."""
+    size, seen = np.int64(index.row[HOT, SIZE]), np.zeros(wanted.size, np.bool_)
+    if not (0 <= size <= BUCKET and 0 <= index.meta[HAND] < BUCKET and 0 <= index.meta[GENERATION] <= 1):
+        return False
+    for slot in range(BUCKET):
+        if slot >= size:
+            if not np.isnan(index.hot[:, slot]).all():
+                return False
+            continue
+        row = np.int64(index.row[HOT, slot])
+        if row < 0 or row >= wanted.size or not wanted[row] or seen[row] or index.meta[HITS + slot] < 0:
+            return False
+        seen[row] = True
+        for dimension in range(index.hot.shape[0]):
+            if index.hot[dimension, slot] != coordinate(subs.lo, subs.hi, row, dimension):
+                return False
+    return True
+
+
+@njit(**EXACT)
 def free_chain_fits(index: IndexArrays, taken: Bools, leaves: int) -> bool:
-    """Whether all buckets that are not taken are in the chain of free ones, without points."""
-    free, known = index.meta[BUCKET_FREE], leaves
+    """Whether all buckets but HOT that are not taken are in the chain of free ones, without points."""
+    free, known = index.meta[BUCKET_FREE], leaves + 1
     while free != -1:
-        if free < 0 or free >= taken.size or taken[free] or index.row[free, SIZE] != 0:
+        if free <= HOT or free >= taken.size or taken[free] or index.row[free, SIZE] != 0:
             return False
         taken[free], known = True, known + 1
         free = np.int64(index.row[free, LEAF])

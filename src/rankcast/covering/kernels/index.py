@@ -19,31 +19,38 @@ from numpy.typing import NDArray
 
 from rankcast.covering.kernels import kdtree, zcurve
 from rankcast.covering.kernels.containment import (
-    BUCKET,
     BUCKET_FREE,
     BUCKET_USED,
     BUCKETS,
     COVERED,
-    DUE,
+    HAND,
+    HOT,
     KDTREE,
     KIND,
     NO_ROW,
     POINTS,
+    RECODED,
+    SIZE,
+    WASTED,
     IndexArrays,
     Query,
     QueryBoxes,
+    Scratch,
     Subscriptions,
-    Words,
-    encode,
-    quantile_cuts,
+    cool_down,
+    encode_query,
+    find_hot,
+    keep_codes,
     query_for,
+    scratch_for,
     short_of_buckets,
+    take_bucket,
+    warm_up,
+    write_point,
 )
+from rankcast.structures.arrays import borrowed
 from rankcast.structures.jit import EXACT
 
-FIRST_CUT = 64
-SAMPLE = 4096
-OFTEN, SELDOM = 3, 32
 NONE = -1
 
 Rows = NDArray[np.int32]
@@ -65,47 +72,50 @@ z_clear, z_insert, z_remove, z_find = (
 
 @njit(**EXACT)
 def clear(index: IndexArrays) -> None:
-    """Make the index empty."""
-    index.meta[POINTS], index.meta[BUCKET_USED], index.meta[BUCKETS] = 0, 0, 0
-    index.meta[BUCKET_FREE] = -1
-    if index.meta[KIND] == KDTREE:
+    """Make an index of no rows out of fresh arrays."""
+    meta = index.meta
+    meta[POINTS], meta[BUCKET_USED], meta[BUCKETS], meta[BUCKET_FREE] = 0, 0, 0, -1
+    meta[WASTED], meta[HAND] = 0, 0
+    index.row[take_bucket(index), SIZE] = 0  # bucket HOT
+    if meta[KIND] == KDTREE:
         kd_clear(index)
     else:
         z_clear(index)
+    meta[RECODED] = meta[BUCKET_USED]
 
 
 @njit(**EXACT)
 def insert(index: IndexArrays, subs: Subscriptions, row: int) -> None:
-    """Add a row's box. Requires an index that is not `unprepared`."""
-    key = np.empty(index.words.shape[1], np.uint64)
-    encode(index.cuts, subs.lo, subs.hi, row, key)
-    index.meta[DUE] -= 1
+    """Add a row's box. Requires an index that is not `unprepared` and has room for the row's number."""
+    point = np.empty(index.hot.shape[0])
+    write_point(subs.lo, subs.hi, row, point)
+    keep_codes(index, subs)
     if index.meta[KIND] == KDTREE:
-        kd_insert(index, np.int64(row), key)
+        kd_insert(index, subs, np.int64(row), point)
     else:
-        z_insert(index, np.int64(row), key)
+        z_insert(index, subs, np.int64(row), point)
 
 
 @njit(**EXACT)
 def remove(index: IndexArrays, subs: Subscriptions, row: int) -> None:
     """Take a row's box out."""
-    key = np.empty(index.words.shape[1], np.uint64)
-    encode(index.cuts, subs.lo, subs.hi, row, key)
+    point = np.empty(index.hot.shape[0])
+    write_point(subs.lo, subs.hi, row, point)
+    cool_down(index, row)
     if index.meta[KIND] == KDTREE:
-        kd_remove(index, np.int64(row), key)
+        kd_remove(index, subs, np.int64(row), point)
     else:
-        z_remove(index, np.int64(row), key)
-
-
-@njit(**EXACT)
-def scratch_for(index: IndexArrays) -> Words:
-    """Memory that searches of an index need."""
-    return np.empty(index.words.shape[1] + BUCKET, np.uint64)
+        z_remove(index, subs, np.int64(row), point)
 
 
 @njit(**EXACT)
 def search(
-    index: IndexArrays, subs: Subscriptions, query: Query, rows: NDArray[np.int32], count: int, scratch: Words
+    index: IndexArrays,
+    subs: Subscriptions,
+    query: Query,
+    rows: NDArray[np.int32],
+    count: int,
+    scratch: Scratch,
 ) -> int:
     """Add rows that cover the box of a query to a list that has `count`; return its length.
 
@@ -113,12 +123,19 @@ def search(
     """
     if index.meta[POINTS] == 0 or count == rows.shape[0]:
         return count
-    words = index.words.shape[1]
-    key, passed = scratch[:words], scratch[words:]
-    encode(index.cuts, query.box.lo, query.box.hi, query.place, key)
+    write_point(query.box.lo, query.box.hi, query.place, scratch.point)
+    if rows.shape[0] == 1 and index.row[HOT, SIZE] > 0:
+        rows[0] = find_hot(index, subs, query.own, scratch)
+        if rows[0] != NO_ROW:
+            return count + 1
+    encode_query(index, scratch)
     if index.meta[KIND] == KDTREE:
-        return kd_find(index, subs, query, key, passed, rows, count)
-    return z_find(index, subs, query, key, passed, rows, count)
+        count = kd_find(index, subs, query, scratch, rows, count)
+    else:
+        count = z_find(index, subs, query, scratch, rows, count)
+    if rows.shape[0] == 1 and count == 1:
+        warm_up(index, subs, rows[0])
+    return count
 
 
 @njit(**EXACT)
@@ -129,41 +146,18 @@ def find(index: IndexArrays, subs: Subscriptions, query: Query, rows: NDArray[np
 
 @njit(**EXACT)
 def unprepared(index: IndexArrays) -> bool:
-    """Whether an insert must wait: no room, or it is time to cut the codes anew."""
-    return index.meta[DUE] <= 0 or short_of_buckets(index)
+    """Whether an insert must wait for room."""
+    return short_of_buckets(index)
 
 
 @njit(**EXACT)
-def recut(index: IndexArrays, subs: Subscriptions, rows: NDArray[np.int32], start: int) -> int:
-    """Cut the codes of an empty index anew after a sample of the rows and insert them from `start` on.
-
-    Returns how far it came; less than all: the owner makes room and calls again from there.
-
-    The next time is after several times as many inserts, so that codes follow the data; later once the sample
-    is as large as it gets, because then only a drift makes it stale. Cost: n inserts, less than one for each
-    insert before.
-    """
-    if start == 0:
-        _cut(index, subs, rows)
+def insert_rows(index: IndexArrays, subs: Subscriptions, rows: Rows, start: int) -> int:
+    """Insert rows from `start` on; return how far, less than all if room must be made."""
     for i in range(start, rows.shape[0]):
-        if short_of_buckets(index):
+        if unprepared(index):
             return i
         insert(index, subs, rows[i])
-    index.meta[DUE] = max(FIRST_CUT, (OFTEN if rows.shape[0] < SAMPLE else SELDOM) * rows.shape[0])
     return rows.shape[0]
-
-
-@njit(**EXACT)
-def _cut(index: IndexArrays, subs: Subscriptions, rows: NDArray[np.int32]) -> None:
-    """Set the cuts after a sample of the rows."""
-    step = max(1, rows.shape[0] // SAMPLE)
-    sample = rows[::step]
-    values = np.empty((sample.shape[0], index.cuts.shape[0]))
-    for i in range(sample.shape[0]):
-        for attribute in range(subs.lo.shape[1]):
-            values[i, 2 * attribute] = -subs.lo[sample[i], attribute]
-            values[i, 2 * attribute + 1] = subs.hi[sample[i], attribute]
-    quantile_cuts(values, index.cuts)
 
 
 @njit(**EXACT)
@@ -173,9 +167,10 @@ def stab(
     """All rows that contain each box, one list behind the other, as registered; and where each list ends."""
     ends = np.empty(box.lo.shape[0], np.int64)
     buffer = np.empty(index.meta[POINTS] + 1, np.int32)
-    reached, total = np.empty(1024, np.int32), 0
+    reached, total, scratch = np.empty(1024, np.int32), 0, scratch_for(index)
+    index, subs, box = borrowed(index), borrowed(subs), borrowed(box)
     for place in range(box.lo.shape[0]):
-        count = find(index, subs, query_for(box, place, NO_ROW), buffer, np.int64(0))
+        count = search(index, subs, query_for(box, place, NO_ROW), buffer, np.int64(0), scratch)
         while total + count > reached.shape[0]:
             reached = np.concatenate((reached, np.empty_like(reached)))
         order = np.argsort(subs.sequence[buffer[:count]])
@@ -209,12 +204,12 @@ def told(
 def coverers(front: IndexArrays, subs: Subscriptions, rows: Rows) -> Rows:
     """For each row one that covers it, or NONE; what only leaving ones contain is covered by one of those."""
     found, one = np.full(rows.shape[0], NONE, np.int32), np.empty(2, np.int32)
-    box = QueryBoxes(subs.lo, subs.hi)
+    box, scratch = QueryBoxes(subs.lo, subs.hi), scratch_for(front)
     for i in range(rows.shape[0]):
         one[0] = NONE
         if subs.status[rows[i]] == COVERED:
-            if find(front, subs, query_for(box, rows[i], rows[i]), one[:1], np.int64(0)) == 0:
-                find(front, subs, query_for(box, rows[i], NO_ROW), one[:1], np.int64(0))
+            if search(front, subs, query_for(box, rows[i], rows[i]), one[:1], np.int64(0), scratch) == 0:
+                search(front, subs, query_for(box, rows[i], NO_ROW), one[:1], np.int64(0), scratch)
             found[i] = one[0]
     return found
 
@@ -224,10 +219,11 @@ def containing(
     front: IndexArrays, back: IndexArrays, subs: Subscriptions, box: QueryBoxes, found: Rows
 ) -> None:
     """For each box up to found.shape[1] live rows that contain it, forwarded ones first."""
+    scratch = scratch_for(front)
     for place in range(found.shape[0]):
         query = query_for(box, place, NO_ROW)
-        count = find(front, subs, query, found[place], np.int64(0))
-        find(back, subs, query, found[place], count)
+        count = search(front, subs, query, found[place], np.int64(0), scratch)
+        search(back, subs, query, found[place], count, scratch)
 
 
 @njit(**EXACT)
@@ -332,6 +328,7 @@ def first_containers(subs: Subscriptions, rows: Rows, count: int) -> Rows:
 def keep_maximal(index: IndexArrays, subs: Subscriptions, rows: NDArray[np.int32], start: int) -> int:
     """Keep the maximal ones of rows, containers first, in the index; return how far."""
     found, scratch = np.empty(1, np.int32), scratch_for(index)
+    index, subs = borrowed(index), borrowed(subs)
     box = QueryBoxes(subs.lo, subs.hi)
     for i in range(start, rows.shape[0]):
         if unprepared(index):
@@ -345,6 +342,7 @@ def keep_maximal(index: IndexArrays, subs: Subscriptions, rows: NDArray[np.int32
 def uncovered(index: IndexArrays, subs: Subscriptions, rows: NDArray[np.int32]) -> NDArray[np.int32]:
     """Those of rows that no other row in the index covers; of equal ones the first: all are COVERED."""
     found, left, count = np.empty(1, np.int32), np.empty_like(rows), 0
+    index, subs = borrowed(index), borrowed(subs)
     box, scratch = QueryBoxes(subs.lo, subs.hi), scratch_for(index)
     for row in rows:
         if search(index, subs, query_for(box, row, row), found, np.int64(0), scratch) == 0:

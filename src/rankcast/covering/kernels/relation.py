@@ -30,21 +30,21 @@ from rankcast.covering.kernels.containment import (
     IndexArrays,
     Query,
     QueryBoxes,
+    Scratch,
     Subscriptions,
-    Words,
     covers,
     query_for,
+    scratch_for,
 )
 from rankcast.covering.kernels.index import (
     containers_first,
-    find,
     first_containers,
     insert,
     remove,
-    scratch_for,
     search,
     unprepared,
 )
+from rankcast.structures.arrays import borrowed
 from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]
@@ -134,7 +134,7 @@ def _coverer(graph: Graph, row: int) -> int:
 
 
 @njit(**EXACT)
-def _find_covers(graph: Graph, subs: Subscriptions, row: int, found: Rows, scratch: Words) -> int:
+def _find_covers(graph: Graph, subs: Subscriptions, row: int, found: Rows, scratch: Scratch) -> int:
     """Look for up to k rows that cover a row without edges, and remember them; return how many."""
     query = query_for(QueryBoxes(subs.lo, subs.hi), row, row)
     count = search(graph.front, subs, query, found, np.int64(0), scratch)
@@ -157,7 +157,7 @@ def needs_room(graph: Graph) -> bool:
 
 
 @njit(**EXACT)
-def enter(graph: Graph, subs: Subscriptions, row: int, found: Rows, scratch: Words) -> int:
+def enter(graph: Graph, subs: Subscriptions, row: int, found: Rows, scratch: Scratch) -> int:
     """Register a row in a graph with room (see `needs_room`); return one that covers it, or NONE."""
     # One array for k = 1, where a row has a chain or a block and never both.
     graph.first[row], graph.block[row] = NONE, NONE
@@ -175,6 +175,7 @@ def enter(graph: Graph, subs: Subscriptions, row: int, found: Rows, scratch: Wor
 def subscribe(graph: Graph, subs: Subscriptions, rows: Rows, covered_by: Rows, start: int) -> int:
     """Register rows from `start` on and tell who covers each; return how far, less if room must be made."""
     found, scratch = np.empty(graph.k, np.int32), scratch_for(graph.front)
+    graph, subs = borrowed(graph), borrowed(subs)
     for i in range(start, rows.shape[0]):
         if needs_room(graph):
             return i
@@ -285,9 +286,12 @@ def _below(graph: Graph, subs: Subscriptions, query: Query, found: Rows, count: 
 @njit(**EXACT)
 def containing(graph: Graph, subs: Subscriptions, box: QueryBoxes, found: Rows) -> None:
     """For each box up to found.shape[1] live rows that contain it, forwarded ones first, if k is 1."""
+    scratch = scratch_for(graph.front)
+    graph, subs, box = borrowed(graph), borrowed(subs), borrowed(box)
     for place in range(found.shape[0]):
         query = query_for(box, place, NO_ROW)
-        _below(graph, subs, query, found[place], find(graph.front, subs, query, found[place], np.int64(0)))
+        count = search(graph.front, subs, query, found[place], np.int64(0), scratch)
+        _below(graph, subs, query, found[place], count)
 
 
 @njit(**EXACT)

@@ -183,6 +183,7 @@ class FullRelationGraph(IndexedGraph):
 
     def reserve(self, rows: int) -> None:
         """Make room for row numbers below `rows`."""
+        super().reserve(rows)
         if rows > self._degree.size:
             self._degree = grown(self._degree, rows, 0)
 

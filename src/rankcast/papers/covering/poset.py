@@ -363,6 +363,7 @@ class PosetGraph(IndexedGraph):
 
     def reserve(self, rows: int) -> None:
         """Make room for row numbers below `rows`."""
+        super().reserve(rows)
         if rows > len(self._first):
             self._first = grown(self._first, rows, NONE)
 
