@@ -17,6 +17,7 @@ from rankcast.covering import brute_force, calls, maxima
 from rankcast.covering.index import ContainmentIndex
 from rankcast.covering.kernels import index as index_kernels
 from rankcast.covering.kernels import zcurve
+from rankcast.covering.kernels.codes import encode, lanes_for, levels_for, quantile_cuts, words_for
 from rankcast.covering.kernels.containment import (
     BUCKET,
     FORWARDED,
@@ -24,12 +25,7 @@ from rankcast.covering.kernels.containment import (
     Query,
     QueryBoxes,
     Subscriptions,
-    encode,
     filter_bucket,
-    lanes_for,
-    levels_for,
-    quantile_cuts,
-    words_for,
 )
 from rankcast.covering.kernels.index import containers_first, first_containers
 from rankcast.tables.boxes import Boxes

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rankcast.covering.kernels import index as index_kernels
 from rankcast.covering.kernels import kdtree, zcurve
+from rankcast.covering.kernels.codes import encode, levels_for, words_for
 from rankcast.covering.kernels.containment import (
     BUCKET,
     BUCKET_USED,
@@ -27,11 +28,8 @@ from rankcast.covering.kernels.containment import (
     ZCURVE,
     IndexArrays,
     Subscriptions,
-    encode,
     gather,
     hot_fits,
-    levels_for,
-    words_for,
 )
 from rankcast.covering.kernels.kdtree import HOLDS, LEAVES, LEFT, LOPSIDED, PARENT, RIGHT, SLACK
 from rankcast.structures import integrity

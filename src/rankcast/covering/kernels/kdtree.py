@@ -26,6 +26,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rankcast.covering.kernels.codes import lanes_for
 from rankcast.covering.kernels.containment import (
     BUCKET,
     BUCKET_USED,
@@ -49,7 +50,6 @@ from rankcast.covering.kernels.containment import (
     free_chain_fits,
     gather,
     holds_wanted,
-    lanes_for,
     place,
     raise_corner,
     reaches,

@@ -28,6 +28,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rankcast.covering.kernels.codes import Words, lanes_for
 from rankcast.covering.kernels.containment import (
     BUCKET,
     BUCKET_USED,
@@ -42,14 +43,12 @@ from rankcast.covering.kernels.containment import (
     Query,
     Scratch,
     Subscriptions,
-    Words,
     close_corner,
     collect,
     erase,
     free_chain_fits,
     gather,
     holds_wanted,
-    lanes_for,
     place,
     raise_corner,
     reaches,
