@@ -19,7 +19,15 @@ FAMILIES = ("range_topk", "covering", "matching", "geotext", "moving")
 
 # Imports point down only. What is not listed (`errors`, `_version`, `scoring`) may be imported by all above.
 # The papers' figures are benchmark cases: they stand above `bench`, which imports them by name.
-LEVELS = {"structures": 1, "tables": 1, "core": 2, **dict.fromkeys(FAMILIES, 3), "papers": 4, "state": 4}
+LEVELS = {
+    "client": 1,
+    "structures": 1,
+    "tables": 1,
+    "core": 2,
+    **dict.fromkeys(FAMILIES, 3),
+    "papers": 4,
+    "state": 4,
+}
 LEVELS |= {"spark": 5, "pipeline": 6, "plot": 6, "bench": 7, "service": 7, "demo": 8, "warm": 9, "cli": 9}
 GROUND, FIGURES = 0, 8
 
@@ -188,7 +196,7 @@ def test_sources_are_cited_by_a_known_key() -> None:
 
 
 def test_importing_is_light() -> None:
-    heavy = ("pyspark", "pandas", "numba", "pyarrow")
+    heavy = ("pyspark", "pandas", "numba", "pyarrow", "httpx")
     told = f"import sys, rankcast; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

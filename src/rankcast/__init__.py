@@ -9,9 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rankcast._version import __version__
-from rankcast.errors import InputError, InterruptedEngineError, RankcastError, SettingError, SnapshotError
+from rankcast.errors import (
+    InputError,
+    InterruptedEngineError,
+    RankcastError,
+    ServiceError,
+    SettingError,
+    SnapshotError,
+)
 
 if TYPE_CHECKING:
+    from rankcast.client.clients import AsyncClient, Client
     from rankcast.covering.engine import CoveringTable
     from rankcast.covering.maxima import maxima
     from rankcast.geotext.engine import GeoTextTopK
@@ -26,6 +34,8 @@ if TYPE_CHECKING:
     from . import scoring
 
 __all__ = [
+    "AsyncClient",
+    "Client",
     "CoveringTable",
     "GeoTextTopK",
     "Hierarchy",
@@ -36,6 +46,7 @@ __all__ = [
     "RangeTopK",
     "RankcastError",
     "RankedMatcher",
+    "ServiceError",
     "SettingError",
     "SnapshotError",
     "SubscriberList",
@@ -47,6 +58,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AsyncClient": "rankcast.client.clients",
+    "Client": "rankcast.client.clients",
     "CoveringTable": "rankcast.covering.engine",
     "GeoTextTopK": "rankcast.geotext.engine",
     "Hierarchy": "rankcast.tables.boxes",

@@ -226,6 +226,35 @@ class StaleTokenError(RankcastError):
     """A batch was offered after a token that is not the shard's; the shard has changed nothing."""
 
 
+class ServiceError(RankcastError):
+    """A call of the service that was refused, or that got no answer (then `status` is None).
+
+    >>> print(ServiceError("Bad Request", status=400, detail='column "y" is NaN', hint="Leave it out."))
+    Bad Request (400)
+    Detail: column "y" is NaN
+    Hint: Leave it out.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        *,
+        status: int | None = None,
+        detail: str | None = None,
+        column: str | None = None,
+        row: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        title = printable(title)
+        told = (None if part is None else _part(part) for part in (detail, hint))
+        detail, hint = told
+        super().__init__(title if status is None else f"{title} ({status})", detail=detail, hint=hint)
+        self.status = status
+        self.title = title
+        self.column = column
+        self.row = row
+
+
 class MissingExtraError(RankcastError, ImportError):
     """An optional part of the package was used without what it needs installed.
 

@@ -1,0 +1,68 @@
+"""What calls of the service answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+Id: TypeAlias = int | str
+Row: TypeAlias = dict[str, Any]
+Rows: TypeAlias = Any  # a list of `Row`; a pyarrow Table if a table was sent
+
+
+@dataclass(frozen=True, slots=True)
+class StreamInfo:
+    """A stream: its engine, how many subscriptions it has, the number of its last write."""
+
+    name: str
+    engine: str
+    settings: Mapping[str, Any]
+    subscriptions: int
+    sequence: int
+    stats: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A write: its number, how many deltas it caused, and their rows if they were asked for."""
+
+    sequence: int
+    deltas: int
+    rows: Rows = None
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """A subscription that was registered, replaced or amended, with its list."""
+
+    id: Id
+    results: list[Row]
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """A list as of a write."""
+
+    rows: list[Row]
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What a subscription would have heard between two writes, and its list at the end."""
+
+    rows: list[Row]
+    results: list[Row]
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Something that a listener hears: `snapshot`, `delta` or `gap` (a snapshot follows)."""
+
+    event: str
+    rows: list[Row]
+    sequence: int
