@@ -247,6 +247,12 @@ def _covering(rng: np.random.Generator, kind: str, settings: Rows) -> None:
     engine.unsubscribe(boxes["id"][many // 4 : many // 3], limit=10)
     engine.follow([{"op": "subscribe", **{name: boxes[name][0] for name in boxes}}])
     engine.forwarded()
+    if many > 300:
+        merging = Fed(CoveringTable(**settings, merge=0.2), kind)
+        merging.subscribe(_some(boxes, 20))
+        merging.publish({"id": _ids(kind, "e", 20), **_uniform(rng, over, 20)})
+        merging.unsubscribe(boxes["id"][:2])
+        merging.forwarded_boxes()
     maxima(boxes, over=over)
     _close(engine, boxes)
 

@@ -117,6 +117,9 @@ class Scan:
     def check_restored(self, subs: Subscriptions) -> None:
         """Nothing is kept that could be wrong."""
 
+    def complete(self, subs: Subscriptions) -> None:
+        """Nothing is kept that could be missing."""
+
     def _exposed(self, subs: Subscriptions, lost: Boxes, moved: Rows) -> tuple[Rows, int]:
         """Covered rows that nothing covers: of those that moved, and those that lay in a lost box.
 

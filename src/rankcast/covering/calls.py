@@ -77,6 +77,23 @@ def read_commands(batch: Batch, over: list[str], slots: Slots) -> Commands:
     return Commands(batch.ids, removals, given, calls.runs(number, removals, first.size, MOST))
 
 
+def one_by_one(commands: Commands, over: list[str]) -> Iterator[tuple[str, Any]]:
+    """The commands as calls of one row: the name of the call and what it takes."""
+    for at, removal in enumerate(commands.removals.tolist()):
+        name = arrow(select(commands.ids, np.array([at])))
+        ends = end_columns(over, commands.boxes.at(slice(at, at + 1)))
+        yield (UNSUBSCRIBE, name) if removal else (SUBSCRIBE, {"id": name, **ends})
+
+
+def end_columns(over: list[str], boxes: Boxes) -> dict[str, pa.Array]:
+    """The ends of boxes as columns, null where there is no bound."""
+    return {
+        f"{name}_{end}": pa.array(values[:, place], mask=np.isinf(values[:, place]))
+        for place, name in enumerate(over)
+        for end, values in (("lo", boxes.lo), ("hi", boxes.hi))
+    }
+
+
 def _are_unsubscribes(op: Ids) -> Bools:
     """Which commands are unsubscribes."""
     words = arrow(op)

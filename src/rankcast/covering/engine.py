@@ -24,6 +24,7 @@ from rankcast.covering.graph import NO_ROWS, Outcome, RelationGraph, Relations
 from rankcast.covering.kernels import index as index_kernels
 from rankcast.covering.kernels.calls import ACTION, BY, FORWARD, ROW
 from rankcast.covering.kernels.containment import FORWARDED, GONE, LEAVING, QueryBoxes, Subscriptions
+from rankcast.covering.merging import Merging, known_merge
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.structures import integrity
 from rankcast.structures.ids import select, show
@@ -79,6 +80,9 @@ class CoveringTable(AnsweringEngine):
             bytes each whether there are so many or not; "full" (G*): all;
             "poset": those with none between. What is forwarded is the same for all.
         index: how a covering subscription is found: "kdtree", "zcurve" or "scan", which remembers nothing.
+        merge: let several forwarded boxes be told as one box that contains them, of which at most this share
+            lies in none of them (0.1: a tenth). Each group of them is told under the id of one of its
+            subscriptions, see `forwarded_boxes`. None: no box is told but as it is.
         extra: "forbid" or "ignore" columns that are not known.
         tuning: none yet.
 
@@ -149,13 +153,15 @@ class CoveringTable(AnsweringEngine):
         over: str | Sequence[str],
         graph: int | str = 1,
         index: str = "kdtree",
+        merge: float | None = None,
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
         kind, by = known_graph(graph), schema.one_of("index", index, INDEXES)
-        names = schema.attributes("over", over)
+        names, bound = schema.attributes("over", over), known_merge(merge)
         super().__init__(
-            {"graph": kind, "index": by},
+            # Only where it is set: the names of histories begin with the settings.
+            {"graph": kind, "index": by, **({} if bound is None else {"merge": bound})},
             {"standing": np.int8},  # the status of each row, under the name that snapshots have
             over=names,
             ordered=False,
@@ -164,12 +170,14 @@ class CoveringTable(AnsweringEngine):
         )
         self._form, self._commands = (Form([*more, ID, *boxes.columns(names)]) for more in ([], [OP]))
         self._relations: Any = relations_for(by, kind, len(names))
+        self._merging = None if bound is None else Merging(bound, len(names))
         self._fast: FastPath | None = None
-        if isinstance(self._relations, RelationGraph):
+        if isinstance(self._relations, RelationGraph) and self._merging is None:
             self._fast = FastPath(self._slots, self._relations, names, self._turn)
 
     def _parts(self) -> dict[str, Part]:
-        return {**super()._parts(), "relation": self._relations}
+        parts = {**super()._parts(), "relation": self._relations}
+        return parts if self._merging is None else {**parts, "merging": self._merging}
 
     def _check_restored(self) -> None:
         super()._check_restored()
@@ -180,6 +188,14 @@ class CoveringTable(AnsweringEngine):
             np.array_equal(subs.status != GONE, there), "subscription.standing", "is not of the live"
         )
         self._relations.check_restored(subs)
+        if self._merging is not None:
+            self._merging.check_restored(subs)
+
+    def _complete(self) -> None:
+        super()._complete()
+        self._relations.complete(self._table())
+        if self._merging is not None:
+            self._merging.complete(self._table())
 
     # The calls
 
@@ -187,6 +203,10 @@ class CoveringTable(AnsweringEngine):
         """Register subscriptions one after the other; `subscription, action, covered_by`, a row each.
 
         `action` is `forward` or `covered`. Of two equal boxes the earlier covers.
+
+        With `merge`, merging is net over the batch: one that neighbours hear of as part of another's box is
+        `covered` by that one. Then come others, as registered: `forward` for each whose box neighbours must
+        know anew (see `forwarded_boxes`), `withdraw` for each that is now part of another's box.
         """
         batch = self._read(rows, self._form, "subscriptions")
         if self._fast is not None and batch.size:
@@ -199,6 +219,8 @@ class CoveringTable(AnsweringEngine):
         covered_by = self._relations.subscribe(self._table(), fresh)
         self._count["queries_subscribe"] += batch.size
         self._tally("subscribe")
+        if self._merging is not None:
+            return self._answer_merged(fresh, fresh, NO_ROWS, covered_by)
         return self._answer(fresh, calls.subscribe_actions(covered_by), covered_by)
 
     def amend(self, rows: Any) -> pa.Table:
@@ -220,6 +242,9 @@ class CoveringTable(AnsweringEngine):
         self._count["queries_subscribe"] += moved.size
         self._count_freed(change.freed)
         self._tally("subscribe")
+        if self._merging is not None:
+            covered_by = self._relations.coverers(subs, amended)
+            return self._answer_merged(amended, np.concatenate([moved, change.forwarded]), moved, covered_by)
         action = calls.amend_actions(was, subs.status[amended])
         covered_by = self._relations.coverers(subs, amended)
         forwarded = change.forwarded
@@ -266,6 +291,9 @@ class CoveringTable(AnsweringEngine):
         else:
             change = self._release(rows, limit)
         gone, forwarded = change.gone, change.forwarded
+        if self._merging is not None:
+            self._tally("unsubscribe")
+            return self._answer_merged(gone, np.concatenate([gone, forwarded]), NO_ROWS, None)
         left = was if gone.size == rows.size else was[np.isin(rows, gone)]
         self._tally("unsubscribe")
         self._slots.release(gone)
@@ -289,16 +317,23 @@ class CoveringTable(AnsweringEngine):
         batch = self._read(commands, self._commands, WHERE)
         parts = list(read_commands(batch, self._over, self._slots).runs())
         self._begin()
-        answers = [self._follow_part(part) for part in parts]
+        if self._merging is not None:  # where a batch is net
+            answers = [self._own(*each) for part in parts for each in calls.one_by_one(part, self._over)]
+        else:
+            answers = [self._follow_part(part) for part in parts]
         return pa.concat_tables(answers) if answers else self._answer(NO_ROWS, NO_ROWS.astype(np.int8))
 
     def publish(self, events: Any) -> pa.Table:
         """The forwarded subscriptions that contain each event: `event, subscription`.
 
-        In the order of events, then of registration.
+        In the order of events, then of registration. With `merge`: those whose boxes, as neighbours know
+        them, contain it; `stats()["false_traffic"]` counts the rows of which no subscription contains it.
         """
         ids, points = self._read_events(events)
-        reached, ends = self._relations.stab(self._table(), QueryBoxes(points, points))
+        queries = QueryBoxes(points, points)
+        reached, ends = self._relations.stab(self._table(), queries)
+        if self._merging is not None:
+            reached, ends = self._merging.stab(self._table(), queries, reached, ends)
         self._count["candidates"] += self._tally(None)
         self._count["deltas"] += reached.size
         slots, whole = self._slots, ids.kind == "int" and reached.size
@@ -328,9 +363,35 @@ class CoveringTable(AnsweringEngine):
 
     def forwarded(self) -> list[Any]:
         """The ids that neighbours must know, as registered."""
-        live = self._slots.live()
-        known: list[Any] = self._slots.take(live[self._slots["standing"][live] >= FORWARDED]).to_pylist()
+        known: list[Any] = self._slots.take(self._told_rows()).to_pylist()
         return known
+
+    def forwarded_boxes(self) -> pa.Table:
+        """What neighbours must know, as registered: `subscription`, the ends of its box, and `members`.
+
+        An end that is not bounded is null. `members` are the ids of the forwarded subscriptions that the box
+        stands for, itself among them; without `merge` each stands for itself.
+
+        >>> table = CoveringTable(over=["x"], merge=0.2)
+        >>> table.subscribe({"id": [1, 2, 3], "x_lo": [0, 4, 90], "x_hi": [5, 9, 95]}).to_pylist()[1]
+        {'subscription': 2, 'action': 'covered', 'covered_by': 1}
+        >>> table.forwarded_boxes().to_pydict()
+        {'subscription': [1, 3], 'x_lo': [0.0, 90.0], 'x_hi': [9.0, 95.0], 'members': [[1, 2], [3]]}
+        """
+        rows = self._told_rows()
+        told = self._boxes(rows) if self._merging is None else self._merging.hulls(rows)
+        groups = [[row] if self._merging is None else self._merging.members(row) for row in rows.tolist()]
+        ends = np.cumsum([0, *map(len, groups)])
+        flat = np.array([row for group in groups for row in group], np.int32)
+        members = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), self._slots.take(flat))
+        columns = {"subscription": self._slots.take(rows), **calls.end_columns(self._over, told)}
+        return pa.table({**columns, "members": members})
+
+    def _told_rows(self) -> Rows:
+        """The rows that neighbours must know, as registered."""
+        live = self._slots.live()
+        known: Rows = live[self._slots["standing"][live] >= FORWARDED]
+        return known if self._merging is None else self._merging.leaders(known)
 
     def explain(self, subscription: Any, other: Any) -> dict[str, Any]:
         """Whether a subscription is contained in another, and in which attributes it is not."""
@@ -345,8 +406,9 @@ class CoveringTable(AnsweringEngine):
         }
 
     def stats(self) -> dict[str, Any]:
-        """Counters since the start."""
-        return self._counters()
+        """Counters since the start; with `merge` also `false_traffic`."""
+        more = {} if self._merging is None else {"false_traffic": self._merging.false_traffic}
+        return {**self._counters(), **more}
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The whole state: a small JSON header and named arrays (not copied)."""
@@ -411,6 +473,17 @@ class CoveringTable(AnsweringEngine):
             above = self._slots.take_known(covered_by)
         self._slots.settle()
         return calls.actions_table(names, action, above)
+
+    def _answer_merged(self, given: Rows, touched: Rows, moved: Rows, covered_by: Rows | None) -> pa.Table:
+        """Merge what is forwarded now, and the table of actions: of the given rows, then of others.
+
+        `touched` rows have another status, `moved` ones another box. Without `covered_by` the given ones go.
+        """
+        assert self._merging is not None
+        actions = self._merging.actions(self._table(), given, touched, moved, covered_by)
+        if covered_by is None:
+            self._slots.release(given)
+        return self._answer(*actions)
 
     def _release(self, rows: Rows, limit: int) -> Outcome:
         """Remove rows in turn as long as the limit lasts; the last one may be only on its way out."""

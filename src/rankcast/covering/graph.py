@@ -223,9 +223,16 @@ class IndexedGraph(Relations):
 
     def check_restored(self, subs: Subscriptions) -> None:
         """Refuse a state from a snapshot that is not that of the owner's rows; see `integrity`."""
+        self.complete(subs)
         self.front.check_restored(subs, subs.status >= FORWARDED, "front")
         covered = subs.status == COVERED
         self.back.check_restored(subs, covered if self._both else np.zeros_like(covered), "back")
+
+    def complete(self, subs: Subscriptions) -> None:
+        """Make indexes anew that a former version has written."""
+        self.front.complete(subs, subs.status >= FORWARDED)
+        if self._both:
+            self.back.complete(subs, subs.status == COVERED)
 
     def check(self, subs: Subscriptions) -> None:
         """Assert that the indexes hold what they should."""

@@ -107,13 +107,16 @@ class ContainmentIndex:
 
     def check_restored(self, subs: Subscriptions, wanted: Bools, name: str) -> None:
         """Refuse an index from a snapshot that does not hang together or hold just the `wanted` rows."""
-        if self._outdated:
-            self.insert_rows(subs, np.flatnonzero(wanted).astype(np.int32))
-            self._outdated = False
         integrity.no_nan(self.index.cuts, f"{name}.cuts")
         fits = kdtree.fits if self._kind == KDTREE else zcurve.fits
         held = fits(self.index, subs, wanted) and hot_fits(self.index, subs, wanted)
         integrity.need(held, f"{name}.row", "does not hold the boxes it should")
+
+    def complete(self, subs: Subscriptions, wanted: Bools) -> None:
+        """Make the index anew from the `wanted` rows, if a former version has written it."""
+        if self._outdated:
+            self.insert_rows(subs, np.flatnonzero(wanted).astype(np.int32))
+            self._outdated = False
 
     def insert_rows(self, subs: Subscriptions, rows: Rows) -> None:
         """Insert rows."""
