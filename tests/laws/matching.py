@@ -66,6 +66,12 @@ class _More:
             tree = draw(st.sampled_from([None, None, TREE]))
             self.settings |= {"over": [*self.over, "job"], "categories": {"job": tree}}
             if draw(st.booleans()):
+                self.has.add("truths")
+                self.settings |= {
+                    "over": [*self.over, "job", "open"],
+                    "categories": {"job": tree, "open": None},
+                }
+            if draw(st.booleans()):
                 self.settings["boosts"] = {"job": {"nurse": 2.0, "cook": 0.5}}
         if "owners" in self.has:
             self.settings["per_owner"] = draw(st.integers(1, 2))
@@ -83,6 +89,8 @@ class _More:
             for word in ("in", "not_in"):
                 if draw(st.integers(0, 2)):
                     rows[f"job_{word}"] = [draw(LISTS) for _ in names]
+                if "truths" in self.has and draw(st.booleans()):
+                    rows[f"open_{word}"] = [draw(st.none() | st.lists(st.booleans())) for _ in names]
         if "groups" in self.has and (call == "subscribe" or draw(st.booleans())):
             rows["group"] = [draw(st.sampled_from([None, *self.groups])) for _ in names]
         if "owners" in self.has and ("group" in rows or call == "subscribe"):
@@ -117,6 +125,8 @@ class _More:
             column("exclude", st.none() | st.lists(st.sampled_from(self.groups), max_size=2))
         if "jobs" in self.has:
             rows["job"] = [draw(st.sampled_from([None, *JOBS])) for _ in range(size)]
+        if "truths" in self.has:
+            rows["open"] = [draw(st.none() | st.booleans()) for _ in range(size)]
         return rows
 
 

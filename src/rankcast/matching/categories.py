@@ -143,7 +143,7 @@ class CategorySets:
                     ranges = self._ranges(place, lists, column.name, where)
                 elif lists.ids.size:
                     kind = self._dictionaries[place].values.kind
-                    if found and found[-1].number == number - 1 and found[-1].lists.ids.size:
+                    if found and found[-1].number // 2 == place and found[-1].lists.ids.size:
                         kind = found[-1].lists.ids.kind
                     _refuse_kind(
                         kind, lists.ids, column.name, int(np.argmax(np.diff(lists.starts) > 0)), where
