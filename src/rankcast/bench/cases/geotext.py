@@ -23,36 +23,6 @@ DIAGONAL = math.sqrt(2.0)
 ROUNDING = 1e-12
 
 
-@case(
-    "geotext.scan",
-    small={"subscriptions": [500], "window": [500], "events": [100], "batch": [50], "k": [20]},
-    full={"subscriptions": [5_000], "window": [5_000], "events": [200], "batch": [100], "k": [20]},
-    seed=24,
-    unit="message",
-    runs=5,
-)
-def scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Publish messages into a full window of the brute-force engine; every arrival expires one."""
-    window = parameters["window"]
-    messages = geotext.messages(window + parameters["events"], rng, words=5_000)
-    held, arriving = messages.slice(0, window), messages.slice(window)
-    subscriptions = geotext.subscriptions(held, parameters["subscriptions"], rng)
-    slices = batches(arriving, parameters["batch"])
-    last = messages.slice(messages.num_rows - window)
-    return Trial(
-        work=parameters["events"],
-        contenders=[
-            Contender(
-                "scan",
-                prepare=lambda: loaded("scan", parameters, held, subscriptions),
-                run=lambda engine: publish_all(engine, slices),
-                stats=GeoTextTopK.stats,
-            )
-        ],
-        agrees=lambda answers: same_scores(answers["scan"], subscriptions, last, parameters["k"]),
-    )
-
-
 SMALL = {"subscriptions": [2_000], "window": [2_000], "events": [200], "k": [20]}
 FULL = {"subscriptions": [200_000], "window": [200_000], "events": [2_000], "k": [20]}
 PAPER = {"subscriptions": [1_000_000], "window": [1_000_000], "events": [2_000], "k": [20]}

@@ -152,7 +152,6 @@ matched = partial(case, unit="event", runs=5)
 
 ZIPFIAN: Grid = {"subscriptions": [20_000], "events": [20], "attributes": [4], "mode": ["relaxed"], "k": [20]}
 MANY: Grid = {"subscriptions": [1_000_000]}
-SCANNED: Grid = {**ZIPFIAN, "attributes": [1, 4], "mode": ["exact", "relaxed"]}
 BOXES: Grid = {
     "subscriptions": [20_000],
     "events": [500],
@@ -160,24 +159,6 @@ BOXES: Grid = {
     "kind": ["dense", "sparse"],
     "k": [20],
 }
-
-
-@matched(
-    "matching.scan",
-    small=SCANNED,
-    full={**SCANNED, **MANY},
-    seed=23,
-)
-def scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Match Zipfian events with the brute-force index; plain NumPy beside it."""
-    over, rows, events = zipfian(parameters, rng)
-    engine = loaded("scan", over, rows, k=parameters["k"], mode=parameters["mode"])
-    return Trial(
-        work=parameters["events"],
-        contenders=[publishing("scan", engine, events), numpy_scan(rows, over, parameters["k"], events)],
-        baseline="numpy",
-        agrees=lambda answers: same_matches(answers, "scan"),
-    )
 
 
 @matched(

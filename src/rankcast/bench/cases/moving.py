@@ -2,8 +2,8 @@
 
 The setting is the paper's [Moving §5.2]: objects in a square of 5,000 km, attributes in [0, 1], distance over
 the side of the square, equal weights; cars at some 60 km/h, a position each second. Scores are the weighted
-sum, a function of one's own, and those whose zones are circles. The scans of both engines by brute force are
-here too; the other cases of `MovingSkyline` are in `skyline`.
+sum, a function of one's own, and those whose zones are circles. The
+cases of `MovingSkyline` are in `skyline`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from rankcast import MovingSkyline, MovingTopK
-from rankcast.bench.baselines.moving import BestFirst, NumpySkyline, NumpyTopK, scores_of_members, zones_of
+from rankcast import MovingTopK
+from rankcast.bench.baselines.moving import BestFirst, NumpyTopK, scores_of_members, zones_of
 from rankcast.bench.runner import Contender, Parameters, Trial, case, publish_all
 from rankcast.bench.workloads import Columns, Floats, batches, covering, moving
 from rankcast.moving import scoring
@@ -88,70 +88,6 @@ def score_of(name: str, attributes: int, weight: float = 1.0) -> scoring.Score:
     if name == "product":
         return scoring.weighted_product([1.0] * (attributes + 1), offset=0.1)
     return scoring.weighted_distance([1.0] * attributes, offset=0.1)
-
-
-GRID = {"objects": [2_000], "queries": [10], "duration": [10], "speed": [60]}
-LARGE = {"objects": [20_000], "queries": [10], "duration": [10], "speed": [60]}
-
-
-@case(
-    "moving-topk.scan",
-    small={**GRID, "attributes": [3], "k": [10]},
-    full={**LARGE, "attributes": [3], "k": [10]},
-    seed=25,
-    unit="position",
-    runs=5,
-)
-def topk_scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Follow cars with the brute-force top-k, second by second; a NumPy scan beside it."""
-    weights, k = weights_of(parameters["attributes"]), parameters["k"]
-    return beside_numpy(
-        parameters,
-        rng,
-        lambda over: MovingTopK(over=over, k=k, score=scoring.weighted_sum(weights), method="scan"),
-        lambda objects, over: NumpyTopK(objects, over, weights, k),
-    )
-
-
-@case(
-    "moving-skyline.scan",
-    small={**GRID, "attributes": [2], "distribution": ["unif", "norm", "corr", "anti"]},
-    full={**LARGE, "attributes": [2], "distribution": ["unif", "norm", "corr", "anti"]},
-    seed=26,
-    unit="position",
-    runs=5,
-)
-def skyline_scan(parameters: Parameters, rng: np.random.Generator) -> Trial:
-    """Follow cars with the brute-force skyline, second by second; a NumPy filter beside it."""
-    return beside_numpy(parameters, rng, lambda over: MovingSkyline(over=over, method="scan"), NumpySkyline)
-
-
-def beside_numpy(
-    parameters: Parameters,
-    rng: np.random.Generator,
-    make: Callable[[list[str]], Any],
-    plain: Callable[[Columns, list[str]], Any],
-) -> Trial:
-    """An engine that scans, and NumPy, from the second position of each car on."""
-    cars, seconds = parameters["queries"], parameters["duration"]
-    over, objects, (start, *steps) = world(parameters, rng, cars=cars, seconds=seconds + 1)
-
-    def loaded() -> Any:
-        engine = make(over)
-        engine.upsert(objects)
-        engine.subscribe(start)
-        return engine
-
-    follow = partial(publish_all, batches=steps)
-    return Trial(
-        work=cars * seconds,
-        contenders=[
-            Contender("scan", follow, loaded, stats=lambda engine: engine.stats()),
-            Contender("numpy", follow, lambda: plain(objects, over)),
-        ],
-        baseline="numpy",
-        agrees=lambda answers: agree(answers["scan"], answers["numpy"].found),
-    )
 
 
 @case(
