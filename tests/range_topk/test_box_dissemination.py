@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast import RangeTopK
-from rankcast.errors import SettingError
+from rankcast.errors import InputError, SettingError
 from rankcast.range_topk.state import RangeState, Subscriptions
 from rankcast.structures.ids import Slots
+from tests.laws.range_topk import LARGE
 from tests.range_topk.test_dissemination import (
     Audience,
     _apply,
@@ -71,6 +72,8 @@ class Play:
         self.engine = RangeTopK(over=self.over, k=self.k, order=order, method=method)
         self.audience = Audience(self.over, self.k, order)
         rows = _boxes(self.rng, self.over, self.values, half=attributes == 1.5)
+        if self.rng.random() < 0.5:
+            rows["k"] = self.rng.choice([None, 1, 3, 4, *LARGE], len(rows["id"])).tolist()
         register(self.engine, self.audience, "subscribe", rows)
         self.there: set[int] = set()
         self.places: dict[Any, dict[str, Any]] = {}
@@ -116,9 +119,9 @@ def test_lists_follow_and_only_the_affected_hear(attributes: float, method: str,
 def _check_tiles(play: Play, tiles: list[dict[str, Any]], *, one_by_one: bool) -> None:
     """Nobody is in two tiles of a message; no two tiles of one could be one without reaching others."""
     ranges = play.audience.ranges
-    groups: dict[tuple[Any, Any], list[dict[str, Any]]] = {}
+    groups: dict[tuple[Any, Any, Any], list[dict[str, Any]]] = {}
     for tile in tiles:
-        groups.setdefault((tile["item"], tile["y"]), []).append(tile)
+        groups.setdefault((tile["item"], tile["y"], tile.get("k")), []).append(tile)
     for group in groups.values():
         reached = [{n for n in ranges if reaches(tile, ranges[n], play.over)} for tile in group]
         assert sum(map(len, reached)) == len(set().union(*reached))
@@ -136,7 +139,7 @@ def _check_tiles(play: Play, tiles: list[dict[str, Any]], *, one_by_one: bool) -
 
 def _around(one: dict[str, Any], two: dict[str, Any], over: list[str]) -> dict[str, Any]:
     """The box around two tiles."""
-    both: dict[str, Any] = {}
+    both: dict[str, Any] = {"k": one.get("k")}
     for name in over:
         for end, pick in (("lo_outer", min), ("lo_inner", max), ("hi_inner", min), ("hi_outer", max)):
             values = [tile[f"{name}_{end}"] for tile in (one, two)]
@@ -169,7 +172,10 @@ def test_epsilon_leaves_lists_exact_and_tells_nothing_far_beyond_k(
                 for name, mine in play.audience.lists.items():
                     assert mine.items() == [(item, score) for item, _, score in after.get(name, [])]
                     for item in play.audience.heard[name]:
-                        assert min(_rank(play, name, item, m) for m in moments) <= (1 + epsilon) * play.k
+                        assert (
+                            min(_rank(play, name, item, m) for m in moments)
+                            <= (1 + epsilon) * play.audience.ranges[name]["k"]
+                        )
 
     law()
 
@@ -261,20 +267,21 @@ def _must_hear(play: Play, name: Any, old: dict[Any, Any], new: dict[Any, Any]) 
     it; of a move both parts, each if it is so.
     """
     lists: list[set[Said]] = []
+    k = play.audience.ranges[name]["k"]
     for objects in (old, new):
         inside = [
             (play.sign * at["y"], i)
             for i, at in objects.items()
             if _inside(play.audience.ranges[name], at, play.over)
         ]
-        lists.append({(i, _spot(play, objects, i), objects[i]["y"]) for _, i in sorted(inside)[: play.k]})
+        lists.append({(i, _spot(play, objects, i), objects[i]["y"]) for _, i in sorted(inside)[:k]})
     before, after = lists
     said = Counter(entry for entry in after if entry not in before)
     last = max(((play.sign * y, item) for item, _, y in after), default=None)
     kept = {(item, place) for item, place, _ in after}
     for item, place, y in before:
         stale = (play.sign * y, item)
-        if (item, place) not in kept and (len(after) < play.k or last is None or stale <= last):
+        if (item, place) not in kept and (len(after) < k or last is None or stale <= last):
             stays = item in new and _spot(play, new, item) == place
             said[item, place, new[item]["y"] if stays else None] += 1
     return said
@@ -320,7 +327,7 @@ def test_dense_tiles_that_fit_together_are_one(batch: bool) -> None:
             for part in play.parts(batch=batch):
                 groups: dict[Any, list[dict[str, Any]]] = {}
                 for tile in play.engine.disseminate(part, batch=batch).to_pylist():
-                    groups.setdefault((tile["item"], tile["y"]), []).append(tile)
+                    groups.setdefault((tile["item"], tile["y"], tile.get("k")), []).append(tile)
                 for group in groups.values():
                     for i, one in enumerate(group):
                         assert not any(_fit(one, two, play.over) for two in group[:i]), (one, group)
@@ -345,7 +352,7 @@ def _fit(one: dict[str, Any], two: dict[str, Any], over: list[str]) -> bool:
 def _story(count: int, side: str, batch: bool, *, method: str = "dense", hidden: bool = False) -> pa.Table:
     """The tiles of some updates, moves and deletions while so many have subscribed."""
     rng = np.random.default_rng(4)
-    engine = RangeTopK(over=["a", "b"], k=3, method=method)
+    engine = RangeTopK(over=["a", "b"], k=3, method=method, sides={"hi": "upper", "lo": "lower"}[side])
     place = rng.random((50, 3)).T.tolist()
     engine.publish({"id": list(range(50)), "a": place[0], "b": place[1], "y": place[2]})
     ends = np.sort(rng.random((count, 2)), axis=1).T.tolist()
@@ -405,7 +412,7 @@ def test_dense_and_relax_never_look_at_a_subscription(method: str, side: str, ba
 def test_a_k_beyond_all_objects_counts_as_just_that(batch: bool) -> None:
     told = []
     for k in (60, 10**6):
-        engine = RangeTopK(over=["a", "b"], k=k, method="dense")
+        engine = RangeTopK(over=["a", "b"], k=k, method="dense", sides="upper")
         rows = {"id": list(range(20)), "a": list(range(20)), "b": [i % 5 for i in range(20)], "y": [1] * 20}
         engine.publish(rows)
         told.append(engine.disseminate({"id": [3, 4, 5], "a": [3, 9, 5], "y": [2, 0, None]}, batch=batch))
@@ -472,3 +479,58 @@ def test_asking_what_the_published_server_asks_changes_only_the_counts(seed: int
     fewer, more = (play.engine.stats() for play in plays)
     assert fewer["affected"] == more["affected"]
     assert fewer["miny"] <= more["miny"]
+
+
+def test_without_a_subscription_dense_must_be_told_the_side() -> None:
+    rows = {"id": [1, 2], "a": [0, 1], "b": [0, 1], "y": [1, 2]}
+    engine = RangeTopK(over=["a", "b"], k=1, method="dense")
+    with pytest.raises(SettingError, match='sides="lower" or sides="upper"'):
+        engine.disseminate(rows)
+    assert engine.stats()["events"] == 0
+    engine.subscribe({"id": [1], "b_lo": [0]})
+    low = engine.disseminate(rows)
+    for side, inner in (("lower", "b_hi_inner"), ("upper", "b_lo_inner")):
+        told = RangeTopK(over=["a", "b"], k=1, method="dense", sides=side).disseminate(rows)
+        assert {abs(end) for end in told[inner].to_pylist()} == {float("inf")}
+        assert told.equals(low) == (side == "lower")
+
+
+def test_subscriptions_that_bound_the_other_side_are_refused(tmp_path: Path) -> None:
+    engine = RangeTopK(over=["a", "b"], sides="upper")
+    engine.subscribe({"id": [1], "b_hi": [3]})
+    engine.save(tmp_path / "state")
+    for each in (engine, RangeTopK.load(tmp_path / "state")):
+        for call, rows in (
+            ("subscribe", {"id": [2, 3], "b_lo": [None, 1]}),
+            ("amend", {"id": [1], "b_lo": [1]}),
+        ):
+            with pytest.raises(InputError, match=r'"b_lo".*sides="upper"') as refused:
+                getattr(each, call)(rows)
+            assert refused.value.row == (1 if call == "subscribe" else 0)
+        assert len(each) == 1
+    for wrong in ({"over": "a", "sides": "upper"}, {"over": ["a", "b"], "sides": "both"}):
+        with pytest.raises(SettingError, match="sides"):
+            RangeTopK(**wrong)
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 10**6))
+def test_lists_of_a_large_k_stand_together_for_messages(seed: int) -> None:
+    """Lists of one large k in several size classes, and of several k in one: nobody hears for another."""
+    rng = np.random.default_rng(seed)
+    engine, places = RangeTopK(over=["a", "b"], k=3), {}
+    ks, ends = [None, 130, 140, 200, 10**6], np.sort(rng.integers(0, 20, (2, 40, 2)), axis=2)
+    names = ("a_lo", "a_hi", "b_lo", "b_hi")
+    rows: Rows = {"id": list(range(40)), "k": rng.choice(ks, 40).tolist()}
+    rows |= dict(zip(names, (*ends[0].T.tolist(), *ends[1].T.tolist()), strict=True))
+    audience = Audience(["a", "b"], 3, "asc")
+    register(engine, audience, "subscribe", rows)
+    for batch in (False, True, False):
+        count = int(rng.integers(20, 300))
+        part: Rows = {"id": rng.integers(0, 400, count).tolist(), "y": rng.integers(0, 50, count).tolist()}
+        part |= {name: rng.integers(0, 20, count).tolist() for name in ("a", "b")}
+        audience.deliver(engine.disseminate(part, batch=batch), "y")
+        _apply(places, part, "delete")
+        after = lists_of(engine, dict.fromkeys(places))
+        for name, mine in audience.lists.items():
+            assert mine.items() == [(item, score) for item, _, score in after.get(name, [])]

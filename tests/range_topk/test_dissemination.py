@@ -14,6 +14,7 @@ from rankcast import RangeTopK, SubscriberList
 from rankcast.range_topk.engine import APPROXIMATE, METHODS
 from tests.laws.range_topk import happen, records, workloads
 
+EVERYTHING = 10**7  # a k that nobody asks for
 EXACT = [method for method in METHODS if method != "relax"]
 exact = pytest.mark.parametrize("method", EXACT)
 by_batch = pytest.mark.parametrize("batch", [False, True], ids=["event by event", "net"])
@@ -25,7 +26,9 @@ def examples(method: str, most: int) -> settings:
 
 
 def reaches(tile: dict[str, Any], subscription: dict[str, Any], over: list[str]) -> bool:
-    """Whether a message goes to a subscription, as the contract says it."""
+    """Whether a message goes to a subscription, as the contract says it; `k` there is the one it wants."""
+    if tile.get("k") is not None and tile["k"] != subscription["k"]:
+        return False
     for name in over:
         low, high = subscription.get(f"{name}_lo"), subscription.get(f"{name}_hi")
         low = float("-inf") if low is None else low
@@ -56,8 +59,10 @@ class Audience:
         for values in zip(*rows.values(), strict=True):
             given = dict(zip(rows, values, strict=True))
             name = given["id"]
-            self.ranges.setdefault(name, {}).update(given)
-            self.lists[name] = SubscriberList(self.k, self.order)
+            wanted = self.ranges.setdefault(name, {"k": self.k})
+            wanted.update(given)
+            wanted["k"] = wanted["k"] or self.k
+            self.lists[name] = SubscriberList(wanted["k"], self.order)
             for row in engine.results([name]).to_pylist():
                 self.lists[name].receive(row["item"], row["score"])
 
@@ -80,10 +85,9 @@ def lists_of(engine: RangeTopK, places: dict[Any, Any]) -> dict[Any, list[tuple[
 
 
 def register(engine: RangeTopK, audience: Audience, call: str, rows: Any) -> None:
-    """Play a call about subscriptions, without a k of their own."""
-    plain = {n: v for n, v in rows.items() if n != "k"} if isinstance(rows, dict) else rows
-    getattr(engine, call)(plain)
-    audience.register(call, plain, engine)
+    """Play a call about subscriptions."""
+    getattr(engine, call)(rows)
+    audience.register(call, rows, engine)
 
 
 def calls_of(workload: Any) -> list[tuple[str, Any]]:
@@ -141,19 +145,19 @@ def _check(audience: Audience, before: Any, after: Any, part: Any, *, batch: boo
         affected = before.get(name) != after.get(name)
         assert bool(heard) == affected, f"{name} hears {heard} of {part}; affected: {affected}"
         if batch:
-            _check_spare(audience, heard, before.get(name, []), after.get(name, []))
+            k, sign = audience.ranges[name]["k"], 1 if audience.order == "asc" else -1
+            _check_spare(k, sign, heard, before.get(name, []), after.get(name, []))
 
 
-def _check_spare(audience: Audience, heard: list[Any], before: list[Any], after: list[Any]) -> None:
+def _check_spare(k: int, sign: int, heard: list[Any], before: list[Any], after: list[Any]) -> None:
     """In a batch: nothing twice (a moved item: at most twice), and nothing that need not be told."""
     old, new = {entry[0]: entry for entry in before}, {entry[0]: entry for entry in after}
-    sign = 1 if audience.order == "asc" else -1
     for item in heard:
         if item in new:
             assert old.get(item) != new[item], f"{item} is neither new nor changed"
         else:
             stale = (sign * old[item][2], item)
-            stays = len(after) < audience.k or stale < (sign * after[-1][2], after[-1][0])
+            stays = len(after) < k or stale < (sign * after[-1][2], after[-1][0])
             assert stays, f"the old score of {item} would not have kept it"
         moved = item in old and (item not in new or old[item][1] != new[item][1])
         assert heard.count(item) <= (2 if moved else 1), f"{item} is told too often: {heard}"
@@ -187,9 +191,8 @@ def test_whoever_counts_the_affected_and_sends_one_by_one_agrees_with_the_scan(b
         engines = {m: RangeTopK(**workload.settings, method=m) for m in ("scan", "unicast", "sparse")}
         for call, rows in calls_of(workload):
             if call != "publish":
-                plain = {n: v for n, v in rows.items() if n != "k"} if isinstance(rows, dict) else rows
                 for engine in engines.values():
-                    getattr(engine, call)(plain)
+                    getattr(engine, call)(rows)
                 continue
             for part in [rows] if batch else one_by_one(rows):
                 told = {name: engine.disseminate(part, batch=batch) for name, engine in engines.items()}
@@ -203,11 +206,10 @@ def test_whoever_counts_the_affected_and_sends_one_by_one_agrees_with_the_scan(b
 def _messages(tiles: pa.Table) -> list[str]:
     """Messages in a comparable order; of a moved object's two the scan sends one if one will do."""
     rows = tiles.to_pylist()
-    whole = {(row["x_lo_inner"], row["x_hi_inner"], row["item"]) for row in rows if row["y"] is not None}
+    names = ("x_lo_inner", "x_hi_inner", "item", "k")
+    whole = {tuple(row.get(name) for name in names) for row in rows if row["y"] is not None}
     kept = [
-        row
-        for row in rows
-        if row["y"] is not None or (row["x_lo_inner"], row["x_hi_inner"], row["item"]) not in whole
+        row for row in rows if row["y"] is not None or tuple(row.get(name) for name in names) not in whole
     ]
     return sorted(str(row) for row in kept)
 
@@ -223,7 +225,7 @@ def test_relax_reaches_every_range_that_holds_the_object(method: str, batch: boo
         over = workload.settings["over"]
         names = [over] if isinstance(over, str) else over
         engine = RangeTopK(**workload.settings, method=method)
-        hoard = Audience(names, 10**6, workload.settings["order"])
+        hoard = Audience(names, EVERYTHING, workload.settings["order"])
         places: dict[Any, dict[str, Any]] = {}
         for call, rows in calls_of(workload):
             if call != "publish":
@@ -247,7 +249,9 @@ def test_relax_reaches_every_range_that_holds_the_object(method: str, batch: boo
                     assert set(hoard.heard[name]) == held
         after = lists_of(engine, dict.fromkeys(places))
         for name, mine in hoard.lists.items():
-            assert mine.items()[: workload.settings["k"]] == [(i, s) for i, _, s in after.get(name, [])]
+            own = hoard.ranges[name]["k"]
+            k = workload.settings["k"] if own == EVERYTHING else own
+            assert mine.items()[:k] == [(i, s) for i, _, s in after.get(name, [])]
 
     law()
 
@@ -278,9 +282,9 @@ def test_epsilon_leaves_lists_exact_and_tells_nothing_far_beyond_k(method: str, 
     @settings(max_examples=60)
     @given(workloads(narrow=True))
     def law(workload: Any) -> None:
-        k, sign = workload.settings["k"], 1 if workload.settings["order"] == "asc" else -1
+        sign = 1 if workload.settings["order"] == "asc" else -1
         engine = RangeTopK(**workload.settings, method=method, epsilon=epsilon)
-        audience = Audience(["x"], k, workload.settings["order"])
+        audience = Audience(["x"], workload.settings["k"], workload.settings["order"])
         places: dict[Any, dict[str, Any]] = {}
         for call, rows in calls_of(workload):
             if call != "publish":
@@ -297,7 +301,7 @@ def test_epsilon_leaves_lists_exact_and_tells_nothing_far_beyond_k(method: str, 
                     assert mine.items() == [(item, score) for item, _, score in after.get(name, [])]
                     for item in audience.heard[name]:
                         ranks = [_rank(at, item, audience.ranges[name], sign) for at in moments]
-                        assert min(ranks) <= (1 + epsilon) * k
+                        assert min(ranks) <= (1 + epsilon) * audience.ranges[name]["k"]
 
     law()
 

@@ -372,14 +372,40 @@ def test_a_move_is_sent_as_a_deletion_and_an_insertion(method: str) -> None:
     assert items(engine, 2) == ["b"]
 
 
-def test_disseminate_is_refused_while_a_subscription_has_its_own_k() -> None:
-    engine = stocks()
+@pytest.mark.parametrize("method", ["sparse", "unicast", "scan"])
+def test_messages_are_for_those_who_want_as_many(method: str) -> None:
+    engine = stocks(k=1, method=method)
     engine.subscribe({"id": [1, 2], "k": [None, 3]})
-    with pytest.raises(InputError, match="k of its own"):
-        engine.disseminate({"id": ["a"], "y": [1]})
+    told = engine.disseminate({"id": ["a"], "y": [15]}).to_pylist()
+    assert [(row["item"], row["k"]) for row in told] == [("a", 3)]
     engine.amend({"id": [2], "k": [None]})
-    engine.disseminate({"id": ["a"], "y": [1]})
-    assert items(engine, 1) == ["a", "c"]
+    assert "k" not in engine.disseminate({"id": ["a"], "y": [1]}).column_names
+    assert items(engine, 1) == ["a"]
+
+
+def test_dense_messages_are_also_for_subscribers_whom_the_server_does_not_know() -> None:
+    engine = stocks(k=1, method="dense")
+    engine.subscribe({"id": [2], "k": [3]})
+    assert set(engine.disseminate({"id": ["a"], "y": [1]})["k"].to_pylist()) == {1, 3}
+    engine.unsubscribe([2])
+    assert "k" not in engine.disseminate({"id": ["a"], "y": [2]}).column_names
+
+
+def test_messages_of_relax_are_for_everybody() -> None:
+    engine = stocks(k=1)
+    engine.subscribe({"id": [1, 2], "k": [None, 3]})
+    assert engine.disseminate({"id": ["a"], "y": [15]}, method="relax")["k"].to_pylist() == [None]
+
+
+def test_an_attribute_called_k_is_refused_where_messages_have_a_k() -> None:
+    engine = RangeTopK(by="k", k=1)
+    engine.publish({"id": [1], "x": [1], "k": [1]})
+    engine.subscribe({"id": [1]})
+    assert engine.disseminate({"id": [1], "k": [2]})["k"].to_pylist() == [2]
+    engine.amend({"id": [1], "k": [3]})
+    with pytest.raises(InputError, match='no attribute called "k"'):
+        engine.disseminate({"id": [1], "k": [3]})
+    assert engine.results()["score"].to_pylist() == [2]
 
 
 @pytest.mark.parametrize("batch", [False, True])

@@ -58,11 +58,12 @@ class BoxLists:
     false between batches.
     """
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, side: int = 0) -> None:
         self.width = width
+        self._said = side
         self.objects = BoxObjects(width)
         self.classed: ClassedLists[CornerIndex] = ClassedLists(self._make_index)
-        self._corners: CornerIndex | None = None
+        self._corners: dict[int, CornerIndex] = {}
         self.affected = self.tried = self.searches = 0
         self.side = self.one_sided()
         self.moved: NDArray[np.bool_] = np.zeros(0, np.bool_)
@@ -84,7 +85,7 @@ class BoxLists:
 
     def add(self, rows: Rows, lo: Floats, hi: Floats, k: Ints) -> None:
         """Register subscriptions and fill their boards."""
-        self._corners = None
+        self._corners = {}
         corners, need, keys = corners_of(lo, hi), k, k
         if k.max(initial=0) > size_classes.NARROW:
             need = np.empty(len(rows), np.int64)
@@ -117,7 +118,7 @@ class BoxLists:
 
     def remove(self, rows: Rows, k: Ints) -> None:
         """Forget subscriptions."""
-        self._corners = None
+        self._corners = {}
         self.classed.remove(rows, k)
         self.side = self.one_sided()
 
@@ -147,34 +148,58 @@ class BoxLists:
         index.insert(rows, corners, np.full(len(rows), np.inf))
         index.tree.board[self.classed.slots.slot_of[rows]] = lists
 
-    def unite(self) -> None:
-        """Move the lists of one k to the widest of their size classes."""
-        indexes = self.classed.indexes
-        widest = max(indexes, key=lambda key: (abs(key), key), default=0)
-        for key in [key for key in indexes if key != widest]:
-            self._bring(key, widest, *indexes[key].points(), self.classed.sizes.most.get(key, 0))
+    def unite(self, k: int, k_of: KOf) -> CornerIndex | None:
+        """The index that has the lists of one k and no others, after moving these; None if there are none.
 
-    def corners(self) -> CornerIndex:
-        """All subscriptions in one index, its boards of no meaning."""
+        Lists of a large k may stand in several size classes, and an open class may have lists of several k.
+        The widest class that has this k alone takes the others, or a new open one as wide as the widest.
+        """
+        classed = self.classed
+        if k <= size_classes.NARROW:
+            return classed.indexes.get(k)
+        mine: dict[int, Rows] = {}
+        for key in classed.wide():
+            rows = classed.indexes[key].rows()
+            mine[key] = rows[k_of(rows) == k]
+        mine = {key: rows for key, rows in mine.items() if len(rows)}
+        if not mine:
+            return None
+        width = max(map(abs, mine))
+        alone = [key for key in mine if len(mine[key]) == len(classed.indexes[key])]
+        home = max(alone, key=abs, default=0)
+        if abs(home) < width:
+            while -width in classed.indexes:
+                width += 1
+            home = k if width >= k else -width
+        for key in [key for key in mine if key != home]:
+            index, rows = classed.indexes[key], mine[key]
+            points = index.points_of(rows)
+            self._bring(key, home, rows, points, classed.sizes.most.get(key, 0))
+        return classed.indexes[home]
+
+    def corners(self, k: int, k_of: KOf) -> CornerIndex:
+        """All subscriptions that want k objects in one index, its boards of no meaning."""
         indexes = self.classed.indexes
-        if len(indexes) == 1:
-            return next(iter(indexes.values()))
-        if self._corners is None:
-            self._corners = self._make_index(1, SlotMap())
-            for index in indexes.values():
-                rows, corners = index.points()
-                self._corners.insert(rows, corners, np.full(len(rows), np.inf))
-        return self._corners
+        if k <= size_classes.NARROW and k in indexes:
+            return indexes[k]
+        if k not in self._corners:
+            every = self._corners[k] = self._make_index(1, SlotMap())
+            for key in self.classed.wide():
+                rows, corners = indexes[key].points()
+                mine = k_of(rows) == k
+                every.insert(rows[mine], corners[mine], np.full(int(mine.sum()), np.inf))
+        return self._corners[k]
 
     def one_sided(self) -> int:
         """On which side all subscriptions bound the second of two attributes: 1 above, -1 below, 0 neither.
 
-        This is the 1.5-d case. Known from the box around all corners, without looking at any.
+        This is the 1.5-d case. Known from the box around all corners, without looking at any, or from what
+        was said of them; nobody knows it of no subscriptions.
         """
-        if self.width != 2:
-            return 0
-        ends = [index.tree.high[0, 2:] for index in self.classed.indexes.values()]
-        unbounded = (np.array(ends) == -np.inf).all(axis=0) if ends else np.array([True, True])
+        ends = [index.tree.high[0, 2:] for index in self.classed.indexes.values() if len(index)]
+        if self.width != 2 or self._said or not ends:
+            return self._said
+        unbounded = (np.array(ends) == -np.inf).all(axis=0)
         return 1 if unbounded[0] else -1 if unbounded[1] else 0
 
     def changes_since(self, held: ListSnapshot, rows: Rows, k: Ints, y: Floats) -> Deltas:

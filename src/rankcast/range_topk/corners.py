@@ -87,7 +87,11 @@ class CornerIndex:
     def points(self) -> tuple[Rows, Floats]:
         """All rows and their points, those of a bucket side by side."""
         rows = self.rows()
-        return rows, self._tree.point[self._slots.slot_of[rows]]
+        return rows, self.points_of(rows)
+
+    def points_of(self, rows: Rows) -> Floats:
+        """The points of some rows."""
+        return self._tree.point[self._slots.slot_of[rows]]
 
     def reserve(self) -> None:
         """Make room to build the whole tree anew, and for some more points."""

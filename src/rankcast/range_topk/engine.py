@@ -199,6 +199,9 @@ class RangeTopK(ListEngine):
         nulls: what a null in the column `by` of an event does: "delete" deletes the object, "keep" keeps its
             value, "refuse" refuses the batch.
         max_k: what no k may exceed, neither the engine's nor a subscription's.
+        sides: with two attributes, which side of the second every subscription may bound, "lower" or "upper"
+            (the 1.5-d case); others are refused. Without it the subscriptions tell, and while there is none
+            `disseminate` has no "dense".
         extra: "forbid" or "ignore" columns that are not known.
         tuning: "sketch": how many boxes stand for all subscriptions when `disseminate` paints with "sparse";
             fewer know less, and cost more messages, some of which reach nobody (0: no sketch).
@@ -244,6 +247,7 @@ class RangeTopK(ListEngine):
         epsilon: float | None = None,
         nulls: str = "delete",
         max_k: int | None = None,
+        sides: str | None = None,
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
@@ -256,6 +260,7 @@ class RangeTopK(ListEngine):
         self._method = schema.one_of("method", method, METHODS)
         self._epsilon = _epsilon(epsilon, method)
         self._nulls = schema.one_of("nulls", nulls, NULLS)
+        self._sides = _sides(sides, self._over)
         super().__init__(
             {
                 "over": self._over,
@@ -267,6 +272,7 @@ class RangeTopK(ListEngine):
                 # defaults are left out: states of before there was a choice have the same settings
                 **({} if nulls == "delete" else {"nulls": nulls}),
                 **({} if max_k is None else {"max_k": self._max_k}),
+                **({} if sides is None else {"sides": self._sides}),
             },
             extra=extra,
             tuning=tuning,
@@ -277,12 +283,12 @@ class RangeTopK(ListEngine):
             self._order == "desc",
             self._count,
             schema.whole('tuning["sketch"]', self._tuning["sketch"], least=0),
+            {"upper": 1, "lower": -1, None: 0}[self._sides],
         )
         self._ends = self._columns()
         self._numbers = [*self._over, self._by]
         numbers = [Column(name, required=False, nullable=True) for name in self._numbers]
         self._event_form = Form([ID, *numbers, OP])
-        self._no_own_k = False  # known not to be: no live subscription has a k of its own
         self._former_k = np.empty(0, np.int64)  # of the subscriptions that are being amended
         self._kept = None if method == "scan" else KeptLists(self._state)
         self._lists_method: Method = self._kept or BruteForce(self._state)
@@ -311,7 +317,23 @@ class RangeTopK(ListEngine):
     def _fields(self, batch: Batch, rows: Rows | None) -> dict[str, NDArray[Any]]:
         whole = rows is None or all(column.name in batch for column in self._ends)
         held = None if whole or rows is None else self._state.boxes(rows)
-        return boxes.read(batch, self._over, held, where="subscriptions")._asdict()
+        found = boxes.read(batch, self._over, held, where="subscriptions")
+        if self._sides is not None:
+            self._refuse_other_side(found)
+        return found._asdict()
+
+    def _refuse_other_side(self, given: boxes.Boxes) -> None:
+        """Refuse boxes that bound the second attribute on the side that `sides` does not name."""
+        end, other = ("lo", given.lo) if self._sides == "upper" else ("hi", given.hi)
+        bounded = np.isfinite(other[:, 1])
+        if bounded.any():
+            raise InputError(
+                f"is {other[np.argmax(bounded), 1]}",
+                where="subscriptions",
+                column=f"{self._over[1]}_{end}",
+                row=int(np.argmax(bounded)),
+                expected=f'null: the engine is made with sides="{self._sides}"',
+            )
 
     def _lists(self, rows: Rows) -> Lists:
         return self._lists_method.lists(rows)
@@ -323,17 +345,19 @@ class RangeTopK(ListEngine):
         return self._kept.external(rows, names, scored=scored)
 
     def _entered(self, rows: Rows) -> None:
-        self._no_own_k = False
+        self._state.count_k(self._state.subscriptions["k"][rows], 1)
         self._lists_method.entered(rows)
 
     def _amending(self, rows: Rows) -> None:
+        self._state.count_k(self._state.subscriptions["k"][rows], -1)
         self._former_k = self._state.k_of(rows)
 
     def _amended(self, rows: Rows) -> None:
-        self._no_own_k = False
+        self._state.count_k(self._state.subscriptions["k"][rows], 1)
         self._lists_method.amended(rows, self._former_k)
 
     def _leaving(self, rows: Rows) -> None:
+        self._state.count_k(self._state.subscriptions["k"][rows], -1)
         self._lists_method.leaving(rows)
 
     def _held(self, rows: Rows) -> Any:
@@ -428,6 +452,10 @@ class RangeTopK(ListEngine):
         change in its list.
         An engine that scans answers every method but "relax" alike, exactly.
 
+        While a live subscription has a k of its own, messages have a column `k` and go to those who want that
+        many alone; null is for everybody ("relax"). Messages of one k follow each other in sending order.
+        "dense" paints for the engine's k, too: subscribers whom the server does not know have that one.
+
         In `stats()`, `affected` grows where exact messages are made by looking at subscriptions; "dense"
         and "relax" never do, so they cannot count it, nor can a sketch or epsilon.
         """
@@ -445,16 +473,20 @@ class RangeTopK(ListEngine):
         approximate = _epsilon(epsilon, chosen)
         if epsilon is None and chosen in APPROXIMATE:
             approximate = self._epsilon
-        if not self._no_own_k:
-            protocol.refuse_own_k(self._subscriptions)
-            self._no_own_k = True
         if self._kept is not None:
             self._kept.refuse(chosen)
+        if "k" in self._numbers and self._state.owned:
+            raise InputError(
+                "a live subscription has a k of its own, and messages have an attribute of that name",
+                where="disseminate",
+                expected='no attribute called "k"',
+            )
         events = self._read_events(rows)
         applied = events.coalesced() if plan == "coalesce" else events
         tiles = self._lists_method.disseminate(applied, chosen, None if batch else approximate, batch=batch)
         self._count["messages"] += tiles.row.size
-        table = protocol.to_table(tiles, self._over, self._by, self._items)
+        owned = self._state.owned
+        table = protocol.to_table(tiles, self._over, self._by, self._items, owned=owned)
         self._state.end(events)
         self._settle()
         return table
@@ -493,6 +525,15 @@ class RangeTopK(ListEngine):
 def _is_behind(kept: KeptLists, state: RangeState) -> bool:
     """Whether kept lists have something to do before events come."""
     return kept.stale or kept.relabelled != state.objects.relabelled or kept.store.classed.holds_wide
+
+
+def _sides(sides: str | None, over: list[str]) -> str | None:
+    """The bounded side of the second of two attributes, checked."""
+    if sides is None:
+        return None
+    if len(over) != 2:
+        raise SettingError(f"sides is not for {len(over)} range attributes", expected="two names in over")
+    return schema.one_of("sides", sides, ["lower", "upper"])
 
 
 def _epsilon(epsilon: float | None, method: str) -> float | None:

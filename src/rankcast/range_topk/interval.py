@@ -199,7 +199,7 @@ class IntervalLists:
         self._moved: NDArray[np.bool_] = np.empty(0, bool)
         self._changes = empty_changes(1024, 4096)[:3]
         self._few = (np.empty(FEW, np.int32), np.empty(FEW, np.int8), np.empty(FEW, np.int32))
-        self._points: PointTree | None = None
+        self._points: dict[int, PointTree] = {}
         self._rows: Rows = np.empty((2, 0), np.int32)
         self._ops: NDArray[np.int8] = np.empty(0, np.int8)
 
@@ -217,7 +217,7 @@ class IntervalLists:
 
     def add(self, rows: Rows, lo: Floats, hi: Floats, k: Ints) -> None:
         """Register subscriptions and fill their boards."""
-        self._points = None
+        self._points = {}
         sizes = self.classed.sizes
         need = self._sizes(lo, hi) if k.max(initial=0) > size_classes.NARROW else k
         for key, mine in each_class(sizes.wanted(need, k) if need is not k else k):
@@ -231,12 +231,12 @@ class IntervalLists:
 
     def remove(self, rows: Rows, k: Ints) -> None:
         """Forget subscriptions."""
-        self._points = None
+        self._points = {}
         self.classed.remove(rows, k)
 
     def move(self, rows: Rows, lo: Floats, hi: Floats, k: Ints) -> None:
         """Give subscriptions, which keep their k, other ranges and fill their boards."""
-        self._points = None
+        self._points = {}
         for each, mine in each_class(k):
             if each > size_classes.NARROW:
                 self.remove(rows[mine], k[mine])
@@ -248,7 +248,7 @@ class IntervalLists:
     def replace(self, rows: Rows, lo: Floats, hi: Floats, names: Names) -> tuple[DeltaColumns, int]:
         """The same as `move` if there is one class; the deltas as shown outside, and how many there are."""
         (index,) = self.classed.indexes.values()
-        self._points = None
+        self._points = {}
         return index.replace(rows, lo, hi, self._found(lo, hi, index.k), names)
 
     def make_room(self, places: Floats, departures: int, k_of: KOf) -> None:
@@ -266,18 +266,20 @@ class IntervalLists:
                 classed.sizes.enter(other, rows[mine], most)
                 classed.index(other).insert(rows[mine], lo[mine], hi[mine], lists)
 
-    def points(self) -> PointTree | None:
-        """All subscriptions as one tree, its boards of no meaning, or None if there are none."""
+    def points(self, k: int, k_of: KOf) -> PointTree | None:
+        """All subscriptions that want k objects as one tree, its boards of no meaning; None without any."""
         indexes = self.classed.indexes
-        if len(indexes) < 2:
-            return next((index.tree for index in indexes.values()), None)
-        if self._points is None:
-            every = SubscriptionIndex(1, SlotMap())
-            parts = [index.points() for index in indexes.values()]
+        if k <= size_classes.NARROW:
+            return indexes[k].tree if k in indexes else None
+        if k not in self._points:
+            parts = [indexes[key].points() for key in self.classed.wide()]
+            if not parts:
+                return None
             rows, lo, hi = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-            every.load(rows, lo, hi)
-            self._points = every.tree
-        return self._points
+            mine, every = k_of(rows) == k, SubscriptionIndex(1, SlotMap())
+            every.load(rows[mine], lo[mine], hi[mine])
+            self._points[k] = every.tree
+        return self._points[k]
 
     def boards(self, rows: Rows, k: int) -> Rows:
         """The boards of subscriptions of one small k: item rows best first, then -1."""

@@ -49,7 +49,7 @@ class KeptLists:
     def __init__(self, state: RangeState) -> None:
         self.range_state = state
         self.store: IntervalLists | BoxLists = (
-            IntervalLists(ObjectIndex()) if state.width == 1 else BoxLists(state.width)
+            IntervalLists(ObjectIndex()) if state.width == 1 else BoxLists(state.width, state.side)
         )
         self.stale = False
         self.relabelled = 0

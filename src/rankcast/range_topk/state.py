@@ -6,6 +6,7 @@ and the best of a range.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -111,12 +112,16 @@ class RangeState:
     descending: bool
     count: dict[str, int]
     sketch: int = 0  # how many boxes stand for all subscriptions when `sparse` paints; 0: none do
+    side: int = (
+        0  # on which side every subscription bounds the second attribute: 1 above, -1 below, 0 not said
+    )
     alone: bool = False  # whether the call at hand is the whole batch: former scores are not needed
 
     def __post_init__(self) -> None:
         box = (np.float64, self.width)
         self.subscriptions = Subscriptions({"lo": box, "hi": box, "k": np.int64})
         self.objects = Slots({"x": box, "y": np.float64}, ordered=True)
+        self._own: Counter[int] | None = None  # see `own`
 
     def parts(self) -> dict[str, Part]:
         """The parts of the state."""
@@ -131,6 +136,31 @@ class RangeState:
         """How many objects each subscription wants."""
         own: Ints = self.subscriptions["k"][together(rows)]
         return np.where(own > 0, own, self.k) if own.any() else np.broadcast_to(np.int64(self.k), rows.size)
+
+    def count_k(self, own: Ints, sign: int) -> None:
+        """Note that subscriptions with these k of their own (0: the engine's) came, or with -1 went."""
+        if self._own is None:
+            return
+        for k, count in zip(*np.unique(own, return_counts=True), strict=True):
+            self._own[int(k)] += sign * int(count)
+
+    @property
+    def own(self) -> dict[int, int]:
+        """How many live subscriptions have each k of their own, 0: the engine's. Counted once, then kept."""
+        if self._own is None:
+            self._own = Counter()
+            self.count_k(self.subscriptions["k"][self.subscriptions.live()], 1)
+        return {k: count for k, count in self._own.items() if count}
+
+    @property
+    def owned(self) -> bool:
+        """Whether a live subscription has a k of its own."""
+        return not self.own.keys() <= {0}
+
+    @property
+    def ks(self) -> list[int]:
+        """The k that live subscriptions want, ascending."""
+        return sorted({k or self.k for k in self.own})
 
     def key(self, y: Floats) -> Floats:
         """What is ranked, ascending."""
@@ -165,7 +195,8 @@ class TileRows(NamedTuple):
     """Messages in sending order: a box in subscription space each, and its content.
 
     A message goes to lo_outer < lo <= lo_inner and hi_inner <= hi < hi_outer in every attribute; an outer
-    end of NaN is no bound. A `y` of NaN tells that the object is gone.
+    end of NaN is no bound. A `y` of NaN tells that the object is gone. It is for subscriptions that want `k`
+    objects alone; 0: for all of them.
     """
 
     lo_outer: Floats  # (n, d), like the other ends
@@ -175,6 +206,7 @@ class TileRows(NamedTuple):
     row: Rows
     x: Floats  # (n, d)
     y: Floats
+    k: Ints
 
 
 class Method(Protocol):

@@ -59,11 +59,17 @@ class BoxSender:
 
     def refuse(self, method: str) -> None:
         """Refuse a method that boxes do not have."""
-        if method == "dense" and not self._lists.side:
+        if method != "dense" or self._lists.side:
+            return
+        if self._lists.width == 2 and not self._lists.classed.indexes:
             raise SettingError(
-                'method="dense" is not for boxes: their tiles run into the hundreds of thousands an event',
-                expected="sparse, unicast, relax or scan, or two attributes, the second bounded on one side",
+                'method="dense" must know which side of the second attribute subscriptions bound',
+                expected='sides="lower" or sides="upper" when the engine is made, or a subscription',
             )
+        raise SettingError(
+            'method="dense" is not for boxes: their tiles run into the hundreds of thousands an event',
+            expected="sparse, unicast, relax or scan, or two attributes, the second bounded on one side",
+        )
 
     def send(
         self, kept: KeptLists, events: Events, method: str, epsilon: float | None, *, batch: bool
@@ -75,38 +81,57 @@ class BoxSender:
             self._lists.objects.settle(*keyed(state, events.coalesced()))
             kept.stale = True
             return found
-        with self._counting(state):
-            if method == "dense" or (method == "sparse" and self._lists.side and not batch):
-                tiles = self._paint(state, events, method, epsilon, batch=batch)
-                kept.stale = True
+        painted = method == "dense" or (method == "sparse" and self._lists.side != 0 and not batch)
+        if not painted:
+            kept.refresh()
+            kept.make_room(events)
+
+        def make(k: int) -> TileRows:
+            if painted:
+                tiles = self._paint(state, k, events, method, epsilon, batch=batch)
             else:
-                tiles = self._cover(kept, events, epsilon, one_by_one=method == "unicast", batch=batch)
+                tiles = self._cover(state, k, events, epsilon, one_by_one=method == "unicast", batch=batch)
+            return _tile_rows(state, tiles, k)
+
+        with self._counting(state):
+            found = protocol.for_each_k(
+                protocol.painted_ks(state, method),
+                make,
+                lambda: self._lists.objects.settle(*_before(state, events)),
+            )
+        kept.stale |= painted
         state.place(events)
-        return _tile_rows(state, tiles)
+        return found
 
     def _paint(
-        self, state: RangeState, events: Events, method: str, epsilon: float | None, *, batch: bool
+        self, state: RangeState, k: int, events: Events, method: str, epsilon: float | None, *, batch: bool
     ) -> BoxTiles:
         """Apply events to the objects of the 1.5-d case; the tiles of those affected. No list changes."""
-        k, side = state.k, self._lists.side
+        side = self._lists.side
         if method == "sparse":
-            return self.sparse.paint(keyed(state, events), k, side, self._lists.corners(), epsilon)
+            index = self._lists.corners(k, state.k_of)
+            return self.sparse.paint(keyed(state, events), k, side, index, epsilon)
         if batch:
             return self._dense.paint_net(keyed(state, events.coalesced()), k, side)
         return self._dense.paint(keyed(state, events), k, side, epsilon)
 
     def _cover(
-        self, kept: KeptLists, events: Events, epsilon: float | None, *, one_by_one: bool, batch: bool
+        self,
+        state: RangeState,
+        k: int,
+        events: Events,
+        epsilon: float | None,
+        *,
+        one_by_one: bool,
+        batch: bool,
     ) -> BoxTiles:
-        """Let the events change the lists; the messages that cover those reached."""
-        state, lists = kept.range_state, self._lists
-        kept.refresh()
-        kept.make_room(events)
-        lists.unite()
-        limits = MessageLimits(-1 if epsilon is None else int((1 + epsilon) * state.k), one_by_one=one_by_one)
+        """Let the events change the lists of one k; the messages that cover those reached."""
+        lists = self._lists
+        index = lists.unite(k, state.k_of)
+        limits = MessageLimits(-1 if epsilon is None else int((1 + epsilon) * k), one_by_one=one_by_one)
         if not batch:
-            return self._messenger.send(keyed(state, events), limits)
-        tiles = self._messenger.send_net(keyed(state, events), self._before(state, events), limits)
+            return self._messenger.send(index, keyed(state, events), limits)
+        tiles = self._messenger.send_net(index, keyed(state, events), self._before(state, events), limits)
         lists.moved[events.row] = False
         return tiles
 
@@ -137,8 +162,14 @@ class BoxSender:
         }
 
 
-def _tile_rows(state: RangeState, tiles: BoxTiles) -> TileRows:
-    """Tiles as the contract has them, in arrays of their own."""
+def _before(state: RangeState, events: Events) -> BoxEvents:
+    """The events that bring objects back to what they are in the state."""
+    row, held = np.unique(events.row), state.objects
+    return keyed(state, Events(row, held["x"][row], held["y"][row], 0))
+
+
+def _tile_rows(state: RangeState, tiles: BoxTiles, k: int) -> TileRows:
+    """Tiles for those who want k objects, as the contract has them, in arrays of their own."""
     size = int(tiles.size[0])
     low, high = tiles.low[:size], tiles.high[:size]
     lo_outer, hi_outer = protocol.outer(low[:, ::2], -low[:, 1::2])
@@ -150,6 +181,7 @@ def _tile_rows(state: RangeState, tiles: BoxTiles) -> TileRows:
         tiles.item[:size].copy(),
         tiles.x[:size].copy(),
         np.where(np.isposinf(tiles.value[:size]), np.nan, state.key(tiles.value[:size])),
+        np.full(size, k),
     )
 
 
@@ -161,7 +193,7 @@ class MessageLimits(NamedTuple):
 
 
 class BoxMessenger:
-    """Brings lists of at most one size class through events, as `BoxLists.apply` does; writes messages."""
+    """Brings the lists of one index, if there is one, through events as `BoxLists.apply`; writes messages."""
 
     def __init__(self, lists: BoxLists) -> None:
         self._lists = lists
@@ -170,11 +202,11 @@ class BoxMessenger:
         self._heard: NDArray[np.int64] = np.empty(0, np.int64)  # by slot: the last event that touched it
         self._mark: NDArray[np.int64] = np.empty(0, np.int64)  # by slot: the last message that reached it
 
-    def send(self, events: BoxEvents, limits: MessageLimits) -> BoxTiles:
+    def send(self, index: CornerIndex | None, events: BoxEvents, limits: MessageLimits) -> BoxTiles:
         """Apply events one by one; the messages that tell those affected."""
         objects, done = self._lists.objects, 0
         objects.reserve(int(events.row.max(initial=-1)) + 1)
-        index, out, values = self._index(), self._empty(), ObjectValues(objects.value, objects.label)
+        out, values = self._empty(), ObjectValues(objects.value, objects.label)
         if index is None:
             objects.settle(*last_of(events))
             return out
@@ -187,11 +219,13 @@ class BoxMessenger:
         self._count(log)
         return out
 
-    def send_net(self, events: BoxEvents, before: ObjectsBefore, limits: MessageLimits) -> BoxTiles:
+    def send_net(
+        self, index: CornerIndex | None, events: BoxEvents, before: ObjectsBefore, limits: MessageLimits
+    ) -> BoxTiles:
         """Apply events; the messages of their net change."""
         objects, out, last = self._lists.objects, self._empty(), last_of(events)
         objects.reserve(int(events.row.max(initial=-1)) + 1)
-        index, values = self._index(), ObjectValues(objects.value, objects.label)
+        values = ObjectValues(objects.value, objects.label)
         if index is None:
             objects.settle(*last)
             return out
@@ -210,9 +244,6 @@ class BoxMessenger:
         self._messages = int(sent.size[2])
         self._count(log)
         return sent
-
-    def _index(self) -> CornerIndex | None:
-        return next(iter(self._lists.classed.indexes.values()), None)
 
     def _empty(self) -> BoxTiles:
         """No messages yet; they are numbered on over all calls."""

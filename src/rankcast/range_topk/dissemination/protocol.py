@@ -8,19 +8,18 @@ that stays (`messages`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from rankcast.errors import InputError, shown
 from rankcast.range_topk.brute_force import top_k
 from rankcast.range_topk.state import Events, Objects, RangeState, TileRows
 from rankcast.structures.ids import Slots
 from rankcast.tables import schema
 from rankcast.tables.boxes import Boxes
-from rankcast.tables.schema import Floats, Rows
+from rankcast.tables.schema import Floats, Ints, Rows
 
 
 class SubscriberList:
@@ -74,8 +73,8 @@ class Message(NamedTuple):
 Entry = tuple[float, int, int, tuple[float, ...]]  # key, label, row, place: sorts by rank
 
 
-def messages(boxes: Boxes, k: int, before: Objects, after: Objects) -> list[Message]:
-    """What the subscribers of each box must hear, in sending order."""
+def messages(boxes: Boxes, k: Ints, before: Objects, after: Objects) -> list[Message]:
+    """What the subscribers of each box, who want k objects, must hear, in sending order."""
     found: list[Message] = []
     now = {entry[2]: entry for entry in _entries(after, range(after.row.size))}
     for box, (old, new) in enumerate(zip(_lists(boxes, k, before), _lists(boxes, k, after), strict=True)):
@@ -87,7 +86,7 @@ def messages(boxes: Boxes, k: int, before: Objects, after: Objects) -> list[Mess
                 found.append(Message(0 if worse else 1, box, entry[2], entry[3], entry[0]))
         kept = {entry[2] for entry in new}
         for entry in old:
-            if entry[2] not in kept and (len(new) < k or entry < new[-1]):
+            if entry[2] not in kept and (len(new) < k[box] or entry < new[-1]):
                 final = now.get(entry[2])
                 stays = final is not None and final[3] == entry[3]
                 found.append(Message(0, box, entry[2], entry[3], final[0] if stays and final else np.nan))
@@ -96,9 +95,9 @@ def messages(boxes: Boxes, k: int, before: Objects, after: Objects) -> list[Mess
     )
 
 
-def _lists(boxes: Boxes, k: int, objects: Objects) -> list[list[Entry]]:
+def _lists(boxes: Boxes, k: Ints, objects: Objects) -> list[list[Entry]]:
     """The ranked list of each box."""
-    found = top_k(boxes, np.full(boxes.lo.shape[0], k), objects)
+    found = top_k(boxes, k, objects)
     return [_entries(objects, places) for places in found]
 
 
@@ -116,20 +115,21 @@ def send_plainly(state: RangeState, events: Events, method: str, *, batch: bool)
         state.place(events)
         return tiles
     live = state.subscriptions.live()
-    held = np.hstack(state.boxes(live))
-    ranges = Boxes(*np.hsplit(np.unique(held, axis=0), 2))
+    held = np.column_stack([*state.boxes(live), state.k_of(live)])
+    distinct = np.unique(held, axis=0)
+    ranges, k = Boxes(*np.hsplit(distinct[:, :-1], 2)), distinct[:, -1].astype(np.int64)
     found: list[Message] = []
     before = state.live_objects()
     first = 0
     for after, ends in _moments(state, events, batch=batch):
-        found += messages(ranges, state.k, before, after)
+        found += messages(ranges, k, before, after)
         before = after
         if ends:
-            reached = np.hstack(ranges)[sorted({message.box for message in found[first:]})]
+            reached = distinct[sorted({message.box for message in found[first:]})]
             state.count["affected"] += int((held[:, None] == reached[None]).all(axis=2).any(axis=1).sum())
             first = len(found)
     state.count["candidates"] += live.size
-    return _tiles(state, ranges, found)
+    return _tiles(state, ranges, k, found)
 
 
 def _moments(state: RangeState, events: Events, *, batch: bool) -> Iterator[tuple[Objects, bool]]:
@@ -151,7 +151,7 @@ def _moments(state: RangeState, events: Events, *, batch: bool) -> Iterator[tupl
         yield state.live_objects(), True
 
 
-def _tiles(state: RangeState, ranges: Boxes, found: list[Message]) -> TileRows:
+def _tiles(state: RangeState, ranges: Boxes, k: Ints, found: list[Message]) -> TileRows:
     """Messages as tiles that hold exactly one range."""
     box = [message.box for message in found]
     lo, hi = ranges.lo[box], ranges.hi[box]
@@ -164,6 +164,7 @@ def _tiles(state: RangeState, ranges: Boxes, found: list[Message]) -> TileRows:
         np.array([message.row for message in found], np.int32),
         np.array([message.x for message in found], np.float64).reshape(-1, state.width),
         state.key(np.array([message.key for message in found], np.float64)),
+        k[box],
     )
 
 
@@ -203,7 +204,30 @@ def _values_before(state: RangeState, events: Events) -> tuple[Floats, Floats]:
 def _to_everybody(row: Rows, x: Floats, y: Floats) -> TileRows:
     """Tiles for every range that holds x."""
     nothing = np.full(x.shape, np.nan)
-    return TileRows(nothing, x, x, nothing, row, x, y)
+    return TileRows(nothing, x, x, nothing, row, x, y, np.zeros(len(row), np.int64))
+
+
+def painted_ks(state: RangeState, method: str) -> list[int]:
+    """For which k messages are made: those of live subscriptions, or the engine's if nobody has another.
+
+    "dense" is also for subscribers whom the server does not know: they have the engine's.
+    """
+    if not state.owned:
+        return [state.k]
+    return sorted({*state.ks, state.k}) if method == "dense" else state.ks
+
+
+def for_each_k(ks: Sequence[int], send: Callable[[int], TileRows], undo: Callable[[], None]) -> TileRows:
+    """The messages for each k, one k after the other, each in sending order.
+
+    `send` applies a batch and makes the messages for those who want k; `undo` takes it back in between.
+    """
+    parts: list[TileRows] = []
+    for k in ks:
+        if parts:
+            undo()
+        parts.append(send(k))
+    return parts[0] if len(parts) == 1 else TileRows._make(map(np.concatenate, zip(*parts, strict=True)))
 
 
 def outer(low: Floats, high: Floats) -> tuple[Floats, Floats]:
@@ -213,8 +237,11 @@ def outer(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     return np.where(np.isneginf(low), np.nan, below), np.where(np.isposinf(high), np.nan, above)
 
 
-def to_table(tiles: TileRows, over: Sequence[str], by: str, items: Slots) -> pa.Table:
-    """Messages as the contract has them, one a row; what is no number becomes null."""
+def to_table(tiles: TileRows, over: Sequence[str], by: str, items: Slots, *, owned: bool) -> pa.Table:
+    """Messages as the contract has them, one a row; what is no number becomes null.
+
+    There is a column `k` where subscriptions have their own: null is for everybody.
+    """
     columns: dict[str, Any] = {}
     for place, name in enumerate(over):
         for end in ("lo_outer", "lo_inner", "hi_inner", "hi_outer"):
@@ -222,17 +249,6 @@ def to_table(tiles: TileRows, over: Sequence[str], by: str, items: Slots) -> pa.
     columns["item"] = items.take(tiles.row)
     columns |= {name: pa.array(tiles.x[:, place]) for place, name in enumerate(over)}
     columns[by] = pa.array(tiles.y, from_pandas=True)
+    if owned:
+        columns["k"] = pa.array(tiles.k, mask=tiles.k == 0)
     return pa.table(columns)
-
-
-def refuse_own_k(subscriptions: Slots) -> None:
-    """Refuse to disseminate while a live subscription has a k of its own."""
-    live = subscriptions.live()
-    own = live[subscriptions["k"][live] > 0]
-    if own.size:
-        raise InputError(
-            f"subscription {shown(subscriptions.take(own[:1])[0].as_py())} has a k of its own",
-            where="disseminate",
-            expected="only subscriptions with the engine's k",
-            hint="Amend k to null, or use publish.",
-        )

@@ -25,7 +25,7 @@ missed; but a tile may reach nobody, and fewer are merged. [Range §III-B, Remar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -210,6 +210,17 @@ def cover(points: PointTree, boxes: int) -> PointTree:
 
 BLIND = ("dense", "relax")  # the methods that are never shown a subscription
 
+NOTHING = NetChanges(np.empty(0, np.int32), *(np.empty(0) for _ in range(4)))
+
+
+class Wanted(NamedTuple):
+    """What messages are made: for those who want k objects, by a method, for the net change or not."""
+
+    k: int
+    method: str
+    epsilon: float | None
+    batch: bool
+
 
 class IntervalSender:
     """Turns batches into messages; state and objects are in step before and after. Lists become stale."""
@@ -227,41 +238,40 @@ class IntervalSender:
     ) -> TileRows:
         """Apply a batch; the messages that tell those affected, or with "relax" those in range."""
         state, tally = kept.range_state, self._painter.tally.copy()
-        points = None if method in BLIND else self._lists.points()
-        tiles = self._send(state, NOBODY if points is None else points, events, method, epsilon, batch)
+        ks, plain = protocol.painted_ks(state, method), method in ("scan", "relax")
+        net = self._net(state, events) if plain or len(ks) > 1 else NOTHING
+        if plain:
+            tiles = protocol.send_plainly(state, events, method, batch=batch)
+            self._net_painter.follow(net)
+        else:
+            tiles = protocol.for_each_k(
+                ks,
+                lambda k: self._send(state, events, Wanted(k, method, epsilon, batch)),
+                lambda: self._net_painter.follow(_reversed(net)),
+            )
+            state.place(events)
         self._painter.count_questions(state.count, tally)
         kept.stale = True
         return tiles
 
-    def _send(
-        self,
-        state: RangeState,
-        points: PointTree,
-        events: Events,
-        method: str,
-        epsilon: float | None,
-        batch: bool,
-    ) -> TileRows:
-        if method in ("scan", "relax"):
-            net = self._net(state, events)
-            plain = protocol.send_plainly(state, events, method, batch=batch)
-            self._net_painter.follow(net)
-            return plain
+    def _send(self, state: RangeState, events: Events, wanted: Wanted) -> TileRows:
+        """Apply a batch to the objects; the messages that those who want k objects must hear."""
+        k, method, epsilon, batch = wanted
+        points = None if method in BLIND else self._lists.points(k, state.k_of)
+        points = NOBODY if points is None else points
         known = _known(state, points, method)
         if batch:
-            painted = self._net_painter.paint(self._net(state, events), state.k, points=known)
+            painted = self._net_painter.paint(self._net(state, events), k, points=known)
         else:
-            ks = np.array([state.k])
-            painted = self._painter.paint(keyed(state, events), ks, points=known, epsilon=epsilon)
-        state.place(events)
+            painted = self._painter.paint(keyed(state, events), np.array([k]), points=known, epsilon=epsilon)
         if method == "unicast" or (method == "sparse" and epsilon is None and not state.sketch):
             reached = (
                 count_reached(points, painted.box) if batch else count_affected(points, painted, events.row)
             )
             state.count["affected"] += int(reached)
         if method == "unicast":
-            return _one_by_one(state, points, painted, events, batch=batch)
-        return _tile_rows(state, painted.box, painted)
+            return _one_by_one(state, points, painted, events, wanted)
+        return _tile_rows(state, painted.box, painted, k)
 
     def _net(self, state: RangeState, events: Events) -> NetChanges:
         """The net changes of events, for the objects they change at all."""
@@ -284,20 +294,25 @@ def _known(state: RangeState, points: PointTree, method: str) -> PointTree | Non
 
 
 def _one_by_one(
-    state: RangeState, points: PointTree, painted: Tiles, events: Events, *, batch: bool
+    state: RangeState, points: PointTree, painted: Tiles, events: Events, wanted: Wanted
 ) -> TileRows:
     """A message for each distinct range in a tile, instead of the tile."""
     lo, hi, counts = ranges_in(points, painted.box)
-    if not batch:
+    if not wanted.batch:
         state.count["candidates"] += int(count_bounded(points, painted, events.row))
     which = np.repeat(np.arange(counts.size), counts)
     alone = {name: getattr(painted, name)[which] for name in ("item", "x", "value")}
-    return _tile_rows(state, np.column_stack([lo, lo, hi, hi]), painted._replace(**alone))
+    return _tile_rows(state, np.column_stack([lo, lo, hi, hi]), painted._replace(**alone), wanted.k)
 
 
-def _tile_rows(state: RangeState, box: Floats, painted: Tiles) -> TileRows:
-    """Tiles as the contract has them, in arrays of their own."""
+def _tile_rows(state: RangeState, box: Floats, painted: Tiles, k: int) -> TileRows:
+    """Tiles for those who want k objects, as the contract has them, in arrays of their own."""
     lo_outer, hi_outer = protocol.outer(box[:, :1], box[:, 3:])
     y = np.where(np.isposinf(painted.value), np.nan, state.key(painted.value))
     row, x = painted.item.copy(), painted.x[:, None].copy()
-    return TileRows(lo_outer, box[:, 1:2].copy(), box[:, 2:3].copy(), hi_outer, row, x, y)
+    return TileRows(lo_outer, box[:, 1:2].copy(), box[:, 2:3].copy(), hi_outer, row, x, y, np.full(len(y), k))
+
+
+def _reversed(net: NetChanges) -> NetChanges:
+    """The changes that take others back."""
+    return NetChanges(net.row, net.x, net.y, net.old_x, net.old_y)
