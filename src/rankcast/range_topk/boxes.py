@@ -58,8 +58,9 @@ class BoxLists:
     false between batches.
     """
 
-    def __init__(self, width: int, side: int = 0) -> None:
+    def __init__(self, width: int, side: int = 0, *, listless: bool = False) -> None:
         self.width = width
+        self.listless = listless  # subscriptions are indexed, by k alone, and no board means anything
         self._said = side
         self.objects = BoxObjects(width)
         self.classed: ClassedLists[CornerIndex] = ClassedLists(self._make_index)
@@ -69,7 +70,7 @@ class BoxLists:
         self.moved: NDArray[np.bool_] = np.zeros(0, np.bool_)
 
     def _make_index(self, k: int, slots: SlotMap) -> CornerIndex:
-        return CornerIndex(2 * self.width, k, SUBSCRIPTIONS, slots)
+        return CornerIndex(2 * self.width, 1 if self.listless else k, SUBSCRIPTIONS, slots)
 
     def count(self, affected: int, tried: int, searches: int) -> None:
         """Add to the counts."""
@@ -87,7 +88,7 @@ class BoxLists:
         """Register subscriptions and fill their boards."""
         self._corners = {}
         corners, need, keys = corners_of(lo, hi), k, k
-        if k.max(initial=0) > size_classes.NARROW:
+        if k.max(initial=0) > size_classes.NARROW and not self.listless:
             need = np.empty(len(rows), np.int64)
             corners_search.count(self.objects.index.tree, corners, need)
             keys = self.classed.sizes.wanted(need, k)
@@ -95,8 +96,17 @@ class BoxLists:
             index = self.classed.index(key)
             self.classed.sizes.enter(key, rows[mine], int(need[mine].max()))
             index.insert(rows[mine], corners[mine], np.full(len(rows[mine]), np.inf))
-            self._fill(index, rows[mine])
+            if not self.listless:
+                self._fill(index, rows[mine])
         self.side = self.one_sided()
+
+    def renew(self, rows: Rows, lo: Floats, hi: Floats, k: Ints) -> None:
+        """Find the lists of some subscriptions anew."""
+        for each, mine in each_class(k):
+            if each <= size_classes.NARROW:
+                self._fill(self.classed.indexes[each], rows[mine])
+            else:
+                self.move(rows[mine], lo[mine], hi[mine], k[mine])
 
     def _fill(self, index: CornerIndex, rows: Rows) -> None:
         """Find the lists of some subscriptions of a size class."""
@@ -180,7 +190,7 @@ class BoxLists:
     def corners(self, k: int, k_of: KOf) -> CornerIndex:
         """All subscriptions that want k objects in one index, its boards of no meaning."""
         indexes = self.classed.indexes
-        if k <= size_classes.NARROW and k in indexes:
+        if (k <= size_classes.NARROW or self.listless) and k in indexes:
             return indexes[k]
         if k not in self._corners:
             every = self._corners[k] = self._make_index(1, SlotMap())
@@ -277,15 +287,20 @@ class BoxLists:
         self.objects.restore({name.removeprefix(OBJECTS): array for name, array in objects.items()})
         self.side = self.one_sided()
 
-    def check_subscriptions(self, k: Ints, live: Rows, ends: Ends, listed: Listed) -> None:
-        """Refuse lists that are not of the `live` subscriptions, which want `k`, with their boxes."""
+    def check_subscriptions(self, k: Ints, live: Rows, ends: Ends, listed: Listed | None) -> None:
+        """Refuse lists that are not of the `live` subscriptions, which want `k`, with their boxes.
+
+        Without the objects that may be listed boards are stale, and not looked at.
+        """
         slot_of, indexes = self.classed.slots.slot_of, self.classed.indexes.items()
         held = {key: (index.tree, slot_of[index.rows()]) for key, index in indexes}
-        self.classed.check(held, k, live)
+        self.classed.check(held, k, live, stale=listed is None)
         for tree, slots in held.values():
             lo, hi = (end[tree.row[slots]] for end in ends)
             same = tree.point[slots] == corners_of(lo, hi)
             integrity.need(same.all(), "point", "differs from what subscriptions ask for")
+            if listed is None:
+                continue
             checks.check_boards(tree.board, slots, lo, hi, listed)
             fits = last_weights(tree.board, slots, tree.weight, listed.value)
             integrity.need(fits, "weight", "is not that of the last item")

@@ -199,6 +199,8 @@ class RangeTopK(ListEngine):
         nulls: what a null in the column `by` of an event does: "delete" deletes the object, "keep" keeps its
             value, "refuse" refuses the batch.
         max_k: what no k may exceed, neither the engine's nor a subscription's.
+        lists: with False no list is kept: `subscribe` registers in O(log m) and answers with no rows, and
+            only `disseminate` takes events. For servers whose subscribers keep their own lists.
         sides: with two attributes, which side of the second every subscription may bound, "lower" or "upper"
             (the 1.5-d case); others are refused. Without it the subscriptions tell, and while there is none
             `disseminate` has no "dense".
@@ -247,6 +249,7 @@ class RangeTopK(ListEngine):
         epsilon: float | None = None,
         nulls: str = "delete",
         max_k: int | None = None,
+        lists: bool = True,
         sides: str | None = None,
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
@@ -261,6 +264,9 @@ class RangeTopK(ListEngine):
         self._epsilon = _epsilon(epsilon, method)
         self._nulls = schema.one_of("nulls", nulls, NULLS)
         self._sides = _sides(sides, self._over)
+        if not isinstance(lists, bool):
+            raise SettingError(f"lists is {lists!r}", expected="True or False")
+        self._listless = not lists
         super().__init__(
             {
                 "over": self._over,
@@ -272,6 +278,7 @@ class RangeTopK(ListEngine):
                 # defaults are left out: states of before there was a choice have the same settings
                 **({} if nulls == "delete" else {"nulls": nulls}),
                 **({} if max_k is None else {"max_k": self._max_k}),
+                **({"lists": False} if self._listless else {}),
                 **({} if sides is None else {"sides": self._sides}),
             },
             extra=extra,
@@ -283,6 +290,7 @@ class RangeTopK(ListEngine):
             self._order == "desc",
             self._count,
             schema.whole('tuning["sketch"]', self._tuning["sketch"], least=0),
+            self._listless,
             {"upper": 1, "lower": -1, None: 0}[self._sides],
         )
         self._ends = self._columns()
@@ -336,9 +344,23 @@ class RangeTopK(ListEngine):
             )
 
     def _lists(self, rows: Rows) -> Lists:
-        return self._lists_method.lists(rows)
+        return deltas.empty_lists() if self._listless else self._lists_method.lists(rows)
+
+    def _need_lists(self, call: str) -> None:
+        """Refuse a call that an engine without lists does not have."""
+        if self._listless:
+            raise InputError(
+                "the engine keeps no lists", where=call, expected="disseminate, or an engine with lists=True"
+            )
+
+    def results(self, ids: Any = None) -> pa.Table:
+        """The current results: `subscription, rank, item, score`, by order of registration, then rank."""
+        self._need_lists("results")
+        return super().results(ids)
 
     def _external(self, rows: Rows, *, scored: bool) -> External:
+        if self._listless:
+            return super()._external(rows, scored=scored)
         names = None if self._kept is None else self._kept.names()
         if self._kept is None or names is None:
             return super()._external(rows, scored=scored)
@@ -361,10 +383,10 @@ class RangeTopK(ListEngine):
         self._lists_method.leaving(rows)
 
     def _held(self, rows: Rows) -> Any:
-        return self._lists_method.held(rows)
+        return None if self._listless else self._lists_method.held(rows)
 
     def _since(self, held: Any, rows: Rows) -> Changes:
-        return self._lists_method.since(held, rows)
+        return deltas.no_changes() if self._listless else self._lists_method.since(held, rows)
 
     def _amend_alone(self, rows: Any) -> pa.Table:
         changed, fields = self._amendment(rows)
@@ -380,6 +402,7 @@ class RangeTopK(ListEngine):
         return self._told(deltas.exchanged(*self._kept.replace(self._in_order(changed), names)))
 
     def _publish_alone(self, rows: Any) -> pa.Table:
+        self._need_lists("publish")
         self._state.alone = True
         try:
             return self._answer(self._follow(self._read_events(rows)))
@@ -387,6 +410,7 @@ class RangeTopK(ListEngine):
             self._state.alone = False
 
     def _publish(self, rows: Any) -> Changes:
+        self._need_lists("publish")
         return self._follow(self._read_events(rows))
 
     def _read_events(self, rows: Any) -> Events:
@@ -419,6 +443,7 @@ class RangeTopK(ListEngine):
             self._state.alone = False
 
     def _remove(self, ids: Any) -> Changes:
+        self._need_lists("remove")
         gone = self._items.require(self._ids(ids), where="ids")
         self._begin()
         self._count["events"] += gone.size
@@ -474,7 +499,7 @@ class RangeTopK(ListEngine):
         if epsilon is None and chosen in APPROXIMATE:
             approximate = self._epsilon
         if self._kept is not None:
-            self._kept.refuse(chosen)
+            self._kept.refuse(chosen, batch=batch)
         if "k" in self._numbers and self._state.owned:
             raise InputError(
                 "a live subscription has a k of its own, and messages have an attribute of that name",
@@ -500,6 +525,7 @@ class RangeTopK(ListEngine):
         exposed. `tiles` are its influence region, lines (lo_outer, lo_inner, hi_inner, hi_outer) with NaN for
         no bound: it is in the result exactly if (lo, hi) of the subscription lies in one of them.
         """
+        self._need_lists("explain")
         mine = self._find_one(self._subscriptions, subscription, "subscription")
         row = self._find_one(self._items, item, "item")
         lists = self._lists(np.array([mine], np.int32))
@@ -513,6 +539,7 @@ class RangeTopK(ListEngine):
         ranges of `lo` and `hi` with `lists`; only subscriptions with the engine's k are shown. `bounding` are
         the places, among `objects_x` and `objects_y`, of the better objects that the region's steps lie at.
         """
+        self._need_lists("influence")
         if len(self._over) > 1:
             raise InputError("the engine has several range attributes", where="influence", expected="one")
         row = self._find_one(self._items, item, "item")

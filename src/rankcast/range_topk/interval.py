@@ -31,7 +31,7 @@ from rankcast.range_topk.size_classes import ClassedLists, Ends, Ints, KOf, each
 from rankcast.range_topk.state import Events, Floats, ObjectIndex, RangeState, Rows
 from rankcast.range_topk.subscriptions import SlotMap, SubscriptionIndex
 from rankcast.structures import arrays as memory
-from rankcast.structures import boards, integrity
+from rankcast.structures import boards, diff, integrity
 from rankcast.structures.arrays import Names, grown
 from rankcast.structures.boards import AFFECTED, TRIED, BoardChanges, Deltas, ListValues, empty_changes
 from rankcast.structures.diff import DeltaColumns, ListSnapshot
@@ -188,10 +188,13 @@ class IntervalLists:
     `affected` counts subscriptions reached, each once an event, `tried` those compared with a tile.
     """
 
-    def __init__(self, objects: ObjectIndex) -> None:
+    def __init__(self, objects: ObjectIndex, *, listless: bool = False) -> None:
         self.objects = objects
         self.painter = Painter(objects)
-        self.classed: ClassedLists[SubscriptionIndex] = ClassedLists(SubscriptionIndex)
+        self.listless = listless  # subscriptions are indexed, by k alone, and no board means anything
+        self.classed: ClassedLists[SubscriptionIndex] = ClassedLists(
+            lambda k, slots: SubscriptionIndex(1 if listless else k, slots)
+        )
         self.affected = 0
         self.tried = 0
         self._known: Floats = np.empty(0)
@@ -218,16 +221,29 @@ class IntervalLists:
     def add(self, rows: Rows, lo: Floats, hi: Floats, k: Ints) -> None:
         """Register subscriptions and fill their boards."""
         self._points = {}
-        sizes = self.classed.sizes
-        need = self._sizes(lo, hi) if k.max(initial=0) > size_classes.NARROW else k
+        sizes, wide = self.classed.sizes, k.max(initial=0) > size_classes.NARROW
+        need = self._sizes(lo, hi) if wide and not self.listless else k
         for key, mine in each_class(sizes.wanted(need, k) if need is not k else k):
             index = self.classed.index(key)
             sizes.enter(key, rows[mine], int(need[mine].max()))
             if len(index) == 0 and len(rows[mine]) >= MANY:
                 index.load(rows[mine], lo[mine], hi[mine])
-                blocks.fill(index.tree, self.objects.by_value(), self.objects.tree.x)
+                if not self.listless:
+                    blocks.fill(index.tree, self.objects.by_value(), self.objects.tree.x)
             else:
                 index.insert(rows[mine], lo[mine], hi[mine], self._found(lo[mine], hi[mine], abs(key)))
+
+    def renew(self, rows: Rows, lo: Floats, hi: Floats, k: Ints) -> None:
+        """Find the lists of some subscriptions anew."""
+        for each, mine in each_class(k):
+            if each > size_classes.NARROW:
+                self.remove(rows[mine], k[mine])
+                self.add(rows[mine], lo[mine], hi[mine], k[mine])
+                continue
+            index = self.classed.indexes[each]
+            index.settle()
+            found = self._found(lo[mine], hi[mine], each)
+            diff.write_boards(index.board, self.classed.slots.slot_of, rows[mine], found)
 
     def remove(self, rows: Rows, k: Ints) -> None:
         """Forget subscriptions."""
@@ -269,7 +285,7 @@ class IntervalLists:
     def points(self, k: int, k_of: KOf) -> PointTree | None:
         """All subscriptions that want k objects as one tree, its boards of no meaning; None without any."""
         indexes = self.classed.indexes
-        if k <= size_classes.NARROW:
+        if k <= size_classes.NARROW or self.listless:
             return indexes[k].tree if k in indexes else None
         if k not in self._points:
             parts = [indexes[key].points() for key in self.classed.wide()]
@@ -437,6 +453,8 @@ class IntervalLists:
 
     def _found(self, lo: Floats, hi: Floats, width: int) -> Rows:
         """The lists of ranges as boards of a width."""
+        if self.listless:
+            return np.full((len(lo), 1), -1, np.int32)
         lists = memory.empty(len(lo) * width, np.int32).reshape(-1, width)
         if width < size_classes.LONG:
             self.objects.best(lo, hi, lists)
@@ -480,16 +498,20 @@ class IntervalLists:
         rows = {key: index.points()[0] for key, index in self.classed.indexes.items()}
         self.classed.sizes.restore(rooms, rows)
 
-    def check_subscriptions(self, k: Ints, live: Rows, ends: Ends, listed: Listed) -> None:
-        """Refuse lists that are not of the `live` subscriptions, which want `k`, with their ranges."""
+    def check_subscriptions(self, k: Ints, live: Rows, ends: Ends, listed: Listed | None) -> None:
+        """Refuse lists that are not of the `live` subscriptions, which want `k`, with their ranges.
+
+        Without the objects that may be listed boards are stale, and not looked at.
+        """
         indexes = self.classed.indexes.items()
         held = {key: (index._tree, subscriptions.live_slots(index._tree)) for key, index in indexes}
-        self.classed.check(held, k, live)
+        self.classed.check(held, k, live, stale=listed is None)
         for tree, slots in held.values():
             lo, hi = (end[tree.row[slots]] for end in ends)
             same = (tree.lo[slots] == lo[:, 0]) & (tree.hi[slots] == hi[:, 0])
             integrity.need(same.all(), "lo", "differs from what subscriptions ask for")
-            checks.check_boards(tree.board, slots, lo, hi, listed)
+            if listed is not None:
+                checks.check_boards(tree.board, slots, lo, hi, listed)
 
     def check_objects(self, rows: Rows, x: Floats, key: Floats) -> None:
         """Refuse objects other than the live ones, in `rows`, with these places and ranking keys."""

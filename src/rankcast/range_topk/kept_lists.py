@@ -2,7 +2,9 @@
 
 `KeptLists` follows the calls of the engine; a store of lists does the work. `interval` has the store for one
 attribute, `boxes` the one for several. After `disseminate`, which need not change any list, lists may be
-stale: they are then filled again when somebody asks for them.
+stale: those that somebody asks for are filled again, all of them before events are published. A snapshot of
+stale lists is one, too: what boards hold then has no meaning, and is not looked at before it is filled again.
+The lists of an engine that keeps none are always stale.
 """
 
 from __future__ import annotations
@@ -20,17 +22,19 @@ from rankcast.range_topk.kernels.checks import Listed
 from rankcast.range_topk.size_classes import each_class
 from rankcast.range_topk.state import Events, ObjectIndex, RangeState, TileRows
 from rankcast.structures import integrity
-from rankcast.structures.arrays import Names
+from rankcast.structures.arrays import Names, grown
 from rankcast.structures.boards import ENTER
 from rankcast.structures.diff import DeltaColumns, ListSnapshot
 from rankcast.tables.deltas import Changes, External, Lists, empty_lists, no_changes
 from rankcast.tables.schema import Floats, Ints, Rows, arrow, integer_ids
 
+FEW = 16  # so many stale lists are searched one by one in the time that filling one of all takes
+
 
 class Sender(Protocol):
     """The dissemination of one store, loaded when it is first asked for."""
 
-    def refuse(self, method: str) -> None:
+    def refuse(self, method: str, *, batch: bool) -> None:
         """Refuse a method that the store does not have."""
 
     def send(
@@ -43,15 +47,18 @@ class KeptLists:
     """Objects, subscriptions and lists in step with the engine's state.
 
     Invariants: the objects of the store are those of the state, with their keys and labels; unless `stale`,
-    the board of every live subscription is its current list.
+    the board of every live subscription is its current list. If `stale`, it is so of those in `_fresh`.
     """
 
     def __init__(self, state: RangeState) -> None:
         self.range_state = state
         self.store: IntervalLists | BoxLists = (
-            IntervalLists(ObjectIndex()) if state.width == 1 else BoxLists(state.width, state.side)
+            IntervalLists(ObjectIndex(), listless=state.listless)
+            if state.width == 1
+            else BoxLists(state.width, state.side, listless=state.listless)
         )
-        self.stale = False
+        self.stale = state.listless
+        self._fresh: NDArray[np.bool_] = np.zeros(0, np.bool_)  # by row
         self.relabelled = 0
         self._sender: Sender | None = None
 
@@ -60,12 +67,15 @@ class KeptLists:
         return {"painted": self}
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The trees and boards, brought up to date."""
-        self.refresh()
-        return {"rooms": self.store.classed.sizes.state()}, self.store.arrays()
+        """The trees and boards, and whether these are stale."""
+        header: dict[str, Any] = {"rooms": self.store.classed.sizes.state()}
+        return {**header, **({"stale": True} if self.stale else {})}, self.store.arrays()
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `state` gave."""
+        stale = header.get("stale", False)
+        integrity.need(stale is True or (stale is False and not self.range_state.listless), "stale", "is odd")
+        self.stale = stale
         self.store.restore(arrays, header.get("rooms", {}))
 
     def check(self) -> None:
@@ -82,7 +92,7 @@ class KeptLists:
         there[objects.used :] = False
         listed = Listed(there, objects["x"], state.key(objects["y"]), objects.label)
         ends = (state.subscriptions["lo"], state.subscriptions["hi"])
-        self.store.check_subscriptions(k, live, ends, listed)
+        self.store.check_subscriptions(k, live, ends, None if self.stale else listed)
         self.store.check_objects(rows, objects["x"][rows], state.key(objects["y"][rows]))
 
     # Subscriptions
@@ -90,8 +100,8 @@ class KeptLists:
     def entered(self, rows: Rows) -> None:
         """Index new subscriptions and fill their boards."""
         if rows.size:
-            self.refresh()
             self.store.add(rows, *self._ends(rows), self.range_state.k_of(rows))
+            self._mark(rows)
 
     def leaving(self, rows: Rows) -> None:
         """Forget subscriptions."""
@@ -102,13 +112,13 @@ class KeptLists:
         """Index subscriptions anew that have other boxes, or had another k, and fill their boards."""
         if not rows.size:
             return
-        self.refresh()
         k = self.range_state.k_of(rows)
         same = k == former_k
         stays, others = (rows, rows[:0]) if same.all() else (rows[same], rows[~same])
         self.store.move(stays, *self._ends(stays), k[same])
         self.store.remove(others, former_k[~same])
         self.entered(others)
+        self._mark(rows)
 
     def _ends(self, rows: Rows) -> tuple[Floats, Floats]:
         """The lower and upper ends of subscriptions as the store takes them."""
@@ -116,7 +126,7 @@ class KeptLists:
 
     def lists(self, rows: Rows) -> Lists:
         """The current results of the given subscriptions, read off their boards."""
-        self.refresh()
+        self.refresh(rows)
         classed, values = self.store.classed, self.range_state.objects["y"]
         keys = each_class(classed.sizes.keys(rows, self.range_state.k_of(rows)))
         found = [Lists(*classed.listed(key, rows[mine], values)) for key, mine in keys]
@@ -129,7 +139,7 @@ class KeptLists:
 
     def held(self, rows: Rows) -> ListSnapshot:
         """Copies of the lists of some subscriptions."""
-        self.refresh()
+        self.refresh(rows)
         return self.store.classed.snapshot(rows, self.range_state.k_of(rows))
 
     def since(self, held: ListSnapshot, rows: Rows) -> Changes:
@@ -148,6 +158,7 @@ class KeptLists:
         objects, subscriptions, store = self.range_state.objects, self.range_state.subscriptions, self.store
         if (
             not isinstance(store, IntervalLists)
+            or store.listless
             or [*store.classed.indexes][1:]
             or not store.ks.size
             or objects.kind != "int"
@@ -158,7 +169,7 @@ class KeptLists:
 
     def external(self, rows: Rows, names: Names, *, scored: bool) -> External:
         """The current results with the ids of outside, given that `names` are not None."""
-        self.refresh()
+        self.refresh(rows)
         assert isinstance(self.store, IntervalLists)
         (index,) = self.store.classed.indexes.values()
         subscription, item, score, rank = index.external(rows, names, scored=scored)
@@ -166,7 +177,7 @@ class KeptLists:
 
     def replace(self, rows: Rows, names: Names) -> tuple[DeltaColumns, int]:
         """Index subscriptions anew with other ranges; the deltas as shown outside, and how many there are."""
-        self.refresh()
+        self.refresh(rows)
         assert isinstance(self.store, IntervalLists)
         return self.store.replace(rows, *self._ends(rows), names)
 
@@ -211,11 +222,35 @@ class KeptLists:
             rows, self.relabelled = objects.live(), objects.relabelled
         self.store.objects.set_labels(rows, objects.label[rows])
 
-    def refresh(self) -> None:
-        """Fill all boards again if they are stale."""
+    def outdate(self) -> None:
+        """Note that all lists are stale."""
+        self.stale = True
+        self._fresh[:] = False
+
+    def refresh(self, rows: Rows | None = None) -> None:
+        """Fill the boards of some subscriptions again if they are stale, or all of them."""
+        if not self.stale:
+            return
+        if rows is not None:
+            self._reserve(rows)
+            behind = rows[~self._fresh[rows]]
+            if FEW * behind.size <= len(self.range_state.subscriptions):
+                self.store.renew(behind, *self._ends(behind), self.range_state.k_of(behind))
+                self._mark(behind)
+                return
+        self.store.refill(self.range_state.k_of)
+        self.stale = False
+
+    def _mark(self, rows: Rows) -> None:
+        """Note that the lists of some subscriptions are not stale."""
         if self.stale:
-            self.store.refill(self.range_state.k_of)
-            self.stale = False
+            self._reserve(rows)
+            self._fresh[rows] = True
+
+    def _reserve(self, rows: Rows) -> None:
+        length = int(rows.max(initial=-1)) + 1
+        if length > len(self._fresh):
+            self._fresh = grown(self._fresh, max(length, len(self._fresh) * 5 // 4), False)
 
     # Dissemination
 
@@ -226,9 +261,9 @@ class KeptLists:
             self._sender = self.store.make_sender()
         return self._sender
 
-    def refuse(self, method: str) -> None:
+    def refuse(self, method: str, *, batch: bool) -> None:
         """Refuse a method of dissemination that the store does not have."""
-        self.sender.refuse(method)
+        self.sender.refuse(method, batch=batch)
 
     def disseminate(self, events: Events, method: str, epsilon: float | None, *, batch: bool) -> TileRows:
         """Apply a batch; the messages that tell those affected."""

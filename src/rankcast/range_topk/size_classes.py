@@ -255,10 +255,11 @@ class ClassedLists(Generic[Index]):
         for key, mine in arrays_by_class(arrays).items():
             self.index(key).restore(mine)
 
-    def check(self, trees: dict[int, tuple[Any, Rows]], k: Ints, live: Rows) -> None:
+    def check(self, trees: dict[int, tuple[Any, Rows]], k: Ints, live: Rows, *, stale: bool) -> None:
         """Refuse trees by key, each with its slots in use, unless the class of its k has each `live` row.
 
-        An open class has lists of a larger k than it is wide, and none of them is full.
+        An open class has lists of a larger k than it is wide, and none of them is full, unless boards are
+        `stale`.
         """
         total, slot_of = 0, self.slots.slot_of
         for key, (tree, slots) in trees.items():
@@ -267,7 +268,7 @@ class ClassedLists(Generic[Index]):
             integrity.need(len(rows) and int(rows.max()) < len(k), f"{key}.row", "names nobody who is there")
             fits = (k[rows] == key) if key > 0 else (k[rows] > -key)
             integrity.need(fits.all(), f"{key}.row", "names subscriptions with another k")
-            if key < 0:
+            if key < 0 and not stale:
                 longest = int(lengths(tree.board, slots).max(initial=0))
                 integrity.need(longest <= self.sizes.most[key], f"{key}.board", "holds more than is known")
         held = np.count_nonzero(slot_of >= 0)

@@ -112,9 +112,8 @@ class RangeState:
     descending: bool
     count: dict[str, int]
     sketch: int = 0  # how many boxes stand for all subscriptions when `sparse` paints; 0: none do
-    side: int = (
-        0  # on which side every subscription bounds the second attribute: 1 above, -1 below, 0 not said
-    )
+    listless: bool = False  # whether nobody's list is kept: subscribers keep their own
+    side: int = 0  # where every subscription bounds the second attribute: 1 above, -1 below, 0 not said
     alone: bool = False  # whether the call at hand is the whole batch: former scores are not needed
 
     def __post_init__(self) -> None:

@@ -57,8 +57,15 @@ class BoxSender:
         self.sparse = SlabPainter(lists.objects)
         self._dense = DensePainter(lists.objects)
 
-    def refuse(self, method: str) -> None:
+    def refuse(self, method: str, *, batch: bool) -> None:
         """Refuse a method that boxes do not have."""
+        listed = method == "unicast" or (method == "sparse" and (batch or not self._lists.side))
+        if listed and self._lists.listless:
+            raise SettingError(
+                f'method="{method}" needs lists here: they tell whom an event over boxes concerns',
+                expected='lists=True, or "relax" or "scan"; with a second attribute bounded on one side'
+                ' "dense", and event by event "sparse"',
+            )
         if method != "dense" or self._lists.side:
             return
         if self._lists.width == 2 and not self._lists.classed.indexes:
@@ -79,7 +86,7 @@ class BoxSender:
         if method in ("scan", "relax"):
             found = protocol.send_plainly(state, events, method, batch=batch)
             self._lists.objects.settle(*keyed(state, events.coalesced()))
-            kept.stale = True
+            kept.outdate()
             return found
         painted = method == "dense" or (method == "sparse" and self._lists.side != 0 and not batch)
         if not painted:
@@ -99,7 +106,8 @@ class BoxSender:
                 make,
                 lambda: self._lists.objects.settle(*_before(state, events)),
             )
-        kept.stale |= painted
+        if painted:
+            kept.outdate()
         state.place(events)
         return found
 

@@ -230,7 +230,7 @@ class IntervalSender:
         self._painter = lists.painter
         self._net_painter = NetPainter(lists.painter)
 
-    def refuse(self, method: str) -> None:
+    def refuse(self, method: str, *, batch: bool) -> None:
         """No method is refused."""
 
     def send(
@@ -251,7 +251,7 @@ class IntervalSender:
             )
             state.place(events)
         self._painter.count_questions(state.count, tally)
-        kept.stale = True
+        kept.outdate()
         return tiles
 
     def _send(self, state: RangeState, events: Events, wanted: Wanted) -> TileRows:
