@@ -20,7 +20,7 @@ from rankcast.geotext.kernels import score
 from rankcast.geotext.kernels.message_search import Frontier, SearchTerm, push_nodes
 from rankcast.geotext.kernels.postings import BLOCK, MESSAGE_BOX, MESSAGE_NODE
 from rankcast.matching.kernels.box_tree import CELLS, encode
-from rankcast.range_topk.interval import MOST_BOXES, boxes_for
+from rankcast.range_topk.painter import MOST_BOXES, boxes_for
 
 STRANGE = [math.inf, -math.inf, math.nan, 1e308, -1e308, 5e-324, -5e-324, 0.0, -0.0, 1.0, 2.0**63, -(2.0**63)]
 UNIT = int(score.UNIT)

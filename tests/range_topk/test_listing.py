@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rankcast.range_topk.interval import IntervalLists, Painter
+from rankcast.range_topk.interval import IntervalLists
+from rankcast.range_topk.painter import Painter
 from rankcast.range_topk.subscriptions import empty_delta_columns
 from rankcast.structures import diff
 from rankcast.structures.arrays import Names

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.range_topk.interval import Painter, empty_tiles
 from rankcast.range_topk.kernels.paint import MINY, Tiles, coarsen
+from rankcast.range_topk.painter import Painter, empty_tiles
 
 from .world import INF, Listing, World, event_arrays, histories, knowledge, reached, receive, worlds
 
@@ -212,9 +212,9 @@ def test_the_worst_case_needs_many_messages() -> None:
 
 
 def test_dense_reads_no_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rankcast.range_topk import interval
+    from rankcast.range_topk import painter
 
-    poisoned = interval.NOBODY._replace(
+    poisoned = painter.NOBODY._replace(
         child=np.full((1, 2), 10**9, np.int32), size=np.full(1, 1, np.int32), box=np.full((1, 4), np.nan)
     )
     world = World(2, [])

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast.range_topk.dissemination.batch import NetChanges, NetPainter
-from rankcast.range_topk.interval import Painter
 from rankcast.range_topk.kernels.paint import Tiles
+from rankcast.range_topk.painter import Painter
 
 from .world import INF, Listing, World, histories, knowledge, net_of, reached, receive, worlds
 

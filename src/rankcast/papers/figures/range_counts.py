@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from rankcast.bench.workloads import Columns, Floats, Integers, batches
 from rankcast.bench.workloads.range_topk import Workload
 from rankcast.range_topk.brute_force import top_k
-from rankcast.range_topk.interval import Painter
 from rankcast.range_topk.kernels import points_search
 from rankcast.range_topk.kernels.paint import FIRSTK, MINY, PROBE, SNAP, IntervalEvents, Tiles
 from rankcast.range_topk.kernels.points import PointTree
+from rankcast.range_topk.painter import Painter
 from rankcast.range_topk.state import ObjectIndex, Objects
 from rankcast.range_topk.subscriptions import SlotMap, SubscriptionIndex
 from rankcast.structures.jit import EXACT

@@ -51,7 +51,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.range_topk.interval import Painter, filled
 from rankcast.range_topk.kernels.object_tree import (
     HEIGHT,
     ObjectTree,
@@ -84,6 +83,7 @@ from rankcast.range_topk.kernels.paint import (
     tight,
 )
 from rankcast.range_topk.kernels.points import PointTree
+from rankcast.range_topk.painter import Painter, filled
 from rankcast.structures.jit import EXACT
 
 Rows = NDArray[np.int32]

@@ -33,10 +33,11 @@ from numpy.typing import NDArray
 
 from rankcast.range_topk.dissemination import protocol
 from rankcast.range_topk.dissemination.batch import NetChanges, NetPainter
-from rankcast.range_topk.interval import NOBODY, IntervalLists, keyed
+from rankcast.range_topk.interval import IntervalLists
 from rankcast.range_topk.kernels.paint import Tiles
 from rankcast.range_topk.kernels.points import BUCKET, PointTree
 from rankcast.range_topk.kernels.points_search import list_rows, widen
+from rankcast.range_topk.painter import NOBODY, keyed
 from rankcast.range_topk.state import Events, RangeState, TileRows
 from rankcast.structures.arrays import with_room
 from rankcast.structures.jit import EXACT
