@@ -221,7 +221,7 @@ def test_dense_reads_no_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
     world.objects = {row: (float(row), float(row % 5)) for row in range(10)}
     events = event_arrays([(3, float("nan"), 9.0), (4, float("nan"), 0.5), (5, 0.5, INF)])
     clean = Painter(world.object_index()).paint(events, np.array([2]))
-    monkeypatch.setattr(interval, "NOBODY", poisoned)
+    monkeypatch.setattr(painter, "NOBODY", poisoned)
     blind = Painter(world.object_index())
     assert np.array_equal(blind.paint(events, np.array([2])).box, clean.box)
     assert blind.tally[2] == 0
