@@ -1,4 +1,19 @@
-"""`RangeTopK`: the k best objects in a range, for every subscription, kept current."""
+"""`RangeTopK`: the k best objects in a range, for every subscription, kept current.
+
+An event names an object and gives some of its values. Whether that inserts, updates, moves or deletes depends
+on what the rows before it did, so a batch is resolved once, in one pass: each row takes what it does not
+give from the row before on the same object, or from the object itself. Cost: O(n) for n rows.
+
+What a row does to its object:
+
+| `op`     | null in `by`, nulls="delete" | "keep"  | "refuse" | a number, or no column `by` |
+| -------- | ---------------------------- | ------- | -------- | --------------------------- |
+| (absent) | deletes                      | keeps   | refused  | inserts or updates          |
+| upsert   | keeps                        | keeps   | refused  | inserts or updates          |
+| remove   | deletes                      | deletes | deletes  | deletes                     |
+
+To keep a value, the object must be there; so it must to be deleted.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +32,89 @@ from rankcast.core.spec import LISTS, Setting
 from rankcast.errors import InputError, SettingError
 from rankcast.range_topk.brute_force import BruteForce, explain, region
 from rankcast.range_topk.kept_lists import KeptLists
-from rankcast.range_topk.reading import OP, emptied, nothing_removed, refuse_nan, resolve
+from rankcast.range_topk.kernels import join
+from rankcast.range_topk.kernels.join import ABSENT, DELETES, KEEPS, LACKING, NULL, REFUSED
+from rankcast.range_topk.reading import OP, emptied, refuse_nan
 from rankcast.range_topk.state import Events, Method, RangeState
 from rankcast.structures import integrity
-from rankcast.structures.ids import Slots
+from rankcast.structures.ids import Slots, keys_of, select, show
 from rankcast.tables import boxes, deltas, schema
 from rankcast.tables.deltas import Changes, External, Lists
 from rankcast.tables.read import attempted
-from rankcast.tables.schema import Batch, Column, Form, Rows
+from rankcast.tables.schema import Batch, Column, Floats, Form, Ids, Ints, Kind, Rows
 
+PLAIN = (list, tuple, np.ndarray)  # no columns of pandas'
+NO_WORDS: Ints = np.empty(0, np.int64)
 NULLS = ("delete", "keep", "refuse")
 METHODS = ("sparse", "dense", "unicast", "relax", "scan")
 APPROXIMATE = ("sparse", "dense")
+
+
+def nothing_removed(rows: Any) -> bool:
+    """Whether rows are plain ones without a column `op`."""
+    if type(rows) is list:
+        return all(type(row) is dict and OP.name not in row for row in rows)
+    if type(rows) is pa.Table:
+        return OP.name not in rows.column_names
+    return type(rows) is dict and OP.name not in rows
+
+
+def resolve(batch: Batch, objects: Slots, over: list[str], by: str, nulls: str) -> tuple[Events, Ids | None]:
+    """Read a batch against the live objects; raises before anything has changed.
+
+    New objects have no row yet: the n-th of them, whose ids come second, has -1 - n instead.
+    """
+    ids, size, width = batch.ids, batch.size, len(over)
+    if objects.kind != ids.kind and objects.kind is not None:
+        objects.find(ids, where="events")  # refuses them
+    removes: Ints = np.array(batch[OP.name], np.int64) if OP.name in batch else NO_WORDS
+    null = KEEPS
+    if nulls != "keep" and by in batch:
+        null = REFUSED if nulls == "refuse" else KEEPS if OP.name in batch else DELETES
+    row, first, x, y = (
+        np.empty(size, np.int32),
+        np.empty(size, np.int32),
+        np.empty((size, width)),
+        np.empty(size),
+    )
+    new, gone, wrong, bad = join.resolve(
+        objects.register()[:6],
+        keys_of(ids, objects.seed),
+        (objects["x"], objects["y"]),
+        _numbers(batch, [*over, by]),
+        removes,
+        null,
+        (row, x, y, first),
+    )
+    if wrong >= 0:
+        raise _refusal(batch, [*over, by], wrong, bad)
+    return Events(row, x, y, gone), select(ids, first[:new]) if new else None
+
+
+def _numbers(batch: Batch, names: list[str]) -> Floats:
+    """Columns of numbers as the lines of one array, NaN where nothing is given."""
+    if batch.numbers is not None and len(batch.lines) == len(names):
+        return np.array(batch.numbers, order="C")
+    lines = np.full((len(names), batch.size), np.nan)
+    for line, name in enumerate(names):
+        if name in batch:
+            lines[line] = batch[name]
+    return lines
+
+
+def _refusal(batch: Batch, names: list[str], wrong: int, row: int) -> InputError:
+    """What is to be said of the first bad row."""
+    told, hint = f"object {show(batch.ids, row)}", None
+    if wrong == NULL:
+        column, what, expected = names[-1], f"is null for {told}", Kind.NUMBER.value
+        hint = 'To delete, say op "remove"; or make the engine with nulls="delete" or nulls="keep".'
+    elif wrong == ABSENT:
+        column, said = (OP.name, 'is "remove"') if OP.name in batch else (names[-1], "is null")
+        what, expected = f"{said} for {told}, which is not there", "a live object"
+    else:
+        column, what = names[wrong - LACKING], f"has no value for {told}, which is new"
+        expected = "a number"
+    return InputError(what, where="events", column=column, row=row, expected=expected, hint=hint)
 
 
 def _ends(settings: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
@@ -284,7 +370,8 @@ class RangeTopK(ListEngine):
             self._refuse_nan(rows)
 
     def _refuse_nan(self, rows: Any) -> None:
-        if type(rows) is not list:
+        plain = type(rows) is dict and all(type(values) in PLAIN for values in rows.values())
+        if not plain and type(rows) not in (list, pa.Table):
             attempted(lambda: refuse_nan(rows, self._numbers), "events")
 
     def remove(self, ids: Any) -> pa.Table:
