@@ -66,3 +66,17 @@ class Message:
     event: str
     rows: list[Row]
     sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """Where deltas are posted to; `delivered` is the last write that it is done with.
+
+    The secret is there in the answer to `put_webhook` alone.
+    """
+
+    name: str
+    url: str
+    subscriptions: list[str] | None
+    delivered: int
+    secret: str | None = None

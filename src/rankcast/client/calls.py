@@ -5,15 +5,27 @@ Every write carries an `Idempotency-Key` of its own, so that it can be sent agai
 
 from __future__ import annotations
 
+import base64
 import importlib
 import json
+import secrets
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
-from rankcast.client.answers import DryRun, Id, Message, Results, Row, StreamInfo, Subscribed, Written
+from rankcast.client.answers import (
+    DryRun,
+    Id,
+    Message,
+    Results,
+    Row,
+    StreamInfo,
+    Subscribed,
+    Webhook,
+    Written,
+)
 from rankcast.errors import InputError, ServiceError, shown
 
 JSON = "application/json"
@@ -158,6 +170,61 @@ def dryrun(stream: str, row: Mapping[str, Any]) -> Request[DryRun]:
     return Request(
         "POST", _path(stream, "dryrun"), read, body=dumped(dict(row)), headers={"Content-Type": JSON}
     )
+
+
+# Webhooks
+
+
+def put_webhook(
+    stream: str, name: str, url: str, secret: str | None, subscriptions: Iterable[Id] | None
+) -> Request[Webhook]:
+    """Have deltas posted to a URL."""
+    document: Row = {"url": url}
+    if secret is not None:
+        document["secret"] = secret
+    if subscriptions is not None:
+        document["subscriptions"] = [value for _, value in _watched(subscriptions)]
+
+    def read(answer: Answer) -> Webhook:
+        return Webhook(**{"secret": secret, **answer.json()})
+
+    headers = {"Content-Type": JSON}
+    return Request("PUT", _path(stream, "webhooks", name), read, body=dumped(document), headers=headers)
+
+
+def new_secret() -> str:
+    """A secret to sign with."""
+    return f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
+
+
+def get_webhook(stream: str, name: str) -> Request[Webhook]:
+    """A webhook, and how far it is."""
+    return Request("GET", _path(stream, "webhooks", name), lambda answer: Webhook(**answer.json()))
+
+
+def end_webhook(stream: str, name: str) -> Request[Written]:
+    """End a webhook."""
+    return Request("DELETE", _path(stream, "webhooks", name), _written, headers=_key())
+
+
+def dead_letters(stream: str, name: str) -> Request[list[Row]]:
+    """What could not be delivered."""
+
+    def read(answer: Answer) -> list[Row]:
+        found: list[Row] = answer.json()["rows"]
+        return found
+
+    return Request("GET", _path(stream, "webhooks", name, "dead"), read)
+
+
+def retry_dead_letters(stream: str, name: str, letter: str | None) -> Request[int]:
+    """Have it sent again."""
+
+    def read(answer: Answer) -> int:
+        return int(answer.json()["waiting"])
+
+    params = [] if letter is None else [("id", letter)]
+    return Request("POST", _path(stream, "webhooks", name, "dead", "retry"), read, params)
 
 
 def ready() -> Request[bool]:

@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rankcast._version import __version__
 from rankcast.client import calls
-from rankcast.client.answers import DryRun, Id, Message, Results, Row, StreamInfo, Subscribed, Written
+from rankcast.client.answers import (
+    DryRun,
+    Id,
+    Message,
+    Results,
+    Row,
+    StreamInfo,
+    Subscribed,
+    Webhook,
+    Written,
+)
 from rankcast.client.calls import Answer, Request
 from rankcast.client.resuming import Attempts, EventReader, unreachable
 from rankcast.errors import InputError, required, shown
@@ -183,6 +193,35 @@ class Client:
         """What a subscription would have heard of the events that are retained."""
         return self._call(calls.dryrun(stream, row))
 
+    def put_webhook(
+        self,
+        stream: str,
+        name: str,
+        url: str,
+        *,
+        secret: str | None = None,
+        subscriptions: Iterable[Id] | None = None,
+    ) -> Webhook:
+        """Have deltas posted to a URL, signed with a secret: a new one, unless it is given."""
+        secret = secret or calls.new_secret()
+        return self._call(calls.put_webhook(stream, name, url, secret, subscriptions))
+
+    def get_webhook(self, stream: str, name: str) -> Webhook:
+        """A webhook, and how far it is."""
+        return self._call(calls.get_webhook(stream, name))
+
+    def end_webhook(self, stream: str, name: str) -> Written:
+        """End a webhook, and forget its dead letters."""
+        return self._call(calls.end_webhook(stream, name))
+
+    def dead_letters(self, stream: str, name: str) -> list[Row]:
+        """What could not be delivered, the oldest first."""
+        return self._call(calls.dead_letters(stream, name))
+
+    def retry_dead_letters(self, stream: str, name: str, letter: str | None = None) -> int:
+        """Have one dead letter sent again, or all; returns how many."""
+        return self._call(calls.retry_dead_letters(stream, name, letter))
+
     def is_ready(self) -> bool:
         """Wait until the service takes calls.
 
@@ -350,6 +389,35 @@ class AsyncClient:
     async def dryrun(self, stream: str, row: Mapping[str, Any]) -> DryRun:
         """What a subscription would have heard of the events that are retained."""
         return await self._call(calls.dryrun(stream, row))
+
+    async def put_webhook(
+        self,
+        stream: str,
+        name: str,
+        url: str,
+        *,
+        secret: str | None = None,
+        subscriptions: Iterable[Id] | None = None,
+    ) -> Webhook:
+        """Have deltas posted to a URL, signed with a secret: a new one, unless it is given."""
+        secret = secret or calls.new_secret()
+        return await self._call(calls.put_webhook(stream, name, url, secret, subscriptions))
+
+    async def get_webhook(self, stream: str, name: str) -> Webhook:
+        """A webhook, and how far it is."""
+        return await self._call(calls.get_webhook(stream, name))
+
+    async def end_webhook(self, stream: str, name: str) -> Written:
+        """End a webhook, and forget its dead letters."""
+        return await self._call(calls.end_webhook(stream, name))
+
+    async def dead_letters(self, stream: str, name: str) -> list[Row]:
+        """What could not be delivered, the oldest first."""
+        return await self._call(calls.dead_letters(stream, name))
+
+    async def retry_dead_letters(self, stream: str, name: str, letter: str | None = None) -> int:
+        """Have one dead letter sent again, or all; returns how many."""
+        return await self._call(calls.retry_dead_letters(stream, name, letter))
 
     async def is_ready(self) -> bool:
         """Wait until the service takes calls; see `Client.is_ready`."""

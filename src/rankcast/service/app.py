@@ -14,8 +14,9 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Send
 from starlette.websockets import WebSocket
 
-from rankcast.service import handlers, sockets, telling
+from rankcast.service import handlers, sockets, telling, webhooks
 from rankcast.service.commands import COMMANDS
+from rankcast.service.delivering import Deliveries
 from rankcast.service.gate import Gate, Handler
 from rankcast.service.metrics import Metrics
 from rankcast.service.problems import Problem
@@ -24,7 +25,11 @@ from rankcast.service.streams import Streams
 from rankcast.service.telling import Connections
 from rankcast.service.tokens import Tokens
 
-_ELSEWHERE: dict[str, Handler] = {"deltas": telling.deltas, "openapi": handlers.openapi_document}
+_ELSEWHERE: dict[str, Handler] = {
+    "deltas": telling.deltas,
+    "openapi": handlers.openapi_document,
+    **webhooks.HANDLERS,
+}
 
 
 class Service:
@@ -37,6 +42,7 @@ class Service:
         self.metrics = Metrics()
         self.metrics.watch(self.streams)
         self.connections = Connections(settings.max_connections)
+        self.deliveries = Deliveries(settings)
         self.gate = Gate(self)
         self.is_ready = True
 
@@ -67,7 +73,9 @@ def application(service: Service) -> Application:
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await service.deliveries.open(service.streams.all())
         yield
+        await service.deliveries.close()
         service.close()
 
     async def socket(given: WebSocket) -> None:

@@ -12,6 +12,7 @@ from rankcast.service.tokens import Scope
 
 STREAM = "/v1/streams/{stream}"
 SUBSCRIPTION = f"{STREAM}/subscriptions/{{id}}"
+WEBHOOK = f"{STREAM}/webhooks/{{name}}"
 
 
 class Parameter(NamedTuple):
@@ -146,6 +147,36 @@ COMMANDS: tuple[Command, ...] = (
         "Server-sent events: a snapshot, then deltas; goes on behind Last-Event-ID.",
         gives="Events",
         query=(WATCHED, *PACE),
+    ),
+    Command(
+        "put_webhook",
+        "PUT",
+        WEBHOOK,
+        "admin",
+        "Have deltas posted to a URL, signed; the answer has the secret, once, unless it was given.",
+        "NewWebhook",
+        "Webhook",
+        (201, 200),
+    ),
+    Command("get_webhook", "GET", WEBHOOK, "admin", "A webhook, and how far it is.", gives="Webhook"),
+    Command("end_webhook", "DELETE", WEBHOOK, "admin", "End a webhook.", gives="Written"),
+    Command(
+        "dead_letters",
+        "GET",
+        f"{WEBHOOK}/dead",
+        "admin",
+        "What could not be delivered, the oldest first.",
+        gives="DeadLetters",
+    ),
+    Command(
+        "retry_dead_letters",
+        "POST",
+        f"{WEBHOOK}/dead/retry",
+        "admin",
+        "Send dead letters again: one by its id, or all.",
+        gives="Waiting",
+        status=(202,),
+        query=(Parameter("id", "the id of a dead letter; none: all"),),
     ),
     Command("metrics", "GET", "/metrics", "read", "Counters for Prometheus.", gives="Text"),
     Command("health", "GET", "/healthz", None, "Whether the process is alive.", gives="Status"),

@@ -113,6 +113,7 @@ class Hub:
         self._all: set[Receiver] = set()
         self._by_id: dict[str, set[Receiver]] = defaultdict(set)
         self._loop: asyncio.AbstractEventLoop | None = None  # all receivers are on one
+        self._bells: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
         self.told = self.dropped = 0
         self.delivered = -1  # up to which write every receiver has in its queue what concerns it
 
@@ -134,6 +135,7 @@ class Hub:
 
     def tell(self, answers: list[tuple[int, pa.Table]]) -> None:
         """Tell whom it concerns of writes that are on disk."""
+        self._ring()
         with self._turn:
             if not self._all and not self._by_id:
                 return
@@ -159,8 +161,25 @@ class Hub:
         with self._turn:
             self._drop(receiver)
 
+    def watch(self, bell: asyncio.Event) -> None:
+        """Set an event of this loop whenever something was written, until `unwatch`."""
+        with self._turn:
+            self._bells.add((asyncio.get_running_loop(), bell))
+
+    def unwatch(self, bell: asyncio.Event) -> None:
+        """Set it no more."""
+        with self._turn:
+            self._bells.discard((asyncio.get_running_loop(), bell))
+
+    def _ring(self) -> None:
+        with self._turn:
+            for loop, bell in self._bells:
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(bell.set)
+
     def end(self) -> None:
         """Let all receivers know that the stream is over."""
+        self._ring()
         with self._turn:
             for receiver in self._all.union(*self._by_id.values()):
                 if self._loop is not None and not self._loop.is_closed():

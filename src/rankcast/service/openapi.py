@@ -18,6 +18,7 @@ PAGE_HEADERS = {
 _ID = {"anyOf": [{"type": "integer"}, {"type": "string"}]}
 _ROW = {"type": "object", "additionalProperties": True}
 _ROWS = {"type": "array", "items": _ROW}
+_WANTED = {"type": "array", "items": _ID}
 _SEQUENCE = {"type": "integer", "minimum": 0}
 
 
@@ -53,6 +54,24 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "GeoJson": _object(
         {"type": {"const": "FeatureCollection"}, "features": _ROWS, "sequence": _SEQUENCE}, "type", "features"
     ),
+    "NewWebhook": _object(
+        {"url": {"type": "string"}, "secret": {"type": "string"}, "subscriptions": _WANTED}, "url"
+    ),
+    "Webhook": _object(
+        {
+            "name": {"type": "string"},
+            "url": {"type": "string"},
+            "subscriptions": {"anyOf": [_WANTED, {"type": "null"}]},
+            "delivered": {"type": "integer"},
+            "secret": {"type": "string"},
+        },
+        "name",
+        "url",
+        "subscriptions",
+        "delivered",
+    ),
+    "DeadLetters": _object({"rows": _ROWS}, "rows"),
+    "Waiting": _object({"waiting": {"type": "integer", "minimum": 0}}, "waiting"),
     "Status": _object({"status": {"type": "string"}}, "status"),
     "Object": {"type": "object"},
     "DryRun": _object(

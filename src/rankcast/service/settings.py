@@ -59,6 +59,16 @@ class Settings(BaseSettings):
     receiver_bytes: int = Field(
         default=4 * MEBIBYTE, ge=1024, description="what may wait for a slow receiver"
     )
+    max_webhooks: int = Field(default=10, ge=0, description="webhooks of a stream")
+    webhook_allow: tuple[str, ...] = Field(
+        default=(), description="hosts that webhooks may call wherever they are, also without TLS"
+    )
+    webhook_timeout: float = Field(default=15.0, gt=0, description="how long a webhook waits for an answer")
+    webhook_attempts: int = Field(default=12, ge=1, description="attempts at a message before it is dead")
+    webhook_pause: float = Field(
+        default=1.0, gt=0, description="the pause behind the first attempt; it doubles, up to an hour"
+    )
+    webhook_dead: int = Field(default=1000, ge=1, description="dead letters that are kept for a webhook")
     heartbeat: float = Field(default=15.0, gt=0, description="time between two signs of life to a receiver")
     stop_wait: float = Field(default=10.0, ge=0, description="how long a stop waits for requests under way")
 

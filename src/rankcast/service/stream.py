@@ -33,6 +33,7 @@ from rankcast.core.engine import Engine
 from rankcast.core.spec import Spec
 from rankcast.errors import JournalError, RankcastError, ShardError
 from rankcast.service import engines
+from rankcast.service.hooks import Hooks
 from rankcast.service.hub import Hub
 from rankcast.service.log import Entry, Log
 from rankcast.service.problems import Problem, busy, is_full, no_room, problem_of
@@ -70,6 +71,7 @@ class Stream:
         self.calls = type(engine).calls
         self.shard: Shard[Any] = Shard.open(path / "shard", engine)
         self.records = Records(self.shard)
+        self.hooks = Hooks(self.shard)
         self.sequence = self.shard.number
         self.log = Log(path / "log", end=self.sequence, most=settings.log_bytes, age=settings.log_age)
         self.hub = Hub(self)
@@ -117,6 +119,11 @@ class Stream:
     def waiting(self) -> int:
         """How many calls wait."""
         return len(self._waiting)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it takes no more calls."""
+        return self._ending
 
     def close(self) -> None:
         """Do what is waiting, then end."""
