@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from rankcast import RankedMatcher
+from rankcast.matching import indexes
 from rankcast.matching.indexes import AutomaticIndex
 from tests.matching.histories import columns, follow
 
@@ -46,13 +47,13 @@ def test_events_that_are_intervals_and_their_end_change_its_mind() -> None:
     rows = {"id": np.arange(2000), "x_lo": np.arange(2000) / 9, "score": rng.random(2000)}
     for each in (engine, plain):
         each.subscribe(rows)
-    chosen = []
-    for _ in range(12):
+    chosen = [engine.stats()["index"]]
+    for _ in range(3):
         lo = rng.random(400) * 300
         spans = {"id": np.arange(400), "x_lo": lo, "x_hi": lo + 3}
         assert engine.publish(spans).equals(plain.publish(spans))
         chosen.append(engine.stats()["index"])
-    assert (chosen[0], chosen[-1]) == ("interval-grid", "box-tree")
+    assert chosen == ["interval-grid", "box-tree", "box-tree", "box-tree"]
 
 
 @pytest.mark.parametrize(("dimensions", "combine"), [(1, None), (2, "sum")])
@@ -61,10 +62,11 @@ def test_a_restless_index_answers_as_brute_force(
 ) -> None:
     rng, turns = np.random.default_rng(7), iter(range(10**6))
 
-    def any_costs(*_: Any, **__: Any) -> dict[str, float]:
+    def any_costs(*_: Any, **__: Any) -> tuple[dict[str, float], dict[str, float]]:
         names = ["box-tree", "inverted", "interval-grid"][: 3 if dimensions == 1 else 2]
         turn = next(turns)
-        return {name: 4.0 ** ((place + turn) % len(names)) for place, name in enumerate(names)}
+        costs = {name: 4.0 ** ((place + turn) % len(names)) for place, name in enumerate(names)}
+        return costs, dict.fromkeys(names, 0.0)
 
     monkeypatch.setattr("rankcast.matching.indexes.expected", any_costs)
     monkeypatch.setattr(AutomaticIndex, "_chooses", lambda self, rows: True)
@@ -79,3 +81,34 @@ def test_a_restless_index_answers_as_brute_force(
     c = columns(dimensions, combine, rng, ties=True)
     follow(index, c, combine, rng)
     assert len(seen) >= 2
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_a_model_that_errs_is_found_out(one_by_one: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trial counts what each index reads, keeps the cheapest, and corrects the model."""
+    real = indexes.expected
+
+    def wrong(*given: Any, **named: Any) -> Any:
+        reading, changing = real(*given, **named)
+        return {**reading, "inverted": 0.001}, changing
+
+    monkeypatch.setattr(indexes, "expected", wrong)
+    rng, over = np.random.default_rng(6), ["x", "y"]
+    lo = rng.random((3000, 2))
+    rows = {"id": np.arange(3000), "score": rng.random(3000)}
+    rows |= {
+        f"{name}_{end}": lo[:, j] + w for j, name in enumerate(over) for end, w in (("lo", 0), ("hi", 0.1))
+    }
+    engine, plain = (RankedMatcher(over=over, k=5, index=index) for index in ("auto", "scan"))
+    for each in (engine, plain):
+        each.subscribe(rows)
+    assert engine.stats()["index"] == "inverted"
+    events = {"id": np.arange(1500), **{name: rng.random(1500) for name in over}}
+    cuts = range(1500) if one_by_one else range(0, 1500, 500)
+    for start in cuts:
+        part = {name: values[start : start + (1 if one_by_one else 500)] for name, values in events.items()}
+        found = engine.publish(part)
+        if start % 250 == 0:
+            assert found.equals(plain.publish(part))
+    stats = engine.stats()
+    assert stats["index"] == "box-tree" == min(stats["index_costs"], key=stats["index_costs"].get)

@@ -11,9 +11,15 @@ The choice follows a small cost model, in microseconds an event, of three indexe
 The model knows the dimensions; from a sample of rows how many bound an attribute and how much of its values
 an interval holds (overlap); from the calls so far how many rows changed an event, beside the first coming of
 those that are there (update rate), and how many events were intervals. It chooses again when the number of
-rows, or of rows in all calls, has doubled, or the rows have halved; another index is taken if it promises a
-third less, or if there is nothing yet. It is built from the rows that are there, so answers do not depend on
-the choice. Building costs O(n log n), amortised O(log n) a row.
+rows, of events, or of rows in all calls has doubled, or the rows have halved; another index is taken if it
+promises a third less, or if there is nothing yet. It is built from the rows that are there, so answers do not
+depend on the choice. Building costs O(n log n), amortised O(log n) a row.
+
+A model may err, so it is also tried. Searches count what they read, and `priced` says what that takes, alike
+on every machine. When events have cost as much as building the other indexes would, these are built and
+answer the next `TRIED` events as well; the cheapest stays. What each of them takes, compared with what the
+model says, corrects the model from then on. The next trial comes after twice as long: trials never take more
+than what events have taken.
 """
 
 from __future__ import annotations
@@ -48,6 +54,9 @@ SAMPLE = 500
 SMALL = 64
 BETTER = 1.5
 SEEN = ("events", "intervals", "changes")
+TRIED = 64  # events of a trial
+BUILDING = 2.0  # microseconds a row to build an index, roughly
+WORTH = 1.25  # another index must be cheaper by so much to be taken after a trial
 
 
 class MatchIndex(Part, Protocol):
@@ -102,7 +111,10 @@ class AutomaticIndex:
     def __init__(self, dimensions: int, *, combine: str | None) -> None:
         self._dimensions, self._combine = dimensions, combine
         self._seen = dict.fromkeys(SEEN, 0)
-        self._decided = {"rows": 0, "calls": 0}  # how much there was at the last choice
+        self._decided = {"rows": 0, "calls": 0, "events": 0}  # how much there was at the last choice
+        self._spent, self._patience = 0.0, 1.0  # on events since the last trial; how long until the next
+        self._sample = np.empty((0, 2, dimensions))  # events for a trial
+        self._learned: dict[str, float] = {}  # by index, what it takes as a multiple of what the model says
         self.costs: dict[str, float] = {}
         self.chosen = "interval-grid" if dimensions == 1 else "box-tree"
         self._index = self._make(self.chosen)
@@ -145,7 +157,38 @@ class AutomaticIndex:
             self._seen["intervals"] += int(np.count_nonzero((above < below).any(axis=1)))
         if self._chooses(len(self)):
             self._choose(columns, self._index.present(), np.empty(0, np.int32))
-        return self._index.search(columns, below, above, k, threads, wants)
+        found = self._index.search(columns, below, above, k, threads, wants)
+        if len(below):
+            self._spent += len(below) * self._priced(self.chosen, found, len(below))
+            if self._spent > self._patience * BUILDING * (len(self) + SMALL):
+                self._try(columns, below, above, k)
+        return found
+
+    def _priced(self, name: str, found: Found, events: int) -> float:
+        return priced(name, self._dimensions, found, events, relaxed=self._combine is not None)
+
+    def _try(self, columns: Columns, below: Floats, above: Floats, k: int) -> None:
+        """Take some events for a trial of all indexes; once they are enough, keep the cheapest."""
+        more = np.stack([below, above], axis=1)[: TRIED - len(self._sample)]
+        self._sample = np.concatenate([self._sample, more])
+        if len(self._sample) < TRIED:
+            return
+        ends = np.ascontiguousarray(self._sample[:, 0]), np.ascontiguousarray(self._sample[:, 1])
+        rows, tried = self._index.present(), {self.chosen: self._index}
+        reading, changing = expected(columns, rows, relaxed=self._combine is not None, **self._seen)
+        measured = {}
+        for name in reading:
+            if name not in tried:
+                tried[name] = self._make(name)
+                tried[name].insert(columns, rows)
+            cost = self._priced(name, tried[name].search(columns, *ends, k), TRIED)
+            measured[name] = cost + changing[name]
+            self._learned[name] = cost / reading[name]  # which is never 0
+        best = min(measured, key=lambda name: measured[name])
+        if measured[self.chosen] > WORTH * measured[best]:
+            self.chosen, self._index = best, tried[best]
+        self.costs = {name: round(cost, 3) for name, cost in measured.items()}
+        self._sample, self._spent, self._patience = self._sample[:0], 0.0, 2.0 * self._patience
 
     def stats(self) -> dict[str, Any]:
         """The index chosen, and the microseconds an event that the choice went by."""
@@ -155,21 +198,34 @@ class AutomaticIndex:
         """The small state and the arrays."""
         header, arrays = self._index.state()
         mine = {"chosen": self.chosen, "seen": self._seen, "decided": self._decided, "costs": self.costs}
-        return {**mine, "index": header}, arrays
+        trial = {"spent": self._spent, "patience": self._patience, "learned": self._learned}
+        return {**mine, "trial": trial, "index": header}, {**arrays, "sample": self._sample}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
         known = ["box-tree", "inverted", *(["interval-grid"] if self._dimensions == 1 else [])]
         chosen, costs = header["chosen"], header["costs"]
         integrity.need(chosen in known, "chosen", "is not an index")
-        plain = isinstance(costs, Mapping) and all(
-            name in known and type(cost) in (int, float) for name, cost in costs.items()
-        )
-        integrity.need(plain, "costs", "is not a cost for each index")
-        self.chosen, self.costs = chosen, dict(costs)
+        trial = header.get("trial", {"spent": 0.0, "patience": 1.0, "learned": {}})
+        for name, table in (("costs", costs), ("learned", trial["learned"])):
+            plain = isinstance(table, Mapping) and all(
+                each in known and type(cost) in (int, float) and 0 <= cost < np.inf
+                for each, cost in table.items()
+            )
+            integrity.need(plain, name, "is not a number for each index")
+        self.chosen, self.costs, self._learned = chosen, dict(costs), dict(trial["learned"])
+        self._spent, self._patience = float(trial["spent"]), float(trial["patience"])
+        integrity.need(self._spent >= 0 and self._patience >= 1, "trial", "has numbers that are none")
         for name, held in (("seen", self._seen), ("decided", self._decided)):
-            integrity.need(header[name].keys() == held.keys(), name, "has other names")
-            held.update({each: integrity.whole(header[name], each) for each in held})
+            given = {"events": 0, **header[name]}  # former versions did not note at how many they decided
+            integrity.need(given.keys() == held.keys(), name, "has other names")
+            held.update({each: integrity.whole(given, each) for each in held})
+        arrays = dict(arrays)
+        sample = arrays.pop("sample", self._sample)
+        integrity.forms({"sample": sample}, {"sample": integrity.like(self._sample)})
+        integrity.no_nan(sample, "sample")
+        integrity.need(len(sample) < TRIED, "sample", "has too many events")
+        self._sample = sample
         self._index = self._make(self.chosen)
         self._index.restore(header["index"], arrays)
         return self
@@ -190,12 +246,22 @@ class AutomaticIndex:
         before, calls = self._decided["rows"], self._seen["events"] + self._seen["changes"]
         if rows > 2 * before + SMALL or 2 * rows + SMALL < before:
             return True
+        if self._seen["events"] > 2 * self._decided["events"] + SMALL:
+            return True
         return calls > 2 * self._decided["calls"] + SMALL
 
     def _choose(self, columns: Columns, rows: Rows, fresh: Rows) -> None:
         """Choose an index for `rows`, of which `fresh` are not there yet, and let it hold them."""
-        self._decided = {"rows": int(rows.size), "calls": self._seen["events"] + self._seen["changes"]}
-        self.costs = expected(columns, rows, relaxed=self._combine is not None, **self._seen)
+        events, before = self._seen["events"], self._decided["rows"]
+        if rows.size > 2 * before or 2 * rows.size < before:
+            self._spent, self._patience = 0.0, 1.0
+        calls = events + self._seen["changes"]
+        self._decided = {"rows": int(rows.size), "calls": calls, "events": events}
+        reading, changing = expected(columns, rows, relaxed=self._combine is not None, **self._seen)
+        self.costs = {
+            name: round(cost * self._learned.get(name, 1.0) + changing[name], 3)
+            for name, cost in reading.items()
+        }
         best = min(self.costs, key=lambda name: self.costs[name])
         least = 1.0 if len(self._index) == 0 else BETTER
         if best != self.chosen and self.costs[self.chosen] > least * self.costs[best]:
@@ -205,10 +271,23 @@ class AutomaticIndex:
             self._index.insert(columns, fresh)
 
 
+Costs = dict[str, float]
+
+
+def priced(name: str, d: int, found: Found, events: int, *, relaxed: bool) -> float:
+    """Microseconds an event for what a search has read: blocks, or entries of a grid, and rows tried."""
+    looked, tried = found.looked / events, found.tried / events
+    if name == "interval-grid":
+        return 0.4 + 0.02 * (looked + tried)
+    if name == "inverted":
+        return 1.0 + 0.06 * d + 0.35 * looked + 0.06 * tried
+    return 0.5 + (0.03 + (0.018 if relaxed else 0.006) * d) * looked + 0.05 * tried
+
+
 def expected(
     columns: Columns, rows: Rows, *, relaxed: bool, events: int, intervals: int, changes: int
-) -> dict[str, float]:
-    """Microseconds an event by index, as far as the model knows."""
+) -> tuple[Costs, Costs]:
+    """Microseconds an event by index, as far as the model knows: for reading, and for changes beside it."""
     d, sample = columns.lo.shape[1], rows[:: rows.size // SAMPLE + 1]
     bounded, width = shapes(columns.lo[sample], columns.hi[sample])
     counts = columns.weight[sample] > 0 if relaxed else bounded
@@ -219,17 +298,17 @@ def expected(
     halvings = float(np.log2(blocks + 1.0))
     entered = 2.0 * halvings + blocks * float(np.prod(passed[: int(halvings)]))
     block = 0.1 + (0.018 if relaxed else 0.006) * d
-    costs = {"box-tree": 1.5 + block * entered + rate * (2.5 + 0.2 * d)}
     # A row is a candidate if the event is in the narrowest of its intervals, or in any with a weight.
     held = np.where(counts, width, 0.0 if relaxed else 1.0)
     stabbed = np.minimum(held.sum(axis=1), 1.0) if relaxed else held.min(axis=1)
     candidates = rows.size * (float(stabbed.mean()) if sample.size else 0.0)
     filed = float(counts.sum(axis=1).mean()) if relaxed and sample.size else 1.0
     read = 0.08 * d + 0.6 * min(blocks * filed, d) + (0.1 if relaxed else 0.2) * candidates
-    costs["inverted"] = 1.0 + read + rate * (0.01 * d + 4.0 * filed)
+    reading = {"box-tree": 1.5 + block * entered, "inverted": 1.0 + read}
+    changing = {"box-tree": rate * (2.5 + 0.2 * d), "inverted": rate * (0.01 * d + 4.0 * filed)}
     if d == 1:
-        costs["interval-grid"] = 1.0 + 0.02 * rows.size * spread + 2.1 * rate
-    return {name: round(cost, 3) for name, cost in costs.items()}
+        reading["interval-grid"], changing["interval-grid"] = 1.0 + 0.02 * rows.size * spread, 2.1 * rate
+    return reading, changing
 
 
 def shapes(lo: Floats, hi: Floats) -> tuple[NDArray[np.bool_], Floats]:

@@ -1,6 +1,7 @@
 """Ranked matching by other means: score order, or all matches and then the best of them.
 
-In score order look `NumpyChunks` and `SqliteScores`. All matches find `NclsAll` (nested containment lists),
+In score order look `NumpyChunks`, `ScoreOrder` (compiled) and `SqliteScores`. `RarestPredicate` has posting
+lists of equalities. All matches find `NclsAll` (nested containment lists),
 `IntervalTreeAll`, the conventional interval tree, which keeps at each centre its intervals by lower and by
 upper end and reads from the side the event is on, and `RtreeAll` (libspatialindex). DuckDB scans and keeps
 the best by itself. `NumpyMatching` compares every event with every subscription.
@@ -15,9 +16,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numba import njit
 
 from rankcast.bench.workloads import Columns, Floats, Integers
 from rankcast.papers.matching import trees
+from rankcast.structures.jit import EXACT
+
+# mypy: disallow-untyped-decorators=False
 
 Best = list[tuple[Integers, Floats]]
 
@@ -49,6 +54,71 @@ class NumpyChunks:
             number, start, size = number + found[-1].size, start + size, min(2 * size, 65536)
         places = np.concatenate(found)[: self._k]
         return self._id[places], self._score[places]
+
+
+@njit(**EXACT)
+def _in_score_order(lo: Floats, hi: Floats, points: Floats, k: int, found: Integers) -> None:
+    """Write the places of the first k boxes (n, d) that contain each point, -1 behind them."""
+    for e in range(points.shape[0]):
+        held, place = 0, 0
+        while place < lo.shape[0] and held < k:
+            inside = True
+            for j in range(lo.shape[1]):
+                inside &= (lo[place, j] <= points[e, j]) & (points[e, j] <= hi[place, j])
+            if inside:
+                found[e, held] = place
+                held += 1
+            place += 1
+        found[e, held:] = -1
+
+
+class ScoreOrder:
+    """Boxes in score order, compiled: compared one after the other until k are found."""
+
+    def __init__(self, rows: Columns, over: Sequence[str], k: int) -> None:
+        order = np.lexsort((rows["id"], -rows["score"]))
+        self._lo = np.stack([rows[f"{name}_lo"][order] for name in over], axis=1)
+        self._hi = np.stack([rows[f"{name}_hi"][order] for name in over], axis=1)
+        self._id, self._score, self._over, self._k = rows["id"][order], rows["score"][order], list(over), k
+
+    def publish(self, events: Columns) -> Best:
+        """Give ids and scores of the best subscriptions for each event."""
+        points = np.stack([events[name] for name in self._over], axis=1)
+        found = np.empty((len(points), self._k), np.int64)
+        _in_score_order(self._lo, self._hi, points, self._k, found)
+        return [(self._id[each[each >= 0]], self._score[each[each >= 0]]) for each in found]
+
+
+class RarestPredicate:
+    """Equalities in posting lists: each row stands in the list of its rarest (attribute, value)."""
+
+    def __init__(self, rows: Columns, over: Sequence[str], k: int) -> None:
+        self._values = np.stack([rows[f"{name}_lo"] for name in over], axis=1)
+        self._bounded = np.isfinite(self._values)
+        self._id, self._score, self._over, self._k = rows["id"], rows["score"], list(over), k
+        often = np.full(self._values.shape, np.inf)
+        for j in range(len(over)):
+            held = np.flatnonzero(self._bounded[:, j])
+            _, which, count = np.unique(self._values[held, j], return_inverse=True, return_counts=True)
+            often[held, j] = count[which]
+        rarest = often.argmin(axis=1)
+        value = self._values[np.arange(len(rarest)), rarest]
+        order = np.lexsort((value, rarest))
+        ends = np.flatnonzero(np.diff(rarest[order]) | (np.diff(value[order]) != 0)) + 1
+        lists = np.split(order, ends)
+        self._lists = {(int(rarest[each[0]]), float(value[each[0]])): each for each in lists}
+
+    def publish(self, events: Columns) -> Best:
+        """Give ids and scores of the best subscriptions for each event."""
+        points = np.stack([events[name] for name in self._over], axis=1)
+        return [self._best(point) for point in points]
+
+    def _best(self, point: Floats) -> tuple[Integers, Floats]:
+        pairs = enumerate(point.tolist())
+        lists = [self._lists[pair] for pair in pairs if pair in self._lists]
+        found = np.concatenate([np.empty(0, np.int64), *lists])
+        met = ((self._values[found] == point) | ~self._bounded[found]).all(axis=1)
+        return best_of(found[met], self._id, self._score, self._k)
 
 
 class SqliteScores:

@@ -19,7 +19,9 @@ from rankcast.bench.baselines.matching import (
     NclsAll,
     NumpyChunks,
     NumpyMatching,
+    RarestPredicate,
     RtreeAll,
+    ScoreOrder,
     SqliteScores,
 )
 from rankcast.bench.runner import Answers, Contender, Grid, Parameters, Trial, case
@@ -173,6 +175,7 @@ def intervals(parameters: Parameters, rng: np.random.Generator) -> Trial:
     rows, events = matching.crowded(parameters["kind"], count, event_count, rng)
     peers: dict[str, Callable[..., Any]] = {
         "numpy chunks": NumpyChunks,
+        "score order": ScoreOrder,
         "sqlite": SqliteScores,
         "ncls": NclsAll,
         "duckdb": DuckdbTop,
@@ -196,7 +199,11 @@ def boxes(parameters: Parameters, rng: np.random.Generator) -> Trial:
     over = [f"a{number}" for number in range(parameters["attributes"])]
     count, event_count = parameters["subscriptions"], parameters["events"]
     rows, events = matching.heavy_boxes(parameters["kind"], len(over), count, event_count, rng)
-    peers: dict[str, Callable[..., Any]] = {"numpy chunks": NumpyChunks, "duckdb": DuckdbTop}
+    peers: dict[str, Callable[..., Any]] = {
+        "numpy chunks": NumpyChunks,
+        "score order": ScoreOrder,
+        "duckdb": DuckdbTop,
+    }
     if parameters["kind"] == "sparse":
         peers["r-tree, all"] = RtreeAll
     return against_peers(rows, events, over, parameters["k"], peers, "numpy chunks")
@@ -314,6 +321,55 @@ def attributes(parameters: Parameters, rng: np.random.Generator) -> Trial:
         ],
         baseline="numpy",
         agrees=lambda answers: all(same_matches(answers, name) for name in engines),
+    )
+
+
+@matched(
+    "matching.equality",
+    small={"subscriptions": [5_000], "events": [50], "attributes": [20]},
+    full={"subscriptions": [1_000_000], "events": [500], "attributes": [20, 50]},
+    seed=61,
+)
+def equality(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Match events with subscriptions of 5 equalities with Zipfian values; posting lists by rarest one."""
+    over = [f"a{number}" for number in range(parameters["attributes"])]
+    rows, events = matching.equalities(over, 5, parameters["subscriptions"], parameters["events"], rng)
+    engine, lists = loaded("auto", over, matching.with_nulls(rows), k=20), RarestPredicate(rows, over, 20)
+    engine.publish(events)
+    return Trial(
+        work=parameters["events"],
+        contenders=[
+            publishing("auto", engine, events),
+            Contender("posting lists", run=lambda _: lists.publish(events), runs=3),
+            numpy_scan(rows, over, 20, head(events, 5), work=5),
+        ],
+        baseline="posting lists",
+        agrees=lambda answers: same_matches(answers, "auto") and same_as_numpy(answers, "posting lists"),
+    )
+
+
+@matched(
+    "matching.drift",
+    small={"subscriptions": [5_000], "events": [200], "attributes": [1, 2, 4]},
+    full={"subscriptions": [200_000], "events": [1_000], "attributes": [1, 2, 4]},
+    seed=62,
+)
+def drift(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Match events after three turnovers of subscriptions whose values move; a fresh engine beside it."""
+    over, count = [f"a{number}" for number in range(parameters["attributes"])], parameters["subscriptions"]
+    part = count // 50
+    rows, events = matching.moving(over, 4 * count, count, parameters["events"], rng)
+    engine = loaded("auto", over, head(rows, count), k=20)
+    for start in range(count, 4 * count, part):
+        engine.unsubscribe(rows["id"][start - count : start - count + part])
+        engine.subscribe({name: values[start : start + part] for name, values in rows.items()})
+    last = {name: values[-count:] for name, values in rows.items()}
+    fresh = loaded("auto", over, last, k=20)
+    return Trial(
+        work=parameters["events"],
+        contenders=[publishing("moved", engine, events), publishing("fresh", fresh, events)],
+        baseline="fresh",
+        agrees=lambda answers: bool(answers["moved"].equals(answers["fresh"])),
     )
 
 

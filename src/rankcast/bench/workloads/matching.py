@@ -170,6 +170,34 @@ def few_bounds(
     return rows, {"id": np.arange(events_), **{name: rng.random(events_) for name in over}}
 
 
+def equalities(
+    over: Sequence[str], bounded: int, count: int, events_: int, rng: np.random.Generator
+) -> tuple[Columns, Columns]:
+    """Make subscriptions of a few equalities among many attributes, values by a Zipf law."""
+    rows: Columns = {"id": np.arange(count), "score": rng.random(count)}
+    held = rng.random((count, len(over))).argsort(axis=1) < bounded
+    for number, name in enumerate(over):
+        values = np.minimum(rng.zipf(1.3, count), 1000).astype(np.float64)
+        rows[f"{name}_lo"] = np.where(held[:, number], values, -np.inf)
+        rows[f"{name}_hi"] = np.where(held[:, number], values, np.inf)
+    asked = {name: np.minimum(rng.zipf(1.3, events_), 1000).astype(np.float64) for name in over}
+    return rows, {"id": np.arange(events_), **asked}
+
+
+def moving(
+    over: Sequence[str], count: int, live: int, events_: int, rng: np.random.Generator
+) -> tuple[Columns, Columns]:
+    """Make boxes whose values move by their whole spread while `live` of them come; events at the end."""
+    at = np.arange(count) / live
+    rows: Columns = {"id": np.arange(count), "score": rng.random(count)}
+    for name in over:
+        lo = at + rng.random(count)
+        rows[f"{name}_lo"] = lo
+        rows[f"{name}_hi"] = lo + rng.random(count) * (0.01 if len(over) == 1 else 0.3)
+    last = count / live - 0.5
+    return rows, {"id": np.arange(events_), **{name: last + rng.random(events_) for name in over}}
+
+
 def with_nulls(rows: Columns) -> dict[str, pa.Array]:
     """Turn infinities into nulls, which is how a table says that there is no bound."""
     return {name: pa.array(values, mask=np.isinf(values)) for name, values in rows.items()}
