@@ -131,7 +131,7 @@ def same_matches(answers: Answers, name: str) -> bool:
     first = found.slice(0, ids.size)
     rest = found["event"][ids.size].as_py() if found.num_rows > ids.size else len(expected)
     same = np.array_equal(first["subscription"], ids) and np.array_equal(first["score"], scores)
-    return bool(same and rest == len(expected))
+    return bool(same and rest >= len(expected))  # the next event may have no match
 
 
 def same_as_numpy(answers: Answers, name: str) -> bool:
