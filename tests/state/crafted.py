@@ -164,7 +164,11 @@ class Play:
         over = self._pick(["x"], ["x", "y"], ["x", "y", "z"])
         tuning = {"threads": 1, "branching": self._pick(3, 50)}
         mode = self._pick("exact", "relaxed")
-        return {"over": over, "k": self._pick(1, 3, 20), "mode": mode, "tuning": tuning}
+        settings = {"over": over, "k": self._pick(1, 3, 20), "mode": mode, "tuning": tuning}
+        if self.rng.random() < 0.5:  # with sets, groups and owners
+            more = {"over": [*over, "job"], "categories": {"job": self._pick(None, {"b": "a", "c": "a"})}}
+            return {**settings, **more, "per_owner": self._pick(1, 2), "errors": "normal"}
+        return settings
 
     def _settings_geotext(self) -> dict[str, Any]:
         return {"bounds": (0, 0, 40, 40), "k": self._pick(1, 3, 8), "window": self._pick(5, 40, 200)}
@@ -193,7 +197,7 @@ class Play:
 
     def _ends(self, size: int) -> Rows:
         ends: Rows = {}
-        for name in self.over:
+        for name in [each for each in self.over if each != "job"]:
             low = self._numbers(size)
             width = self._numbers(size, 12)
             odd = self.rng.random((2, size)) < 0.1
@@ -220,8 +224,18 @@ class Play:
                 if self.settings["mode"] == "exact"
                 else {f"{name}_weight": self._numbers(size, 5) for name in self.over}
             )
-            return {**self._ends(size), **weights}
+            return {**self._ends(size), **weights, **self._said(size)}
         return self._ends(size)
+
+    def _said(self, size: int) -> Rows:
+        """What subscriptions of ranked matching say beside boxes; everything of a group has one owner."""
+        if "categories" not in self.settings:
+            return {}
+        jobs = [None, [], ["a"], ["b", "c"], ["a", "c"]]
+        groups = [self._pick(None, 1001, 1002, 1003) for _ in range(size)]
+        owners = [1 if group is None else group % 2 for group in groups]
+        said: Rows = {f"job_{word}": [self._pick(*jobs) for _ in range(size)] for word in ("in", "not_in")}
+        return {**said, "group": [None if g is None else self.name(g) for g in groups], "owner": owners}
 
     def _few(self, numbers: list[int], share: float) -> list[int]:
         return [number for number in numbers if self.rng.random() < share]
@@ -246,7 +260,7 @@ class Play:
         return (
             None
             if rows is None
-            else {name: each for name, each in rows.items() if name[-3:] not in ("_lo", "_hi")}
+            else {name: each for name, each in rows.items() if name in ("id", "score") or "_weight" in name}
         )
 
     def _unsubscribe(self) -> list[Any] | None:
@@ -279,7 +293,11 @@ class Play:
         fresh = list(range(self.next_item, self.next_item + self.size))
         self.next_item += self.size
         if family in ("covering", "matching"):
-            values = {name: self._numbers(self.size) for name in self.over}
+            values = {name: self._numbers(self.size) for name in self.over if name != "job"}
+            if "categories" in self.settings:
+                values["job"] = [self._pick(None, "a", "b", "c", "d") for _ in fresh]
+                values["exclude"] = [[self.name(self._pick(1, 2, 1001))] for _ in fresh]
+                values["x_error"] = [self._pick(None, 1.0) for _ in fresh]
             return {"id": [self.item(number) for number in fresh], **values}
         if family == "geotext":
             self.items = (self.items + fresh)[-self.settings["window"] :]
