@@ -12,7 +12,7 @@ export NUMBA_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rankcast
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-deep test-faults test-nojit test-numba-oldest test-baseline test-wheel test-spark-wheel check bench bench-compare wheel requirements warm clean
+.PHONY: help demo test test-all test-deep test-faults test-service soak test-nojit test-numba-oldest test-baseline test-wheel test-spark-wheel check bench bench-compare wheel requirements warm clean
 
 help:  ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,12 @@ test-deep: warm  ## long searches for trouble: errors at every line, threads, da
 test-faults: warm  ## kill applications, Python workers and executors of Spark, many times over
 	@$(BIN)/python -m rankcast.spark.archive || true
 	@$(BIN)/python -m pytest tests/spark -m faults
+
+test-service: warm  ## the service: what OpenAPI promises, a hundred kills under load, full disks; some minutes
+	@$(BIN)/python -m pytest tests/service -m service
+
+soak: warm  ## the service under steady load for an hour (SECONDS_OF_SOAK=...): memory, latencies
+	@$(BIN)/python -m tests.service.soak $${SECONDS_OF_SOAK:-3600}
 
 # Kernels hash with whole numbers that overflow on purpose; without the compiler NumPy warns of that.
 test-nojit: $(READY)  ## the laws of default methods on kernels as plain Python, few examples

@@ -1,7 +1,8 @@
 """Hypothesis profiles: `fast` in `make test`, `thorough` in `make test-all` and `make test-deep`.
 
 `few` is for what runs default methods only, `make test-nojit` and `make test-numba-oldest`.
-Tests that start Spark run in one process. Those marked `deep` are long and run in `make test-deep` alone.
+Tests that start Spark run in one process. Those marked `deep` are long and run in `make test-deep` alone,
+those marked `service` start and kill services and run in `make test-service` alone.
 """
 
 from __future__ import annotations
@@ -32,18 +33,20 @@ ORDER = (SPARK, *map(re.compile, (r"tests/laws/", rf"tests/(?:{FAMILIES})/", r"t
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker of long searches for trouble."""
     config.addinivalue_line("markers", "deep: long searches for trouble; run only in `make test-deep`")
+    config.addinivalue_line("markers", "service: services that are killed; run only in `make test-service`")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is `deep` unless asked for; Spark comes first, and beside it the laws.
+    """Leave out what is `deep` or of `service` unless asked for; Spark comes first, and beside it the laws.
 
     The laws compile the kernels of every method: by the time that the process of Spark has done its part and
     helps, there is little left to compile twice.
     """
-    if "deep" not in config.getoption("markexpr"):
-        deep = [item for item in items if item.get_closest_marker("deep")]
-        config.hook.pytest_deselected(items=deep)
-        items[:] = [item for item in items if item not in deep]
+    for mark in ("deep", "service"):
+        if mark not in config.getoption("markexpr"):
+            marked = [item for item in items if item.get_closest_marker(mark)]
+            config.hook.pytest_deselected(items=marked)
+            items[:] = [item for item in items if item not in marked]
     items.sort(key=lambda item: [not some.match(item.nodeid) for some in ORDER])
 
 

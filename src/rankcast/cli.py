@@ -39,6 +39,9 @@ COMMANDS: tuple[Command, ...] = (
     Command("replay", "run a pipeline over history, as a batch job", "rankcast.pipeline.replay_command"),
     Command("serve", "serve streams over HTTP: register, publish, be told", "rankcast.service.serve_command"),
     Command("token", "make, list and revoke tokens of the service", "rankcast.service.token_command"),
+    Command("backup", "copy the data of a service, which may be running", "rankcast.service.backup_command"),
+    Command("restore", "make the data of a service from a copy", "rankcast.service.backup_command"),
+    Command("top", "watch a running service", "rankcast.service.top_command"),
     Command("warm", "compile kernels ahead of their first use", "rankcast.warm"),
     Command("demo", "show pipelines, one engine or a whole city at work", "rankcast.demo.commands"),
     Command(

@@ -13,7 +13,8 @@ from starlette.responses import HTMLResponse, Response
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.service import geojson, openapi, rows, writing
 from rankcast.service.gate import LARGE, Call
-from rankcast.service.problems import Problem
+from rankcast.service.history import dry_run
+from rankcast.service.problems import Problem, busy
 from rankcast.service.stream import Stream
 from rankcast.service.writing import Outcome, Reply
 
@@ -235,6 +236,21 @@ async def zones(call: Call) -> Response:
     document = await asyncio.to_thread(geojson.features, table, wanted)
     body = rows.dumped({**document, "sequence": sequence})
     return Response(body, headers={rows.SEQUENCE: str(sequence)}, media_type="application/geo+json")
+
+
+async def dryrun(call: Call) -> Response:
+    """What a subscription would have heard."""
+    row, settings = await call.document(), call.service.settings
+    if "id" in row or writing.EXPIRES in row:
+        raise Problem(422, "A dry run takes a subscription without id and expires_in.")
+    stream = call.stream
+    columns, last = await stream.ask(lambda each: writing.question(each, row))
+    if stream.dry.locked():
+        raise busy("Another dry run is under way.", after=settings.dryrun_seconds)
+    async with stream.dry:
+        limits = settings.dryrun_seconds, settings.dryrun_rows
+        found = await asyncio.to_thread(dry_run, stream, columns, last, *limits)
+    return answered(found.document(), sequence=found.last)
 
 
 # Operation

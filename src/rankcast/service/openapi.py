@@ -38,6 +38,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "Rows": {"anyOf": [_object({"rows": _ROWS}, "rows"), _ROW]},
     "Row": _ROW,
     "Patch": _ROW,
+    "Question": _ROW,
     "NewStream": _object({"engine": {"type": "string"}, "settings": {"type": "object"}}, "engine"),
     "Stream": _object(_STREAM, *(name for name in _STREAM if name != "stats")),
     "Streams": _object(

@@ -48,6 +48,7 @@ class Records:
 
     def __init__(self, shard: Shard[Any]) -> None:
         self._shard = shard
+        self._kinds: dict[str, str] = {}  # as the table has them
         for table in _TABLES:
             shard.beside(table)
 
@@ -99,12 +100,20 @@ class Records:
 
     def kind(self, role: str) -> str | None:
         """Whether ids of a role (`subscription`, `item`) are `int` or `str`; None: there was none yet."""
-        found = self._shard.beside("SELECT kind FROM own_kind WHERE role = ?", (role,))
-        return found[0][0] if found else None
+        if role not in self._kinds:
+            for name, kind in self._shard.beside("SELECT role, kind FROM own_kind"):
+                self._kinds[name] = kind
+        return self._kinds.get(role)
 
     def learn(self, role: str, kind: str) -> None:
         """Remember what ids of a role are; the first ones decide."""
-        self._shard.beside("INSERT OR IGNORE INTO own_kind VALUES (?, ?)", (role, kind))
+        if self.kind(role) is None:
+            self._shard.beside("INSERT INTO own_kind VALUES (?, ?)", (role, kind))
+            self._kinds[role] = kind
+
+    def forget(self) -> None:
+        """Forget what is in memory: a group was taken back."""
+        self._kinds.clear()
 
     def id_of(self, text: str, role: str) -> Id:
         """An id from a path or a query, which is text."""

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import logging
+import signal
 import socket
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import uvicorn
 
@@ -20,6 +24,19 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
         self._service = service
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop at a signal; a stop is no failure, so the signal is not raised again behind it."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {each: signal.signal(each, self.handle_exit) for each in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop listening, end what is open, wait for what is under way."""
@@ -38,6 +55,7 @@ def serve(settings: Settings) -> int:
         except OSError as error:
             what = f"cannot listen on {settings.host} port {settings.port}"
             raise SettingError(what, detail=f"{error.strerror}.") from error
+        listening.listen(2048)
         service = Service(settings)
         config = uvicorn.Config(
             application(service),

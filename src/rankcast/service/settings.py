@@ -56,6 +56,8 @@ class Settings(BaseSettings):
     key_age: float = Field(default=86_400.0, gt=0, description="how long an Idempotency-Key is remembered")
     log_bytes: int = Field(default=256 * MEBIBYTE, ge=MEBIBYTE, description="bytes of the log of a stream")
     log_age: float = Field(default=86_400.0, gt=0, description="how long the log of a stream goes back")
+    dryrun_seconds: float = Field(default=10.0, gt=0, description="how long a dry run may take")
+    dryrun_rows: int = Field(default=100_000, ge=1, description="deltas that a dry run may tell")
     receiver_bytes: int = Field(
         default=4 * MEBIBYTE, ge=1024, description="what may wait for a slow receiver"
     )

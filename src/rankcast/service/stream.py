@@ -8,6 +8,7 @@ take back. A group that cannot be committed is taken back as a whole.
     <stream>/stream.json    engine and settings, as they were given
     <stream>/shard/         the engine, see rankcast.state.shard, with the tables of rankcast.service.records
     <stream>/log/           see rankcast.service.log
+    <stream>/history/       see rankcast.service.history
 
 `sequence` is the number of the shard's last batch: it grows by one with every accepted write.
 """
@@ -33,6 +34,7 @@ from rankcast.core.engine import Engine
 from rankcast.core.spec import Spec
 from rankcast.errors import JournalError, RankcastError, ShardError
 from rankcast.service import engines
+from rankcast.service.history import Bases
 from rankcast.service.hooks import Hooks
 from rankcast.service.hub import Hub
 from rankcast.service.log import Entry, Log
@@ -74,7 +76,9 @@ class Stream:
         self.hooks = Hooks(self.shard)
         self.sequence = self.shard.number
         self.log = Log(path / "log", end=self.sequence, most=settings.log_bytes, age=settings.log_age)
+        self.bases = Bases(path)
         self.hub = Hub(self)
+        self.dry = asyncio.Lock()
         self.written = self.groups = self.refused = 0
         self._expiry = self.records.next_expiry()
         self._waiting: deque[Work] = deque()
@@ -149,9 +153,8 @@ class Stream:
 
     def write_prepared(self, batch: batches.Prepared) -> pa.Table:
         """Apply a batch that was prepared; see `write`."""
-        _, answer = self.shard.append(batch)
-        number = self.shard.number
-        self.log.append(Entry(number, time.time(), batch.data, batches.to_bytes(answer)))
+        number, answer, data = self.shard.step(batch)
+        self.log.append(Entry(number, time.time(), batch.data, data))
         self._answers.append((number, answer))
         return answer
 
@@ -242,6 +245,7 @@ class Stream:
                 self.log.flush()
         except BaseException:
             self.log.take_back(self.sequence)
+            self.records.forget()
             raise
         if self._answers:
             self.sequence = self._answers[-1][0]
@@ -249,6 +253,7 @@ class Stream:
             self.groups += 1
             self._expiry = self.records.next_expiry()
             self.hub.tell(self._answers)
+            self.bases.keep(self.shard.covered, self.log.first)
         return found
 
     def _expire(self) -> None:

@@ -193,6 +193,15 @@ def subscribed(stream: Stream, key: Id, status: int) -> Outcome:
     return Outcome(status, {"id": key, "results": found, "sequence": stream.number})
 
 
+def question(stream: Stream, row: dict[str, Any]) -> tuple[pa.Table, int]:
+    """The columns of a subscription that is only asked about, and the sequence of now."""
+    kind = stream.records.kind("subscription")
+    batch = prepared(stream, "subscribe", [{"id": "" if kind == "str" else 0, **row}])
+    table = batch.commands[0][1]
+    stream.engine.check_columns("subscribe", table.schema)
+    return table.drop_columns(["id"]), stream.number
+
+
 def unknown(text: str) -> Problem:
     """A subscription that is not there."""
     return Problem(404, f"There is no subscription {shown(text)}.")

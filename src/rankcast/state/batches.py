@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -40,6 +41,8 @@ class Prepared(NamedTuple):
 
 
 _TOKEN_BYTES = 32
+_FEW = 256  # rows of a small table
+_END = b"\xff\xff\xff\xff\0\0\0\0"  # of a stream
 _OUTER = pa.schema([("call", pa.string()), ("rows", pa.large_binary())])
 
 
@@ -96,11 +99,28 @@ def chain(token: Token, data: bytes) -> Token:
 
 
 def to_bytes(table: pa.Table) -> bytes:
-    """A table as an Arrow IPC stream."""
+    """A table as an Arrow IPC stream.
+
+    A small one is put together from its messages, in the same bytes: a writer costs more than they do.
+    """
+    if table.num_rows <= _FEW and not any(map(pa.types.is_nested, table.schema.types)):
+        schema = _schema_bytes(table.schema)
+        if schema is not None:
+            parts = [each.serialize().to_pybytes() for each in table.to_batches()]
+            return b"".join((schema, *parts, _END))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+@lru_cache(maxsize=256)
+def _schema_bytes(schema: pa.Schema) -> bytes | None:
+    """The first message of a stream of such tables; None if others come before the rows."""
+    if any(map(pa.types.is_dictionary, schema.types)):
+        return None
+    data: bytes = schema.serialize().to_pybytes()
     return data
 
 

@@ -443,8 +443,7 @@ def run(engine: Engine, data: bytes) -> bytes:
     The engine is given the batch as decoded from its bytes, never the caller's own tables, so that it sees
     the same when the batch is replayed.
     """
-    answer = engine.apply(batches.decode(data))
-    return batches.to_bytes(answer)
+    return batches.to_bytes(engine.apply(batches.decode(data)))
 
 
 def replay(journal: Journal, engine: Engine, mark: Mark) -> tuple[Mark, int]:

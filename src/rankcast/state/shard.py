@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import pyarrow as pa
 
@@ -30,7 +30,7 @@ from rankcast.errors import InputError, JournalError, SettingError, ShardError, 
 from rankcast.state import batches
 from rankcast.state.batches import Token
 from rankcast.state.checkpoint import Checkpoint, Mark
-from rankcast.state.journal import Engine, HighWater, Journal, Record, refused_at_the_door, replay, run
+from rankcast.state.journal import Engine, HighWater, Journal, Record, refused_at_the_door, replay
 
 _JOURNAL = "journal.sqlite"
 _SNAPSHOT = "snapshot"
@@ -39,6 +39,14 @@ _LOSS = "Restore the shard from a copy, or open it with accept_loss=True to go o
 
 E = TypeVar("E", bound=Engine)
 T = TypeVar("T")
+
+
+class Step(NamedTuple):
+    """A batch that was applied: its number, the answer, and the answer's bytes."""
+
+    number: int
+    answer: pa.Table
+    data: bytes
 
 
 class Shard(Generic[E]):
@@ -189,6 +197,11 @@ class Shard(Generic[E]):
                 raise
 
     @property
+    def covered(self) -> int:
+        """The number of the last batch that a snapshot on disk holds."""
+        return self._checkpoint.covered
+
+    @property
     def snapshot_failure(self) -> Exception | None:
         """Why the last snapshot could not be written, if so. Nothing is lost then: the journal is longer."""
         return self._checkpoint.failure
@@ -281,6 +294,20 @@ class Shard(Generic[E]):
             self._live()
             self._begin_group()
             self._journal.run_many(statement, rows)
+
+    def step(self, batch: batches.Prepared) -> Step:
+        """Advance by one batch as `append` does; the answer comes as the engine gave it, and as bytes.
+
+        For whoever writes answers down elsewhere, too. The engine is given the tables of the batch as they
+        are, which are those that its bytes hold.
+        """
+        with self._turn:
+            engine = self._live()
+            self._check_size(batch.data)
+            answer, data = self._advance(engine, batch)
+            if not self._together:
+                self._keep_up(engine)
+            return Step(self._mark.number, answer, data)
 
     def snapshot(self) -> None:
         """Write a snapshot now and wait for it; the journal forgets what it covers."""
@@ -383,15 +410,18 @@ class Shard(Generic[E]):
 
     def _apply(self, batch: Any, after: Token) -> tuple[Token, pa.Table]:
         engine = self._live()
-        commands, data = batch if isinstance(batch, batches.Prepared) else self.prepare(batch)
-        if len(data) > self._journal.largest:
-            raise InputError(f"the batch has {len(data)} bytes", expected=f"at most {self._journal.largest}")
+        prepared = batch if isinstance(batch, batches.Prepared) else self.prepare(batch)
+        self._check_size(prepared.data)
         if after != self._mark.token:
-            return self._repeat(data, after)
-        answer = self._advance(engine, data, single=len(commands) == 1)
+            return self._repeat(prepared.data, after)
+        _, answer = self._advance(engine, prepared)
         if not self._together:
             self._keep_up(engine)
         return self._mark.token, batches.from_bytes(answer)
+
+    def _check_size(self, data: bytes) -> None:
+        if len(data) > self._journal.largest:
+            raise InputError(f"the batch has {len(data)} bytes", expected=f"at most {self._journal.largest}")
 
     def _repeat(self, data: bytes, after: Token) -> tuple[Token, pa.Table]:
         """Answer a batch that is not the next one from its receipt, or refuse it."""
@@ -409,11 +439,13 @@ class Shard(Generic[E]):
             )
         return receipt.token, batches.from_bytes(receipt.answer)
 
-    def _advance(self, engine: E, data: bytes, *, single: bool) -> bytes:
+    def _advance(self, engine: E, batch: batches.Prepared) -> tuple[pa.Table, bytes]:
         """Apply the next batch and commit it. While that is under way, what is in memory does not count."""
+        data, single = batch.data, len(batch.commands) == 1
         self._engine = None
         try:
-            answer = run(engine, data)
+            table = engine.apply(batch.commands)
+            answer = batches.to_bytes(table)
         except BaseException as error:
             if single and isinstance(error, InputError) and refused_at_the_door(engine, error):
                 self._engine = engine
@@ -432,7 +464,7 @@ class Shard(Generic[E]):
         self._pending += len(data) + len(answer)
         self._mark = mark
         self._engine = engine
-        return answer
+        return table, answer
 
     def _begin_group(self) -> None:
         """Open the transaction of batches that are put together, if it is not open."""
