@@ -115,8 +115,8 @@ def dry_run(stream: Stream, columns: pa.Table, last: int, seconds: float, most: 
         begun = header.pop("number"), type(engine).restore(header, arrays)
     number, engine = begun
     first = number
-    key, rows = _entered(engine, columns, number), []
-    rows += _mine(key[1], key[0], number)
+    key, entered = _entered(engine, columns, number)
+    rows = list(_mine(entered, key, number))
     for entry in stream.log.after(number, last) or ():
         commands = batches.decode(entry.batch)
         if alone:
@@ -124,10 +124,10 @@ def dry_run(stream: Stream, columns: pa.Table, last: int, seconds: float, most: 
         answer = engine.apply(commands) if commands else None
         number = entry.number
         if answer is not None and answer.num_rows:
-            rows += _mine(answer, key[0], number)
+            rows += _mine(answer, key, number)
         if time.monotonic() > until or len(rows) > most:
             break
-    found = engine.results([key[0]]) if hasattr(engine, "results") else pa.table({})
+    found = engine.results([key]) if hasattr(engine, "results") else pa.table({})
     return DryRun(rows, [{**row, "subscription": None} for row in listed(found)], first, number)
 
 

@@ -45,6 +45,8 @@ from rankcast.state import Shard, batches
 
 FILE = "stream.json"
 EXPIRED_AT_ONCE = 10_000
+FEW = 8  # rows
+_PLAIN = frozenset({pa.int64(), pa.float64(), pa.string()})
 _GROUP_BYTES = 32 << 20
 _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -56,7 +58,7 @@ class Work(NamedTuple):
     do: Callable[[Stream], Any]
     size: int
     writes: bool
-    done: Future[Any]
+    done: Future[Any] | asyncio.Future[Any]
 
 
 class Stream:
@@ -103,21 +105,26 @@ class Stream:
         Raises:
             Problem: too much is waiting.
         """
-        work = Work(do, size, writes, Future())
+        done: Future[T] = Future()
+        self._put(Work(do, size, writes, done))
+        return done
+
+    def _put(self, work: Work) -> None:
         with self._wake:
             if self._ending:
                 raise busy("The stream is closed.", status=503)
-            full = self._bytes + size > self.settings.queue_bytes and self._waiting
+            full = self._bytes + work.size > self.settings.queue_bytes and self._waiting
             if len(self._waiting) >= self.settings.queue or full:
                 raise busy("Too many calls are waiting for the stream.")
             self._waiting.append(work)
-            self._bytes += size
+            self._bytes += work.size
             self._wake.notify()
-        return work.done
 
     async def ask(self, do: Callable[[Stream], T], *, size: int = 0, writes: bool = False) -> T:
         """Give the thread something to do, and wait for it."""
-        return await asyncio.wrap_future(self.submit(do, size=size, writes=writes))
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._put(Work(do, size, writes, done))
+        return await done
 
     @property
     def waiting(self) -> int:
@@ -153,7 +160,7 @@ class Stream:
 
     def write_prepared(self, batch: batches.Prepared) -> pa.Table:
         """Apply a batch that was prepared; see `write`."""
-        number, answer, data = self.shard.step(batch)
+        number, answer, data = self.shard.step(as_few(batch))
         self.log.append(Entry(number, time.time(), batch.data, data))
         self._answers.append((number, answer))
         return answer
@@ -177,7 +184,7 @@ class Stream:
                 _LOG.exception("stream %s", self.name)
                 for work in works:
                     if not work.done.done():
-                        _tell(work, None, Problem(500, "The service has a defect."))
+                        _tell((work, None, Problem(500, "The service has a defect.")))
 
     def _take(self) -> list[Work] | None:
         """Wait for work; None: it is over. No work at all: something else is due."""
@@ -204,7 +211,7 @@ class Stream:
         if any(work.writes for work in works) and not self._has_room():
             for work in works:
                 if work.writes:
-                    _tell(work, None, no_room())
+                    _tell((work, None, no_room()))
             works = [work for work in works if not work.writes]
         try:
             found = self._group(works)
@@ -213,19 +220,18 @@ class Stream:
             problem = problem_of(error) or no_room()
             for work in works:
                 if work.writes or not _tell_alone(work, lambda each: self._group([each])):
-                    _tell(work, None, no_room() if is_full(error) else problem)
+                    _tell((work, None, no_room() if is_full(error) else problem))
             return
         except Exception as error:
             if len(works) == 1:
                 _LOG.exception("stream %s", self.name)
-                _tell(works[0], None, error)
+                _tell((works[0], None, error))
                 return
             for work in works:  # the others are not to suffer for one of them
                 self._serve([work])
             return
-        for work, (value, refusal) in zip(works, found, strict=True):
-            self.refused += refusal is not None
-            _tell(work, value, refusal)
+        self.refused += sum(refusal is not None for _, refusal in found)
+        _tell(*((work, *each) for work, each in zip(works, found, strict=True)))
 
     def _group(self, works: list[Work]) -> list[tuple[Any, Exception | None]]:
         """Do works and commit what they wrote; what each gave, or why it was refused."""
@@ -295,14 +301,35 @@ def _tell_alone(work: Work, do: Callable[[Work], list[tuple[Any, Exception | Non
         [(value, refusal)] = do(work)
     except Exception:
         return False
-    _tell(work, value, refusal)
+    _tell((work, value, refusal))
     return True
 
 
-def _tell(work: Work, value: Any, refusal: Exception | None) -> None:
-    """Tell whoever waits; nobody may."""
-    if work.done.set_running_or_notify_cancel():
-        if refusal is None:
-            work.done.set_result(value)
-        else:
-            work.done.set_exception(refusal)
+def _tell(*answers: tuple[Work, Any, Exception | None]) -> None:
+    """Tell whoever waits; nobody may. Those on an event loop are told in one call."""
+    waiting = [each for each in answers if isinstance(each[0].done, asyncio.Future)]
+    if waiting:
+        loop = waiting[0][0].done.get_loop()  # type: ignore[union-attr]  # there is one
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_resolve, waiting)
+    _resolve([each for each in answers if isinstance(each[0].done, Future)])
+
+
+def _resolve(answers: list[tuple[Work, Any, Exception | None]]) -> None:
+    for work, value, refusal in answers:
+        if not work.done.cancelled():
+            if refusal is None:
+                work.done.set_result(value)
+            else:
+                work.done.set_exception(refusal)
+
+
+def as_few(batch: batches.Prepared) -> batches.Prepared:
+    """The same batch with few rows as plain values, which engines read in a fraction of the time."""
+    [(call, table), *more] = batch.commands
+    if more or table.num_rows > FEW or not _PLAIN.issuperset(table.schema.types):
+        return batch
+    columns = {
+        name: column.to_pylist() for name, column in zip(table.column_names, table.columns, strict=True)
+    }
+    return batch._replace(commands=[(call, columns)])
