@@ -76,10 +76,14 @@ class Call:
         if length is not None and (not length.isdecimal() or int(length) > most):
             raise rows.too_large(most)
         data = bytearray()
-        async for part in self.request.stream():
-            data += part
-            if len(data) > most:
-                raise rows.too_large(most)
+        try:
+            async with asyncio.timeout(self.service.settings.body_wait):
+                async for part in self.request.stream():
+                    data += part
+                    if len(data) > most:
+                        raise rows.too_large(most)
+        except TimeoutError as error:
+            raise Problem(408, "The body did not come in time.", headers={"Connection": "close"}) from error
         media = headers.get("content-type", "").partition(";")[0].strip().lower()
         encoding = headers.get("content-encoding", "").strip().lower()
         found = bytes(data)

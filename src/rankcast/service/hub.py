@@ -91,9 +91,15 @@ class Receiver:
             try:
                 await asyncio.wait_for(self._wake.wait(), seconds)
             except TimeoutError:
-                return False
+                if not self._wake.is_set():  # something may have come in that very moment
+                    return False
         self._wake.clear()
         return True
+
+    def rest(self, delivered: int) -> None:
+        """Take note that it has heard everything up to a write, unless something waits for it."""
+        if not self._waiting and not self.missed:
+            self.after = max(self.after, delivered)
 
     def take(self) -> list[Told]:
         """What waits and is new."""

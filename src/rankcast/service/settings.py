@@ -72,6 +72,10 @@ class Settings(BaseSettings):
     )
     webhook_dead: int = Field(default=1000, ge=1, description="dead letters that are kept for a webhook")
     heartbeat: float = Field(default=15.0, gt=0, description="time between two signs of life to a receiver")
+    body_wait: float = Field(default=60.0, gt=0, description="how long a body may take to come")
+    stall: float = Field(
+        default=60.0, gt=0, description="how long a receiver may take nothing before it is let go"
+    )
     stop_wait: float = Field(default=10.0, ge=0, description="how long a stop waits for requests under way")
 
     @field_validator("data")

@@ -68,6 +68,8 @@ class _Client:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
+        except TimeoutError:  # it takes nothing any more
+            pass
         except Problem as problem:
             with suppress(RuntimeError):
                 await self._socket.close(1008, problem.detail[:100])
@@ -133,4 +135,5 @@ class _Client:
 
     async def _send(self, part: list[hub.Told]) -> None:
         for told in part:
-            await asyncio.wait_for(self._socket.send_text(told.as_frame()), telling.STALL)
+            async with asyncio.timeout(self._stream.settings.stall):
+                await self._socket.send_text(told.as_frame())

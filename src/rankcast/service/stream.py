@@ -260,6 +260,7 @@ class Stream:
             self._expiry = self.records.next_expiry()
             self.hub.tell(self._answers)
             self.bases.keep(self.shard.covered, self.log.first)
+            self.log.forget_old(time.time())
         return found
 
     def _expire(self) -> None:

@@ -9,12 +9,13 @@ sequence.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from itertools import islice
 
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Message, Send
 
 from rankcast.errors import shown
 from rankcast.service import hub
@@ -26,7 +27,6 @@ from rankcast.service.stream import Stream
 from rankcast.service.tokens import Token
 
 AT_ONCE = 256  # entries of the log that are sent together
-STALL = 60.0  # seconds after which a receiver that takes nothing is let go
 
 
 async def deltas(call: Call) -> Response:
@@ -53,7 +53,25 @@ async def deltas(call: Call) -> Response:
             connections.leave(call.token)
 
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(told(), headers=headers, media_type="text/event-stream")
+    return Telling(told(), stream.settings.stall, headers)
+
+
+class Telling(StreamingResponse):
+    """Server-sent events to one receiver, which is let go when it takes nothing for too long."""
+
+    def __init__(self, told: AsyncIterator[bytes], stall: float, headers: Mapping[str, str]) -> None:
+        super().__init__(told, headers=headers, media_type="text/event-stream")
+        self._stall = stall
+
+    async def stream_response(self, send: Send) -> None:
+        """Send until the end."""
+
+        async def in_time(message: Message) -> None:
+            async with asyncio.timeout(self._stall):
+                await send(message)
+
+        with suppress(TimeoutError):
+            await super().stream_response(in_time)
 
 
 @asynccontextmanager
@@ -72,8 +90,7 @@ async def hear(stream: Stream, receiver: Receiver, after: int | None) -> AsyncIt
         yield part
     while not receiver.ended:
         if not await receiver.wait(stream.settings.heartbeat):
-            if not receiver.missed:
-                receiver.after = max(receiver.after, stream.hub.delivered)
+            receiver.rest(stream.hub.delivered)
             yield []
             continue
         if receiver.missed:

@@ -26,6 +26,7 @@ MODULES: tuple[str, ...] = (
     f"{CASES}.skyline",
     f"{CASES}.spark",
     f"{CASES}.pipeline",
+    f"{CASES}.service",
     f"{FIGURES}.range_topk",
     f"{FIGURES}.range_traffic",
     f"{FIGURES}.range_boxes",
