@@ -187,7 +187,8 @@ def publish(parameters: Parameters, rng: np.random.Generator) -> Trial:
     count = parameters["events"]
 
     def rows() -> list[dict[str, Any]]:
-        return objects_of(count, rng).to_pylist()
+        events: list[dict[str, Any]] = objects_of(count, rng).to_pylist()
+        return events
 
     def over_http(events: list[dict[str, Any]]) -> dict[str, float]:
         return asyncio.run(measured([post(f"{STREAM}/events", json.dumps(each).encode()) for each in events]))
@@ -323,7 +324,7 @@ def connect(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Receivers connect, each to one subscription, and have their snapshot."""
     boxes, objects = boxes_of(parameters["subscriptions"], rng), objects_of(OBJECTS, rng)
     served, count = filled(Served(), boxes, objects), parameters["clients"]
-    wanted = rng.choice(parameters["subscriptions"], count, replace=False).tolist()
+    wanted = rng.permutation(parameters["subscriptions"])[:count].tolist()
 
     async def one(number: int) -> int:
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
