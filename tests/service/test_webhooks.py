@@ -22,6 +22,7 @@ from starlette.testclient import TestClient
 from rankcast import AsyncClient, Client
 from rankcast.client.answers import Webhook
 from rankcast.errors import InputError
+from rankcast.service import delivering, hooks
 from rankcast.service.outbound import Outbound, check_url, is_public
 
 from .conftest import Running, make_stocks
@@ -144,6 +145,30 @@ def test_what_is_not_accepted_is_tried_again_and_then_dead(running: Start, recei
     assert server.http.post(f"{HOOK}/dead/retry", params={"id": dead["id"]}).status_code == 202
     until(lambda: server.http.get(f"{HOOK}/dead").json()["rows"] == [])
     assert receiver.heard[-1][0]["webhook-id"] == dead["id"]
+
+
+def test_what_concerns_nobody_is_noted_now_and_then(
+    running: Start, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivering, "FAR", 3)
+    server = started(running)
+    server.http.put(HOOK, json={"url": receiver.url, "subscriptions": ["bob"]})
+    stream = server.service.streams.find("stocks")
+    moved: list[int] = []
+    move = stream.hooks.move
+
+    def noted(hook: hooks.Webhook, cursor: int) -> None:
+        moved.append(cursor)
+        move(hook, cursor)
+
+    monkeypatch.setattr(stream.hooks, "move", noted)
+    numbers = [publish(server, float(-score)) for score in range(6)]  # are ada's
+    until(lambda: moved)
+    assert server.http.get(HOOK).json()["delivered"] >= 5
+    assert len(moved) <= 2
+    told = server.http.post("/v1/streams/stocks/events", json={"id": "DELL", "risk": 9, "pe": -1.0}).json()
+    receiver.wait(1)
+    assert receiver.sequences() == [told["sequence"]] == [numbers[-1] + 1]
 
 
 def test_from_the_clients(running: Start, receiver: Receiver) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rankcast.service.settings import Settings
 
 AT_ONCE = 64  # messages that are read from the log together
+FAR = 1000  # writes that concern nobody there, behind which a cursor is noted all the same
 PAUSE = 1.0  # seconds, when the stream cannot answer
 LONGEST = 3600.0  # seconds between two attempts
 _CHANCE = random.SystemRandom()
@@ -84,6 +85,7 @@ class Deliveries:
         if former is not None:
             await _ended(former)
         stream.hub.watch(woken)
+        reached = 0  # what concerns the webhook has been delivered up to here
         try:
             while not stream.is_closed:
                 woken.clear()
@@ -92,7 +94,7 @@ class Deliveries:
                     if hook is None:
                         return
                     await self._send_dead(stream, hook)
-                    await self._catch_up(stream, hook)
+                    reached = await self._catch_up(stream, hook, max(reached, hook.cursor))
                 except Exception as error:  # there may be no room, or too much to do
                     known = isinstance(error, Problem)
                     _LOG.warning("webhook %s of %s pauses", name, stream.name, exc_info=not known)
@@ -109,11 +111,14 @@ class Deliveries:
             reason = await self._attempt(hook, letter)
             await stream.ask(partial(_settle, number, reason), writes=True)
 
-    async def _catch_up(self, stream: Stream, hook: Webhook) -> None:
-        """Deliver what was written behind the cursor."""
-        upto, after = stream.sequence, hook.cursor
+    async def _catch_up(self, stream: Stream, hook: Webhook, after: int) -> int:
+        """Deliver what was written behind `after`; returns how far that is.
+
+        Writes that do not concern the webhook cost no write of their own: the cursor on disk may lag.
+        """
+        upto = stream.sequence
         if after >= upto:
-            return
+            return after
         try:
             missed = hub.history(stream, hook.wants, after, upto)
             while part := await asyncio.to_thread(_some, missed):
@@ -123,7 +128,9 @@ class Deliveries:
             place = await stream.ask(partial(_now, hook.wants))
             upto = place.sequence
             await self._deliver(stream, hook, await asyncio.to_thread(hub.snapshot, place))
-        await stream.ask(partial(_move, hook, upto), writes=True)
+        if upto - hook.cursor >= FAR:
+            await stream.ask(partial(_move, hook, upto), writes=True)
+        return upto
 
     async def _deliver(self, stream: Stream, hook: Webhook, message: Told) -> None:
         """Deliver a message, or give it up; either way the webhook is behind it then."""
