@@ -58,19 +58,33 @@ class BoxLists:
     false between batches.
     """
 
-    def __init__(self, width: int, side: int = 0, *, listless: bool = False) -> None:
+    def __init__(
+        self,
+        width: int,
+        side: int = 0,
+        *,
+        listless: bool = False,
+        classed: ClassedLists[Any] | None = None,
+    ) -> None:
         self.width = width
         self.listless = listless  # subscriptions are indexed, by k alone, and no board means anything
         self._said = side
         self.objects = BoxObjects(width)
-        self.classed: ClassedLists[CornerIndex] = ClassedLists(self._make_index)
+        self.classed: ClassedLists[Any] = classed or ClassedLists(self.make_index)
         self._corners: dict[int, CornerIndex] = {}
         self.affected = self.tried = self.searches = 0
         self.side = self.one_sided()
         self.moved: NDArray[np.bool_] = np.zeros(0, np.bool_)
 
-    def _make_index(self, k: int, slots: SlotMap) -> CornerIndex:
-        return CornerIndex(2 * self.width, 1 if self.listless else k, SUBSCRIPTIONS, slots)
+    def make_index(self, key: int, slots: SlotMap) -> CornerIndex:
+        """An empty index of a size class."""
+        return CornerIndex(2 * self.width, 1 if self.listless else abs(key), SUBSCRIPTIONS, slots)
+
+    @property
+    def indexes(self) -> dict[int, CornerIndex]:
+        """The size classes that are kept here: all of them, unless they are shared with painted ones."""
+        found = self.classed.indexes.items()
+        return {key: index for key, index in found if isinstance(index, CornerIndex)}
 
     def count(self, affected: int, tried: int, searches: int) -> None:
         """Add to the counts."""
@@ -166,7 +180,7 @@ class BoxLists:
         """
         classed = self.classed
         if k <= size_classes.NARROW:
-            return classed.indexes.get(k)
+            return self.indexes.get(k)
         mine: dict[int, Rows] = {}
         for key in classed.wide():
             rows = classed.indexes[key].rows()
@@ -185,15 +199,15 @@ class BoxLists:
             index, rows = classed.indexes[key], mine[key]
             points = index.points_of(rows)
             self._bring(key, home, rows, points, classed.sizes.most.get(key, 0))
-        return classed.indexes[home]
+        return self.indexes[home]
 
     def corners(self, k: int, k_of: KOf) -> CornerIndex:
         """All subscriptions that want k objects in one index, its boards of no meaning."""
-        indexes = self.classed.indexes
+        indexes = self.indexes
         if (k <= size_classes.NARROW or self.listless) and k in indexes:
             return indexes[k]
         if k not in self._corners:
-            every = self._corners[k] = self._make_index(1, SlotMap())
+            every = self._corners[k] = self.make_index(1, SlotMap())
             for key in self.classed.wide():
                 rows, corners = indexes[key].points()
                 mine = k_of(rows) == k
@@ -206,7 +220,7 @@ class BoxLists:
         This is the 1.5-d case. Known from the box around all corners, without looking at any, or from what
         was said of them; nobody knows it of no subscriptions.
         """
-        ends = [index.tree.high[0, 2:] for index in self.classed.indexes.values() if len(index)]
+        ends = [index.tree.high[0, 2:] for index in self.indexes.values() if len(index)]
         if self.width != 2 or self._said or not ends:
             return self._said
         unbounded = (np.array(ends) == -np.inf).all(axis=0)
@@ -220,15 +234,24 @@ class BoxLists:
 
     def publish(self, state: RangeState, events: Events) -> Deltas:
         """Apply a batch to objects and lists; delta rows."""
-        self.objects.set_labels(events.row, state.objects.label[events.row])
-        affected, tried, searches = self.affected, self.tried, self.searches
-        changes = self.apply(keyed(state, events))
-        state.count["affected"] += self.affected - affected
-        state.count["candidates"] += self.tried - tried
-        state.count["miny"] += self.searches - searches
+        self.set_labels(events.row, state.objects.label[events.row])
+        changes = self.follow(state, keyed(state, events))
         state.place(events)
         slots = state.subscriptions
         return self.deltas(changes, slots.place, slots.next_sequence, state.objects["y"])
+
+    def set_labels(self, rows: Rows, labels: Ints) -> None:
+        """Set the tie labels of new objects, or relabel some without changing their order."""
+        self.objects.set_labels(rows, labels)
+
+    def follow(self, state: RangeState, events: BoxEvents) -> BoardChanges:
+        """Apply events to the objects and all boards, and count; the net changes."""
+        affected, tried, searches = self.affected, self.tried, self.searches
+        changes = self.apply(events)
+        state.count["affected"] += self.affected - affected
+        state.count["candidates"] += self.tried - tried
+        state.count["miny"] += self.searches - searches
+        return changes
 
     def apply(self, events: BoxEvents) -> BoardChanges:
         """Apply events to the objects and all boards; the net changes of these."""
@@ -242,7 +265,7 @@ class BoxLists:
             batch = ReplayBatch(steps, versions, objects.in_order(last.row))
             self.moved[last.row] = objects.value[last.row] != last.y
             values = ObjectValues(objects.value, objects.label)
-            for index in self.classed.indexes.values():
+            for index in self.indexes.values():
                 tree = index.tree
                 changes = replay.replay(tree, objects.index.tree, batch, values, self.moved, changes, tally)
             self.moved[last.row] = False
@@ -263,10 +286,10 @@ class BoxLists:
 
     def refill(self, k_of: KOf) -> None:
         """Find all lists anew from the objects as they are."""
-        wide = self.classed.wide()
-        for key, index in self.classed.indexes.items():
-            if key not in wide:
+        for key, index in self.indexes.items():
+            if 0 < key <= size_classes.NARROW:
                 self._fill(index, index.rows())
+        wide = [key for key in self.indexes if not 0 < key <= size_classes.NARROW]
         for rows, corners in [self.classed.drop(key).points() for key in wide]:
             self.add(rows, corners[:, ::2], -corners[:, 1::2], k_of(rows))
 
@@ -292,9 +315,17 @@ class BoxLists:
 
         Without the objects that may be listed boards are stale, and not looked at.
         """
-        slot_of, indexes = self.classed.slots.slot_of, self.classed.indexes.items()
-        held = {key: (index.tree, slot_of[index.rows()]) for key, index in indexes}
+        held = self.trees()
         self.classed.check(held, k, live, stale=listed is None)
+        self.check_lists(held, ends, listed)
+
+    def trees(self) -> dict[int, tuple[Any, Rows]]:
+        """The trees by key, each with its slots in use."""
+        slot_of = self.classed.slots.slot_of
+        return {key: (index.tree, slot_of[index.rows()]) for key, index in self.indexes.items()}
+
+    def check_lists(self, held: dict[int, tuple[Any, Rows]], ends: Ends, listed: Listed | None) -> None:
+        """Refuse trees whose boxes or lists are not those of the subscriptions; see `check_subscriptions`."""
         for tree, slots in held.values():
             lo, hi = (end[tree.row[slots]] for end in ends)
             same = tree.point[slots] == corners_of(lo, hi)

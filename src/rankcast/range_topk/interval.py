@@ -3,32 +3,48 @@
 Objects are indexed by (x, y), subscriptions by (lo, hi) with their boards in the leaves. A batch is painted
 event by event from the objects alone; then all its tiles meet the subscriptions at once and the net change of
 every board is written. No list is ever searched anew. [Range §III]
+
+Painting is for many who want few: an event has tiles about as k squared, whoever subscribes. Lists of a k
+above `PAINTED` are kept as those of boxes in one attribute (`boxes`), which pay for the subscriptions that an
+event concerns; these have an index of the objects of their own, which is there while they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.range_topk import size_classes, subscriptions
+from rankcast.range_topk.boxes import BoxLists
+from rankcast.range_topk.boxes import keyed as boxed
+from rankcast.range_topk.corners import BoxObjects, CornerIndex
 from rankcast.range_topk.kernels import blocks, checks, join, object_tree
 from rankcast.range_topk.kernels.checks import Listed
 from rankcast.range_topk.kernels.paint import (
-    IntervalEvents,
     Tiles,
 )
 from rankcast.range_topk.kernels.points import PointTree
-from rankcast.range_topk.painter import Painter, empty_tiles, keyed
+from rankcast.range_topk.kernels.steps import BoxEvents
+from rankcast.range_topk.painter import Painter, keyed
 from rankcast.range_topk.size_classes import ClassedLists, Ends, Ints, KOf, each_class
 from rankcast.range_topk.state import Events, Floats, ObjectIndex, RangeState, Rows
 from rankcast.range_topk.subscriptions import SlotMap, SubscriptionIndex
 from rankcast.structures import arrays as memory
 from rankcast.structures import boards, diff, integrity
 from rankcast.structures.arrays import Names, grown
-from rankcast.structures.boards import AFFECTED, TRIED, BoardChanges, Deltas, ListValues, empty_changes
+from rankcast.structures.boards import (
+    AFFECTED,
+    GROUPS,
+    TRIED,
+    BoardChanges,
+    Deltas,
+    ListValues,
+    empty_changes,
+)
 from rankcast.structures.diff import DeltaColumns, ListSnapshot
 from rankcast.tables.boxes import Boxes
 
@@ -36,6 +52,7 @@ if TYPE_CHECKING:
     from rankcast.range_topk.kept_lists import Sender
 
 FEW = 128  # delta rows that room is made for beforehand
+PAINTED = 20  # the largest k whose lists are painted: above, even many of them are sooner kept as boxes
 MANY = 4096  # subscriptions from which an empty size class is filled as a whole
 TREE, LISTS = "tree.", "shelf."  # how snapshots begin the names of arrays: of the objects, of the lists
 
@@ -44,8 +61,8 @@ class IntervalLists:
     """The lists of all subscriptions to ranges of one attribute, and the values by which they are ordered.
 
     - `add`, `move`, `remove`: subscriptions come, with their lists found at once, change, and go.
-    - `publish`: events change objects and lists; returns delta rows. Its steps are `open_tiles`, painting for
-      `ks`, `apply` and `deltas`.
+    - `publish`: events change objects and lists; returns delta rows. Its steps are painting for `ks`, `apply`
+      and `deltas`.
     - `make_room`: before objects come, so that they fill no open list; see `size_classes`.
     - `refill`: find all lists anew.
 
@@ -56,9 +73,8 @@ class IntervalLists:
         self.objects = objects
         self.painter = Painter(objects)
         self.listless = listless  # subscriptions are indexed, by k alone, and no board means anything
-        self.classed: ClassedLists[SubscriptionIndex] = ClassedLists(
-            lambda k, slots: SubscriptionIndex(1 if listless else k, slots)
-        )
+        self.classed: ClassedLists[Any] = ClassedLists(self._make_index)
+        self._mirrored = False  # whether `large` has the objects, too
         self.affected = 0
         self.tried = 0
         self._known: Floats = np.empty(0)
@@ -66,14 +82,52 @@ class IntervalLists:
         self._moved: NDArray[np.bool_] = np.empty(0, bool)
         self._changes = empty_changes(1024, 4096)[:3]
         self._few = (np.empty(FEW, np.int32), np.empty(FEW, np.int8), np.empty(FEW, np.int32))
-        self._points: dict[int, PointTree] = {}
+        self._points: dict[int, SubscriptionIndex] = {}
         self._rows: Rows = np.empty((2, 0), np.int32)
         self._ops: NDArray[np.int8] = np.empty(0, np.int8)
 
+    def _make_index(self, key: int, slots: SlotMap) -> SubscriptionIndex | CornerIndex:
+        if self.listless:
+            return SubscriptionIndex(1, slots)
+        return SubscriptionIndex(key, slots) if 0 < key <= PAINTED else self.large.make_index(key, slots)
+
+    @cached_property
+    def large(self) -> BoxLists:
+        """The lists that are not painted."""
+        return BoxLists(1, classed=self.classed)
+
+    @property
+    def painted(self) -> dict[int, SubscriptionIndex]:
+        """The indexes of the lists that are painted, by k."""
+        found = self.classed.indexes.items()
+        return {key: index for key, index in found if isinstance(index, SubscriptionIndex)}
+
     @property
     def ks(self) -> Ints:
-        """The k whose lists may be full, largest first: tiles for `apply` are painted for these."""
-        return np.array(sorted((key for key in self.classed.indexes if key > 0), reverse=True), np.int64)
+        """The k of lists that are painted, largest first."""
+        return np.array(sorted(self.painted, reverse=True), np.int64)
+
+    def set_labels(self, rows: Rows, labels: Ints) -> None:
+        """Set the tie labels of new objects, or relabel some without changing their order."""
+        self.objects.set_labels(rows, labels)
+        if self._mirrored:
+            self.large.objects.set_labels(rows, labels)
+
+    def follow(self, events: Callable[[], BoxEvents]) -> None:
+        """Bring the objects of `large`, if it has them, through events of distinct objects."""
+        if self._mirrored:
+            self.large.objects.settle(*events())
+
+    def _mirror(self, *, needed: bool) -> None:
+        """Let `large` have the objects exactly if it needs them. O(n log n) where that changes."""
+        if needed == self._mirrored:
+            return
+        self.large.objects, self._mirrored = BoxObjects(1), needed
+        if needed:
+            tree = self.objects.tree
+            rows = np.sort(object_tree.rows_in_order(tree))
+            self.large.objects.set_labels(rows, tree.label[rows])
+            self.large.objects.settle(rows, tree.x[rows][:, None], tree.y[rows])
 
     # Subscriptions
 
@@ -84,12 +138,14 @@ class IntervalLists:
 
     def add(self, rows: Rows, lo: Floats, hi: Floats, k: Ints) -> None:
         """Register subscriptions and fill their boards."""
-        self._points = {}
-        sizes, wide = self.classed.sizes, k.max(initial=0) > size_classes.NARROW
-        need = self._sizes(lo, hi) if wide and not self.listless else k
-        for key, mine in each_class(sizes.wanted(need, k) if need is not k else k):
+        self._add_points(rows, lo, hi, k)
+        many = k > PAINTED
+        if many.any() and not self.listless:
+            self._mirror(needed=True)
+            self.large.add(rows[many], lo[many, None], hi[many, None], k[many])
+            rows, lo, hi, k = rows[~many], lo[~many], hi[~many], k[~many]
+        for key, mine in each_class(k):
             index = self.classed.index(key)
-            sizes.enter(key, rows[mine], int(need[mine].max()))
             if len(index) == 0 and len(rows[mine]) >= MANY:
                 index.load(rows[mine], lo[mine], hi[mine])
                 if not self.listless:
@@ -99,36 +155,35 @@ class IntervalLists:
 
     def renew(self, rows: Rows, lo: Floats, hi: Floats, k: Ints) -> None:
         """Find the lists of some subscriptions anew."""
+        many = k > PAINTED
+        if many.any():
+            self.large.renew(rows[many], lo[many, None], hi[many, None], k[many])
+            rows, lo, hi, k = rows[~many], lo[~many], hi[~many], k[~many]
         for each, mine in each_class(k):
-            if each > size_classes.NARROW:
-                self.remove(rows[mine], k[mine])
-                self.add(rows[mine], lo[mine], hi[mine], k[mine])
-                continue
-            index = self.classed.indexes[each]
+            index = self.painted[each]
             index.settle()
             found = self._found(lo[mine], hi[mine], each)
             diff.write_boards(index.board, self.classed.slots.slot_of, rows[mine], found)
 
     def remove(self, rows: Rows, k: Ints) -> None:
         """Forget subscriptions."""
-        self._points = {}
+        self._take_points(rows, k)
         self.classed.remove(rows, k)
+        self._mirror(needed=len(self.painted) < len(self.classed.indexes))
 
     def move(self, rows: Rows, lo: Floats, hi: Floats, k: Ints) -> None:
         """Give subscriptions, which keep their k, other ranges and fill their boards."""
-        self._points = {}
         for each, mine in each_class(k):
-            if each > size_classes.NARROW:
+            if each > PAINTED and not self.listless:
                 self.remove(rows[mine], k[mine])
                 self.add(rows[mine], lo[mine], hi[mine], k[mine])
                 continue
             found = self._found(lo[mine], hi[mine], each)
-            self.classed.indexes[each].move(rows[mine], lo[mine], hi[mine], found)
+            self.painted[each].move(rows[mine], lo[mine], hi[mine], found)
 
     def replace(self, rows: Rows, lo: Floats, hi: Floats, names: Names) -> tuple[DeltaColumns, int]:
         """The same as `move` if there is one class; the deltas as shown outside, and how many there are."""
-        (index,) = self.classed.indexes.values()
-        self._points = {}
+        (index,) = self.painted.values()
         return index.replace(rows, lo, hi, self._found(lo, hi, index.k), names)
 
     def make_room(self, places: Floats, departures: int, k_of: KOf) -> None:
@@ -136,30 +191,38 @@ class IntervalLists:
 
         Called before a batch, with a line for each object that is new or moves, and how many go.
         """
-        classed = self.classed
-        for key in list(classed.sizes.due(list(classed.indexes), len(places), departures)):
-            index = classed.indexes[key]
-            rows, lo, hi = index.points()
-            for other, mine, most in classed.moves(key, rows, (lo[:, None], hi[:, None]), places, k_of):
-                lists = size_classes.widened(classed.boards(key, rows[mine]), abs(other))
-                classed.take_out(key, rows[mine])
-                classed.sizes.enter(other, rows[mine], most)
-                classed.index(other).insert(rows[mine], lo[mine], hi[mine], lists)
+        self.large.make_room(places, departures, k_of)
 
     def points(self, k: int, k_of: KOf) -> PointTree | None:
-        """All subscriptions that want k objects as one tree, its boards of no meaning; None without any."""
-        indexes = self.classed.indexes
-        if k <= size_classes.NARROW or self.listless:
-            return indexes[k].tree if k in indexes else None
+        """All subscriptions that want k objects as one tree, its boards of no meaning; None without any.
+
+        Those whose lists are not painted are collected when first asked for, and then kept.
+        """
+        if k <= PAINTED or self.listless:
+            return self.painted[k].tree if k in self.painted else None
         if k not in self._points:
-            parts = [indexes[key].points() for key in self.classed.wide()]
+            parts = [index.points() for index in self.large.indexes.values()]
             if not parts:
                 return None
-            rows, lo, hi = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+            rows, corners = (np.concatenate(columns) for columns in zip(*parts, strict=True))
             mine, every = k_of(rows) == k, SubscriptionIndex(1, SlotMap())
-            every.load(rows[mine], lo[mine], hi[mine])
-            self._points[k] = every.tree
-        return self._points[k]
+            every.load(rows[mine], corners[mine, 0].copy(), -corners[mine, 1])
+            self._points[k] = every
+        return self._points[k].tree
+
+    def _add_points(self, rows: Rows, lo: Floats, hi: Floats, k: Ints) -> None:
+        """Let new subscriptions into the indexes of `points` that are there."""
+        for each in self._points:
+            mine = k == each
+            nothing = np.full((int(mine.sum()), 1), -1, np.int32)
+            self._points[each].insert(rows[mine], lo[mine], hi[mine], nothing)
+
+    def _take_points(self, rows: Rows, k: Ints) -> None:
+        """Take subscriptions out of the indexes of `points`; one that becomes empty goes."""
+        for each in list(self._points):
+            self._points[each].delete(rows[k == each])
+            if not len(self._points[each]):
+                del self._points[each]
 
     def boards(self, rows: Rows, k: int) -> Rows:
         """The boards of subscriptions of one small k: item rows best first, then -1."""
@@ -172,25 +235,28 @@ class IntervalLists:
 
     def _just_moved(self, held: ListSnapshot, rows: Rows) -> ListSnapshot | None:
         """The lists of now as they were found, if all subscriptions have one k and these just moved."""
-        found = [index.just_moved(rows) for index in self.classed.indexes.values()]
+        found = [index.just_moved(rows) for index in self.painted.values() if not self._mirrored]
         return None if len(found) != 1 or found[0] is None else ListSnapshot(held.start, found[0].reshape(-1))
 
     # Events
 
     def publish(self, state: RangeState, events: Events) -> Deltas | None:
         """Apply a batch to objects and lists; delta rows, or None without a list."""
-        indexes = self.classed.indexes
-        if len(indexes) == 1:
-            ((k, index),) = indexes.items()
-            if k > 0:
-                return self._publish_one(state, events, k, index)
+        large: list[BoardChanges] = []
+        if self._mirrored:
+            self.large.objects.set_labels(events.row, state.objects.label[events.row])
+            changes = self.large.follow(state, boxed(state, events))
+            large = [changes] if changes.tally[GROUPS] else []
+        painted = self.painted
+        if len(painted) == 1:
+            ((k, index),) = painted.items()
+            return self._publish_one(state, events, k, index, large)
         affected, tried, tally = self.affected, self.tried, self.painter.tally.copy()
         ks, steps = self.ks, keyed(state, events)
         self.objects.set_labels(events.row, state.objects.label[events.row])
-        open_tiles = self.open_tiles(steps)
         tiles = self.painter.paint(steps, ks if ks.size else np.array([1]))
         state.place(events)
-        found = self.apply(tiles, events.row, open_tiles)
+        found = self.apply(tiles, events.row) + large
         self.painter.count_questions(state.count, tally)
         state.count["affected"] += self.affected - affected
         state.count["candidates"] += self.tried - tried
@@ -199,8 +265,10 @@ class IntervalLists:
         slots = state.subscriptions
         return self.deltas(found, slots.place, slots.next_sequence, state.objects["y"])
 
-    def _publish_one(self, state: RangeState, events: Events, k: int, index: SubscriptionIndex) -> Deltas:
-        """The same for lists of one k, in one call of a kernel."""
+    def _publish_one(
+        self, state: RangeState, events: Events, k: int, index: SubscriptionIndex, large: list[BoardChanges]
+    ) -> Deltas:
+        """The same where lists of one k are painted, in one call of a kernel; `large` changes are others."""
         objects, slots, done, count = state.objects, state.subscriptions, 0, state.count
         if index._moved:
             index.settle()
@@ -228,13 +296,13 @@ class IntervalLists:
                 self._sync_length()
         count["affected"] += counts[2]
         count["candidates"] += counts[3]
-        if rows <= FEW:
+        if rows <= FEW and not large:
             return Deltas(subscription[:rows], op[:rows], item[:rows], score[:rows], rank[:rows])
         changes = BoardChanges(*self._changes, np.array([counts[4], 0, 0, 0]))
-        return self.deltas([changes], held[3], held[4], objects["y"])
+        return self.deltas([changes, *large], held[3], held[4], objects["y"])
 
-    def apply(self, tiles: Tiles, changed: Rows, open_tiles: Tiles | None = None) -> list[BoardChanges]:
-        """Apply exact tiles painted for `ks`, and those of `open_tiles`; `changed` are the rows they are of.
+    def apply(self, tiles: Tiles, changed: Rows) -> list[BoardChanges]:
+        """Apply exact tiles painted for `ks`; `changed` are the rows they are of.
 
         Returns the net changes of each class, for `deltas`.
         """
@@ -242,43 +310,15 @@ class IntervalLists:
         y = self.objects.tree.y
         self._moved[changed] = self._known[changed] != y[changed]
         values = ListValues(self._known, self._work, self._moved, self.objects.tree.label)
-        indexes = self.classed.indexes
-        found, ks = [], [int(k) for k in self.ks]
-        for number, key in enumerate([*ks, *(key for key in indexes if key < 0)]):
-            mine = open_tiles if key < 0 else tiles if len(ks) == 1 else _of_class(tiles, number)
+        found, indexes, ks = [], self.painted, [int(k) for k in self.ks]
+        for number, key in enumerate(ks):
+            mine = tiles if len(ks) == 1 else _of_class(tiles, number)
             changes = join.join(indexes[key].tree, mine, values, empty_changes(1024, 4096))
             self.affected += int(changes.tally[AFFECTED])
             self.tried += int(changes.tally[TRIED])
             found.append(changes)
         self._know(changed)
         return found
-
-    def open_tiles(self, events: IntervalEvents) -> Tiles | None:
-        """The tiles of events, not painted yet, for open lists: all that hold the place. None without any.
-
-        A list that holds all of its range hears of every object there: that it goes, comes, or has changed.
-        """
-        if not self.classed.sizes.most:
-            return None
-        row, x, y = events
-        self.objects.reserve(int(row.max(initial=-1)) + 1)
-        was_x, was_y = self.objects.tree.x[row], self.objects.tree.y[row]
-        order = np.argsort(row, kind="stable")
-        again = np.flatnonzero(row[order[1:]] == row[order[:-1]])
-        later, sooner = order[again + 1], order[again]
-        was_x[later], was_y[later] = x[sooner], y[sooner]
-        was, there = was_y < np.inf, y < np.inf
-        stays = was & there & (x == was_x)
-        goes, comes = np.flatnonzero(was & ~stays), np.flatnonzero(there & ~(stays & (y == was_y)))
-        moment = np.argsort(np.concatenate([2 * goes, 2 * comes + 1]))
-        event = np.concatenate([goes, comes])[moment]
-        place = np.concatenate([was_x[goes], x[comes]])[moment]
-        value = np.concatenate([np.full(len(goes), np.inf), y[comes]])[moment]
-        tiles = empty_tiles(len(event))
-        tiles.box[:, 0], tiles.box[:, 1], tiles.box[:, 2], tiles.box[:, 3] = -np.inf, place, place, np.inf
-        tiles.item[:], tiles.x[:], tiles.value[:], tiles.event[:] = row[event], place, value, event
-        tiles.size_class[:], tiles.step[:], tiles.size[0] = 0, 0, len(event)
-        return tiles
 
     def deltas(self, found: list[BoardChanges], place: NDArray[np.int64], span: int, y: Floats) -> Deltas:
         """Delta rows of the changes by `place`, a row's position in registration order, below `span`.
@@ -303,32 +343,17 @@ class IntervalLists:
         """Find all lists anew from the objects as they are."""
         self._sync_length()
         self._know(np.arange(len(self._known), dtype=np.int32))
-        wide = self.classed.wide()
-        for key, index in self.classed.indexes.items():
-            if key not in wide:
-                blocks.fill(index.tree, self.objects.by_value(), self.objects.tree.x)
-        for rows, lo, hi in [self.classed.drop(key).points() for key in wide]:
-            self.add(rows, lo, hi, k_of(rows))
-
-    def _sizes(self, lo: Floats, hi: Floats) -> Ints:
-        """How many objects ranges hold."""
-        along = self.objects.tree.x[object_tree.rows_in_order(self.objects.tree)]
-        return np.searchsorted(along, hi, "right") - np.searchsorted(along, lo, "left")
+        for index in self.painted.values():
+            blocks.fill(index.tree, self.objects.by_value(), self.objects.tree.x)
+        if self._mirrored:
+            self.large.refill(k_of)
 
     def _found(self, lo: Floats, hi: Floats, width: int) -> Rows:
         """The lists of ranges as boards of a width."""
         if self.listless:
             return np.full((len(lo), 1), -1, np.int32)
         lists = memory.empty(len(lo) * width, np.int32).reshape(-1, width)
-        if width < size_classes.LONG:
-            self.objects.best(lo, hi, lists)
-            return lists
-        tree, rows = self.objects.tree, object_tree.rows_in_order(self.objects.tree)
-        first = np.searchsorted(tree.x[rows], lo, "left")
-        end = np.searchsorted(tree.x[rows], hi, "right")
-        for board, start, stop in zip(lists, first, end, strict=True):
-            best = size_classes.best_of(rows[start:stop], tree.y, tree.label, width)
-            board[: len(best)], board[len(best) :] = best, -1
+        self.objects.best(lo, hi, lists)
         return lists
 
     def _sync_length(self) -> None:
@@ -361,15 +386,19 @@ class IntervalLists:
         self.classed.restore(lists)
         rows = {key: index.points()[0] for key, index in self.classed.indexes.items()}
         self.classed.sizes.restore(rooms, rows)
+        self._mirror(needed=len(self.painted) < len(self.classed.indexes))
 
     def check_subscriptions(self, k: Ints, live: Rows, ends: Ends, listed: Listed | None) -> None:
         """Refuse lists that are not of the `live` subscriptions, which want `k`, with their ranges.
 
         Without the objects that may be listed boards are stale, and not looked at.
         """
-        indexes = self.classed.indexes.items()
-        held = {key: (index._tree, subscriptions.live_slots(index._tree)) for key, index in indexes}
-        self.classed.check(held, k, live, stale=listed is None)
+        found = self.painted.items()
+        held = {key: (index._tree, subscriptions.live_slots(index._tree)) for key, index in found}
+        large = self.large.trees() if self._mirrored else {}
+        self.classed.check({**held, **large}, k, live, stale=listed is None)
+        if large:
+            self.large.check_lists(large, ends, listed)
         for tree, slots in held.values():
             lo, hi = (end[tree.row[slots]] for end in ends)
             same = (tree.lo[slots] == lo[:, 0]) & (tree.hi[slots] == hi[:, 0])

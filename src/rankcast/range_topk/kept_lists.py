@@ -220,7 +220,7 @@ class KeptLists:
         rows = np.unique(events.row)
         if objects.relabelled != self.relabelled:
             rows, self.relabelled = objects.live(), objects.relabelled
-        self.store.objects.set_labels(rows, objects.label[rows])
+        self.store.set_labels(rows, objects.label[rows])
 
     def outdate(self) -> None:
         """Note that all lists are stale."""

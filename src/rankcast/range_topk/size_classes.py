@@ -157,7 +157,7 @@ Index = TypeVar("Index", bound=ListIndex)
 
 
 class ClassedLists(Generic[Index]):
-    """The indexes of all size classes, which share one slot map. `make` makes an index for boards of a width.
+    """The indexes of all size classes, which share one slot map. `make` makes the index of a class by key.
 
     Whatever the number of attributes, this is how subscriptions leave, how lists are copied and compared, and
     what snapshots hold; how they are indexed and found is up to the index and its owner.
@@ -173,7 +173,7 @@ class ClassedLists(Generic[Index]):
     def index(self, key: int) -> Index:
         """The index of a class, which is made if there is none."""
         if key not in self.indexes:
-            self.indexes[key] = self._make(abs(key), self.slots)
+            self.indexes[key] = self._make(key, self.slots)
             self.holds_wide = bool(self.wide())
         return self.indexes[key]
 

@@ -31,6 +31,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rankcast.range_topk.boxes import keyed as boxed
 from rankcast.range_topk.dissemination import protocol
 from rankcast.range_topk.dissemination.batch import NetChanges, NetPainter
 from rankcast.range_topk.interval import IntervalLists
@@ -252,6 +253,7 @@ class IntervalSender:
             )
             state.place(events)
         self._painter.count_questions(state.count, tally)
+        self._lists.follow(lambda: boxed(state, events.coalesced()))
         kept.outdate()
         return tiles
 

@@ -223,6 +223,13 @@ def _concerned(
     """Write the slots of a bucket whose box holds the place of a step and whose weight is not below it."""
     # unsigned indexes: Numba need not test whether they count from the end
     count, width, at = np.uint64(0), np.uint64(point.shape[1]), np.uint64(s)
+    if width == np.uint64(2):
+        a, b = corner[at, 0], corner[at, 1]
+        for slot in range(np.uint64(first), np.uint64(first + size)):
+            inside = (weight[slot] >= value) & (point[slot, 0] <= a) & (point[slot, 1] <= b)
+            lanes[count] = slot
+            count += np.uint64(inside)
+        return np.int64(count)
     a, b, c, d = corner[at, 0], corner[at, 1], corner[at, 2], corner[at, 3]
     for slot in range(np.uint64(first), np.uint64(first + size)):
         inside = (weight[slot] >= value) & (point[slot, 0] <= a) & (point[slot, 1] <= b)
