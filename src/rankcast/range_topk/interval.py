@@ -2,7 +2,8 @@
 
 Objects are indexed by (x, y), subscriptions by (lo, hi) with their boards in the leaves. A batch is painted
 event by event from the objects alone; then all its tiles meet the subscriptions at once and the net change of
-every board is written. No list is ever searched anew. [Range §III]
+every board is written. [Range §III] A batch that is large beside the subscriptions is not painted: all lists
+are made anew and compared (`kernels/relist.py`); `sooner_anew` estimates which is sooner.
 
 Painting is for many who want few: an event has tiles about as k squared, whoever subscribes. Lists of a k
 above `PAINTED` are kept as those of boxes in one attribute (`boxes`), which pay for the subscriptions that an
@@ -22,7 +23,7 @@ from rankcast.range_topk import size_classes, subscriptions
 from rankcast.range_topk.boxes import BoxLists
 from rankcast.range_topk.boxes import keyed as boxed
 from rankcast.range_topk.corners import BoxObjects, CornerIndex
-from rankcast.range_topk.kernels import blocks, checks, join, object_tree
+from rankcast.range_topk.kernels import blocks, checks, join, object_tree, relist
 from rankcast.range_topk.kernels.checks import Listed
 from rankcast.range_topk.kernels.paint import (
     Tiles,
@@ -51,6 +52,11 @@ from rankcast.tables.boxes import Boxes
 if TYPE_CHECKING:
     from rankcast.range_topk.kept_lists import Sender
 
+BATCH = 32  # events from which on lists may be made anew
+# What painting takes, in microseconds: an event, a place of k, and a place of every list; the last grows no
+# further once a list hears of so many events. Making anew: an object, a board, a place of it
+EVENT, STEP, REACHED, SPREAD = 2.0, 1.3, 1e-5, 2000.0
+OBJECT, BOARD, PLACE = 0.2, 0.05, 0.013
 FEW = 128  # delta rows that room is made for beforehand
 PAINTED = 20  # the largest k whose lists are painted: above, even many of them are sooner kept as boxes
 MANY = 4096  # subscriptions from which an empty size class is filled as a whole
@@ -146,6 +152,7 @@ class IntervalLists:
             rows, lo, hi, k = rows[~many], lo[~many], hi[~many], k[~many]
         for key, mine in each_class(k):
             index = self.classed.index(key)
+            self.classed.sizes.enter(key, rows[mine], key)
             if len(index) == 0 and len(rows[mine]) >= MANY:
                 index.load(rows[mine], lo[mine], hi[mine])
                 if not self.listless:
@@ -248,6 +255,8 @@ class IntervalLists:
             changes = self.large.follow(state, boxed(state, events))
             large = [changes] if changes.tally[GROUPS] else []
         painted = self.painted
+        if len(events.row) >= BATCH and self.sooner_anew(len(events.row)):
+            return self._make_anew(state, events, large)
         if len(painted) == 1:
             ((k, index),) = painted.items()
             return self._publish_one(state, events, k, index, large)
@@ -300,6 +309,47 @@ class IntervalLists:
             return Deltas(subscription[:rows], op[:rows], item[:rows], score[:rows], rank[:rows])
         changes = BoardChanges(*self._changes, np.array([counts[4], 0, 0, 0]))
         return self.deltas([changes, *large], held[3], held[4], objects["y"])
+
+    def sooner_anew(self, events: int) -> bool:
+        """Whether so many events are sooner followed by making all painted lists anew than by painting."""
+        paint, anew = 0.0, OBJECT * len(self.objects)
+        for k, index in self.painted.items():
+            lists = len(index)
+            paint += events * (EVENT + STEP * k)
+            paint += REACHED * k * lists * events * SPREAD / (events + SPREAD)
+            anew += lists * (BOARD + PLACE * k)
+        return anew < paint
+
+    def _make_anew(self, state: RangeState, events: Events, large: list[BoardChanges]) -> Deltas | None:
+        """Apply a batch to the objects, and find all painted lists anew; the changes of these and `large`.
+
+        A subscription is counted as affected once a batch.
+        """
+        row, x, y = keyed(state, events.coalesced())
+        self.objects.set_labels(row, state.objects.label[row])
+        self.objects.tidy()
+        done = 0
+        while done < len(row):
+            done = relist.settle_all(self.objects.tree, row, x, y, done)
+            self.objects.reserve(0)
+        state.place(events)
+        self._sync_length()
+        tree, found = self.objects.tree, list(large)
+        self._moved[row] = self._known[row] != tree.y[row]
+        by_value = self.objects.by_value()
+        for index in self.painted.values():
+            points = index.tree
+            old = points.board.copy()
+            blocks.fill(points, by_value, tree.x)
+            changes = relist.compare(points, old, self._moved, empty_changes(1024, 4096))
+            state.count["affected"] += int(changes.tally[GROUPS])
+            state.count["candidates"] += len(index)
+            found.append(changes)
+        self._know(row)
+        if not found:
+            return None
+        slots = state.subscriptions
+        return self.deltas(found, slots.place, slots.next_sequence, state.objects["y"])
 
     def apply(self, tiles: Tiles, changed: Rows) -> list[BoardChanges]:
         """Apply exact tiles painted for `ks`; `changed` are the rows they are of.

@@ -4,7 +4,8 @@
 object is affected if the object was among its k best or now beats the k-th; its list is then computed again
 from the objects in its range. `BoxScan` does the same over two attributes, from the objects in the range of
 x. `NumpyLists` does it without Numba. `ObjectScan` finds first results by a scan of all objects for each
-subscription.
+subscription. `AllAnew` makes every list anew once a batch and compares it with the last one: what wins where a
+batch changes most lists.
 """
 
 from __future__ import annotations
@@ -294,3 +295,133 @@ def _scan(x: Floats, y: Floats, ids: Integers, lo: Floats, hi: Floats, lists: ND
                     kept[cell], scores[cell] = kept[cell - 1], scores[cell - 1]
                     cell -= 1
                 kept[cell], scores[cell] = ids[place], value
+
+
+class Changes(NamedTuple):
+    """Delta rows: 0 leaves, 1 enters, 2 has another score."""
+
+    subscription: NDArray[np.int32]
+    op: NDArray[np.int8]
+    item: NDArray[np.int64]
+    score: Floats
+    rank: NDArray[np.int32]
+
+
+def _room(size: int) -> Changes:
+    """Room for so many delta rows."""
+    return Changes(
+        subscription=np.empty(size, np.int32),
+        op=np.empty(size, np.int8),
+        item=np.empty(size, np.int64),
+        score=np.empty(size),
+        rank=np.empty(size, np.int32),
+    )
+
+
+class AllAnew:
+    """Lists that are made anew once a batch of new values, and compared with those before.
+
+    Where each range begins and ends among the objects by x is found once. A list is read off the objects by
+    value, best first, or if its range holds few objects off these: whichever is likely to end sooner.
+    """
+
+    def __init__(self, objects: Columns, subscriptions: Columns, k: int) -> None:
+        order = np.argsort(objects["x"], kind="stable")
+        x = objects["x"][order]
+        self._label = objects["id"][order].astype(np.int64)
+        self._y = objects["y"][order].copy()
+        self._known = self._y.copy()
+        self._place = np.empty(int(self._label.max()) + 1, np.int64)
+        self._place[self._label] = np.arange(len(order))
+        self._first = np.searchsorted(x, subscriptions["x_lo"], "left")
+        self._end = np.searchsorted(x, subscriptions["x_hi"], "right")
+        self._lists = np.full((len(subscriptions["id"]), k), -1, np.int32)
+        self._most = 1024
+        self.publish({"id": objects["id"][:0], "y": objects["y"][:0]})
+
+    def publish(self, events: Columns) -> Changes:
+        """Take new values; the net change of every list."""
+        self._y[self._place[events["id"]]] = events["y"]
+        by_value = np.lexsort((self._label, self._y)).astype(np.int32)
+        rank = np.empty(len(by_value), np.int32)
+        rank[by_value] = np.arange(len(by_value), dtype=np.int32)
+        moved, new = self._y != self._known, np.empty_like(self._lists)
+        _make_anew(by_value, rank, self._first, self._end, new)
+        rows = _room(self._most)
+        needed = int(_differences(self._lists, new, moved, self._y, self._label, rows))
+        if needed > self._most:  # room is made once for the largest answer
+            self._most = needed
+            rows = _room(needed)
+            _differences(self._lists, new, moved, self._y, self._label, rows)
+        self._lists, self._known = new, self._y.copy()
+        return Changes._make(column[:needed] for column in rows)
+
+    def items(self, row: int) -> list[int]:
+        """The ids in one list, best first."""
+        return [int(self._label[place]) for place in self._lists[row] if place >= 0]
+
+
+@njit(**EXACT)
+def _make_anew(
+    by_value: NDArray[np.int32], rank: NDArray[np.int32], first: Integers, end: Integers,
+    lists: NDArray[np.int32],
+) -> None:  # fmt: skip
+    """Write every list as places by x, best first, then -1."""
+    total, k = by_value.size, lists.shape[1]
+    kept = np.empty(k, np.int32)
+    for row in range(first.size):
+        low, high, size = first[row], end[row], 0
+        if (high - low) * (high - low) < k * total:
+            for place in range(low, high):
+                mine = rank[place]
+                if size == k and mine > kept[k - 1]:
+                    continue
+                cell = size if size < k else k - 1
+                while cell > 0 and kept[cell - 1] > mine:
+                    kept[cell] = kept[cell - 1]
+                    cell -= 1
+                kept[cell], size = mine, min(size + 1, k)
+            for cell in range(size):
+                lists[row, cell] = by_value[kept[cell]]
+        else:
+            for best in range(total):
+                if low <= by_value[best] < high:
+                    lists[row, size] = by_value[best]
+                    size += 1
+                    if size == k:
+                        break
+        lists[row, size:] = -1
+
+
+@njit(**EXACT)
+def _differences(
+    old: NDArray[np.int32], new: NDArray[np.int32], moved: NDArray[np.bool_], y: Floats, label: Integers,
+    rows: Changes,
+) -> int:  # fmt: skip
+    """Write the delta rows from old lists to new ones as far as there is room; return how many there are."""
+    size, room, k = 0, rows.op.size, old.shape[1]
+    for row in range(old.shape[0]):
+        same = True
+        for cell in range(k):
+            if old[row, cell] != new[row, cell] or (new[row, cell] >= 0 and moved[new[row, cell]]):
+                same = False
+                break
+        if same:
+            continue
+        for cell in range(2 * k):
+            leaves = cell < k
+            place = old[row, cell] if leaves else new[row, cell - k]
+            if place < 0:
+                continue
+            here = False
+            for other in range(k):
+                here |= (new[row, other] if leaves else old[row, other]) == place
+            if here and (leaves or not moved[place]):
+                continue
+            if size < room:
+                rows.subscription[size], rows.item[size] = row, label[place]
+                rows.op[size] = 0 if leaves else 2 if here else 1
+                rows.score[size] = np.nan if leaves else y[place]
+                rows.rank[size] = 0 if leaves else cell - k + 1
+            size += 1
+    return size

@@ -21,7 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankcast import RangeTopK
-from rankcast.bench.baselines.range_topk import BoxScan, NumpyLists, ObjectScan, ThresholdScan
+from rankcast.bench.baselines.range_topk import AllAnew, BoxScan, NumpyLists, ObjectScan, ThresholdScan
 from rankcast.bench.runner import Contender, Grid, Parameters, Trial, case, publish_all
 from rankcast.bench.workloads import Columns, Floats, batches, range_topk
 from rankcast.bench.workloads.range_topk import Workload, ends, half_bounded_workload, uniform_workload
@@ -101,6 +101,40 @@ def publish(parameters: Parameters, rng: np.random.Generator) -> Trial:
     engine = loaded("sparse", k, work.objects, work.subscriptions)
     scan = ThresholdScan(work.objects, work.subscriptions, k)
     return _beside_the_scan("publish", _publish, engine, scan, work, parameters)
+
+
+@case(
+    "range-topk.batches",
+    small={"objects": [1_000], "subscriptions": [2_000], "k": [10], "batch": [1, 200]},
+    full={
+        "objects": [10_000],
+        "subscriptions": [10_000, 100_000, 1_000_000],
+        "k": [10],
+        "batch": [1, 100, 1_000, 10_000],
+    },
+    seed=55,
+    unit="event",
+    runs=SLOW_RUNS,
+)
+def batch_sizes(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """Publish batches of all sizes; beside it a program that makes every list anew once a batch."""
+    work, k = drawn(parameters, rng, SLOW_RUNS + 1), parameters["k"]
+    engine = loaded("sparse", k, work.objects, work.subscriptions)
+    lists = AllAnew(work.objects, work.subscriptions, k)
+    some = first_rows(work.subscriptions, SAMPLE)
+    return Trial(
+        work=parameters["batch"],
+        contenders=[
+            Contender("publish", _publish, turns(engine, work.events, parameters["batch"]), stats=totals),
+            Contender("all anew", _publish, turns(lists, work.events, parameters["batch"])),
+        ],
+        baseline="all anew",
+        agrees=lambda answers: (
+            same_results(engine, work, k)
+            and [lists.items(row) for row in range(len(some["id"]))] == items_of(engine, some["id"])
+            and answers["publish"].num_rows == len(answers["all anew"].op)
+        ),
+    )
 
 
 @case(

@@ -51,16 +51,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.range_topk.kernels.object_tree import (
-    HEIGHT,
-    ObjectTree,
-    firstk,
-    insert,
-    locate,
-    remove,
-    room,
-    set_value,
-)
+from rankcast.range_topk.kernels.object_tree import HEIGHT, ObjectTree, firstk, locate, room
 from rankcast.range_topk.kernels.paint import (
     FIRSTK,
     LEFT,
@@ -83,6 +74,7 @@ from rankcast.range_topk.kernels.paint import (
     tight,
 )
 from rankcast.range_topk.kernels.points import PointTree
+from rankcast.range_topk.kernels.relist import settle, settle_all
 from rankcast.range_topk.painter import Painter, filled
 from rankcast.structures.jit import EXACT
 
@@ -190,28 +182,6 @@ def paint_between(region: Outline, without: Outline, x: float, tiles: Tiles) -> 
         i += region[i, EDGE] == edge
         j += without[j, EDGE] == edge
     tiles.size[0] = size
-
-
-@njit(**EXACT)
-def settle(tree: ObjectTree, row: int, x: float, y: float) -> None:
-    """Bring one object to (x, y), whatever it is now; y = +inf takes it out."""
-    if tree.leaf_of[row] >= 0 and (y == np.inf or x != tree.x[row]):
-        remove(tree, row)
-    if tree.leaf_of[row] < 0:
-        if y < np.inf:
-            insert(tree, row, x, y)
-    elif y != tree.y[row]:
-        set_value(tree, row, y)
-
-
-@njit(**EXACT)
-def settle_all(tree: ObjectTree, rows: Rows, x: Floats, y: Floats, start: int) -> int:
-    """Bring objects from `start` on to (x, y); return the first one that needs a larger tree."""
-    for i in range(start, rows.shape[0]):
-        if room(tree) < tree.meta[HEIGHT] + 2:
-            return i
-        settle(tree, rows[i], x[i], y[i])
-    return rows.shape[0]
 
 
 @njit(**EXACT)
