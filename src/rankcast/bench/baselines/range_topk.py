@@ -4,8 +4,8 @@
 object is affected if the object was among its k best or now beats the k-th; its list is then computed again
 from the objects in its range. `BoxScan` does the same over two attributes, from the objects in the range of
 x. `NumpyLists` does it without Numba. `ObjectScan` finds first results by a scan of all objects for each
-subscription. `AllAnew` makes every list anew once a batch and compares it with the last one: what wins where a
-batch changes most lists.
+subscription. `AllAnew` makes every list anew once a batch and compares it with the last one: what wins where
+a batch changes most lists.
 """
 
 from __future__ import annotations
