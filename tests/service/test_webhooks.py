@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import httpcore
@@ -145,6 +146,19 @@ def test_what_is_not_accepted_is_tried_again_and_then_dead(running: Start, recei
     assert server.http.post(f"{HOOK}/dead/retry", params={"id": dead["id"]}).status_code == 202
     until(lambda: server.http.get(f"{HOOK}/dead").json()["rows"] == [])
     assert receiver.heard[-1][0]["webhook-id"] == dead["id"]
+
+
+def test_secrets_are_the_owners_alone(stocks: TestClient, tmp_path: Path) -> None:
+    made = stocks.put(HOOK, json={"url": "https://shop.example/"}).json()
+    folder = tmp_path / "data" / "streams"
+    holds = [
+        path
+        for path in tmp_path.rglob("*")
+        if path.is_file() and made["secret"].encode() in path.read_bytes()
+    ]
+    assert holds
+    assert all(folder in path.parents for path in holds)
+    assert folder.stat().st_mode & 0o077 == 0
 
 
 def test_what_concerns_nobody_is_noted_now_and_then(

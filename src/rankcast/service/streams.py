@@ -34,6 +34,7 @@ class Streams:
         self._folder = settings.data / FOLDER
         snapshot.make_directory(settings.data)
         snapshot.make_directory(self._folder)
+        self._folder.chmod(0o700)  # secrets of webhooks lie below it
         with ExitStack() as opened:
             try:
                 opened.enter_context(snapshot.locked(self._folder, wait=False))
