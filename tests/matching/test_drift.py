@@ -9,7 +9,7 @@ import pytest
 
 from rankcast import RankedMatcher
 from rankcast.matching.boxes import FARTHEST, MARGIN, outside, quantiles
-from rankcast.matching.kernels.box_tree import CELLS, encode
+from rankcast.matching.kernels.box_tree import CELLS, Columns, encode
 
 
 def moved(rng: np.random.Generator, ids: Any, d: int, at: float) -> dict[str, Any]:
@@ -57,7 +57,8 @@ def test_cuts_ascend_and_reach_beyond_all_ends(ends: list[float]) -> None:
     assert np.isfinite(cuts).all()
     assert (cuts[:, 1:] >= cuts[:, :-1]).all()
     assert cuts[0, 0] <= min(ends) <= max(ends) <= cuts[0, -1]
-    assert outside(cuts, values, values) == 0
+    columns = Columns(values, values, values[:, 0], np.empty((len(ends), 0)), np.arange(len(ends)))
+    assert outside(cuts, columns, np.arange(len(ends), dtype=np.int32)) == 0
     span = max(ends) - min(ends)
     if 0 < span < 1:
         beyond = [encode(cuts, 0, max(ends) + span * part, 2**15 - 2) for part in (0.1, 0.2, 0.5, 0.9, 3.0)]

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.matching.kernels import box_edit, box_search, box_tree, wanted_search
+from rankcast.matching.kernels import box_edit, box_search, box_tree, drift, wanted_search
 from rankcast.matching.kernels.box_tree import (
     BLOCKS,
     BUILT,
@@ -63,7 +63,7 @@ class BoxTreeIndex:
     def insert(self, columns: Columns, rows: Rows) -> None:
         """Add absent rows."""
         self._reserve_rows(columns.lo.shape[0])
-        self._outside += outside(self.tree.cuts, columns.lo[rows], columns.hi[rows])
+        self._outside += outside(self.tree.cuts, columns, rows)
         size = len(self) + rows.size
         if rows.size and (size > 2 * self.tree.meta[BUILT] or 2 * self._outside > max(SMALL, size)):
             self._rebuild(columns, np.concatenate([self.present(), rows]))
@@ -259,12 +259,9 @@ def quantiles(lo: Floats, hi: Floats, number: int) -> Floats:
     return np.maximum.accumulate(cuts, axis=1)
 
 
-def outside(cuts: Floats, lo: Floats, hi: Floats) -> int:
-    """How many boxes (n, d) have an end in the margins of `quantiles`, or beyond."""
-    margin = cuts.shape[1] // MARGIN
-    least, most = cuts[:, margin], cuts[:, -1 - margin]
-    beyond = ((lo < least) & (lo > -np.inf)) | ((hi > most) & (hi < np.inf)) | (lo > most) | (hi < least)
-    return int(np.count_nonzero(beyond.any(axis=1)))
+def outside(cuts: Floats, columns: Columns, rows: Rows) -> int:
+    """How many rows have an end in the margins of `quantiles`, or beyond."""
+    return int(drift.outside(cuts, columns.lo, columns.hi, rows, cuts.shape[1] // MARGIN))
 
 
 def check_cuts(cuts: Floats) -> None:

@@ -58,7 +58,7 @@ class IntervalGrid:
             held = np.full(columns.lo.shape[0], np.nan)
             held[: self.grid.held.size] = self.grid.held
             self.grid = self.grid._replace(held=held)
-        self._outside += outside(self.grid.cuts, columns.lo[rows], columns.hi[rows])
+        self._outside += outside(self.grid.cuts, columns, rows)
         size = len(self) + rows.size
         moved = 2 * self._outside > max(SMALL, size) and rows.size > 0
         if moved or 2 * rows.size > len(self) or size > 2 * self.grid.meta[BUILT]:

@@ -53,7 +53,7 @@ class InvertedIndex:
         """Add absent rows."""
         most = int(inverted.count_attributes(columns, rows, self._relaxed).max(initial=1))
         total, size = columns.lo.shape[0], len(self) + rows.size
-        self._outside += outside(self._cuts, columns.lo[rows], columns.hi[rows])
+        self._outside += outside(self._cuts, columns, rows)
         moved = 2 * self._outside > max(SMALL, size) and rows.size > 0
         if moved or most > self._filed.attribute.shape[1] or size > 2 * self._built:
             self._rebuild(columns, np.concatenate([self.present(), rows]), most)

@@ -64,13 +64,20 @@ class Said:
 
     def remove(self, rows: Rows) -> None:
         """Forget what rows said."""
-        for part in self._parts:
-            part.remove(rows)
+        if self._anything:
+            for part in self._parts:
+                part.remove(rows)
 
     def settle(self) -> None:
         """End a call: what is not named any more may be given again."""
-        for part in self._parts:
-            part.settle()
+        if self._anything:
+            for part in self._parts:
+                part.settle()
+
+    @property
+    def _anything(self) -> bool:
+        """Whether a subscription may have said anything."""
+        return self.groups.active or self._limited or bool(self.sets.names)
 
     def parts(self) -> dict[str, Any]:
         """What is kept."""
