@@ -230,6 +230,14 @@ def test_a_dry_run_is_read() -> None:
     assert json.loads(heard[0].content) == {"risk_lo": 1}
 
 
+def test_a_dry_run(client: Client) -> None:
+    client.publish("stocks", {"id": "DELL", "risk": 4, "pe": 1.0})
+    found = client.dryrun("stocks", {"risk_lo": 4, "risk_hi": 4})
+    assert [row["item"] for row in found.results] == ["DELL"]
+    assert [(row["op"], row["item"]) for row in found.rows] == [("enter", "DELL")]
+    assert found.first <= found.rows[0]["sequence"] == found.last == 3
+
+
 # Listening
 
 
