@@ -24,6 +24,7 @@ from rankcast import AsyncClient, Client
 from rankcast.client.answers import Webhook
 from rankcast.errors import InputError
 from rankcast.service import delivering, hooks
+from rankcast.service.backup import backup
 from rankcast.service.outbound import Outbound, check_url, is_public
 
 from .conftest import Running, make_stocks
@@ -159,6 +160,8 @@ def test_secrets_are_the_owners_alone(stocks: TestClient, tmp_path: Path) -> Non
     assert holds
     assert all(folder in path.parents for path in holds)
     assert folder.stat().st_mode & 0o077 == 0
+    backup(tmp_path / "data", tmp_path / "copy.tar")
+    assert (tmp_path / "copy.tar").stat().st_mode & 0o077 == 0
 
 
 def test_what_concerns_nobody_is_noted_now_and_then(

@@ -134,7 +134,8 @@ def _pack(copy: Path, file: Path) -> None:
     }
     manifest = json.dumps({"format": FORMAT, "files": listed}, indent=1).encode()
     file.unlink(missing_ok=True)
-    with tarfile.open(file, "x:", format=tarfile.PAX_FORMAT) as packed:
+    file.touch(0o600, exist_ok=False)  # secrets of webhooks are in it
+    with tarfile.open(file, "w:", format=tarfile.PAX_FORMAT) as packed:
         entry = tarfile.TarInfo(MANIFEST)
         entry.size, entry.mode = len(manifest), 0o600
         packed.addfile(entry, io.BytesIO(manifest))
