@@ -26,7 +26,7 @@ from rankcast.errors import InputError, InterruptedEngineError
 
 ROOT = str(Path(rankcast.__file__).parent)
 TURNS = turns.__file__
-SPARED = {"in_turn", "hold", "release"}
+SPARED = {"in_turn", "nested", "hold", "release"}
 Call: TypeAlias = Callable[[Any], Any]
 ERRORS: tuple[type[BaseException], ...] = (MemoryError, KeyboardInterrupt)
 

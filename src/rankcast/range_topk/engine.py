@@ -237,7 +237,7 @@ class RangeTopK(ListEngine):
         numbers = [Column(name, required=False, nullable=True) for name in self._numbers]
         self._event_form = Form([ID, *numbers, OP])
         self._former_k = np.empty(0, np.int64)  # of the subscriptions that are being amended
-        self._kept = None if method == "scan" else KeptLists(self._state)
+        self._kept = None if method == "scan" else KeptLists(self._state, self._begin)
         self._lists_method: Method = self._kept or BruteForce(self._state)
 
     # What the base asks for

@@ -9,7 +9,7 @@ The lists of an engine that keeps none are always stale.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -50,8 +50,9 @@ class KeptLists:
     the board of every live subscription is its current list. If `stale`, it is so of those in `_fresh`.
     """
 
-    def __init__(self, state: RangeState) -> None:
+    def __init__(self, state: RangeState, begin: Callable[[], None]) -> None:
         self.range_state = state
+        self._begin = begin  # a change of the engine that cannot be broken off
         self.store: IntervalLists | BoxLists = (
             IntervalLists(ObjectIndex(), listless=state.listless)
             if state.width == 1
@@ -228,9 +229,13 @@ class KeptLists:
         self._fresh[:] = False
 
     def refresh(self, rows: Rows | None = None) -> None:
-        """Fill the boards of some subscriptions again if they are stale, or all of them."""
+        """Fill the boards of some subscriptions again if they are stale, or all of them.
+
+        Lists that take long are taken out and put in again, so it is a change also where somebody only reads.
+        """
         if not self.stale:
             return
+        self._begin()
         if rows is not None:
             self._reserve(rows)
             behind = rows[~self._fresh[rows]]

@@ -127,10 +127,19 @@ def frozen(engine: Engine) -> State:
     return copy.deepcopy(header), {name: (array.dtype, array.tobytes()) for name, array in arrays.items()}
 
 
+def _differing(one: Any, other: Any, path: str = "") -> Iterator[str]:
+    """Where two headers differ, and how."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in {**one, **other}:
+            yield from _differing(one.get(key), other.get(key), f"{path}.{key}")
+    elif one != other:
+        yield f"{path}: {one}, {other}"
+
+
 def same_as(state: State, engine: Engine, where: str) -> None:
     """An engine has that state, to the last bit."""
     header, arrays = engine.state()
-    assert header == state[0], f"{where}: the headers differ: {header}, {state[0]}"
+    assert header == state[0], f"{where}: the headers differ: {list(_differing(header, state[0]))}"
     assert arrays.keys() == state[1].keys(), f"{where}: the arrays differ in name"
     for name, array in arrays.items():
         kind, told = state[1][name]
