@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -182,13 +183,67 @@ def test_haversine_goes_across_the_date_line() -> None:
     assert items(engine) == ["west", "east"]
 
 
-def test_haversine_with_bounds_still_divides_by_half_the_circumference() -> None:
-    engine = GeoTextTopK(metric="haversine", bounds=(0, 0, 10, 10), alpha=1)
+def test_haversine_with_bounds_divides_by_their_diagonal_on_the_globe() -> None:
+    engine = GeoTextTopK(metric="haversine", bounds=(0, 0, 0, 10), alpha=1)
     engine.subscribe(messages(1))
-    engine.publish(messages("m", x=[9]))
-    assert scores(engine) == pytest.approx([1 - 9 / 180])
+    engine.publish(messages("m", y=[9]))
+    assert scores(engine) == pytest.approx([1 - 9 / 10])
     with pytest.raises(InputError, match='"x"'):
         engine.publish(messages("n", x=[11]))
+
+
+def test_the_diagonal_of_more_than_half_the_globe_goes_around_half_of_it() -> None:
+    engine = GeoTextTopK(metric="haversine", bounds=(-180, 0, 180, 0), alpha=1)
+    engine.subscribe(messages(1))
+    engine.publish(messages("m", x=[90]))
+    assert scores(engine) == pytest.approx([0.5])
+
+
+@pytest.mark.parametrize("method", ["igpt", "ciq", "scan"])
+@pytest.mark.parametrize("scale", ["5 km", "5000m", 5000, " 5.0 km "])
+def test_a_place_counts_nothing_from_the_scale_on(method: str, scale: float | str) -> None:
+    engine = GeoTextTopK(metric="haversine", scale=scale, alpha=1, method=method)
+    engine.subscribe(messages(1))
+    degree = HALF_CIRCUMFERENCE / 180
+    far = [0, 2500 / degree, 5001 / degree, 90]
+    engine.publish(messages("here", "half", "out", "pole", y=far))
+    assert items(engine) == ["here", "half", "pole", "out"]  # of equal ones the newer first
+    assert scores(engine) == pytest.approx([1, 0.5, 0, 0], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "scale", [0, -1, float("nan"), float("inf"), "5 parsecs", "-5 km", "5", "", [5], True]
+)
+def test_a_scale_that_is_no_distance_is_refused(scale: Any) -> None:
+    with pytest.raises(SettingError, match="scale is"):
+        GeoTextTopK(metric="haversine", scale=scale)
+
+
+def test_a_scale_in_metres_needs_the_globe() -> None:
+    with pytest.raises(SettingError, match="scale is"):
+        plane(scale="5 km")
+
+
+def test_the_scale_stays_with_the_state() -> None:
+    box = {"bounds": (0, 0, 1, 1)}
+    choices: list[dict[str, Any]] = [{}, {"scale": "5 km"}, box, {**box, "scale": 7}]
+    for settings in choices:
+        engine = GeoTextTopK(metric="haversine", alpha=1, **settings)
+        engine.subscribe(messages(1))
+        engine.publish(messages("m", y=[0.01]))
+        again = GeoTextTopK.restore(*deepcopy(engine.state()))
+        again.publish(messages("n", y=[0.01]))
+        assert scores(again) == scores(engine) * 2
+
+
+def test_states_of_before_there_was_a_scale_keep_theirs() -> None:
+    engine = GeoTextTopK(metric="haversine", bounds=(0, 0, 10, 10), alpha=1)
+    engine.subscribe(messages(1))
+    header, arrays = deepcopy(engine.state())
+    del header["settings"]["scale"], header["parts"]["live"]["unit"]
+    engine = GeoTextTopK.restore(header, arrays)
+    engine.publish(messages("m", y=[9]))
+    assert scores(engine) == pytest.approx([1 - 9 / 180])
 
 
 def test_places_on_the_border_are_inside() -> None:

@@ -21,6 +21,11 @@ SCORE_TOLERANCE = 1e-12
 
 CHURN_SETTINGS = {"bounds": (0, 0, 9, 9), "k": 3, "window": 40}
 PLANE = (0.0, 0.0, 4.0, 3.0)
+BELT = (-175.0, -5.0, 175.0, 30.0)
+SCALES: dict[str, list[Any]] = {
+    "euclidean": [2, 1.25, 2.5, 1e-6, 40],
+    "haversine": ["5000 km", 3_400_000, "1 m", 1e9],
+}
 Places = list[tuple[float, float]]
 Texts = list[list[str]]
 PLACES: dict[str, Places] = {
@@ -57,6 +62,9 @@ def workloads(draw: st.DrawFn) -> Workload:
     }
     if metric == "euclidean":
         settings["bounds"] = PLANE
+    elif draw(st.booleans()):
+        settings["bounds"] = BELT
+    settings["scale"] = draw(st.sampled_from([None, None, *SCALES[metric]]))
     if isinstance(span, timedelta):
         halvings = None if draw(st.booleans()) else draw(st.sampled_from(HALVINGS))
         settings["half_life"] = None if halvings is None else span / halvings
@@ -249,12 +257,18 @@ class Naive:
         k: int = 20,
         alpha: float = 0.5,
         metric: str = "euclidean",
+        scale: float | str | None = None,
         vocabulary: Vocabulary | None = None,
         half_life: timedelta | None = None,
     ) -> None:
         self.half_life = half_life
         self.k, self.alpha, self.metric = k, alpha, metric
-        self.scale = _euclidean(*bounds) if metric == "euclidean" else math.pi * 6_371_008.8
+        west, south, east, north = bounds
+        diagonal = _euclidean(*bounds)
+        if metric == "haversine":
+            diagonal = _haversine(0, south, min(180, east - west), north)
+        texts = {"5000 km": 5e6, "1 m": 1.0}
+        self.scale = diagonal if scale is None else float(texts.get(str(scale), scale))
         self.corpus = {None: [], FITTED: CORPUS}[vocabulary]
         self.window = Window(window)
         self.subscriptions: dict[Any, dict[str, Any]] = {}
@@ -316,7 +330,7 @@ class Naive:
         cosine = 0.0
         for term in sorted(mine):
             cosine += mine[term] * theirs.get(term, 0.0)
-        return float(alpha * (1.0 - away / self.scale) + (1.0 - alpha) * cosine)
+        return float(alpha * max(0.0, 1.0 - away / self.scale) + (1.0 - alpha) * cosine)
 
     def vector(self, terms: list[str]) -> dict[str, float]:
         weights = {}

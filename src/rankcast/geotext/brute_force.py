@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankcast.geotext.kernels.score import Frame, alikeness, best_score, rarest_first
+from rankcast.geotext.kernels.score import Frame, alikeness, best_score, nearness_of, rarest_first
 from rankcast.geotext.vocabulary import LiveTerms, VectorEntries, Vectors
 from rankcast.geotext.window import Window
 from rankcast.structures import distance
@@ -70,9 +70,9 @@ def similarities(
 ) -> Iterator[Similarity]:
     """Score every message for each subscription. Cost: O(m t) for m subscriptions and t terms of messages.
 
-    score = alpha * (1 - distance / scale) + (1 - alpha) * cosine, in this order. The cosine adds the products
-    of the weights of common terms, in code point order of the terms (`bincount` adds one after
-    the other, and a term that is not common adds 0). Weights are positive: a cosine of 0 is no common term.
+    score = alpha * max(0, 1 - distance / scale) + (1 - alpha) * cosine, in this order. The cosine adds the
+    products of the weights of common terms, in code point order of the terms (`bincount` adds one after the
+    other, and a term that is not common adds 0). Weights are positive: a cosine of 0 is no common term.
     """
     vectors = interests.vectors
     weight = np.zeros(1 + max(vectors.term.max(initial=0), messages.vectors.term.max(initial=0)))
@@ -85,7 +85,8 @@ def similarities(
         sums = np.bincount(messages.vectors.owner, products, minlength=messages.row.size)
         cosine = sums.astype(np.float64, copy=False)
         away = distance.distances(frame.metric, interests.x[i], interests.y[i], messages.x, messages.y)
-        yield Similarity(away, cosine, alpha * (1.0 - away / frame.scale) + (1.0 - alpha) * cosine)
+        near = np.maximum(0.0, 1.0 - away / frame.scale)
+        yield Similarity(away, cosine, alpha * near + (1.0 - alpha) * cosine)
 
 
 def ranked(similarity: Similarity, gain: Floats) -> Rows:
@@ -189,7 +190,7 @@ def _pruned_by(state: GeoTextState, row: int, item: int, alpha: float, threshold
     alike, one = np.float32(alikeness(parts[0], parts[1], parts[2], parts[3])), np.float32(1.0)
     x, y = (float(state.subscriptions[name][row]) for name in "xy")
     there = (float(state.messages[name][item]) for name in "xy")
-    near = np.float32(1.0 - distance.distance(frame.metric, x, y, *there) / frame.scale)
+    near = np.float32(nearness_of(distance.distance(frame.metric, x, y, *there), frame.scale))
     tried = {"words": (one, alike), "place": (near, one), "words and place": (near, alike)}
     short = [name for name, (a, b) in tried.items() if best_score(np.float32(alpha), a, b) < threshold]
     return short[0] if short else None

@@ -9,6 +9,7 @@ computes them anew.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -49,6 +50,8 @@ from rankcast.tables.schema import Batch, Column, Floats, Form, Ints, Kind, Rows
 METHODS = ("igpt", "ciq", "scan")
 METRICS = ("euclidean", "haversine")
 GLOBE = (-180.0, -90.0, 180.0, 90.0)
+METRES = {"m": 1.0, "km": 1000.0, "mi": 1609.344}  # units of a scale
+LENGTH = re.compile(r"\s*(\d+(?:\.\d*)?)\s*(m|km|mi)\s*", re.ASCII)
 PLACE = (Column("x"), Column("y"))
 ALPHA = Column("alpha", required=False, nullable=True)
 TIME = Column("time", Kind.TIME)
@@ -66,7 +69,7 @@ PARTS = {  # names of parts in `memory()`, and the prefixes of their arrays in a
 class GeoTextTopK(ListEngine):
     """The k messages of a sliding window that suit each subscription's place and terms best.
 
-    The score of a message is `alpha * (1 - distance / diagonal) + (1 - alpha) * cosine`, computed in this
+    The score of a message is `alpha * max(0, 1 - distance / scale) + (1 - alpha) * cosine`, computed in this
     order; the cosine is that of tf x idf vectors (see `rankcast.geotext.vocabulary`). A message without a
     common term is never in a result. Equal scores: the newer message first (later time, then later arrival).
 
@@ -78,8 +81,10 @@ class GeoTextTopK(ListEngine):
         k: how many messages a subscription wants, unless it says so itself.
         alpha: how much the place counts against the terms, in [0, 1], unless a subscription says so itself.
         window: how many messages are kept, or for how long (a `timedelta`; messages then have a `time`).
-        metric: "euclidean", or "haversine" (x longitude, y latitude; the diagonal is then half the Earth's
-            circumference).
+        metric: "euclidean", or "haversine" (x longitude, y latitude, distances in metres).
+        scale: the distance from which on a place counts nothing: a number, or with "haversine" a text such as
+            "5 km" or "800 m". By default the diagonal of the bounds, on the globe its length there; without
+            bounds half the Earth's circumference.
         vocabulary: document frequencies; None: every idf is 1.
         method: how subscriptions are found that a message may concern.
         refill: what is kept beyond the k best, for when one of them expires.
@@ -131,6 +136,7 @@ class GeoTextTopK(ListEngine):
         alpha: float = 0.5,
         window: int | timedelta = 1_000_000,
         metric: str = "euclidean",
+        scale: float | str | None = None,
         vocabulary: Vocabulary | None = None,
         method: str = "igpt",
         refill: str = "cost-skyband",
@@ -139,7 +145,7 @@ class GeoTextTopK(ListEngine):
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
         schema.one_of("metric", metric, METRICS)
-        self._frame = _frame_of_settings(bounds, metric)
+        self._frame = _frame_of_settings(bounds, metric, scale)
         self._plain_frame = tuple(self._frame)
         self._k = schema.whole("k", k)
         self._alpha = schema.number("alpha", alpha, low=0, high=1)
@@ -158,6 +164,8 @@ class GeoTextTopK(ListEngine):
                 "alpha": self._alpha,
                 "window": _window_to_json(window),
                 "metric": metric,
+                # left out where it is what it was before there was a choice
+                **({} if self._frame.scale == _former_scale(self._frame) else {"scale": self._frame.scale}),
                 "vocabulary": None if vocabulary is None else vocabulary.digest(),
                 "method": method,
                 "refill": refill,
@@ -271,6 +279,8 @@ class GeoTextTopK(ListEngine):
         for name in ("window", "half_life"):
             if isinstance(configuration.get(name), dict):
                 configuration[name] = timedelta(microseconds=configuration[name]["microseconds"])
+        if configuration["metric"] == "haversine":
+            configuration.setdefault("scale", distance.HALF_CIRCUMFERENCE)
         engine = cls(**{**configuration, "vocabulary": None}, **given)
         engine._configuration["vocabulary"] = digest
         return engine
@@ -455,25 +465,42 @@ def _bytes_by_part(arrays: Mapping[str, NDArray[Any]]) -> dict[str, int]:
     return sizes
 
 
-def _frame_of_settings(bounds: Sequence[float] | None, metric: str) -> Frame:
-    """The frame that settings describe; `metric` is one of `METRICS`.
-
-    Distances are divided by the diagonal of the bounds, or by half the Earth's circumference.
-    """
-    code = distance.CODES[metric]
+def _frame_of_settings(bounds: Sequence[float] | None, metric: str, scale: float | str | None) -> Frame:
+    """The frame that settings describe; `metric` is one of `METRICS`."""
+    code, length = distance.CODES[metric], _length_of(scale, metric)
     if bounds is None and metric == "haversine":
-        return frame_of(code, GLOBE, distance.HALF_CIRCUMFERENCE)
+        return frame_of(code, GLOBE, length or distance.HALF_CIRCUMFERENCE)
     west, south, east, north = box = _four_numbers(bounds)
     diagonal = math.sqrt((east - west) * (east - west) + (north - south) * (north - south))
     if not (west <= east and south <= north and 0 < diagonal < math.inf):
         raise _bad_bounds(bounds)
-    if metric == "euclidean":
-        return frame_of(code, box, diagonal)
-    if min(west + 180, south + 90, 180 - east, 90 - north) < 0:
-        raise SettingError(
-            f"bounds are {shown(bounds)}", expected="longitudes in [-180, 180] and latitudes in [-90, 90]"
-        )
-    return frame_of(code, box, distance.HALF_CIRCUMFERENCE)
+    if metric == "haversine":
+        if min(west + 180, south + 90, 180 - east, 90 - north) < 0:
+            raise SettingError(
+                f"bounds are {shown(bounds)}", expected="longitudes in [-180, 180] and latitudes in [-90, 90]"
+            )
+        # A box that is wider than half the globe has corners that are nearer to each other than its middle.
+        diagonal = distance.distance(code, 0.0, south, min(east - west, 180.0), north)
+    if not diagonal > 0:
+        raise _bad_bounds(bounds)
+    return frame_of(code, box, length or diagonal)
+
+
+def _former_scale(frame: Frame) -> float:
+    """The scale that engines without this setting had: on the globe that of the whole of it."""
+    return frame.unit if frame.metric == distance.EUCLIDEAN else distance.HALF_CIRCUMFERENCE
+
+
+def _length_of(scale: object, metric: str) -> float | None:
+    """A distance above 0 as a number, in metres if it is a text; None: not set."""
+    if scale is None:
+        return None
+    found = LENGTH.fullmatch(scale) if isinstance(scale, str) and metric == "haversine" else None
+    length = float(found[1]) * METRES[found[2]] if found else scale
+    if not schema.is_number(length) or not 0 < length < math.inf:
+        texts = ' or a text such as "5 km" or "800 m"' if metric == "haversine" else ""
+        raise SettingError(f"scale is {shown(scale)}", expected=f"a number above 0{texts}")
+    return float(length)
 
 
 def _refuse_outside(values: Floats, low: float, high: float, column: str, where: str) -> None:

@@ -27,6 +27,7 @@ from rankcast.geotext.kernels.match import Prunings
 from rankcast.geotext.kernels.message_search import SearchResults, best_messages
 from rankcast.geotext.kernels.score import (
     Scratch,
+    former_unit,
     undecayed_scores,
 )
 from rankcast.geotext.kernels.skyband import log_lists, short_lists
@@ -406,7 +407,7 @@ class LiveResults:
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The header and arrays of all structures, under their names."""
         header, arrays = self._columns.state()
-        header["horizon"] = self._horizon
+        header["horizon"], header["unit"] = self._horizon, self._frame.unit
         for name, part in self._structures().items():
             header[name], mine = part.state()
             arrays |= {f"{name}_{array}": values for array, values in mine.items()}
@@ -422,10 +423,12 @@ class LiveResults:
         known = (*self._structures(), *self._columns.state()[1])
         odd = [name for name in arrays if not name.startswith(known)]
         integrity.need(not odd, odd[0] if odd else "", "is not known")
+        moved = header.get("unit", former_unit(self._frame)) != self._frame.unit
         for name, part in self._structures().items():
             prefix = f"{name}_"
             held = {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
-            if (name == "readers" and outdated(held)) or (name == "messages" and name not in header):
+            older = moved if name != "buffers" else False  # places were once embedded in the whole globe
+            if older or (name == "readers" and outdated(held)) or (name == "messages" and name not in header):
                 self._missing.append(name)  # of an older version: `complete` makes them
             else:
                 part.restore(header[name], held)

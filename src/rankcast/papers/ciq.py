@@ -31,6 +31,7 @@ from rankcast.geotext.kernels.score import (
     Scratch,
     SubscriptionColumns,
     TermVectors,
+    nearness_of,
     rarest_first,
 )
 from rankcast.structures import integrity
@@ -95,7 +96,7 @@ def _need(
         height = (frame.north - frame.south) / (1 << level)
         west, south = frame.west + cell[0] * width, frame.south + cell[1] * height
         away = math.hypot(_gap(west, west + width, place[0]), _gap(south, south + height, place[1]))
-        near = 1.0 - away / frame.scale
+        near = nearness_of(away, frame.scale)
     needed = threshold - SLACK - alpha * near
     if needed <= 0.0:
         return 0.0
@@ -203,11 +204,8 @@ def _walk(
         if alike + SLACK >= need[row, slot]:
             counters[CANDIDATES] += 1
             alpha, begin = subscriptions.alpha[row], begins[row]
-            near = (
-                1.0
-                - distance(frame.metric, subscriptions.x[row], subscriptions.y[row], spot[0], spot[1])
-                / frame.scale
-            )
+            away = distance(frame.metric, subscriptions.x[row], subscriptions.y[row], spot[0], spot[1])
+            near = nearness_of(away, frame.scale)
             cosine = _cosine(terms, shares, begin, begin + sizes[row], noted, places, 0)
             counters[VERIFIED] += 1
             score = (alpha * near + (1.0 - alpha) * cosine) * gain

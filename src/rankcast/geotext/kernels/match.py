@@ -193,6 +193,7 @@ def invert_batch(
 
 ALL_BITS = np.uint16(65535)
 NEAREST = np.uint16(HALF + 4)  # how near a message is at best, in 15 bits
+MAX_SHIFT = 14  # of a gap: a longer reach prunes as much
 ALIKE_SLACK, SLACK = np.uint16(5), np.uint16(5)  # what rounding may have taken
 NO_BITS = np.uint16(0)
 # The place of the only bit of a number of 32 bits, by the top of its product with `FACTOR`.
@@ -204,21 +205,35 @@ BIT_INDEX[[(DE_BRUIJN << bit & 0xFFFFFFFF) >> 27 for bit in range(32)]] = np.ara
 class TileTest(NamedTuple):
     """Constants of the test of a tile, as uint16.
 
-    The factors of the largest gap and of the sum of gaps, and the highest threshold that counts (0 if the
-    test is off).
+    The reach of a gap: a factor below 1, then a shift to the left, of no more than `most`, which gives 1 in
+    15 bits at the most; the nearness of no gap, with what rounding may have added to one. The factor of the
+    sum of gaps, and the highest threshold that counts (0 if the test is off).
     """
 
     reach: np.uint16
+    shift: np.uint16
+    most: np.uint16
+    nearest: np.uint16
     slant: np.uint16
     threshold: np.uint16
 
 
 @njit(**EXACT)
 def tile_test(frame: Frame, inner: bool, prefix: bool) -> TileTest:
-    """A distance is at least the sum of its gaps over the root of how many there are."""
+    """A distance is at least the sum of its gaps over the root of how many there are.
+
+    A gap is rounded up by less than 2 units, as many times as its reach.
+    """
     slant = 0.7071 if frame.metric == EUCLIDEAN else 0.5773
-    reach = np.uint16(frame.reach * 65535.0) if inner else NO_BITS
-    return TileTest(reach, np.uint16(slant * 65536.0), ALL_BITS if inner or prefix else NO_BITS)
+    reach, shift = float(frame.reach), 0
+    while reach > 1.0 and shift < MAX_SHIFT:
+        reach, shift = reach / 2, shift + 1
+    share = np.uint16(min(reach, 1.0) * 65535.0) if inner else NO_BITS
+    nearest = np.uint16(min(65535, HALF + 2 + (2 << shift)))
+    return TileTest(
+        share, np.uint16(shift), np.uint16(HALF >> shift), nearest, np.uint16(slant * 65536.0),
+        ALL_BITS if inner or prefix else NO_BITS,
+    )  # fmt: skip
 
 
 @njit(**EXACT)
@@ -255,12 +270,13 @@ def _entries_passing(
         bits[BIT_HIGH, its],
     )
     x, y, z = bits[BIT_X, its], bits[BIT_Y, its], bits[BIT_Z, its]
-    reach, slant, most = test
+    reach, shift, most, nearest, slant, highest = test
     for lane in range(STEP):
         east, north = _gap(fact[tile, X, lane] >> 1, x), _gap(fact[tile, Y, lane] >> 1, y)
         up, zero = _gap(fact[tile, Z, lane] >> 1, z), blank[its & np.uint64(1), lane]
         far = max(east, north, up, _multiply_high(np.uint16(east + north + up), np.uint16(slant | zero)))
-        close = min(np.uint16(NEAREST - _multiply_high(far, np.uint16(reach | zero))), near)
+        short = np.uint16(min(_multiply_high(far, np.uint16(reach | zero)), most) << shift)
+        close = min(np.uint16(nearest - short), near)
         common = np.uint16((fact[tile, LOW_SIGN, lane] & low) | (fact[tile, HIGH_SIGN, lane] & high))
         others = _multiply_high(fact[tile, REST, lane], np.uint16(rest | zero))
         others = min(others, np.uint16(common | np.uint16(0 - common)))
@@ -272,7 +288,7 @@ def _entries_passing(
             _multiply_high(np.uint16(ALL_BITS - alpha), alike) + _multiply_high(alpha, close) + SLACK
         )
         bar, bit = (
-            min(np.uint16(fact[tile, THRESHOLD, lane] >> 1), most),
+            min(np.uint16(fact[tile, THRESHOLD, lane] >> 1), highest),
             np.uint16(np.uint16(1) << np.uint16(lane)),
         )
         found = np.uint16(found | (bit if score >= bar else NO_BITS))
@@ -390,7 +406,7 @@ def _block_bounds(
             max(ZERO, south - y, y - north),
             max(ZERO, bottom - z, z - top),
         )
-        short = away_counts * (ONE - nearness(reach, a * a + b * b + c * c))
+        short = away_counts * (ONE - max(ZERO, nearness(reach, a * a + b * b + c * c)))
         words = pull * weight + pull_rest * rest - (ONE + away * short)
         both = min(words, far * weight + far_rest * rest + alone - short)
         nears[i] = ONE - short

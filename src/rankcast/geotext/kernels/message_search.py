@@ -60,6 +60,7 @@ from rankcast.geotext.kernels.score import (
     bit_of,
     embed,
     nearness,
+    nearness_of,
     rarest_first,
     share_of,
 )
@@ -148,7 +149,8 @@ def _node_bound(node: Floats32, at: int, target: SearchTerm) -> np.float32:
         short = max(short, np.float32(0.0))
         square += short * short
     alike = alikeness(node[at, MOST], node[at, MOST_REST], target.weight, target.rest)
-    return best_score(target.alpha, nearness(target.reach, square), alike)
+    near = max(np.float32(0.0), nearness(target.reach, square))
+    return best_score(target.alpha, near, alike)
 
 
 @njit(**EXACT)
@@ -215,7 +217,7 @@ def add_candidates(
             )
             east, north = share_of(fact[tile, X, lane]) - x, share_of(fact[tile, Y, lane]) - y
             up = share_of(fact[tile, Z, lane]) - z
-            near = nearness(reach, east * east + north * north + up * up)
+            near = max(np.float32(0.0), nearness(reach, east * east + north * north + up * up))
             spare[lane] = best_score(alpha, near, alike)
         for lane in range(min(STEP, end - first)):
             entries[count], bests[count] = first + lane, spare[lane]
@@ -319,7 +321,7 @@ def _score_candidates(
             cosine += weights[at] * noted[np.uint32(terms[at])]
         if cosine <= 0.0:
             continue
-        near = 1.0 - distance(frame.metric, x, y, post_x[item], post_y[item]) / frame.scale
+        near = nearness_of(distance(frame.metric, x, y, post_x[item], post_y[item]), frame.scale)
         gain = gains[item] if gains.size > 0 else 1.0
         score = (alpha * near + (1.0 - alpha) * cosine) * gain
         at = count

@@ -7,10 +7,12 @@ later are rarer as a rule. The order of two terms holds as long as either is ref
 Bounds. A score is `alpha * near + (1 - alpha) * alike`. The operands of a bound are stored in 16 bits, as
 shares of 1: `round_up`, `round_down` and `round_nearest` make them. `SLACK` and `GAP_SLACK` make up for
 rounding, so a bound is never below the score that is computed in float64. Places are embedded in the unit
-cube, where straight lines bound distances: the plane in units of the diagonal, the globe as a sphere of
-diameter 1 (so neither poles nor the date line need care). An arc is longer than its chord, so `frame.reach`
-times the gap in the cube is never more than the distance. Postings also have a signature: 32 bits, one for
-each term after their own, by which terms are known not to be common.
+cube, where straight lines bound distances: the plane as it is, the globe as a sphere around the origin (so
+neither poles nor the date line need care), both less the least corner of the bounds and divided by their
+extent, `frame.unit`. An arc is longer than its chord, so the gap in the cube times `frame.reach`, how many
+times the scale the unit is, is never more than the distance in units of the scale. Nearness is 0 from the
+scale on. Postings also have a signature: 32 bits, one for each term after their own, by which terms are known
+not to be common.
 
 Exact scores. Candidate pairs of a subscription and a message are keys, sorted by subscription, then message:
 subscriptions are read in the order in which they lie, and hits come out in the order in which buffers take
@@ -21,19 +23,22 @@ is read as a whole, without a branch. Cost: O(1) a pair and term of its subscrip
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.structures.distance import EUCLIDEAN, distance
+from rankcast.structures.distance import EARTH_RADIUS, EUCLIDEAN, distance
 from rankcast.structures.jit import EXACT
 
 UNIT = 65535.0
 SHARE = np.float32(1.0 / UNIT)
 SLACK = np.float32(2e-5)  # what rounding to 16 bits may take from a score
 GAP_SLACK = np.float32(2e-5)  # and from a gap in the cube
+LEAST_UNIT = 1.0  # metres; places on the globe are rounded by nanometres
+MAX_REACH = 1e30  # a gap counts at most so many times
 STEEP = 1e-2  # an alpha nearer to 0 or 1 makes one of the bounds divide by too small a number
 
 Spot = tuple[float, float, float]
@@ -43,7 +48,10 @@ Plain = tuple[Any, ...]  # a named tuple of arrays or numbers as Python hands it
 
 
 class Frame(NamedTuple):
-    """A space: the code of its metric, its bounds, the distance that counts as 1, and the reach of a gap."""
+    """A space: the code of its metric, its bounds, the distance at which nearness is 0, the reach of a gap.
+
+    And how places are embedded in the cube: its corner in space, and the length of its edge.
+    """
 
     metric: int
     west: float
@@ -52,17 +60,44 @@ class Frame(NamedTuple):
     north: float
     scale: float
     reach: np.float32
+    origin: Spot
+    unit: float
 
 
 def frame_of(metric: int, bounds: tuple[float, float, float, float], scale: float) -> Frame:
-    """The frame of a space."""
-    return Frame(metric, *bounds, scale, np.float32(1.0 if metric == EUCLIDEAN else 2.0 / math.pi))
+    """The frame of a space; a gap in the cube times its reach is a distance in units of the scale."""
+    west, south, east, north = bounds
+    lows: tuple[float, ...] = (west, south, 0.0)
+    unit = math.sqrt((east - west) * (east - west) + (north - south) * (north - south))
+    if metric != EUCLIDEAN:
+        flat = _extremes(math.cos, south, north, 0.0)
+        rounds = _extremes(math.cos, west, east, 0.0), _extremes(math.sin, west, east, 90.0)
+        box = [sorted(a * b for a in flat for b in turned) for turned in rounds]
+        box.append([math.sin(math.radians(south)), math.sin(math.radians(north))])
+        lows = tuple(EARTH_RADIUS * ends[0] for ends in box)
+        unit = max(LEAST_UNIT, EARTH_RADIUS * max(ends[-1] - ends[0] for ends in box))
+    reach = min(unit / scale, MAX_REACH)
+    return Frame(metric, *bounds, scale, np.float32(reach * 0.999999), (lows[0], lows[1], lows[2]), unit)
+
+
+def former_unit(frame: Frame) -> float:
+    """The unit of a frame in snapshots that do not say: on the globe that of the whole of it."""
+    return frame.unit if frame.metric == EUCLIDEAN else 2.0 * EARTH_RADIUS
+
+
+def _extremes(turn: Callable[[float], float], low: float, high: float, top: float) -> tuple[float, float]:
+    """The least and the largest of a sine or cosine between two angles in degrees; it is 1 at `top`."""
+    ends = [turn(math.radians(low)), turn(math.radians(high))]
+    within = [
+        sign for sign, at in ((1.0, top), (-1.0, top - 180.0), (-1.0, top + 180.0)) if low <= at <= high
+    ]
+    return min(*ends, *within), max(*ends, *within)
 
 
 @njit(**EXACT)
 def named(plain: Plain) -> Frame:
     """A frame that came as a plain tuple, which Numba recognises faster than a named one."""
-    return Frame(plain[0], plain[1], plain[2], plain[3], plain[4], plain[5], plain[6])
+    return Frame(plain[0], plain[1], plain[2], plain[3], plain[4], plain[5], plain[6], plain[7], plain[8])
 
 
 @njit(**EXACT)
@@ -78,12 +113,13 @@ def are_inside(plain: Plain, x: Floats, y: Floats) -> bool:
 @njit(**EXACT)
 def embed(frame: Frame, x: float, y: float) -> Spot:
     """A place in the cube."""
+    (west, south, bottom), unit = frame.origin, frame.unit
     if frame.metric == EUCLIDEAN:
-        return (x - frame.west) / frame.scale, (y - frame.south) / frame.scale, 0.0
+        return (x - west) / unit, (y - south) / unit, 0.0
     longitude, latitude = math.radians(x), math.radians(y)
-    flat = math.cos(latitude)
+    flat = EARTH_RADIUS * math.cos(latitude)
     east, north = flat * math.cos(longitude), flat * math.sin(longitude)
-    return (1.0 + east) / 2, (1.0 + north) / 2, (1.0 + math.sin(latitude)) / 2
+    return (east - west) / unit, (north - south) / unit, (EARTH_RADIUS * math.sin(latitude) - bottom) / unit
 
 
 @njit(**EXACT)
@@ -146,8 +182,14 @@ def best_of_group(low: np.float32, high: np.float32, near: np.float32, alike: np
 
 @njit(**EXACT)
 def nearness(reach: np.float32, square: np.float32) -> np.float32:
-    """An upper bound of nearness, given the square of a gap in the cube."""
+    """An upper bound of nearness, given the square of a gap in the cube; below 0 it stands for 0."""
     return np.float32(1.0) - reach * max(np.float32(0.0), np.sqrt(square) - GAP_SLACK)
+
+
+@njit(**EXACT)
+def nearness_of(away: float, scale: float) -> float:
+    """How near a distance is: 1 at the same place, 0 from the scale on."""
+    return max(0.0, 1.0 - away / scale)
 
 
 @njit(**EXACT)
@@ -158,8 +200,9 @@ def needed_alike(alpha: float, threshold: float) -> float:
 
 @njit(**EXACT)
 def needed_near(alpha: float, threshold: float) -> float:
-    """The least nearness that a message with the same terms needs [Geo (10)]; -inf if alpha is near 0."""
-    return (threshold - float(SLACK) - (1.0 - alpha)) / alpha if alpha > STEEP else -np.inf
+    """The least nearness that a message with the same terms needs [Geo (10)]; -inf if it needs none."""
+    needed = (threshold - float(SLACK) - (1.0 - alpha)) / alpha if alpha > STEEP else -np.inf
+    return needed if needed > 0.0 else -np.inf
 
 
 FACTOR = np.uint32(2654435769)
@@ -477,7 +520,7 @@ def score_pairs(
         row, arrival = np.uint64(key >> (ROW - ARRIVAL)), np.uint64(key & 65535)
         alpha, bar, item = reader_alpha[row], threshold[row], np.uint64(rows[arrival])
         away = distance(frame.metric, reader_x[row], reader_y[row], post_x[item], post_y[item])
-        near, cosine = 1.0 - away / frame.scale, 0.0
+        near, cosine = nearness_of(away, frame.scale), 0.0
         gain = gains[item] if gains.size > 0 else 1.0
         if current and (alpha * near + (1.0 - alpha) + 1e-6) * gain < bar:
             continue
@@ -512,5 +555,5 @@ def undecayed_scores(
                 if their_terms[other] == terms[at]:
                     cosine += weights[at] * their_weights[other]
         away = distance(frame.metric, reader_x[row], reader_y[row], post_x[item], post_y[item])
-        scores[i] = reader_alpha[row] * (1.0 - away / frame.scale) + (1.0 - reader_alpha[row]) * cosine
+        scores[i] = reader_alpha[row] * nearness_of(away, frame.scale) + (1.0 - reader_alpha[row]) * cosine
     return scores
