@@ -137,11 +137,24 @@ class InputError(RankcastError, ValueError):
         alone = not (subject or wanted or told or hint)  # as when it is unpickled: then it is the whole text
         text = printable(f"{subject}{what}", _WHOLE if alone else _PART, keep="\n")
         super().__init__(f"{text}{wanted}", detail=told or None, hint=_part(hint) or None)
+        self.predicate = what
         self.where = where
         self.column = column
         self.row = row
         self.expected = expected
         self.detail = None if detail is None else plain(detail)
+
+    def at(self, row: int) -> InputError:
+        """The same of another row: where only some rows of a table were looked at."""
+        return InputError(
+            self.predicate,
+            where=self.where,
+            column=self.column,
+            row=row,
+            expected=self.expected,
+            detail=self.detail,
+            hint=self.hint,
+        )
 
     @classmethod
     def unknown(cls, key: object, known: Iterable[str], *, where: str, word: str = "key") -> Self:

@@ -287,7 +287,13 @@ def _geotext(rng: np.random.Generator, kind: str, settings: Rows) -> None:
     engine.amend(
         {"id": places["id"][:2], "x": [1.0, 2.0], "alpha": [0.1, 0.9], "terms": [["jazz"], ["rain"]]}
     )
-    engine.explain(places["id"][5], messages(321, 400)["id"][-1])
+    last = messages(321, 400)["id"]
+    engine.explain(places["id"][5], last[-1])
+    engine.retract(last[-1:])
+    engine.publish({"id": last[-3:-1], "op": ["retract", "retract"]})
+    if timed:
+        engine.advance(began + timedelta(seconds=800))
+        engine.publish(messages(721, 2) | {"until": [None, began + timedelta(days=1)]})
     engine.unsubscribe(places["id"][:1])
     engine.unsubscribe(places["id"][1:300])
     engine.publish(messages(721, 20))

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rankcast import SettingError, SnapshotError
-from rankcast.geotext.window import EARLIEST, LATEST, CountWindow, TimeWindow, Window, insert, window_of
+from rankcast.geotext.arrivals import insert
+from rankcast.geotext.window import EARLIEST, LATEST, CountWindow, TimeWindow, Window, window_of
 
 NEAR = st.integers(0, 12)
 TIMES = st.lists(NEAR | st.sampled_from([EARLIEST, EARLIEST + 1, LATEST - 1, LATEST]), max_size=9)
@@ -45,6 +46,7 @@ class Plain:
 
 
 def advance(window: Window, leaving: int, rows: NDArray[np.int32], times: NDArray[np.int64]) -> None:
+    window.clock = max(window.clock, int(times.max(initial=EARLIEST)))
     (row, time), (first, end) = window.advance(leaving, rows.size)
     insert(row, time, first, end, rows, times)
 

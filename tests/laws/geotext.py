@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
 from rankcast import GeoTextTopK, Vocabulary
@@ -44,7 +45,7 @@ TEXTS = [["a"], ["a", "b"], ["b", "a"], ["a", "a", "b"], ["b", "z"], ["é", "ab"
 CORPUS = [["a", "b"], ["a", "a"], ["a", "é"], [], ["far"]]
 FITTED = Vocabulary.fit({"terms": CORPUS})
 FEW = [["a"], ["a"], ["a", "b"], ["z"]]  # lists of most of what is live, so that places and times decide
-CALLS = ["publish", "amend", "publish", "publish", "subscribe", "publish", "unsubscribe"]
+CALLS = ["publish", "amend", "publish", "publish", "subscribe", "publish", "unsubscribe", "retract"]
 START = datetime(2024, 2, 29, 23, 59, 58)
 
 
@@ -59,6 +60,7 @@ def workloads(draw: st.DrawFn) -> Workload:
         "window": span,
         "metric": metric,
         "vocabulary": draw(st.sampled_from([None, FITTED])),
+        "duplicates": draw(st.sampled_from(["refuse", "refuse", "edit"])),
     }
     if metric == "euclidean":
         settings["bounds"] = PLANE
@@ -72,15 +74,23 @@ def workloads(draw: st.DrawFn) -> Workload:
     item = draw(st.sampled_from([lambda i: 3 - i, lambda i: f"m{i}"]))
     texts = draw(st.sampled_from([FEW, TEXTS]))
     window = Window(span)
+    changing = settings["duplicates"] == "edit" or draw(st.integers(0, 2)) == 2
     live: list[Any] = []
     steps: list[tuple[str, Any]] = []
     if long:
         chance = Random(draw(st.integers(0, 2**32)))  # noqa: S311  a workload, no secret
-        steps = _stream(chance, draw(st.integers(6, 10)), window, PLACES[metric], (subscription, item))
+        steps = _stream(
+            chance, draw(st.integers(6, 10)), window, PLACES[metric], (subscription, item), changing
+        )
         return Workload(settings, tuple(steps))
     for call in ["subscribe", "publish", *draw(st.lists(st.sampled_from(CALLS), max_size=6))]:
         if call == "publish":
-            steps.append((call, draw(_messages(window, PLACES[metric], texts, item))))
+            edits = settings["duplicates"] == "edit"
+            steps.append((call, draw(_messages(window, PLACES[metric], texts, item, (changing, edits)))))
+        elif call == "retract":
+            taken = draw(_some([message["id"] for message in window.messages]))
+            window.retract(taken)
+            steps.append((call, taken))
         elif call == "unsubscribe":
             gone = draw(_some(live))
             live = [name for name in live if name not in gone]
@@ -123,31 +133,60 @@ def _subscriptions(
 
 @st.composite
 def _messages(
-    draw: st.DrawFn, window: Window, places: Places, texts: Texts, item: Callable[[int], Any]
-) -> dict[str, list[Any]]:
-    """Messages whose ids are free when they come, as far as they are not late; freed ids come again soon."""
+    draw: st.DrawFn, window: Window, places: Places, texts: Texts, item: Callable[[int], Any],
+    changes: tuple[bool, bool],
+) -> dict[str, list[Any]]:  # fmt: skip
+    """Messages whose ids are free when they come, as far as they are not late; freed ids come again soon.
+
+    Some take others back, or end by themselves, if there are to be changes; ids need not be free for edits.
+    """
     rows: dict[str, list[Any]] = {"id": [], "x": [], "y": [], "terms": []}
-    timed = isinstance(window.span, timedelta)
+    (changing, edits), timed = changes, isinstance(window.span, timedelta)
     if timed:
         rows["time"] = []
+    if changing and draw(st.booleans()):
+        rows["op"] = []
+    if changing and timed and draw(st.booleans()):
+        rows["until"] = []
     size = draw(st.sampled_from([2, 1, 7, 4, 12, 3, 0]))
-    for time in draw(_times(window, size)):
-        taken = window.arrive(time)
-        used = {message["id"] for message in window.messages} if taken else set()
-        free = [name for name in map(item, range(200)) if name not in used]
-        name = draw(st.sampled_from(free[:3]))
-        if taken:
-            window.messages.append({"id": name, "time": time})
+    for place, time in enumerate(draw(_times(window, size))):
         x, y = draw(st.sampled_from(places))
-        values = {"id": name, "x": x, "y": y, "terms": draw(st.sampled_from(texts)), "time": time}
+        values: dict[str, Any] = {"x": x, "y": y, "terms": draw(st.sampled_from(texts)), "time": time}
+        values |= {"op": "publish", "until": None}
+        if "op" in rows:
+            words = ["publish", "publish", "retract", *(["advance"] if timed and place < size - 1 else [])]
+            values["op"] = draw(st.sampled_from(words))
+        if "until" in rows and isinstance(window.span, timedelta):
+            ahead = draw(st.sampled_from([None, 1, 2, 0.5, UNITS - 1, UNITS, 2 * UNITS]))
+            values["until"] = None if ahead is None else time + ahead * (window.span / UNITS)
+        if values["op"] == "retract" and window.messages:
+            values["id"] = draw(st.sampled_from([message["id"] for message in window.messages]))
+            window.retract([values["id"]])
+            values |= dict.fromkeys(["x", "y", "terms", "time", "until"])
+        elif values["op"] == "advance":
+            window.move(time)
+            values |= dict.fromkeys(["x", "y", "terms", "until"]) | {"id": item(0)}
+        else:
+            values["op"] = "publish"
+            taken = window.arrive(time, values["until"])
+            held = window.messages
+            if isinstance(window.span, int):
+                held = held[max(0, len(held) + 1 - window.span) :]
+            used = {message["id"] for message in held} if taken and not edits else set()
+            free = [name for name in map(item, range(200)) if name not in used]
+            values["id"] = draw(st.sampled_from(free[:3]))
+            if taken:
+                window.retract([values["id"]])
+                window.add(values)
         for column, held in rows.items():
             held.append(values[column])
     return rows
 
 
 def _stream(
-    chance: Random, publishes: int, window: Window, places: Places, names: tuple[Callable[[int], Any], ...]
-) -> list[tuple[str, Any]]:
+    chance: Random, publishes: int, window: Window, places: Places, names: tuple[Callable[[int], Any], ...],
+    changing: bool,
+) -> list[tuple[str, Any]]:  # fmt: skip
     """Some subscriptions, and many messages in small batches, half of them late, while time goes on.
 
     Long enough for messages to come late, to be overtaken in rank and age, and to expire one by one.
@@ -170,17 +209,28 @@ def _stream(
     came = 0
     for _ in range(publishes):
         rows: dict[str, list[Any]] = {"id": [], "x": [], "y": [], "terms": [], "time": []}
+        if changing:
+            rows["until"] = []
         for _ in range(chance.choice([1, 2, 4, 8])):
             step = chance.choice([0.5, 1, 1, 2]) if chance.random() < 0.5 else -chance.randint(0, UNITS + 1)
             time = (window.newest or START) + step * (window.span / UNITS)
-            window.arrive(time)
+            ahead = chance.choice([None, None, 2, 4, 6])
+            until = None if ahead is None or not changing else time + ahead * (window.span / UNITS)
             x, y = chance.choice(places)
             values = {"id": item(came), "x": x, "y": y, "terms": chance.choice(FEW), "time": time}
+            values["until"] = until
+            if window.arrive(time, until):
+                window.add(values)
             for column, held in rows.items():
                 held.append(values[column])
             came += 1
         steps.append(("publish", rows))
         again = [chance.randrange(4)]
+        if changing and chance.random() < 0.5:
+            held = [message["id"] for message in window.messages]
+            taken = chance.sample(held, min(len(held), chance.choice([1, 1, 3])))
+            window.retract(taken)
+            steps.append(("retract", taken))
         if chance.random() < 0.2:
             steps.append(("amend", interests(again)))
         elif chance.random() < 0.1:
@@ -234,16 +284,35 @@ class Window:
         self.newest: datetime | None = None
         self.messages: list[dict[str, Any]] = []
 
-    def arrive(self, time: datetime) -> bool:
-        """Make room for a message, which the caller then appends; False if it comes too late."""
+    def arrive(self, time: datetime, until: datetime | None = None) -> bool:
+        """Move on to a message, which the caller then adds; False if it comes too late."""
         if isinstance(self.span, int):
-            self.messages = self.messages[max(0, len(self.messages) + 1 - self.span) :]
             return True
         if self.newest is not None and time <= self.newest - self.span:
             return False
-        self.newest = time if self.newest is None else max(self.newest, time)
-        self.messages = [m for m in self.messages if self.newest - self.span < m["time"]]
+        if until is not None and self.newest is not None and until <= self.newest:
+            return False
+        self.move(time)
         return True
+
+    def move(self, time: datetime) -> None:
+        """Move the clock of a window of time."""
+        assert isinstance(self.span, timedelta)
+        self.newest = newest = time if self.newest is None else max(self.newest, time)
+        span = self.span
+        self.messages = [
+            message
+            for message in self.messages
+            if newest - span < message["time"] and not (message["until"] and message["until"] <= newest)
+        ]
+
+    def retract(self, ids: list[Any]) -> None:
+        self.messages = [message for message in self.messages if message["id"] not in ids]
+
+    def add(self, message: dict[str, Any]) -> None:
+        self.messages.append(message)
+        if isinstance(self.span, int):
+            self.messages = self.messages[max(0, len(self.messages) - self.span) :]
 
 
 class Naive:
@@ -260,8 +329,9 @@ class Naive:
         scale: float | str | None = None,
         vocabulary: Vocabulary | None = None,
         half_life: timedelta | None = None,
+        duplicates: str = "refuse",
     ) -> None:
-        self.half_life = half_life
+        self.half_life, self.duplicates = half_life, duplicates
         self.k, self.alpha, self.metric = k, alpha, metric
         west, south, east, north = bounds
         diagonal = _euclidean(*bounds)
@@ -279,6 +349,8 @@ class Naive:
         if name == "unsubscribe":
             for subscription in rows:
                 del self.subscriptions[subscription]
+        elif name == "retract":
+            self.retract(rows)
         else:
             for values in zip(*rows.values(), strict=True):
                 record = dict(zip(rows, values, strict=True))
@@ -290,11 +362,23 @@ class Naive:
     def register(self, values: dict[str, Any]) -> None:
         self.subscriptions.setdefault(values["id"], {}).update(values)
 
+    def retract(self, ids: list[Any]) -> None:
+        held = [message["id"] for message in self.window.messages]
+        assert all(name in held for name in ids)
+        self.window.retract(ids)
+
     def publish(self, values: dict[str, Any]) -> None:
-        message = {"time": START, **values}
-        if self.window.arrive(message["time"]):
-            assert message["id"] not in [held["id"] for held in self.window.messages]
-            self.window.messages.append(message)
+        message = {"time": START, "until": None, **values}
+        if values.get("op") == "retract":
+            self.retract([values["id"]])
+        elif values.get("op") == "advance":
+            self.window.move(values["time"])
+        elif self.window.arrive(message["time"], message["until"]):
+            if self.duplicates == "edit":
+                self.window.retract([message["id"]])
+            self.window.add(message)
+            held = [message["id"] for message in self.window.messages]
+            assert len(set(held)) == len(held)
 
     def top(self, subscription: Any) -> list[tuple[Any, float]]:
         wanted = self.subscriptions[subscription]
@@ -319,7 +403,10 @@ class Naive:
         assert self.window.newest is not None
         newest = (self.window.newest - START) // self.half_life
         whole, rest = divmod(message["time"] - START, self.half_life)
-        return math.ldexp(self.score(wanted, message) * 2.0 ** (rest / self.half_life), whole - newest)
+        part = float(
+            np.exp2(np.array([rest / self.half_life]))[0]
+        )  # cosines and gains of roots of 2 are ties
+        return math.ldexp(self.score(wanted, message) * part, whole - newest)
 
     def score(self, wanted: dict[str, Any], message: dict[str, Any]) -> float:
         own = wanted.get("alpha")

@@ -1,15 +1,13 @@
 """`GeoTextTopK`: the k best recent messages for a place and some terms, kept current.
 
-The engine owns the slots of subscriptions and messages, their term vectors and the window. `publish` plans a
-batch (`rankcast.geotext.window`: which rows are late, which messages expire), writes it, and lets results
-follow: `rankcast.geotext.live` keeps them current, or with method="scan" `rankcast.geotext.brute_force`
-computes them anew.
+The engine owns the slots of subscriptions and their term vectors; `rankcast.geotext.messages` those of
+messages and the window. `publish` works out what a batch does (which rows are late, which messages leave),
+writes it, and lets results follow: `rankcast.geotext.live` keeps them current, or with method="scan"
+`rankcast.geotext.brute_force` computes them anew.
 """
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -27,34 +25,27 @@ from rankcast.errors import InputError, SettingError, shown
 from rankcast.geotext.brute_force import GeoTextState, Scan
 from rankcast.geotext.buffers import REFILLS, BufferLimits, list_changes
 from rankcast.geotext.kernels.match import Prunings
-from rankcast.geotext.kernels.score import Frame, are_inside, frame_of
 from rankcast.geotext.live import PRUNINGS, LiveResults, LiveSettings
+from rankcast.geotext.messages import TIME, Incoming, Messages
+from rankcast.geotext.places import (
+    METRICS,
+    PLACE,
+    former_scale,
+    frame_of_settings,
+    read_places,
+    refuse_outside,
+)
 from rankcast.geotext.postings import NEED_GROUPS
 from rankcast.geotext.vocabulary import TERMS, LiveTerms, Replaced, Vectors, Vocabulary
-from rankcast.geotext.window import (
-    NO_GAINS,
-    ArrivalPlan,
-    TimeWindow,
-    decay_of,
-    plan_arrivals,
-    window_of,
-    write_messages,
-)
+from rankcast.geotext.window import decay_of, window_of
 from rankcast.structures import distance, integrity
 from rankcast.structures.ids import Slots
 from rankcast.tables import deltas, schema
 from rankcast.tables.deltas import Changes, Lists
-from rankcast.tables.readers import read_column
-from rankcast.tables.schema import Batch, Column, Floats, Form, Ints, Kind, Rows, Terms
+from rankcast.tables.schema import Batch, Column, Floats, Form, Rows, Terms
 
 METHODS = ("igpt", "ciq", "scan")
-METRICS = ("euclidean", "haversine")
-GLOBE = (-180.0, -90.0, 180.0, 90.0)
-METRES = {"m": 1.0, "km": 1000.0, "mi": 1609.344}  # units of a scale
-LENGTH = re.compile(r"\s*(\d+(?:\.\d*)?)\s*(m|km|mi)\s*", re.ASCII)
-PLACE = (Column("x"), Column("y"))
 ALPHA = Column("alpha", required=False, nullable=True)
-TIME = Column("time", Kind.TIME)
 
 PARTS = {  # names of parts in `memory()`, and the prefixes of their arrays in a snapshot; the first that fits
     "reverse lists": ("live.buffers_link_",),
@@ -72,6 +63,11 @@ class GeoTextTopK(ListEngine):
     The score of a message is `alpha * max(0, 1 - distance / scale) + (1 - alpha) * cosine`, computed in this
     order; the cosine is that of tf x idf vectors (see `rankcast.geotext.vocabulary`). A message without a
     common term is never in a result. Equal scores: the newer message first (later time, then later arrival).
+
+    A message may have an end of its own, `until`, in a time window: it leaves when the clock, the newest time
+    that came, reaches it. `retract` takes messages back, `advance` moves the clock without a message. In a
+    batch of messages the optional column `op` does the same: "publish", "retract", "advance" (then only `id`,
+    or `time`, counts of the row). A message that comes too late for its window or its `until` is ignored.
 
     A message whose id was that of one that left takes its name over: if both are in a result before and
     after one batch, that is an `update` (or nothing, if the score is the same).
@@ -91,6 +87,8 @@ class GeoTextTopK(ListEngine):
         half_life: after what time a score counts half as much (a `timedelta`; the window must be one, too).
             Messages are ranked by score times 0.5 to the power of age / half_life, an order that does not
             change as they grow older. The `score` of results and deltas is that at the message's own time.
+        duplicates: what becomes of a message with the id of a live one: "refuse", or "edit", which takes that
+            one back and publishes this one in its stead.
         extra: "forbid" or "ignore" columns that are not known.
         tuning: "groups" a cell of the lists by word, by what is needed of words (default: 30); "kmax": how
             many times k a buffer keeps with that refill (3); "share": of the k-th score, where a plain
@@ -126,6 +124,7 @@ class GeoTextTopK(ListEngine):
         "groups": NEED_GROUPS,
         **BufferLimits()._asdict(),
     }
+    calls = (*ListEngine.calls, "retract", "advance")
     counters = ("expired", "late", "buffered", "cells_pruned", "groups_pruned", "verified", "reevaluations")
 
     def __init__(
@@ -141,18 +140,19 @@ class GeoTextTopK(ListEngine):
         method: str = "igpt",
         refill: str = "cost-skyband",
         half_life: timedelta | None = None,
+        duplicates: str = "refuse",
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
         schema.one_of("metric", metric, METRICS)
-        self._frame = _frame_of_settings(bounds, metric, scale)
+        self._frame = frame_of_settings(bounds, metric, scale)
         self._plain_frame = tuple(self._frame)
         self._k = schema.whole("k", k)
         self._alpha = schema.number("alpha", alpha, low=0, high=1)
-        self._window = window_of(window)
-        self._decay = decay_of(half_life, self._window)
+        decay_of(half_life, window_of(window))  # refuses what does not fit
         self._method = schema.one_of("method", method, METHODS)
         self._refill = schema.one_of("refill", refill, REFILLS)
+        schema.one_of("duplicates", duplicates, ["refuse", "edit"])
         if vocabulary is not None and not isinstance(vocabulary, Vocabulary):
             raise SettingError(
                 f"vocabulary is a {type(vocabulary).__name__}", expected="a Vocabulary or None"
@@ -165,27 +165,27 @@ class GeoTextTopK(ListEngine):
                 "window": _window_to_json(window),
                 "metric": metric,
                 # left out where it is what it was before there was a choice
-                **({} if self._frame.scale == _former_scale(self._frame) else {"scale": self._frame.scale}),
+                **({} if self._frame.scale == former_scale(self._frame) else {"scale": self._frame.scale}),
                 "vocabulary": None if vocabulary is None else vocabulary.digest(),
                 "method": method,
                 "refill": refill,
                 **({} if half_life is None else {"half_life": _window_to_json(half_life)}),
+                **({} if duplicates == "refuse" else {"duplicates": duplicates}),
             },
             extra=extra,
             tuning=tuning,
         )
-        timed = isinstance(self._window, TimeWindow)
-        self._arrivals = Form([ID, *PLACE, TERMS, *([TIME] if timed else [])])
         _, *columns = self._known_columns()
         self._amendments = Form([ID, *(replace(column, required=False) for column in columns)])
-        place = {"x": np.float64, "y": np.float64}
-        self._slots = Slots({**place, "alpha": np.float64, "k": np.int64})
-        self._messages = Slots(place if self._decay is None else {**place, "gain": np.float64})
+        self._slots = Slots({"x": np.float64, "y": np.float64, "alpha": np.float64, "k": np.int64})
         self._terms = LiveTerms(vocabulary or Vocabulary.empty())
-        self._interests, self._texts = Vectors(), Vectors()
+        self._interests = Vectors()
+        self._messages = messages = Messages(
+            self._frame, window, half_life, self._terms, self._read, edits=duplicates == "edit"
+        )
         state = GeoTextState(
-            self._slots, self._messages, self._interests, self._texts, self._terms, self._window, self._frame,
-            self._decay is not None,
+            self._slots, messages.slots, self._interests, messages.texts, self._terms, messages.window,
+            self._frame, messages.decay is not None,
         )  # fmt: skip
         self._scan = Scan(state)
         self._live = None if method == "scan" else self._make_live(state)
@@ -207,19 +207,17 @@ class GeoTextTopK(ListEngine):
         """The columns that a call takes with these settings, and what errors call its rows."""
         if call == "amend":
             return Reading(self._amendments, "subscriptions")
-        return Reading(self._arrivals, "messages") if call == "publish" else super().reads(call)
+        if call == "advance":
+            return Reading(Form([TIME]), "advance")
+        return Reading(self._messages.form, "messages") if call == "publish" else super().reads(call)
 
     @turns.inside
     def late(self, call: str, rows: pa.Table) -> Late | None:
         """Messages that the window is past when they come, by their own times and those before them."""
-        if call != "publish" or not isinstance(self._window, TimeWindow):
+        if call != "publish" or not self._messages.window.span:
             return None
-        try:
-            times = read_column(rows["time"], TIME, "messages")
-        except (InputError, KeyError):
-            return None
-        late = np.flatnonzero(self._window.departures(times).arriving <= np.arange(times.size))
-        return Late(late.tolist(), InputError("is too late for the window", where="messages", column="time"))
+        reason = InputError("is too late for the window", where="messages", column="time")
+        return Late(self._messages.late(rows).tolist(), reason)
 
     # What `ListEngine` needs
 
@@ -229,27 +227,21 @@ class GeoTextTopK(ListEngine):
 
     @property
     def _items(self) -> Slots:
-        return self._messages
+        return self._messages.slots
 
     def _parts(self) -> dict[str, Part]:
         parts: dict[str, Part] = {
             "subscription": self._slots,
-            "message": self._messages,
-            "window": self._window,
             "term": self._terms,
             "interest": self._interests,
-            "text": self._texts,
+            **self._messages.parts(),
         }
-        if self._decay is not None:
-            parts["decay"] = self._decay
         return parts if self._live is None else {**parts, "live": self._live}
 
     def _check_restored(self) -> None:
-        subscriptions, messages = self._slots._live(), self._messages._live()
-        named = ((self._slots, subscriptions, "subscription"), (self._messages, messages, "message"))
-        for slots, live, name in named:
-            for column in ("x", "y"):
-                integrity.finite(slots[column][live], f"{name}.{column}")
+        subscriptions, messages = self._slots._live(), self._messages.slots._live()
+        for column in ("x", "y"):
+            integrity.finite(self._slots[column][subscriptions], f"subscription.{column}")
         alpha = self._slots["alpha"][subscriptions]
         integrity.need(
             not (np.isinf(alpha) | (alpha < 0) | (alpha > 1)).any(),
@@ -257,14 +249,10 @@ class GeoTextTopK(ListEngine):
             "is not from 0 to 1",
         )
         integrity.within(self._slots["k"][subscriptions], 0, integrity.MOST, "subscription.k")
-        self._window.check_restored(messages)
-        if self._decay is not None:
-            gain = self._messages["gain"][messages]
-            integrity.need(((gain > 1e-300) & (gain < 1e300)).all(), "message.gain", "is out of range")
-            self._decay.check_restored(self._window.times()[-1:])
+        self._messages.check_restored(messages)
         terms = self._terms.slots.used
         uses = self._interests.check_restored(subscriptions, terms)
-        uses = uses + self._texts.check_restored(messages, terms)
+        uses = uses + self._messages.texts.check_restored(messages, terms)
         self._terms.check_restored(uses)
         if self._live is not None:
             self._live.check_restored()
@@ -289,25 +277,15 @@ class GeoTextTopK(ListEngine):
         return [*PLACE, TERMS, ALPHA]
 
     def _fields(self, batch: Batch, rows: Rows | None) -> dict[str, Any]:
-        fields: dict[str, Any] = self._read_places(batch, "subscriptions")
+        fields: dict[str, Any] = read_places(batch, self._plain_frame, "subscriptions")
         if "terms" in batch:
             fields["terms"] = batch["terms"]
         if "alpha" in batch:
-            _refuse_outside(batch["alpha"], 0.0, 1.0, "alpha", "subscriptions")
+            refuse_outside(batch["alpha"], 0.0, 1.0, "alpha", "subscriptions")
             fields["alpha"] = batch["alpha"]
         elif rows is None:
             fields["alpha"] = np.full(batch.size, np.nan)
         return fields
-
-    def _read_places(self, batch: Batch, where: str) -> dict[str, Floats]:
-        """The coordinates that a batch has, checked against the bounds."""
-        frame = self._frame
-        given = {name: batch[name] for name in ("x", "y") if name in batch}
-        if len(given) < 2 or not are_inside(self._plain_frame, given["x"], given["y"]):
-            ends = {"x": (frame.west, frame.east), "y": (frame.south, frame.north)}
-            for name, values in given.items():
-                _refuse_outside(values, *ends[name], name, where)
-        return given
 
     def _moves(self, fields: Mapping[str, Floats], rows: Rows) -> Floats:
         """How far subscriptions move that get the fields, as a share of the extent of the bounds."""
@@ -363,7 +341,7 @@ class GeoTextTopK(ListEngine):
         return self._scan.lists(rows, self._alpha_of(rows), self._k_of(rows))
 
     def _settle(self) -> None:
-        for slots in (self._slots, self._messages, self._terms.slots):
+        for slots in (self._slots, self._messages.slots, self._terms.slots):
             if slots._pending:  # else nothing has become free
                 slots.settle()
 
@@ -379,49 +357,56 @@ class GeoTextTopK(ListEngine):
 
     # Messages
 
+    def retract(self, ids: Any) -> pa.Table:
+        """Take messages back; returns the changes of results. Each of them is an event in `stats()`."""
+        return self._answer(self._retract(ids))
+
+    def advance(self, time: Any) -> pa.Table:
+        """Move the clock of a time window; returns the changes of results. A time that is past does nothing.
+
+        Args:
+            time: a `datetime`, or a table with a column `time`, whose latest counts.
+        """
+        return self._answer(self._advance(time))
+
     def _publish(self, rows: Any) -> Changes:
-        timed = isinstance(self._window, TimeWindow)
-        batch = self._read(rows, self._arrivals, "messages")
-        time = batch["time"] if timed else np.zeros(batch.size, np.int64)
-        plan = plan_arrivals(batch, time, self._plain_frame, self._window, self._messages)
-        if plan is None:
-            self._read_places(batch, "messages")  # raises
-            raise AssertionError("a place is outside of the bounds")
-        leaving = self._window.rows()[: plan.leaving].copy()
+        incoming = self._messages.publish(rows)
         self._begin()
-        self._rescale_gains(time)
+        self._count["events"] += incoming.batch.size
+        return self._follow(incoming)
 
-        arrived = time if plan.staying.size == time.size else time[plan.staying]
+    def _retract(self, ids: Any) -> Changes:
+        incoming = self._messages.retract(self._ids(ids))
+        self._begin()
+        self._count["events"] += incoming.plan.taken.size
+        return self._follow(incoming)
 
-        def write() -> Rows:
-            gain = NO_GAINS if self._decay is None else self._decay.gains(arrived)
-            return write_messages(
-                batch, plan, leaving, arrived, gain, self._window, self._messages, self._terms, self._texts
-            )
+    def _advance(self, time: Any) -> Changes:
+        incoming = self._messages.advance(time)
+        self._begin()
+        return self._follow(incoming)
 
-        self._tally(batch.size, plan)
+    def _follow(self, incoming: Incoming) -> Changes:
+        """Carry out what was worked out, and let results follow."""
+        messages, plan, size = self._messages, incoming.plan, incoming.batch.size
+        leaving, arrived = messages.begin(incoming)
+        self._count["late"] += plan.late
+        self._count["expired"] += plan.expired
+        gone = np.concatenate([leaving, plan.taken]) if plan.taken.size else leaving
+        if not gone.size and not size:
+            return deltas.no_changes()
+        factor = messages.rescale(arrived)
+        if factor != 1.0 and self._live is not None:
+            self._live.rescale(factor)
         if self._live is not None:
-            return self._live.publish(leaving, write, arrived)
+            return self._live.publish(
+                leaving, plan.taken, lambda: messages.write(incoming, gone, arrived), arrived
+            )
         live = self._slots.live()
         before = self._lists(live)
-        write()
-        self._tally_scan(batch.size - plan.late, live.size)
+        messages.write(incoming, gone, arrived)
+        self._tally_scan(size - plan.late, live.size)
         return deltas.difference(before, self._lists(live), self._slots.place)
-
-    def _rescale_gains(self, time: Ints) -> None:
-        """Where scores decay, rescale gains so that those of messages of these times are finite."""
-        factor = 1.0 if self._decay is None else self._decay.advance(time)
-        if factor != 1.0:
-            if factor:
-                self._messages["gain"][:] *= factor
-            if self._live is not None:
-                self._live.rescale(factor)
-
-    def _tally(self, size: int, plan: ArrivalPlan) -> None:
-        """Count the messages of a batch."""
-        self._count["events"] += size
-        self._count["late"] += plan.late
-        self._count["expired"] += plan.leaving + size - plan.late - plan.staying.size
 
     def _tally_scan(self, taken: int, live: int) -> None:
         """A scan scores every pair and evaluates every result."""
@@ -434,7 +419,7 @@ class GeoTextTopK(ListEngine):
     def explain(self, subscription: Any, item: Any) -> dict[str, Any]:
         """Why a message is or is not in a result: its score and what it is made of, rank, score to beat."""
         mine = np.array([self._find_one(self._slots, subscription, "subscription")], np.int32)
-        row = self._find_one(self._messages, item, "item")
+        row = self._find_one(self._messages.slots, item, "item")
         explanation = self._scan.explain(mine, row, self._alpha_of(mine), self._k_of(mine))
         bounds = {}
         if self._live is not None:
@@ -463,65 +448,3 @@ def _bytes_by_part(arrays: Mapping[str, NDArray[Any]]) -> dict[str, int]:
         if part is not None:
             sizes[part] += array.nbytes
     return sizes
-
-
-def _frame_of_settings(bounds: Sequence[float] | None, metric: str, scale: float | str | None) -> Frame:
-    """The frame that settings describe; `metric` is one of `METRICS`."""
-    code, length = distance.CODES[metric], _length_of(scale, metric)
-    if bounds is None and metric == "haversine":
-        return frame_of(code, GLOBE, length or distance.HALF_CIRCUMFERENCE)
-    west, south, east, north = box = _four_numbers(bounds)
-    diagonal = math.sqrt((east - west) * (east - west) + (north - south) * (north - south))
-    if not (west <= east and south <= north and 0 < diagonal < math.inf):
-        raise _bad_bounds(bounds)
-    if metric == "haversine":
-        if min(west + 180, south + 90, 180 - east, 90 - north) < 0:
-            raise SettingError(
-                f"bounds are {shown(bounds)}", expected="longitudes in [-180, 180] and latitudes in [-90, 90]"
-            )
-        # A box that is wider than half the globe has corners that are nearer to each other than its middle.
-        diagonal = distance.distance(code, 0.0, south, min(east - west, 180.0), north)
-    if not diagonal > 0:
-        raise _bad_bounds(bounds)
-    return frame_of(code, box, length or diagonal)
-
-
-def _former_scale(frame: Frame) -> float:
-    """The scale that engines without this setting had: on the globe that of the whole of it."""
-    return frame.unit if frame.metric == distance.EUCLIDEAN else distance.HALF_CIRCUMFERENCE
-
-
-def _length_of(scale: object, metric: str) -> float | None:
-    """A distance above 0 as a number, in metres if it is a text; None: not set."""
-    if scale is None:
-        return None
-    found = LENGTH.fullmatch(scale) if isinstance(scale, str) and metric == "haversine" else None
-    length = float(found[1]) * METRES[found[2]] if found else scale
-    if not schema.is_number(length) or not 0 < length < math.inf:
-        texts = ' or a text such as "5 km" or "800 m"' if metric == "haversine" else ""
-        raise SettingError(f"scale is {shown(scale)}", expected=f"a number above 0{texts}")
-    return float(length)
-
-
-def _refuse_outside(values: Floats, low: float, high: float, column: str, where: str) -> None:
-    """Refuse numbers outside [low, high]; NaN stands for a null that is allowed."""
-    bad = (values < low) | (values > high)
-    if bad.any():
-        row = int(np.argmax(bad))
-        expected = f"a number in [{low:g}, {high:g}]"
-        raise InputError(f"is {values[row]:g}", where=where, column=column, row=row, expected=expected)
-
-
-def _four_numbers(bounds: Sequence[float] | None) -> tuple[float, float, float, float]:
-    try:
-        west, south, east, north = (float(value) for value in bounds or ())
-    except (TypeError, ValueError, OverflowError) as error:
-        raise _bad_bounds(bounds) from error
-    return west, south, east, north
-
-
-def _bad_bounds(bounds: object) -> SettingError:
-    return SettingError(
-        f"bounds are {shown(bounds)}",
-        expected="(xmin, ymin, xmax, ymax) with xmin <= xmax and ymin <= ymax, not all one point",
-    )

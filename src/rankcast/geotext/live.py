@@ -22,15 +22,13 @@ from numpy.typing import NDArray
 
 from rankcast.geotext.brute_force import GeoTextState
 from rankcast.geotext.buffers import BufferLimits, ResultBuffers, empty_log, longer_log
-from rankcast.geotext.kernels import results
+from rankcast.geotext.kernels import net_changes, results
 from rankcast.geotext.kernels.match import Prunings
 from rankcast.geotext.kernels.message_search import SearchResults, best_messages
-from rankcast.geotext.kernels.score import (
-    Scratch,
-    former_unit,
-    undecayed_scores,
-)
+from rankcast.geotext.kernels.score import Scratch
 from rankcast.geotext.kernels.skyband import log_lists, short_lists
+from rankcast.geotext.kernels.verify import undecayed_scores
+from rankcast.geotext.places import former_unit
 from rankcast.geotext.postings import (
     MessagePostings,
     RowColumns,
@@ -164,17 +162,21 @@ class LiveResults:
 
     # Messages
 
-    def publish(self, leaving: Rows, write: Callable[[], Rows], times: Ints) -> Changes:
+    def publish(self, leaving: Rows, taken: Rows, write: Callable[[], Rows], times: Ints) -> Changes:
         """Process a batch; returns the net change of every result.
 
-        Messages of rows `leaving` expire; then `write` puts the arrivals, of these times, into the slots and
-        returns their rows.
+        Messages of rows `leaving` expire, those `taken` leave before their time; then `write` puts the
+        arrivals, of these times, into the slots and returns their rows.
         """
         self._lines, newest = 0, self._state.window.newest()
         if leaving.size:
-            self._expire(leaving)
+            self._expire(leaving, early=False)
+        if taken.size:
+            self._make_rows()  # which lists are unsure is not part of a state
+            self._expire(taken, early=True)
         expired = self._lines
         rows = write()
+        self._columns.follow_ends()
         overtaken = self._arrive(rows, times, newest)
         if self._state.decays:
             self._advance_horizon()
@@ -206,7 +208,7 @@ class LiveResults:
         if not size:
             return NO_CHANGES
         told = _empty_changes(size)
-        count = results.net_changes(
+        count = net_changes.net_changes(
             tuple(self._log), size, expired, columns.k, self._unsure, self._state.subscriptions["sequence"],
             held, tuple(columns.ages), told,
         )  # fmt: skip
@@ -221,15 +223,16 @@ class LiveResults:
             self._log = empty_log(0, self._state.decays)
         return Changes._make([column[:count] for column in told]) if count else NO_CHANGES
 
-    def _expire(self, leaving: Rows) -> None:
+    def _expire(self, leaving: Rows, *, early: bool) -> None:
         """Take messages out of all buffers and posting lists."""
         columns, buffers, messages = self._columns, self._buffers, self._messages
         texts, lines, fits = tuple(self._state.texts.texts), -1, True
         while lines < 0:
             held, links, log = tuple(buffers.held), tuple(buffers.links), tuple(self._log)
             lines, fits = results.expire(
-                held, links, leaving, columns.k, tuple(columns.ages), log, texts, messages.lists.dead
-            )
+                held, links, leaving, columns.k, tuple(columns.ages), log, self._lines, texts,
+                messages.lists.dead, early, buffers.refill, self._unsure,
+            )  # fmt: skip
             if lines < 0:
                 self._make_lines(-1 - lines)
         self._logged(lines)
@@ -264,7 +267,7 @@ class LiveResults:
             tells = start >= count and not unsure and not self._state.decays
             marked = doubtful, moved = np.empty(size, np.int32), np.empty(size, np.int32)
             told = _empty_changes(self._lines + 2 * size if tells else 0)
-            lines, doubts, moves, number = results.take(
+            lines, doubts, moves, number = net_changes.take(
                 tuple(buffers.held), tuple(buffers.links), tuple(hits), part, behind, columns.k,
                 buffers.refill, tuple(columns.ages), self._unsure, columns.listed, self._horizon,
                 tuple(self._log), self._lines, marked, tells, expired,

@@ -37,13 +37,13 @@ from rankcast.geotext.kernels.results import Ages
 from rankcast.geotext.kernels.score import (
     Bits,
     Frame,
-    Hits,
     MessageColumns,
     Plain,
     Scratch,
     SubscriptionColumns,
     TermVectors,
 )
+from rankcast.geotext.kernels.verify import Hits
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
@@ -53,6 +53,8 @@ KINDS = {"row": np.int32, "fact": np.uint16, "node": np.float32}
 SPARE = 64
 CELL, NEED_GROUPS = 960, 30  # owners in a cell and groups in it [Geo §7.1], in whole blocks
 BY_SUBSCRIPTION = ("alpha", "k", "listed", "stamp")
+BY_MESSAGE = ("time", "arrival", "stamp")
+NO_TIMES = np.empty(0, np.int64)
 NO_GAINS = np.empty(0)
 CELL_INDEX = "rankcast.papers.ciq:CellIndex"  # loaded for method="ciq" alone
 TIDY = 8  # when all lists are moved, those of which more than one in `TIDY` entries is void lose these first
@@ -61,7 +63,7 @@ TIDY = 8  # when all lists are moved, those of which more than one in `TIDY` ent
 class RowColumns:
     """Columns by row beside those of the slots, under the same row numbers.
 
-    - Changing: `make_rows`; `LiveResults` writes to the columns directly.
+    - Changing: `make_rows`, `follow_ends`; `LiveResults` writes to the columns directly.
     - For kernels: `subscriptions`, `listed_columns`, `messages`, `places`, `gains`, `top`.
     - Snapshots: `state`, `restore`, `check_restored`.
 
@@ -78,7 +80,7 @@ class RowColumns:
         self.alpha, self.k = np.zeros(0), np.zeros(0, np.int64)
         self.listed = np.zeros(0)
         self.stamp: Bits = np.zeros(0, np.uint16)
-        self.ages = Ages(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint16))
+        self.ages = Ages(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint16), NO_TIMES)
         self.arrivals = 0
 
     def make_rows(self, subscriptions: int, messages: int) -> None:
@@ -89,7 +91,13 @@ class RowColumns:
                 setattr(self, name, grown(getattr(self, name), length, 0))
         if messages > self.ages.stamp.size:
             length = max(messages, self.ages.stamp.size * 9 // 8 + 8)
-            self.ages = Ages(*(grown(array, length, 0) for array in self.ages))
+            larger = {name: grown(getattr(self.ages, name), length, 0) for name in BY_MESSAGE}
+            self.ages = self.ages._replace(**larger)
+
+    def follow_ends(self) -> None:
+        """Take over the ends that messages have of their own."""
+        if self.ages.until is not self._state.window.until:
+            self.ages = self.ages._replace(until=self._state.window.until)
 
     def subscriptions(self, threshold: Floats) -> SubscriptionColumns:
         """All subscriptions, with the thresholds given."""
@@ -124,7 +132,8 @@ class RowColumns:
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """How many messages have arrived, and the columns."""
         by_row: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in BY_SUBSCRIPTION}
-        return {"arrivals": self.arrivals}, by_row | {f"age_{n}": a for n, a in self.ages._asdict().items()}
+        by_row |= {f"age_{name}": getattr(self.ages, name) for name in BY_MESSAGE}
+        return {"arrivals": self.arrivals}, by_row
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over what `state` returned."""
@@ -134,7 +143,8 @@ class RowColumns:
         integrity.forms(given, {n: integrity.like(array, length=lengths[n]) for n, array in mine.items()})
         self.arrivals = integrity.whole(header, "arrivals")
         self.alpha, self.k, self.listed, self.stamp = (arrays[name] for name in BY_SUBSCRIPTION)
-        self.ages = Ages(**{name: arrays[f"age_{name}"] for name in Ages._fields})
+        by_message = {name: arrays[f"age_{name}"] for name in BY_MESSAGE}
+        self.ages = Ages(until=self._state.window.until, **by_message)
         return self
 
     def check_restored(self, subscriptions: Rows, messages: Rows, most: int) -> None:

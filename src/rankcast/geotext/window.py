@@ -5,14 +5,9 @@ is late if its time is out of the window as it was before its arrival (`TimeWind
 none is.
 
 A window is a queue of message rows in the order of expiry: by time, equal times by arrival. Expiring
-messages are always its first ones. The newest is its last one and never expires, because a time window keeps
-what is older than the newest by less than its span. Messages of a count window all have time 0, so their
-order is that of arrival.
-
-A batch is planned before it is applied: `departures` finds for every message the arrival that pushes it out,
-`plan_arrivals` resolves late rows and ids, and `advance` moves the window to the end of the batch. Rows apply
-in order: an arrival moves the window first, and then its id must not be that of a live message. So an id may
-be used again in one batch, once the message that had it has expired.
+messages are always its first ones, unless they have an end of their own or are taken back
+(`rankcast.geotext.lifetimes`). The clock of a time window is the newest time that came, as a message or by
+`advance`; it never goes back. Messages of a count window all have time 0, so their order is that of arrival.
 
 Where scores decay they halve with every half-life. All messages decay alike, so the order of two messages
 never changes (forward decay): messages rank by score times gain, where the gain doubles with every half-life
@@ -35,23 +30,19 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.errors import InputError, SettingError, shown
-from rankcast.geotext.kernels.score import Plain, TermVectors, are_inside, clear, replace
-from rankcast.geotext.kernels.words import give_back, look_up, take
-from rankcast.geotext.vocabulary import LiveTerms, Vectors
-from rankcast.structures import hashing, integrity
-from rankcast.structures.arrays import borrowed
-from rankcast.structures.hashing import COUNT, FREE_COUNT, TEXT_USED, USED, KeyArrays, Keys, Register
-from rankcast.structures.ids import Slots, keys_of, select, show
+from rankcast.errors import SettingError, shown
+from rankcast.structures import integrity
+from rankcast.structures.arrays import grown
 from rankcast.structures.jit import EXACT
 from rankcast.tables import schema
-from rankcast.tables.schema import Batch, Floats, Ints, Rows
+from rankcast.tables.schema import Floats, Ints, Rows
 
 # mypy: disallow-untyped-decorators=False
 
 EARLIEST, LATEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 _MICROSECOND = timedelta(microseconds=1)
-FITS, OUTSIDE = -1, -2  # no arrival has the id of a live message; one is outside of the bounds
+NO_ROWS, NO_TIMES, NO_GAINS = np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0)
+SOON = 4096  # messages with ends of their own that are looked at first
 
 
 class Departures(NamedTuple):
@@ -79,7 +70,7 @@ def _first_from(clock: Ints, time: int) -> int:
 
 
 @njit(**EXACT)
-def _departures(times: Ints, queue: Ints, count: int, span: int) -> tuple[Ints, Ints]:
+def departures(times: Ints, queue: Ints, count: int, span: int, newest: int) -> tuple[Ints, Ints]:
     """See `Window.departures`; `count` is 0 for a window by time. A sum beyond all times is never reached."""
     size, gone = times.size, np.empty(times.size, np.int64)
     if count > 0:
@@ -90,7 +81,7 @@ def _departures(times: Ints, queue: Ints, count: int, span: int) -> tuple[Ints, 
         for i in range(size):
             gone[i] = count + i
         return held, gone
-    clock, newest = np.empty(size, np.int64), queue[-1] if queue.size > 0 else EARLIEST
+    clock = np.empty(size, np.int64)
     for i in range(size):
         newest = max(newest, times[i])
         clock[i] = newest
@@ -105,158 +96,14 @@ def _departures(times: Ints, queue: Ints, count: int, span: int) -> tuple[Ints, 
     return held, gone
 
 
-@njit(**EXACT)
-def _holders_gone(holder: Rows, leaving: Rows, gone: Ints, size: int) -> Ints:
-    """The arrival at which the messages of rows expire; `size` if they stay, -1 for no row."""
-    found, known = np.empty(holder.size, np.int64), 0
-    for i in range(holder.size):
-        found[i] = size if holder[i] >= 0 else -1
-        known += holder[i] >= 0
-    if known > 0 and leaving.size > 0:
-        order = np.argsort(leaving)
-        for i in range(holder.size):
-            low, high = 0, leaving.size - 1
-            while low < high:
-                middle = (low + high) // 2
-                if leaving[order[middle]] < holder[i]:
-                    low = middle + 1
-                else:
-                    high = middle
-            if leaving[order[low]] == holder[i]:
-                found[i] = gone[order[low]]
-    return found
-
-
-@njit(**EXACT)
-def _plan(
-    times: Ints, places: tuple[Floats, Floats], frame: Plain, row: Rows, time: Ints, count: int, span: int,
-    table: Rows, stored: KeyArrays, keys: KeyArrays,
-) -> tuple[int, int, int, Rows, Rows, int]:  # fmt: skip
-    """The first arrival that has the id of a live message, `FITS` or `OUTSIDE`; then the fields of a plan."""
-    if not are_inside(frame, places[0], places[1]):
-        return OUTSIDE, 0, 0, row[:0], row[:0], 0
-    gone_held, gone = _departures(times, time, count, span)
-    holder, late, used = hashing.find(table, stored, keys), 0, 0
-    until = _holders_gone(holder, row[: gone_held.size], gone_held, times.size)
-    number, first = hashing.distinct(keys)
-    latest, staying = np.full(first.size, -1, np.int64), np.empty(times.size, np.int32)
-    for i in range(times.size):
-        if gone[i] <= i:  # out of the window before or when it arrives
-            late += 1
-            continue
-        former = latest[number[i]]
-        if (gone[former] if former >= 0 else until[i]) > i:
-            return i, late, 0, staying[:0], staying[:0], 0
-        latest[number[i]] = i
-        if gone[i] >= times.size:
-            staying[used] = i
-            used += 1
-    held, reused = holder[staying[:used]], 0
-    for row_held in held:
-        reused += row_held >= 0
-    return FITS, late, gone_held.size, staying[:used], held, reused
-
-
-@njit(**EXACT)
-def insert(row: Rows, time: Ints, first: int, end: int, rows: Rows, times: Ints) -> None:
-    """Insert rows that arrived into the queue at first..end, behind equal times; there is room at its end."""
-    place, at, held = times.size, end + times.size, end
-    ascends = True
-    for i in range(1, times.size):
-        ascends &= times[i] >= times[i - 1]
-    order = np.arange(times.size) if ascends else np.argsort(times, kind="mergesort")
-    while place > 0:
-        at -= 1
-        newest = order[place - 1]
-        if held > first and time[held - 1] > times[newest]:
-            held -= 1
-            row[at], time[at] = row[held], time[held]
-        else:
-            place -= 1
-            row[at], time[at] = rows[newest], times[newest]
-
-
-WRITTEN, NO_IDS, NO_WORDS, NO_TEXTS = range(4)  # whether a batch is written, or what there is no room for
-NO_ROWS, NO_GAINS = np.empty(0, np.int32), np.empty(0)
-
-
-@njit(**EXACT)
-def _fresh_keys(ids: KeyArrays, staying: Rows, held: Rows, reused: int) -> Keys:
-    """The ids of arrivals that stay and get a row of their own."""
-    keys = hashing.named(ids)
-    new, count = np.empty(staying.size - reused, np.int32), 0
-    for i in range(staying.size):
-        if held[i] < 0:
-            new[count] = staying[i]
-            count += 1
-    if keys.length.size == 0:
-        return Keys(keys.code[new], keys.start, keys.length, keys.data, keys.seed)
-    return Keys(keys.code[new], keys.start[new], keys.length[new], keys.data, keys.seed)
-
-
-@njit(**EXACT)
-def _has_room(register: Register, keys: Keys, going: int) -> bool:
-    """Whether so many keys can be admitted once so many rows have been dismissed."""
-    meta, size, text = register.meta, keys.code.size, 0
-    for i in range(keys.length.size):
-        text += keys.length[i]
-    fits = meta[USED] + size - meta[FREE_COUNT] <= register.sequence.size
-    fits = fits and meta[TEXT_USED] + text <= register.text.size
-    return bool(fits and 10 * (meta[COUNT] - going + size) <= 7 * register.table.size)
-
-
-@njit(**EXACT)
-def _write(
-    plan: tuple[Rows, Rows, int], going: tuple[Rows, Rows, Rows], ids: KeyArrays, given: Plain, texts: Plain,
-    messages: Plain, columns: Plain, terms: Plain, references: Ints, idf: Floats, unseen: float,
-    vectors: Plain, used: int, queue: tuple[Rows, Ints], ends: tuple[int, int], rows: Rows,
-) -> tuple[int, int, Rows]:  # fmt: skip
-    """Write a planned batch, telling the rows of the arrivals that stay in `rows`; see `write_messages`.
-
-    `going` are the rows whose texts go, the rows that are dismissed, and terms that are given back besides.
-    Returns `WRITTEN`, how many terms were stored, and which are forgotten; or what there is no room for, and
-    nothing has changed. References are taken before any is given back: a shared term keeps its row.
-    """
-    (staying, held, reused), (cleared, dismissed, former) = borrowed(plan), borrowed(going)
-    register, words = hashing.register_of(borrowed(messages)), hashing.register_of(borrowed(terms))
-    (x, y, gain, times), (held_x, held_y, held_gain) = borrowed(given), borrowed(columns)
-    begins, sizes, held_terms, weights = borrowed(vectors)
-    stored = TermVectors(begins, sizes, held_terms, weights)
-    fresh = _fresh_keys(borrowed(ids), staying, held, reused)
-    if not _has_room(register, fresh, dismissed.size) or register.sequence.size > stored.begin.size:
-        return NO_IDS, 0, rows[:0]
-    known = look_up(texts, staying, words)
-    total = known.word.size
-    if used + total > stored.term.size:
-        return NO_TEXTS, total, rows[:0]
-    taken, term, weight = take(known, words, references, idf, unseen)
-    if not taken:
-        return NO_WORDS, total, rows[:0]
-    forgotten = give_back(references, former if former.size > 0 else clear(stored, cleared))
-    hashing.dismiss(words, forgotten)
-    hashing.dismiss(register, dismissed)
-    added, at = np.empty(fresh.code.size, np.int32), 0
-    hashing.admit(register, fresh, added)
-    for i in range(staying.size):
-        if held[i] >= 0:
-            rows[i] = held[i]
-        else:
-            rows[i] = added[at]
-            at += 1
-        held_x[rows[i]], held_y[rows[i]] = x[staying[i]], y[staying[i]]
-        if gain.size > 0:
-            held_gain[rows[i]] = gain[i]
-    replace(stored, rows, known.sizes, term, weight, used)
-    insert(queue[0], queue[1], ends[0], ends[1], rows, times)
-    return WRITTEN, total, forgotten
-
-
 class Window:
     """A queue of rows in the order of expiry; subclasses define when a message expires.
 
     Attributes:
         count: how many messages a window by count holds, else 0.
         span: nanoseconds of a window by time, else 0.
+        clock: the newest time that came, or the earliest there is.
+        until: by row, the end that a message has of its own, or the latest time there is; empty if none had.
     """
 
     count = span = 0
@@ -265,13 +112,17 @@ class Window:
         self._row: Rows = np.zeros(8, np.int32)
         self._time: Ints = np.zeros(8, np.int64)
         self._first = self._end = 0
+        self.clock = EARLIEST
+        self.until: Ints = np.empty(0, np.int64)
+        # Not part of the state: the rows that end first, and a time before which no other does.
+        self._soon, self._beyond = NO_ROWS, EARLIEST
 
     def __len__(self) -> int:
         return self._end - self._first
 
     def departures(self, times: Ints) -> Departures:
         """When messages expire in a batch of arrivals with these times, in order; changes nothing."""
-        return Departures(*_departures(times, self.times(), self.count, self.span))
+        return Departures(*departures(times, self.times(), self.count, self.span, self.clock))
 
     def rows(self) -> Rows:
         """The rows in the window in the order of expiry; valid until `advance`."""
@@ -282,7 +133,7 @@ class Window:
         return self._time[self._first : self._end]
 
     def newest(self) -> int:
-        """The newest time in the window, or the earliest there is."""
+        """The newest time of a message in the window, or the earliest there is."""
         return int(self._time[self._end - 1]) if self._end > self._first else EARLIEST
 
     def advance(self, leaving: int, arriving: int) -> tuple[tuple[Rows, Ints], tuple[int, int]]:
@@ -295,17 +146,81 @@ class Window:
         end, self._end = self._end, self._end + arriving
         return (self._row, self._time), (self._first, end)
 
+    def remove(self, rows: Rows) -> None:
+        """Take messages out, wherever they are. Cost: O(w) a call to find them."""
+        if not rows.size:
+            return
+        held, first, end = self.rows(), self._first, self._end
+        if rows.size > 1:
+            stays = ~np.isin(held, rows)
+            kept = held[stays], self.times()[stays]
+            self._first = end - kept[0].size
+            self._row[self._first : end], self._time[self._first : end] = kept
+            return
+        at = first + int(np.flatnonzero(held == rows[0])[0])
+        behind = end - at < at - first
+        self._first, self._end = (first, end - 1) if behind else (first + 1, end)
+        for column in (self._row, self._time):
+            if behind:
+                column[at : end - 1] = column[at + 1 : end].copy()
+            else:
+                column[first + 1 : at + 1] = column[first:at].copy()
+
+    def set_ends(self, rows: Rows, until: Ints, capacity: int) -> None:
+        """Note the ends that messages have of their own; for all that come once one had one."""
+        if until.size and (self.until.size or (until < LATEST).any()):
+            if self.until.size < capacity:
+                self.until = grown(self.until, capacity, LATEST)
+            self.until[rows] = until
+            first = rows[until < self._beyond]
+            if first.size:
+                self._soon = np.concatenate([self._soon, first])
+
+    def forget_ends(self, rows: Rows) -> None:
+        """Messages of rows leave."""
+        if self.until.size:
+            self.until[rows] = LATEST
+
+    def ending(self, clock: int) -> Rows:
+        """The rows of messages whose own ends the clock reaches.
+
+        Those that end first stand apart, so that not all are looked at in every call.
+        """
+        if clock >= self._beyond:
+            rows = self.rows()
+            ends = self.until[rows]
+            last = ends.size - 1
+            self._beyond = LATEST
+            if last >= SOON:
+                self._beyond = int(np.partition(ends, SOON)[SOON])
+            if clock >= self._beyond:  # so many end now
+                self._beyond = min(clock + 1, LATEST)
+            self._soon = rows[ends < self._beyond]
+        self._soon = np.unique(self._soon[self.until[self._soon] < LATEST])  # without those that are gone
+        return self._soon[self.until[self._soon] <= clock]
+
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The ends of the queue and its arrays."""
-        return {"first": self._first, "end": self._end}, {"row": self._row, "time": self._time}
+        """The ends of the queue, the clock, and the arrays."""
+        header = {"first": self._first, "end": self._end}
+        if self.span:
+            header["clock"] = self.clock
+        own = {"until": self.until} if self.until.size else {}
+        return header, {"row": self._row, "time": self._time, **own}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over what `state` returned."""
         size = arrays["row"].size if "row" in arrays else 0
-        integrity.forms(arrays, {"row": (np.int32, (size,)), "time": (np.int64, (size,))})
+        forms: dict[str, integrity.Form] = {"row": (np.int32, (size,)), "time": (np.int64, (size,))}
+        if "until" in arrays:
+            forms["until"] = (np.int64, (None,))
+            self.until = arrays["until"]
+        integrity.forms(arrays, forms)
         end = integrity.whole(header, "end", 0, size)
         first = integrity.whole(header, "first", 0, end)
         self._first, self._end, self._row, self._time = first, end, arrays["row"], arrays["time"]
+        self.clock = self.newest()  # of states of before there was a clock
+        if "clock" in header:
+            self.clock = integrity.whole(header, "clock", EARLIEST, LATEST)
         return self
 
     def check_restored(self, live: Rows) -> None:
@@ -313,6 +228,10 @@ class Window:
         rows, times = self.rows(), self.times()
         integrity.need(np.array_equal(np.sort(rows), live), "row", "is not of the messages that are there")
         integrity.need((times[1:] >= times[:-1]).all(), "time", "does not ascend")
+        if self.span:
+            integrity.need(self.clock >= self.newest(), "clock", "is before the newest message")
+        if self.until.size:
+            integrity.need(live.max(initial=-1) < self.until.size, "until", "is too short")
 
     def _make_room(self, size: int) -> None:
         """Make room for `size` more at the end: copy the queue to the front of arrays a quarter larger."""
@@ -348,89 +267,6 @@ class TimeWindow(Window):
     def __init__(self, span: int) -> None:
         super().__init__()
         self.span = span
-
-
-class ArrivalPlan(NamedTuple):
-    """What a batch does to the window, worked out before anything changes."""
-
-    late: int  # how many arrivals are ignored
-    leaving: int  # how many held messages expire: the first ones of the window
-    staying: Rows  # places in the batch of the arrivals that are in the window at its end
-    held: Rows  # for each of them the row of the expiring message whose id it has, -1 if none
-    reused: int  # how many have such a row
-
-
-def plan_arrivals(
-    batch: Batch, times: Ints, frame: Plain, window: Window, messages: Slots
-) -> ArrivalPlan | None:
-    """Resolve a batch: late rows, expiry, ids. Raises if an id is that of a live message when it arrives.
-
-    None if a place is outside of the bounds of the frame.
-    """
-    ids, places = batch.ids, (batch["x"], batch["y"])
-    keys = keys_of(ids, messages.seed)
-    if messages.kind != ids.kind and are_inside(frame, *places):
-        messages.find(ids, where="messages")  # raises, unless none has come so far
-    row, time = window.rows(), window.times()
-    register = messages.register()
-    clash, *plan = _plan(
-        times, places, frame, row, time, window.count, window.span, register[0], register[1:6], keys
-    )
-    if clash == OUTSIDE:
-        return None
-    if clash != FITS:
-        raise InputError(
-            f"is {show(ids, clash)}, which is that of a live message",
-            where="messages",
-            column="id",
-            row=clash,
-            expected="an id that no live message has",
-        )
-    return ArrivalPlan(*plan)
-
-
-def write_messages(
-    batch: Batch, plan: ArrivalPlan, leaving: Rows, arrived: Ints, gain: Floats, window: Window,
-    messages: Slots, terms: LiveTerms, texts: Vectors,
-) -> Rows:  # fmt: skip
-    """Write a planned batch into the slots, the window and the texts; returns the rows of what stays.
-
-    Messages of rows `leaving` expire; `arrived` and `gain` are times and gains of the arrivals that stay.
-    """
-    staying, held, words = plan.staying, plan.held, batch["terms"]
-    rows, cleared, former = np.empty(staying.size, np.int32), leaving, NO_ROWS
-    dismissed = leaving[~np.isin(leaving, held)] if plan.reused else leaving
-    if dismissed.size:
-        messages._pending.append(dismissed)
-    if messages.kind is None and staying.size:
-        messages.make_room(select(batch.ids, staying))
-    ids, given = keys_of(batch.ids, messages.seed), (batch["x"], batch["y"], gain, arrived)
-    queue, ends = window.advance(plan.leaving, staying.size)
-    while True:
-        x = messages["x"]
-        columns = (x, messages["y"], messages["gain"] if gain.size else x)
-        done, total, forgotten = _write(
-            (staying, held, plan.reused), (cleared, dismissed, former), ids, given,
-            (words.starts, words.words.offsets, words.words.data), messages.register(), columns,
-            *terms.for_kernels(), tuple(texts.texts), texts.used, queue, ends, rows,
-        )  # fmt: skip
-        if done == WRITTEN:
-            break
-        if done == NO_IDS:
-            if dismissed.size:
-                hashing.dismiss_all(messages.register(), dismissed)
-                dismissed = NO_ROWS
-            messages.make_room(select(batch.ids, staying[held < 0]))
-            texts.make_rows(messages["x"].size)
-        elif done == NO_TEXTS:
-            former, cleared = np.concatenate((former, texts.clear(cleared))), NO_ROWS
-            texts.make_room(total)
-        else:
-            terms.make_room(words, staying)
-    texts.used += total
-    if forgotten.size:
-        terms.slots._pending.append(forgotten)
-    return rows
 
 
 def window_of(setting: object) -> Window:
@@ -489,7 +325,7 @@ class Decay:
             behind = (
                 MAX_HALF_LIVES + 1 if self._landmark is None else time // self._half_life - self._landmark
             )
-            integrity.need(0 <= behind <= MAX_HALF_LIVES, "landmark", "is not that of the newest message")
+            integrity.need(abs(behind) <= MAX_HALF_LIVES, "landmark", "is not that of the newest message")
 
 
 def decay_of(half_life: object, window: Window) -> Decay | None:

@@ -26,7 +26,6 @@ from rankcast.geotext.kernels.score import (
     Bits,
     Floats32,
     Frame,
-    Hits,
     MessageColumns,
     Scratch,
     SubscriptionColumns,
@@ -34,6 +33,7 @@ from rankcast.geotext.kernels.score import (
     nearness_of,
     rarest_first,
 )
+from rankcast.geotext.kernels.verify import Hits
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 from rankcast.structures.distance import EUCLIDEAN, distance

@@ -30,7 +30,8 @@ from rankcast.tables.readers import reason
 Token: TypeAlias = str
 Command: TypeAlias = tuple[str, Any]
 
-ID_CALLS = frozenset({"unsubscribe", "remove"})
+ID_CALLS = frozenset({"unsubscribe", "remove", "retract"})
+TIME_CALLS = frozenset({"advance"})
 
 
 class Prepared(NamedTuple):
@@ -51,8 +52,9 @@ def commands_of(
 ) -> list[Command]:
     """The commands of a batch, their rows as canonical tables; a table or rows alone are one `publish`.
 
-    Commands other than `calls` are refused. `unsubscribe` and `remove` take ids, or a table with a column
-    `id`. `check` sees each call with its rows as they came.
+    Commands other than `calls` are refused. `unsubscribe`, `remove` and `retract` take ids, or a table with a
+    column `id`; `advance` a time, or a table with a column `time`. `check` sees each call with its rows as
+    they came.
     """
     if attempted(lambda: _is_table(batch) or hasattr(batch, "__arrow_c_stream__"), "batch"):
         batch = [("publish", batch)]
@@ -150,8 +152,9 @@ def _plain(command: Any, known: frozenset[str], check: Callable[[str, Any], None
         raise InputError.unknown(call, known, where="batch", word="call")
     if check is not None:
         check(call, rows)
-    given = {"id": rows} if call in ID_CALLS and not attempted(lambda: _is_table(rows), call) else rows
-    table = as_table(given, where=call)
+    if call in ID_CALLS | TIME_CALLS and not attempted(lambda: _is_table(rows), call):
+        rows = {"id": rows} if call in ID_CALLS else {"time": [rows]}
+    table = as_table(rows, where=call)
     try:
         return call, _canonical(table)
     except pa.ArrowNotImplementedError as error:

@@ -29,6 +29,7 @@ from rankcast.tables.readers import PLAIN_TYPES, all_numbers, is_plain, plain, r
 from rankcast.tables.schema import (
     NO_OFFSETS,
     NO_TEXT,
+    NO_TIME,
     NO_VALUES,
     Batch,
     Column,
@@ -378,6 +379,8 @@ def _encoded(words: list[str]) -> Ids | None:
 
 
 def _take_terms(values: list[Any], column: Column) -> Terms | None:
+    if column.nullable:
+        values = [[] if terms is None else terms for terms in values]
     for terms in values:
         if type(terms) is not list:
             return None
@@ -400,9 +403,13 @@ def _take_counts(values: list[Any], column: Column) -> Ints | None:
 
 def _take_times(values: list[Any], column: Column) -> Ints | None:
     """Datetimes, all of them with a zone or all without one."""
-    zoned = type(values[0]) is datetime and values[0].tzinfo is not None
+    first = next((value for value in values if value is not None), None)
+    zoned = type(first) is datetime and first.tzinfo is not None
     epoch, found = _EPOCH_UTC if zoned else _EPOCH, []
     for value in values:
+        if value is None and column.nullable:
+            found.append(NO_TIME)
+            continue
         if type(value) is not datetime or value.year not in _YEARS:
             return None
         if (value.tzinfo is not None) != zoned or type(value.tzinfo) not in _ZONES:

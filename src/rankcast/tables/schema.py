@@ -5,8 +5,8 @@
 | ID     | `Ids`                           | refused   | null, a type that is neither integer nor string   |
 | NUMBER | float64                         | NaN       | NaN, infinity, an integer that a float would bend |
 | COUNT  | int64                           | 0         | below 1, above 2**31 - 1, not whole               |
-| TERMS  | `Terms`, a ragged list of `Ids` | refused   | null, a null inside, anything but strings         |
-| TIME   | int64, nanoseconds since 1970   | refused   | null, anything but a timestamp or a date          |
+| TERMS  | `Terms`, a ragged list of `Ids` | empty     | null, a null inside, anything but strings         |
+| TIME   | int64, nanoseconds since 1970   | `NO_TIME` | null, anything but a timestamp or a date          |
 | WORD   | int64, place among `words`      | refused   | null, any other string, anything but strings      |
 | VECTOR | float64, (rows, `size`)         | refused   | null, a null inside, another length, NaN, infinity |
 | NAME   | `Names`                         | not known | anything but integers or strings                  |
@@ -42,6 +42,7 @@ Rows = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 IdKind = Literal["int", "str"]
 
+NO_TIME = int(np.iinfo(np.int64).min)
 NO_VALUES, NO_OFFSETS, NO_TEXT = np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.uint8)
 _INT64 = pa.int64()
 

@@ -47,7 +47,7 @@ def null_id(call: str, rows: Any) -> Bad | None:
 
 def id_twice(call: str, rows: Any) -> Bad | None:
     """A subscription that is named twice in a batch."""
-    if call not in ("subscribe", "amend", "unsubscribe", "remove", "rescore"):
+    if call not in ("subscribe", "amend", "unsubscribe", "remove", "retract", "rescore"):
         return None
     ids = rows["id"] if isinstance(rows, dict) else rows
     if not ids:
@@ -79,7 +79,12 @@ def infinite(call: str, rows: Any) -> Bad | None:
 def text_for_number(call: str, rows: Any) -> Bad | None:
     """Strings in a column of numbers."""
     column = _number_column(rows)
-    return Bad({**rows, column: ["1"] * len(rows[column])}, column, 0) if column else None
+    if column is None:
+        return None
+    ignored = [word in ("retract", "advance") for word in rows.get("op", [None] * len(rows[column]))]
+    if all(ignored):
+        return None
+    return Bad({**rows, column: ["1"] * len(ignored)}, column, ignored.index(False))
 
 
 def truth_among_numbers(call: str, rows: Any) -> Bad | None:
@@ -127,7 +132,8 @@ def _in_a_number(rows: Any, value: float) -> Bad | None:
     column = _number_column(rows)
     if column is None:
         return None
-    removed = [word == "remove" for word in rows.get("op", [None] * len(rows[column]))]
+    words = rows.get("op", [None] * len(rows[column]))
+    removed = [word in ("remove", "retract", "advance") for word in words]
     if all(removed):
         return None
     row = len(removed) - 1 - removed[::-1].index(False)

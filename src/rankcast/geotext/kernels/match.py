@@ -82,11 +82,10 @@ from rankcast.geotext.kernels.score import (
     nearness,
     rarest_first,
     round_nearest,
-    score_pairs,
     share_of,
     signatures,
-    sort_pairs,
 )
+from rankcast.geotext.kernels.verify import score_pairs, sort_pairs
 from rankcast.structures.arrays import borrowed, prefetch, with_room
 from rankcast.structures.distance import EUCLIDEAN
 from rankcast.structures.jit import EXACT

@@ -311,7 +311,7 @@ def _score_candidates(
     _, post_x, post_y, (_, _, terms, weights), gains, top = messages
     noted, _ = scratch
     items, scores = board
-    time, arrival, _ = ages
+    time, arrival, _, _ = ages
     x, y, alpha = query
     for i in range(filled):
         item, cosine = fetched[i], 0.0

@@ -363,7 +363,7 @@ def add_messages(
 
 @njit(**EXACT)
 def arrive(
-    ages: tuple[Ints, Ints, Bits], rows: Rows, times: Ints, arrivals: int, newest: int, overtaken: Bools,
+    ages: Plain, rows: Rows, times: Ints, arrivals: int, newest: int, overtaken: Bools,
     lists: Postings, texts: TermVectors, idf: Floats, x: Floats, y: Floats, frame: Plain, seen: Rows,
 ) -> int:  # fmt: skip
     """Write the ages (see `results`) of messages that arrive, after so many, and add them to the lists.
@@ -371,7 +371,7 @@ def arrive(
     Tells which come after one that is newer; the last one before has the time `newest`. Returns what
     `add_messages` does.
     """
-    time, arrival, stamp = borrowed(ages)
+    time, arrival, stamp, _ = borrowed(ages)
     for i in range(rows.size):
         time[rows[i]], arrival[rows[i]] = times[i], arrivals + i
         overtaken[i] = times[i] < newest

@@ -32,6 +32,7 @@ from rankcast.geotext.kernels.results import (
     capacity_of,
     is_short,
     link,
+    stays_on,
 )
 from rankcast.structures.arrays import prefetch
 from rankcast.structures.boards import ENTER, LEAVE, UPDATE
@@ -219,9 +220,10 @@ def fill(
     """Fill lists with the first `held` of what was found, without those dominated by k; there is room."""
     begins, sizes, _, _, _, held_item, held_score, dominators = buffers
     found_item, found_score, _, _ = found
-    time, arrival, _ = ages
+    time, arrival, _, until = ages
     head, length, link_owner, after, free = links
     times, arrivals = np.empty(found_item.shape[1], np.int64), np.empty(found_item.shape[1], np.int64)
+    lasts = np.ones(found_item.shape[1], np.bool_)
     for i in range(owners.size):
         end = begins[owners[i]]
         for j in range(held[i]):
@@ -229,10 +231,13 @@ def fill(
             prefetch(head, item)
             prefetch(length, item)
             times[j], arrivals[j] = time[item], arrival[item]
+            if until.size > 0:
+                lasts[j] = stays_on(until, item)
         for j in range(held[i]):
             dominating, mine, own = 0, times[j], arrivals[j]
             for earlier in range(j):
-                dominating += (times[earlier] > mine) | ((times[earlier] == mine) & (arrivals[earlier] > own))
+                later = (times[earlier] > mine) | ((times[earlier] == mine) & (arrivals[earlier] > own))
+                dominating += later & lasts[earlier]
             if refill < SKYBAND or dominating < k[i]:
                 held_item[end], held_score[end] = found_item[i, j], found_score[i, j]
                 dominators[end] = min(MAX_DOMINATORS, dominating)
