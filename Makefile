@@ -117,7 +117,7 @@ test-spark-wheel: wheel  ## the same on executors of Spark: every engine's strea
 	@cd / && env -i PATH="$$PATH" HOME=/dev/null $(CURDIR)/$(WHEEL)/executors/bin/python -I $(CURDIR)/tests/house/executors.py
 
 requirements: $(READY)  ## pin the requirements of every extra anew (needs uv)
-	@for extra in base bench client plot serve spark demo dev; do \
+	@for extra in base bench client plot serve spark text demo dev; do \
 	  uv pip compile --quiet --no-header --no-emit-index-url --generate-hashes --universal --python-version 3.11 \
 	    $$(test $$extra = base || echo --extra $$extra) pyproject.toml -o requirements/$$extra.txt || exit 1; done
 

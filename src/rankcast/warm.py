@@ -294,6 +294,8 @@ def _geotext(rng: np.random.Generator, kind: str, settings: Rows) -> None:
     if timed:
         engine.advance(began + timedelta(seconds=800))
         engine.publish(messages(721, 2) | {"until": [None, began + timedelta(days=1)]})
+    engine.amend({"id": places["id"][3:5], "radius": [1.0, None], "must": [["jazz"], None]})
+    engine.publish(messages(730, 2))
     engine.unsubscribe(places["id"][:1])
     engine.unsubscribe(places["id"][1:300])
     engine.publish(messages(721, 20))

@@ -27,7 +27,10 @@ def check_buffers(engine: GeoTextTopK) -> None:
     interests = engine._scan.interests(rows, engine._alpha_of(rows), engine._k_of(rows))
     skyband, found = "skyband" in engine._refill, 0
     for row, k, similarity in zip(
-        rows, interests.k, brute_force.similarities(interests, messages, engine._frame), strict=True
+        rows,
+        interests.k,
+        brute_force.similarities(interests, messages, engine._frame, engine._interests),
+        strict=True,
     ):
         scores = np.where(similarity.cosine > 0, similarity.score * messages.gain, -np.inf)
         ranked = brute_force.ranked(similarity, messages.gain)

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast import SnapshotError, Vocabulary
-from rankcast.geotext.vocabulary import TERMS, LiveTerms, Vectors
+from rankcast.geotext.text import TERMS
+from rankcast.geotext.vocabulary import LiveTerms, Vectors
 from rankcast.tables import read
 from rankcast.tables.schema import Rows, Terms
 

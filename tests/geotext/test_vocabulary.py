@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast import InputError, Vocabulary
-from rankcast.geotext.vocabulary import TERMS, bags_of, unit_weights
+from rankcast.geotext.text import TERMS
+from rankcast.geotext.vocabulary import bags_of, unit_weights
 from rankcast.structures.arrays import ranges
 from rankcast.tables import read
 from rankcast.tables.schema import Floats, Ids, Terms

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rankcast import SettingError, SnapshotError
-from rankcast.geotext.arrivals import insert
+from rankcast.geotext.messages import insert
 from rankcast.geotext.window import EARLIEST, LATEST, CountWindow, TimeWindow, Window, window_of
 
 NEAR = st.integers(0, 12)

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent.parent
 # micro-batch also maps the engine's arrays, and restores it over them.
 MOST = {
     "RangeTopK": 15,
-    "GeoTextTopK": 20,
+    "GeoTextTopK": 21,
     "RankedMatcher": 16,
     "CoveringTable": 15,
     "MovingTopK": 15,

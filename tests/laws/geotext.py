@@ -37,6 +37,15 @@ SPANS: list[int | timedelta] = [
     timedelta(seconds=8), timedelta(seconds=1), 1, 3, timedelta(seconds=100), 20, 2, timedelta(days=4),
 ]  # fmt: skip
 TIMED = [span for span in SPANS if isinstance(span, timedelta)]
+LIMITS: dict[str, dict[str, list[Any]]] = {
+    metric: {
+        "radius": [None, *radii],
+        "min_score": [None, 0, 0.3, 0.5, 0.75, 1, -1],
+        "must": [None, ["a"], ["b"], ["a", "b", "a"], ["never"], []],
+        "must_not": [None, ["a"], ["b"], ["z", "é"], ["never"], []],
+    }
+    for metric, radii in (("euclidean", [0, 0.5, 2.5, 3, 1e-9, 1e9]), ("haversine", [0, 3e6, 5e6, 1e9]))
+}
 UNITS = 8  # steps of the clock to a span; times are multiples of half a step
 HALVINGS = [1, 2, 0.5, 8, 250]  # half-lives to a span
 PATTERNS = ["late", "late", "steps", "shuffled", "drift", "equal", "jump", "backwards"]
@@ -61,6 +70,7 @@ def workloads(draw: st.DrawFn) -> Workload:
         "metric": metric,
         "vocabulary": draw(st.sampled_from([None, FITTED])),
         "duplicates": draw(st.sampled_from(["refuse", "refuse", "edit"])),
+        "place_only": draw(st.sampled_from([False, False, True])),
     }
     if metric == "euclidean":
         settings["bounds"] = PLANE
@@ -99,9 +109,13 @@ def workloads(draw: st.DrawFn) -> Workload:
             free = [name for name in map(subscription, range(6)) if name not in live]
             names = draw(_some(free if call == "subscribe" else live))
             live += [name for name in names if name not in live]
-            steps.append(
-                (call, draw(_subscriptions(names, PLACES[metric], texts, whole=call == "subscribe")))
-            )
+            limited = LIMITS[metric] if draw(st.booleans()) else {}
+            if limited and isinstance(span, timedelta):
+                newest = window.newest or START
+                limited = {**limited, "since": [None, START, newest, newest - span / 2, newest + span / 2]}
+            given = [*texts, [], None] if settings["place_only"] else texts
+            whole = call == "subscribe"
+            steps.append((call, draw(_subscriptions(names, PLACES[metric], given, limited, whole=whole))))
     return Workload(settings, tuple(steps))
 
 
@@ -115,8 +129,9 @@ def _some(draw: st.DrawFn, names: list[Any]) -> list[Any]:
 
 @st.composite
 def _subscriptions(
-    draw: st.DrawFn, names: list[Any], places: Places, texts: Texts, *, whole: bool
-) -> dict[str, list[Any]]:
+    draw: st.DrawFn, names: list[Any], places: Places, texts: list[Any], limits: dict[str, list[Any]], *,
+    whole: bool,
+) -> dict[str, list[Any]]:  # fmt: skip
     rows: dict[str, list[Any]] = {"id": names}
     spots = [draw(st.sampled_from(places)) for _ in names]
     for axis, name in enumerate("xy"):
@@ -125,6 +140,7 @@ def _subscriptions(
     if whole or draw(st.booleans()):
         rows["terms"] = [draw(st.sampled_from(texts)) for _ in names]
     own: dict[str, list[Any]] = {"k": [None, None, 1, 2, 9, 60, 2**31 - 1], "alpha": [None, 0, 0.25, 1]}
+    own |= limits
     for name, values in own.items():
         if draw(st.booleans()):
             rows[name] = [draw(st.sampled_from(values)) for _ in names]
@@ -330,8 +346,9 @@ class Naive:
         vocabulary: Vocabulary | None = None,
         half_life: timedelta | None = None,
         duplicates: str = "refuse",
+        place_only: bool = False,
     ) -> None:
-        self.half_life, self.duplicates = half_life, duplicates
+        self.half_life, self.duplicates, self.place_only = half_life, duplicates, place_only
         self.k, self.alpha, self.metric = k, alpha, metric
         west, south, east, north = bounds
         diagonal = _euclidean(*bounds)
@@ -391,10 +408,28 @@ class Naive:
                 self.score(wanted, message),
             )
             for arrival, message in enumerate(self.window.messages)
-            if set(wanted["terms"]) & set(message["terms"])
+            if self.fits(wanted, message)
         ]
         best = sorted(fitting, reverse=True)[: wanted.get("k") or self.k]
         return [(item, score) for _, _, _, item, score in best]
+
+    def fits(self, wanted: dict[str, Any], message: dict[str, Any]) -> bool:
+        if wanted["terms"] and not set(wanted["terms"]) & set(message["terms"]):
+            return False
+        if not wanted["terms"] and not self.place_only:
+            return False
+        given = {name: wanted[name] for name in LIMITS["euclidean"] if wanted.get(name) is not None}
+        return (
+            self.away(wanted, message) <= given.get("radius", math.inf)
+            and self.score(wanted, message) >= given.get("min_score", -math.inf)
+            and set(given.get("must", [])) <= set(message["terms"])
+            and not set(given.get("must_not", [])) & set(message["terms"])
+            and (wanted.get("since") is None or message["time"] >= wanted["since"])
+        )
+
+    def away(self, wanted: dict[str, Any], message: dict[str, Any]) -> float:
+        measure = _euclidean if self.metric == "euclidean" else _haversine
+        return measure(wanted["x"], wanted["y"], message["x"], message["y"])
 
     def weight(self, wanted: dict[str, Any], message: dict[str, Any]) -> float:
         """What a message ranks by: its score, or what is left of that by the newest message."""
@@ -411,9 +446,10 @@ class Naive:
     def score(self, wanted: dict[str, Any], message: dict[str, Any]) -> float:
         own = wanted.get("alpha")
         alpha = self.alpha if own is None else own
-        measure = _euclidean if self.metric == "euclidean" else _haversine
-        away = measure(wanted["x"], wanted["y"], message["x"], message["y"])
-        mine, theirs = self.vector(wanted["terms"]), self.vector(message["terms"])
+        if not wanted["terms"]:
+            alpha = 1.0
+        away = self.away(wanted, message)
+        mine, theirs = self.vector(wanted["terms"] or []), self.vector(message["terms"])
         cosine = 0.0
         for term in sorted(mine):
             cosine += mine[term] * theirs.get(term, 0.0)

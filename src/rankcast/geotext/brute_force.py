@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankcast.geotext.kernels.score import Frame, alikeness, best_score, nearness_of, rarest_first
+from rankcast.geotext.limits import Interests, Permitted, permitted
 from rankcast.geotext.vocabulary import LiveTerms, VectorEntries, Vectors
 from rankcast.geotext.window import Window
 from rankcast.structures import distance
 from rankcast.structures.ids import Slots
 from rankcast.tables import deltas
 from rankcast.tables.deltas import Lists
-from rankcast.tables.schema import Floats, Ints, Rows
+from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 
 class GeoTextState(NamedTuple):
@@ -29,7 +30,7 @@ class GeoTextState(NamedTuple):
 
     subscriptions: Slots
     messages: Slots
-    interests: Vectors
+    interests: Interests
     texts: Vectors
     terms: LiveTerms
     window: Window
@@ -38,35 +39,43 @@ class GeoTextState(NamedTuple):
 
 
 class WindowMessages(NamedTuple):
-    """Messages of the window, the newest first: rows, places, gains, and their vectors, joined."""
+    """Messages of the window, the newest first: rows, places, gains, times, and their vectors, joined."""
 
     row: Rows
     x: Floats
     y: Floats
     gain: Floats
+    time: Ints
     vectors: VectorEntries
 
 
 class SubscriptionVectors(NamedTuple):
-    """Subscriptions: places, alphas, k, and their vectors, joined."""
+    """Subscriptions: rows, places, alphas, k, and their vectors, joined; who has no words."""
 
+    row: Rows
     x: Floats
     y: Floats
     alpha: Floats
     k: Ints
     vectors: VectorEntries
+    everywhere: Bools
 
 
 class Similarity(NamedTuple):
-    """One subscription against every message. Without a common term, `cosine` is 0 and the score is void."""
+    """One subscription against every message, and which of them may be in its result.
+
+    Without a common term, `cosine` is 0 and the score is void, unless the subscription has no words.
+    """
 
     distance: Floats
     cosine: Floats
     score: Floats
+    permitted: Permitted
+    fits: Bools
 
 
 def similarities(
-    interests: SubscriptionVectors, messages: WindowMessages, frame: Frame
+    interests: SubscriptionVectors, messages: WindowMessages, frame: Frame, limits: Interests
 ) -> Iterator[Similarity]:
     """Score every message for each subscription. Cost: O(m t) for m subscriptions and t terms of messages.
 
@@ -77,6 +86,13 @@ def similarities(
     vectors = interests.vectors
     weight = np.zeros(1 + max(vectors.term.max(initial=0), messages.vectors.term.max(initial=0)))
     ends = np.searchsorted(vectors.owner, np.arange(interests.x.size + 1))
+
+    def having(term: int) -> Bools:
+        """Which messages have a term."""
+        found = np.zeros(messages.row.size, np.bool_)
+        found[messages.vectors.owner[messages.vectors.term == term]] = True
+        return found
+
     for i, alpha in enumerate(interests.alpha):
         mine = slice(ends[i], ends[i + 1])
         weight[vectors.term[mine]] = vectors.weight[mine]
@@ -86,21 +102,24 @@ def similarities(
         cosine = sums.astype(np.float64, copy=False)
         away = distance.distances(frame.metric, interests.x[i], interests.y[i], messages.x, messages.y)
         near = np.maximum(0.0, 1.0 - away / frame.scale)
-        yield Similarity(away, cosine, alpha * near + (1.0 - alpha) * cosine)
+        score = alpha * near + (1.0 - alpha) * cosine
+        passes = permitted(limits, int(interests.row[i]), away, score, messages.time, having)
+        fits = passes.all & (cosine > 0) if not interests.everywhere[i] else passes.all
+        yield Similarity(away, cosine, score, passes, fits)
 
 
 def ranked(similarity: Similarity, gain: Floats) -> Rows:
-    """The places of all messages with a common term by score times gain; of equal ones the newer first."""
-    common = np.flatnonzero(similarity.cosine > 0)
+    """The places of all messages that fit, by score times gain; of equal ones the newer first."""
+    common = np.flatnonzero(similarity.fits)
     return common[np.argsort(-(similarity.score[common] * gain[common]), kind="stable")].astype(np.int32)
 
 
 def top_k(
-    interests: SubscriptionVectors, messages: WindowMessages, frame: Frame
+    interests: SubscriptionVectors, messages: WindowMessages, frame: Frame, limits: Interests
 ) -> tuple[list[Rows], list[Floats]]:
     """For each subscription the rows of its k best messages, and their scores."""
     rows, scores = [], []
-    for similarity, k in zip(similarities(interests, messages, frame), interests.k, strict=True):
+    for similarity, k in zip(similarities(interests, messages, frame, limits), interests.k, strict=True):
         best = ranked(similarity, messages.gain)[:k]
         rows.append(messages.row[best])
         scores.append(similarity.score[best])
@@ -116,13 +135,14 @@ class Scan:
     def lists(self, rows: Rows, alpha: Floats, k: Ints) -> Lists:
         """The results of subscriptions, in that order."""
         interests, messages = self.interests(rows, alpha, k), self.messages()
-        items, scores = top_k(interests, messages, self._state.frame)
+        items, scores = top_k(interests, messages, self._state.frame, self._state.interests)
         return deltas.gather_lists(rows, items, scores)
 
     def explain(self, mine: Rows, row: int, alpha: Floats, k: Ints) -> dict[str, Any]:
         """Why a message is or is not in the result of one subscription."""
         interests, messages = self.interests(mine, alpha, k), self.messages()
-        (similarity,) = similarities(interests, messages, self._state.frame)
+        state = self._state
+        (similarity,) = similarities(interests, messages, state.frame, state.interests)
         order = ranked(similarity, messages.gain)
         at, last = int(np.flatnonzero(messages.row == row)[0]), int(k[0]) - 1
         place = np.flatnonzero(order == at)
@@ -130,7 +150,11 @@ class Scan:
         inside = rank is not None and rank <= last + 1
         theirs = self._state.texts.entries(np.array([row], np.int32)).term
         common = np.intersect1d(interests.vectors.term, theirs)
-        kept_out = f"{last + 1} messages are better" if rank else "no common term"
+        common = common[state.terms.slots["idf"][common] > 0]  # without the one of all messages
+        failed = [name for name, fails in similarity.permitted.failed.items() if fails[at]]
+        kept_out = f"{last + 1} messages are better" if rank else f"fails {' and '.join(failed)}"
+        if not rank and not failed:
+            kept_out = "no common term"
         return {
             "in_result": inside,
             "score": float(similarity.score[at]),
@@ -140,6 +164,7 @@ class Scan:
             "distance": float(similarity.distance[at]),
             "cosine": float(similarity.cosine[at]),
             "alpha": float(alpha[0]),
+            **({"fails": failed} if similarity.permitted.failed else {}),
             "common_terms": sorted(self._state.terms.slots.take(common).to_pylist()),
             "reason": "in the result" if inside else kept_out,
         }
@@ -168,13 +193,16 @@ class Scan:
     def interests(self, rows: Rows, alpha: Floats, k: Ints) -> SubscriptionVectors:
         """Subscriptions, in that order."""
         slots, vectors = self._state.subscriptions, self._state.interests.entries(rows)
-        return SubscriptionVectors(slots["x"][rows], slots["y"][rows], alpha, k, vectors)
+        everywhere = np.zeros(rows.size, np.bool_)
+        everywhere[vectors.owner[self._state.terms.slots["idf"][vectors.term] == 0]] = True
+        return SubscriptionVectors(rows, slots["x"][rows], slots["y"][rows], alpha, k, vectors, everywhere)
 
     def messages(self) -> WindowMessages:
         """All messages of the window."""
         slots, rows = self._state.messages, np.ascontiguousarray(self._state.window.rows()[::-1])
         gain = slots["gain"][rows] if self._state.decays else np.ones(rows.size)
-        return WindowMessages(rows, slots["x"][rows], slots["y"][rows], gain, self._state.texts.entries(rows))
+        texts, time = self._state.texts.entries(rows), self._state.window.times()[::-1]
+        return WindowMessages(rows, slots["x"][rows], slots["y"][rows], gain, time, texts)
 
 
 def _pruned_by(state: GeoTextState, row: int, item: int, alpha: float, threshold: float) -> str | None:

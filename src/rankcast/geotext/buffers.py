@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from rankcast.geotext.kernels import checks, skyband
 from rankcast.geotext.kernels.message_search import SearchResults
+from rankcast.geotext.kernels.postings import Ages
 from rankcast.geotext.kernels.results import (
     COST,
     KMAX,
     MAX_DOMINATORS,
     NONE,
     SKYBAND,
-    Ages,
     Buffers,
     Links,
     ResultLog,

@@ -22,9 +22,11 @@ from rankcast.core.engine import ID, Part
 from rankcast.core.lists import ListEngine
 from rankcast.core.spec import LISTS, Late, Reading, Setting
 from rankcast.errors import InputError, SettingError, shown
+from rankcast.geotext import limits
 from rankcast.geotext.brute_force import GeoTextState, Scan
 from rankcast.geotext.buffers import REFILLS, BufferLimits, list_changes
 from rankcast.geotext.kernels.match import Prunings
+from rankcast.geotext.limits import Interests
 from rankcast.geotext.live import PRUNINGS, LiveResults, LiveSettings
 from rankcast.geotext.messages import TIME, Incoming, Messages
 from rankcast.geotext.places import (
@@ -36,7 +38,8 @@ from rankcast.geotext.places import (
     refuse_outside,
 )
 from rankcast.geotext.postings import NEED_GROUPS
-from rankcast.geotext.vocabulary import TERMS, LiveTerms, Replaced, Vectors, Vocabulary
+from rankcast.geotext.text import TERMS, TEXT, Analyzer, analyzed, read_terms
+from rankcast.geotext.vocabulary import LiveTerms, Replaced, Vocabulary, with_every
 from rankcast.geotext.window import decay_of, window_of
 from rankcast.structures import distance, integrity
 from rankcast.structures.ids import Slots
@@ -64,6 +67,10 @@ class GeoTextTopK(ListEngine):
     order; the cosine is that of tf x idf vectors (see `rankcast.geotext.vocabulary`). A message without a
     common term is never in a result. Equal scores: the newer message first (later time, then later arrival).
 
+    Optional columns of a subscription keep messages out of its result: `radius` (nothing farther),
+    `min_score` (nothing below), `must` and `must_not` (lists of terms that a message has all of, and none
+    of), in a time window `since` (nothing older). A null is no limit.
+
     A message may have an end of its own, `until`, in a time window: it leaves when the clock, the newest time
     that came, reaches it. `retract` takes messages back, `advance` moves the clock without a message. In a
     batch of messages the optional column `op` does the same: "publish", "retract", "advance" (then only `id`,
@@ -82,6 +89,8 @@ class GeoTextTopK(ListEngine):
             "5 km" or "800 m". By default the diagonal of the bounds, on the globe its length there; without
             bounds half the Earth's circumference.
         vocabulary: document frequencies; None: every idf is 1.
+        analyzer: makes terms of texts (`rankcast.text.Analyzer`, or its settings): messages and subscriptions
+            then have a column `text` instead of `terms`; words of `must` and `must_not` are analysed, too.
         method: how subscriptions are found that a message may concern.
         refill: what is kept beyond the k best, for when one of them expires.
         half_life: after what time a score counts half as much (a `timedelta`; the window must be one, too).
@@ -89,6 +98,8 @@ class GeoTextTopK(ListEngine):
             change as they grow older. The `score` of results and deltas is that at the message's own time.
         duplicates: what becomes of a message with the id of a live one: "refuse", or "edit", which takes that
             one back and publishes this one in its stead.
+        place_only: whether a subscription may have no terms (null or an empty list): it lists the nearest
+            messages whatever their words, the newer first among equals, and its score is nearness alone.
         extra: "forbid" or "ignore" columns that are not known.
         tuning: "groups" a cell of the lists by word, by what is needed of words (default: 30); "kmax": how
             many times k a buffer keeps with that refill (3); "share": of the k-th score, where a plain
@@ -137,10 +148,12 @@ class GeoTextTopK(ListEngine):
         metric: str = "euclidean",
         scale: float | str | None = None,
         vocabulary: Vocabulary | None = None,
+        analyzer: Analyzer | Mapping[str, Any] | None = None,
         method: str = "igpt",
         refill: str = "cost-skyband",
         half_life: timedelta | None = None,
         duplicates: str = "refuse",
+        place_only: bool = False,
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
@@ -149,10 +162,13 @@ class GeoTextTopK(ListEngine):
         self._plain_frame = tuple(self._frame)
         self._k = schema.whole("k", k)
         self._alpha = schema.number("alpha", alpha, low=0, high=1)
+        self._timed = window_of(window).span > 0
         decay_of(half_life, window_of(window))  # refuses what does not fit
         self._method = schema.one_of("method", method, METHODS)
         self._refill = schema.one_of("refill", refill, REFILLS)
         schema.one_of("duplicates", duplicates, ["refuse", "edit"])
+        self._place_only = _truth("place_only", place_only)
+        self._analyzer = Analyzer.of(analyzer)
         if vocabulary is not None and not isinstance(vocabulary, Vocabulary):
             raise SettingError(
                 f"vocabulary is a {type(vocabulary).__name__}", expected="a Vocabulary or None"
@@ -171,6 +187,8 @@ class GeoTextTopK(ListEngine):
                 "refill": refill,
                 **({} if half_life is None else {"half_life": _window_to_json(half_life)}),
                 **({} if duplicates == "refuse" else {"duplicates": duplicates}),
+                **({"place_only": True} if self._place_only else {}),
+                **({} if self._analyzer is None else {"analyzer": self._analyzer.settings()}),
             },
             extra=extra,
             tuning=tuning,
@@ -178,11 +196,12 @@ class GeoTextTopK(ListEngine):
         _, *columns = self._known_columns()
         self._amendments = Form([ID, *(replace(column, required=False) for column in columns)])
         self._slots = Slots({"x": np.float64, "y": np.float64, "alpha": np.float64, "k": np.int64})
-        self._terms = LiveTerms(vocabulary or Vocabulary.empty())
-        self._interests = Vectors()
+        self._terms = LiveTerms(vocabulary or Vocabulary.empty(), everywhere=self._place_only)
+        self._interests = Interests(self._frame)
         self._messages = messages = Messages(
-            self._frame, window, half_life, self._terms, self._read, edits=duplicates == "edit"
-        )
+            self._frame, window, half_life, self._terms, self._read,
+            edits=duplicates == "edit", everywhere=self._place_only, analyzer=self._analyzer,
+        )  # fmt: skip
         state = GeoTextState(
             self._slots, messages.slots, self._interests, messages.texts, self._terms, messages.window,
             self._frame, messages.decay is not None,
@@ -274,12 +293,25 @@ class GeoTextTopK(ListEngine):
         return engine
 
     def _columns(self) -> list[Column]:
-        return [*PLACE, TERMS, ALPHA]
+        terms = replace(TERMS, nullable=True) if self._place_only else TERMS
+        if self._analyzer is not None:
+            terms = TEXT
+        return [*PLACE, terms, ALPHA, *limits.COLUMNS, *([limits.SINCE] if self._timed else [])]
 
     def _fields(self, batch: Batch, rows: Rows | None) -> dict[str, Any]:
         fields: dict[str, Any] = read_places(batch, self._plain_frame, "subscriptions")
+        if self._analyzer is not None:
+            if "text" in batch:
+                batch.apart["terms"] = read_terms(batch, self._analyzer, "subscriptions")
+            for name in ("must", "must_not"):
+                if name in batch:
+                    batch.apart[name] = analyzed(batch[name], self._analyzer, "subscriptions")
         if "terms" in batch:
-            fields["terms"] = batch["terms"]
+            terms: Terms = batch["terms"]
+            fields["terms"] = with_every(terms, np.diff(terms.starts) == 0) if self._place_only else terms
+        if limits.given(batch):
+            limits.refuse(batch)
+        fields["limits"] = batch
         if "alpha" in batch:
             refuse_outside(batch["alpha"], 0.0, 1.0, "alpha", "subscriptions")
             fields["alpha"] = batch["alpha"]
@@ -295,9 +327,13 @@ class GeoTextTopK(ListEngine):
         return share
 
     def _write(self, rows: Rows, fields: Mapping[str, Any]) -> None:
-        super()._write(rows, {name: values for name, values in fields.items() if name != "terms"})
+        apart = ("terms", "limits")
+        super()._write(rows, {name: values for name, values in fields.items() if name not in apart})
         if "terms" in fields:
             self._set_terms(rows, fields["terms"])
+        if "limits" in fields:
+            alpha = self._alpha_of(rows)
+            self._interests.limit(rows, fields["limits"], alpha, self._terms, whole=True)
 
     def _set_terms(self, rows: Rows, terms: Terms) -> Replaced:
         """Set the terms of subscriptions; returns those they had.
@@ -325,15 +361,19 @@ class GeoTextTopK(ListEngine):
             live.unlist(changed)
         replaced = self._set_terms(changed, fields.pop("terms")) if "terms" in fields else None
         moved = self._moves(fields, changed)
+        given = fields.pop("limits")
         self._write(changed, fields)
+        alpha, limited = self._alpha_of(changed), limits.given(given)
+        self._interests.limit(changed, given, alpha, self._terms, whole=False)
         if live is not None:
-            live.amended(changed, self._alpha_of(changed), self._k_of(changed), moved, replaced)
+            live.amended(changed, alpha, self._k_of(changed), moved, replaced, limited=limited)
         return list_changes(registered, before, self._lists(registered))
 
     def _leaving(self, rows: Rows) -> None:
         if self._live is not None:
             self._live.leave(rows)
         self._terms.drop(self._interests.clear(rows))
+        self._terms.drop(self._interests.drop_limits(rows))
 
     def _lists(self, rows: Rows) -> Lists:
         if self._live is not None:
@@ -430,7 +470,17 @@ class GeoTextTopK(ListEngine):
     def _alpha_of(self, rows: Rows) -> Floats:
         """The alpha of subscriptions; that of the engine for those without one."""
         alpha: Floats = self._slots["alpha"][rows]
-        return np.where(np.isnan(alpha), self._alpha, alpha)
+        alpha = np.where(np.isnan(alpha), self._alpha, alpha)
+        if self._place_only:
+            vectors, idf = self._interests.texts, self._terms.slots["idf"]
+            alpha[(vectors.size[rows] == 1) & (idf[vectors.term[vectors.begin[rows]]] == 0)] = 1.0
+        return alpha
+
+
+def _truth(name: str, value: object) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise SettingError(f"{name} is {shown(value)}", expected="True or False")
+    return bool(value)
 
 
 def _window_to_json(window: int | timedelta) -> int | dict[str, int]:

@@ -20,9 +20,8 @@ import pyarrow as pa
 from numba import njit
 
 from rankcast.errors import InputError
-from rankcast.geotext.arrivals import ArrivalPlan, holders_gone, live_id
 from rankcast.geotext.kernels.score import Plain, are_inside
-from rankcast.geotext.window import EARLIEST, LATEST, NO_ROWS, Window
+from rankcast.geotext.window import EARLIEST, LATEST, NO_ROWS, ArrivalPlan, Window, holders_gone, live_id
 from rankcast.structures import hashing
 from rankcast.structures.hashing import KeyArrays
 from rankcast.structures.ids import Slots, keys_of, show
@@ -57,15 +56,6 @@ FITS = -1
 def op_column(*, timed: bool) -> Column:
     """The column `op`: only a window of time has a clock to advance."""
     return Column("op", Kind.WORD, required=False, words=WORDS if timed else WORDS[:ADVANCE])
-
-
-def has_ops(rows: Any) -> bool:
-    """Whether rows have a column `op`. Cost: O(1) but for a list of dicts."""
-    if type(rows) is list:
-        return any(type(row) is not dict or "op" in row for row in rows)
-    if isinstance(rows, pa.Table | pa.RecordBatch):
-        return "op" in rows.schema.names
-    return type(rows) is not dict or "op" in rows
 
 
 def read_ops(

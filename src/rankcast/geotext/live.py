@@ -22,12 +22,11 @@ from numpy.typing import NDArray
 
 from rankcast.geotext.brute_force import GeoTextState
 from rankcast.geotext.buffers import BufferLimits, ResultBuffers, empty_log, longer_log
-from rankcast.geotext.kernels import net_changes, results
+from rankcast.geotext.kernels import results
 from rankcast.geotext.kernels.match import Prunings
 from rankcast.geotext.kernels.message_search import SearchResults, best_messages
-from rankcast.geotext.kernels.score import Scratch
+from rankcast.geotext.kernels.score import Scratch, undecayed_scores
 from rankcast.geotext.kernels.skyband import log_lists, short_lists
-from rankcast.geotext.kernels.verify import undecayed_scores
 from rankcast.geotext.places import former_unit
 from rankcast.geotext.postings import (
     MessagePostings,
@@ -109,15 +108,19 @@ class LiveResults:
         """Make postings void of subscriptions that are about to change or leave. Cost: O(1) a term."""
         self._postings.drop(rows, self._state.interests.texts, self._columns.stamp)
 
-    def amended(self, rows: Rows, alpha: Floats, k: Ints, moved: Floats, terms: Replaced | None) -> None:
+    def amended(
+        self, rows: Rows, alpha: Floats, k: Ints, moved: Floats, terms: Replaced | None, *, limited: bool
+    ) -> None:
         """Update results of subscriptions that have changed in the slots (maybe their terms), and list them.
 
         A subscription that only wants fewer messages has them in its buffer. After a short move, or for a
         larger k, a search starts from the buffer, which gives it a high threshold at once; after a long move
-        the messages of the buffer would be of little use.
+        the messages of the buffer would be of little use. `limited`: their limits may have changed.
         """
         columns, searched, seeded, k = self._columns, rows, None, np.minimum(k, MAX_K)
         same = np.ones(rows.size, np.bool_) if terms is None else terms.same
+        if limited:
+            same = np.zeros(rows.size, np.bool_)
         if np.count_nonzero(same):
             same = same & (alpha == columns.alpha[rows])
             served = same & (moved == 0) & (k <= columns.k[rows])
@@ -208,7 +211,7 @@ class LiveResults:
         if not size:
             return NO_CHANGES
         told = _empty_changes(size)
-        count = net_changes.net_changes(
+        count = results.net_changes(
             tuple(self._log), size, expired, columns.k, self._unsure, self._state.subscriptions["sequence"],
             held, tuple(columns.ages), told,
         )  # fmt: skip
@@ -267,7 +270,7 @@ class LiveResults:
             tells = start >= count and not unsure and not self._state.decays
             marked = doubtful, moved = np.empty(size, np.int32), np.empty(size, np.int32)
             told = _empty_changes(self._lines + 2 * size if tells else 0)
-            lines, doubts, moves, number = net_changes.take(
+            lines, doubts, moves, number = results.take(
                 tuple(buffers.held), tuple(buffers.links), tuple(hits), part, behind, columns.k,
                 buffers.refill, tuple(columns.ages), self._unsure, columns.listed, self._horizon,
                 tuple(self._log), self._lines, marked, tells, expired,

@@ -29,21 +29,21 @@ from rankcast.geotext.kernels.postings import (
     STAMP,
     STEP,
     VOID,
+    Ages,
     ListedColumns,
     PlaceColumns,
     Postings,
 )
-from rankcast.geotext.kernels.results import Ages
 from rankcast.geotext.kernels.score import (
     Bits,
     Frame,
+    Hits,
     MessageColumns,
     Plain,
     Scratch,
     SubscriptionColumns,
     TermVectors,
 )
-from rankcast.geotext.kernels.verify import Hits
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
@@ -101,18 +101,22 @@ class RowColumns:
 
     def subscriptions(self, threshold: Floats) -> SubscriptionColumns:
         """All subscriptions, with the thresholds given."""
-        slots, texts = self._state.subscriptions, self._state.interests.texts
-        return SubscriptionColumns(slots["x"], slots["y"], self.alpha, threshold, self.stamp, texts)
+        slots, interests = self._state.subscriptions, self._state.interests
+        return SubscriptionColumns(
+            slots["x"], slots["y"], self.alpha, threshold, self.stamp, interests.texts, interests.limits
+        )
 
     def listed_columns(self) -> ListedColumns:
         """All subscriptions, with the thresholds in their postings."""
         slots = self._state.subscriptions
-        return ListedColumns(slots["x"], slots["y"], self.alpha, self.listed, self.stamp)
+        floor = self._state.interests.floor
+        return ListedColumns(slots["x"], slots["y"], self.alpha, self.listed, self.stamp, floor)
 
     def messages(self, rows: Rows) -> MessageColumns:
         """All messages, and which rows of them arrive."""
         slots = self._state.messages
-        return MessageColumns(rows, slots["x"], slots["y"], self._state.texts.texts, self.gains(), self.top())
+        texts, time = self._state.texts.texts, self.ages.time
+        return MessageColumns(rows, slots["x"], slots["y"], texts, self.gains(), self.top(), time)
 
     def places(self) -> PlaceColumns:
         """The places and stamps of all messages."""
@@ -341,11 +345,12 @@ class SubscriptionPostings(PostingLists):
     ) -> Hits | None:  # fmt: skip
         """The hits of messages; None if they are too many to be taken together."""
         most = MAX_CANDIDATES if messages.rows.size > 1 else self._used + BLOCK
-        rows, x, y, texts, gain, top = messages
-        *readers, interests = subscriptions
+        rows, x, y, texts, gain, top, time = messages
+        *readers, interests, limits = subscriptions
         fits, *hits = match.disseminate(
-            tuple(self.lists), rows, tuple(readers), tuple(interests), (x, y, gain, top), tuple(texts), idf,
-            scratch.place, self._plain_frame, tuple(on), most, counters,
+            tuple(self.lists), rows, tuple(readers), tuple(interests), (*limits[:3], *limits.terms),
+            (x, y, gain, top, time), tuple(texts), idf, scratch.place, self._plain_frame, tuple(on), most,
+            counters,
         )  # fmt: skip
         return Hits(*hits) if fits else None
 

@@ -31,16 +31,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.errors import InputError, shown
-from rankcast.geotext.kernels import score
 from rankcast.geotext.kernels import words as kernel
 from rankcast.geotext.kernels.score import TermVectors
+from rankcast.geotext.text import TERMS, TEXT, Analyzer, read_terms
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown, ranges
 from rankcast.structures.ids import PROCESS, Slots, select
 from rankcast.tables import read
-from rankcast.tables.schema import NO_VALUES, Bools, Column, Floats, Ids, Ints, Kind, Rows, Terms
+from rankcast.tables.schema import NO_VALUES, Bools, Floats, Ids, Ints, Rows, Terms
 
-TERMS = Column("terms", Kind.TERMS)
+EVERYWHERE = np.frombuffer(
+    "\U0010ffff".encode(), np.uint8
+)  # no character, and behind all others in their order
+EVERY = Ids("str", NO_VALUES, np.array([0, EVERYWHERE.size]), EVERYWHERE.copy())
 NO_WORDS = Ids("str", NO_VALUES, np.zeros(1, np.int64), np.empty(0, np.uint8))
 
 
@@ -76,13 +79,17 @@ class Vocabulary:
     documents: int
 
     @classmethod
-    def fit(cls, rows: Any) -> Vocabulary:
+    def fit(cls, rows: Any, *, analyzer: Analyzer | None = None) -> Vocabulary:
         """Count in how many rows each term of the column `terms` is; other columns are ignored.
+
+        With an analyzer, rows have a column `text` instead.
 
         Cost: O(n log n) for n terms in all rows.
         """
-        batch = read.read(rows, [TERMS], where="documents", extra="ignore")
-        counted = bags_of(batch["terms"])
+        column = TERMS if analyzer is None else TEXT
+        batch = read.read(rows, [column], where="documents", extra="ignore")
+        terms = batch["terms"] if analyzer is None else read_terms(batch, analyzer, "documents")
+        counted = bags_of(terms)
         frequency = np.bincount(counted.word, minlength=counted.words.size).astype(np.int64)
         return cls.of(counted.words, frequency, batch.size)
 
@@ -140,6 +147,19 @@ def inverse_frequency(documents: int, frequency: int) -> float:
     return math.log((1 + documents) / (1 + frequency)) + 1.0
 
 
+def with_every(terms: Terms, chosen: Bools) -> Terms:
+    """The same texts, the chosen ones with the term of all messages behind their own."""
+    ends, words = terms.starts[1:], terms.words
+    places = words.offsets - words.offsets[0]
+    size, count = EVERYWHERE.size, int(np.count_nonzero(chosen))
+    lengths = np.insert(np.diff(places), ends[chosen], size)
+    data = words.data[words.offsets[0] : words.offsets[-1]]
+    data = np.insert(data, np.repeat(places[ends[chosen]], size), np.tile(EVERYWHERE, count))
+    starts = np.concatenate([[0], ends + np.cumsum(chosen)])
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    return Terms(starts.astype(np.int64), Ids("str", NO_VALUES, offsets.astype(np.int64), data))
+
+
 def bags_of(terms: Terms, rows: Rows | None = None) -> Bags:
     """The texts of a column (only those of `rows`, in that order, if given) as bags.
 
@@ -185,7 +205,8 @@ class LiveTerms:
     Invariant: a row that is free has no references.
     """
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary, *, everywhere: bool = False) -> None:
+        """`everywhere`: there is a term of idf 0 that all messages have (`EVERY`)."""
         self._documents = vocabulary.documents
         self._unseen = inverse_frequency(self._documents, 0)
         self.slots = Slots({"references": np.int64, "idf": np.float64})
@@ -193,6 +214,9 @@ class LiveTerms:
         known = self.slots.add(words._replace(offsets=words.offsets.copy(), data=words.data.copy()))
         self.slots["references"][known] = 1
         self.slots["idf"][known] = vocabulary.idfs()
+        if everywhere:
+            row = self.slots.add(EVERY)
+            self.slots["references"][row], self.slots["idf"][row] = 1, 0.0
 
     def acquire(self, terms: Terms, rows: Rows | None = None) -> TextVectors:
         """The vectors of texts (only those of `rows`, if given), with a reference to each of their terms."""
@@ -243,7 +267,7 @@ class LiveTerms:
         integrity.need((references[: uses.size] >= uses).all(), "references", "counts too few")
         integrity.need(not references[~live].any(), "references", "counts terms that are gone")
         integrity.finite(idf[live], "idf")
-        integrity.need((idf[live] > 0).all(), "idf", "is not above 0")
+        integrity.need((idf[live] >= 0).all(), "idf", "is below 0")
 
 
 class Vectors:
@@ -262,15 +286,15 @@ class Vectors:
 
     def store(self, rows: Rows, given: TextVectors) -> Replaced:
         """Set the vectors of rows; returns what they had before. Cost: O(1) a term, amortised."""
-        self.make_rows(score.most(rows) + 1)
+        self.make_rows(kernel.most(rows) + 1)
         self.make_room(given.term.size)
-        replaced = Replaced(*score.replace(tuple(self.texts), rows, *given, self.used))
+        replaced = Replaced(*kernel.replace(tuple(self.texts), rows, *given, self.used))
         self.used += given.term.size
         return replaced
 
     def clear(self, rows: Rows) -> Rows:
         """Empty some rows; returns the terms they had."""
-        terms: Rows = score.clear(tuple(self.texts), rows)
+        terms: Rows = kernel.clear(tuple(self.texts), rows)
         return terms
 
     def entries(self, rows: Rows) -> VectorEntries:

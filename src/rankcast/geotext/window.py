@@ -30,12 +30,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.errors import SettingError, shown
+from rankcast.errors import InputError, SettingError, shown
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
+from rankcast.structures.ids import show
 from rankcast.structures.jit import EXACT
 from rankcast.tables import schema
-from rankcast.tables.schema import Floats, Ints, Rows
+from rankcast.tables.schema import Floats, Ids, Ints, Rows
 
 # mypy: disallow-untyped-decorators=False
 
@@ -344,3 +345,50 @@ def decay_of(half_life: object, window: Window) -> Decay | None:
             f"half_life is {half_life}", expected=f"at least the window divided by {MAX_HALF_LIVES}"
         )
     return Decay(span)
+
+
+@njit(**EXACT)
+def holders_gone(holder: Rows, leaving: Rows, gone: Ints, size: int) -> Ints:
+    """The arrival at which the messages of rows expire; `size` if they stay, -1 for no row."""
+    found, known = np.empty(holder.size, np.int64), 0
+    for i in range(holder.size):
+        found[i] = size if holder[i] >= 0 else -1
+        known += holder[i] >= 0
+    if known > 0 and leaving.size > 0:
+        order = np.argsort(leaving)
+        for i in range(holder.size):
+            low, high = 0, leaving.size - 1
+            while low < high:
+                middle = (low + high) // 2
+                if leaving[order[middle]] < holder[i]:
+                    low = middle + 1
+                else:
+                    high = middle
+            if leaving[order[low]] == holder[i]:
+                found[i] = gone[order[low]]
+    return found
+
+
+class ArrivalPlan(NamedTuple):
+    """What a batch does to the window, worked out before anything changes."""
+
+    late: int  # how many arrivals are ignored
+    leaving: int  # how many held messages expire: the first ones of the window
+    staying: Rows  # places in the batch of the arrivals that are in the window at its end
+    held: Rows  # for each of them the row of the leaving message whose id it has, -1 if none
+    reused: int  # how many have such a row
+    ended: Rows = NO_ROWS  # held messages whose own end has come, beside the first ones
+    taken: Rows = NO_ROWS  # held messages that are taken back
+    until: Ints = NO_TIMES  # the ends of arrivals of their own, by place in the batch; empty: none has one
+    expired: int = 0  # how many messages expire, if the plan is not of arrivals alone
+
+
+def live_id(ids: Ids, row: int) -> InputError:
+    """What is to be said of an arrival with the id of a live message."""
+    return InputError(
+        f"is {show(ids, row)}, which is that of a live message",
+        where="messages",
+        column="id",
+        row=row,
+        expected="an id that no live message has",
+    )

@@ -26,6 +26,7 @@ from rankcast.geotext.kernels.score import (
     Bits,
     Floats32,
     Frame,
+    Hits,
     MessageColumns,
     Scratch,
     SubscriptionColumns,
@@ -33,7 +34,6 @@ from rankcast.geotext.kernels.score import (
     nearness_of,
     rarest_first,
 )
-from rankcast.geotext.kernels.verify import Hits
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 from rankcast.structures.distance import EUCLIDEAN, distance
@@ -188,14 +188,24 @@ def _cosine(
 
 
 @njit(**EXACT)
+def _has_terms(wanted: TermVectors, row: int, noted: Floats) -> bool:
+    """Whether the noted vector has the terms that a subscription must have, and none that it must not."""
+    begins, sizes, terms, signs = wanted
+    for at in range(begins[row], begins[row] + sizes[row]):
+        if (noted[terms[at]] > 0.0) != (signs[at] > 0.0):
+            return False
+    return True
+
+
+@njit(**EXACT)
 def _walk(
     lists: CellLists, subscriptions: SubscriptionColumns, spot: tuple[float, float], term: Rows,
     weight: Floats, cell: int, slot: int, scratch: Scratch, frame: Frame, hits: Hits, arrival: int, used: int,
-    gain: float, counters: Ints,
+    gain: float, time: int, counters: Ints,
 ) -> int:  # fmt: skip
     """Write the hits in one cell; returns how many there are then, -1 if they do not fit."""
     _, _, rows, weights, need = lists
-    begins, sizes, terms, shares = subscriptions.texts
+    (begins, sizes, terms, shares), limits = subscriptions.texts, subscriptions.limits
     noted, places = scratch
     at, end = np.empty(term.size, np.int64), np.empty(term.size, np.int64)
     _open(lists, term, cell, at, end)
@@ -208,8 +218,15 @@ def _walk(
             near = nearness_of(away, frame.scale)
             cosine = _cosine(terms, shares, begin, begin + sizes[row], noted, places, 0)
             counters[VERIFIED] += 1
-            score = (alpha * near + (1.0 - alpha) * cosine) * gain
-            if score >= subscriptions.threshold[row]:
+            score = alpha * near + (1.0 - alpha) * cosine
+            fits = limits.radius.size == 0 or (
+                away <= limits.radius[row]
+                and score >= limits.score[row]
+                and time >= limits.since[row]
+                and _has_terms(limits.terms, row, noted)
+            )
+            score *= gain
+            if fits and score >= subscriptions.threshold[row]:
                 if used == hits.score.size:
                     return -1
                 hits.subscription[used], hits.arrival[used], hits.score[used] = row, arrival, score
@@ -242,7 +259,7 @@ def disseminate(
                 cell = _number(level, mine[0], mine[1])
                 found = _walk(
                     lists, subscriptions, spot, term, weight, cell, slot, scratch, frame, hits, arrival,
-                    found, gain, counters,
+                    found, gain, messages.time[row], counters,
                 )  # fmt: skip
         clear_vector(scratch, term)
         if found < 0:

@@ -335,8 +335,8 @@ def _read_terms(data: Any, column: Column, where: str) -> Terms:
     if pa.types.is_null(kind):
         array = array.cast(pa.list_(pa.string()))
     _refuse_nulls(array, column, where)
-    words, lengths = _one_chunk(array.flatten()), pc.list_value_length(array)
-    lengths = (lengths.fill_null(0) if array.null_count else lengths).to_numpy(zero_copy_only=False)
+    words = _one_chunk(array.flatten())
+    lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
     starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
     if words.null_count:
         place = _first(words.is_null().to_numpy(zero_copy_only=False))
@@ -410,11 +410,7 @@ def _nanoseconds(array: pa.Array) -> Ints | None:
         exact = array.cast(pa.timestamp("ns", tz=zone))
     except pa.ArrowInvalid:
         return None
-    whole = exact.cast(pa.int64())
-    nanoseconds: Ints = (whole.fill_null(NO_TIME) if whole.null_count else whole).to_numpy(
-        zero_copy_only=False
-    )
-    return nanoseconds
+    return exact.cast(pa.int64()).fill_null(NO_TIME).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
 def _read_names(data: Any, column: Column, where: str) -> Names:

@@ -22,7 +22,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.bench.workloads import Floats, Integers
-from rankcast.geotext.vocabulary import TERMS, Bags, Vocabulary, bags_of, unit_weights
+from rankcast.geotext.text import TERMS
+from rankcast.geotext.vocabulary import Bags, Vocabulary, bags_of, unit_weights
 from rankcast.structures.jit import EXACT
 from rankcast.tables import read
 

@@ -71,6 +71,7 @@ from rankcast.geotext.kernels.score import (
     Bits,
     Floats32,
     Frame,
+    Limits,
     MessageColumns,
     Plain,
     SubscriptionColumns,
@@ -82,10 +83,11 @@ from rankcast.geotext.kernels.score import (
     nearness,
     rarest_first,
     round_nearest,
+    score_pairs,
     share_of,
     signatures,
+    sort_pairs,
 )
-from rankcast.geotext.kernels.verify import score_pairs, sort_pairs
 from rankcast.structures.arrays import borrowed, prefetch, with_room
 from rankcast.structures.distance import EUCLIDEAN
 from rankcast.structures.jit import EXACT
@@ -149,7 +151,8 @@ def _heaviest_first(rows: Rows, texts: TermVectors, idf: Floats) -> Rows:
     for i in range(rows.size):
         begin, least = begins[rows[i]], 1.0
         for at in range(begin, begin + sizes[rows[i]]):
-            least = min(least, weights[at] / idf[terms[at]])
+            if idf[terms[at]] > 0.0:  # else it is the term of all messages
+                least = min(least, weights[at] / idf[terms[at]])
         order[i], keys[i] = i, 65535 - round_nearest(least)
     radix_sort(order, keys, np.empty_like(order), 16)
     return order
@@ -177,6 +180,8 @@ def invert_batch(
     for arrival in _heaviest_first(rows, texts, idf):
         row = rows[arrival]
         term, weight, rest = rarest_first(texts, row, idf)
+        if term.size > 0 and idf[term[-1]] == 0.0:
+            weight[-1] = 1.0  # of the term of all messages: whoever wants it counts the place alone
         spot, sign = embed(frame, x[row], y[row]), signatures(term)
         for i in range(term.size):
             at = place[term[i]]
@@ -477,18 +482,26 @@ def _find_candidates(
 
 @njit(**EXACT)
 def disseminate(
-    lists: Postings, rows: Rows, readers: Plain, interests: TermVectors, places: Plain, posts: TermVectors,
-    idf: Floats, scratch: Rows, plain_frame: Plain, plain_on: Plain, most: int, counters: Ints,
+    lists: Postings, rows: Rows, readers: Plain, interests: TermVectors, limits: Plain, places: Plain,
+    posts: TermVectors, idf: Floats, scratch: Rows, plain_frame: Plain, plain_on: Plain, most: int,
+    counters: Ints,
 ) -> tuple[bool, Rows, Rows, Floats]:  # fmt: skip
     """The fields of the `Hits` of messages; False if they have more than `most` candidates.
 
     All tuples are plain: `readers` are the fields of `SubscriptionColumns` but for the last, and `places`
-    those of `MessageColumns` beside rows and texts. `scratch` is room by term.
+    those of `MessageColumns` beside rows and texts; `limits` are the fields of `Limits`, its vectors flat.
+    `scratch` is room by term.
     """
-    x, y, gain, top = places
+    x, y, gain, top, time = places
     texts, (reader_x, reader_y, alpha, threshold, stamp) = borrowed(posts), borrowed(readers)
-    messages = MessageColumns(borrowed(rows), borrowed(x), borrowed(y), texts, borrowed(gain), top)
-    subscriptions = SubscriptionColumns(reader_x, reader_y, alpha, threshold, stamp, borrowed(interests))
+    messages = MessageColumns(
+        borrowed(rows), borrowed(x), borrowed(y), texts, borrowed(gain), top, borrowed(time)
+    )
+    radius, least, since, begin, size, term, weight = borrowed(limits)
+    limited = Limits(radius, least, since, TermVectors(begin, size, term, weight))
+    subscriptions = SubscriptionColumns(
+        reader_x, reader_y, alpha, threshold, stamp, borrowed(interests), limited
+    )
     frame, counted, on = named(plain_frame), np.zeros_like(counters), Prunings(*plain_on)
     keys, pairs = _find_candidates(
         borrowed(lists), messages, borrowed(idf), borrowed(scratch), frame, on, most, borrowed(counted)

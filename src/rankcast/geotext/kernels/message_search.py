@@ -41,13 +41,15 @@ from rankcast.geotext.kernels.postings import (
     STAMP,
     STEP,
     WEIGHT,
+    Ages,
     Postings,
     X,
     Y,
     Z,
+    newer,
 )
-from rankcast.geotext.kernels.results import Ages, newer
 from rankcast.geotext.kernels.score import (
+    SLACK,
     Bits,
     Floats32,
     Frame,
@@ -75,10 +77,16 @@ Floats = NDArray[np.float64]
 CAPACITY = 2 * BLOCK
 LINE_WEIGHTS = 8  # weights in a cache line
 LINE = 64  # bytes of a cache line
+NONE = np.float32(-1.0)  # below all scores
+FARTHEST = 1e30  # times the scale that a radius counts at most
+EARLIEST = np.iinfo(np.int64).min
 
 
 class SearchTerm(NamedTuple):
-    """One term of the subscription searched for: its weight, the length of the rest; place, alpha, reach."""
+    """One term of the subscription searched for: its weight, the length of the rest; place, alpha, reach.
+
+    `floor` is the least nearness within its radius, before it is cut off at 0.
+    """
 
     weight: np.float32
     rest: np.float32
@@ -87,6 +95,24 @@ class SearchTerm(NamedTuple):
     z: np.float32
     alpha: np.float32
     reach: np.float32
+    floor: np.float32
+
+
+class Wanted(NamedTuple):
+    """The subscription searched for: place, alpha, radius, least score and time, and whether it has no words.
+
+    And where the terms are that a message must or must not have.
+    """
+
+    x: float
+    y: float
+    alpha: float
+    radius: float
+    score: float
+    since: int
+    everywhere: bool
+    begin: int
+    end: int
 
 
 class Frontier(NamedTuple):
@@ -142,15 +168,15 @@ def prefetch_block(rows: Rows, fact: Bits, start: int) -> None:
 
 @njit(**EXACT)
 def _node_bound(node: Floats32, at: int, target: SearchTerm) -> np.float32:
-    """The best score that a node allows."""
+    """The best score that a node allows; below all scores if it is beyond the radius."""
     square, spot = np.float32(0.0), (target.x, target.y, target.z)
     for axis in range(3):
         short = max(node[at, MESSAGE_BOX + axis] - spot[axis], spot[axis] - node[at, MESSAGE_BOX + 3 + axis])
         short = max(short, np.float32(0.0))
         square += short * short
     alike = alikeness(node[at, MOST], node[at, MOST_REST], target.weight, target.rest)
-    near = max(np.float32(0.0), nearness(target.reach, square))
-    return best_score(target.alpha, near, alike)
+    near = nearness(target.reach, square)
+    return best_score(target.alpha, max(np.float32(0.0), near), alike) if near >= target.floor else NONE
 
 
 @njit(**EXACT)
@@ -201,7 +227,7 @@ def add_candidates(
     `bits` and `squares` are of the subscription's terms: where in a sign they are, and their weights.
     """
     entries, bests, _, _, _, spare = candidates
-    own, rest, x, y, z, alpha, reach = target
+    own, rest, x, y, z, alpha, reach, floor = target
     for first in range(start, end, STEP):
         tile = first // STEP
         for lane in range(STEP):
@@ -217,8 +243,9 @@ def add_candidates(
             )
             east, north = share_of(fact[tile, X, lane]) - x, share_of(fact[tile, Y, lane]) - y
             up = share_of(fact[tile, Z, lane]) - z
-            near = max(np.float32(0.0), nearness(reach, east * east + north * north + up * up))
-            spare[lane] = best_score(alpha, near, alike)
+            near = nearness(reach, east * east + north * north + up * up)
+            best = best_score(alpha, max(np.float32(0.0), near), alike)
+            spare[lane] = best if near >= floor else NONE
         for lane in range(min(STEP, end - first)):
             entries[count], bests[count] = first + lane, spare[lane]
             count += spare[lane] >= least
@@ -231,7 +258,7 @@ def prefetch_messages(
 ) -> None:
     """Look up the messages of candidates, from `first` on, and prefetch their columns."""
     entries, _, items, _, _, _ = candidates
-    _, x, y, (begins, sizes, _, _), _, _ = messages
+    _, x, y, (begins, sizes, _, _), _, _, _ = messages
     for i in range(first, count):
         item = rows[entries[i]]
         items[i] = item
@@ -298,8 +325,34 @@ class Best(NamedTuple):
 
 
 @njit(**EXACT)
+def _has_terms(limits: TermVectors, first: int, last: int, terms: Rows, begin: int, end: int) -> bool:
+    """Whether the terms of a message at begin..end have those that they must, and none that they must not."""
+    for at in range(first, last):
+        there = False
+        for i in range(begin, end):
+            there = there or terms[i] == limits.term[at]
+        if there != (limits.weight[at] > 0.0):
+            return False
+    return True
+
+
+@njit(**EXACT)
+def _wanted(row: int, subscriptions: SubscriptionColumns, idf: Floats) -> Wanted:
+    """What a subscription asks for."""
+    x, y, alphas, _, _, (begins, sizes, terms, _), limits = subscriptions
+    everywhere = sizes[row] > 0 and idf[terms[begins[row]]] == 0.0
+    if limits.radius.size == 0:
+        return Wanted(x[row], y[row], alphas[row], np.inf, 0.0, EARLIEST, everywhere, 0, 0)
+    begin = limits.terms.begin[row]
+    return Wanted(
+        x[row], y[row], alphas[row], limits.radius[row], limits.score[row], limits.since[row], everywhere,
+        begin, begin + limits.terms.size[row],
+    )  # fmt: skip
+
+
+@njit(**EXACT)
 def _score_candidates(
-    candidates: Candidates, filled: int, query: tuple[float, float, float], messages: MessageColumns,
+    candidates: Candidates, filled: int, query: Wanted, limits: TermVectors, messages: MessageColumns,
     ages: Ages, scratch: Scratch, frame: Frame, board: Best, count: int,
 ) -> int:  # fmt: skip
     """Score messages and keep the best; returns how many there are.
@@ -308,22 +361,26 @@ def _score_candidates(
     not common adds 0). A message that was met before is found in its place.
     """
     _, bests, fetched, firsts, ends, _ = candidates
-    _, post_x, post_y, (_, _, terms, weights), gains, top = messages
+    _, post_x, post_y, (_, _, terms, weights), gains, top, _ = messages
     noted, _ = scratch
     items, scores = board
     time, arrival, _, _ = ages
-    x, y, alpha = query
+    x, y, alpha, radius, least, since, everywhere, first, last = query
     for i in range(filled):
         item, cosine = fetched[i], 0.0
         if count == items.size and bests[i] * top < scores[count - 1]:
             continue
         for at in range(np.uint64(firsts[i]), np.uint64(ends[i])):
             cosine += weights[at] * noted[np.uint32(terms[at])]
-        if cosine <= 0.0:
+        if cosine <= 0.0 and not everywhere:
             continue
-        near = nearness_of(distance(frame.metric, x, y, post_x[item], post_y[item]), frame.scale)
-        gain = gains[item] if gains.size > 0 else 1.0
-        score = (alpha * near + (1.0 - alpha) * cosine) * gain
+        away = distance(frame.metric, x, y, post_x[item], post_y[item])
+        score = alpha * nearness_of(away, frame.scale) + (1.0 - alpha) * cosine
+        if away > radius or score < least or time[item] < since:
+            continue
+        if last > first and not _has_terms(limits, first, last, terms, firsts[i], ends[i]):
+            continue
+        score *= gains[item] if gains.size > 0 else 1.0
         at = count
         while at > 0 and (
             scores[at - 1] < score or (scores[at - 1] == score and newer(time, arrival, item, items[at - 1]))
@@ -340,8 +397,8 @@ def _score_candidates(
 
 @njit(**EXACT)
 def _score_seeds(
-    suggested: int, query: tuple[float, float, float], messages: MessageColumns, ages: Ages, scratch: Scratch,
-    frame: Frame, candidates: Candidates, board: Best,
+    suggested: int, query: Wanted, limits: TermVectors, messages: MessageColumns, ages: Ages,
+    scratch: Scratch, frame: Frame, candidates: Candidates, board: Best,
 ) -> int:  # fmt: skip
     """Score the messages that a search starts with, some at a time; returns how many share a term."""
     count = 0
@@ -349,7 +406,7 @@ def _score_seeds(
         end = min(start + CAPACITY, suggested)
         load_candidates(board.item[start:end], messages, candidates)
         count = _score_candidates(
-            candidates, end - start, query, messages, ages, scratch, frame, board, count
+            candidates, end - start, query, limits, messages, ages, scratch, frame, board, count
         )
     return count
 
@@ -364,46 +421,51 @@ def _search(
     begins, mains, _, sizes, _, _, rows, fact, node = lists
     parts_term, parts_start, parts_end, keys, numbers = frontier
     top, current = messages.top, ages.stamp
-    query = (subscriptions.x[row], subscriptions.y[row], subscriptions.alpha[row])
-    alpha, spot = np.float32(query[2]), embed(frame, query[0], query[1])
+    query, limits = _wanted(row, subscriptions, idf), subscriptions.limits.terms
+    alpha, spot = np.float32(query.alpha), embed(frame, query.x, query.y)
+    far = min(query.radius / frame.scale, FARTHEST)
+    floor = np.float32(1.0 - 1.000001 * far - 1e-5) if query.radius < np.inf else np.float32(-np.inf)
     x, y, z = np.float32(spot[0]), np.float32(spot[1]), np.float32(spot[2])
     term, weight, rest = rarest_first(subscriptions.texts, row, idf)
     bits, squares = np.empty(term.size, np.int32), np.empty(term.size, np.float32)
     load_vector(scratch, term, weight)
     size, used, work, full = 0, 0, SEARCH_COST, board.item.size
-    count = _score_seeds(suggested, query, messages, ages, scratch, frame, candidates, board)
-    last = board.score[count - 1] if count == full else -np.inf
+    count = _score_seeds(suggested, query, limits, messages, ages, scratch, frame, candidates, board)
+    least = max(query.score - float(SLACK), 0.0)  # no score is below 0
+    bar = max(board.score[count - 1] / top, least) if count == full else least
     for i in range(term.size):
         bits[i], squares[i] = bit_of(term[i]), weight[i] * weight[i]
-        target = SearchTerm(np.float32(weight[i]), np.float32(rest[i]), x, y, z, alpha, frame.reach)
+        target = SearchTerm(np.float32(weight[i]), np.float32(rest[i]), x, y, z, alpha, frame.reach, floor)
         begin, main, end = begins[term[i]], mains[term[i]], begins[term[i]] + sizes[term[i]]
         ordered = begin + (main if begin + main == end else main // BLOCK * BLOCK)
         step = REGION if main > REGION else CELL if main > CELL else BLOCK
         for start, after, length in ((begin, ordered, step), (ordered, end, BLOCK)):
-            size, used = push_nodes(node, start, after, length, i, target, frontier, size, used, last / top)
+            size, used = push_nodes(node, start, after, length, i, target, frontier, size, used, bar)
     filled = 0
     while True:
-        ends = size == 0 or -keys[0] * top < last
+        ends = size == 0 or -keys[0] < bar
         if filled >= SCORE_BATCH or (filled > 0 and (ends or count < full)):
             filled = prefetch_terms(fact, current, messages, candidates, filled)
-            count = _score_candidates(candidates, filled, query, messages, ages, scratch, frame, board, count)
-            last = board.score[count - 1] if count == full else last
+            count = _score_candidates(
+                candidates, filled, query, limits, messages, ages, scratch, frame, board, count
+            )
+            bar = max(board.score[count - 1] / top, least) if count == full else bar
             work, filled = work + SCORE_COST * filled, 0
             continue
         if ends:
             break
         number = numbers[0]
         i, start, end = parts_term[number], parts_start[number], parts_end[number]
-        target = SearchTerm(np.float32(weight[i]), np.float32(rest[i]), x, y, z, alpha, frame.reach)
+        target = SearchTerm(np.float32(weight[i]), np.float32(rest[i]), x, y, z, alpha, frame.reach, floor)
         size = pop(keys, numbers, size)
         if size > 0:
             prefetch_block(rows, fact, parts_start[numbers[0]])
         if end - start > BLOCK:
             step = CELL if end - start > CELL else BLOCK
-            size, used = push_nodes(node, start, end, step, i, target, frontier, size, used, last / top)
+            size, used = push_nodes(node, start, end, step, i, target, frontier, size, used, bar)
             continue
         work, before = work + BLOCK_COST, filled
-        filled = add_candidates(fact, start, end, target, bits, squares, i, last / top, candidates, before)
+        filled = add_candidates(fact, start, end, target, bits, squares, i, bar, candidates, before)
         prefetch_messages(rows, current, messages, candidates, before, filled)
     clear_vector(scratch, term)
     return count, work

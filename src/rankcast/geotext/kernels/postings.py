@@ -85,13 +85,46 @@ class Postings(NamedTuple):
 
 
 class ListedColumns(NamedTuple):
-    """Subscriptions by row: place, alpha, threshold in the lists, and the stamp of live entries."""
+    """Subscriptions by row: place, alpha, threshold in the lists, and the stamp of live entries.
+
+    `floor` is a score that no message is below which a subscription takes; empty if none has such a limit.
+    """
 
     x: Floats
     y: Floats
     alpha: Floats
     threshold: Floats
     stamp: Bits
+    floor: Floats
+
+
+LATEST = np.iinfo(np.int64).max
+
+
+class Ages(NamedTuple):
+    """The age of messages by row: time, then arrival; and the stamp of their live postings.
+
+    `until` is the end that a message has of its own, or the latest time; empty if none has one.
+    """
+
+    time: Ints
+    arrival: Ints
+    stamp: Bits
+    until: Ints
+
+
+@njit(**EXACT)
+def newer(time: Ints, arrival: Ints, one: int, two: int) -> bool:
+    """Whether message `one` is newer than message `two`, and leaves the window later if by itself."""
+    if time[one] != time[two]:
+        return bool(time[one] > time[two])
+    return bool(arrival[one] > arrival[two])
+
+
+@njit(**EXACT)
+def stays_on(until: Ints, item: int) -> bool:
+    """Whether a message has no end of its own."""
+    return bool(until.size == 0 or until[item] == LATEST)
 
 
 class PlaceColumns(NamedTuple):
@@ -174,11 +207,15 @@ def _append_subscriptions(
 ) -> None:
     """Add owners to the lists of all their terms; there is room."""
     begins, _, _, sizes, _, _, listed, fact, node = lists
-    x, y, alphas, thresholds, stamps = owners
+    x, y, alphas, thresholds, stamps, floors = owners
     for row in rows:
         term, weight, rest = rarest_first(texts, row, idf)
+        if term.size > 0 and idf[term[-1]] == 0.0:
+            weight[-1] = 1.0  # of the term of all messages: whoever has it counts the place alone
         spot, sign = embed(frame, x[row], y[row]), signatures(term)
         alpha, bar = round_nearest(alphas[row]), round_down(thresholds[row])
+        if floors.size > 0:
+            bar = max(bar, round_down(floors[row]))
         for i in range(term.size):
             offset = sizes[term[i]]
             sizes[term[i]] = offset + 1
@@ -336,7 +373,7 @@ def update_subscriptions(
     The former entries are void if there is no room for the new ones (`FULL`).
     """
     _, _, _, _, _, dead, _, _, _ = borrowed(lists)
-    _, _, _, _, stamps = borrowed(owners)
+    _, _, _, _, stamps, _ = borrowed(owners)
     if not drop(dead, borrowed(rows), borrowed(texts), stamps):
         return VOID
     return add_subscriptions(lists, rows, texts, idf, owners, frame, seen, cell)

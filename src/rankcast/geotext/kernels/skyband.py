@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from rankcast.geotext.kernels.message_search import SearchResults
+from rankcast.geotext.kernels.postings import Ages, stays_on
 from rankcast.geotext.kernels.results import (
     AHEAD,
     COST,
@@ -21,7 +22,6 @@ from rankcast.geotext.kernels.results import (
     NONE,
     PREFETCHED,
     SKYBAND,
-    Ages,
     Bools,
     Buffers,
     Floats,
@@ -32,7 +32,6 @@ from rankcast.geotext.kernels.results import (
     capacity_of,
     is_short,
     link,
-    stays_on,
 )
 from rankcast.structures.arrays import prefetch
 from rankcast.structures.boards import ENTER, LEAVE, UPDATE

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rankcast.geotext.kernels.score import TermVectors
 from rankcast.structures import hashing
 from rankcast.structures.arrays import borrowed
 from rankcast.structures.hashing import FREE, LEAST, Keys, Register
@@ -24,6 +25,7 @@ RUN = 8  # so many words are sorted by insertion
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 class KnownWords(NamedTuple):
@@ -176,7 +178,7 @@ def unit_weights(counts: Ints, word: Ints, frequency: Ints, idf: Floats) -> Floa
         for i in range(at, at + count):
             weight[i] = frequency[i] * idf[word[i]]
             squares += weight[i] * weight[i]
-        norm = math.sqrt(squares)
+        norm = math.sqrt(squares) if squares > 0.0 else 1.0
         for i in range(at, at + count):
             weight[i] /= norm
         at += count
@@ -248,3 +250,54 @@ def give_back(references: Ints, terms: Rows) -> Rows:
             last[count] = term
             count += 1
     return np.sort(last[:count])
+
+
+@njit(**EXACT)
+def clear(texts: TermVectors, rows: Rows) -> Rows:
+    """Empty the vectors of rows; returns the terms they had."""
+    begins, sizes, terms, _ = texts
+    total = 0
+    for row in rows:
+        total += sizes[row]
+    cleared, at = np.empty(total, np.int32), 0
+    for row in rows:
+        for i in range(begins[row], begins[row] + sizes[row]):
+            cleared[at] = terms[i]
+            at += 1
+        sizes[row] = 0
+    return cleared
+
+
+@njit(**EXACT)
+def most(rows: Rows) -> int:
+    """The largest of some rows, -1 if there is none."""
+    largest = -1
+    for row in rows:
+        largest = max(largest, row)
+    return largest
+
+
+@njit(**EXACT)
+def replace(
+    texts: TermVectors, rows: Rows, counts: Ints, term: Rows, weight: Floats, used: int
+) -> tuple[Rows, Bools]:
+    """Give rows the vectors that `term` and `weight` hold, `counts[i]` terms each, from `used` on.
+
+    Returns the terms the rows had, and which rows had the same vector.
+    """
+    begins, sizes, terms, weights = texts
+    total, place = 0, 0
+    for row in rows:
+        total += sizes[row]
+    former, same, total = np.empty(total, np.int32), np.empty(rows.size, np.bool_), 0
+    for i in range(rows.size):
+        begin, size, count = begins[rows[i]], sizes[rows[i]], counts[i]
+        equal = size == count
+        for j in range(size):
+            former[total + j] = terms[begin + j]
+            equal = equal and term[place + j] == terms[begin + j] and weight[place + j] == weights[begin + j]
+        for j in range(count):
+            terms[used + place + j], weights[used + place + j] = term[place + j], weight[place + j]
+        begins[rows[i]], sizes[rows[i]], same[i] = used + place, count, equal
+        total, place = total + size, place + count
+    return former, same
