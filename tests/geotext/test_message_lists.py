@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -163,3 +164,14 @@ def test_first_results_where_scores_fade_on_the_globe() -> None:
         answers.append(engine.subscribe(wanted))
     assert answers[0].num_rows > 0
     assert answers[0] == answers[1]
+
+
+def test_a_state_whose_lists_have_moved_together_loads_again(tmp_path: Path) -> None:
+    """Terms that nobody has any longer keep no stretch behind those that are used."""
+    engine = GeoTextTopK(bounds=(0, 0, 4, 3), k=2, window=1)
+    place = {"x": [0, 0], "y": [0, 0]}
+    engine.subscribe({"id": [1, 2], **place, "terms": [["b", "z"], ["c", "d", "z"]]})
+    engine.publish({"id": [3, 3], **place, "terms": [["a"], ["a"]]})
+    engine.amend({"id": [1, 2], "terms": [["a"], ["a"]]})
+    engine.save(tmp_path)
+    assert GeoTextTopK.load(tmp_path).results().equals(engine.results())

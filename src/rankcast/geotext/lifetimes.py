@@ -24,7 +24,7 @@ from rankcast.geotext.kernels.score import Plain, are_inside
 from rankcast.geotext.window import EARLIEST, LATEST, NO_ROWS, ArrivalPlan, Window, holders_gone, live_id
 from rankcast.structures import hashing
 from rankcast.structures.hashing import KeyArrays
-from rankcast.structures.ids import Slots, keys_of, show
+from rankcast.structures.ids import Slots, keys_of, select, show
 from rankcast.structures.jit import EXACT
 from rankcast.tables import read
 from rankcast.tables.readers import read_column
@@ -111,12 +111,11 @@ def _ids(table: pa.Table, ops: Ints) -> Ids:
     named = np.flatnonzero(ops != ADVANCE)
     if not named.size:
         return Ids("int", np.zeros(ops.size, np.int64), NO_OFFSETS, NO_TEXT)
-    places = np.where(ops == ADVANCE, named[0], np.arange(ops.size))
-    found: Ids = _at_rows(
-        lambda: read_column(table["id"].take(pa.array(places)), Column("id", Kind.ID), "messages"),
-        np.arange(ops.size),
-    )
-    return found
+    column = table["id"].take(pa.array(named))
+    found: Ids = _at_rows(lambda: read_column(column, Column("id", Kind.ID), "messages"), named)
+    place = np.zeros(ops.size, np.int32)
+    place[named] = np.arange(named.size)
+    return select(found, place)
 
 
 def _at_rows(look: Callable[[], Any], rows: Any) -> Any:

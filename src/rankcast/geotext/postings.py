@@ -285,6 +285,7 @@ class PostingLists(ABC):
         packed = self.lists._replace(**self._entries(capacity))
         packed.room[:] = 0
         self._used = int(postings.move(self.lists, packed, held, rooms, 0))
+        packed.begin[packed.room == 0] = 0  # lists without entries are nowhere
         self.lists = packed
 
     def _shapes(self, room: int) -> dict[str, tuple[int, ...]]:
