@@ -62,8 +62,8 @@ def check_postings(
             return STRETCH
         if not 0 <= mains[word] <= size or not 0 <= deads[word] <= size:
             return STRETCH
-        if begin < 0 or begin % STEP != 0 or begin > used or room > used - begin:
-            return STRETCH
+        if room > 0 and (begin < 0 or begin % STEP != 0 or begin > used or room > used - begin):
+            return STRETCH  # without room it begins nowhere: older states say where it was before lists moved
         taken += room
         for at in range(begin, begin + size):
             row = np.int64(rows[at])
