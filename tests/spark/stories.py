@@ -247,19 +247,26 @@ def matching(seed: int, *, count: int = 4, size: int = 30) -> Story:
             op, name = teller.command("subscriptions", list(range(8)), calls)
             low = teller.number()
             box = {"x_lo": low, "x_hi": teller.pick([None, low + 3]), "z_hi": teller.pick([None, 4.0])}
-            return "subscriptions", {"op": op, "id": name, **box, "score": teller.number(3)}
+            jobs = teller.pick([None, ["cook"], ["cook", "nurse"], []])
+            return "subscriptions", {"op": op, "id": name, **box, "job_in": jobs, "score": teller.number(3)}
         return "events", {
             "id": f"e{teller.pick(range(5))}",
             "x": teller.number(),
             "z": teller.pick([None, 1.0, 5.0]),
+            "job": teller.pick([None, "cook", "smith"]),
+            "exclude": teller.pick([None, [1, 2]]),
         }
 
     columns = {
-        "events": {"id": TEXT, "x": NUMBER, "z": NUMBER},
-        "subscriptions": {"id": WHOLE, "x_lo": NUMBER, "x_hi": NUMBER, "z_hi": NUMBER, "score": NUMBER},
+        "events": {"id": TEXT, "x": NUMBER, "z": NUMBER, "job": TEXT, "exclude": pa.list_(WHOLE)},
+        "subscriptions": {
+            "id": WHOLE,
+            **dict.fromkeys(("x_lo", "x_hi", "z_hi", "score"), NUMBER),
+            "job_in": pa.list_(TEXT),
+        },
     }
     batches = teller.late(teller.batches(count, size, one, list(columns)))
-    return Story(lambda: RankedMatcher(over=["x", "z"], k=3), columns, batches)
+    return Story(lambda: RankedMatcher(over=["x", "z", "job"], categories=["job"], k=3), columns, batches)
 
 
 def geotext(seed: int, *, count: int = 4, size: int = 24, table: bool = False) -> Story:
@@ -274,16 +281,20 @@ def geotext(seed: int, *, count: int = 4, size: int = 24, table: bool = False) -
     def one() -> tuple[str, Row]:
         if not table and teller.rng.random() < 0.35:
             op, name = teller.command("subscriptions", [f"s{i}" for i in range(6)], SUBSCRIBING)
-            return "subscriptions", {"op": op, "id": name, **at()}
+            return "subscriptions", {"op": op, "id": name, **at(), **limits()}
         return "events", {"id": teller.seq, **at()}
 
+    def limits() -> Row:
+        return {"radius": teller.pick([None, 2.0]), "must_not": teller.pick([None, [WORDS[0]]])}
+
+    limited = {"radius": NUMBER, "must_not": pa.list_(TEXT)}
     columns = {
         "events": {"id": WHOLE, **PLACE, "terms": pa.list_(TEXT)},
-        "subscriptions": {"id": TEXT, **PLACE, "terms": pa.list_(TEXT)},
+        "subscriptions": {"id": TEXT, **PLACE, "terms": pa.list_(TEXT), **limited},
     }
     story = Story(lambda: GeoTextTopK(bounds=(0, 0, 6, 6), k=2, window=9), columns)
     if table:
-        story.tables = {"subscriptions": [{"id": f"s{i}", **at()} for i in range(20)]}
+        story.tables = {"subscriptions": [{"id": f"s{i}", **at(), **limits()} for i in range(20)]}
     names = [name for name in columns if name not in story.tables]
     story.batches = teller.late(teller.batches(count, size, one, names))
     return story
