@@ -49,7 +49,7 @@ def test_any_box_has_an_upper_bound(alpha: float, corner: float) -> None:
     """A node around nothing is infinitely far away; whoever looks for anything looks at it last."""
     node = np.zeros((4, MESSAGE_NODE), np.float32)
     node[:, MESSAGE_BOX : MESSAGE_BOX + 3], node[:, MESSAGE_BOX + 3 :] = corner, -corner
-    wish = SearchTerm(*map(np.float32, (0.5, 0.5, 0.5, 0.5, 0.5, alpha, 1.0)))
+    wish = SearchTerm(*map(np.float32, (0.5, 0.5, 0.5, 0.5, 0.5, alpha, 1.0, -math.inf)))
     for push in both(push_nodes):
         rows, ends = np.zeros(4, np.int32), np.zeros(4, np.int64)
         parts = Frontier(rows, ends, ends.copy(), np.zeros(4, np.float32), rows.copy())

@@ -60,10 +60,14 @@ def _length_of(scale: object, metric: str) -> float | None:
         return None
     found = LENGTH.fullmatch(scale) if isinstance(scale, str) and metric == "haversine" else None
     length = float(found[1]) * METRES[found[2]] if found else scale
-    if not schema.is_number(length) or not 0 < length < math.inf:
+    try:
+        number = float(length) if schema.is_number(length) else math.nan
+    except OverflowError:  # a whole number beyond all floats
+        number = math.inf
+    if not 0 < number < math.inf:
         texts = ' or a text such as "5 km" or "800 m"' if metric == "haversine" else ""
         raise SettingError(f"scale is {shown(scale)}", expected=f"a number above 0{texts}")
-    return float(length)
+    return number
 
 
 def frame_of(metric: int, bounds: tuple[float, float, float, float], scale: float) -> Frame:

@@ -29,7 +29,7 @@ from rankcast.core import turns
 from rankcast.core.engine import ID, Part
 from rankcast.core.lists import ListEngine
 from rankcast.core.spec import LISTS, Setting
-from rankcast.errors import InputError, SettingError
+from rankcast.errors import InputError, SettingError, shown
 from rankcast.range_topk.brute_force import BruteForce, explain, region
 from rankcast.range_topk.kept_lists import KeptLists
 from rankcast.range_topk.kernels import join
@@ -204,7 +204,7 @@ class RangeTopK(ListEngine):
         self._nulls = schema.one_of("nulls", nulls, NULLS)
         self._sides = _sides(sides, self._over)
         if not isinstance(lists, bool):
-            raise SettingError(f"lists is {lists!r}", expected="True or False")
+            raise SettingError(f"lists is {shown(lists)}", expected="True or False")
         self._listless = not lists
         super().__init__(
             {
