@@ -298,7 +298,7 @@ def _geotext(rng: np.random.Generator, kind: str, settings: Rows) -> None:
     engine.publish(messages(730, 2))
     engine.unsubscribe(places["id"][:1])
     engine.unsubscribe(places["id"][1:300])
-    engine.publish(messages(721, 20))
+    engine.publish(messages(900, 20))
     _close(engine, places)
 
 

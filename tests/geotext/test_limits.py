@@ -142,3 +142,28 @@ def test_a_long_stream_of_limits(method: str, refill: str, metric: str) -> None:
         answers = [each.amend(again) for each in (engine, plain)]
         assert answers[0].equals(answers[1])
         assert engine.results().equals(plain.results())
+
+
+@every_way
+def test_the_first_limit_of_one_among_many(method: str, refill: str) -> None:
+    """Those without limits have higher rows than the first one that gets any."""
+    rng = np.random.default_rng(5)
+
+    def rows(first: int, size: int) -> dict[str, Any]:
+        words = [list(map(str, rng.choice(["a", "b", "c"], 2))) for _ in range(size)]
+        return {
+            "id": range(first, first + size),
+            **{name: rng.uniform(0, 3, size) for name in "xy"},
+            "terms": words,
+        }
+
+    engine = GeoTextTopK(bounds=(0, 0, 3, 3), k=3, window=50, method=method, refill=refill)
+    scan = GeoTextTopK(bounds=(0, 0, 3, 3), k=3, window=50, method="scan", refill="none")
+    subscriptions, former, later = rows(0, 400), rows(0, 30), rows(30, 40)
+    for each in (engine, scan):
+        each.subscribe(subscriptions)
+        each.publish(former)
+        each.amend({"id": [3, 4], "radius": [0.5, None], "must": [["a"], None]})
+        each.publish(later)
+        each.subscribe(rows(400, 1) | {"x": [1.0], "y": [1.0], "terms": [["a"]]})
+    assert engine.results().equals(scan.results())

@@ -23,7 +23,7 @@ from tests.spark.stories import Story
 
 ENGINES = {
     "range_topk": 'name = "RangeTopK"\nk = 3',
-    "matching": 'name = "RankedMatcher"\nover = ["x", "z"]\nk = 3',
+    "matching": 'name = "RankedMatcher"\nover = ["x", "z", "job"]\ncategories = ["job"]\nk = 3',
     "geotext": 'name = "GeoTextTopK"\nbounds = [0, 0, 6, 6]\nk = 2\nwindow = 9',
     "moving_topk": 'name = "MovingTopK"\nover = ["price"]\nk = 2',
     "moving_skyline": 'name = "MovingSkyline"\nover = ["price"]',

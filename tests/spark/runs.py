@@ -20,6 +20,7 @@ DDL = {
     pa.float64(): "double",
     pa.string(): "string",
     pa.list_(pa.string()): "array<string>",
+    pa.list_(pa.int64()): "array<bigint>",
     pa.list_(pa.float64()): "array<double>",
 }
 

@@ -72,7 +72,7 @@ class Interests(Vectors):
         """Take over the limits that a batch gives; `whole`: what it does not give is no limit."""
         if not self.limits.radius.size and not given(batch):
             return
-        self._make_limits(int(rows.max(initial=-1)) + 1)
+        self._make_limits(max(self.texts.begin.size, int(rows.max(initial=-1)) + 1))  # of those without, too
         limits = self.limits
         plain = {"radius": limits.radius, "min_score": limits.score}
         for (name, column), none in zip(plain.items(), (np.inf, 0.0), strict=True):
