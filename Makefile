@@ -43,7 +43,7 @@ test-deep: warm  ## long searches for trouble: errors at every line, threads, da
 	@NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests --ignore tests/spark --ignore tests/bench
 
 test-faults: warm  ## kill applications, Python workers and executors of Spark, many times over
-	@$(BIN)/python -m rankcast.spark.archive || true
+	@$(BIN)/python -m rankcast.spark.class_archive || true
 	@$(BIN)/python -m pytest tests/spark -m faults
 
 test-service: warm  ## the service: what OpenAPI promises, a hundred kills under load, full disks; some minutes

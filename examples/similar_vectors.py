@@ -1,6 +1,6 @@
 """An engine of one's own: the k most similar of the most recent vectors, for every subscription.
 
-It derives from `rankcast.core.lists.ListEngine`, which turns current results into deltas, batches and
+It derives from `rankcast.core.list_engine.ListEngine`, which turns current results into deltas, batches and
 snapshots, and says in `spec` what Spark, pipelines and shards need to know. Nothing in the package knows it:
 `engine.name = "examples.similar_vectors:SimilarVectors"` in a pipeline's file is all it takes, as long as
 this module can be imported. Results are found by brute force: a batch of events costs O(s w d) for s
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.core.engine import ID, Part
-from rankcast.core.lists import ListEngine
+from rankcast.core.list_engine import ListEngine
 from rankcast.core.spec import COMMANDS, Answer, Input, Spec
 from rankcast.errors import InputError
 from rankcast.structures import integrity

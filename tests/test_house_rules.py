@@ -84,7 +84,7 @@ def test_spark_stays_in_its_room() -> None:
 
 RUNTIMES = ("state", "spark", "pipeline", "service")
 FAMILY_JOBS = ("spark/geotext_jobs.py",)  # batch jobs that are one family's own
-EXAMPLES = ("spark/archive.py",)  # runs a small stream, which has to be of some engine
+EXAMPLES = ("spark/class_archive.py",)  # runs a small stream, which has to be of some engine
 NAMED_TUPLES = {"_asdict", "_replace", "_make"}
 PYSPARK = {"_gateway", "_active_spark_context"}
 

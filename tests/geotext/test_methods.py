@@ -119,6 +119,6 @@ def test_the_default_method_imports_no_comparator() -> None:
         "GeoTextTopK(bounds=(0, 0, 1, 1))\n"
         "assert not loaded(), loaded()\n"
         "GeoTextTopK(bounds=(0, 0, 1, 1), method='ciq')\n"
-        "assert 'rankcast.papers.ciq' in loaded()\n"
+        "assert 'rankcast.papers.geotext.ciq' in loaded()\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ)

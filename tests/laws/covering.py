@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rankcast import CoveringTable
 from rankcast.core.contract import Workload
 from rankcast.core.engine import Engine
+from tests.laws.range_topk import CROWD
 
 SCORE_TOLERANCE = 0.0
 CHURN_SETTINGS = {"over": ["x"]}
@@ -65,8 +66,9 @@ def some(draw: st.DrawFn, names: list[Any], most: int = 4) -> list[Any]:
 
 
 def enter(draw: st.DrawFn, live: dict[Any, Box], name_of: Any) -> list[Any]:
-    """Names that are not live, of six; they are live now."""
-    names = some(draw, [name for name in map(name_of, range(6)) if name not in live])
+    """Names that are not live; they are live now. A few of six, or a crowd if nobody is live yet."""
+    free = [name for name in map(name_of, range(CROWD + 6)) if name not in live]
+    names = free[:CROWD] if not live and draw(st.integers(0, 5)) == 5 else some(draw, free[:6])
     live.update({name: {} for name in names})
     return names
 

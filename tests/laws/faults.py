@@ -18,14 +18,14 @@ import numpy as np
 import pyarrow as pa
 
 import rankcast
-from rankcast.core import turns
+from rankcast.core import locking
 from rankcast.core.contract import Make, Workload
 from rankcast.core.contract.checks import frozen, same_as
 from rankcast.core.engine import Engine
 from rankcast.errors import InputError, InterruptedEngineError
 
 ROOT = str(Path(rankcast.__file__).parent)
-TURNS = turns.__file__
+TURNS = locking.__file__
 SPARED = {"in_turn", "nested", "hold", "release"}
 Call: TypeAlias = Callable[[Any], Any]
 ERRORS: tuple[type[BaseException], ...] = (MemoryError, KeyboardInterrupt)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rankcast import GeoTextTopK, Vocabulary
 from rankcast.core.contract import Workload
 from rankcast.core.engine import Engine
-from tests.laws.range_topk import change_rows
+from tests.laws.range_topk import CROWD, change_rows
 
 # Haversine distances go through sine, cosine and arcsine, which may differ in the last bit between libraries.
 SCORE_TOLERANCE = 1e-12
@@ -106,8 +106,9 @@ def workloads(draw: st.DrawFn) -> Workload:
             live = [name for name in live if name not in gone]
             steps.append((call, gone))
         else:
-            free = [name for name in map(subscription, range(6)) if name not in live]
-            names = draw(_some(free if call == "subscribe" else live))
+            free = [name for name in map(subscription, range(CROWD + 6)) if name not in live]
+            crowd = call == "subscribe" and not live and draw(st.integers(0, 5)) == 5
+            names = free[:CROWD] if crowd else draw(_some(free[:6] if call == "subscribe" else live))
             live += [name for name in names if name not in live]
             limited = LIMITS[metric] if draw(st.booleans()) else {}
             if limited and isinstance(span, timedelta):

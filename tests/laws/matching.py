@@ -19,6 +19,7 @@ CHURN_SETTINGS = {"over": ["x", "job"], "categories": ["job"], "per_owner": 3}
 CALLS = ["subscribe", "subscribe", "publish", "publish", "publish", "amend", "rescore", "unsubscribe"]
 SCORES = st.sampled_from([0, 1, 1, 2, -1, 0.5])
 WEIGHTS = st.sampled_from([None, 0, 1, 1, 2, 0.5])
+NAMES = ["b", "ab", "", "é", "a", "z"]
 JOBS = ["cook", "", "nurse", "é", "icu", "ward"]
 TREE = {"nurse": "care", "icu": "nurse", "ward": "nurse", "cook": "", "é": None}
 LISTS = st.none() | st.lists(st.sampled_from(JOBS[:4]), max_size=3)
@@ -35,7 +36,7 @@ def workloads(draw: st.DrawFn) -> Workload:
         "mode": draw(st.sampled_from(["exact", "relaxed"])),
         "combine": draw(st.sampled_from(["sum", "sum", "max"])),
     }
-    name_of = draw(st.sampled_from([lambda i: 3 - i, lambda i: ["b", "ab", "", "é", "a", "z"][i]]))
+    name_of = draw(st.sampled_from([lambda i: 3 - i, lambda i: NAMES[i % 6] + "x" * (i // 6)]))
     event_of = draw(st.sampled_from([lambda i: i - 1, lambda i: "cab"[i]]))
     more = draw(st.booleans()) and _More(draw, settings, name_of)
 

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from rankcast.moving.engine import MovingEngine
-from tests.laws.range_topk import change_rows
+from tests.laws.range_topk import CROWD, change_rows
 
 SCORE_TOLERANCE = 1e-12  # the sines of haversine come from two places
 EARTH_RADIUS = 6_371_008.8
@@ -46,9 +46,9 @@ def steps(
     """Calls that are valid one after the other."""
     places = GLOBE if metric == "haversine" else PLANE
     subscription = draw(st.sampled_from([lambda i: i - 1, lambda i: f"s{i}"]))
-    item = draw(st.sampled_from([lambda i: 10 * i - 20, lambda i: "abcdefgh"[7 - i]]))
-    queries = [subscription(i) for i in range(5)]
-    items = [item(i) for i in range(7)]
+    item = draw(st.sampled_from([lambda i: 10 * i - 20, lambda i: chr(ord("z") - i)]))
+    queries = {subscription(i) for i in range(draw(st.sampled_from([5, 5, 5, CROWD])))}
+    items = [item(i) for i in range(draw(st.sampled_from([7, 7, 7, CROWD])))]
     live: set[Any] = set()
     objects: set[Any] = set()
     found: list[tuple[str, Any]] = []
@@ -56,7 +56,7 @@ def steps(
         call = draw(CALLS)
         rows: Any
         if call == "upsert":
-            names = draw(st.lists(st.sampled_from(items), max_size=6))
+            names = draw(st.lists(st.sampled_from(items), max_size=len(items)))
             rows = draw(_placed(names, places, drop=False))
             rows |= {name: [draw(st.sampled_from(attributes)) for _ in names] for name in over}
             objects |= set(names)
@@ -69,7 +69,8 @@ def steps(
         elif call == "publish":
             rows = draw(_placed(draw(_some(live, unique=False)), places, drop=False))
         else:
-            names = draw(_some(set(queries) - live if call == "subscribe" else live))
+            crowd = call == "subscribe" and not live and len(queries) == CROWD
+            names = sorted(queries) if crowd else draw(_some(queries - live if call == "subscribe" else live))
             rows = draw(_placed(names, places, drop=call == "amend"))
             if takes_k and draw(st.booleans()):
                 rows["k"] = [draw(st.sampled_from([None, 1, 2, 7, 10**6, 2**31 - 1])) for _ in names]

@@ -21,6 +21,7 @@ NULLS = st.sampled_from(["delete", "delete", "keep", "refuse"])
 WHATEVER = st.sampled_from([None, 3, 0.5, math.nan, -math.inf])  # beside the id of what is removed
 CALLS = ("subscribe", "publish", "publish", "publish", "publish", "remove", "amend", "unsubscribe")
 LARGE = [8, 80, 10**6, 2**31 - 1]  # beyond all objects: about as many, some more, and far more
+CROWD = 24  # of subscriptions or objects: more than the room that arrays begin with
 
 
 @st.composite
@@ -34,7 +35,7 @@ def workloads(draw: st.DrawFn, *, narrow: bool = False) -> Workload:
         "nulls": draw(NULLS),
     }
     subscription = draw(st.sampled_from([lambda i: i - 1, lambda i: f"s{i}"]))
-    item = draw(st.sampled_from([lambda i: 10 * i - 20, lambda i: "abcdefgh"[7 - i]]))
+    item = draw(st.sampled_from([lambda i: 10 * i - 20, lambda i: chr(ord("z") - i)]))
     live: set[Any] = set()
     objects: set[Any] = set()
     steps: list[tuple[str, Any]] = []
@@ -56,9 +57,10 @@ def workloads(draw: st.DrawFn, *, narrow: bool = False) -> Workload:
             live -= set(gone)
             steps.append((call, gone))
         else:
-            known = [subscription(i) for i in range(6)]
-            free = [name for name in known if name not in live]
-            names = draw(_some(free if call == "subscribe" else sorted(live)))
+            free = [name for name in map(subscription, range(CROWD + 6)) if name not in live]
+            crowd = call == "subscribe" and len(live) < 2 and draw(st.integers(0, 5)) == 5
+            chosen = _some(free[:6] if call == "subscribe" else sorted(live))
+            names = free[:CROWD] if crowd else draw(chosen)
             live |= set(names)
             steps.append((call, draw(_ranges(over, names))))
     return Workload(settings, tuple(steps))
@@ -98,9 +100,10 @@ def _events(
     whole = ranked and given == over
     keeps = given + ["y"] * (ranked and (nulls == "keep" or (nulls == "delete" and worded)))
     deletes = worded or (ranked and nulls == "delete")
-    for _ in range(draw(st.integers(0, 6))):
+    size = draw(st.sampled_from([*range(7), CROWD]))
+    for _ in range(size):
         known = sorted(objects) if draw(st.booleans()) else []
-        name = draw(st.sampled_from(known)) if known else item(draw(st.integers(0, 6)))
+        name = draw(st.sampled_from(known)) if known else item(draw(st.integers(0, max(size, 6))))
         if name not in objects and not whole:
             continue
         gone = deletes and name in objects and draw(st.integers(0, 4)) == 0

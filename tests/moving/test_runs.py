@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.moving.runs import Runs
+from rankcast.moving.ragged import Runs
 
 ROWS = st.lists(st.integers(0, 12), unique=True, max_size=6)
 

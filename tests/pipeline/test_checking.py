@@ -15,9 +15,9 @@ import rankcast
 from rankcast import cli
 from rankcast.errors import ShardError
 from rankcast.pipeline import read, resuming, sources
-from rankcast.pipeline.config_keys import ConfigError, PipelineError
 from rankcast.pipeline.running import told as spark_told
 from rankcast.pipeline.sources import FILES_SAMPLES, files_at
+from rankcast.pipeline.toml_reader import ConfigError, PipelineError
 from rankcast.spark import plan
 from rankcast.spark.plan import Plan
 from rankcast.state.depot import Depot

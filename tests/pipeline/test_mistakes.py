@@ -14,7 +14,7 @@ import pytest
 
 from rankcast import InputError, cli
 from rankcast.pipeline import read
-from rankcast.pipeline.config_keys import ConfigError, lines_of
+from rankcast.pipeline.toml_reader import ConfigError, lines_of
 
 GOOD = """\
 checkpoint = "checkpoint"

@@ -12,7 +12,7 @@ from rankcast.range_topk.painter import Painter
 from rankcast.range_topk.subscriptions import empty_delta_columns
 from rankcast.structures import diff
 from rankcast.structures.arrays import Names
-from rankcast.structures.boards import ENTER, LEAVE, UPDATE, Deltas
+from rankcast.structures.topk_lists import ENTER, LEAVE, UPDATE, Deltas
 from rankcast.tables import deltas
 
 from .world import World, event_arrays, histories, worlds

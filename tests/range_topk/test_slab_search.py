@@ -10,7 +10,7 @@ from rankcast.range_topk.corners import BoxObjects
 from rankcast.range_topk.dissemination.slab_painters import SlabPainter
 from rankcast.range_topk.dissemination.slabs import by_first, surround
 from rankcast.range_topk.kernels import object_tree
-from rankcast.range_topk.kernels.steps import BoxEvents
+from rankcast.range_topk.kernels.object_versions import BoxEvents
 
 K = 3
 OBJECTS = st.lists(st.tuples(*[st.integers(0, 6).map(float)] * 3), min_size=1, max_size=40)

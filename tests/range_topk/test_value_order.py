@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rankcast.range_topk import corners
 from rankcast.range_topk.boxes import corners_of
 from rankcast.range_topk.corners import BoxObjects
-from rankcast.range_topk.kernels.steps import FAR_VALUES, NextQueries, search_in_order
+from rankcast.range_topk.kernels.object_versions import FAR_VALUES, NextQueries, search_in_order
 from rankcast.range_topk.state import Floats, Rows
 
 

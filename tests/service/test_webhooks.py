@@ -23,9 +23,9 @@ from starlette.testclient import TestClient
 from rankcast import AsyncClient, Client
 from rankcast.client.answers import Webhook
 from rankcast.errors import InputError
-from rankcast.service import delivering, hooks
 from rankcast.service.backup import backup
-from rankcast.service.outbound import Outbound, check_url, is_public
+from rankcast.service.webhooks import delivery, store
+from rankcast.service.webhooks.outbound import Outbound, check_url, is_public
 
 from .conftest import Running, make_stocks
 
@@ -167,14 +167,14 @@ def test_secrets_are_the_owners_alone(stocks: TestClient, tmp_path: Path) -> Non
 def test_what_concerns_nobody_is_noted_now_and_then(
     running: Start, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivering, "FAR", 3)
+    monkeypatch.setattr(delivery, "FAR", 3)
     server = started(running)
     server.http.put(HOOK, json={"url": receiver.url, "subscriptions": ["bob"]})
     stream = server.service.streams.find("stocks")
     moved: list[int] = []
     move = stream.hooks.move
 
-    def noted(hook: hooks.Webhook, cursor: int) -> None:
+    def noted(hook: store.Webhook, cursor: int) -> None:
         moved.append(cursor)
         move(hook, cursor)
 

@@ -25,7 +25,7 @@ def archive() -> Path:
 def environment(scratch: Path) -> dict[str, str]:
     """Variables of a process on a host with that scratch directory, which is made.
 
-    Spark's classes come from the archive of the machine, if it has one (`python -m rankcast.spark.archive`).
+    Spark's classes come from the archive of the machine (`rankcast.spark.class_archive`), if it has one.
     """
     scratch.mkdir(mode=0o700, exist_ok=True)
     if archive().exists():

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankcast.pipeline import Config, Running, read, start
-from rankcast.pipeline.config_keys import PipelineError
+from rankcast.pipeline.toml_reader import PipelineError
 from tests.spark import hosts
 from tests.spark.runs import Stream
 from tests.spark.stories import Story

@@ -26,7 +26,7 @@ from rankcast.spark.packing import _SCHEMA, Packing, point_column, shard_ids
 from rankcast.spark.plan import Plan, learn
 from rankcast.spark.shard import Limits, ShardProcessor, Store
 from rankcast.state.depot import Depot
-from rankcast.state.hosted import Standing
+from rankcast.state.shard_cache import Standing
 from tests.spark.stories import Batch, Row, Story, told_of
 
 LIMITS = Limits(batches=3, bytes=1 << 20, retain=2)

@@ -14,8 +14,8 @@ import pytest
 from rankcast import RangeTopK, cli
 from rankcast.pipeline import Config, Running, frames, read, replay, start
 from rankcast.pipeline import running as failing
-from rankcast.pipeline.config_keys import PipelineError
 from rankcast.pipeline.sources import Source
+from rankcast.pipeline.toml_reader import PipelineError
 from rankcast.spark.plan import REASON
 from tests.spark.piped import ATTEMPTS, PATIENCE
 

@@ -11,7 +11,7 @@ from examples.similar_vectors import SimilarVectors
 
 from rankcast import cli
 from rankcast.pipeline import read
-from rankcast.pipeline.config_keys import ConfigError
+from rankcast.pipeline.toml_reader import ConfigError
 from rankcast.spark import scratch
 from rankcast.spark.plan import Plan
 from tests.spark.piped import Piped

@@ -17,7 +17,7 @@ import pytest
 from rankcast import GeoTextTopK, cli
 from rankcast.errors import ShardError
 from rankcast.pipeline import read, replay, start
-from rankcast.pipeline.config_keys import PipelineError
+from rankcast.pipeline.toml_reader import PipelineError
 from tests.spark import hosts, stories
 from tests.spark.piped import ENGINES, PATIENCE, Command, Piped
 from tests.spark.stories import told_of

@@ -20,7 +20,7 @@ from rankcast.errors import FunctionError, InputError, SnapshotError
 from rankcast.moving import scoring
 from rankcast.spark import applying, scratch
 from rankcast.spark.shard import Limits
-from rankcast.state.hosted import Live
+from rankcast.state.shard_cache import Live
 from tests.spark import stories
 from tests.spark.pretend import Cluster, GivenUpError, settle
 from tests.spark.stories import Story
@@ -425,7 +425,7 @@ def test_of_events_that_are_matched_only_a_checksum_is_logged(
 def test_a_log_that_grows_too_long_makes_a_batch_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rankcast.state.hosted import Uploader
+    from rankcast.state.shard_cache import Uploader
 
     story = stories.range_topk(7, count=20, size=3)
     cluster = Cluster(story, tmp_path, monkeypatch, limits=Limits(batches=2, retain=2))

@@ -13,11 +13,11 @@ from pyarrow import fs
 from rankcast import RangeTopK
 from rankcast.errors import InputError, JournalError, ShardError, SnapshotError
 from rankcast.state import batches, checkpoint
-from rankcast.state import hosted as live
+from rankcast.state import shard_cache as live
 from rankcast.state.checkpoint import Mark
 from rankcast.state.depot import Depot
-from rankcast.state.hosted import Hosted, Live, Place, Standing, checksum
 from rankcast.state.journal import run
+from rankcast.state.shard_cache import Hosted, Live, Place, Standing, checksum
 from tests.spark import stories
 from tests.spark.pretend import Cluster, settle
 from tests.spark.remote import ObjectStore

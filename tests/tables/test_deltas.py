@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankcast.structures.boards import ENTER, LEAVE, UPDATE
+from rankcast.structures.topk_lists import ENTER, LEAVE, UPDATE
 from rankcast.tables import deltas
 from rankcast.tables.deltas import Changes, External, Lists
 

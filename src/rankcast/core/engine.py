@@ -1,8 +1,8 @@
 """What all engines share: settings, live subscriptions, counters, state on disk.
 
-A call takes its turn (`rankcast.core.turns`) and has three steps: read and check everything (nothing has
+A call takes its turn (`rankcast.core.locking`) and has three steps: read and check everything (nothing has
 changed if that raises), change the state, from `_begin` on, answer. An engine says what it knows in a few
-small methods and leaves the frame to its base; `rankcast.core.lists` adds what engines with a ranked
+small methods and leaves the frame to its base; `rankcast.core.list_engine` adds what engines with a ranked
 result per subscription have in common. A function of the user's own is called through `own_numbers`.
 """
 
@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast.core import snapshot, turns
+from rankcast.core import locking, snapshot
+from rankcast.core.locking import Turn
 from rankcast.core.spec import Late, Reading, Spec
-from rankcast.core.turns import Turn
 from rankcast.errors import FunctionError, InputError, RankcastError, SnapshotError
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots
@@ -104,7 +104,7 @@ class Engine(ABC):
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
-        turns.wrap(cls)
+        locking.wrap(cls)
 
     # What a subclass provides
 
@@ -142,12 +142,12 @@ class Engine(ABC):
         them can offer the good rows of a refused one next.
         """
 
-    @turns.inside
+    @locking.inside
     @abstractmethod
     def reads(self, call: str) -> Reading:
         """The columns that a call takes with these settings, and what errors call its rows."""
 
-    @turns.inside
+    @locking.inside
     def late(self, call: str, rows: pa.Table) -> Late | None:
         """Which rows of a call that is about to be made would come too late to count; None: none ever do.
 
@@ -155,13 +155,13 @@ class Engine(ABC):
         """
         return None
 
-    @turns.inside  # noqa: B027  most have nothing to refuse
+    @locking.inside  # noqa: B027  most have nothing to refuse
     def check_rows(self, call: str, rows: Any) -> None:
         """Refuse what rows of a call hold that would be lost where they become an Arrow table."""
 
     # What every engine has
 
-    @turns.inside
+    @locking.inside
     def check_columns(self, call: str, columns: pa.Schema) -> tuple[Column, ...]:
         """The columns that a call takes, after a look at those of a table without rows; no kernel is called.
 
@@ -191,12 +191,12 @@ class Engine(ABC):
         """
         return self._turn.changing
 
-    @turns.call
+    @locking.call
     def stats(self) -> dict[str, Any]:
         """Counters since the start."""
         return {name: int(count) for name, count in self._count.items()}  # kernels without JIT give NumPy's
 
-    @turns.call
+    @locking.call
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The whole state: a small JSON header and named arrays (not copied)."""
         counters = {name: int(count) for name, count in self._count.items()}
@@ -240,7 +240,7 @@ class Engine(ABC):
             raise SnapshotError(f"the state does not fit {cls.__name__}: {name}: {told}", **more) from error
         return engine
 
-    @turns.call
+    @locking.call
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole state under `path`, atomically: a kill leaves the old snapshot or the new one."""
         header, arrays = self._own("state")

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rankcast.core.turns import Turn
+from rankcast.core.locking import Turn
 from rankcast.covering.graph import RelationGraph
 from rankcast.covering.kernels import calls
 from rankcast.covering.kernels.calls import COVER, DROP, FORWARD, FULL, NEW, REFUSED, TOTALS, WITHDRAW

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast.core.answering import AnsweringEngine
+from rankcast.core.answering_engine import AnsweringEngine
 from rankcast.core.engine import ID, Part
 from rankcast.core.spec import SUBSCRIPTIONS, Answer, Input, Spec, Undivided, load
 from rankcast.covering import calls

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast.core import turns
+from rankcast.core import locking
 from rankcast.core.engine import ID, Part
-from rankcast.core.lists import ListEngine
+from rankcast.core.list_engine import ListEngine
 from rankcast.core.spec import LISTS, Late, Reading, Setting
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.geotext import limits
@@ -221,7 +221,7 @@ class GeoTextTopK(ListEngine):
         settings = LiveSettings(self._method, self._refill, groups, BufferLimits(kmax, share))
         return LiveResults(state, settings, Prunings(*(name in prune for name in PRUNINGS)), self._count)
 
-    @turns.inside
+    @locking.inside
     def reads(self, call: str) -> Reading:
         """The columns that a call takes with these settings, and what errors call its rows."""
         if call == "amend":
@@ -230,7 +230,7 @@ class GeoTextTopK(ListEngine):
             return Reading(Form([TIME]), "advance")
         return Reading(self._messages.form, "messages") if call == "publish" else super().reads(call)
 
-    @turns.inside
+    @locking.inside
     def late(self, call: str, rows: pa.Table) -> Late | None:
         """Messages that the window is past when they come, by their own times and those before them."""
         if call != "publish" or not self._messages.window.span:

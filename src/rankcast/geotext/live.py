@@ -37,7 +37,7 @@ from rankcast.geotext.postings import (
 )
 from rankcast.geotext.vocabulary import Replaced
 from rankcast.structures import integrity
-from rankcast.structures.boards import ENTER, LEAVE
+from rankcast.structures.topk_lists import ENTER, LEAVE
 from rankcast.tables.deltas import Changes, Lists, no_changes
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 

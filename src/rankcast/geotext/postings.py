@@ -56,7 +56,7 @@ BY_SUBSCRIPTION = ("alpha", "k", "listed", "stamp")
 BY_MESSAGE = ("time", "arrival", "stamp")
 NO_TIMES = np.empty(0, np.int64)
 NO_GAINS = np.empty(0)
-CELL_INDEX = "rankcast.papers.ciq:CellIndex"  # loaded for method="ciq" alone
+CELL_INDEX = "rankcast.papers.geotext.ciq:CellIndex"  # loaded for method="ciq" alone
 TIDY = 8  # when all lists are moved, those of which more than one in `TIDY` entries is void lose these first
 
 

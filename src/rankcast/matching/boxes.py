@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.matching.kernels import box_edit, box_search, box_tree, drift, wanted_search
+from rankcast.matching.kernels import box_edit, box_search, box_tree, drift, filtered_search
 from rankcast.matching.kernels.box_tree import (
     BLOCKS,
     BUILT,
@@ -20,7 +20,7 @@ from rankcast.matching.kernels.box_tree import (
     BoxTree,
     Columns,
 )
-from rankcast.matching.kernels.wanted import Wants
+from rankcast.matching.kernels.candidate_filter import Wants
 from rankcast.matching.search import MODES, Found, judge_all, search_all
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
@@ -92,7 +92,7 @@ class BoxTreeIndex:
         """The k best rows for each event with the ends `above` to `below`."""
         if wants is not None:
             judged = tuple(self.tree), tuple(columns), self._mode, len(self)
-            return judge_all(wanted_search.search_boxes, judged, below, above, wants, threads)
+            return judge_all(filtered_search.search_boxes, judged, below, above, wants, threads)
         given = tuple(self.tree), tuple(columns), max(1, min(k, len(self))), self._mode
         return search_all(box_search.search, given, below, above, threads)
 

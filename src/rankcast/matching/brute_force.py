@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rankcast.core.engine import no_nan, own_numbers
 from rankcast.matching.kernels.box_tree import Columns
-from rankcast.matching.kernels.wanted import (
+from rankcast.matching.kernels.candidate_filter import (
     CONTAINS,
     HIGH,
     INSIDE,

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast.core import turns
-from rankcast.core.answering import AnsweringEngine
+from rankcast.core import locking
+from rankcast.core.answering_engine import AnsweringEngine
 from rankcast.core.engine import ID, Part
 from rankcast.core.spec import COMMANDS, Answer, Input, Reading, Spec
 from rankcast.errors import FunctionError, InputError, SettingError
@@ -31,9 +31,9 @@ from rankcast.matching.indexes import INDEXES, AutomaticIndex, MatchIndex
 from rankcast.matching.inverted import InvertedIndex
 from rankcast.matching.kernels import matches
 from rankcast.matching.kernels.box_tree import Columns
-from rankcast.matching.kernels.wanted import Wants
-from rankcast.matching.said import Said
+from rankcast.matching.kernels.candidate_filter import Wants
 from rankcast.matching.search import Found
+from rankcast.matching.subscription_attributes import Said
 from rankcast.structures import integrity
 from rankcast.tables import boxes, read, schema
 from rankcast.tables.boxes import Boxes
@@ -243,7 +243,7 @@ class RankedMatcher(AnsweringEngine):
 
     # The calls
 
-    @turns.inside
+    @locking.inside
     def reads(self, call: str) -> Reading:
         """The columns that a call takes with these settings, and what errors call its rows."""
         forms = {"amend": self._amend_form, "rescore": self._rescore_form}

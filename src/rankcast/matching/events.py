@@ -16,9 +16,9 @@ import numpy as np
 from rankcast.core.engine import ID
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.matching.categories import CategorySets
-from rankcast.matching.kernels.wanted import ANY, CONTAINS, INSIDE, REACH, Wants
+from rankcast.matching.kernels.candidate_filter import ANY, CONTAINS, INSIDE, REACH, Wants
 from rankcast.matching.names import Groups
-from rankcast.matching.said import Said
+from rankcast.matching.subscription_attributes import Said
 from rankcast.structures.ids import Slots
 from rankcast.tables import read, schema
 from rankcast.tables.schema import Batch, Bools, Column, Floats, Form, Ints, Kind, NameLists, Names

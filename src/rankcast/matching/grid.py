@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.matching.boxes import SAMPLED, SMALL, check_cuts, outside, quantiles
+from rankcast.matching.kernels import filtered_search, grid_search
 from rankcast.matching.kernels import grid as grid_kernels
-from rankcast.matching.kernels import grid_search, wanted_search
 from rankcast.matching.kernels.box_tree import CELLS, Columns
+from rankcast.matching.kernels.candidate_filter import Wants
 from rankcast.matching.kernels.grid import (
     BUILT,
     CHUNKS,
@@ -25,7 +26,6 @@ from rankcast.matching.kernels.grid import (
     SIZE,
     Grid,
 )
-from rankcast.matching.kernels.wanted import Wants
 from rankcast.matching.search import MODES, Found, judge_all, search_all
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
@@ -90,7 +90,7 @@ class IntervalGrid:
         """The k best rows for each event with the ends `above` to `below`."""
         if wants is not None:
             judged = tuple(self.grid), tuple(columns), self._mode, len(self)
-            return judge_all(wanted_search.search_grid, judged, below, above, wants, threads)
+            return judge_all(filtered_search.search_grid, judged, below, above, wants, threads)
         given = tuple(self.grid), tuple(columns), max(1, min(k, len(self))), self._mode
         return search_all(grid_search.search, given, below, above, threads)
 

@@ -36,7 +36,7 @@ from rankcast.matching.boxes import BoxTreeIndex
 from rankcast.matching.grid import IntervalGrid
 from rankcast.matching.inverted import InvertedIndex
 from rankcast.matching.kernels.box_tree import FILL, Columns
-from rankcast.matching.kernels.wanted import Wants
+from rankcast.matching.kernels.candidate_filter import Wants
 from rankcast.matching.search import Found
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Floats, Rows

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.matching.boxes import MARGIN, SMALL, BoxTreeIndex, check_cuts, outside, quantiles
-from rankcast.matching.kernels import inverted, wanted_search
+from rankcast.matching.kernels import filtered_search, inverted
 from rankcast.matching.kernels.box_tree import Columns
+from rankcast.matching.kernels.candidate_filter import Wants
 from rankcast.matching.kernels.inverted import Filed
 from rankcast.matching.kernels.matches import ALL
-from rankcast.matching.kernels.wanted import Wants
 from rankcast.matching.search import MODES, Found, judge_all, search_all
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
@@ -93,7 +93,7 @@ class InvertedIndex:
         arrays = tuple(self._tree.tree), tuple(self._filed), self._cuts
         if wants is not None:
             judged = arrays, tuple(columns), self._mode, len(self)
-            return judge_all(wanted_search.search_entries, judged, below, above, wants, threads)
+            return judge_all(filtered_search.search_entries, judged, below, above, wants, threads)
         given = arrays, tuple(columns), max(1, min(k, len(self))), self._mode
         return search_all(inverted.search, given, below, above, threads)
 

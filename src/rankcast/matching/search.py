@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rankcast.matching.kernels.candidate_filter import BY_EVENT, Wants
 from rankcast.matching.kernels.matches import ALL, LARGEST, SUM, Answers, merge
-from rankcast.matching.kernels.wanted import BY_EVENT, Wants
 from rankcast.tables.schema import Floats, Ints, Rows
 
 PER_THREAD = 512

@@ -21,9 +21,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast.core import turns
+from rankcast.core import locking
 from rankcast.core.engine import ID, Engine, Part
-from rankcast.core.lists import ListEngine
+from rankcast.core.list_engine import ListEngine
 from rankcast.core.spec import SUBSCRIPTIONS, Answer, Input, Reading, Spec
 from rankcast.errors import InputError, shown
 from rankcast.moving.brute_force import Objects, distances_to
@@ -95,7 +95,7 @@ class MovingEngine(ListEngine):
         self._undo = Undo(self._count, self._turn_step)
         self._empty: tuple[Any, pa.Table] | None = None  # the answer without rows, by the kinds of ids
 
-    @turns.inside
+    @locking.inside
     def reads(self, call: str) -> Reading:
         """The columns that a call takes with these settings, and what errors call its rows."""
         return Reading(self._object_form, "objects") if call == "upsert" else super().reads(call)

@@ -30,7 +30,7 @@ from rankcast.moving.kernels.skyline_admit import FoundSkylineZones, find_zones
 from rankcast.moving.kernels.skyline_follow import UNKNOWN, SkylineZoneColumns
 from rankcast.moving.kernels.skyline_search import PLACE, Seekers
 from rankcast.moving.places import box_of
-from rankcast.moving.runs import Runs
+from rankcast.moving.ragged import Runs
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown, ranges
 from rankcast.structures.distance import CODES, EUCLIDEAN

@@ -25,7 +25,7 @@ from rankcast.moving.kernels.rtree_search import Queries
 from rankcast.moving.kernels.scores import STATIC, ScoreForm
 from rankcast.moving.kernels.zone_follow import OUTSIDE, SAME, ZoneColumns
 from rankcast.moving.kernels.zone_search import FoundZones
-from rankcast.moving.runs import check_stretches
+from rankcast.moving.ragged import check_stretches
 from rankcast.moving.undo import Step
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown, ranges

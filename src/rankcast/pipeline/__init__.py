@@ -16,8 +16,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rankcast.pipeline.batch_replay import replay
     from rankcast.pipeline.config import Config, read
-    from rankcast.pipeline.history import replay
     from rankcast.pipeline.running import Running, start
 
 __all__ = ["Config", "Running", "read", "replay", "start"]

@@ -15,7 +15,6 @@ import pyarrow as pa
 from rankcast.core.spec import Input
 from rankcast.errors import InputError
 from rankcast.pipeline import sources
-from rankcast.pipeline.config_keys import Document
 from rankcast.pipeline.engines import Made
 from rankcast.pipeline.sources import (
     OP,
@@ -31,6 +30,7 @@ from rankcast.pipeline.sources import (
     lines_of,
     parquet_fields,
 )
+from rankcast.pipeline.toml_reader import Document
 from rankcast.tables.schema import Column
 
 _MISSPELT = 0.7  # how alike a name must be to be taken for a column that is not there

@@ -29,9 +29,9 @@ from pathlib import Path
 
 from rankcast.errors import shown
 from rankcast.pipeline import checking, engines, sources
-from rankcast.pipeline.config_keys import ConfigError, Document, Table, filled, local
 from rankcast.pipeline.engines import Made
 from rankcast.pipeline.sources import DECLARED, ENGLISH, FILES, PATTERNS, VALUES, Source, Text
+from rankcast.pipeline.toml_reader import ConfigError, Document, Table, filled, local
 
 SOURCE = ("format", "path", "options", "schema", "values", "stream", "columns", "expressions", "text", "seq")
 TEXT = ("column", "tokenise", "lowercase", "stop_words")

@@ -36,7 +36,7 @@ from rankcast.core.spec import (
     resolve,
 )
 from rankcast.errors import InputError
-from rankcast.pipeline.config_keys import Table, duration_of, place_of
+from rankcast.pipeline.toml_reader import Table, duration_of, place_of
 from rankcast.tables.schema import Column
 
 _PLAIN = Setting()

@@ -37,8 +37,8 @@ from rankcast.core.spec import Input
 from rankcast.errors import InputError
 from rankcast.pipeline import checking, sources
 from rankcast.pipeline.config import Config
-from rankcast.pipeline.config_keys import Document
 from rankcast.pipeline.sources import FILES, OP, SEQ, Source, literal, quoted
+from rankcast.pipeline.toml_reader import Document
 from rankcast.spark.plan import REASON
 
 LONGEST = 1000  # characters of a row in the reason why it was refused

@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Replay, and print or write what comes out."""
     config = checked(arguments.config, trust=True)
     from rankcast.pipeline import running  # noqa: PLC0415
-    from rankcast.pipeline.history import replay, write  # noqa: PLC0415
+    from rankcast.pipeline.batch_replay import replay, write  # noqa: PLC0415
 
     with ExitStack() as stack:
         spark = running.begin(config, stack, quiet=not arguments.verbose)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from rankcast.errors import ShardError
 from rankcast.pipeline.config import Config
-from rankcast.pipeline.config_keys import local
+from rankcast.pipeline.toml_reader import local
 from rankcast.spark import plan
 from rankcast.spark.plan import Plan
 from rankcast.state.depot import Depot

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from rankcast.errors import plain
-from rankcast.pipeline.config_keys import PipelineError
+from rankcast.pipeline.toml_reader import PipelineError
 
 if TYPE_CHECKING:
     from rankcast.pipeline.config import Config

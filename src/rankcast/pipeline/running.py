@@ -18,10 +18,10 @@ from rankcast.core import snapshot
 from rankcast.errors import RankcastError, ShardError
 from rankcast.pipeline import frames, sinks
 from rankcast.pipeline.config import Config
-from rankcast.pipeline.config_keys import PipelineError, local, veiled
 from rankcast.pipeline.progress import Following, Progress
 from rankcast.pipeline.sinks import Tell
 from rankcast.pipeline.sources import SEQ
+from rankcast.pipeline.toml_reader import PipelineError, local, veiled
 
 _OURS = re.compile(r"rankcast(?:\.\w+)*\.\w+Error: (.+)")
 _PYTHON = re.compile(

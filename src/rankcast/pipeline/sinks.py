@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from rankcast.core import snapshot
 from rankcast.errors import InputError, ShardError
 from rankcast.pipeline.config import Config
-from rankcast.pipeline.config_keys import local
+from rankcast.pipeline.toml_reader import local
 from rankcast.spark.applying import REFUSED
 from rankcast.state.depot import Depot
 from rankcast.tables.schema import Ints

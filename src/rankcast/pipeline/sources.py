@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rankcast.pipeline.config_keys import local
+from rankcast.pipeline.toml_reader import local
 
 _RUN = r"[\p{L}\p{M}\p{N}]+"
 PATTERNS = {"words": rf"{_RUN}(?:[\x27\u2019]{_RUN})*", "whitespace": r"\S+", "none": ""}

@@ -16,18 +16,18 @@ from numpy.typing import NDArray
 
 from rankcast.range_topk import size_classes
 from rankcast.range_topk.corners import BoxObjects, CornerIndex
-from rankcast.range_topk.kernels import checks, corners_search, replay
+from rankcast.range_topk.kernels import apply_events, checks, corners_search
 from rankcast.range_topk.kernels import corners as corner_edit
+from rankcast.range_topk.kernels.apply_events import AFFECTED, SEARCHES, TRIED, ReplayBatch
 from rankcast.range_topk.kernels.checks import Listed, last_weights
-from rankcast.range_topk.kernels.replay import AFFECTED, SEARCHES, TRIED, ReplayBatch
-from rankcast.range_topk.kernels.steps import BoxEvents, ObjectValues, steps_of
+from rankcast.range_topk.kernels.object_versions import BoxEvents, ObjectValues, steps_of
 from rankcast.range_topk.size_classes import ClassedLists, Ends, Ints, KOf, delta_columns, each_class
 from rankcast.range_topk.state import Events, Floats, RangeState, Rows
 from rankcast.range_topk.subscriptions import SHARED, SlotMap
-from rankcast.structures import boards, integrity
+from rankcast.structures import integrity, topk_lists
 from rankcast.structures.arrays import grown
-from rankcast.structures.boards import BoardChanges, Deltas, empty_changes
 from rankcast.structures.diff import ListSnapshot
+from rankcast.structures.topk_lists import BoardChanges, Deltas, empty_changes
 from rankcast.tables.boxes import Boxes
 
 if TYPE_CHECKING:
@@ -267,7 +267,9 @@ class BoxLists:
             values = ObjectValues(objects.value, objects.label)
             for index in self.indexes.values():
                 tree = index.tree
-                changes = replay.replay(tree, objects.index.tree, batch, values, self.moved, changes, tally)
+                changes = apply_events.replay(
+                    tree, objects.index.tree, batch, values, self.moved, changes, tally
+                )
             self.moved[last.row] = False
         objects.settle(*last)
         self.count(*(int(tally[each]) for each in (AFFECTED, TRIED, SEARCHES)))
@@ -280,8 +282,8 @@ class BoxLists:
 
     def deltas(self, changes: BoardChanges, place: NDArray[np.int64], span: int, score: Floats) -> Deltas:
         """Delta rows of the changes by `place`, a row's position in registration order, below `span`."""
-        columns = delta_columns(int(boards.count_rows(changes)))
-        boards.spread(changes, boards.in_order(changes, place, span), score, columns)
+        columns = delta_columns(int(topk_lists.count_rows(changes)))
+        topk_lists.spread(changes, topk_lists.in_order(changes, place, span), score, columns)
         return columns
 
     def refill(self, k_of: KOf) -> None:

@@ -16,7 +16,7 @@ from rankcast.range_topk.kernels.corners import (
     CornerRecords,
     CornerTree,
 )
-from rankcast.range_topk.kernels.steps import Order
+from rankcast.range_topk.kernels.object_versions import Order
 from rankcast.range_topk.state import Floats, Rows
 from rankcast.range_topk.subscriptions import SHARED, SlotMap
 from rankcast.structures import integrity

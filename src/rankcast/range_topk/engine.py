@@ -25,16 +25,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast.core import turns
+from rankcast.core import locking
 from rankcast.core.engine import ID, Part
-from rankcast.core.lists import ListEngine
+from rankcast.core.list_engine import ListEngine
 from rankcast.core.spec import LISTS, Setting
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.range_topk.brute_force import BruteForce, explain, region
+from rankcast.range_topk.event_checks import OP, emptied, refuse_nan
 from rankcast.range_topk.kept_lists import KeptLists
-from rankcast.range_topk.kernels import join
-from rankcast.range_topk.kernels.join import ABSENT, DELETES, KEEPS, LACKING, NULL, REFUSED
-from rankcast.range_topk.reading import OP, emptied, refuse_nan
+from rankcast.range_topk.kernels import apply_tiles
+from rankcast.range_topk.kernels.apply_tiles import ABSENT, DELETES, KEEPS, LACKING, NULL, REFUSED
 from rankcast.range_topk.state import Events, Method, RangeState
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots, keys_of, select, show
@@ -77,7 +77,7 @@ def resolve(batch: Batch, objects: Slots, over: list[str], by: str, nulls: str) 
         np.empty((size, width)),
         np.empty(size),
     )
-    new, gone, wrong, bad = join.resolve(
+    new, gone, wrong, bad = apply_tiles.resolve(
         objects.register()[:6],
         keys_of(ids, objects.seed),
         (objects["x"], objects["y"]),
@@ -363,7 +363,7 @@ class RangeTopK(ListEngine):
             self._state.admit(fresh, events)
         return events
 
-    @turns.inside
+    @locking.inside
     def check_rows(self, call: str, rows: Any) -> None:
         """Refuse a NaN of pandas' among the numbers of events: in an Arrow table it would be a null."""
         if call == "publish":

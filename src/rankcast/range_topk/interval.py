@@ -23,21 +23,22 @@ from rankcast.range_topk import size_classes, subscriptions
 from rankcast.range_topk.boxes import BoxLists
 from rankcast.range_topk.boxes import keyed as boxed
 from rankcast.range_topk.corners import BoxObjects, CornerIndex
-from rankcast.range_topk.kernels import blocks, checks, join, object_tree, relist
+from rankcast.range_topk.kernels import apply_tiles, checks, object_tree, range_table, relist
 from rankcast.range_topk.kernels.checks import Listed
+from rankcast.range_topk.kernels.object_versions import BoxEvents
 from rankcast.range_topk.kernels.paint import (
     Tiles,
 )
 from rankcast.range_topk.kernels.points import PointTree
-from rankcast.range_topk.kernels.steps import BoxEvents
 from rankcast.range_topk.painter import Painter, keyed
 from rankcast.range_topk.size_classes import ClassedLists, Ends, Ints, KOf, each_class
 from rankcast.range_topk.state import Events, Floats, ObjectIndex, RangeState, Rows
 from rankcast.range_topk.subscriptions import SlotMap, SubscriptionIndex
 from rankcast.structures import arrays as memory
-from rankcast.structures import boards, diff, integrity
+from rankcast.structures import diff, integrity, topk_lists
 from rankcast.structures.arrays import Names, grown
-from rankcast.structures.boards import (
+from rankcast.structures.diff import DeltaColumns, ListSnapshot
+from rankcast.structures.topk_lists import (
     AFFECTED,
     GROUPS,
     TRIED,
@@ -46,7 +47,6 @@ from rankcast.structures.boards import (
     ListValues,
     empty_changes,
 )
-from rankcast.structures.diff import DeltaColumns, ListSnapshot
 from rankcast.tables.boxes import Boxes
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class IntervalLists:
             if len(index) == 0 and len(rows[mine]) >= MANY:
                 index.load(rows[mine], lo[mine], hi[mine])
                 if not self.listless:
-                    blocks.fill(index.tree, self.objects.by_value(), self.objects.tree.x)
+                    range_table.fill(index.tree, self.objects.by_value(), self.objects.tree.x)
             else:
                 index.insert(rows[mine], lo[mine], hi[mine], self._found(lo[mine], hi[mine], abs(key)))
 
@@ -287,7 +287,7 @@ class IntervalLists:
         score, rank = np.empty(FEW), np.empty(FEW, np.int64)
         subscription, op, item = self._few
         while done < len(events.row):
-            done, rows, counts, self._changes = join.publish(
+            done, rows, counts, self._changes = apply_tiles.publish(
                 (tuple(self.objects.tree), tuple(index._tree), tuple(self.painter.tiles)),
                 (self._known, self._work, self._moved),
                 events[:3],
@@ -340,7 +340,7 @@ class IntervalLists:
         for index in self.painted.values():
             points = index.tree
             old = points.board.copy()
-            blocks.fill(points, by_value, tree.x)
+            range_table.fill(points, by_value, tree.x)
             changes = relist.compare(points, old, self._moved, empty_changes(1024, 4096))
             state.count["affected"] += int(changes.tally[GROUPS])
             state.count["candidates"] += len(index)
@@ -363,7 +363,7 @@ class IntervalLists:
         found, indexes, ks = [], self.painted, [int(k) for k in self.ks]
         for number, key in enumerate(ks):
             mine = tiles if len(ks) == 1 else _of_class(tiles, number)
-            changes = join.join(indexes[key].tree, mine, values, empty_changes(1024, 4096))
+            changes = apply_tiles.join(indexes[key].tree, mine, values, empty_changes(1024, 4096))
             self.affected += int(changes.tally[AFFECTED])
             self.tried += int(changes.tally[TRIED])
             found.append(changes)
@@ -377,7 +377,7 @@ class IntervalLists:
         overwrites.
         """
         changes = found[0] if len(found) == 1 else size_classes.joined(found)
-        total = int(boards.count_rows(changes))
+        total = int(topk_lists.count_rows(changes))
         if total > len(self._ops):
             self._rows, self._ops = (
                 np.empty((2, total + total // 4), np.int32),
@@ -386,7 +386,7 @@ class IntervalLists:
         subscription, item = self._rows[:, :total]
         score, rank = memory.empty(total, np.float64), memory.empty(total, np.int64)
         columns = Deltas(subscription, self._ops[:total], item, score, rank)
-        boards.spread(changes, boards.in_order(changes, place, span), y, columns)
+        topk_lists.spread(changes, topk_lists.in_order(changes, place, span), y, columns)
         return columns
 
     def refill(self, k_of: KOf) -> None:
@@ -394,7 +394,7 @@ class IntervalLists:
         self._sync_length()
         self._know(np.arange(len(self._known), dtype=np.int32))
         for index in self.painted.values():
-            blocks.fill(index.tree, self.objects.by_value(), self.objects.tree.x)
+            range_table.fill(index.tree, self.objects.by_value(), self.objects.tree.x)
         if self._mirrored:
             self.large.refill(k_of)
 

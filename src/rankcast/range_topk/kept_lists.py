@@ -23,8 +23,8 @@ from rankcast.range_topk.size_classes import each_class
 from rankcast.range_topk.state import Events, ObjectIndex, RangeState, TileRows
 from rankcast.structures import integrity
 from rankcast.structures.arrays import Names, grown
-from rankcast.structures.boards import ENTER
 from rankcast.structures.diff import DeltaColumns, ListSnapshot
+from rankcast.structures.topk_lists import ENTER
 from rankcast.tables.deltas import Changes, External, Lists, empty_lists, no_changes
 from rankcast.tables.schema import Floats, Ints, Rows, arrow, integer_ids
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.range_topk.kernels import join, paint
+from rankcast.range_topk.kernels import apply_tiles, paint
 from rankcast.range_topk.kernels.paint import (
     FIRSTK,
     MINY,
@@ -115,10 +115,10 @@ class Painter:
         self.objects.reserve(0)
 
     def make_room(self, done: int, rows: Rows, k: int) -> None:
-        """Make the room without which `join.publish` stopped, or rebuild the objects' tree."""
-        if done == join.MISSING_ROWS:
+        """Make the room without which `apply_tiles.publish` stopped, or rebuild the objects' tree."""
+        if done == apply_tiles.MISSING_ROWS:
             self.objects.reserve(int(rows.max()) + 1)
-        elif done == join.UNTIDY:
+        elif done == apply_tiles.UNTIDY:
             self.objects.tidy()
         else:
             self.widen(min(k, len(self.objects) + len(rows) + 1))

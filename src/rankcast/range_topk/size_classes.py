@@ -23,8 +23,8 @@ from rankcast.range_topk.state import Floats, Rows
 from rankcast.range_topk.subscriptions import SHARED, SlotMap
 from rankcast.structures import arrays, diff, integrity
 from rankcast.structures.arrays import ListColumns, grown
-from rankcast.structures.boards import GROUPS, BoardChanges, Deltas
 from rankcast.structures.diff import ListSnapshot
+from rankcast.structures.topk_lists import GROUPS, BoardChanges, Deltas
 
 Ints: TypeAlias = NDArray[np.int64]
 Ends = tuple[Floats, Floats]  # lower and upper ends of boxes, by row

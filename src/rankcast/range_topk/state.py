@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankcast.core.engine import Part
-from rankcast.core.lists import together
-from rankcast.range_topk.kernels import blocks, checks, object_tree
-from rankcast.range_topk.kernels.blocks import Blocks
+from rankcast.core.list_engine import together
+from rankcast.range_topk.kernels import checks, object_tree, range_table
 from rankcast.range_topk.kernels.object_tree import FILL, ORDER, SIZE, SPARE_NODES, ObjectTree
+from rankcast.range_topk.kernels.range_table import Blocks
 from rankcast.structures import hashing, integrity
 from rankcast.structures.arrays import grown
 from rankcast.structures.ids import Slots, select
@@ -344,7 +344,7 @@ class ObjectIndex:
         elif len(self) == 0:
             boards[:] = -1
         else:
-            blocks.find_lists(self._blocks(boards.shape[1]), lo, hi, boards)
+            range_table.find_lists(self._blocks(boards.shape[1]), lo, hi, boards)
 
     def by_value(self) -> Rows:
         """The rows of all objects, best first. O(n log n); several times faster if no two have the same y."""
@@ -377,7 +377,7 @@ class ObjectIndex:
         shift = (max(SMALLEST, k, size // MOST) - 1).bit_length()
         count = ((size - 1) >> shift) + 1
         table = np.empty((count.bit_length() * count + 1) * k, np.int32)
-        blocks.tabulate(rank, shift, k, table)
+        range_table.tabulate(rank, shift, k, table)
         return Blocks(self.tree.x[rows], rank, np.append(rows[order], np.int32(-1)), table, shift)
 
     def arrays(self) -> dict[str, NDArray[Any]]:

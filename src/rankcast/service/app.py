@@ -14,19 +14,20 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Send
 from starlette.websockets import WebSocket
 
-from rankcast.service import handlers, sockets, telling, webhooks
+from rankcast.service import handlers, sse, websocket
 from rankcast.service.commands import COMMANDS
-from rankcast.service.delivering import Deliveries
 from rankcast.service.gate import Gate, Handler
 from rankcast.service.metrics import Metrics
 from rankcast.service.problems import Problem
 from rankcast.service.settings import Settings
+from rankcast.service.sse import Connections
 from rankcast.service.streams import Streams
-from rankcast.service.telling import Connections
 from rankcast.service.tokens import Tokens
+from rankcast.service.webhooks import handlers as webhooks
+from rankcast.service.webhooks.delivery import Deliveries
 
 _ELSEWHERE: dict[str, Handler] = {
-    "deltas": telling.deltas,
+    "deltas": sse.deltas,
     "openapi": handlers.openapi_document,
     **webhooks.HANDLERS,
 }
@@ -79,7 +80,7 @@ def application(service: Service) -> Application:
         service.close()
 
     async def socket(given: WebSocket) -> None:
-        await sockets.serve(given, service)
+        await websocket.serve(given, service)
 
     routes: list[BaseRoute] = [
         Route(
@@ -89,7 +90,7 @@ def application(service: Service) -> Application:
         )
         for command in COMMANDS
     ]
-    routes.append(WebSocketRoute(sockets.SOCKET.path, socket))
+    routes.append(WebSocketRoute(websocket.SOCKET.path, socket))
     return Application(
         routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _refused, Exception: _broken}
     )

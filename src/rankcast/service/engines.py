@@ -13,7 +13,7 @@ from typing import Any
 from rankcast.core.engine import Engine
 from rankcast.core.spec import Setting, engine_type, known_names, register
 from rankcast.errors import InputError, SettingError, shown
-from rankcast.pipeline.config_keys import duration_of
+from rankcast.pipeline.toml_reader import duration_of
 
 _PLAIN = Setting()
 

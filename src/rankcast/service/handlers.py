@@ -12,8 +12,8 @@ from starlette.responses import HTMLResponse, Response
 
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.service import geojson, openapi, rows, writing
+from rankcast.service.dry_run import dry_run
 from rankcast.service.gate import LARGE, Call
-from rankcast.service.history import dry_run
 from rankcast.service.problems import Problem, busy
 from rankcast.service.stream import Stream
 from rankcast.service.writing import Outcome, Reply

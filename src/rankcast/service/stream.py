@@ -8,7 +8,7 @@ take back. A group that cannot be committed is taken back as a whole.
     <stream>/stream.json    engine and settings, as they were given
     <stream>/shard/         the engine, see rankcast.state.shard, with the tables of rankcast.service.records
     <stream>/log/           see rankcast.service.log
-    <stream>/history/       see rankcast.service.history
+    <stream>/history/       see rankcast.service.dry_run
 
 `sequence` is the number of the shard's last batch: it grows by one with every accepted write.
 """
@@ -34,13 +34,13 @@ from rankcast.core.engine import Engine
 from rankcast.core.spec import Spec
 from rankcast.errors import JournalError, RankcastError, ShardError
 from rankcast.service import engines
-from rankcast.service.history import Bases
-from rankcast.service.hooks import Hooks
+from rankcast.service.dry_run import Bases
 from rankcast.service.hub import Hub
 from rankcast.service.log import Entry, Log
 from rankcast.service.problems import Problem, busy, is_full, no_room, problem_of
 from rankcast.service.records import Id, Records
 from rankcast.service.settings import Settings
+from rankcast.service.webhooks.store import Hooks
 from rankcast.state import Shard, batches
 
 FILE = "stream.json"

@@ -44,7 +44,7 @@ from numpy.typing import NDArray
 
 from rankcast.core import snapshot
 from rankcast.core.engine import Command, Engine
-from rankcast.core.lists import ListEngine
+from rankcast.core.list_engine import ListEngine
 from rankcast.core.spec import Input, Late, Spec
 from rankcast.errors import InputError, brief
 from rankcast.spark.packing import NO_SEQ

@@ -90,7 +90,7 @@ def bundled() -> Path:
 
 
 def class_archive(home: Path) -> Path:
-    """Where `rankcast.spark.archive` puts Spark's classes for a Java; there or not."""
+    """Where `rankcast.spark.class_archive` puts Spark's classes for a Java; there or not."""
     import pyspark  # noqa: PLC0415
 
     modules = home / "lib" / "modules"

@@ -1,8 +1,8 @@
 """A shard behind Spark's stateful operator; `ShardProcessor` is the one place that knows its API.
 
 Spark's state store holds, for each shard, where it stands and the log of batches since its last snapshot; the
-arrays are on the host (`rankcast.state.hosted`). What the store commits with a micro-batch is all there is to
-know: if the task fails or the host is lost, the next attempt begins from there.
+arrays are on the host (`rankcast.state.shard_cache`). What the store commits with a micro-batch is all
+there is to know: if the task fails or the host is lost, the next attempt begins from there.
 
 The store has one map from numbers to bytes. Under the number of a batch is its record, until a snapshot
 covers it; under 0, since batches count from 1, is where the shard stands. Spark makes encoders for every
@@ -36,8 +36,8 @@ from rankcast.spark.plan import Plan
 from rankcast.state import batches
 from rankcast.state.checkpoint import Mark, mark_of
 from rankcast.state.depot import Depot
-from rankcast.state.hosted import Hosted, Live, Note, Standing, Step, Uploader
 from rankcast.state.journal import Record
+from rankcast.state.shard_cache import Hosted, Live, Note, Standing, Step, Uploader
 
 _HERE = 0
 _HASH = 32  # bytes of a token, and of the checksum of an answer

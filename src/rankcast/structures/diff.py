@@ -25,8 +25,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.structures.arrays import BLOCK, Names, prefetch
-from rankcast.structures.boards import ENTER, LEAVE, UPDATE, Deltas
 from rankcast.structures.jit import EXACT
+from rankcast.structures.topk_lists import ENTER, LEAVE, UPDATE, Deltas
 
 Rows = NDArray[np.int32]
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from rankcast.structures import arrays
 from rankcast.structures import diff as kernel
-from rankcast.structures.boards import ENTER, LEAVE, UPDATE
 from rankcast.structures.diff import LETTERS as FIVE
 from rankcast.structures.diff import DeltaColumns
+from rankcast.structures.topk_lists import ENTER, LEAVE, UPDATE
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 COLUMNS = ("subscription", "op", "item", "score", "rank")

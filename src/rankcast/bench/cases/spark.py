@@ -22,8 +22,8 @@ from rankcast.bench.workloads import Columns
 from rankcast.state import batches, checkpoint, journal
 from rankcast.state.checkpoint import Mark
 from rankcast.state.depot import Depot
-from rankcast.state.hosted import Hosted, Live, Place, Standing
 from rankcast.state.journal import Record
+from rankcast.state.shard_cache import Hosted, Live, Place, Standing
 
 SHARDS = (0, 2)  # ids that Spark's hash sends to two partitions
 SEED_APART = 65
@@ -127,7 +127,7 @@ def first_delta(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """From starting Python to the first deltas, a new session; the machine has Spark's classes ready."""
     warm = Contender(
         "session and stream",
-        prepare=lambda: _apart("rankcast.spark.archive"),
+        prepare=lambda: _apart("rankcast.spark.class_archive"),
         run=lambda _: _apart(__name__, str(parameters["rows"])),
     )
     return Trial(1, [warm])

@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 from rankcast import pipeline
 from rankcast.demo.scenes import PEOPLE, subscriber_names
 from rankcast.errors import required
-from rankcast.pipeline.config_keys import PipelineError
 from rankcast.pipeline.progress import Batch, Progress
+from rankcast.pipeline.toml_reader import PipelineError
 
 MESSAGES, QUOTES = 300, 200  # rows a file
 READERS, INVESTORS, TICKERS, CITIES = 1_000, 1_000, 400, 2_000

@@ -33,9 +33,9 @@ from numpy.typing import NDArray
 from rankcast.geotext.kernels.postings import Ages, drop, newer, stays_on
 from rankcast.geotext.kernels.score import ROW, Plain, TermVectors, sort_keys
 from rankcast.structures.arrays import borrowed, prefetch
-from rankcast.structures.boards import ENTER, LEAVE, UPDATE
 from rankcast.structures.diff import ChangeColumns
 from rankcast.structures.jit import EXACT
+from rankcast.structures.topk_lists import ENTER, LEAVE, UPDATE
 
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]

@@ -34,9 +34,9 @@ from rankcast.geotext.kernels.results import (
     link,
 )
 from rankcast.structures.arrays import prefetch
-from rankcast.structures.boards import ENTER, LEAVE, UPDATE
 from rankcast.structures.diff import ChangeColumns, Entries
 from rankcast.structures.jit import EXACT
+from rankcast.structures.topk_lists import ENTER, LEAVE, UPDATE
 
 SPARE = 32  # entries that a small list has room for beside its own, and a large one in vain
 MAX_KEEP = 2**30  # entries that a list keeps at most

@@ -18,7 +18,7 @@ from rankcast.range_topk.boxes import SUBSCRIPTIONS, corners_of
 from rankcast.range_topk.corners import BoxObjects, CornerIndex
 from rankcast.range_topk.dissemination.slab_painters import SlabPainter
 from rankcast.range_topk.dissemination.slabs import FIRSTK, MIN, SNAP
-from rankcast.range_topk.kernels.steps import BoxEvents
+from rankcast.range_topk.kernels.object_versions import BoxEvents
 from rankcast.range_topk.subscriptions import SlotMap
 
 TILE_BYTES = 32

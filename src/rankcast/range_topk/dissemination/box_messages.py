@@ -21,18 +21,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.range_topk.dissemination.cover import BoxMessage, BoxTiles, cover
-from rankcast.range_topk.kernels.corners import (
-    CAPACITY,
-    DEPTH,
-    CornerTree,
-    Floats,
-    Rows,
-    put_in,
-    set_weight,
-    spare_buckets,
-)
-from rankcast.range_topk.kernels.corners import take_out as remove
-from rankcast.range_topk.kernels.replay import (
+from rankcast.range_topk.kernels.apply_events import (
     AFFECTED,
     SEARCHES,
     TRIED,
@@ -44,7 +33,18 @@ from rankcast.range_topk.kernels.replay import (
     sift,
     top_of,
 )
-from rankcast.range_topk.kernels.steps import (
+from rankcast.range_topk.kernels.corners import (
+    CAPACITY,
+    DEPTH,
+    CornerTree,
+    Floats,
+    Rows,
+    put_in,
+    set_weight,
+    spare_buckets,
+)
+from rankcast.range_topk.kernels.corners import take_out as remove
+from rankcast.range_topk.kernels.object_versions import (
     BoxEvents,
     ObjectValues,
     Order,
@@ -53,8 +53,8 @@ from rankcast.range_topk.kernels.steps import (
     differs,
     single,
 )
-from rankcast.structures.boards import ahead
 from rankcast.structures.jit import EXACT
+from rankcast.structures.topk_lists import ahead
 
 TOUCHED, EVENT = range(3, 5)  # what the tally of a log holds behind that of `replay`
 

@@ -39,8 +39,8 @@ from rankcast.range_topk.dissemination.box_messages import (
 from rankcast.range_topk.dissemination.cover import BoxTiles, empty_box_tiles
 from rankcast.range_topk.dissemination.slab_painters import FEW, DensePainter, SlabPainter
 from rankcast.range_topk.dissemination.slabs import FIRSTK, MIN, SNAP
-from rankcast.range_topk.kernels.replay import AFFECTED, SEARCHES, TRIED
-from rankcast.range_topk.kernels.steps import BoxEvents, ObjectValues, steps_of
+from rankcast.range_topk.kernels.apply_events import AFFECTED, SEARCHES, TRIED
+from rankcast.range_topk.kernels.object_versions import BoxEvents, ObjectValues, steps_of
 from rankcast.range_topk.state import Events, RangeState, TileRows
 from rankcast.structures.arrays import grown
 

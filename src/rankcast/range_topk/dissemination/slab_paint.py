@@ -71,10 +71,10 @@ from rankcast.range_topk.dissemination.slabs import (
 from rankcast.range_topk.kernels.corners import Floats, Rows, put_in, set_weight, spare_buckets, take_out
 from rankcast.range_topk.kernels.corners_search import find_next
 from rankcast.range_topk.kernels.object_tree import insert, remove, roomy, set_value
+from rankcast.range_topk.kernels.object_versions import BoxEvents, differs
 from rankcast.range_topk.kernels.paint import below, expose, paint_gain, paint_region, reach, room_of
-from rankcast.range_topk.kernels.steps import BoxEvents, differs
-from rankcast.structures.boards import ahead
 from rankcast.structures.jit import EXACT
+from rankcast.structures.topk_lists import ahead
 
 
 @njit(**EXACT)

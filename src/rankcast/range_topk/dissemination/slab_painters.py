@@ -40,8 +40,8 @@ from rankcast.range_topk.dissemination.slabs import (
 from rankcast.range_topk.dissemination.slabs import outline as find_slabs
 from rankcast.range_topk.kernels.corners import CAPACITY, Floats, Rows
 from rankcast.range_topk.kernels.object_tree import SIZE, ObjectTree
+from rankcast.range_topk.kernels.object_versions import BoxEvents
 from rankcast.range_topk.kernels.paint import Tiles
-from rankcast.range_topk.kernels.steps import BoxEvents
 from rankcast.range_topk.painter import boxes_for, empty_tiles
 from rankcast.range_topk.subscriptions import SlotMap
 from rankcast.structures.arrays import grown

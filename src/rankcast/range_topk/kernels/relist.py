@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from rankcast.range_topk.kernels.object_tree import HEIGHT, ObjectTree, insert, remove, room, set_value
 from rankcast.range_topk.kernels.points import BUCKET, DEPTH, PointTree
-from rankcast.structures.boards import DELTAS, GROUPS, BoardChanges, Boards, write_entries, write_leaves
 from rankcast.structures.jit import EXACT
+from rankcast.structures.topk_lists import DELTAS, GROUPS, BoardChanges, Boards, write_entries, write_leaves
 
 Rows = NDArray[np.int32]
 Floats = NDArray[np.float64]

@@ -20,11 +20,11 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from rankcast.service import hub
-from rankcast.service.hooks import Letter, Webhook, headers_of
 from rankcast.service.hub import Place, Told
-from rankcast.service.outbound import Outbound
 from rankcast.service.problems import Problem
 from rankcast.service.stream import Stream
+from rankcast.service.webhooks.outbound import Outbound
+from rankcast.service.webhooks.store import Letter, Webhook, headers_of
 
 if TYPE_CHECKING:
     from rankcast.service.settings import Settings

@@ -5,7 +5,7 @@
     webhook-signature    v1,<base64 of HMAC-SHA256 over id.timestamp.body>, the key being the secret's bytes
 
 A webhook has a cursor in the stream's log. It and the messages that could not be delivered lie in the shard's
-database. `rankcast.service.webhooks` has what callers ask for, `rankcast.service.delivering` posts.
+database.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from rankcast.service import hub, telling
+from rankcast.service import hub, sse
 from rankcast.service.commands import STREAM, Command
 from rankcast.service.gate import decoded
 from rankcast.service.hub import Place, Receiver
@@ -35,7 +35,7 @@ async def serve(socket: WebSocket, service: Service) -> None:
         token = service.gate.token_of(socket, SOCKET, name)
         stream = service.streams.find(name)
         texts = socket.query_params.getlist("subscription")
-        wants = await telling.watched(stream, texts)
+        wants = await sse.watched(stream, texts)
         service.connections.enter(token)
     except Exception as error:
         problem = problem_of(error) or Problem(500, "The service has a defect.")
@@ -43,7 +43,7 @@ async def serve(socket: WebSocket, service: Service) -> None:
         return
     try:
         await socket.accept()
-        async with telling.entered(stream, wants) as receiver:
+        async with sse.entered(stream, wants) as receiver:
             await _Client(socket, stream, receiver).run()
     except WebSocketDisconnect:
         pass
@@ -112,7 +112,7 @@ class _Client:
         wants = (receiver.wants or frozenset()) - drop | add
         if len(wants) > stream.settings.max_watched:
             raise Problem(413, "Too many subscriptions are named.")
-        await telling.watched(stream, sorted(add))
+        await sse.watched(stream, sorted(add))
 
         def change(each: Stream) -> Place:
             each.hub.change(receiver, wants)
@@ -129,7 +129,7 @@ class _Client:
         return frozenset(map(str, ids))
 
     async def _tell(self, after: int | None) -> None:
-        async for part in telling.hear(self._stream, self._receiver, after):
+        async for part in sse.hear(self._stream, self._receiver, after):
             async with self._sending:
                 await self._send(part)
 

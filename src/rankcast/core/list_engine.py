@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast.core import turns
+from rankcast.core import locking
 from rankcast.core.engine import ID, IDS, Command, Engine, Refused
 from rankcast.core.spec import LISTS, Reading
 from rankcast.errors import InputError
-from rankcast.structures.boards import ENTER, LEAVE, UPDATE
 from rankcast.structures.ids import Slots
+from rankcast.structures.topk_lists import ENTER, LEAVE, UPDATE
 from rankcast.tables import deltas, read
 from rankcast.tables.deltas import Changes, External, Lists
 from rankcast.tables.schema import Batch, Column, Form, Ids, Ints, Kind, Rows
@@ -90,7 +90,7 @@ class ListEngine(Engine):
 
     # The calls
 
-    @turns.inside
+    @locking.inside
     def reads(self, call: str) -> Reading:
         """The columns that a call takes with these settings, and what errors call its rows."""
         forms = {

@@ -29,7 +29,8 @@ from rankcast.range_topk.kernels.paint import FIRSTK, MINY, IntervalEvents, Pain
 from rankcast.range_topk.kernels.points import BUCKET, DEPTH, PointTree
 from rankcast.structures import hashing
 from rankcast.structures.arrays import borrowed, with_room
-from rankcast.structures.boards import (
+from rankcast.structures.jit import EXACT
+from rankcast.structures.topk_lists import (
     AFFECTED,
     DELTAS,
     GROUPS,
@@ -46,7 +47,6 @@ from rankcast.structures.boards import (
     write_entries,
     write_leaves,
 )
-from rankcast.structures.jit import EXACT
 
 Lanes = NDArray[np.uint8]
 

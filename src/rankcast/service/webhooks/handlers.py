@@ -12,11 +12,11 @@ from starlette.responses import Response
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.service import handlers
 from rankcast.service.gate import Call
-from rankcast.service.hooks import PREFIX, Webhook, key_of
-from rankcast.service.outbound import check_url
 from rankcast.service.problems import Problem
 from rankcast.service.stream import Stream
 from rankcast.service.streams import NAME
+from rankcast.service.webhooks.outbound import check_url
+from rankcast.service.webhooks.store import PREFIX, Webhook, key_of
 from rankcast.service.writing import Outcome
 
 KEYS = ("url", "secret", "subscriptions")

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
-from rankcast.core import turns
+from rankcast.core import locking
 from rankcast.core.engine import ID, IDS, Command, Engine, Part, Refused
 from rankcast.core.spec import Reading
 from rankcast.structures import integrity
@@ -57,7 +57,7 @@ class AnsweringEngine(Engine):
         check_boxes(self._slots["lo"], self._slots["hi"])
         integrity.need(not len(self._event_ids), "event.sequence", "holds events, which are not kept")
 
-    @turns.inside
+    @locking.inside
     def reads(self, call: str) -> Reading:
         """The columns that a call takes with these settings, and what errors call its rows."""
         if call == "publish":

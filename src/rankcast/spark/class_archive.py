@@ -1,4 +1,4 @@
-"""Spark's classes, read and verified once: `python -m rankcast.spark.archive` makes a later start faster.
+"""Spark's classes, verified once: `python -m rankcast.spark.class_archive` makes a later start faster.
 
 Most of what starting Spark takes goes into loading some twenty thousand classes. Java can keep them as they
 are in memory (class data sharing): a small stream is run once, and what it has loaded is written when its

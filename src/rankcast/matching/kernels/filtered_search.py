@@ -21,6 +21,17 @@ from rankcast.matching.kernels.box_tree import (
     by_neighbourhood,
     encode_events,
 )
+from rankcast.matching.kernels.candidate_filter import (
+    Room,
+    Wants,
+    bounded,
+    ceiling,
+    judge,
+    make_room,
+    room_for,
+    shared,
+    squeeze,
+)
 from rankcast.matching.kernels.grid import COUNT, HIGH, LEVELS, LOW, ROW, Grid, cell_at, row_of
 from rankcast.matching.kernels.grid_search import _begin
 from rankcast.matching.kernels.inverted import BUCKETS, Filed, Points, _locate
@@ -32,17 +43,6 @@ from rankcast.matching.kernels.matches import (
     Matches,
     append_list,
     in_event_order,
-)
-from rankcast.matching.kernels.wanted import (
-    Room,
-    Wants,
-    bounded,
-    ceiling,
-    judge,
-    make_room,
-    room_for,
-    shared,
-    squeeze,
 )
 from rankcast.structures.heap import offer
 from rankcast.structures.jit import EXACT

@@ -25,7 +25,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.range_topk.kernels.corners import CAPACITY, DEPTH, CornerTree, Floats, Rows
-from rankcast.range_topk.kernels.steps import (
+from rankcast.range_topk.kernels.object_versions import (
     NextQueries,
     ObjectValues,
     Order,
@@ -34,7 +34,8 @@ from rankcast.range_topk.kernels.steps import (
     search_in_order,
     search_versions,
 )
-from rankcast.structures.boards import (
+from rankcast.structures.jit import EXACT
+from rankcast.structures.topk_lists import (
     DELTAS,
     GROUPS,
     BoardChanges,
@@ -43,7 +44,6 @@ from rankcast.structures.boards import (
     write_entries,
     write_leaves,
 )
-from rankcast.structures.jit import EXACT
 
 AFFECTED, TRIED, SEARCHES = range(3)  # what a tally counts
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankcast.errors import InputError
-from rankcast.range_topk.kernels.join import REMOVE
+from rankcast.range_topk.kernels.apply_tiles import REMOVE
 from rankcast.tables import read
 from rankcast.tables.readers import read_column
 from rankcast.tables.schema import Bools, Column, Floats, Ints, Kind

@@ -1,0 +1,1 @@
+"""What [Geo] compares with: continuous queries in covering cells (CIQ)."""

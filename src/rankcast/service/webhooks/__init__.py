@@ -1,0 +1,1 @@
+"""Webhooks: deltas posted to a URL. The store keeps them, delivery posts, outbound guards where to."""
