@@ -55,6 +55,7 @@ CORPUS = [["a", "b"], ["a", "a"], ["a", "é"], [], ["far"]]
 FITTED = Vocabulary.fit({"terms": CORPUS})
 FEW = [["a"], ["a"], ["a", "b"], ["z"]]  # lists of most of what is live, so that places and times decide
 CALLS = ["publish", "amend", "publish", "publish", "subscribe", "publish", "unsubscribe", "retract"]
+EPOCH = datetime(1970, 1, 1)
 START = datetime(2024, 2, 29, 23, 59, 58)
 
 
@@ -437,11 +438,10 @@ class Naive:
         if self.half_life is None:
             return self.score(wanted, message)
         assert self.window.newest is not None
-        newest = (self.window.newest - START) // self.half_life
-        whole, rest = divmod(message["time"] - START, self.half_life)
-        part = float(
-            np.exp2(np.array([rest / self.half_life]))[0]
-        )  # cosines and gains of roots of 2 are ties
+        newest = (self.window.newest - EPOCH) // self.half_life
+        whole, rest = divmod(message["time"] - EPOCH, self.half_life)
+        # Cosines and gains of roots of 2 are ties, and rounding decides them: gains count from 1970.
+        part = float(np.exp2(np.array([rest / self.half_life]))[0])
         return math.ldexp(self.score(wanted, message) * part, whole - newest)
 
     def score(self, wanted: dict[str, Any], message: dict[str, Any]) -> float:

@@ -21,7 +21,7 @@ NULLS = st.sampled_from(["delete", "delete", "keep", "refuse"])
 WHATEVER = st.sampled_from([None, 3, 0.5, math.nan, -math.inf])  # beside the id of what is removed
 CALLS = ("subscribe", "publish", "publish", "publish", "publish", "remove", "amend", "unsubscribe")
 LARGE = [8, 80, 10**6, 2**31 - 1]  # beyond all objects: about as many, some more, and far more
-CROWD = 24  # of subscriptions or objects: more than the room that arrays begin with
+CROWD = 16  # of subscriptions or objects: more than the room that arrays begin with
 
 
 @st.composite

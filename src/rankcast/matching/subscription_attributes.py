@@ -58,9 +58,10 @@ class Said:
             slots["lo"][place], slots["hi"][place] = self.sets.hulls(rows)
         if said.owner is not None:
             self.owners.write(rows, said.owner, capacity)
+        grouped = self.groups.active
         self.groups.follow(slots, rows, said.group, fresh=fresh)
-        if self._limited:
-            self.groups.note(rows, self.owners)
+        if self._limited:  # the first group names all that are live, and so do their owners
+            self.groups.note(rows if grouped else slots.live(), self.owners)
 
     def remove(self, rows: Rows) -> None:
         """Forget what rows said."""

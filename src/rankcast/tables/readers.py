@@ -195,14 +195,12 @@ def _first(mask: Any) -> int:
     return int(np.argmax(np.asarray(mask)))
 
 
-def _wrong_type(found: pa.DataType, column: Column, where: str) -> InputError:
-    return InputError(
-        f"has the type {printable(str(found))}",
-        where=where,
-        column=column.name,
-        row=0,
-        expected=column.kind.value,
-    )
+def _wrong_type(data: Any, column: Column, where: str) -> InputError:
+    """What is wrong with a column of another type; its first value that is not null says so."""
+    nulls = not isinstance(data, np.ndarray) and len(data)
+    row = _first(_one_chunk(data).is_valid().to_numpy(zero_copy_only=False)) if nulls else 0
+    what = f"has the type {printable(str(_type_of(data)))}"
+    return InputError(what, where=where, column=column.name, row=row, expected=column.kind.value)
 
 
 def _refuse_nulls(array: pa.Array, column: Column, where: str) -> None:
@@ -224,7 +222,7 @@ def _read_number(data: Any, column: Column, where: str) -> Floats:
         or pa.types.is_decimal(kind)
         or pa.types.is_null(kind)
     ):
-        raise _wrong_type(kind, column, where)
+        raise _wrong_type(data, column, where)
     array = _one_chunk(data)
     _refuse_nulls(array, column, where)
     values: Floats = np.ascontiguousarray(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
@@ -289,7 +287,7 @@ def _read_id(data: Any, column: Column, where: str) -> Ids:
         return integer_ids(taken)
     kind = _type_of(data)
     if not (pa.types.is_integer(kind) or _is_string(kind) or pa.types.is_null(kind)):
-        raise _wrong_type(kind, column, where)
+        raise _wrong_type(data, column, where)
     array = _one_chunk(data)
     _refuse_nulls(array, Column(column.name, column.kind), where)
     if _is_string(kind):
@@ -328,7 +326,7 @@ def _strings(array: pa.Array, column: Column, where: str) -> Ids:
 def _read_terms(data: Any, column: Column, where: str) -> Terms:
     kind = _type_of(data)
     if not (pa.types.is_null(kind) or (_is_list(kind) and _is_text(kind.value_type))):
-        raise _wrong_type(kind, column, where)
+        raise _wrong_type(data, column, where)
     if pa.types.is_fixed_size_list(kind):
         _refuse_overrun(data)
     array = _one_chunk(data)
@@ -360,7 +358,7 @@ def _read_vector(data: Any, column: Column, where: str) -> Floats:
     """Lists of `column.size` numbers each, as an array (n, size)."""
     kind = _type_of(data)
     if not (pa.types.is_null(kind) or (_is_list(kind) and not _is_text(kind.value_type))) and len(data):
-        raise _wrong_type(kind, column, where)
+        raise _wrong_type(data, column, where)
     if pa.types.is_fixed_size_list(kind):
         _refuse_overrun(data)
     array = _one_chunk(data)
@@ -378,7 +376,7 @@ def _read_vector(data: Any, column: Column, where: str) -> Floats:
         values = _read_number(_one_chunk(array.flatten()), inner, where) if len(array) else np.empty(0)
     except InputError as error:
         if error.row is None:
-            raise _wrong_type(kind, column, where) from error
+            raise _wrong_type(data, column, where) from error
         place, row = error.row % column.size, error.row // column.size
         told = array[row].as_py()[place]
         what = f"holds {'a null' if told is None else told} at place {place}"
@@ -389,7 +387,7 @@ def _read_vector(data: Any, column: Column, where: str) -> Floats:
 def _read_time(data: Any, column: Column, where: str) -> Ints:
     kind = _type_of(data)
     if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_null(kind)):
-        raise _wrong_type(kind, column, where)
+        raise _wrong_type(data, column, where)
     array = _one_chunk(data)
     if pa.types.is_null(kind):
         array = array.cast(pa.timestamp("ns"))
@@ -433,7 +431,7 @@ def _plain_names(array: pa.Array, column: Column, where: str) -> pa.Array:
             raise InputError("is too large", where=where, column=column.name, expected="64-bit integers")
         return array.cast(_INT64)
     if not _is_string(kind):
-        raise _wrong_type(kind, column, where)
+        raise _wrong_type(array, column, where)
     return array
 
 
@@ -449,7 +447,7 @@ def _read_name_lists(data: Any, column: Column, where: str) -> NameLists:
     """Lists of integers or strings; a row may have none."""
     kind = _type_of(data)
     if not (pa.types.is_null(kind) or _is_list(kind)):
-        raise _wrong_type(kind, column, where)
+        raise _wrong_type(data, column, where)
     if pa.types.is_fixed_size_list(kind):
         _refuse_overrun(data)
     array = _one_chunk(data)
@@ -472,7 +470,7 @@ def _read_word(data: Any, column: Column, where: str) -> Ints:
     if pa.types.is_null(array.type):
         array = array.cast(_STRING)
     if not _is_string(array.type):
-        raise _wrong_type(array.type, column, where)
+        raise _wrong_type(array, column, where)
     if array.type != _STRING:
         array = array.cast(_STRING)
     found = pc.call_function("index_in", [array], _places(column.words))

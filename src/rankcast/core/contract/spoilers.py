@@ -81,7 +81,9 @@ def text_for_number(call: str, rows: Any) -> Bad | None:
     column = _number_column(rows)
     if column is None:
         return None
-    ignored = [word in ("retract", "advance") for word in rows.get("op", [None] * len(rows[column]))]
+    ignored = [
+        word in ("remove", "retract", "advance") for word in rows.get("op", [None] * len(rows[column]))
+    ]
     if all(ignored):
         return None
     return Bad({**rows, column: ["1"] * len(ignored)}, column, ignored.index(False))
