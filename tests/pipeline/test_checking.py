@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import rankcast
+import rankcast.pipeline
 from rankcast import cli
 from rankcast.errors import ShardError
-from rankcast.pipeline import read, resuming, sources
+from rankcast.pipeline import checking, read, resuming, sources
 from rankcast.pipeline.running import told as spark_told
 from rankcast.pipeline.sources import FILES_SAMPLES, files_at
 from rankcast.pipeline.toml_reader import ConfigError, PipelineError
@@ -70,6 +71,12 @@ def told(folder: Path, text: str | None = None) -> str:
     return " ".join(str(caught.value).replace(str(folder), "").splitlines())
 
 
+def test_public_names_are_where_they_are_looked_for() -> None:
+    assert [getattr(rankcast.pipeline, name).__name__ for name in rankcast.pipeline.__all__] == [
+        "Config", "Running", "read", "replay", "start",
+    ]  # fmt: skip
+
+
 def test_what_fits_is_in_order(folder: Path) -> None:
     assert read(folder / "pipeline.toml", {}).unchecked == ()
     rows(folder, {"ticker": "A"}, ROW)  # an update may leave columns out
@@ -94,6 +101,63 @@ def test_a_column_that_no_row_has_is_told(folder: Path) -> None:
     (folder / "quotes" / "0.json").write_text('{"ticker":\n"A"}')
     assert "0.json, which has no JSON object in a line of its own" in told(folder)
     assert "multiLine = true" in told(folder)
+
+
+LIVING = """\
+checkpoint = "checkpoint"
+[engine]
+name = "GeoTextTopK"
+bounds = [0, 0, 10, 10]
+window = "1 hour"
+duplicates = "edit"
+analyzer = { stop_words = ["the"] }
+vocabulary = { path = "documents.parquet" }
+[events]
+format = "json"
+path = "news"
+schema = "op string, id long, x double, y double, body string, time timestamp, until timestamp"
+columns = { text = "body" }
+[subscriptions]
+format = "json"
+path = "people"
+schema = "id string, x double, y double, text string, must array<string>, radius double, since timestamp"
+[sink]
+format = "console"
+"""
+
+
+def test_rows_that_take_messages_back_need_no_more_than_their_word(tmp_path: Path) -> None:
+    """An engine reads the `op` of events itself, and knows what a row with it may leave out."""
+    (tmp_path / "news").mkdir()
+    (tmp_path / "people").mkdir()
+    pq.write_table(pa.table({"text": ["The pizza", "wine"]}), tmp_path / "documents.parquet")
+    row = {"op": "publish", "id": 1, "x": 1.0, "y": 1.0, "body": "a", "time": "2024-01-01T00:00:00"}
+    lines = [row, {"op": "retract", "id": 1}, {"op": "advance", "time": "2024-01-01T00:30:00"}]
+    (tmp_path / "news" / "0.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    config = read(write(tmp_path, LIVING), {})
+    assert config.unchecked == ()
+    engine, source = config.engine, config.sources["events"]
+    events = next(each for each in engine.inputs if each.name == "events")
+    given = source.given()
+    assert given is not None
+    assert checking.needed(engine, events, source, given) == {}
+    assert set(config.fits["events"] or ()) == {"op", "id", "x", "y", "text", "time", "until"}
+    vocabulary = engine.settings["vocabulary"]
+    assert (vocabulary.documents, vocabulary.size) == (2, 2)
+    plain = LIVING.replace("op string, ", "")
+    (tmp_path / "news" / "0.json").write_text(json.dumps({**row, "op": None}))
+    assert 'does not declare the key "op"' in told(tmp_path, plain)
+    del row["op"]
+    (tmp_path / "news" / "0.json").write_text(json.dumps(row))
+    config = read(write(tmp_path, plain), {})
+    source = config.sources["events"]
+    given = source.given()
+    assert given is not None
+    assert list(checking.needed(config.engine, events, source, given)) == ["id", "x", "y", "text", "time"]
+    text = LIVING.replace('columns = { text = "body" }', 'text = { column = "body" }')
+    assert 'takes a column "text"' in told(tmp_path, text)
+    pq.write_table(pa.table({"terms": [["pizza"]]}), tmp_path / "documents.parquet")
+    assert "path has no documents" in told(tmp_path, LIVING)
 
 
 def test_a_header_with_other_names_is_told(folder: Path) -> None:

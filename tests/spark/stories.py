@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -24,6 +26,7 @@ Batch = dict[str, list[Row]]
 WORDS = ["pizza", "wine", "sushi", "tea", "cake"]
 NUMBER, WHOLE, TEXT = pa.float64(), pa.int64(), pa.string()
 PLACE = {"x": NUMBER, "y": NUMBER}
+START = datetime(2024, 2, 29, 23, 59, 58, tzinfo=UTC)
 
 
 @dataclass
@@ -298,6 +301,59 @@ def geotext(seed: int, *, count: int = 4, size: int = 24, table: bool = False) -
     names = [name for name in columns if name not in story.tables]
     story.batches = teller.late(teller.batches(count, size, one, names))
     return story
+
+
+def geotext_living(seed: int, *, count: int = 4, size: int = 24, refusals: bool = False) -> Story:
+    """Messages of a time window that are edited, taken back and end by themselves, and a clock that moves.
+
+    With `refusals` some rows take back what is not there, and some come too late.
+    """
+    teller = _Teller(seed)
+    clock = 0
+
+    def moment(at: float) -> datetime:
+        return START + timedelta(seconds=at)
+
+    def words() -> str:
+        return " ".join(teller.pick(WORDS).title() for _ in range(int(teller.rng.integers(1, 4))))
+
+    def one() -> tuple[str, Row]:
+        nonlocal clock
+        if teller.rng.random() < 0.3:
+            op, name = teller.command("subscriptions", [f"s{i}" for i in range(6)], SUBSCRIBING)
+            wanted = {"since": teller.pick([None, moment(clock)]), "must": teller.pick([None, [WORDS[0]]])}
+            place = {"x": teller.number(), "y": teller.number(), "text": words()}
+            return "subscriptions", {"op": op, "id": name, **place, **wanted}
+        clock += int(teller.rng.integers(0, 2))
+        blank = dict.fromkeys(("x", "y", "text", "time", "until"))
+        turn = teller.rng.random()
+        live = teller.live["events"]
+        if turn < 0.15:
+            return "events", {"op": "advance", "id": None, **blank, "time": moment(clock)}
+        if turn < 0.35 and (live or refusals):
+            name = teller.pick(sorted(live)) if live and not refusals else int(teller.rng.integers(9))
+            live.discard(name)
+            return "events", {"op": "retract", "id": name, **blank}
+        name = int(teller.rng.integers(9))
+        if refusals:
+            behind = clock - teller.pick([0, 0, 2, 3, 40])
+            until = teller.pick([None, moment(behind + 1), moment(behind + 3)])
+        else:
+            behind, until = clock, teller.pick([None, moment(clock + 1000)])
+            live.add(name)
+        place = {"x": teller.number(), "y": teller.number(), "text": words()}
+        times = {"time": moment(behind), "until": until}
+        return "events", {"op": "publish", "id": name, **place, **times}
+
+    time = pa.timestamp("us", "UTC")
+    columns = {
+        "events": {"op": TEXT, "id": WHOLE, **PLACE, "text": TEXT, "time": time, "until": time},
+        "subscriptions": {"id": TEXT, **PLACE, "text": TEXT, "since": time, "must": pa.list_(TEXT)},
+    }
+    settings: dict[str, Any] = {"bounds": (0, 0, 6, 6), "k": 2, "duplicates": "edit"}
+    span = timedelta(seconds=20 if refusals else 2000)
+    make = partial(GeoTextTopK, **settings, window=span, analyzer={"language": None})
+    return Story(make, columns, teller.batches(count, size, one, list(columns)))
 
 
 def moving(

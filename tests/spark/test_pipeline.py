@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from rankcast import GeoTextTopK, cli
@@ -177,6 +178,68 @@ def test_what_is_no_number_deletes_nothing(spark: Any, tmp_path: Path) -> None:
     reasons = {row["item"]: row["reason"] for row in rows if row["op"] == "refused"}
     assert 'has the key "p/e", which is not declared' in reasons["b"]
     assert 'column "pe" of "events" is null for object \'c\'' in reasons["c"]
+
+
+COUPONS = """\
+checkpoint = "checkpoint"
+[engine]
+name = "GeoTextTopK"
+bounds = [0, 0, 10, 10]
+k = 2
+window = "1 hour"
+duplicates = "edit"
+analyzer = { stop_words = ["the"] }
+[events]
+format = "json"
+path = "coupons"
+schema = "op string, id long, x double, y double, body string, time timestamp, until timestamp"
+columns = { text = "body" }
+[subscriptions]
+format = "json"
+path = "people"
+schema = "id string, x double, y double, text string, must array<string>"
+[sink]
+format = "results"
+path = "results.parquet"
+"""
+
+
+def test_messages_are_edited_taken_back_and_end(spark: Any, tmp_path: Path) -> None:
+    """Rows that do so have no more than they need; the engine of one process gives the same."""
+    lines = [
+        {
+            "op": "publish",
+            "id": i,
+            "x": float(i),
+            "y": 0.0,
+            "body": f"The wine {i}",
+            "time": f"2024-01-01T00:0{i}:00Z",
+        }
+        for i in range(6)
+    ]
+    lines[2]["until"] = "2024-01-01T00:07:00Z"
+    lines += [{**lines[4], "body": "Tea", "time": "2024-01-01T00:06:00Z"}, {"op": "retract", "id": 0}]
+    lines += [{"op": "retract", "id": 77}, {"op": "advance", "time": "2024-01-01T00:07:00Z"}]
+    for name, rows in {"coupons": lines, "people": [{"id": "ann", "x": 0, "y": 0, "text": "WINE!"}]}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "0.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "pipeline.toml").write_text(COUPONS)
+    running = start(read(tmp_path / "pipeline.toml", {}), spark, once=True)
+    assert running.wait(PATIENCE)
+    running.stop()
+    found = pq.read_table(tmp_path / "results.parquet").to_pylist()
+    assert [(row["subscription"], row["rank"], row["item"]) for row in found] == [
+        ("ann", 1, 1),
+        ("ann", 2, 3),
+    ]
+    refused = [row for path in tmp_path.glob("results*") for row in _refused(path)]
+    assert [row["item"] for row in refused] == [77]
+
+
+def _refused(path: Path) -> list[dict[str, Any]]:
+    """Rows that were set aside, in files beside the results."""
+    files = [each for each in path.rglob("*.parquet") if each.is_file()] if path.is_dir() else []
+    return [row for each in files for row in pq.read_table(each).to_pylist()]
 
 
 def test_what_spark_refuses_is_one_line(

@@ -30,6 +30,7 @@ STORIES: dict[str, Callable[..., Story]] = {
     "range_topk_worded": partial(stories.range_topk, worded=True),
     "matching": stories.matching,
     "geotext": stories.geotext,
+    "geotext_living": stories.geotext_living,
     "moving_topk": stories.moving_topk,
     "moving_skyline": stories.moving_skyline,
 }
@@ -48,6 +49,24 @@ def test_any_number_of_shards_gives_the_deltas_of_one_process(
         cluster.run(batch)
     assert cluster.told() == story.expected()[0]
     assert cluster.refused() == []
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_messages_that_are_gone_cannot_be_taken_back_and_late_ones_are_told(
+    shards: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever shards hold, each row that is refused or late is told once, and the others do their work."""
+    story = stories.geotext_living(8, count=3, size=60, refusals=True)
+    cluster = Cluster(story, tmp_path, monkeypatch, shards=shards)
+    for batch in story.batches:
+        cluster.run(batch)
+    refused: list[int] = []
+    told, engine = story.expected(refused)
+    assert cluster.told() == told
+    late = [row["seq"] for row in cluster.refused() if "is too late for the window" in row["reason"]]
+    assert len(late) == engine.stats()["late"] > 3
+    assert sorted([*late, *refused]) == [row["seq"] for row in cluster.refused()]
+    assert len(refused) > 3
 
 
 @pytest.mark.parametrize("shards", [1, 3])

@@ -100,8 +100,8 @@ class Setting:
         function: whether a text is a function of one's own, `module:name`.
         choices: gives, by name, what makes the setting out of a table `{ name = ..., ... }` ...
         arguments: ... whose first one, if there is one, is passed by place, and the others by name.
-        documents: makes the setting out of a Parquet file, `{ path = ... }` ...
-        column: ... that has this column.
+        documents: makes the setting out of a Parquet file, `{ path = ... }`, and all settings of the file ...
+        column: ... that has this column, by those settings.
     """
 
     default: Any = UNSET
@@ -109,8 +109,8 @@ class Setting:
     function: bool = False
     choices: Callable[[], Mapping[str, Callable[..., Any]]] | None = None
     arguments: tuple[str, ...] = ()
-    documents: Callable[[Any], Any] | None = None
-    column: str = ""
+    documents: Callable[[Any, Mapping[str, Any]], Any] | None = None
+    column: Callable[[Mapping[str, Any]], str] | None = None
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,10 @@ class GeoTextTopK(ListEngine):
         settings={
             "window": Setting(duration=True),
             "half_life": Setting(duration=True),
-            "vocabulary": Setting(documents=Vocabulary.fit, column="terms"),
+            "vocabulary": Setting(
+                documents=lambda rows, settings: Vocabulary.fit(rows, analyzer=settings.get("analyzer")),
+                column=lambda settings: TERMS.name if settings.get("analyzer") is None else TEXT.name,
+            ),
         },
         title="the k best recent messages near me about my words",
     )

@@ -305,15 +305,24 @@ def plan_leaving(window: Window, clock: int, taken: Rows) -> ArrivalPlan:
     return ArrivalPlan(0, leaves.first, NO_ROWS, NO_ROWS, 0, leaves.others, early, NO_VALUES, gone)
 
 
-def late_rows(batch: Batch, ops: Ints | None, times: Ints, window: Window) -> Ints:
-    """Which messages of a batch a time window is past, or past the `until` of which it is, when they come."""
-    op = np.zeros(times.size, np.int64) if ops is None else ops
-    moving = np.where(op == RETRACT, EARLIEST, times)
-    clock = np.maximum.accumulate(np.concatenate([[window.clock], moving]))[1:]
+def late_rows(rows: pa.Table, op: Column, time: Column, window: Window) -> Ints:
+    """Which messages of a table a time window is past, or past the `until` of which it is, when they come.
+
+    Reads no more than their times. Rows that take messages back have none, and move no clock.
+    """
+    ops, place = np.zeros(rows.num_rows, np.int64), np.arange(rows.num_rows)
+    if op.name in rows.schema.names:
+        ops = read_column(as_array(rows[op.name], op.name, "messages"), op, "messages")
+        place = np.flatnonzero(ops != RETRACT)
+        rows, ops = rows.take(pa.array(place)), ops[place]
+    times = read_column(rows[time.name], time, "messages")
+    clock = np.maximum.accumulate(np.concatenate([[window.clock], times]))[1:]
     end = np.where(times <= LATEST - window.span, times + window.span, LATEST)
-    if "until" in batch:
-        end = np.minimum(end, np.where(batch["until"] == NULL_TIME, LATEST, batch["until"]))
-    return np.flatnonzero((end <= clock) & (op == PUBLISH))
+    if UNTIL.name in rows.schema.names:
+        until = read_column(rows[UNTIL.name], UNTIL, "messages")
+        end = np.minimum(end, np.where(until == NULL_TIME, LATEST, until))
+    late: Ints = place[(end <= clock) & (ops == PUBLISH)]
+    return late
 
 
 def read_times(times: Any, column: Column) -> Ints:

@@ -46,7 +46,6 @@ from rankcast.structures.arrays import borrowed
 from rankcast.structures.hashing import COUNT, FREE_COUNT, TEXT_USED, USED, KeyArrays, Keys, Register
 from rankcast.structures.ids import Slots, keys_of, select
 from rankcast.structures.jit import EXACT
-from rankcast.tables.readers import read_column
 from rankcast.tables.schema import NO_TEXT, Batch, Column, Floats, Form, Ids, Ints, Kind, Rows
 
 # mypy: disallow-untyped-decorators=False
@@ -346,14 +345,7 @@ class Messages:
     def late(self, rows: pa.Table) -> Ints:
         """Which messages of a table a time window is past when they come; none if they would be refused."""
         try:
-            if "op" in rows.schema.names:
-                batch, ops = self._rows(rows)
-                return lifetimes.late_rows(batch, ops, batch["time"], self.window)
-            times = read_column(rows["time"], TIME, "messages")
-            ends = {}
-            if "until" in rows.schema.names:
-                ends["until"] = read_column(rows["until"], lifetimes.UNTIL, "messages")
-            return lifetimes.late_rows(Batch(times.size, ends), None, times, self.window)
+            return lifetimes.late_rows(rows, self._op, TIME, self.window)
         except (InputError, KeyError):
             return NO_TIMES
 

@@ -79,16 +79,16 @@ class Vocabulary:
     documents: int
 
     @classmethod
-    def fit(cls, rows: Any, *, analyzer: Analyzer | None = None) -> Vocabulary:
+    def fit(cls, rows: Any, *, analyzer: Analyzer | Mapping[str, Any] | None = None) -> Vocabulary:
         """Count in how many rows each term of the column `terms` is; other columns are ignored.
 
-        With an analyzer, rows have a column `text` instead.
+        With an analyzer, or its settings, rows have a column `text` instead.
 
         Cost: O(n log n) for n terms in all rows.
         """
-        column = TERMS if analyzer is None else TEXT
-        batch = read.read(rows, [column], where="documents", extra="ignore")
-        terms = batch["terms"] if analyzer is None else read_terms(batch, analyzer, "documents")
+        made = Analyzer.of(analyzer)
+        batch = read.read(rows, [TERMS if made is None else TEXT], where="documents", extra="ignore")
+        terms = batch["terms"] if made is None else read_terms(batch, made, "documents")
         counted = bags_of(terms)
         frequency = np.bincount(counted.word, minlength=counted.words.size).astype(np.int64)
         return cls.of(counted.words, frequency, batch.size)

@@ -26,7 +26,7 @@ _HOMES = {
     "Config": "config",
     "Running": "running",
     "read": "config",
-    "replay": "history",
+    "replay": "batch_replay",
     "start": "running",
 }
 

@@ -58,14 +58,15 @@ _TOLD_APART = (
 def needed(engine: Made, of: Input, source: Source, given: pa.Schema) -> dict[str, str]:
     """Columns that every row of a source must have: the source's name of each, by the engine's.
 
-    Of commands all but `id` and `op` may be left out: what else they need depends on the command.
+    Of commands all but `id` and `op` may be left out: what else they need depends on the command. What events
+    need whose `op` the engine reads itself depends on the word, too, and the engine says so.
     """
     own, columns = _taken(engine, of, source, given)
     required = [column.name for column in columns if column.required]
     if OP in own and len(of.calls) > 1:
         required = ["id"]
-    else:
-        own = [name for name in own if name != OP]
+    elif OP in own:
+        own, required = [name for name in own if name != OP], []
     found = source.origins([*own, *required])
     return {name: column for name, column in found.items() if column in given.names}
 
@@ -357,6 +358,10 @@ def _refused(
 ) -> Exception:
     """What the engine says of a source's columns, with those the source has."""
     hint = error.hint
+    if source.text is not None and 'unknown column "terms"' in error.what and "text" in error.what:
+        what = f'makes terms of "{source.text.column}", but the engine takes a column "text"'
+        hint = f'Its analyzer makes the terms: columns = {{ text = "{source.text.column}" }}.'
+        return document.mistake((source.name, "text"), what, hint=hint)
     if "unknown column" in error.what:
         hint = f'{hint + " " if hint else ""}With extra = "ignore" in [engine] further columns are left out.'
     key = (source.name, "columns", error.column or "")

@@ -228,10 +228,12 @@ def _documents(table: Table, key: str, setting: Setting) -> Any:
 
     inner = table.table(key, ("path",))
     assert inner is not None  # noqa: S101
-    inner.need("path", f"a Parquet file of documents with a column {setting.column}")
-    path = place_of(str(inner.text("path")), table.document.path.parent)
     assert setting.documents is not None  # noqa: S101
+    assert setting.column is not None  # noqa: S101
+    column = setting.column(table.values)
+    inner.need("path", f"a Parquet file of documents with a column {column}")
+    path = place_of(str(inner.text("path")), table.document.path.parent)
     try:
-        return setting.documents(pq.read_table(path, columns=[setting.column]))
+        return setting.documents(pq.read_table(path, columns=[column]), table.values)
     except (OSError, pa.ArrowException, InputError) as error:
         raise inner.mistake("path", f"has no documents: {error}") from error

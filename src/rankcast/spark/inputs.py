@@ -88,7 +88,7 @@ def check(engine: Engine, given: Mapping[str, Any], inputs: Mapping[str, Source]
     header, arrays = engine.state()
     copy = type(engine).restore(header, {name: array.copy() for name, array in arrays.items()}, **given)
     for each in inputs.values():
-        form = to_arrow_schema(each.frame.schema)
+        form = to_arrow_schema(each.frame.schema, timezone="UTC")
         own = {each.seq, REASON, *(["op"] if each.op else [])}
         kept = [field for field in form if field.name not in own]
         copy.check_columns(each.input.calls[0], pa.schema(kept))
