@@ -97,7 +97,7 @@ def test_a_model_that_errs_is_found_out(one_by_one: bool, monkeypatch: pytest.Mo
     lo = rng.random((3000, 2))
     rows = {"id": np.arange(3000), "score": rng.random(3000)}
     rows |= {
-        f"{name}_{end}": lo[:, j] + w for j, name in enumerate(over) for end, w in (("lo", 0), ("hi", 0.1))
+        f"{name}_{end}": lo[:, j] + w for j, name in enumerate(over) for end, w in (("lo", 0), ("hi", 0.03))
     }
     engine, plain = (RankedMatcher(over=over, k=5, index=index) for index in ("auto", "scan"))
     for each in (engine, plain):

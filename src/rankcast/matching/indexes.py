@@ -20,6 +20,9 @@ on every machine. When events have cost as much as building the other indexes wo
 answer the next `TRIED` events as well; the cheapest stays. What each of them takes, compared with what the
 model says, corrects the model from then on. The next trial comes after twice as long: trials never take more
 than what events have taken.
+
+In exact matching a `Probe` stands before the index: where the best few hundred rows are enough for most
+events, the index is asked for the others only.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ from rankcast.matching.grid import IntervalGrid
 from rankcast.matching.inverted import InvertedIndex
 from rankcast.matching.kernels.box_tree import FILL, Columns
 from rankcast.matching.kernels.candidate_filter import Wants
+from rankcast.matching.probe import Probe
 from rankcast.matching.search import Found
 from rankcast.structures import integrity
 from rankcast.tables.schema import Bools, Floats, Rows
@@ -118,6 +122,7 @@ class AutomaticIndex:
         self.costs: dict[str, float] = {}
         self.chosen = "interval-grid" if dimensions == 1 else "box-tree"
         self._index = self._make(self.chosen)
+        self._probe = Probe()  # weights are added up by event: of no use in relaxed matching
 
     def __len__(self) -> int:
         return len(self._index)
@@ -125,6 +130,7 @@ class AutomaticIndex:
     def insert(self, columns: Columns, rows: Rows) -> None:
         """Add absent rows."""
         self._seen["changes"] += rows.size
+        self._probe.insert(columns, rows)
         if self._chooses(len(self) + rows.size) and rows.size:
             self._choose(columns, np.concatenate([self._index.present(), rows]), rows)
         else:
@@ -133,6 +139,7 @@ class AutomaticIndex:
     def remove(self, columns: Columns, rows: Rows) -> None:
         """Take present rows out."""
         self._seen["changes"] += rows.size
+        self._probe.remove(columns, rows)
         self._index.remove(columns, rows)
         if self._chooses(len(self)):
             self._choose(columns, self._index.present(), rows[:0])
@@ -140,6 +147,7 @@ class AutomaticIndex:
     def rescore(self, columns: Columns, rows: Rows) -> None:
         """Follow scores or weights that have changed."""
         self._seen["changes"] += rows.size
+        self._probe.rescore(columns, rows)
         self._index.rescore(columns, rows)
 
     def search(
@@ -157,12 +165,31 @@ class AutomaticIndex:
             self._seen["intervals"] += int(np.count_nonzero((above < below).any(axis=1)))
         if self._chooses(len(self)):
             self._choose(columns, self._index.present(), np.empty(0, np.int32))
-        found = self._index.search(columns, below, above, k, threads, wants)
+        if wants is None and self._combine is None:
+            return self._probe.search(self, columns, below, above, k, threads)
+        return self.ask(columns, below, above, k, threads, wants)[0]
+
+    def present(self) -> Rows:
+        """The rows that are there, in ascending order."""
+        return self._index.present()
+
+    def ask(
+        self,
+        columns: Columns,
+        below: Floats,
+        above: Floats,
+        k: int,
+        threads: int,
+        wants: Wants | None = None,
+    ) -> tuple[Found, float]:
+        """The answer of the index that is chosen, and what it took in microseconds."""
+        found, cost = self._index.search(columns, below, above, k, threads, wants), 0.0
         if len(below):
-            self._spent += len(below) * self._priced(self.chosen, found, len(below))
+            cost = len(below) * self._priced(self.chosen, found, len(below))
+            self._spent += cost
             if self._spent > self._patience * BUILDING * (len(self) + SMALL):
                 self._try(columns, below, above, k)
-        return found
+        return found, cost
 
     def _priced(self, name: str, found: Found, events: int) -> float:
         return priced(name, self._dimensions, found, events, relaxed=self._combine is not None)
@@ -187,6 +214,7 @@ class AutomaticIndex:
         best = min(measured, key=lambda name: measured[name])
         if measured[self.chosen] > WORTH * measured[best]:
             self.chosen, self._index = best, tried[best]
+            self._probe.forget()
         self.costs = {name: round(cost, 3) for name, cost in measured.items()}
         self._sample, self._spent, self._patience = self._sample[:0], 0.0, 2.0 * self._patience
 
@@ -199,7 +227,9 @@ class AutomaticIndex:
         header, arrays = self._index.state()
         mine = {"chosen": self.chosen, "seen": self._seen, "decided": self._decided, "costs": self.costs}
         trial = {"spent": self._spent, "patience": self._patience, "learned": self._learned}
-        return {**mine, "trial": trial, "index": header}, {**arrays, "sample": self._sample}
+        probe, head = self._probe.state()
+        own = {**mine, "trial": trial, "probe": probe, "index": header}
+        return own, {**arrays, "sample": self._sample, "head": head}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over a state that `state` gave."""
@@ -221,6 +251,8 @@ class AutomaticIndex:
             integrity.need(given.keys() == held.keys(), name, "has other names")
             held.update({each: integrity.whole(given, each) for each in held})
         arrays = dict(arrays)
+        if "probe" in header:
+            self._probe.restore(header["probe"], arrays.pop("head", self._probe.head))
         sample = arrays.pop("sample", self._sample)
         integrity.forms({"sample": sample}, {"sample": integrity.like(self._sample)})
         integrity.no_nan(sample, "sample")
@@ -233,6 +265,7 @@ class AutomaticIndex:
     def check_restored(self, columns: Columns, wanted: Bools) -> None:
         """Refuse a state from a snapshot that is not that of the `wanted` rows; see `integrity`."""
         self._index.check_restored(columns, wanted)
+        self._probe.check_restored(columns, wanted)
 
     def _make(self, name: str) -> LiveIndex:
         if name == "interval-grid":
@@ -255,6 +288,7 @@ class AutomaticIndex:
         events, before = self._seen["events"], self._decided["rows"]
         if rows.size > 2 * before or 2 * rows.size < before:
             self._spent, self._patience = 0.0, 1.0
+            self._probe.forget()
         calls = events + self._seen["changes"]
         self._decided = {"rows": int(rows.size), "calls": calls, "events": events}
         reading, changing = expected(columns, rows, relaxed=self._combine is not None, **self._seen)
@@ -267,6 +301,7 @@ class AutomaticIndex:
         if best != self.chosen and self.costs[self.chosen] > least * self.costs[best]:
             self.chosen, self._index = best, self._make(best)
             self._index.insert(columns, rows)
+            self._probe.forget()
         else:
             self._index.insert(columns, fresh)
 
