@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent.parent
 MOST = {
     "RangeTopK": 15,
     "GeoTextTopK": 21,
-    "RankedMatcher": 16,
+    "RankedMatcher": 17,
     "CoveringTable": 15,
     "MovingTopK": 15,
     "MovingSkyline": 15,
