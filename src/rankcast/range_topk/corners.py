@@ -136,7 +136,7 @@ class CornerIndex:
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take over the state that `arrays` gave."""
         capacity = int(self._tree.meta[CAPACITY])
-        checks.check_bucket_form(arrays, self._tree, NODE_ARRAYS, SLOT_ARRAYS, capacity)
+        integrity.bucket_forms(arrays, self._tree, NODE_ARRAYS, SLOT_ARRAYS, capacity)
         own = {name: arrays[name] for name in CornerTree._fields if name != SHARED}
         self._tree = CornerTree(slot_of=np.empty(0, np.int32), **own)
         if integrity.wanted():

@@ -386,7 +386,14 @@ class ObjectIndex:
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take over the state that `arrays` gave."""
-        checks.check_object_form(arrays, self.tree)
+        nodes = len(arrays["filled"]) if "filled" in arrays and arrays["filled"].ndim else 0
+        lengths = dict.fromkeys(("key", "low", "child", "best", "filled", "parent"), nodes)
+        lengths["meta"] = self.tree.meta.size
+        own = self.tree._asdict().items()
+        integrity.forms(
+            arrays, {name: integrity.like(array, length=lengths.get(name)) for name, array in own}
+        )
+        integrity.need(arrays["child"].shape[1] == ORDER, "child", "has nodes of another order")
         self.tree = ObjectTree(**{name: arrays[name] for name in ObjectTree._fields})
         if integrity.wanted():
             checks.check_objects(self.tree)

@@ -265,7 +265,7 @@ class SubscriptionIndex:
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take over the state that `arrays` gave."""
-        checks.check_bucket_form(arrays, self._tree, NODE_ARRAYS, SLOT_ARRAYS, BUCKET)
+        integrity.bucket_forms(arrays, self._tree, NODE_ARRAYS, SLOT_ARRAYS, BUCKET)
         own = {name: arrays[name] for name in PointTree._fields if name != SHARED}
         self._tree = PointTree(slot_of=np.empty(0, np.int32), **own)
         self.k = self._tree.board.shape[1]

@@ -93,6 +93,18 @@ def like(array: NDArray[Any], *, length: int | None = None) -> Form:
     return array.dtype, (length, *array.shape[1:])
 
 
+def bucket_forms(
+    arrays: Mapping[str, NDArray[Any]], empty: Any, by_node: tuple[str, ...], by_slot: tuple[str, ...],
+    capacity: int,
+) -> None:  # fmt: skip
+    """Refuse arrays that are not of a tree with buckets of so many slots: two nodes for a bucket."""
+    buckets = len(arrays["leaf_of"]) if "leaf_of" in arrays and arrays["leaf_of"].ndim else 0
+    lengths = dict.fromkeys(by_node, 2 * buckets) | dict.fromkeys(by_slot, buckets * capacity)
+    lengths |= {"leaf_of": buckets, "meta": empty.meta.size}
+    own = {name: array for name, array in empty._asdict().items() if name in lengths}
+    forms(arrays, {name: like(array, length=lengths[name]) for name, array in own.items()})
+
+
 def within(array: NDArray[Any], low: int, high: int, name: str) -> None:
     """Refuse an array with a number below `low` or not below `high`."""
     if array.size and not (low <= int(array.min()) and int(array.max()) < high):

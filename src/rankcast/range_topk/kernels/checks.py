@@ -16,7 +16,6 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.range_topk.kernels import corners, points
-from rankcast.range_topk.kernels import object_tree as tree_kernels
 from rankcast.range_topk.kernels.corners import CornerTree
 from rankcast.range_topk.kernels.object_tree import FREE as FREE_NODES
 from rankcast.range_topk.kernels.object_tree import HEIGHT, NODES, ORDER, ROOT, SIZE, USED, ObjectTree
@@ -309,32 +308,3 @@ def check_boards(board: Rows, slots: Rows, low: Floats, high: Floats, listed: Li
     """Boards of slots in use list objects that are there and in their boxes, best first, then -1."""
     found = boards(board, slots, np.ascontiguousarray(low), np.ascontiguousarray(high), listed)
     integrity.need(found == integrity.FITS, "board", "does not list objects that are there, best first")
-
-
-def check_object_form(arrays: Arrays, empty: ObjectTree) -> None:
-    """The arrays are those of a tree of objects."""
-    by_node = ("key", "low", "child", "best", "filled", "parent")
-    nodes = len(arrays["filled"]) if "filled" in arrays and arrays["filled"].ndim else 0
-    integrity.forms(
-        arrays,
-        {
-            name: integrity.like(
-                array, length=nodes if name in by_node else array.size if name == "meta" else None
-            )
-            for name, array in empty._asdict().items()
-        },
-    )
-    integrity.need(arrays["child"].shape[1] == tree_kernels.ORDER, "child", "has nodes of another order")
-
-
-def check_bucket_form(
-    arrays: Arrays, empty: Any, by_node: tuple[str, ...], by_slot: tuple[str, ...], capacity: int
-) -> None:
-    """The arrays are those of a tree with buckets of so many slots: twice as many nodes as buckets."""
-    buckets = len(arrays["leaf_of"]) if "leaf_of" in arrays and arrays["leaf_of"].ndim else 0
-    lengths = dict.fromkeys(by_node, 2 * buckets) | dict.fromkeys(by_slot, buckets * capacity)
-    lengths |= {"leaf_of": buckets, "meta": empty.meta.size}
-    own = {name: array for name, array in empty._asdict().items() if name in lengths}
-    integrity.forms(
-        arrays, {name: integrity.like(array, length=lengths[name]) for name, array in own.items()}
-    )
