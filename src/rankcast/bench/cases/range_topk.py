@@ -140,7 +140,7 @@ def batch_sizes(parameters: Parameters, rng: np.random.Generator) -> Trial:
 @case(
     "range-topk.one-row",
     small={"objects": [1_000], "subscriptions": [2_000], "k": [10], "batch": [100]},
-    full={"objects": [2_000], "subscriptions": [10_000], "k": [10], "batch": [1_000]},
+    full={"objects": [2_000], "subscriptions": [10_000, 100_000], "k": [10], "batch": [1_000]},
     seed=54,
     unit="event",
     runs=FAST_RUNS,
@@ -148,7 +148,7 @@ def batch_sizes(parameters: Parameters, rng: np.random.Generator) -> Trial:
 def one_row(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """Publish updates one by one, each as a list of one dict; NumPy beside, which looks at all subscriptions.
 
-    Ranges are short and updates concern the worse half of the objects, so that little changes.
+    Updates concern the worse half of the objects, so that little changes.
     """
     work, k, size = quiet(drawn(parameters, rng, FAST_RUNS + 1)), parameters["k"], parameters["batch"]
     engine = loaded("sparse", k, work.objects, work.subscriptions)
@@ -261,14 +261,16 @@ def drawn(parameters: Parameters, rng: np.random.Generator, repetitions: int) ->
 
 
 def quiet(work: Workload) -> Workload:
-    """The same with ranges of a tenth, and events that make the second half of the objects the worst."""
-    low, high, half = work.subscriptions["x_lo"], work.subscriptions["x_hi"], len(work.objects["id"]) // 2
-    worse = {
-        "id": half + work.events["id"] % half,
-        "y": work.events["y"] + 2 * np.abs(work.objects["y"]).max(),
-    }
-    short = {**work.subscriptions, "x_hi": low + (high - low) / 10}
-    return work._replace(subscriptions=short, events=worse)
+    """The same with many objects in every range, half of them worse; events keep it so, but for one in 50."""
+    half, x = len(work.objects["id"]) // 2, np.sort(work.objects["x"])
+    first = np.minimum(np.searchsorted(x, work.subscriptions["x_lo"]), len(x) - len(x) // 10)
+    low, high = x[first], x[first + len(x) // 10 - 1]
+    far = 2 * np.abs(work.objects["y"]).max()
+    usual = np.arange(len(work.events["id"])) % 50 > 0
+    worse = {"id": half + work.events["id"] % half, "y": work.events["y"] + far * usual}
+    halves = {**work.objects, "y": work.objects["y"] + far * (work.objects["id"] >= half)}
+    wide = {**work.subscriptions, "x_lo": low, "x_hi": np.maximum(high, work.subscriptions["x_hi"])}
+    return work._replace(objects=halves, subscriptions=wide, events=worse)
 
 
 def turns(target: Any, events: Columns, size: int) -> Callable[[], Turn]:
