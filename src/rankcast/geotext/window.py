@@ -191,12 +191,11 @@ class Window:
             rows = self.rows()
             ends = self.until[rows]
             last = ends.size - 1
-            self._beyond = LATEST
-            if last >= SOON:
-                self._beyond = int(np.partition(ends, SOON)[SOON])
-            if clock >= self._beyond:  # so many end now
-                self._beyond = min(clock + 1, LATEST)
-            self._soon = rows[ends < self._beyond]
+            beyond = int(np.partition(ends, SOON)[SOON]) if last >= SOON else LATEST
+            if clock >= beyond:  # so many end now
+                beyond = min(clock + 1, LATEST)
+            self._soon = rows[ends < beyond]
+            self._beyond = beyond  # last: what breaks off before is done again
         self._soon = np.unique(self._soon[self.until[self._soon] < LATEST])  # without those that are gone
         return self._soon[self.until[self._soon] <= clock]
 

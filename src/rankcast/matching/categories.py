@@ -191,8 +191,9 @@ class CategorySets:
         self._put(rows, merged)
 
     def remove(self, rows: Rows) -> None:
-        """Forget the sets of rows."""
+        """Forget the sets of rows; those beyond all that ever had one have none."""
         if self._live:
+            rows = rows[rows < self._size.size]
             self._forget(self._gather(rows))
             self._put(rows, _merged(Ranges(*(np.empty(0, np.int64) for _ in range(4)))))
 

@@ -421,6 +421,11 @@ class IntervalLists:
 
     # Snapshots, and dissemination
 
+    @property
+    def unsettled(self) -> bool:
+        """Whether points have yet to come to their places, which cannot be broken off."""
+        return any(index.unsettled for index in self.painted.values())
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The whole state as named arrays: the objects, and the lists."""
         tree = {f"{TREE}{name}": array for name, array in self.objects.arrays().items()}

@@ -68,7 +68,9 @@ class KeptLists:
         return {"painted": self}
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The trees and boards, and whether these are stale."""
+        """The trees and boards, and whether these are stale; points that moved come to their places first."""
+        if isinstance(self.store, IntervalLists) and self.store.unsettled:
+            self._begin()
         header: dict[str, Any] = {"rooms": self.store.classed.sizes.state()}
         return {**header, **({"stale": True} if self.stale else {})}, self.store.arrays()
 

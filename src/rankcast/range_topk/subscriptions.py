@@ -195,6 +195,11 @@ class SubscriptionIndex:
         moved, _, _, boards = self._moved[-1] if self._moved else (NOBODY, None, None, None)
         return boards if np.array_equal(moved, rows) else None
 
+    @property
+    def unsettled(self) -> bool:
+        """Whether moved points have yet to come to their places."""
+        return bool(self._moved)
+
     def settle(self) -> None:
         """Bring moved points to their places. O(1) each that stays in its bucket, O(log m) otherwise."""
         if not self._moved:
