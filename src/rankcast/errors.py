@@ -161,12 +161,15 @@ class InputError(RankcastError, ValueError):
         """Refuse a name that is not among the known ones, and point at the nearest of them."""
         names, name = sorted(known), printable(str(key))
         near = difflib.get_close_matches(name, names[:_NEAR], n=1, cutoff=0.5)
-        return cls(
+        found = cls(
             f'unknown {word} "{name}"',
             where=where,
             expected=f"one of: {', '.join(names)}" if names else f"no {word} at all",
             hint=f'Did you mean "{near[0]}"?' if near else None,
         )
+        if word == "column":
+            found.column = name
+        return found
 
 
 class SettingError(InputError):
@@ -256,6 +259,7 @@ class ServiceError(RankcastError):
         detail: str | None = None,
         column: str | None = None,
         row: int | None = None,
+        expected: str | None = None,
         hint: str | None = None,
     ) -> None:
         title = printable(title)
@@ -266,6 +270,7 @@ class ServiceError(RankcastError):
         self.title = title
         self.column = column
         self.row = row
+        self.expected = expected
 
 
 class MissingExtraError(RankcastError, ImportError):

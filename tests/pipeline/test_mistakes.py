@@ -165,7 +165,43 @@ MISTAKES: list[tuple[str, str, str, str]] = [  # what is replaced, by what, the 
         r"\[sink\] rows is no key here.*: format, path",
     ),
     ('path = "results.parquet"\n', "", "18", r"\[sink\] path is missing, expected where to write"),
-    ('format = "results"\n', "", "18", r"\[sink\] format is missing, expected results, console or"),
+    ('format = "results"\n', "", "18", r"\[sink\] format is missing, expected results, console, serve or"),
+    (
+        'format = "results"\npath = "results.parquet"',
+        'format = "serve"\nstream = "s"',
+        "18",
+        r"\[sink\] url is missing, expected where the service is",
+    ),
+    (
+        'format = "results"\npath = "results.parquet"',
+        'format = "serve"\nurl = "http://127.0.0.1:8765"',
+        "18",
+        r"\[sink\] stream is missing, expected the name of an external stream",
+    ),
+    (
+        'format = "results"\npath = "results.parquet"',
+        'format = "serve"\nstream = "s"\nurl = "ftp://there"',
+        "21",
+        r"\[sink\] url is 'ftp://there', expected an address like",
+    ),
+    (
+        'format = "results"\npath = "results.parquet"',
+        'format = "serve"\nstream = "s"\nurl = "http://ann:hush@there"',
+        "21",
+        r"\[sink\] url is .*, expected an address like",
+    ),
+    (
+        'format = "results"\npath = "results.parquet"',
+        'format = "serve"\nstream = "s"\nurl = "http://there"\noptions = {}',
+        "22",
+        r"\[sink\] options is no key here",
+    ),
+    (
+        'format = "results"\npath = "results.parquet"',
+        'format = "serve"\nstream = "s"\nurl = "http://there"\nretry_for = "soon"',
+        "22",
+        r"\[sink\] retry_for is .*expected a span of time",
+    ),
     ("[sink]", "[objects]\n[sink]", "18", "objects is there, but RangeTopK has no objects"),
     ("[sink]", '[trigger]\ninterval = "5 parsecs"\n[sink]', "19", r"\[trigger\] interval is .*5 seconds"),
     ("[sink]", '[trigger]\ninterval = "5 s"\navailable_now = true\n[sink]', "19", "are both there"),
@@ -255,7 +291,7 @@ def test_results_of_matching_are_refused(folder: Path) -> None:
         'columns = { id = "ticker" }', 'columns = { id = "ticker" }'
     )
     text = text.replace("over =", 'extra = "ignore"\nover =')
-    assert 'format is "results", but RankedMatcher keeps none' in told(folder, text)
+    assert 'format is "results", but RankedMatcher keeps no results' in told(folder, text)
 
 
 def test_a_good_file_is_read(folder: Path) -> None:

@@ -19,6 +19,7 @@ from rankcast import GeoTextTopK, cli
 from rankcast.errors import ShardError
 from rankcast.pipeline import read, replay, start
 from rankcast.pipeline.toml_reader import PipelineError
+from tests.service.conftest import Running as Service
 from tests.spark import hosts, stories
 from tests.spark.piped import ENGINES, PATIENCE, Command, Piped
 from tests.spark.stories import told_of
@@ -70,6 +71,32 @@ def test_results_are_current_and_once_twice_does_nothing(spark: Any, tmp_path: P
     assert heard == [0, 1, 2]
     assert hosts.committed(tmp_path) == 3
     _refuses_others(pipeline)
+
+
+def test_the_service_is_told_of_every_batch_once(spark: Any, tmp_path: Path) -> None:
+    """Also when Spark has forgotten the last micro-batch and repeats it, and the service was restarted."""
+    story = stories.range_topk(43, count=3, size=20, worded=True)
+    pipeline = Piped(spark, "range_topk", story, tmp_path, "results")
+    plain, data = pipeline.file.read_text(), tmp_path / "service"
+    server = Service(data)
+    server.http.put("/v1/streams/lists", json={"engine": "external"}).raise_for_status()
+    for count in (2, 3, 3):
+        serve = f'format = "serve"\nurl = "{server.http.base_url}"\nstream = "lists"'
+        pipeline.file.write_text(plain.replace('format = "results"\npath = "results.parquet"', serve))
+        pipeline.offer(story.batches[pipeline.offered : count])
+        assert pipeline.run().progress.batches > 0
+        for name in (f"{count - 1}", f".{count - 1}.crc"):
+            (tmp_path / "checkpoint" / "commits" / name).unlink(missing_ok=True)
+        server.stop()
+        server = Service(data)
+    listener = server.listen("/v1/streams/lists/deltas")
+    event, sequence, told = listener.next()
+    listener.close()
+    server.stop()
+    assert (event, sequence) == ("snapshot", 3)
+    expected = story.expected()[1].results().to_pylist()  # type: ignore[attr-defined]
+    order = lambda row: (row["subscription"], row["rank"])  # noqa: E731
+    assert sorted(told["rows"], key=order) == sorted(expected, key=order)
 
 
 def _refuses_others(pipeline: Piped) -> None:

@@ -106,6 +106,20 @@ def write_rows(stream: str, what: str, rows: Any, *, deltas: bool) -> Request[Wr
     return Request("POST", _path(stream, what), _written, params, body, headers)
 
 
+def push(
+    stream: str, batch: int, rows: Any, *, source: str, part: int, results: bool, deltas: bool
+) -> Request[Written]:
+    """Push a batch into an external stream; its number is the key with which it is done once."""
+    body, media = rendered(rows)
+    params = [("part", str(part)), ("content", "results" if results else "deltas")]
+    params += [("source", source)] if source else []
+    params += [("return", "deltas")] if deltas else []
+    headers = {"Content-Type": media}
+    if media == ARROW and deltas:
+        headers["Accept"] = ARROW
+    return Request("PUT", _path(stream, "batches", batch), _written, params, body, headers)
+
+
 def put_subscription(
     stream: str, key: Id, row: Mapping[str, Any] | None, expires_in: float | None
 ) -> Request[Subscribed]:

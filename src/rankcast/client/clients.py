@@ -1,8 +1,8 @@
 """`Client` and `AsyncClient`: the same calls, one waits and one awaits.
 
-Connections are kept and used again. A call that cannot be answered (no connection, a lost one, 429, 502, 503,
-504) is sent again for up to `retry_for` seconds; writes carry a key, so that none is done twice. Everything
-else that is refused is a `ServiceError`. A listener goes on behind what it heard last.
+Connections are kept and used again. A call that cannot be answered (no connection, a lost one, 429, 502 to
+504) is sent again for up to `retry_for` seconds; writes carry a key, so that none is done twice.
+Everything else that is refused is a `ServiceError`. A listener goes on behind what it heard last.
 """
 
 from __future__ import annotations
@@ -141,6 +141,31 @@ class Client:
     def publish(self, stream: str, rows: Any, *, deltas: bool = False) -> Written:
         """Publish a batch of events, all or none; `deltas`: have the rows in the answer."""
         return self._call(calls.write_rows(stream, "events", rows, deltas=deltas))
+
+    def push(
+        self,
+        stream: str,
+        batch: int,
+        rows: Any,
+        *,
+        source: str = "",
+        part: int = 0,
+        results: bool = False,
+        deltas: bool = False,
+    ) -> Written:
+        """Push a batch into an external stream; one that was pushed before changes nothing.
+
+        Args:
+            stream: the stream.
+            batch: its number, which grows from batch to batch.
+            rows: deltas, or with `results` all lists as they are now.
+            source: whose batches they are, the same for all of a stream.
+            part: where a batch is pushed in several parts, their number from 0 on.
+            results: what the rows are.
+            deltas: have the deltas in the answer.
+        """
+        request = calls.push(stream, batch, rows, source=source, part=part, results=results, deltas=deltas)
+        return self._call(request)
 
     def subscribe(self, stream: str, rows: Any, *, deltas: bool = False) -> Written:
         """Register many subscriptions, all or none; `deltas`: have the rows in the answer."""
@@ -338,6 +363,31 @@ class AsyncClient:
     async def publish(self, stream: str, rows: Any, *, deltas: bool = False) -> Written:
         """Publish a batch of events, all or none; `deltas`: have the rows in the answer."""
         return await self._call(calls.write_rows(stream, "events", rows, deltas=deltas))
+
+    async def push(
+        self,
+        stream: str,
+        batch: int,
+        rows: Any,
+        *,
+        source: str = "",
+        part: int = 0,
+        results: bool = False,
+        deltas: bool = False,
+    ) -> Written:
+        """Push a batch into an external stream; one that was pushed before changes nothing.
+
+        Args:
+            stream: the stream.
+            batch: its number, which grows from batch to batch.
+            rows: deltas, or with `results` all lists as they are now.
+            source: whose batches they are, the same for all of a stream.
+            part: where a batch is pushed in several parts, their number from 0 on.
+            results: what the rows are.
+            deltas: have the deltas in the answer.
+        """
+        request = calls.push(stream, batch, rows, source=source, part=part, results=results, deltas=deltas)
+        return await self._call(request)
 
     async def subscribe(self, stream: str, rows: Any, *, deltas: bool = False) -> Written:
         """Register many subscriptions, all or none; `deltas`: have the rows in the answer."""

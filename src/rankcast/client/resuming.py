@@ -69,7 +69,11 @@ def refusal(answer: Answer) -> ServiceError:
         told = None
     if not isinstance(told, dict):
         return ServiceError("the service refused the call", status=answer.status)
-    texts = {name: told[name] for name in ("detail", "column", "hint") if isinstance(told.get(name), str)}
+    texts = {
+        name: told[name]
+        for name in ("detail", "column", "expected", "hint")
+        if isinstance(told.get(name), str)
+    }
     row = told.get("row")
     return ServiceError(
         str(told.get("title", "the service refused the call")),

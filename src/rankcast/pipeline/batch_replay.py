@@ -71,8 +71,10 @@ def write(config: Config, frame: Any, path: str | None) -> None:
             told = frame.toArrow()
         sinks.Results(path, ranked=sinks.is_ranked(config)).put("replay", told)
         return
+    if sink.format == "serve" and path is None:
+        raise InputError("the service takes what the stream tells", where="sink", expected="--out PATH")
     place = path or sink.path
-    format_ = "parquet" if sink.format == "console" else sink.format
+    format_ = "parquet" if sink.format in ("console", "serve") else sink.format
     with running.told(config.hidden):
         writer = sinks.shaped(config, frame).write.format(format_).options(**sink.options)
         writer.save(place) if place is not None else writer.save()

@@ -26,6 +26,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from rankcast.errors import shown
 from rankcast.pipeline import checking, engines, sources
@@ -35,25 +36,34 @@ from rankcast.pipeline.toml_reader import ConfigError, Document, Table, filled, 
 
 SOURCE = ("format", "path", "options", "schema", "values", "stream", "columns", "expressions", "text", "seq")
 TEXT = ("column", "tokenise", "lowercase", "stop_words")
-OWN_SINKS = ("results", "console")
+OWN_SINKS = ("results", "console", "serve")
+RETRY_FOR = 600.0  # seconds for which a service that does not answer is asked again
 _MASTER = "local[*]"
 
 
 @dataclass(frozen=True)
 class Sink:
-    """Where deltas go: `results`, `console`, or a format of Spark's.
+    """Where deltas go: `results`, `console`, `serve`, or a format of Spark's.
 
     Attributes:
         format: what it is called.
-        path: where it is.
+        path: where it is; of `serve`, a folder for refused rows.
         options: what Spark is told beside.
         rows: how many subscriptions the console shows.
+        url: where the service is.
+        stream: the external stream of the service.
+        token: what the service wants to see.
+        retry_for: seconds for which a service that does not answer is asked again.
     """
 
     format: str
     path: str | None
     options: Mapping[str, str] = field(repr=False)
     rows: int = 10
+    url: str | None = None
+    stream: str | None = None
+    token: str | None = field(default=None, repr=False)
+    retry_for: float = RETRY_FOR
 
 
 @dataclass(frozen=True)
@@ -158,17 +168,51 @@ def read_sink(table: Table, engine: Made) -> Sink:
     """The table `[sink]`."""
     table.need("format", f"{', '.join(OWN_SINKS)} or a format of Spark's")
     format_ = str(table.text("format"))
-    known = {"results": ("path",), "console": ("rows",)}.get(format_, ("path", "options"))
+    own = {
+        "results": ("path",),
+        "console": ("rows",),
+        "serve": ("url", "stream", "token", "retry_for", "path"),
+    }
+    known = own.get(format_, ("path", "options"))
     table = Table(table.document, table.key, table.values, ("format", *known))
-    if format_ == "results" and engine.is_imported and engine.spec.answer.kind != "deltas":
+    if format_ in ("results", "serve") and engine.is_imported and engine.spec.answer.kind != "deltas":
         raise table.mistake(
             "format",
-            f'is "results", but {engine.kind} keeps none',
+            f'is "{format_}", but {engine.kind} keeps no results',
             hint="Matches are told once: write them to files (parquet) or to a queue (kafka).",
         )
     if format_ == "results" or format_ in FILES:
         table.need("path", "where to write")
+    if format_ == "serve":
+        return _read_serve(table)
     return Sink(format_, table.place("path"), table.strings("options"), table.whole("rows") or 10)
+
+
+def _read_serve(table: Table) -> Sink:
+    """An external stream of the service."""
+    table.need("url", "where the service is, for example http://127.0.0.1:8765")
+    table.need("stream", "the name of an external stream")
+    url, span = str(table.text("url")), table.duration("retry_for")
+    try:
+        parts = urlsplit(url)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.username
+    except ValueError:
+        fine = False
+    if not fine:
+        expected = "an address like http://127.0.0.1:8765, without a name or a password"
+        raise table.mistake("url", f"is {shown(url)}", expected=expected)
+    token = table.text("token")
+    if token is not None:
+        table.document.hide(token, "the token")
+    return Sink(
+        "serve",
+        table.place("path"),
+        {},
+        url=url,
+        stream=table.text("stream"),
+        token=token,
+        retry_for=RETRY_FOR if span is None else span.total_seconds(),
+    )
 
 
 def read_trigger(table: Table | None) -> Trigger:

@@ -1,4 +1,4 @@
-"""Where deltas go: a format of Spark's, the file of current results, or a function that shows them.
+"""Where deltas go: a format of Spark's, the file of current results, the service, or whoever shows them.
 
 The current results of every subscription are one Parquet file, which is replaced as a whole: a micro-batch's
 deltas are applied to the file before, and the new file takes its place in one step. Whoever reads it sees the
@@ -7,15 +7,21 @@ micro-batch that comes again after a crash is not applied twice.
 
 Columns are `subscription, rank, item, score`; of engines whose scores and ranks change without a delta,
 `subscription, item`. Refused rows go to files of their own beside it, one a micro-batch, in `<name>.refused`.
+
+An external stream of the service takes each micro-batch by its number, and the id of the query as its source:
+one that comes again after a crash, of Spark's or of the service's, is known there and changes nothing. A
+micro-batch of very many deltas goes in several parts, cut between subscriptions, so that every list is whole
+after each of them.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,14 +29,46 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rankcast.core import snapshot
-from rankcast.errors import InputError, ShardError
-from rankcast.pipeline.config import Config
-from rankcast.pipeline.toml_reader import local
+from rankcast.errors import InputError, ServiceError, ShardError
+from rankcast.pipeline.config import Config, Sink
+from rankcast.pipeline.toml_reader import PipelineError, local, veiled
 from rankcast.spark.applying import REFUSED
 from rankcast.state.depot import Depot
 from rankcast.tables.schema import Ints
 
 _MARK = b"rankcast"
+_LOG = logging.getLogger(__name__)
+PART = 100_000  # deltas that are pushed together, unless one list has more
+
+
+class Folder:
+    """Parquet files of a folder, each whole or not there."""
+
+    def __init__(self, place: str) -> None:
+        self._local = local(place)
+        self._depot = Depot.open(place)
+
+    def read(self, name: str) -> bytes | None:
+        """A file as it is now, None if it is not there."""
+        if self._local is None:
+            return self._depot.get(name) if self._depot.exists(name) else None
+        path = self._local / name
+        return path.read_bytes() if path.is_file() else None
+
+    def write(self, name: str, table: pa.Table) -> None:
+        """Put a whole file in its place, in one step."""
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="zstd")
+        data = memoryview(sink.getvalue())
+        if self._local is None:
+            self._depot.put(name, data)  # an object store shows a file once it is whole
+            return
+        path = self._local / name
+        snapshot.make_directory(path.parent)
+        fresh = path.with_name(f"_{path.name}.{os.getpid()}")
+        snapshot.write_file(fresh, data)
+        Path(fresh).replace(path)
+        snapshot.sync_directory(path.parent)
 
 
 class Results:
@@ -44,22 +82,14 @@ class Results:
     def __init__(self, place: str, *, ranked: bool) -> None:
         folder, _, self._name = place.rpartition("/")
         self._place = place
-        self._local = local(folder or "/")
-        self._depot = Depot.open(folder or "/")
+        self._folder = Folder(folder or "/")
         self._ranked = ranked
         self._query: str | None = None
         self._batch = -1
         self.table: pa.Table | None = None
-        there = self._read()
+        there = self._folder.read(self._name)
         if there is not None:
             self._take_up(there)
-
-    def _read(self) -> bytes | None:
-        """The file as it is now, None if it is not there."""
-        if self._local is None:
-            return self._depot.get(self._name) if self._depot.exists(self._name) else None
-        path = self._local / self._name
-        return path.read_bytes() if path.is_file() else None
 
     def _take_up(self, data: bytes) -> None:
         try:
@@ -88,13 +118,12 @@ class Results:
         self.check(query)
         if batch <= self._batch:
             return False
-        refused = pc.equal(told["op"], REFUSED)
-        aside = told.filter(refused)
+        deltas, aside = parted(told)
         if aside.num_rows:
-            self._write(f"{self._name}.refused/{batch:09d}.parquet", aside)
-        self.table = applied(self.table, told.filter(pc.invert(refused)), ranked=self._ranked)
+            self._folder.write(f"{self._name}.refused/{batch:09d}.parquet", aside)
+        self.table = applied(self.table, deltas, ranked=self._ranked)
         mark = {_MARK: json.dumps({"query": query, "batch": batch})}
-        self._write(self._name, self.table.replace_schema_metadata(mark))
+        self._folder.write(self._name, self.table.replace_schema_metadata(mark))
         self._query, self._batch = query, batch
         return True
 
@@ -103,20 +132,11 @@ class Results:
         self._batch, self.table = -1, None
         self.apply(query, 0, told)
 
-    def _write(self, name: str, table: pa.Table) -> None:
-        """Put a whole file in its place, in one step."""
-        sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd")
-        data = memoryview(sink.getvalue())
-        if self._local is None:
-            self._depot.put(name, data)  # an object store shows a file once it is whole
-            return
-        path = self._local / name
-        snapshot.make_directory(path.parent)
-        fresh = path.with_name(f"_{path.name}.{os.getpid()}")
-        snapshot.write_file(fresh, data)
-        Path(fresh).replace(path)
-        snapshot.sync_directory(path.parent)
+
+def parted(told: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Deltas, and refused rows."""
+    refused = pc.equal(told["op"], REFUSED)
+    return told.filter(pc.invert(refused)), told.filter(refused)
 
 
 def applied(before: pa.Table | None, deltas: pa.Table, *, ranked: bool) -> pa.Table:
@@ -185,36 +205,99 @@ def _counted(groups: Ints) -> Ints:
     return np.arange(size) - np.repeat(starts, lengths) + 1
 
 
+class Served:
+    """An external stream of the service, into which micro-batches are pushed."""
+
+    def __init__(self, sink: Sink) -> None:
+        from rankcast.client.clients import Client  # noqa: PLC0415  # needs httpx
+
+        self._sink = sink
+        self._client = Client
+        self._refused = None if sink.path is None else Folder(sink.path)
+
+    def apply(self, query: str, batch: int, told: pa.Table) -> bool:
+        """Push what a micro-batch has told; true, since the service alone knows whether it is new."""
+        deltas, aside = parted(told)
+        if aside.num_rows and self._refused is not None:
+            self._refused.write(f"{batch:09d}.parquet", aside)
+        elif aside.num_rows:
+            _LOG.warning(
+                "micro-batch %d: %d rows were refused; [sink] path keeps them", batch, aside.num_rows
+            )
+        deltas = deltas.select(["subscription", "op", "item", "score", "rank"])
+        sink, stream = self._sink, str(self._sink.stream)
+        with self._client(str(sink.url), token=sink.token, retry_for=sink.retry_for) as client:
+            try:
+                for part, rows in enumerate(parts(deltas)):
+                    client.push(stream, batch, rows, source=query, part=part)
+            except ServiceError as error:
+                raise self._stopped(batch, error) from error
+        return True
+
+    def _stopped(self, batch: int, error: ServiceError) -> PipelineError:
+        """What a refusal means here, in one line."""
+        sink = self._sink
+        what = f"{sink.url} does not take micro-batch {batch} into {sink.stream}: {error.what}"
+        more = " ".join(part for part in (error.detail, error.hint) if part)
+        return PipelineError(veiled(f"{what}. {more}".replace("\n", " "), {str(sink.token): "the token"}))
+
+
+def parts(deltas: pa.Table, size: int = PART) -> Iterator[pa.Table]:
+    """Deltas in parts of about `size` rows, those of a subscription in one; none if there are none."""
+    if deltas.num_rows <= size:
+        if deltas.num_rows:
+            yield deltas
+        return
+    deltas = deltas.take(pc.sort_indices(deltas["subscription"])).combine_chunks()
+    owner = deltas["subscription"].combine_chunks().dictionary_encode().indices.to_numpy()
+    ends = np.r_[np.flatnonzero(np.diff(owner)) + 1, owner.size]
+    start = 0
+    while start < owner.size:
+        within = ends[(ends > start) & (ends <= start + size)]
+        end = int(within[-1] if within.size else ends[np.searchsorted(ends, start, side="right")])
+        yield deltas.slice(start, end - start)
+        start = end
+
+
+class Target(Protocol):
+    """What takes the rows of micro-batches on the driver: `Results`, `Served`."""
+
+    def apply(self, query: str, batch: int, told: pa.Table) -> bool:
+        """Take those of one, once; whether it was new."""
+
+
 Tell = Callable[[int, pa.Table], None]
-COLLECTED = ("results", "console")
+COLLECTED = ("results", "console", "serve")
 _JSON = ("cast({} as string) as key", "to_json(struct(*)) as value")
 
 
 class Collecting:
-    """Takes the rows of every micro-batch to the driver: into the results, and to whoever listens.
+    """Takes the rows of every micro-batch to the driver: into their target, and to whoever listens.
 
     Spark calls it with a micro-batch, and again with the same one after a crash. The rows are had in one
     action: a second one would run all shards again.
     """
 
-    def __init__(self, results: Results | None, tell: Tell | None) -> None:
-        self._results = results
+    def __init__(self, target: Target | None, tell: Tell | None) -> None:
+        self._target = target
         self._tell = tell
         self.query: Callable[[], str] = str
 
     def __call__(self, frame: Any, number: int) -> None:
         """Take one micro-batch."""
         told = frame.toArrow()
-        new = self._results is None or self._results.apply(self.query(), number, told)
+        new = self._target is None or self._target.apply(self.query(), number, told)
         if new and self._tell is not None:
             self._tell(number, told)
 
 
-def results_of(config: Config) -> Results | None:
-    """The results that a pipeline keeps, if it does."""
-    if config.sink.format != "results":
-        return None
-    return Results(str(config.sink.path), ranked=is_ranked(config))
+def target_of(config: Config) -> Target | None:
+    """What takes the rows of a pipeline on the driver, if anything does."""
+    if config.sink.format == "serve":
+        return Served(config.sink)
+    if config.sink.format == "results":
+        return Results(str(config.sink.path), ranked=is_ranked(config))
+    return None
 
 
 def is_ranked(config: Config) -> bool:
@@ -225,7 +308,7 @@ def is_ranked(config: Config) -> bool:
 def collecting(config: Config, tell: Tell | None) -> Collecting | None:
     """What takes the rows to the driver, for sinks that are there."""
     if config.sink.format in COLLECTED:
-        return Collecting(results_of(config), tell)
+        return Collecting(target_of(config), tell)
     if tell is not None:
         raise InputError(
             f"the rows of a pipeline into {config.sink.format} do not come by here",

@@ -272,7 +272,8 @@ def duration_of(text: str) -> timedelta | None:
 def filled(document: Document, key: Key, value: Any, environment: Mapping[str, str]) -> Any:
     """The same value with every `${NAME}` in its strings replaced; `$${NAME}` stays as `${NAME}`.
 
-    What stands for `${NAME}` in options and in settings of Spark may be a secret, and is hidden in errors.
+    What stands for `${NAME}` in options, in settings of Spark and for the token of a service may be a secret,
+    and is hidden in errors.
     """
     if isinstance(value, dict):
         return {name: filled(document, (*key, name), each, environment) for name, each in value.items()}
@@ -287,7 +288,7 @@ def filled(document: Document, key: Key, value: Any, environment: Mapping[str, s
             return f"${{{name}}}"
         if name not in environment:
             raise document.mistake(key, f"needs the environment variable {name}, which is not set")
-        if key[:1] == ("spark",) or "options" in key:
+        if key[:1] == ("spark",) or "options" in key or key == ("sink", "token"):
             document.hide(environment[name], f"${{{name}}}")
         return environment[name]
 

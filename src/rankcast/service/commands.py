@@ -23,6 +23,7 @@ class Parameter(NamedTuple):
     kind: str = "string"
     required: bool = False
     repeated: bool = False
+    choices: tuple[str, ...] = ()
 
 
 class Command(NamedTuple):
@@ -45,7 +46,7 @@ class Command(NamedTuple):
         return self.takes in ("Rows", "Row", "Patch") or (self.method == "DELETE" and self.path != STREAM)
 
 
-RETURN = Parameter("return", "`deltas`: have the rows in the answer")
+RETURN = Parameter("return", "`deltas`: have the rows in the answer", choices=("deltas",))
 WATCHED = Parameter("subscription", "the subscriptions that count; none: all", repeated=True)
 PACE = (
     Parameter("min_interval", "seconds between two messages, at least", "number"),
@@ -130,6 +131,22 @@ COMMANDS: tuple[Command, ...] = (
         query=(RETURN,),
     ),
     Command("remove", "DELETE", f"{STREAM}/objects/{{id}}", "publish", "Remove an object.", gives="Written"),
+    Command(
+        "push",
+        "PUT",
+        f"{STREAM}/batches/{{batch}}",
+        "publish",
+        "Push a batch into an external stream, once for its number: deltas, or all lists as they are now.",
+        "Rows",
+        "Written",
+        query=(
+            Parameter("content", "what the rows are; by default deltas", choices=("deltas", "results")),
+            Parameter("part", "the place among several writes of one batch, from 0 on", "integer"),
+            Parameter("source", "whose batches they are; the same for all batches of a stream"),
+            RETURN,
+        ),
+        cost="what the lists hold that it concerns, and a share of a sync",
+    ),
     Command(
         "zones",
         "GET",

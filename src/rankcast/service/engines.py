@@ -14,6 +14,7 @@ from rankcast.core.engine import Engine
 from rankcast.core.spec import Setting, engine_type, known_names, register
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.pipeline.toml_reader import duration_of
+from rankcast.service import external
 
 _PLAIN = Setting()
 
@@ -30,11 +31,12 @@ def make(name: Any, settings: Any) -> Engine:
     Raises:
         InputError: there is none, or a setting cannot be accepted.
     """
-    if not isinstance(name, str) or name not in known_names():
-        raise InputError.unknown(name, known_names(), where="engine", word="engine")
+    names = (*known_names(), external.NAME)
+    if not isinstance(name, str) or name not in names:
+        raise InputError.unknown(name, names, where="engine", word="engine")
     if not isinstance(settings, dict):
         raise SettingError(f"settings are {shown(settings)}", expected="an object")
-    cls = engine_type(name)
+    cls = external.External if name == external.NAME else engine_type(name)
     known = [each for each in inspect.signature(cls).parameters if each != "self"]
     for key in settings:
         if key not in known:

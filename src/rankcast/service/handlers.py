@@ -11,7 +11,7 @@ import pyarrow as pa
 from starlette.responses import HTMLResponse, Response
 
 from rankcast.errors import InputError, SettingError, shown
-from rankcast.service import geojson, openapi, rows, writing
+from rankcast.service import external, geojson, openapi, rows, writing
 from rankcast.service.dry_run import dry_run
 from rankcast.service.gate import LARGE, Call
 from rankcast.service.problems import Problem, busy
@@ -82,7 +82,7 @@ def brief(stream: Stream) -> dict[str, Any]:
     return {
         "name": stream.name,
         **stream.document,
-        "subscriptions": len(stream.engine),
+        "subscriptions": stream.count(),
         "sequence": stream.number,
     }
 
@@ -98,6 +98,7 @@ async def described(stream: Stream, status: int) -> Response:
 
 async def publish(call: Call) -> Response:
     """Publish events."""
+    require_call(call, "publish", "events")
     batch = await call.rows()
     return await write(call, writing.apply("publish", batch, returned=returns(call)), call.size)
 
@@ -115,14 +116,36 @@ async def remove(call: Call) -> Response:
     return await write(call, writing.remove(call.parameters["id"]))
 
 
+async def push(call: Call) -> Response:
+    """Take a batch from outside."""
+    if call.stream.lists is None:
+        raise Problem(404, f"A stream of {call.stream.document['engine']} takes no batches from outside.")
+    content = call.asks("content") or "deltas"
+    if content not in external.FORMS:
+        raise Problem(422, f"The parameter content is {shown(content)}.", hint="It may be: deltas, results.")
+    number, part = whole("batch", call.parameters["batch"]), whole("part", call.asks("part") or "0")
+    source = call.asks("source") or ""
+    batch = external.Batch(source, number, part, content, await call.rows())
+    return await write(call, writing.push(batch, returned=returns(call)), call.size)
+
+
+def whole(name: str, text: str) -> int:
+    """A whole number from 0 on, of a path or a query."""
+    if not text.isascii() or not text.isdecimal() or len(text) > 19 or int(text) > external.MOST:
+        raise Problem(422, f"The parameter {name} is {shown(text)}.", hint="It is a whole number from 0 on.")
+    return int(text)
+
+
 async def subscribe(call: Call) -> Response:
     """Register subscriptions."""
+    require_call(call, "subscribe", "subscriptions of its own")
     batch = await call.rows()
     return await write(call, writing.subscribe(batch, returned=returns(call)), call.size)
 
 
 async def put_subscription(call: Call) -> Response:
     """Register a subscription, or replace it."""
+    require_call(call, "subscribe", "subscriptions of its own")
     row = await call.document()
     return await write(call, writing.put(call.parameters["id"], row), call.size)
 
@@ -176,13 +199,12 @@ async def results(call: Call) -> Response:
     text, form = call.parameters["id"], call.form
 
     def find(stream: Stream) -> tuple[pa.Table, int]:
-        engine: Any = stream.engine
         key = stream.records.id_of(text, "subscription")
-        if stream.records.find(key) is None:
+        if not stream.knows(key):
             raise writing.unknown(text)
-        if not hasattr(engine, "results"):
+        if not stream.keeps_results:
             raise Problem(404, f"A stream of {stream.document['engine']} keeps no results.")
-        return engine.results([key]), stream.number
+        return stream.results([key]), stream.number
 
     table, sequence = await call.stream.ask(find)
     return sent(writing.reply(Outcome(200, {"sequence": sequence}, table), form))
@@ -240,6 +262,7 @@ async def zones(call: Call) -> Response:
 
 async def dryrun(call: Call) -> Response:
     """What a subscription would have heard."""
+    require_call(call, "subscribe", "subscriptions of its own")
     row, settings = await call.document(), call.service.settings
     if "id" in row or writing.EXPIRES in row:
         raise Problem(422, "A dry run takes a subscription without id and expires_in.")

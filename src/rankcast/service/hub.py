@@ -253,15 +253,13 @@ def gap(sequence: int) -> Told:
 
 def current(stream: Stream, wants: frozenset[str] | None) -> pa.Table:
     """The current results of some subscriptions, or of all; those that are not there have none."""
-    engine: Any = stream.engine
-    if not hasattr(engine, "results"):
+    if not stream.keeps_results:
         return pa.table({})
     if wants is None:
-        found: pa.Table = engine.results()
-        return found
+        return stream.results()
     known = [stream.records.id_of(each, "subscription") for each in sorted(wants)]
-    known = [each for each in known if stream.records.find(each) is not None]
-    return engine.results(known) if known else pa.table({})
+    known = [each for each in known if stream.knows(each)]
+    return stream.results(known) if known else pa.table({})
 
 
 def narrowed(table: pa.Table, wanted: Iterable[str]) -> pa.Table:

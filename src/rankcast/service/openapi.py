@@ -86,6 +86,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
             "detail": {"type": "string"},
             "column": {"type": "string"},
             "row": {"type": "integer"},
+            "expected": {"type": "string"},
             "hint": {"type": "string"},
         },
         "type",
@@ -131,8 +132,8 @@ def _operation(command: Command) -> dict[str, Any]:
     ]
     for each in command.query:
         schema: dict[str, Any] = {"type": each.kind}
-        if each.name == "return":
-            schema["enum"] = ["deltas"]
+        if each.choices:
+            schema["enum"] = list(each.choices)
         if each.repeated:
             schema = {"type": "array", "items": schema}
         parameters.append(

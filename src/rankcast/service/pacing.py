@@ -23,7 +23,9 @@ from rankcast.service.rows import listed
 if TYPE_CHECKING:
     from rankcast.service.stream import Stream
 
-Lists: TypeAlias = dict[Any, dict[Any, float]]  # by subscription, the score of each item as it was told last
+Lists: TypeAlias = dict[
+    Any, dict[Any, float | None]
+]  # by subscription, the score of each item as it was told last
 
 
 class Pace(NamedTuple):
@@ -44,7 +46,7 @@ class Paced:
     async def hear(self, receiver: Receiver, after: int | None) -> AsyncIterator[list[Told]]:
         """A snapshot, then differences; an empty list is a sign of life."""
         stream = self._stream
-        if not hasattr(stream.shard.engine, "results"):
+        if not stream.keeps_results:
             raise Problem(422, f"A stream of {stream.document['engine']} keeps no results to compare.")
         place = await stream.ask(lambda each: each.hub.enter(receiver, None))
         yield [hub.snapshot(place)]
@@ -80,15 +82,13 @@ class Paced:
                 for item in known
                 if item not in items
             ]
-            kept: dict[Any, float] = {}
+            kept: dict[Any, float | None] = {}
             for row in rows:
                 item, score = row["item"], row["score"]
                 kept[item] = score
-                if item in known:
-                    change = abs(score - known[item])
-                    if moving or change == 0 or change < self._pace.change:
-                        kept[item] = known[item]
-                        continue
+                if item in known and (moving or self._is_slight(score, known[item])):
+                    kept[item] = known[item]
+                    continue
                 op = "update" if item in known else "enter"
                 found.append(
                     {
@@ -102,6 +102,13 @@ class Paced:
             if kept:
                 self._known[subscription] = kept
         return found
+
+    def _is_slight(self, score: float | None, known: float | None) -> bool:
+        """Whether a change of a score, which lists from outside need not have, is none to tell of."""
+        if score is None or known is None:
+            return score == known
+        change = abs(score - known)
+        return change == 0 or change < self._pace.change
 
 
 def _now(wants: frozenset[str] | None, stream: Stream) -> Place:

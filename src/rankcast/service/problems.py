@@ -1,7 +1,8 @@
 """Errors as a caller of the service sees them: `application/problem+json`, RFC 9457.
 
-Every error of a handler becomes a `Problem`: those of engines keep column, row and hint, those of the disk
-become 507 or 503, and whatever nobody expected is a 500 that tells nothing but the id of the request.
+Every error of a handler becomes a `Problem`: those of engines keep column, row, what was expected and
+hint, those of the disk become 507 or 503, and whatever nobody expected is a 500 that tells nothing but the
+id of the request.
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ def problem_of(error: BaseException) -> Problem | None:
         return error
     if isinstance(error, InputError):
         detail = error.what if not error.detail else f"{error.what}. {error.detail}"
-        return Problem(400, detail, column=error.column, row=error.row, hint=error.hint)
+        return Problem(
+            400, detail, column=error.column, row=error.row, expected=error.expected, hint=error.hint
+        )
     if is_full(error):
         return no_room()
     if isinstance(error, JournalError | ShardError | SnapshotError | OSError):

@@ -35,6 +35,7 @@ from rankcast.core.spec import Spec
 from rankcast.errors import JournalError, RankcastError, ShardError
 from rankcast.service import engines
 from rankcast.service.dry_run import Bases
+from rankcast.service.external import External, Lists
 from rankcast.service.hub import Hub
 from rankcast.service.log import Entry, Log
 from rankcast.service.problems import Problem, busy, is_full, no_room, problem_of
@@ -76,6 +77,9 @@ class Stream:
         self.shard: Shard[Any] = Shard.open(path / "shard", engine)
         self.records = Records(self.shard)
         self.hooks = Hooks(self.shard)
+        self.lists: Lists | None = None  # of an external stream
+        if isinstance(engine, External):
+            self.lists = Lists(self.shard, self.records, ranked=self.configuration["ranked"])
         self.sequence = self.shard.number
         self.log = Log(path / "log", end=self.sequence, most=settings.log_bytes, age=settings.log_age)
         self.bases = Bases(path)
@@ -153,6 +157,26 @@ class Stream:
         """The engine as of now."""
         found: Engine = self.shard.engine
         return found
+
+    @property
+    def keeps_results(self) -> bool:
+        """Whether there are lists to ask for."""
+        return self.lists is not None or hasattr(self.engine, "results")
+
+    def results(self, ids: list[Id] | None = None) -> pa.Table:
+        """The current lists, all or those of some subscriptions, which are known."""
+        if self.lists is not None:
+            return self.lists.results(ids)
+        engine: Any = self.engine
+        return engine.results() if ids is None else engine.results(ids)
+
+    def knows(self, key: Id) -> bool:
+        """Whether there is such a subscription; whoever fills an external stream knows that alone."""
+        return self.lists is not None or self.records.find(key) is not None
+
+    def count(self) -> int:
+        """How many subscriptions there are; of an external stream, those that have a list."""
+        return len(self.engine if self.lists is None else self.lists)
 
     def write(self, call: str, rows: Any) -> pa.Table:
         """Apply one call as a batch; on disk, with whatever `records` write, when the group is."""
@@ -252,6 +276,8 @@ class Stream:
         except BaseException:
             self.log.take_back(self.sequence)
             self.records.forget()
+            if self.lists is not None:
+                self.lists.forget()
             raise
         if self._answers:
             self.sequence = self._answers[-1][0]

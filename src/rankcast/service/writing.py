@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rankcast.errors import InputError, shown
+from rankcast.service import external
 from rankcast.service import rows as forms
 from rankcast.service.problems import Problem
 from rankcast.service.records import Id, Kept
@@ -110,6 +111,26 @@ def remove(text: str) -> Callable[[Stream], Outcome]:
     return work
 
 
+def push(batch: external.Batch, *, returned: bool) -> Callable[[Stream], Outcome]:
+    """Take a batch of an external stream, once for its number."""
+
+    def work(stream: Stream) -> Outcome:
+        lists = stream.lists
+        assert lists is not None  # noqa: S101  # the handler has looked
+        before = lists.answered(batch)
+        if before is not None:
+            return Outcome(200, {"sequence": before[0], "deltas": before[1]})
+        table = external.checked(batch, lambda column, *what: check_limit(stream, column, *what))
+        change = lists.change(table, batch.content)
+        if change.more > 0:
+            check_count(stream, change.more)
+        answer = stream.write(external.CALL, change.deltas)
+        lists.write(batch, change, stream.number)
+        return written(stream, answer, returned=returned)
+
+    return work
+
+
 def written(stream: Stream, answer: pa.Table, *, returned: bool, status: int = 200) -> Outcome:
     """What is told of a write."""
     document = {"sequence": stream.number, "deltas": answer.num_rows}
@@ -188,8 +209,7 @@ def end(text: str) -> Callable[[Stream], Outcome]:
 
 def subscribed(stream: Stream, key: Id, status: int) -> Outcome:
     """What is told of one subscription: its list."""
-    engine: Any = stream.engine
-    found = forms.listed(engine.results([key])) if hasattr(engine, "results") else []
+    found = forms.listed(stream.results([key])) if stream.keeps_results else []
     return Outcome(status, {"id": key, "results": found, "sequence": stream.number})
 
 
@@ -249,7 +269,7 @@ def check_limit(stream: Stream, column: pa.ChunkedArray, name: str, kind: Kind) 
 def check_count(stream: Stream, more: int) -> None:
     """Refuse more subscriptions than a stream may have."""
     most = stream.settings.max_subscriptions
-    if len(stream.engine) + more > most:
+    if stream.count() + more > most:
         raise Problem(409, f"The stream may have {most} subscriptions.", hint="End some first.")
 
 
