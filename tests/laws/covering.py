@@ -17,6 +17,7 @@ SCORE_TOLERANCE = 0.0
 CHURN_SETTINGS = {"over": ["x"]}
 
 Box = dict[str, tuple[float | None, float | None]]
+LARGER = 40  # than the second room of arrays
 CALLS = ["subscribe", "subscribe", "subscribe", "amend", "unsubscribe", "publish", "publish"]
 END = st.integers(0, 6)  # from 5 on: no bound
 
@@ -67,8 +68,9 @@ def some(draw: st.DrawFn, names: list[Any], most: int = 4) -> list[Any]:
 
 def enter(draw: st.DrawFn, live: dict[Any, Box], name_of: Any) -> list[Any]:
     """Names that are not live; they are live now. A few of six, or a crowd if nobody is live yet."""
-    free = [name for name in map(name_of, range(CROWD + 6)) if name not in live]
-    names = free[:CROWD] if not live and draw(st.integers(0, 5)) == 5 else some(draw, free[:6])
+    free = [name for name in map(name_of, range(LARGER + 6)) if name not in live]
+    crowd = draw(st.sampled_from([0, 0, 0, 0, CROWD, LARGER])) if not live else 0
+    names = free[:crowd] or some(draw, free[:6])
     live.update({name: {} for name in names})
     return names
 

@@ -84,6 +84,18 @@ def test_amend_keeps_the_list_that_is_absent() -> None:
     assert told(engine, job=None, pay=5) == ["any", "set"]
 
 
+@pytest.mark.parametrize("index", OWN)
+def test_many_who_never_named_a_set_come_and_go(index: str) -> None:
+    engine, names = jobs(index=index, k=200), [f"n{i}" for i in range(100)]
+    engine.subscribe({"id": names, "score": [0] * len(names)})
+    engine.unsubscribe(names[::3])
+    left = [name for name in names if name not in names[::3]]
+    assert sorted(told(engine, job="cook", pay=1)) == sorted(["set", "not", "one", "any", *left])
+    engine.amend({"id": left[-1:], "job_in": [["nurse"]]})
+    engine.unsubscribe(left[:-1])
+    assert told(engine, job="nurse", pay=1) == ["set", "any", left[-1]]
+
+
 def test_values_are_forgotten_and_their_codes_used_again() -> None:
     engine = RankedMatcher(over=["c"], categories=["c"])
     engine.subscribe({"id": ["kept"], "c_in": [["kept"]], "score": [0]})
