@@ -258,7 +258,7 @@ def has_ops(rows: Any) -> bool:
     """Whether rows have a column `op`. Cost: O(1) but for a list of dicts."""
     if type(rows) is list:
         return any(type(row) is not dict or "op" in row for row in rows)
-    if isinstance(rows, pa.Table | pa.RecordBatch):
+    if type(rows) in (pa.Table, pa.RecordBatch):
         return "op" in rows.schema.names
     return type(rows) is not dict or "op" in rows
 
