@@ -86,6 +86,7 @@ class Follower(threading.Thread):
         self.last: int | None = None
         self.lists: dict[Any, dict[Any, float]] = {}
         self.wrong: list[str] = []
+        self.heard: list[tuple[int, Any]] = []  # sequence and rows of every delta
         self.snapshots = self.connections = 0
         self.ended = threading.Event()
 
@@ -129,6 +130,7 @@ class Follower(threading.Thread):
             elif fields["event"] == "delta":
                 if self.last is not None and number <= self.last:
                     self.wrong.append(f"{number} came behind {self.last}")
+                self.heard.append((number, data["rows"]))
                 for row in data["rows"]:
                     self._apply(row, number)
         self.last = number

@@ -139,6 +139,9 @@ def test_what_is_not_accepted_is_tried_again_and_then_dead(running: Start, recei
     [dead] = server.http.get(f"{HOOK}/dead").json()["rows"]
     assert (dead["sequence"], dead["reason"], dead["waits"]) == (second, "answered with 404", False)
     assert dead["body"]["data"]["sequence"] == second
+    told = server.http.get("/metrics").text
+    for name, count in (("failed_total", 5), ("delivered_total", 2), ("dead_total", 1), ("behind", 0)):
+        assert f'rankcast_webhook_{name}{{stream="stocks",webhook="shop"}} {count:.1f}' in told
     receiver.statuses = [503]
     assert server.http.post(f"{HOOK}/dead/retry").json() == {"waiting": 1}
     receiver.wait(8)

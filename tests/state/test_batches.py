@@ -51,6 +51,51 @@ def test_the_same_rows_give_the_same_bytes(rows: list[tuple[Any, ...]], data: st
     assert encoded(table) == encoded([("publish", table)])
 
 
+VALUES = (
+    st.integers(-(2**70), 2**70)
+    | st.floats()
+    | st.text(max_size=3)
+    | st.none()
+    | st.booleans()
+    | st.just("\ud800")
+    | st.lists(st.integers(0, 3), max_size=2)
+)
+
+
+@given(
+    row=st.dictionaries(
+        st.sampled_from(["id", "x", "\u00e4", "__index_level_0__", ""]) | st.text(max_size=2),
+        VALUES,
+        max_size=4,
+    ),
+    call=st.sampled_from(["publish", "subscribe", "remove", "advance", "unknown"]),
+)
+def test_one_row_is_prepared_as_many_are(row: dict[str, Any], call: str) -> None:
+    """In the same bytes and tables, or refused with the same words."""
+    seen: list[Any] = []
+    calls = (*CALLS, "advance")
+
+    def check(*given: Any) -> None:
+        seen.append(given)
+
+    def long_way() -> batches.Prepared:
+        commands = batches.commands_of([(call, [dict(row)])], calls, check)
+        return batches.Prepared(commands, batches.encode(commands))
+
+    def outcome(way: Any) -> Any:
+        try:
+            found = way()
+        except InputError as error:
+            return str(error)
+        return found.data, [(name, table.to_pydict(), table.schema) for name, table in found.commands]
+
+    first = outcome(long_way)
+    again = outcome(lambda: batches.prepared([(call, [dict(row)])], calls, check))
+    assert repr(first) == repr(again)  # a NaN is equal to a NaN
+    assert len(seen) in (0, 2)
+    assert repr(seen[:1]) == repr(seen[1:])
+
+
 @given(left=ROWS, right=ROWS)
 def test_other_rows_give_other_bytes(left: list[tuple[Any, ...]], right: list[tuple[Any, ...]]) -> None:
     assert (encoded(table_of(left)) == encoded(table_of(right))) == table_of(left).equals(table_of(right))

@@ -41,9 +41,9 @@ class Service:
         self.streams = Streams(settings)
         self.tokens = Tokens(settings.data, public=not settings.is_loopback)
         self.metrics = Metrics()
-        self.metrics.watch(self.streams)
         self.connections = Connections(settings.max_connections)
         self.deliveries = Deliveries(settings)
+        self.metrics.watch(self.streams, self.deliveries)
         self.gate = Gate(self)
         self.is_ready = True
 

@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
     from rankcast.service.streams import Streams
+    from rankcast.service.webhooks.delivery import Deliveries
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
@@ -30,15 +31,21 @@ class Metrics:
         self._answers = Counter(
             "rankcast_requests", "Requests by status", ["command", "status"], registry=self.registry
         )
+        self._known: dict[tuple[str, int], tuple[Histogram, Counter]] = {}
 
     def answered(self, command: str, status: int, seconds: float) -> None:
         """Count an answer."""
-        self._seconds.labels(command).observe(seconds)
-        self._answers.labels(command, str(status)).inc()
+        known = self._known.get((command, status))
+        if known is None:
+            known = self._seconds.labels(command), self._answers.labels(command, str(status))
+            self._known[command, status] = known
+        known[0].observe(seconds)
+        known[1].inc()
 
-    def watch(self, streams: Streams) -> None:
-        """Show streams, too."""
+    def watch(self, streams: Streams, deliveries: Deliveries) -> None:
+        """Show streams and their webhooks, too."""
         self.registry.register(_Streams(streams))
+        self.registry.register(_Webhooks(streams, deliveries))
 
     def text(self) -> bytes:
         """All of it in Prometheus' form."""
@@ -92,3 +99,30 @@ class _Streams(Collector):
             for stream, numbers in found:
                 gauge.add_metric([stream], numbers[name])
             yield gauge
+
+
+class _Webhooks(Collector):
+    """Numbers of webhooks, which have names that an administrator chose, read when somebody asks."""
+
+    def __init__(self, streams: Streams, deliveries: Deliveries) -> None:
+        self._streams = streams
+        self._deliveries = deliveries
+
+    def collect(self) -> Iterator[Metric]:
+        labels = ["stream", "webhook"]
+        counters = {
+            "delivered": "Messages that were accepted",
+            "failed": "Attempts that were not",
+            "dead": "Messages that were given up",
+        }
+        found = list(self._deliveries.counts.items())
+        for name, text in counters.items():
+            counter = CounterMetricFamily(f"rankcast_webhook_{name}", text, labels=labels)
+            for names, counts in found:
+                counter.add_metric(names, getattr(counts, name))
+            yield counter
+        behind = GaugeMetricFamily("rankcast_webhook_behind", "Writes it has not heard of", labels=labels)
+        last = {stream.name: stream.sequence for stream in self._streams.all()}
+        for names, counts in found:
+            behind.add_metric(names, max(0, last.get(names[0], 0) - counts.reached))
+        yield behind

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,14 @@ class Settings(BaseSettings):
     )
     stop_wait: float = Field(default=10.0, ge=0, description="how long a stop waits for requests under way")
 
+    @field_validator("engines", "webhook_allow", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        """Several in one flag have commas between them."""
+        return (
+            [each.strip() for each in value.split(",") if each.strip()] if isinstance(value, str) else value
+        )
+
     @field_validator("data")
     @classmethod
     def _absolute(cls, value: Path) -> Path:
@@ -111,6 +120,7 @@ class _File(PydanticBaseSettingsSource):
         return dict(_FILE)
 
 
+@lru_cache(maxsize=256)  # asked with every request
 def is_loopback(host: str) -> bool:
     """Whether an address is this machine's own."""
     try:

@@ -43,6 +43,7 @@ from rankcast.service.records import Id, Records
 from rankcast.service.settings import Settings
 from rankcast.service.webhooks.store import Hooks
 from rankcast.state import Shard, batches
+from rankcast.tables.schema import Column
 
 FILE = "stream.json"
 EXPIRED_AT_ONCE = 10_000
@@ -74,6 +75,7 @@ class Stream:
         self.configuration = configuration(engine)
         self.spec: Spec = type(engine).spec
         self.calls = type(engine).calls
+        self.limited: dict[str, list[Column]] = {}  # by call, the columns with times or with a limit
         self.shard: Shard[Any] = Shard.open(path / "shard", engine)
         self.records = Records(self.shard)
         self.hooks = Hooks(self.shard)

@@ -25,6 +25,7 @@ from rankcast.state.batches import Prepared
 from rankcast.tables.schema import Kind
 
 EXPIRES = "expires_in"
+_LIMITED = (Kind.COUNT, Kind.TERMS)
 _LONGEST = 10 * 366 * 86400.0  # seconds
 
 
@@ -232,12 +233,15 @@ def unknown(text: str) -> Problem:
 
 def prepared(stream: Stream, call: str, rows: Any) -> Prepared:
     """A call as a batch, its rows within the limits of the service."""
-    form = tuple(stream.engine.reads(call).form)
-    if isinstance(rows, list):
-        forms.with_times(rows, [column.name for column in form if column.kind is Kind.TIME])
+    if call not in stream.limited:
+        form = tuple(stream.engine.reads(call).form)
+        stream.limited[call] = [column for column in form if column.kind in (Kind.TIME, *_LIMITED)]
+    limited = stream.limited[call]
+    if limited and isinstance(rows, list):
+        forms.with_times(rows, [column.name for column in limited if column.kind is Kind.TIME])
     batch = stream.shard.prepare([(call, rows)])
     table = batch.commands[0][1]
-    for column in form:
+    for column in limited:
         if column.name in table.column_names:
             check_limit(stream, table.column(column.name), column.name, column.kind)
     return batch

@@ -230,8 +230,7 @@ class Shard(Generic[E]):
         """
         with self._turn:
             engine = self._live()
-            commands = batches.commands_of(batch, engine.calls, engine.check_rows)
-            return batches.Prepared(commands, batches.encode(commands))
+            return batches.prepared(batch, engine.calls, engine.check_rows)
 
     def append(self, batch: Any) -> tuple[Token, pa.Table]:
         """Advance by one batch after whatever was applied last; see `apply`.

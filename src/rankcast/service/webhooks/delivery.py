@@ -15,6 +15,7 @@ import logging
 import random
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -37,12 +38,23 @@ _CHANCE = random.SystemRandom()
 _LOG = logging.getLogger(__name__)
 
 
+@dataclass
+class Counts:
+    """What a webhook has come to since the start: messages accepted, attempts in vain, messages given up."""
+
+    delivered: int = 0
+    failed: int = 0
+    dead: int = 0
+    reached: int = 0  # the write up to which it has heard everything
+
+
 class Deliveries:
     """The tasks of all webhooks. All of it happens on the event loop."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._tasks: dict[tuple[str, str], tuple[asyncio.Task[None], asyncio.Event]] = {}
+        self.counts: dict[tuple[str, str], Counts] = {}  # by stream and webhook
         self.outbound = Outbound(settings.webhook_allow, settings.webhook_timeout)
 
     async def open(self, streams: list[Stream]) -> None:
@@ -71,6 +83,7 @@ class Deliveries:
         known = self._tasks.pop((stream.name, name), None)
         if known is not None:
             await _ended(known[0])
+        self.counts.pop((stream.name, name), None)
 
     async def close(self) -> None:
         """End with all of them."""
@@ -85,6 +98,7 @@ class Deliveries:
         if former is not None:
             await _ended(former)
         stream.hub.watch(woken)
+        count = self.counts.setdefault((stream.name, name), Counts())
         reached = 0  # what concerns the webhook has been delivered up to here
         try:
             while not stream.is_closed:
@@ -93,8 +107,9 @@ class Deliveries:
                     hook = await stream.ask(lambda each: each.hooks.find(name))
                     if hook is None:
                         return
-                    await self._send_dead(stream, hook)
-                    reached = await self._catch_up(stream, hook, max(reached, hook.cursor))
+                    await self._send_dead(stream, hook, count)
+                    reached = await self._catch_up(stream, hook, max(reached, hook.cursor), count)
+                    count.reached = reached
                 except Exception as error:  # there may be no room, or too much to do
                     known = isinstance(error, Problem)
                     _LOG.warning("webhook %s of %s pauses", name, stream.name, exc_info=not known)
@@ -103,15 +118,17 @@ class Deliveries:
                     await woken.wait()
         finally:
             stream.hub.unwatch(woken)
+            if stream.is_closed:
+                self.counts.pop((stream.name, name), None)
 
-    async def _send_dead(self, stream: Stream, hook: Webhook) -> None:
+    async def _send_dead(self, stream: Stream, hook: Webhook, count: Counts) -> None:
         """Send dead letters that are due, once each."""
         while due := await stream.ask(lambda each: each.hooks.next_due(hook.name)):
             number, letter = due
-            reason = await self._attempt(hook, letter)
+            reason = await self._attempt(hook, letter, count)
             await stream.ask(partial(_settle, number, reason), writes=True)
 
-    async def _catch_up(self, stream: Stream, hook: Webhook, after: int) -> int:
+    async def _catch_up(self, stream: Stream, hook: Webhook, after: int, count: Counts) -> int:
         """Deliver what was written behind `after`; returns how far that is.
 
         Writes that do not concern the webhook cost no write of their own: the cursor on disk may lag.
@@ -123,16 +140,16 @@ class Deliveries:
             missed = hub.history(stream, hook.wants, after, upto)
             while part := await asyncio.to_thread(_some, missed):
                 for message in part:
-                    await self._deliver(stream, hook, message)
+                    await self._deliver(stream, hook, message, count)
         except LookupError:  # the log does not go back so far, or no longer
             place = await stream.ask(partial(_now, hook.wants))
             upto = place.sequence
-            await self._deliver(stream, hook, await asyncio.to_thread(hub.snapshot, place))
+            await self._deliver(stream, hook, await asyncio.to_thread(hub.snapshot, place), count)
         if upto - hook.cursor >= FAR:
             await stream.ask(partial(_move, hook, upto), writes=True)
         return upto
 
-    async def _deliver(self, stream: Stream, hook: Webhook, message: Told) -> None:
+    async def _deliver(self, stream: Stream, hook: Webhook, message: Told, count: Counts) -> None:
         """Deliver a message, or give it up; either way the webhook is behind it then."""
         body = b'{"type":"%b","stream":"%b","data":%b}' % (
             message.event.encode(),
@@ -145,13 +162,19 @@ class Deliveries:
             if attempt:
                 pause = min(LONGEST, self._settings.webhook_pause * 2 ** (attempt - 1))
                 await asyncio.sleep(pause * _CHANCE.uniform(0.5, 1.0))
-            reason = await self._attempt(hook, letter)
+            reason = await self._attempt(hook, letter, count)
             if reason is None:
                 break
+        count.dead += reason is not None
+        count.reached = message.sequence
         await stream.ask(partial(_done, hook, letter, reason, self._settings.webhook_dead), writes=True)
 
-    async def _attempt(self, hook: Webhook, letter: Letter) -> str | None:
-        return await self.outbound.post(hook.url, letter.body, headers_of(letter, hook.secret, time.time()))
+    async def _attempt(self, hook: Webhook, letter: Letter, count: Counts) -> str | None:
+        headers = headers_of(letter, hook.secret, time.time())
+        reason = await self.outbound.post(hook.url, letter.body, headers)
+        count.delivered += reason is None
+        count.failed += reason is not None
+        return reason
 
 
 async def _ended(task: asyncio.Task[None]) -> None:
