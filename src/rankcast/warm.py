@@ -253,8 +253,23 @@ def _covering(rng: np.random.Generator, kind: str, settings: Rows) -> None:
         merging.publish({"id": _ids(kind, "e", 20), **_uniform(rng, over, 20)})
         merging.unsubscribe(boxes["id"][:2])
         merging.forwarded_boxes()
+        _routed_jobs(kind, settings)
     maxima(boxes, over=over)
     _close(engine, boxes)
+
+
+def _routed_jobs(kind: str, settings: Rows) -> None:
+    from rankcast import CoveringTable  # noqa: PLC0415
+
+    engine = Fed(CoveringTable(**{**settings, "over": ["x", "job"]}, categories=["job"]), kind)
+    jobs, names = [["cook"], ["nurse", "cook"], None] * 10, _ids(kind, "s", 30)
+    engine.subscribe({"id": names, "x_lo": [float(place) for place in range(30)], "job_in": jobs})
+    engine.publish({"id": _ids(kind, "e", 2), "x": [1.0] * 2, "job": ["cook"] * 2})
+    engine.covers({"id": names[:2], "job_in": jobs[:2]})
+    engine.amend({"id": names[:2], "job_not_in": [["cook"], None]})
+    engine.explain(names[3], names[4])
+    engine.follow({"op": ["unsubscribe"] * 2, "id": names[:2]})
+    engine.unsubscribe(names[2:9])
 
 
 def _geotext(rng: np.random.Generator, kind: str, settings: Rows) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from rankcast import CoveringTable, RankedMatcher
 from rankcast.core.spec import load
-from rankcast.covering.engine import GRAPHS
+from rankcast.covering.graph import GRAPHS
 from rankcast.matching.indexes import PAPERS
 
 COVERING = """

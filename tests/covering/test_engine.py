@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rankcast import CoveringTable, InputError, SettingError, maxima
 from rankcast.core.contract import Workload
-from tests.laws.covering import Naive, box_columns, changed, contains, records, workloads
+from tests.laws.covering import JOBS, Naive, box_columns, changed, contains, records, workloads
 
 every_variant = pytest.mark.parametrize("variant", CoveringTable.variants, ids=str)
 
@@ -525,9 +525,9 @@ def test_portions_are_bounded_uncover_nothing_and_end_like_one_call(variant: dic
             assert known == set(engine.forwarded())
             gone = {name for name, action, _ in answer if action != "forward"}
             for name in gone:
-                del model.boxes[name]
-            for mine, box in model.boxes.items():
-                assert any(contains(model.boxes[name], box) for name in known), mine
+                del model.boxes[name], model.lists[name]
+            for mine in model.boxes:
+                assert any(model.inside(mine, name) for name in known), mine
         model.known -= set(ids)
         model.forward_exposed()
         assert engine.forwarded() == model.forwarded()
@@ -627,7 +627,7 @@ def test_covers_names_up_to_k_distinct_ones(variant: dict[str, Any]) -> None:
         for call, given_rows in workload.steps:
             getattr(engine, call)(given_rows)
             model.call(call, given_rows)
-        boxes = {"id": [7, 8], **_some_boxes(data, workload.settings["over"])}
+        boxes = {"id": [7, 8], **_some_boxes(data, model)}
         answer = engine.covers(boxes, k=k).to_pylist()
         for label, around in zip([7, 8], model.covers(records(boxes)), strict=True):
             named = [row["covered_by"] for row in answer if row["id"] == label]
@@ -766,8 +766,7 @@ def test_batches_of_amendments_forwarded_and_covers_follow_the_model(variant: di
             assert [_without_name(row) for row in answer] == [_without_name(row) for row in expected]
             assert all(_is_named_well(row, model) for row in answer)
             assert engine.forwarded() == model.forwarded()
-        over = workload.settings["over"]
-        boxes = {"id": [1, 1], **_some_boxes(data, over)}
+        boxes = {"id": [1, 1], **_some_boxes(data, model)}
         found = engine.covers(boxes)["covered_by"].to_pylist()
         for name, around in zip(found, model.covers(records(boxes)), strict=True):
             assert name in around if around else name is None
@@ -775,10 +774,17 @@ def test_batches_of_amendments_forwarded_and_covers_follow_the_model(variant: di
     law()
 
 
-def _some_boxes(data: st.DataObject, over: list[str]) -> dict[str, list[Any]]:
+def _some_boxes(data: st.DataObject, model: Naive) -> dict[str, list[Any]]:
     @st.composite
     def boxes(draw: st.DrawFn) -> dict[str, list[Any]]:
-        return box_columns(draw, over, [{}, {}])
+        columns = box_columns(draw, model.over, [{}, {}])
+        if "job" in model.categories:  # also what nobody names, which a hierarchy does not know
+            values = st.sampled_from([*JOBS, *([] if model.categories["job"] else ["new"])])
+            columns |= {
+                f"job_{word}": [draw(st.none() | st.lists(values, max_size=3)) for _ in range(2)]
+                for word in ("in", "not_in")
+            }
+        return columns
 
     return data.draw(boxes())
 
@@ -791,7 +797,7 @@ def _without_name(row: dict[str, Any]) -> dict[str, Any]:
 def _is_named_well(row: dict[str, Any], model: Naive) -> bool:
     if row.get("covered_by") is None:
         return True
-    return contains(model.boxes[row["covered_by"]], model.boxes[row["subscription"]])
+    return model.inside(row["subscription"], row["covered_by"])
 
 
 # maxima

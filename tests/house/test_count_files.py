@@ -17,7 +17,7 @@ MOST = {
     "RangeTopK": 15,
     "GeoTextTopK": 21,
     "RankedMatcher": 17,
-    "CoveringTable": 15,
+    "CoveringTable": 16,
     "MovingTopK": 15,
     "MovingSkyline": 15,
     "micro-batch": 30,

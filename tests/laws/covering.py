@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
 
 from rankcast import CoveringTable
-from rankcast.core.contract import Workload
+from rankcast.core.contract import Bad, Spoiler, Workload
 from rankcast.core.engine import Engine
 from tests.laws.range_topk import CROWD
 
 SCORE_TOLERANCE = 0.0
-CHURN_SETTINGS = {"over": ["x"]}
+CHURN_SETTINGS = {"over": ["x", "job"], "categories": ["job"]}
 
 Box = dict[str, tuple[float | None, float | None]]
+Lists = dict[str, list[Any] | None]  # by column
+JOBS = ["cook", "", "nurse", "é", "icu", "ward", "care"]
+TREE = {"nurse": "care", "icu": "nurse", "ward": "nurse", "cook": "", "é": None}
+OTHER, UNKNOWN = "elsewhere", None
 LARGER = 40  # than the second room of arrays
 CALLS = ["subscribe", "subscribe", "subscribe", "amend", "unsubscribe", "publish", "publish"]
 END = st.integers(0, 6)  # from 5 on: no bound
@@ -32,13 +36,47 @@ def workloads(draw: st.DrawFn, *, amend_together: bool = False) -> Workload:
     over = draw(st.sampled_from([["x"], ["x", "y"], ["x", "y"], ["x", "y", "z"]]))
     name_of = draw(st.sampled_from([lambda i: 3 - i, lambda i: f"s{i}"]))
     event_of = draw(st.sampled_from([lambda i: i - 1, lambda i: "cab"[i]]))
+    several: list[dict[str, Any]] = [{}, {}, {"job": None}, {"job": TREE}, {"open": None, "job": None}]
+    categories = draw(st.sampled_from(several))
+    # What spoils a number would take a truth for one.
+    numbers = over[: draw(st.integers("open" in categories, len(over)))] if categories else over
+    values: dict[str, list[Any]] = {"job": JOBS, "open": [False, True]}
 
     def rows(call: str, live: dict[Any, Box]) -> dict[str, Any]:
         most = 1 if call == "amend" and not amend_together else 4
         names = enter(draw, live, name_of) if call == "subscribe" else some(draw, list(live), most)
-        return {"id": names, **box_columns(draw, over, [live[name] for name in names])}
+        columns = {"id": names, **box_columns(draw, numbers, [live[name] for name in names])}
+        for name in categories:
+            wanted = st.none() | st.lists(st.sampled_from(values[name]), max_size=4)
+            for word in ("in", "not_in"):
+                if draw(st.integers(0, 2)):
+                    columns[f"{name}_{word}"] = [draw(wanted) for _ in names]
+        return columns
 
-    return Workload({"over": over}, steps(draw, CALLS, events(over, event_of, nullable=False), rows))
+    def with_categories(events: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        size = len(events["id"])
+        more = {name: [*values[name], *(["?"] if name == "job" else [])] for name in categories}
+        return events | {
+            name: [draw(st.sampled_from(each)) for _ in range(size)] for name, each in more.items()
+        }
+
+    published = events(numbers, event_of, nullable=False).map(with_categories)
+    settings = {"over": [*numbers, *categories], **({"categories": categories} if categories else {})}
+    return Workload(settings, steps(draw, CALLS, published, rows))
+
+
+def spoilers(settings: dict[str, Any]) -> Sequence[Spoiler]:
+    """Bad lists, and bad categories of events."""
+
+    def spoiled(column: str, value: Any) -> Spoiler:
+        def spoil(call: str, rows: Any) -> Bad | None:
+            if not isinstance(rows, dict) or not rows["id"] or column not in rows:
+                return None
+            return Bad({**rows, column: [*rows[column][:-1], value]}, column, len(rows["id"]) - 1)
+
+        return spoil
+
+    return spoiled("job_in", [None]), spoiled("job_not_in", ["a", None]), spoiled("job", None)
 
 
 def steps(
@@ -137,18 +175,21 @@ def churn(engine: Engine, round_: int) -> None:
     """A round that ends with as much alive as it began with."""
     assert isinstance(engine, CoveringTable)
     names = [f"s{i}-{round_}" for i in range(20)]
-    engine.subscribe({"id": names, "x_lo": list(range(20)), "x_hi": list(range(5, 45, 2))})
-    engine.publish({"id": [f"e{round_}-{i}" for i in range(30)], "x": list(range(30))})
-    engine.amend({"id": names[:5], "x_lo": [None] * 5})
+    jobs = [[f"j{i}-{round_}", "cook"] if i % 3 else None for i in range(20)]
+    engine.subscribe({"id": names, "x_lo": list(range(20)), "x_hi": list(range(5, 45, 2)), "job_in": jobs})
+    engine.publish({"id": [f"e{round_}-{i}" for i in range(30)], "x": list(range(30)), "job": ["cook"] * 30})
+    engine.amend({"id": names[:5], "x_lo": [None] * 5, "job_not_in": [[f"n{round_}"]] * 5})
     engine.unsubscribe(names)
 
 
 class Naive:
     """Dicts of boxes, and the definitions word by word."""
 
-    def __init__(self, *, over: list[str]) -> None:
-        self.over = over
+    def __init__(self, *, over: list[str], categories: dict[str, Any] | None = None) -> None:
+        self.categories = categories or {}
+        self.over = [name for name in over if name not in self.categories]
         self.boxes: dict[Any, Box] = {}  # as registered
+        self.lists: dict[Any, Lists] = {}
         self.known: set[Any] = set()  # forwarded
 
     def call(self, name: str, rows: Any) -> list[dict[str, Any]]:
@@ -164,9 +205,8 @@ class Naive:
         told = []
         for row in rows:
             name = row["id"]
-            box = changed({}, row, self.over)
-            covered = any(contains(other, box) for other in self.boxes.values())
-            self.boxes[name] = box
+            self.boxes[name], self.lists[name] = changed({}, row, self.over), self.said({}, row)
+            covered = any(self.inside(name, other) for other in self.boxes if other != name)
             if not covered:
                 self.known.add(name)
             told.append(self.row(name, "covered" if covered else "forward"))
@@ -182,7 +222,7 @@ class Naive:
             for name in names
         ]
         for name in names:
-            del self.boxes[name]
+            del self.boxes[name], self.lists[name]
             self.known.discard(name)
         return told + [self.row(name, "forward") for name in self.forward_exposed()]
 
@@ -190,10 +230,12 @@ class Naive:
         before = set(self.known)
         for row in rows:
             name = row["id"]
-            box = changed(self.boxes[name], row, self.over)
-            if box != self.boxes[name]:
+            self.boxes["as it was"], self.lists["as it was"] = self.boxes[name], self.lists[name]
+            self.boxes[name] = changed(self.boxes[name], row, self.over)
+            self.lists[name] = self.said(self.lists[name], row)
+            if not (self.inside(name, "as it was") and self.inside("as it was", name)):
                 self.known.discard(name)
-            self.boxes[name] = box
+            del self.boxes["as it was"], self.lists["as it was"]
         exposed = self.forward_exposed()
         names = [row["id"] for row in rows]
         told = []
@@ -208,12 +250,44 @@ class Naive:
             for row in rows
             for name, box in self.boxes.items()
             if name in self.known and contains(box, {a: (row[a], row[a]) for a in self.over})
+            if all(self.allows(self.lists[name], each, row[each]) for each in self.categories)
         ]
 
     def covers(self, rows: list[dict[str, Any]]) -> list[list[Any]]:
         """For each box all that contain it."""
-        given = [changed({}, row, self.over) for row in rows]
-        return [[name for name, box in self.boxes.items() if contains(box, inner)] for inner in given]
+        found = []
+        for row in rows:
+            self.boxes["asked"], self.lists["asked"] = changed({}, row, self.over), self.said({}, row)
+            found.append([name for name in self.boxes if name != "asked" and self.inside("asked", name)])
+            del self.boxes["asked"], self.lists["asked"]
+        return found
+
+    def said(self, held: Lists, row: dict[str, Any]) -> Lists:
+        """Lists with those that a row gives."""
+        columns = [f"{name}_{word}" for name in self.categories for word in ("in", "not_in")]
+        return {column: row.get(column, held.get(column)) for column in columns}
+
+    def allows(self, lists: Lists, name: str, value: Any) -> bool:
+        """Whether lists allow a value; with a hierarchy also what is below a member."""
+        wanted, unwanted = lists[f"{name}_in"], lists[f"{name}_not_in"]
+        if value is UNKNOWN:
+            return wanted is None and unwanted is None
+        above, tree = [value], self.categories[name] or {}
+        while tree.get(above[-1]) is not None:
+            above.append(tree[above[-1]])
+        return (wanted is None or any(each in above for each in wanted)) and not any(
+            each in above for each in unwanted or []
+        )
+
+    def inside(self, mine: Any, other: Any) -> bool:
+        """Whether another one's box and sets contain those of one."""
+        accepted = all(
+            self.allows(self.lists[other], name, value)
+            for name in self.categories
+            for value in [*JOBS, False, True, "new", OTHER, UNKNOWN]
+            if self.allows(self.lists[mine], name, value)
+        )
+        return accepted and contains(self.boxes[other], self.boxes[mine])
 
     def forwarded(self) -> list[Any]:
         return [name for name in self.boxes if name in self.known]
@@ -223,13 +297,12 @@ class Naive:
         order = list(self.boxes)
         exposed = []
         for place, mine in enumerate(order):
-            box = self.boxes[mine]
             others = [
                 other
                 for rival, other in enumerate(order)
                 if other != mine
-                and contains(self.boxes[other], box)
-                and (self.boxes[other] != box or other in self.known or rival < place)
+                and self.inside(mine, other)
+                and (not self.inside(other, mine) or other in self.known or rival < place)
             ]
             if mine not in self.known and not others:
                 exposed.append(mine)
@@ -238,7 +311,7 @@ class Naive:
 
     def covered_by(self, mine: Any) -> Any:
         """The forwarded one registered first among the others that contain it."""
-        around = [n for n in self.forwarded() if n != mine and contains(self.boxes[n], self.boxes[mine])]
+        around = [n for n in self.forwarded() if n != mine and self.inside(mine, n)]
         return around[0] if around else None
 
     def row(self, name: Any, action: str) -> dict[str, Any]:

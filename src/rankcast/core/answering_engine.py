@@ -17,7 +17,7 @@ from rankcast.structures import integrity
 from rankcast.structures.ids import Slots, select
 from rankcast.tables import boxes
 from rankcast.tables.boxes import Boxes, check_boxes
-from rankcast.tables.schema import Batch, Column, Floats, Form, Ids, Rows, arrow
+from rankcast.tables.schema import Batch, Column, Form, Ids, Rows, arrow
 
 
 class AnsweringEngine(Engine):
@@ -38,10 +38,11 @@ class AnsweringEngine(Engine):
         ordered: bool,
         extra: str,
         tuning: Mapping[str, Any] | None,
+        width: int | None = None,  # of boxes, if they have more columns than attributes
     ) -> None:
         super().__init__({"over": over, **configuration}, extra=extra, tuning=tuning)
-        self._over = over
-        ends = {"lo": (np.float64, len(over)), "hi": (np.float64, len(over))}
+        self._over, columns_of_boxes = over, len(over) if width is None else width
+        ends = {"lo": (np.float64, columns_of_boxes), "hi": (np.float64, columns_of_boxes)}
         self._slots = Slots({**ends, **columns}, ordered=ordered)
         self._event_ids = Slots()
         self._event_form = Form([ID, *map(Column, over)])
@@ -54,7 +55,7 @@ class AnsweringEngine(Engine):
         return {"subscription": self._slots, "event": self._event_ids}
 
     def _check_restored(self) -> None:
-        check_boxes(self._slots["lo"], self._slots["hi"])
+        check_boxes(*self._intervals())
         integrity.need(not len(self._event_ids), "event.sequence", "holds events, which are not kept")
 
     @locking.inside
@@ -85,6 +86,10 @@ class AnsweringEngine(Engine):
 
     # Helpers for subclasses
 
+    def _intervals(self) -> Boxes:
+        """What is intervals of the boxes of all rows."""
+        return Boxes(self._slots["lo"], self._slots["hi"])
+
     def _boxes(self, rows: Any) -> Boxes:
         return Boxes(self._slots["lo"][rows], self._slots["hi"][rows])
 
@@ -92,15 +97,6 @@ class AnsweringEngine(Engine):
         """The boxes of new subscriptions, or of live `rows`, which keep what is not given."""
         held = None if rows is None else self._boxes(rows)
         return boxes.read(batch, self._over, held, where="subscriptions")
-
-    def _read_events(self, events: Any) -> tuple[Ids, Floats]:
-        """The ids and the points (n, d) of events that have all attributes."""
-        batch = self._read(events, self._event_form, "events")
-        self._event_ids.find(batch.ids, where="events")
-        points = np.stack([batch[name] for name in self._over], axis=1)
-        self._begin()
-        self._note_events(batch.ids)
-        return batch.ids, points
 
     def _note_events(self, ids: Ids) -> None:
         """Count events, and remember the kind of their ids."""

@@ -7,7 +7,7 @@ contains it, so taking boxes in that order one at a time gives the same as looki
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -16,29 +16,34 @@ from numpy.typing import NDArray
 from rankcast.covering.graph import NO_ROWS, Outcome, SequenceOutcome, follow_by_calls
 from rankcast.covering.kernels.containment import COVERED, FORWARDED, GONE, LEAVING, QueryBoxes, Subscriptions
 from rankcast.structures import integrity
+from rankcast.structures.code_sets import HIGH, LIST, LOW, NO_SETS, NOBODY, NOWHERE, CodeSets
 from rankcast.tables.boxes import Boxes
 from rankcast.tables.schema import Bools, Floats, Rows
 
 
 class Scan:
-    """Relations by brute force: nothing is remembered, every forwarded box is looked at."""
+    """Relations by brute force: nothing is remembered, every forwarded box is looked at.
+
+    Sets of categories are boxes here, too: for each code at which some set begins or ends, and for a value
+    that is unknown, an attribute that says whether it is accepted (`Memberships`).
+    """
 
     def __init__(self) -> None:
         self._comparisons = 0
 
     def subscribe(self, subs: Subscriptions, rows: Rows) -> Rows:
         """Register rows one after the other; returns for each one that covers it, or -1."""
-        known = rows_with(subs, FORWARDED)
-        found, comparisons = take_in_turn(boxes_of(subs, rows), boxes_of(subs, known))
+        known, held = rows_with(subs, FORWARDED), Memberships(subs)
+        found, comparisons = take_in_turn(held.boxes(rows), held.boxes(known))
         self._comparisons += comparisons
         subs.status[rows] = np.where(found < 0, FORWARDED, COVERED)
         return np.where(found < 0, -1, np.concatenate([known, rows, rows[:0]])[found]).astype(np.int32)
 
     def unsubscribe(self, subs: Subscriptions, rows: Rows) -> Outcome:
         """Remove rows, net: whoever is left without a cover is forwarded."""
-        lost = rows[subs.status[rows] != COVERED]
+        held, lost = Memberships(subs), rows[subs.status[rows] != COVERED]
         subs.status[rows] = GONE
-        exposed, freed = self._exposed(subs, boxes_of(subs, lost), NO_ROWS)
+        exposed, freed = self._exposed(subs, held, held.boxes(lost), NO_ROWS)
         subs.status[exposed] = FORWARDED
         return Outcome(rows, exposed, freed)
 
@@ -51,20 +56,21 @@ class Scan:
         rows = np.array([row], np.int32)
         if subs.status[row] == COVERED:
             return self.unsubscribe(subs, rows)
-        subs.status[row] = LEAVING
-        exposed, freed = self._exposed(subs, boxes_of(subs, rows), NO_ROWS)
+        subs.status[row], held = LEAVING, Memberships(subs)
+        exposed, freed = self._exposed(subs, held, held.boxes(rows), NO_ROWS)
         subs.status[exposed[:limit]] = FORWARDED
         if exposed.size > limit:
             return Outcome(NO_ROWS, exposed[:limit], freed)
         subs.status[row] = GONE
         return Outcome(rows, exposed, freed)
 
-    def amend(self, subs: Subscriptions, rows: Rows, write: Callable[[], None]) -> Outcome:
+    def amend(self, subs: Subscriptions, rows: Rows, write: Callable[[], Subscriptions]) -> Outcome:
         """Give rows other boxes, which `write` writes, net."""
-        lost = boxes_of(subs, rows[subs.status[rows] == FORWARDED])
-        write()
-        subs.status[rows] = COVERED
-        exposed, freed = self._exposed(subs, lost, rows)
+        lost = subs.status[rows] == FORWARDED
+        before = QueryBoxes(subs.lo[rows[lost]], subs.hi[rows[lost]], _copied(subs, rows[lost]))
+        subs = write()
+        subs.status[rows], held = COVERED, Memberships(subs, before)
+        exposed, freed = self._exposed(subs, held, held.queries(), rows)
         subs.status[exposed] = FORWARDED
         return Outcome(NO_ROWS, exposed, freed)
 
@@ -73,16 +79,18 @@ class Scan:
         covered = subs.status[rows] == COVERED
         found = np.full(rows.size, -1, np.int32)
         known = np.concatenate([rows_with(subs, FORWARDED), rows_with(subs, LEAVING)])
-        places = first_containing(boxes_of(subs, rows[covered]), boxes_of(subs, known))
+        held = Memberships(subs)
+        places = first_containing(held.boxes(rows[covered]), held.boxes(known))
         found[covered] = known[places] if known.size else places
         return found
 
     def covers(self, subs: Subscriptions, boxes: QueryBoxes, k: int) -> Rows:
         """For each box up to k live rows that contain it, forwarded ones first, filled up with -1."""
         live = np.concatenate([rows_with(subs, each) for each in (FORWARDED, LEAVING, COVERED)])
-        held = boxes_of(subs, live)
+        members = Memberships(subs, boxes)
+        held = members.boxes(live)
         found = np.full((boxes.lo.shape[0], k), -1, np.int32)
-        for place, (low, high) in enumerate(zip(boxes.lo, boxes.hi, strict=True)):
+        for place, (low, high) in enumerate(zip(*members.queries(), strict=True)):
             inside = live[((held.lo <= low) & (high <= held.hi)).all(axis=1)][:k]
             found[place, : inside.size] = inside
         self._comparisons += live.size * boxes.lo.shape[0]
@@ -92,10 +100,11 @@ class Scan:
         """Rows that neighbours know and that contain each box, as registered, and where each list ends."""
         known = np.concatenate([rows_with(subs, FORWARDED), rows_with(subs, LEAVING)])
         known = known[np.argsort(subs.sequence[known])]
-        held = boxes_of(subs, known)
+        members = Memberships(subs, boxes)
+        held = members.boxes(known)
         found = [
             known[((held.lo <= low) & (high <= held.hi)).all(axis=1)]
-            for low, high in zip(boxes.lo, boxes.hi, strict=True)
+            for low, high in zip(*members.queries(), strict=True)
         ]
         self._comparisons += known.size * boxes.lo.shape[0]
         return np.concatenate([NO_ROWS, *found]), np.cumsum([each.size for each in found], dtype=np.int64)
@@ -120,7 +129,7 @@ class Scan:
     def complete(self, subs: Subscriptions) -> None:
         """Nothing is kept that could be missing."""
 
-    def _exposed(self, subs: Subscriptions, lost: Boxes, moved: Rows) -> tuple[Rows, int]:
+    def _exposed(self, subs: Subscriptions, held: Memberships, lost: Boxes, moved: Rows) -> tuple[Rows, int]:
         """Covered rows that nothing covers: of those that moved, and those that lay in a lost box.
 
         `lost` are boxes that were forwarded; a covered one that lay in none of them lies in a forwarded one
@@ -128,8 +137,8 @@ class Scan:
         """
         known, covered = rows_with(subs, FORWARDED), rows_with(subs, COVERED)
         has_moved = np.isin(covered, moved)
-        open_ = covered[has_moved | within_any(boxes_of(subs, covered), lost)]
-        places, comparisons = maximal(boxes_of(subs, open_), boxes_of(subs, known))
+        open_ = covered[has_moved | within_any(held.boxes(covered), lost)]
+        places, comparisons = maximal(held.boxes(open_), held.boxes(known))
         self._comparisons += comparisons
         return open_[places], open_.size - int(has_moved.sum())
 
@@ -140,9 +149,61 @@ def rows_with(subs: Subscriptions, status: int) -> Rows:
     return rows[np.argsort(subs.sequence[rows], kind="stable")]
 
 
-def boxes_of(subs: Subscriptions, rows: Rows) -> Boxes:
-    """The boxes of rows."""
-    return Boxes(subs.lo[rows], subs.hi[rows])
+class Memberships:
+    """Boxes of rows and of queries, each with what it accepts of categories as further attributes."""
+
+    def __init__(self, subs: Subscriptions, queries: QueryBoxes | None = None) -> None:
+        self._subs, self._queries = subs, queries
+        used = [_lists(subs.sets, row) for row in np.flatnonzero(subs.sets.size).tolist()]
+        if queries is not None and queries.sets.size.size:
+            used += [_lists(queries.sets, place) for place in range(len(queries.lo))]
+        lists = np.concatenate([np.empty((0, 4), np.int64), *used])
+        self._codes: list[NDArray[np.int64]] = []
+        for a in range(int(lists[:, LIST].max(initial=-1)) // 2 + 1):
+            mine = lists[(lists[:, LIST] // 2 == a) & (lists[:, LOW] != NOBODY)]
+            self._codes.append(np.unique(np.concatenate([[NOWHERE], mine[:, LOW], mine[:, HIGH] + 1])))
+
+    def boxes(self, rows: Rows) -> Boxes:
+        """The boxes of rows."""
+        return self._wide(Boxes(self._subs.lo[rows], self._subs.hi[rows]), self._subs.sets, rows.tolist())
+
+    def queries(self) -> Boxes:
+        """The boxes of the queries."""
+        assert self._queries is not None
+        return self._wide(Boxes(*self._queries[:2]), self._queries.sets, range(len(self._queries.lo)))
+
+    def _wide(self, held: Boxes, sets: CodeSets, rows: Iterable[int]) -> Boxes:
+        if not self._codes:
+            return held
+        accepted = np.array([self._accepted(_lists(sets, row)) for row in rows], np.float64)
+        accepted = accepted.reshape(len(held.lo), sum(each.size + 1 for each in self._codes))
+        return Boxes(np.hstack([held.lo, np.zeros_like(accepted)]), np.hstack([held.hi, accepted]))
+
+    def _accepted(self, lists: NDArray[np.int64]) -> list[bool]:
+        """For each code in question, and for what is unknown, whether lists accept it."""
+        found: list[bool] = []
+        for a, codes in enumerate(self._codes):
+            some, but = (lists[lists[:, LIST] == 2 * a + word] for word in (0, 1))
+            for code in codes.tolist():
+                wanted = not some.size or ((some[:, LOW] <= code) & (code <= some[:, HIGH])).any()
+                found.append(bool(wanted and not ((but[:, LOW] <= code) & (code <= but[:, HIGH])).any()))
+            found.append(not some.size and not but.size)
+        return found
+
+
+def _lists(sets: CodeSets, row: int) -> NDArray[np.int64]:
+    """The entries of a row."""
+    first = int(sets.first[row])
+    return sets.entries[first : first + int(sets.size[row])].astype(np.int64)
+
+
+def _copied(subs: Subscriptions, rows: Rows) -> CodeSets:
+    """The sets of rows as they are now, by place."""
+    if not subs.sets.size.size:
+        return NO_SETS
+    size = subs.sets.size[rows]
+    lists = [np.empty((0, 4), np.int32), *(_lists(subs.sets, row).astype(np.int32) for row in rows.tolist())]
+    return CodeSets(np.cumsum(size, dtype=np.int64) - size, size, np.concatenate(lists))
 
 
 def first_containing(inner: Boxes, outer: Boxes) -> Rows:

@@ -24,6 +24,7 @@ from rankcast.covering.graph import RelationGraph
 from rankcast.covering.kernels import calls
 from rankcast.covering.kernels.calls import COVER, DROP, FORWARD, FULL, NEW, REFUSED, TOTALS, WITHDRAW
 from rankcast.covering.kernels.containment import FORWARDED, LEAVING, Subscriptions
+from rankcast.covering.table_boxes import TableBoxes
 from rankcast.errors import InputError
 from rankcast.structures import hashing
 from rankcast.structures.ids import Slots, keys_of, select, show
@@ -180,12 +181,17 @@ def null_column(count: int, kind: pa.DataType) -> pa.Array:
 _few_nulls = lru_cache(maxsize=4 * FEW)(pa.nulls)
 
 
-def explained(over: list[str], subs: Subscriptions, mine: int, its: int) -> dict[str, Any]:
+def explained(over: list[str], subs: Subscriptions, mine: int, its: int, held: TableBoxes) -> dict[str, Any]:
     """Whether a row's box is contained in another's, in which attributes it is not, and what follows."""
-    outside = np.flatnonzero((subs.lo[mine] < subs.lo[its]) | (subs.hi[mine] > subs.hi[its]))
+    sets, beyond = held.outside(mine, its), (subs.lo[mine] < subs.lo[its]) | (subs.hi[mine] > subs.hi[its])
+    outside = [
+        name for place, name in enumerate(over) if name in sets or (name in held.numbers and beyond[place])
+    ]
     forwarded = bool(subs.status[mine] >= FORWARDED)
-    if outside.size:
-        first = outside[0]
+    if outside and outside[0] in sets:
+        reason = f"{outside[0]} is not contained: it accepts more"
+    elif outside:
+        first = over.index(outside[0])
         ends = [f"[{subs.lo[row, first]:g}, {subs.hi[row, first]:g}]" for row in (mine, its)]
         reason = f"{over[first]} is not contained: {' in '.join(ends)}"
     elif mine == its:
@@ -193,11 +199,25 @@ def explained(over: list[str], subs: Subscriptions, mine: int, its: int) -> dict
     else:
         reason = "contained, but neighbours know it already" if forwarded else "contained"
     return {
-        "contained": not outside.size,
-        "outside": [over[place] for place in outside],
+        "contained": not outside,
+        "outside": outside,
         "forwarded": forwarded,
         "reason": reason,
     }
+
+
+def refuse_leaving(ids: Ids, status: Any) -> None:
+    """Refuse to amend what is on its way out."""
+    leaving = status == LEAVING
+    if np.count_nonzero(leaving):
+        row = int(np.argmax(leaving))
+        raise InputError(
+            f"is {show(ids, row)}, which is on its way out",
+            where="subscriptions",
+            column="id",
+            row=row,
+            expected="one that stays",
+        )
 
 
 COUNTERS = (

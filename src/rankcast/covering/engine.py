@@ -20,24 +20,20 @@ from rankcast.core.spec import SUBSCRIPTIONS, Answer, Input, Spec, Undivided, lo
 from rankcast.covering import calls
 from rankcast.covering.brute_force import Scan
 from rankcast.covering.calls import OP, WHERE, Commands, FastPath, read_commands
-from rankcast.covering.graph import NO_ROWS, Outcome, RelationGraph, Relations
+from rankcast.covering.graph import GRAPHS, NO_ROWS, Outcome, RelationGraph, Relations, known_graph
 from rankcast.covering.kernels import index as index_kernels
 from rankcast.covering.kernels.calls import ACTION, BY, FORWARD, ROW
-from rankcast.covering.kernels.containment import FORWARDED, GONE, LEAVING, QueryBoxes, Subscriptions
+from rankcast.covering.kernels.containment import FORWARDED, GONE, LEAVING, Subscriptions
 from rankcast.covering.merging import Merging, known_merge
-from rankcast.errors import InputError, SettingError, shown
+from rankcast.covering.table_boxes import TableBoxes
 from rankcast.structures import integrity
-from rankcast.structures.ids import select, show
+from rankcast.structures.ids import select
 from rankcast.tables import boxes, read, schema
-from rankcast.tables.schema import NO_VALUES, Form, Ids, Rows, arrow, integer_ids
+from rankcast.tables.categories import Given
+from rankcast.tables.categories import setting as categories_setting
+from rankcast.tables.schema import NO_VALUES, Batch, Form, Rows, arrow, integer_ids
 
 INDEXES = ("kdtree", "zcurve", "scan")
-MOST = 65_536  # the largest k of G_k: a megabyte a covered subscription
-# Graphs of the paper that exist to compare with: loaded when named.
-GRAPHS = {
-    "full": "rankcast.papers.covering.full:FullRelationGraph",
-    "poset": "rankcast.papers.covering.poset:PosetGraph",
-}
 
 
 def relations_for(index: str, graph: int | str, attributes: int) -> Relations:
@@ -50,29 +46,12 @@ def relations_for(index: str, graph: int | str, attributes: int) -> Relations:
     return RelationGraph(index, attributes, graph)
 
 
-def known_graph(graph: object) -> int | str:
-    """The setting `graph`: a whole number or a word."""
-    if isinstance(graph, str) and graph in GRAPHS:
-        return graph
-    if isinstance(graph, str):
-        raise SettingError(
-            f"graph is {shown(graph)}", expected=f"a whole number or one of: {', '.join(GRAPHS)}"
-        )
-    if isinstance(graph, int) and graph > MOST:
-        raise SettingError(
-            f"graph is {shown(graph)}",
-            expected=f'a whole number from 1 to {MOST}, or "full"',
-            detail="Each covered subscription has room for as many that cover it.",
-        )
-    return schema.whole("graph", graph)
-
-
 class CoveringTable(AnsweringEngine):
     """The subscriptions of a router and which of them its neighbours must know.
 
-    A subscription is a box. It is forwarded unless a live one contains it; then it is covered. One that is
-    forwarded stays so when a later one contains it. After every call each live subscription is forwarded or
-    contained in a forwarded one.
+    A subscription is a box, with sets of categories if the table has any. It is forwarded unless a live one
+    contains it; then it is covered. One that is forwarded stays so when a later one contains it. After every
+    call each live subscription is forwarded or contained in a forwarded one.
 
     Args:
         over: the attributes.
@@ -80,6 +59,10 @@ class CoveringTable(AnsweringEngine):
             bytes each whether there are so many or not; "full" (G*): all;
             "poset": those with none between. What is forwarded is the same for all.
         index: how a covering subscription is found: "kdtree", "zcurve" or "scan", which remembers nothing.
+        categories: the attributes that are categories, as a list, or as a dict with a `Hierarchy` for those
+            that have one: strings, integers or truths. A subscription then has lists, what the value must be
+            in (`<attribute>_in`) and what it must not be in (`<attribute>_not_in`); null asks nothing. It is
+            contained in another if that accepts all it accepts.
         merge: let several forwarded boxes be told as one box that contains them, of which at most this share
             lies in none of them (0.1: a tenth). Each group of them is told under the id of one of its
             subscriptions, see `forwarded_boxes`. None: no box is told but as it is.
@@ -153,31 +136,42 @@ class CoveringTable(AnsweringEngine):
         over: str | Sequence[str],
         graph: int | str = 1,
         index: str = "kdtree",
+        categories: Sequence[str] | Mapping[str, Any] = (),
         merge: float | None = None,
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
         kind, by = known_graph(graph), schema.one_of("index", index, INDEXES)
-        names, bound = schema.attributes("over", over), known_merge(merge)
+        names = schema.attributes("over", over)
+        hierarchies = categories_setting(categories, names)
+        bound = known_merge(merge, categories=bool(hierarchies))
+        self._held = TableBoxes(names, hierarchies)
+        # Further ones only where they are set: the names of histories begin with the settings.
+        more = {**({} if bound is None else {"merge": bound}), **self._held.settings}
         super().__init__(
-            # Only where it is set: the names of histories begin with the settings.
-            {"graph": kind, "index": by, **({} if bound is None else {"merge": bound})},
+            {"graph": kind, "index": by, **more},
             {"standing": np.int8},  # the status of each row, under the name that snapshots have
             over=names,
             ordered=False,
             extra=extra,
             tuning=tuning,
+            width=self._held.width,
         )
-        self._form, self._commands = (Form([*more, ID, *boxes.columns(names)]) for more in ([], [OP]))
-        self._relations: Any = relations_for(by, kind, len(names))
+        columns = [ID, *boxes.columns(self._held.numbers), *self._held.columns()]
+        self._form, self._commands = Form(columns), Form([OP, *columns])
+        self._event_form = Form([ID, *self._held.event_columns()])
+        self._relations: Any = relations_for(by, kind, self._held.width)
         self._merging = None if bound is None else Merging(bound, len(names))
         self._fast: FastPath | None = None
-        if isinstance(self._relations, RelationGraph) and self._merging is None:
+        if isinstance(self._relations, RelationGraph) and self._merging is None and not hierarchies:
             self._fast = FastPath(self._slots, self._relations, names, self._turn)
 
     def _parts(self) -> dict[str, Part]:
-        parts = {**super()._parts(), "relation": self._relations}
+        parts = {**super()._parts(), "relation": self._relations, **self._held.parts()}
         return parts if self._merging is None else {**parts, "merging": self._merging}
+
+    def _intervals(self) -> boxes.Boxes:
+        return self._held.intervals(super()._intervals())
 
     def _check_restored(self) -> None:
         super()._check_restored()
@@ -187,6 +181,7 @@ class CoveringTable(AnsweringEngine):
         integrity.need(
             np.array_equal(subs.status != GONE, there), "subscription.standing", "is not of the live"
         )
+        self._held.check_restored(self._slots, there)
         self._relations.check_restored(subs)
         if self._merging is not None:
             self._merging.check_restored(subs)
@@ -212,10 +207,10 @@ class CoveringTable(AnsweringEngine):
         if self._fast is not None and batch.size:
             return self._fast.subscribe(batch)
         self._slots.require_new(batch.ids, where="subscriptions")
-        given = self._read_boxes(batch)
+        given, lists = self._read_boxes(batch), self._held.given(batch, where="subscriptions")
         self._begin()
         fresh = self._slots.add(batch.ids)
-        self._write_boxes(fresh, given)
+        self._write_boxes(fresh, given, lists)
         covered_by = self._relations.subscribe(self._table(), fresh)
         self._count["queries_subscribe"] += batch.size
         self._tally("subscribe")
@@ -234,11 +229,14 @@ class CoveringTable(AnsweringEngine):
         amended = self._slots.require(batch.ids, where="subscriptions")
         subs = self._table()
         was = subs.status[amended]
-        self._refuse_leaving(batch.ids, was)
+        calls.refuse_leaving(batch.ids, was)
         old, new = self._boxes(amended), self._read_boxes(batch, amended)
-        moved = amended[((old.lo != new.lo) | (old.hi != new.hi)).any(axis=1)]
+        lists = self._held.given(batch, where="subscriptions")
+        has_moved = ((old.lo != new.lo) | (old.hi != new.hi)).any(axis=1) | self._held.moved(amended, lists)
+        moved = amended[has_moved]
         self._begin()
-        change = self._relations.amend(subs, moved, lambda: self._write_boxes(amended, new))
+        change = self._relations.amend(subs, moved, lambda: self._write_boxes(amended, new, lists))
+        subs = self._table()
         self._count["queries_subscribe"] += moved.size
         self._count_freed(change.freed)
         self._tally("subscribe")
@@ -296,6 +294,7 @@ class CoveringTable(AnsweringEngine):
             return self._answer_merged(gone, np.concatenate([gone, forwarded]), NO_ROWS, None)
         left = was if gone.size == rows.size else was[np.isin(rows, gone)]
         self._tally("unsubscribe")
+        self._held.remove(gone)
         self._slots.release(gone)
         done = np.concatenate([gone, forwarded]) if forwarded.size else gone
         return self._answer(done, calls.unsubscribe_actions(left, forwarded.size))
@@ -315,12 +314,18 @@ class CoveringTable(AnsweringEngine):
         {'subscription': [1, 2, 1, 2], 'action': ['forward', 'covered', 'withdraw', 'forward']}
         """
         batch = self._read(commands, self._commands, WHERE)
-        parts = list(read_commands(batch, self._over, self._slots).runs())
+        parts = list(read_commands(batch, self._held.numbers, self._slots).runs())
+        lists, starts = (
+            self._held.given(batch, where=WHERE),
+            np.cumsum([0, *(part.ids.size for part in parts)]),
+        )
         self._begin()
         if self._merging is not None:  # where a batch is net
             answers = [self._own(*each) for part in parts for each in calls.one_by_one(part, self._over)]
         else:
-            answers = [self._follow_part(part) for part in parts]
+            answers = [
+                self._follow_part(part, lists, start) for part, start in zip(parts, starts, strict=False)
+            ]
         return pa.concat_tables(answers) if answers else self._answer(NO_ROWS, NO_ROWS.astype(np.int8))
 
     def publish(self, events: Any) -> pa.Table:
@@ -329,8 +334,11 @@ class CoveringTable(AnsweringEngine):
         In the order of events, then of registration. With `merge`: those whose boxes, as neighbours know
         them, contain it; `stats()["false_traffic"]` counts the rows of which no subscription contains it.
         """
-        ids, points = self._read_events(events)
-        queries = QueryBoxes(points, points)
+        batch = self._read(events, self._event_form, "events")
+        ids, queries = batch.ids, self._held.events(batch)
+        self._event_ids.find(ids, where="events")
+        self._begin()
+        self._note_events(ids)
         reached, ends = self._relations.stab(self._table(), queries)
         if self._merging is not None:
             reached, ends = self._merging.stab(self._table(), queries, reached, ends)
@@ -350,8 +358,8 @@ class CoveringTable(AnsweringEngine):
         may be those of live subscriptions.
         """
         batch = self._read(rows, self._form, "boxes")
-        given = boxes.read(batch, self._over, where="boxes")
-        queries = QueryBoxes(*map(np.ascontiguousarray, given))
+        given = self._held.read(batch, None, where="boxes"), self._held.given(batch, where="boxes")
+        queries = self._held.queries(*given)
         most = min(schema.whole("k", k), max(len(self), 1))
         self._begin()
         found = self._relations.covers(self._table(), queries, most)
@@ -367,7 +375,7 @@ class CoveringTable(AnsweringEngine):
         return known
 
     def forwarded_boxes(self) -> pa.Table:
-        """What neighbours must know, as registered: `subscription`, the ends of its box, and `members`.
+        """What neighbours must know, as registered: `subscription`, ends and lists of its box, and `members`.
 
         An end that is not bounded is null. `members` are the ids of the forwarded subscriptions that the box
         stands for, itself among them; without `merge` each stands for itself.
@@ -384,8 +392,9 @@ class CoveringTable(AnsweringEngine):
         ends = np.cumsum([0, *map(len, groups)])
         flat = np.array([row for group in groups for row in group], np.int32)
         members = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), self._slots.take(flat))
-        columns = {"subscription": self._slots.take(rows), **calls.end_columns(self._over, told)}
-        return pa.table({**columns, "members": members})
+        return pa.table(
+            {"subscription": self._slots.take(rows), **self._held.told(told, rows), "members": members}
+        )
 
     def _told_rows(self) -> Rows:
         """The rows that neighbours must know, as registered."""
@@ -401,7 +410,7 @@ class CoveringTable(AnsweringEngine):
         return {
             "subscription": subscription,
             "other": other,
-            **calls.explained(self._over, self._table(), mine, its),
+            **calls.explained(self._over, self._table(), mine, its, self._held),
             "covered_by": self._slots.take_known(above)[0].as_py(),
         }
 
@@ -417,13 +426,15 @@ class CoveringTable(AnsweringEngine):
 
     # Helpers
 
-    def _follow_part(self, part: Commands) -> pa.Table:
+    def _follow_part(self, part: Commands, lists: list[Given], start: int) -> pa.Table:
         """Follow a run of commands, in which an id is added, removed, or added and then removed."""
-        added = ~part.removals
-        fresh = self._slots.add(select(part.ids, np.flatnonzero(added)))
-        self._write_boxes(fresh, part.boxes.at(added))
+        added = np.flatnonzero(~part.removals)
+        fresh = self._slots.add(select(part.ids, added))
+        box = self._held.widened(part.boxes.at(added))
+        self._write_boxes(fresh, box, [each.at(start + added) for each in lists])
         rows = self._slots.find(part.ids, where=WHERE)
         outcome = self._relations.follow(self._table(), part.removals, rows)
+        self._held.remove(rows[part.removals])
         self._slots.release(rows[part.removals])
         self._count["queries_subscribe"] += fresh.size
         self._count_freed(outcome.freed, outcome.freed_most)
@@ -458,10 +469,17 @@ class CoveringTable(AnsweringEngine):
     def _table(self) -> Subscriptions:
         """The subscriptions by row, as the relations take them."""
         slots = self._slots
-        return Subscriptions(slots["lo"], slots["hi"], slots["standing"], slots["sequence"])
+        ends = slots["lo"], slots["hi"]
+        return Subscriptions(*ends, slots["standing"], slots["sequence"], self._held.arrays())
 
-    def _write_boxes(self, rows: Rows, given: boxes.Boxes) -> None:
+    def _read_boxes(self, batch: Batch, rows: Rows | None = None) -> boxes.Boxes:
+        return self._held.read(batch, None if rows is None else self._boxes(rows), where="subscriptions")
+
+    def _write_boxes(self, rows: Rows, given: boxes.Boxes, lists: list[Given]) -> Subscriptions:
+        """Write boxes and sets of rows; returns all subscriptions as they are then."""
         self._slots["lo"][rows], self._slots["hi"][rows] = given
+        self._held.write(self._slots, rows, lists)
+        return self._table()
 
     def _answer(self, rows: Rows, action: Any, covered_by: Rows | None = None) -> pa.Table:
         """The table of actions, without `covered_by` no row being covered; ends the batch."""
@@ -472,6 +490,7 @@ class CoveringTable(AnsweringEngine):
         else:
             above = self._slots.take_known(covered_by)
         self._slots.settle()
+        self._held.settle()
         return calls.actions_table(names, action, above)
 
     def _answer_merged(self, given: Rows, touched: Rows, moved: Rows, covered_by: Rows | None) -> pa.Table:
@@ -499,15 +518,3 @@ class CoveringTable(AnsweringEngine):
         freed = np.concatenate(forwarded)
         freed = freed[np.argsort(self._slots["sequence"][freed])]
         return Outcome(np.concatenate(gone), freed, limit - left)
-
-    def _refuse_leaving(self, ids: Ids, status: Any) -> None:
-        leaving = status == LEAVING
-        if np.count_nonzero(leaving):
-            row = int(np.argmax(leaving))
-            raise InputError(
-                f"is {show(ids, row)}, which is on its way out",
-                where="subscriptions",
-                column="id",
-                row=row,
-                expected="one that stays",
-            )

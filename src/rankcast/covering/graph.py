@@ -39,11 +39,41 @@ from rankcast.covering.kernels.containment import (
     Subscriptions,
 )
 from rankcast.covering.kernels.relation import FIELDS, LIVE, NONE, SOURCE, TARGET, Graph
+from rankcast.errors import SettingError, shown
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
+from rankcast.tables import schema
 from rankcast.tables.schema import Bools, Rows
 
 NO_ROWS: Rows = np.empty(0, np.int32)
+MOST = 65_536  # the largest k of G_k: a megabyte a covered subscription
+# Graphs of the paper that exist to compare with: loaded when named.
+GRAPHS = {
+    "full": "rankcast.papers.covering.full:FullRelationGraph",
+    "poset": "rankcast.papers.covering.poset:PosetGraph",
+}
+
+
+def known_graph(graph: object) -> int | str:
+    """The setting `graph`: a whole number or a word."""
+    if isinstance(graph, str) and graph in GRAPHS:
+        return graph
+    if isinstance(graph, str):
+        raise SettingError(
+            f"graph is {shown(graph)}", expected=f"a whole number or one of: {', '.join(GRAPHS)}"
+        )
+    if isinstance(graph, int) and graph > MOST:
+        raise SettingError(
+            f"graph is {shown(graph)}",
+            expected=f'a whole number from 1 to {MOST}, or "full"',
+            detail="Each covered subscription has room for as many that cover it.",
+        )
+    return schema.whole("graph", graph)
+
+
+def plain_subscriptions(subs: Subscriptions) -> tuple[Any, ...]:
+    """Subscriptions as `kernels.calls` takes them."""
+    return (*subs[:4], *subs.sets)
 
 
 class Outcome(NamedTuple):
@@ -87,8 +117,11 @@ class Relations(Protocol):
     def release(self, subs: Subscriptions, row: int, limit: int) -> Outcome:
         """Go on removing one row, looking at no more than `limit` of those it covers."""
 
-    def amend(self, subs: Subscriptions, rows: Rows, write: Callable[[], None]) -> Outcome:
-        """Give rows other boxes, which `write` writes, net; they may be among the forwarded in the answer."""
+    def amend(self, subs: Subscriptions, rows: Rows, write: Callable[[], Subscriptions]) -> Outcome:
+        """Give rows other boxes, which `write` writes, net; they may be among the forwarded in the answer.
+
+        `write` returns the subscriptions as they are then.
+        """
 
     def coverers(self, subs: Subscriptions, rows: Rows) -> Rows:
         """For each row one that covers it, -1 for a forwarded one."""
@@ -262,7 +295,9 @@ class RelationGraph(IndexedGraph):
 
     def unsubscribe(self, subs: Subscriptions, rows: Rows) -> Outcome:
         """Remove rows, net: whoever is left without a cover is forwarded."""
-        return self.resettle(subs, rows, calls.remove_rows(self.plain(), tuple(subs), rows, GONE))
+        return self.resettle(
+            subs, rows, calls.remove_rows(self.plain(), plain_subscriptions(subs), rows, GONE)
+        )
 
     def follow(self, subs: Subscriptions, removals: Bools, rows: Rows) -> SequenceOutcome:
         """Follow commands in turn, in one call of a kernel as long as nobody must make room."""
@@ -304,18 +339,18 @@ class RelationGraph(IndexedGraph):
         relation.unlink_rows(self.graph(), subs, rows, GONE)
         return change._replace(gone=rows)
 
-    def amend(self, subs: Subscriptions, rows: Rows, write: Callable[[], None]) -> Outcome:
+    def amend(self, subs: Subscriptions, rows: Rows, write: Callable[[], Subscriptions]) -> Outcome:
         """Give rows other boxes, which `write` writes; all of them may find a cover or be forwarded."""
-        orphaned = calls.remove_rows(self.plain(), tuple(subs), rows, COVERED)
-        write()
+        orphaned = calls.remove_rows(self.plain(), plain_subscriptions(subs), rows, COVERED)
+        subs = write()
         if self._k > 1:
             self.run(relation.index_covered, subs, rows)
-        both = calls.in_order(tuple(subs), np.concatenate([orphaned, rows]))
+        both = calls.in_order(plain_subscriptions(subs), np.concatenate([orphaned, rows]))
         return self.resettle(subs, NO_ROWS, both)._replace(freed=orphaned.size)
 
     def coverers(self, subs: Subscriptions, rows: Rows) -> Rows:
         """For each row one that covers it, -1 for a forwarded one."""
-        found: Rows = calls.coverers(self.plain(), tuple(subs), rows)
+        found: Rows = calls.coverers(self.plain(), plain_subscriptions(subs), rows)
         return found
 
     def covers(self, subs: Subscriptions, boxes: QueryBoxes, k: int) -> Rows:
@@ -407,7 +442,7 @@ class RelationGraph(IndexedGraph):
         if not orphaned.size:
             return Outcome(gone, NO_ROWS, 0)
         while settled < orphaned.size:
-            settled = calls.resettle(self.plain(), tuple(subs), orphaned, settled)
+            settled = calls.resettle(self.plain(), plain_subscriptions(subs), orphaned, settled)
             if settled < orphaned.size:
                 self.make_room(subs)
         forwarded = orphaned[subs.status[orphaned] == FORWARDED]

@@ -39,10 +39,12 @@ NONE = -1
 ROUNDING = 1e-12  # of shares
 
 
-def known_merge(merge: object) -> float | None:
-    """The setting `merge`: a share, or None."""
+def known_merge(merge: object, *, categories: bool) -> float | None:
+    """The setting `merge`: a share, or None, as it must be in a table with categories."""
     if merge is None:
         return None
+    if categories:
+        raise SettingError("merge knows intervals alone", expected="merge=None with categories")
     if isinstance(merge, bool) or not isinstance(merge, int | float) or not 0 <= merge < 1:
         raise SettingError(
             f"merge is {shown(merge)}",

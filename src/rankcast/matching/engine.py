@@ -24,7 +24,6 @@ from rankcast.errors import FunctionError, InputError, SettingError
 from rankcast.matching import brute_force, indexes
 from rankcast.matching.boxes import BoxTreeIndex
 from rankcast.matching.brute_force import Scan
-from rankcast.matching.categories import setting as categories_setting
 from rankcast.matching.events import EventReader, Spans
 from rankcast.matching.function import FunctionIndex
 from rankcast.matching.indexes import INDEXES, AutomaticIndex, MatchIndex
@@ -37,6 +36,7 @@ from rankcast.matching.subscription_attributes import Said
 from rankcast.structures import integrity
 from rankcast.tables import boxes, read, schema
 from rankcast.tables.boxes import Boxes
+from rankcast.tables.categories import setting as categories_setting
 from rankcast.tables.schema import NO_VALUES, Batch, Bools, Column, Floats, Form, Ids, Ints, Rows
 
 FEW = 1024  # matches up to which an answer is one message of Arrow's, half the price of one by columns

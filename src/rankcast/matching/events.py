@@ -15,12 +15,12 @@ import numpy as np
 
 from rankcast.core.engine import ID
 from rankcast.errors import InputError, SettingError, shown
-from rankcast.matching.categories import CategorySets
 from rankcast.matching.kernels.candidate_filter import ANY, CONTAINS, INSIDE, REACH, Wants
 from rankcast.matching.names import Groups
 from rankcast.matching.subscription_attributes import Said
 from rankcast.structures.ids import Slots
 from rankcast.tables import read, schema
+from rankcast.tables.categories import CategorySets
 from rankcast.tables.schema import Batch, Bools, Column, Floats, Form, Ints, Kind, NameLists, Names
 
 OVERLAPS = {"any": ANY, "inside": INSIDE, "contains": CONTAINS}

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rankcast.matching.categories import CategorySets, Given
 from rankcast.matching.names import GROUP, OWNER, Groups, Owners, refuse_mixed
 from rankcast.structures.ids import Slots
 from rankcast.tables.boxes import Hierarchy
+from rankcast.tables.categories import CategorySets, Given
 from rankcast.tables.schema import Batch, Bools, Column, Names, Rows
 
 

@@ -144,7 +144,7 @@ class Hierarchy:
         parent_of: each category's parent; roots are parents that have none themselves, or have None.
 
     Codes follow a walk through the trees, parents first, children by name; so they depend on the set of
-    categories alone. `RankedMatcher(categories={"attribute": hierarchy})` takes one as it is.
+    categories alone. `RankedMatcher` and `CoveringTable` take one as it is, in `categories`.
     Cost: O(n log n) once.
 
     >>> goods = Hierarchy({"fruit": "food", "bread": "food", "apple": "fruit", "pear": "fruit"})
@@ -193,6 +193,14 @@ class Hierarchy:
         found = [(first.get(name, -1), last.get(name, -1)) for name in names]
         lows, highs = np.array(found, np.int64).reshape(-1, 2).T
         return lows, highs
+
+    def names(self, low: int, high: int) -> list[str]:
+        """The categories that have the codes from low to high; all below one must be among them."""
+        walk, found = list(self._first), []  # in the order of codes
+        while low <= high:
+            found.append(walk[low])
+            low = self._last[walk[low]] + 1
+        return found
 
     def _known(self, category: str) -> str:
         if category not in self._first:

@@ -4,7 +4,7 @@ Numba recognises the type of a plain tuple some ten times faster than that of a 
 of a microsecond that is what a call costs. For the same reason `subscribe` and `unsubscribe` do all of a call
 at once: ids to rows, boxes to their place, the search, the edges, the ids of the answer and the counts. A
 state is (register, graph, (lo, hi, status), totals); fields stand in the order of `Register`, `Graph`,
-`IndexArrays` and `Subscriptions`.
+`IndexArrays` and `Subscriptions`, whose sets come last, one by one.
 
 A router hears one command after the other. Where many of them wait, one call of `follow` answers them all;
 what it does for each is what `relation` does for a call with that one row [Covering §III-C]. Before that,
@@ -34,6 +34,7 @@ from rankcast.covering.kernels.containment import (
 from rankcast.covering.kernels.index import containers_first
 from rankcast.covering.kernels.relation import NONE, Graph, Rows, enter, needs_room
 from rankcast.structures.arrays import are_ordered, borrowed
+from rankcast.structures.code_sets import CodeSets
 from rankcast.structures.hashing import (
     FITS,
     FREE,
@@ -70,7 +71,7 @@ NO_CONFLICT = -1
 _remove_rows, _resettle, _coverers = relation.remove_rows, relation.resettle, relation.coverers
 
 
-# A plain tuple has no names: these three put each field back in its place.
+# A plain tuple has no names: these four put each field back in its place.
 @njit(**EXACT)
 def _index(plain: tuple[Any, ...]) -> IndexArrays:
     return IndexArrays(plain[0], plain[1], plain[2], plain[3], plain[4], plain[5], plain[6], plain[7])
@@ -82,8 +83,15 @@ def _graph(plain: tuple[Any, ...]) -> Graph:
 
 
 @njit(**EXACT)
-def _subscriptions(plain: tuple[Any, ...], sequence: NDArray[np.int64]) -> Subscriptions:
-    return Subscriptions(plain[0], plain[1], plain[2], sequence)
+def _subscriptions(plain: tuple[Any, ...]) -> Subscriptions:
+    return Subscriptions(plain[0], plain[1], plain[2], plain[3], CodeSets(plain[4], plain[5], plain[6]))
+
+
+@njit(**EXACT)
+def _without_sets(plain: tuple[Any, ...], register: Register, graph: Graph) -> Subscriptions:
+    """Subscriptions that have no sets: `sets` is of no row, and made of arrays that are at hand."""
+    nothing = CodeSets(register.sequence[:0], graph.first[:0], graph.edge)
+    return Subscriptions(plain[0], plain[1], plain[2], register.sequence, nothing)
 
 
 @njit(**EXACT)
@@ -134,7 +142,7 @@ def subscribe(
     changed: FULL, also for want of room, or REFUSED.
     """
     register, graph, totals = register_of(borrowed(state[0])), _graph(borrowed(state[1])), borrowed(state[3])
-    subs, rows, by = _subscriptions(borrowed(state[2]), register.sequence), entered[0], entered[1]
+    subs, rows, by = _without_sets(borrowed(state[2]), register, graph), entered[0], entered[1]
     if start == NEW:
         if not are_ordered(ends) or first_unfit(register, named(keys)) != FITS:
             return REFUSED
@@ -174,7 +182,7 @@ def unsubscribe(state: tuple[Any, ...], keys: KeyArrays, found: Rows, action: ND
     of them have settled, or, if nothing has changed, FULL or REFUSED.
     """
     register, graph, totals = register_of(borrowed(state[0])), _graph(borrowed(state[1])), borrowed(state[3])
-    subs, size, meta = _subscriptions(borrowed(state[2]), register.sequence), action.size, register.meta
+    subs, size, meta = _without_sets(borrowed(state[2]), register, graph), action.size, register.meta
     rows, none = found[:size], found[:0]
     found[size] = FULL if _find(register, keys, rows) else REFUSED
     if found[size] == REFUSED or register.free.size - meta[FREE_COUNT] < size:
@@ -197,27 +205,25 @@ def unsubscribe(state: tuple[Any, ...], keys: KeyArrays, found: Rows, action: ND
 @njit(**EXACT)
 def remove_rows(graph: tuple[Any, ...], subs: tuple[Any, ...], rows: Rows, status: int) -> Rows:
     """See `relation.remove_rows`."""
-    return _remove_rows(
-        _graph(borrowed(graph)), _subscriptions(borrowed(subs), borrowed(subs[3])), rows, status
-    )
+    return _remove_rows(_graph(borrowed(graph)), _subscriptions(borrowed(subs)), rows, status)
 
 
 @njit(**EXACT)
 def resettle(graph: tuple[Any, ...], subs: tuple[Any, ...], rows: Rows, start: int) -> int:
     """See `relation.resettle`."""
-    return _resettle(_graph(borrowed(graph)), _subscriptions(borrowed(subs), borrowed(subs[3])), rows, start)
+    return _resettle(_graph(borrowed(graph)), _subscriptions(borrowed(subs)), rows, start)
 
 
 @njit(**EXACT)
 def coverers(graph: tuple[Any, ...], subs: tuple[Any, ...], rows: Rows) -> Rows:
     """See `relation.coverers`."""
-    return _coverers(_graph(borrowed(graph)), _subscriptions(borrowed(subs), borrowed(subs[3])), rows)
+    return _coverers(_graph(borrowed(graph)), _subscriptions(borrowed(subs)), rows)
 
 
 @njit(**EXACT)
 def in_order(subs: tuple[Any, ...], rows: Rows) -> Rows:
     """See `index.containers_first`."""
-    return containers_first(_subscriptions(subs, subs[3]), rows)
+    return containers_first(_subscriptions(subs), rows)
 
 
 @njit(**EXACT)

@@ -32,6 +32,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rankcast.covering.kernels.codes import Words, encode, quantile_cuts
+from rankcast.structures.code_sets import NO_SETS, CodeSets, contain
 from rankcast.structures.jit import EXACT
 
 Bools = NDArray[np.bool_]
@@ -98,19 +99,26 @@ NO_ROW = -1
 
 
 class Subscriptions(NamedTuple):
-    """The subscriptions by row: box, status (GONE, COVERED, FORWARDED, LEAVING), order of registration."""
+    """The subscriptions by row: box, status (GONE, COVERED, FORWARDED, LEAVING), order of registration, sets.
+
+    Sets of categories have two attributes in the box, the codes from the lowest to the highest and how many
+    they are: what is contained lies in the box, and what lies in it has its sets compared. If then the boxes
+    are equal, so are the sets. Without categories `sets` has no rows.
+    """
 
     lo: Ends
     hi: Ends
     status: NDArray[np.int8]
     sequence: NDArray[np.int64]
+    sets: CodeSets = NO_SETS
 
 
 class QueryBoxes(NamedTuple):
-    """Boxes to search for, by place."""
+    """Boxes to search for, by place, with their sets."""
 
     lo: Ends
     hi: Ends
+    sets: CodeSets = NO_SETS
 
 
 class Query(NamedTuple):
@@ -293,16 +301,28 @@ def keep_codes(index: IndexArrays, subs: Subscriptions) -> None:
 
 
 @njit(**EXACT)
-def _contains(lo: Ends, hi: Ends, row: int, box: QueryBoxes, place: int) -> bool:
+def own_boxes(subs: Subscriptions) -> QueryBoxes:
+    """The boxes of all rows, to search for."""
+    return QueryBoxes(subs.lo, subs.hi, subs.sets)
+
+
+@njit(**EXACT)
+def _contains(subs: Subscriptions, row: int, box: QueryBoxes, place: int) -> bool:
+    lo, hi = subs.lo, subs.hi
     for attribute in range(lo.shape[1]):
         if lo[row, attribute] > box.lo[place, attribute] or hi[row, attribute] < box.hi[place, attribute]:
             return False
-    return True
+    return _sets_contain(subs, row, box, place)
+
+
+@njit(**EXACT)
+def _sets_contain(subs: Subscriptions, row: int, box: QueryBoxes, place: int) -> bool:
+    return subs.sets.size.shape[0] == 0 or contain(subs.sets, row, box.sets, place)
 
 
 @njit(**EXACT)
 def same_box(subs: Subscriptions, one: int, other: int) -> bool:
-    """Whether two rows have equal boxes."""
+    """Whether two rows, of which one contains the other, are equal."""
     lo, hi = subs.lo, subs.hi
     for attribute in range(lo.shape[1]):
         if lo[one, attribute] != lo[other, attribute] or hi[one, attribute] != hi[other, attribute]:
@@ -317,7 +337,7 @@ def covers(subs: Subscriptions, row: int, box: QueryBoxes, place: int, own: int)
     Of equal boxes the forwarded one covers, else the one registered first. Nothing covers itself, and one
     that is leaving covers no row; a box that is nobody's lies in it all the same.
     """
-    return _contains(subs.lo, subs.hi, row, box, place) and _may_cover(subs, row, own)
+    return _contains(subs, row, box, place) and _may_cover(subs, row, own)
 
 
 @njit(**EXACT)
@@ -384,8 +404,8 @@ def encode_query(index: IndexArrays, scratch: Scratch) -> None:
 
 
 @njit(**EXACT)
-def find_hot(index: IndexArrays, subs: Subscriptions, own: int, scratch: Scratch) -> int:
-    """A row of HOT that covers the query's box, that of row `own` or NO_ROW's; NO_ROW if there is none."""
+def find_hot(index: IndexArrays, subs: Subscriptions, query: Query, scratch: Scratch) -> int:
+    """A row of HOT that covers the query's box; NO_ROW if there is none."""
     hot, point, passed = index.hot, scratch.point, scratch.passed
     one, none = np.uint64(1), np.uint64(0)
     passed[:] = one
@@ -400,9 +420,11 @@ def find_hot(index: IndexArrays, subs: Subscriptions, own: int, scratch: Scratch
         dimension += 2
     if some != none:
         for slot in range(BUCKET):
-            if passed[slot] != none and _may_cover(subs, index.row[HOT, slot], own):
+            row = index.row[HOT, slot]
+            covering = passed[slot] != none and _may_cover(subs, row, query.own)
+            if covering and _sets_contain(subs, row, query.box, query.place):
                 index.meta[HITS + slot] += 1
-                return index.row[HOT, slot]
+                return row
     return NO_ROW
 
 

@@ -41,6 +41,7 @@ from rankcast.covering.kernels.containment import (
     encode_query,
     find_hot,
     keep_codes,
+    own_boxes,
     query_for,
     scratch_for,
     short_of_buckets,
@@ -125,7 +126,7 @@ def search(
         return count
     write_point(query.box.lo, query.box.hi, query.place, scratch.point)
     if rows.shape[0] == 1 and index.row[HOT, SIZE] > 0:
-        rows[0] = find_hot(index, subs, query.own, scratch)
+        rows[0] = find_hot(index, subs, query, scratch)
         if rows[0] != NO_ROW:
             return count + 1
     encode_query(index, scratch)
@@ -204,7 +205,7 @@ def told(
 def coverers(front: IndexArrays, subs: Subscriptions, rows: Rows) -> Rows:
     """For each row one that covers it, or NONE; what only leaving ones contain is covered by one of those."""
     found, one = np.full(rows.shape[0], NONE, np.int32), np.empty(2, np.int32)
-    box, scratch = QueryBoxes(subs.lo, subs.hi), scratch_for(front)
+    box, scratch = own_boxes(subs), scratch_for(front)
     for i in range(rows.shape[0]):
         one[0] = NONE
         if subs.status[rows[i]] == COVERED:
@@ -329,7 +330,7 @@ def keep_maximal(index: IndexArrays, subs: Subscriptions, rows: NDArray[np.int32
     """Keep the maximal ones of rows, containers first, in the index; return how far."""
     found, scratch = np.empty(1, np.int32), scratch_for(index)
     index, subs = borrowed(index), borrowed(subs)
-    box = QueryBoxes(subs.lo, subs.hi)
+    box = own_boxes(subs)
     for i in range(start, rows.shape[0]):
         if unprepared(index):
             return i
@@ -343,7 +344,7 @@ def uncovered(index: IndexArrays, subs: Subscriptions, rows: NDArray[np.int32]) 
     """Those of rows that no other row in the index covers; of equal ones the first: all are COVERED."""
     found, left, count = np.empty(1, np.int32), np.empty_like(rows), 0
     index, subs = borrowed(index), borrowed(subs)
-    box, scratch = QueryBoxes(subs.lo, subs.hi), scratch_for(index)
+    box, scratch = own_boxes(subs), scratch_for(index)
     for row in rows:
         if search(index, subs, query_for(box, row, row), found, np.int64(0), scratch) == 0:
             left[count] = row

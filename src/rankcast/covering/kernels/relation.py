@@ -33,6 +33,7 @@ from rankcast.covering.kernels.containment import (
     Scratch,
     Subscriptions,
     covers,
+    own_boxes,
     query_for,
     scratch_for,
 )
@@ -136,7 +137,7 @@ def _coverer(graph: Graph, row: int) -> int:
 @njit(**EXACT)
 def _find_covers(graph: Graph, subs: Subscriptions, row: int, found: Rows, scratch: Scratch) -> int:
     """Look for up to k rows that cover a row without edges, and remember them; return how many."""
-    query = query_for(QueryBoxes(subs.lo, subs.hi), row, row)
+    query = query_for(own_boxes(subs), row, row)
     count = search(graph.front, subs, query, found, np.int64(0), scratch)
     if graph.k > 1:
         count = search(graph.back, subs, query, found, count, scratch)

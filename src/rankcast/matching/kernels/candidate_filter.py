@@ -4,7 +4,7 @@ An index finds rows whose box meets an event and whose upper bound is in questio
 row is worth for the event, or that it does not match. So whatever is filtered is filtered inside the search,
 and a search still ends where nothing better can come (`ceiling`).
 
-- Sets of categories (`rankcast.matching.categories`): a box holds what a set holds, and more.
+- Sets of categories (`rankcast.tables.categories`): a box holds what a set holds, and more.
 - Interval events that must lie inside, or contain, the intervals of a subscription: the box overlaps.
 - Uncertain values: the true value is uniform in [value - error, value + error], or normal with the standard
   deviation `error`. The score (relaxed: each weight) counts times the probability that the interval contains

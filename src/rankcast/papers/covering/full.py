@@ -26,9 +26,9 @@ from rankcast.covering.kernels.containment import (
     NO_ROW,
     POINTS,
     IndexArrays,
-    QueryBoxes,
     Subscriptions,
     covers,
+    own_boxes,
     query_for,
 )
 from rankcast.covering.kernels.index import find, insert, remove, unprepared
@@ -53,7 +53,7 @@ class FullGraph(NamedTuple):
 def _all_coverers(graph: FullGraph, subs: Subscriptions, row: int) -> Rows:
     """All rows that cover a row."""
     found = np.empty(graph.front.meta[POINTS] + graph.back.meta[POINTS] + 1, np.int32)
-    query = query_for(QueryBoxes(subs.lo, subs.hi), row, row)
+    query = query_for(own_boxes(subs), row, row)
     count = find(graph.front, subs, query, found, np.int64(0))
     return found[: find(graph.back, subs, query, found, count)]
 
@@ -61,7 +61,7 @@ def _all_coverers(graph: FullGraph, subs: Subscriptions, row: int) -> Rows:
 @njit(**EXACT)
 def count_in(graph: FullGraph, subs: Subscriptions, row: int, change: int) -> None:
     """Change the degree of every covered row that a row covers."""
-    box = QueryBoxes(subs.lo, subs.hi)
+    box = own_boxes(subs)
     for other in range(min(graph.degree.shape[0], subs.status.shape[0])):
         if subs.status[other] == COVERED and covers(subs, row, box, other, other):
             graph.degree[other] += change
@@ -115,7 +115,7 @@ def free_rows(graph: FullGraph, subs: Subscriptions, row: int) -> Rows:
     status = subs.status[: rows.shape[0]]
     leaving = rows[status == LEAVING]
     free = rows[(status == COVERED) & (graph.degree[: rows.shape[0]] == 0)]
-    box, count = QueryBoxes(subs.lo, subs.hi), 0
+    box, count = own_boxes(subs), 0
     for each in free:
         held = False
         for other in leaving:
@@ -168,11 +168,11 @@ class FullRelationGraph(IndexedGraph):
             unlink_rows(self.graph(), subs, rows, GONE)
         return change
 
-    def amend(self, subs: Subscriptions, rows: Rows, write: Callable[[], None]) -> Outcome:
+    def amend(self, subs: Subscriptions, rows: Rows, write: Callable[[], Subscriptions]) -> Outcome:
         """Give rows other boxes, which `write` writes, net."""
         unlink_rows(self.graph(), subs, rows, COVERED)
         self._degree[rows] = 1  # not free while they have no box
-        write()
+        subs = write()
         self.run(index_covered, subs, rows)
         recount(self.graph(), subs, rows)
         return self._forward(subs, NO_ROWS, NONE, None)

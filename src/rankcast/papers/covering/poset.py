@@ -29,9 +29,9 @@ from rankcast.covering.kernels.containment import (
     NO_ROW,
     POINTS,
     IndexArrays,
-    QueryBoxes,
     Subscriptions,
     covers,
+    own_boxes,
     query_for,
     same_box,
 )
@@ -61,7 +61,7 @@ class Poset(NamedTuple):
 @njit(**EXACT)
 def _above(subs: Subscriptions, one: int, other: int) -> bool:
     """Whether a row stands above another: it contains it and, if equal, was registered before."""
-    if one == other or not covers(subs, one, QueryBoxes(subs.lo, subs.hi), other, NO_ROW):
+    if one == other or not covers(subs, one, own_boxes(subs), other, NO_ROW):
         return False
     return not same_box(subs, one, other) or subs.sequence[one] < subs.sequence[other]
 
@@ -117,7 +117,7 @@ def ends(poset: Poset, row: int, chain: int) -> Rows:
 def _all_above(poset: Poset, subs: Subscriptions, row: int) -> Rows:
     """All rows that stand above a row."""
     found = np.empty(poset.front.meta[POINTS] + poset.back.meta[POINTS] + 1, np.int32)
-    query, kept = query_for(QueryBoxes(subs.lo, subs.hi), row, NO_ROW), 0
+    query, kept = query_for(own_boxes(subs), row, NO_ROW), 0
     count = find(poset.back, subs, query, found, find(poset.front, subs, query, found, np.int64(0)))
     for i in range(count):
         if _above(subs, found[i], row):
@@ -206,7 +206,7 @@ def _detach(poset: Poset, subs: Subscriptions, row: int) -> bool:
 @njit(**EXACT)
 def subscribe(poset: Poset, subs: Subscriptions, rows: Rows, covered_by: Rows, start: int) -> int:
     """Register rows from `start` on and tell who covers each; return how far, less if room must be made."""
-    found, box = np.empty(1, np.int32), QueryBoxes(subs.lo, subs.hi)
+    found, box = np.empty(1, np.int32), own_boxes(subs)
     for i in range(start, rows.shape[0]):
         row = rows[i]
         if needs_room(poset) or not _attach(poset, subs, row):
@@ -258,7 +258,7 @@ def dependants(poset: Poset, subs: Subscriptions, rows: Rows) -> Rows:
 @njit(**EXACT)
 def exposed(poset: Poset, subs: Subscriptions, rows: Rows) -> Rows:
     """Those of covered rows that no forwarded row covers."""
-    bare, count, one, box = np.empty_like(rows), 0, np.empty(1, np.int32), QueryBoxes(subs.lo, subs.hi)
+    bare, count, one, box = np.empty_like(rows), 0, np.empty(1, np.int32), own_boxes(subs)
     for row in rows:
         if find(poset.front, subs, query_for(box, row, row), one, np.int64(0)) == 0:
             bare[count] = row
@@ -269,7 +269,7 @@ def exposed(poset: Poset, subs: Subscriptions, rows: Rows) -> Rows:
 @njit(**EXACT)
 def resettle(poset: Poset, subs: Subscriptions, rows: Rows, start: int) -> int:
     """Forward those of covered rows, containers first, that no forwarded row covers; return how far."""
-    one, box = np.empty(1, np.int32), QueryBoxes(subs.lo, subs.hi)
+    one, box = np.empty(1, np.int32), own_boxes(subs)
     for i in range(start, rows.shape[0]):
         if needs_room(poset):
             return i
@@ -348,12 +348,12 @@ class PosetGraph(IndexedGraph):
         self.run(unlink_rows, subs, rows)
         return change._replace(gone=rows)
 
-    def amend(self, subs: Subscriptions, rows: Rows, write: Callable[[], None]) -> Outcome:
+    def amend(self, subs: Subscriptions, rows: Rows, write: Callable[[], Subscriptions]) -> Outcome:
         """Give rows other boxes, which `write` writes, net."""
         below = dependants(self.graph(), subs, rows)
         self.run(unlink_rows, subs, rows)
         below = below[subs.status[below] == COVERED]
-        write()
+        subs = write()
         self.run(enter, subs, rows)
         return self._resettle(subs, NO_ROWS, np.concatenate([below, rows]))._replace(freed=below.size)
 

@@ -1,16 +1,14 @@
 """What subscriptions want of attributes whose values are names: `CategorySets`, sets of codes by row.
 
 A value has a code: that of a `Dictionary` of what live subscriptions name, or that of a `Hierarchy`, where a
-category is the range of the codes below it. So a set is some ranges of codes that ascend and lie apart. All
-sets of a row stand side by side in `entries`: (list, left, low, high), where list 2a is what attribute a must
-be in and 2a + 1 what it must not be in, and `left` counts the entries of the list from this one on. A list
-without members has one entry that no code is in; one that is not given has none.
+category is the range of the codes below it. So a set is some ranges of codes; they stand by row as
+`rankcast.structures.code_sets` says.
 
 A row is a box all the same, which is what indexes know: from the lowest to the highest code that is wanted
 (`hulls`), from -inf to `KNOWN`, which is above all codes, if there are only unwanted ones, and without bounds
 if nothing is asked. An event is the code of its value, `NOWHERE` if no subscription names it; an unknown one
 meets only what has no bounds. Where a row is more than one range its box says too much: such rows are
-`loose`, and a match must be verified (`kernels.wanted`). While there is none, boxes alone decide.
+`loose`, and a match must be verified. While there is none, boxes alone decide.
 
 Cost: O(log m) a member for sorting it among m of its call. Memory: 16 bytes a range, 12 a row.
 """
@@ -21,13 +19,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
+from rankcast.structures.code_sets import HIGH, KNOWN, LEFT, LIST, LOW, NOBODY, CodeSets
 from rankcast.structures.dictionary import Dictionary
-from rankcast.structures.ids import show
+from rankcast.structures.ids import select, show
 from rankcast.tables.boxes import Hierarchy
 from rankcast.tables.schema import (
     Batch,
@@ -44,10 +44,9 @@ from rankcast.tables.schema import (
     arrow,
 )
 
-LIST, LEFT, LOW, HIGH = range(4)
-NOWHERE, NOBODY = -1, -2  # the code of a value that nothing names; one that no event has
-KNOWN = float(2**31)
 FEW = 64
+NO_ROWS: Rows = np.empty(0, np.int32)
+FOREIGN = 2**30  # codes from here on are of values that no live subscription names
 
 
 def setting(categories: Any, over: Sequence[str]) -> dict[str, Hierarchy | None]:
@@ -85,6 +84,15 @@ class Given(NamedTuple):
     lists: NameLists
     ranges: tuple[Ints, Ints] | None
 
+    def at(self, places: Ints) -> Given:
+        """The lists of some rows of the batch."""
+        starts, given, ids = self.lists
+        size = np.diff(starts)[places]
+        members = _expanded(starts[places], starts[places] + size - 1)
+        lists = NameLists(np.concatenate([[0], np.cumsum(size)]), given[places], select(ids, members))
+        ranges = None if self.ranges is None else (self.ranges[0][members], self.ranges[1][members])
+        return Given(self.number, lists, ranges)
+
 
 class Ranges(NamedTuple):
     """Entries of some rows before they are written: the place of the row, then as in `entries`."""
@@ -102,9 +110,9 @@ class Ranges(NamedTuple):
 class CategorySets:
     """The sets of all rows.
 
-    - Reading: `columns`, `read`, `codes` check a batch and change nothing.
+    - Reading: `columns`, `read`, `codes` check a batch and change nothing, nor do `coded` and `events`.
     - Changing: `write`, `remove`, and `settle` at the end of a call.
-    - For searches: `arrays`, `loose`.
+    - For searches: `arrays`, `loose`. For people: `lists`.
     - Keeping: `parts`, `state`, `restore`, `check_restored`.
     """
 
@@ -139,8 +147,9 @@ class CategorySets:
             if column.name in batch:
                 lists, place = batch[column.name], number // 2
                 ranges = None
-                if self._hierarchies[place] is not None:
-                    ranges = self._ranges(place, lists, column.name, where)
+                hierarchy = self._hierarchies[place]
+                if hierarchy is not None:
+                    ranges = _known_ranges(hierarchy, lists, column.name, where)
                 elif lists.ids.size:
                     kind = self._dictionaries[place].values.kind
                     if found and found[-1].number // 2 == place and found[-1].lists.ids.size:
@@ -150,19 +159,6 @@ class CategorySets:
                     )
                 found.append(Given(number, lists, ranges))
         return found
-
-    def _ranges(self, place: int, lists: NameLists, column: str, where: str) -> tuple[Ints, Ints]:
-        """The ranges of categories of a hierarchy, which must know them."""
-        hierarchy = self._hierarchies[place]
-        assert hierarchy is not None
-        names = _texts(lists.ids, column, where)
-        low, high = hierarchy.ranges(names)
-        if low.size and low.min() < 0:
-            odd = int(np.argmin(low))
-            row = int(np.searchsorted(lists.starts, odd, side="right")) - 1
-            what = f"holds {show(lists.ids, odd)}, which is not in the hierarchy"
-            raise InputError(what, where=where, column=column, row=row, expected="its categories")
-        return low, high
 
     def codes(self, values: Names, place: int, *, where: str) -> Floats:
         """The codes of the values of events in the a-th category; NaN where they are unknown."""
@@ -185,10 +181,30 @@ class CategorySets:
         held = self._gather(rows)
         named = np.isin(held.number, [each.number for each in given])
         fresh = [self._interned(each) for each in given]
-        kept, gone = held.at(~named), held.at(named)
-        merged = _merged(Ranges(*(np.concatenate(each) for each in zip(kept, *fresh, strict=True))))
-        self._forget(gone)
+        merged = _merged(_joined([held.at(~named), *fresh]))
+        self._forget(held.at(named))
         self._put(rows, merged)
+
+    def coded(self, given: Sequence[Given], size: int, rows: Rows = NO_ROWS) -> CodeSets:
+        """The sets of so many rows that have these lists, and else those of live `rows`; nothing changes.
+
+        Values that no live subscription names have codes from FOREIGN on.
+        """
+        held = self._gather(rows)
+        strangers = [Dictionary() for _ in self.names]
+        fresh = [self._foreign(each, strangers[each.number // 2]) for each in given]
+        kept = held.at(~np.isin(held.number, [each.number for each in given]))
+        merged = _merged(_joined([kept, *fresh]))
+        count = np.bincount(merged.place, minlength=size).astype(np.int32)
+        return CodeSets(np.cumsum(count) - count, count, self._lines(merged))
+
+    def events(self, codes: Floats) -> CodeSets:
+        """The sets of events with the codes (n, c), one value each."""
+        many, c = codes.shape
+        place, number = np.divmod(np.arange(many * c), c)
+        code = codes.reshape(-1).astype(np.int64)
+        lines = self._lines(Ranges(place, 2 * number, code, code))
+        return CodeSets(np.arange(many) * c, np.full(many, c, np.int32), lines)
 
     def remove(self, rows: Rows) -> None:
         """Forget the sets of rows; those beyond all that ever had one have none."""
@@ -221,7 +237,7 @@ class CategorySets:
     def _interned(self, given: Given) -> Ranges:
         """The entries of one column, whose values are counted."""
         number, lists, ranges = given
-        place = np.repeat(np.arange(lists.given.size), np.diff(lists.starts))
+        place = _places(lists)
         if ranges is None:
             codes = self._dictionaries[number // 2].intern(lists.ids).astype(np.int64)
             key = place * (codes.max(initial=0) + 1) + codes
@@ -232,11 +248,18 @@ class CategorySets:
                 self._dictionaries[number // 2].drop(codes[again])
             place, codes = place[first], codes[first]
             ranges = codes, codes
-        empty = np.flatnonzero(lists.given & (np.diff(lists.starts) == 0))
-        nobody = np.full(empty.size, NOBODY)
-        place = np.concatenate([place, empty])
-        low, high = (np.concatenate([each, nobody]) for each in ranges)
-        return Ranges(place, np.full(place.size, number), low, high)
+        return _with_empty(number, lists, place, ranges)
+
+    def _foreign(self, given: Given, strangers: Dictionary) -> Ranges:
+        """The entries of one column, whose values need not be in use."""
+        number, lists, ranges = given
+        if ranges is None:
+            codes = self._dictionaries[number // 2].find(lists.ids, where="", column="").astype(np.int64)
+            unknown = np.flatnonzero(codes < 0)
+            if unknown.size:
+                codes[unknown] = FOREIGN + strangers.intern(select(lists.ids, unknown))
+            ranges = codes, codes
+        return _with_empty(number, lists, _places(lists), ranges)
 
     def _forget(self, gone: Ranges) -> None:
         """Take back the uses of values in entries that go."""
@@ -271,15 +294,19 @@ class CategorySets:
         first, used = self._used, self._used + ranges.place.size
         if used > len(self._entries):
             self._entries = grown(self._entries, max(used, len(self._entries) * 5 // 4 + 16))
-        key = ranges.place * (2 * len(self.names)) + ranges.number
-        last = np.searchsorted(key, key, side="right")
-        written = self._entries[first:used]
-        written[:, LIST], written[:, LOW], written[:, HIGH] = ranges.number, ranges.low, ranges.high
-        written[:, LEFT] = last - np.arange(key.size)
+        self._entries[first:used] = self._lines(ranges)
         self._first[rows] = first + np.cumsum(size) - size
         self._size[rows] = size
         self._used, self._live = used, self._live + ranges.place.size
         self.loose += int(np.count_nonzero(self._is_loose(rows)))
+
+    def _lines(self, ranges: Ranges) -> Rows:
+        """Entries of ranges that are in order."""
+        key = ranges.place * (2 * len(self.names)) + ranges.number
+        lines = np.empty((key.size, 4), np.int32)
+        lines[:, LIST], lines[:, LOW], lines[:, HIGH] = ranges.number, ranges.low, ranges.high
+        lines[:, LEFT] = np.searchsorted(key, key, side="right") - np.arange(key.size)
+        return lines
 
     def _is_loose(self, rows: Rows) -> Bools:
         """Which rows are not one range in each attribute."""
@@ -306,9 +333,33 @@ class CategorySets:
 
     # For searches, and keeping
 
-    def arrays(self) -> tuple[Ints, Rows, Rows]:
-        """By row where its entries begin and how many they are; the entries."""
-        return self._first, self._size, self._entries
+    def arrays(self) -> CodeSets:
+        """The sets by row, as kernels take them."""
+        return CodeSets(self._first, self._size, self._entries)
+
+    def lists(self, rows: Rows) -> dict[str, pa.Array]:
+        """The columns of rows, as lists: what was given, each value once; null where it was not."""
+        held, found = self._gather(rows), {}
+        for number, column in enumerate(self.columns()):
+            mine = held.at(held.number == number)
+            values, size = self._values(number // 2, mine.at(mine.low != NOBODY))
+            given = np.zeros(rows.size, np.bool_)
+            given[mine.place] = True
+            ends = np.concatenate([[0], np.cumsum(np.bincount(size, minlength=rows.size))])
+            starts = pa.array(ends, pa.int32(), mask=np.append(~given, False))
+            found[column.name] = pa.ListArray.from_arrays(starts, values)
+        return found
+
+    def _values(self, place: int, held: Ranges) -> tuple[pa.Array, Ints]:
+        """The values in some entries, one by one, and the place of each."""
+        hierarchy = self._hierarchies[place]
+        if hierarchy is None:
+            size = held.high - held.low + 1
+            codes = _expanded(held.low, held.high).astype(np.int32)
+            return self._dictionaries[place].values.take(codes), np.repeat(held.place, size)
+        names = [hierarchy.names(low, high) for low, high in zip(held.low, held.high, strict=True)]
+        flat = pa.array([name for each in names for name in each], pa.string())
+        return flat, np.repeat(held.place, [len(each) for each in names])
 
     def parts(self) -> dict[str, Any]:
         """What is kept: the sets, and the values of each category."""
@@ -372,6 +423,36 @@ class CategorySets:
                 total = int((mine.high - mine.low + 1).sum())
                 integrity.need(total == int(uses.sum()), "entries", "are not what values are used for")
                 dictionary.check_restored(_expanded(mine.low, mine.high), "entries")
+
+
+def _known_ranges(hierarchy: Hierarchy, lists: NameLists, column: str, where: str) -> tuple[Ints, Ints]:
+    """The ranges of categories of a hierarchy, which must know them."""
+    names = _texts(lists.ids, column, where)
+    low, high = hierarchy.ranges(names)
+    if low.size and low.min() < 0:
+        odd = int(np.argmin(low))
+        row = int(np.searchsorted(lists.starts, odd, side="right")) - 1
+        what = f"holds {show(lists.ids, odd)}, which is not in the hierarchy"
+        raise InputError(what, where=where, column=column, row=row, expected="its categories")
+    return low, high
+
+
+def _places(lists: NameLists) -> Ints:
+    """By member, the row that names it."""
+    return np.repeat(np.arange(lists.given.size), np.diff(lists.starts))
+
+
+def _with_empty(number: int, lists: NameLists, place: Ints, ranges: tuple[Ints, Ints]) -> Ranges:
+    """Entries of a column, with those of lists that have no member."""
+    empty = np.flatnonzero(lists.given & (np.diff(lists.starts) == 0))
+    nobody = np.full(empty.size, NOBODY)
+    place = np.concatenate([place, empty])
+    low, high = (np.concatenate([each, nobody]) for each in ranges)
+    return Ranges(place, np.full(place.size, number), low, high)
+
+
+def _joined(parts: Sequence[Ranges]) -> Ranges:
+    return Ranges(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
 
 def _refuse_kind(kind: IdKind | None, ids: Ids, column: str, row: int, where: str) -> None:
