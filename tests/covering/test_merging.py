@@ -12,7 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast import CoveringTable, InputError
+from rankcast.core import contract
+from rankcast.core.contract import Reference, Workload
+from rankcast.core.engine import Engine
 from rankcast.errors import SettingError, SnapshotError
+from tests.laws.covering import workloads
 
 Box = Sequence[tuple[float, float]]
 TOP = 6  # ends are whole numbers below this
@@ -329,3 +333,35 @@ def test_groups_that_no_table_has_written_are_refused() -> None:
         wrong[f"merging.{name}"] = np.array(values, arrays[f"merging.{name}"].dtype)
         with pytest.raises(SnapshotError, match="does not fit"):
             CoveringTable.restore(header, wrong)
+
+
+def _without_names(engine: Engine, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows with only whether something covers: graphs may name any that does."""
+    return [
+        {**row, **({"covered_by": row["covered_by"] is None} if "covered_by" in row else {})} for row in rows
+    ]
+
+
+@pytest.mark.parametrize("variant", CoveringTable.variants, ids=str)
+def test_merging_keeps_the_laws_that_hold_for_calls_as_they_come(
+    variant: dict[str, Any], tmp_path_factory: Any
+) -> None:
+    """The same answers whatever the graph, refusals that change nothing, and saving at any step."""
+
+    @settings(max_examples=40 if variant == CoveringTable.variants[0] else 8)
+    @given(workloads(amend_together=True, categories=False), st.data())
+    def laws(workload: Workload, data: st.DataObject) -> None:
+        more = {"merge": data.draw(st.sampled_from([0, 0.1, 0.5, 0.9]), label="merge")}
+        workload = Workload({**workload.settings, **more}, workload.steps)
+
+        def make(given: dict[str, Any]) -> CoveringTable:
+            return CoveringTable(**given, **variant)
+
+        scan = Reference(CoveringTable(**workload.settings, index="scan"))
+        at = data.draw(st.integers(0, len(workload.steps) - 1), label="the step to save or refuse at")
+        contract.follow(make, scan, workload, tolerance=0.0, plain=_without_names)
+        contract.refuse(make, workload, contract.SPOILERS, at)
+        whole = contract.run(make, workload)
+        contract.reload(make, workload, whole, tmp_path_factory.mktemp("laws") / "saved", at)
+
+    laws()

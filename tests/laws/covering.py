@@ -27,8 +27,8 @@ END = st.integers(0, 6)  # from 5 on: no bound
 
 
 @st.composite
-def workloads(draw: st.DrawFn, *, amend_together: bool = False) -> Workload:
-    """Steps that are valid one after the other.
+def workloads(draw: st.DrawFn, *, amend_together: bool = False, categories: bool = True) -> Workload:
+    """Steps that are valid one after the other, over intervals alone or with categories.
 
     A batch of amendments is net, so that row by row it may forward more. By default an amendment is therefore
     one row, and all laws hold; `amend_together` draws batches of them.
@@ -37,16 +37,16 @@ def workloads(draw: st.DrawFn, *, amend_together: bool = False) -> Workload:
     name_of = draw(st.sampled_from([lambda i: 3 - i, lambda i: f"s{i}"]))
     event_of = draw(st.sampled_from([lambda i: i - 1, lambda i: "cab"[i]]))
     several: list[dict[str, Any]] = [{}, {}, {"job": None}, {"job": TREE}, {"open": None, "job": None}]
-    categories = draw(st.sampled_from(several))
+    chosen = draw(st.sampled_from(several)) if categories else {}
     # What spoils a number would take a truth for one.
-    numbers = over[: draw(st.integers("open" in categories, len(over)))] if categories else over
+    numbers = over[: draw(st.integers("open" in chosen, len(over)))] if chosen else over
     values: dict[str, list[Any]] = {"job": JOBS, "open": [False, True]}
 
     def rows(call: str, live: dict[Any, Box]) -> dict[str, Any]:
         most = 1 if call == "amend" and not amend_together else 4
         names = enter(draw, live, name_of) if call == "subscribe" else some(draw, list(live), most)
         columns = {"id": names, **box_columns(draw, numbers, [live[name] for name in names])}
-        for name in categories:
+        for name in chosen:
             wanted = st.none() | st.lists(st.sampled_from(values[name]), max_size=4)
             for word in ("in", "not_in"):
                 if draw(st.integers(0, 2)):
@@ -55,13 +55,13 @@ def workloads(draw: st.DrawFn, *, amend_together: bool = False) -> Workload:
 
     def with_categories(events: dict[str, list[Any]]) -> dict[str, list[Any]]:
         size = len(events["id"])
-        more = {name: [*values[name], *(["?"] if name == "job" else [])] for name in categories}
+        more = {name: [*values[name], *(["?"] if name == "job" else [])] for name in chosen}
         return events | {
             name: [draw(st.sampled_from(each)) for _ in range(size)] for name, each in more.items()
         }
 
     published = events(numbers, event_of, nullable=False).map(with_categories)
-    settings = {"over": [*numbers, *categories], **({"categories": categories} if categories else {})}
+    settings = {"over": [*numbers, *chosen], **({"categories": chosen} if chosen else {})}
     return Workload(settings, steps(draw, CALLS, published, rows))
 
 

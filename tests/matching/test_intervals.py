@@ -18,8 +18,9 @@ from rankcast.papers.matching.intervals import KINDS as LIVE
 from rankcast.papers.matching.intervals import IntervalIndex
 from rankcast.papers.matching.static_intervals import KINDS as STATIC
 from rankcast.papers.matching.static_intervals import StaticIntervalIndex, arrangement, ends_of, slots_of
+from tests.matching.histories import best, follow
 from tests.matching.histories import columns as columns_of
-from tests.matching.histories import follow
+from tests.matching.histories import events as events_of
 
 # Ten intervals, best first, with everything that [Ranked §2, §3] says of its figures 2 to 5: nine ends, the
 # sets at the centre 50, the visible blocks of the first seven, the edges (1, 3), (1, 9), (3, 10).
@@ -188,3 +189,27 @@ def test_rows_come_and_go_in_place_and_depth_stays_logarithmic(kind: str) -> Non
     assert len(index) == 0
     assert index.search(columns, points, points, 3).row.size == 0
     index.check(columns)
+
+
+def test_events_that_are_intervals_sort_a_static_tree_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(9)
+    index, c, sorts = index_of("sopt-r-tree", 2, None, 4), columns_of(2, None, rng, ties=True), list[int]()
+    plain = StaticIntervalIndex._lists_by_score
+
+    def counted(self: StaticIntervalIndex, given: Columns) -> Any:
+        sorts.append(1)
+        return plain(self, given)
+
+    monkeypatch.setattr(StaticIntervalIndex, "_lists_by_score", counted)
+    rows = np.arange(2000, dtype=np.int32)
+    index.insert(c, rows)
+    alive = np.ones(2000, np.bool_)
+    for step in range(12):
+        index.remove(c, rows[step : step + 1])
+        alive[step] = False
+        below, above = events_of(6, 2, rng)
+        found = index.search(c, below, above, 5)
+        live = np.flatnonzero(alive).astype(np.int32)
+        expected = [row for ends in zip(below, above, strict=True) for row in best(c, live, *ends, 5, None)]
+        assert found.row.tolist() == expected
+    assert len(sorts) == 1

@@ -20,8 +20,7 @@ from rankcast.matching.kernels.box_tree import (
     BoxTree,
     Columns,
 )
-from rankcast.matching.kernels.candidate_filter import Wants
-from rankcast.matching.search import MODES, Found, judge_all, search_all
+from rankcast.matching.search import MODES, KernelIndex
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Bools, Floats, Rows
@@ -34,7 +33,7 @@ FARTHEST = float(np.finfo(np.float64).max)
 _BY_BLOCK = ("low", "high", "weight", "top", "link", "size", "height", "parent")
 
 
-class BoxTreeIndex:
+class BoxTreeIndex(KernelIndex):
     """The best boxes for an event.
 
     - Changing: `insert`, `remove`, `rescore`; rows are the caller's, and so are the columns by row.
@@ -51,6 +50,8 @@ class BoxTreeIndex:
     with weights 4 d more.
     """
 
+    _kernels = box_search.search, filtered_search.search_boxes
+
     def __init__(self, dimensions: int, *, combine: str | None = None) -> None:
         self._mode, self._outside = MODES[combine], 0
         weights = 0 if combine is None else dimensions
@@ -59,6 +60,9 @@ class BoxTreeIndex:
 
     def __len__(self) -> int:
         return int(self.tree.meta[SIZE])
+
+    def _arrays(self) -> tuple[Any, ...]:
+        return tuple(self.tree)
 
     def insert(self, columns: Columns, rows: Rows) -> None:
         """Add absent rows."""
@@ -79,26 +83,6 @@ class BoxTreeIndex:
     def rescore(self, columns: Columns, rows: Rows) -> None:
         """Follow scores or weights that have changed."""
         self._edit(box_edit.rescore, columns, rows)
-
-    def search(
-        self,
-        columns: Columns,
-        below: Floats,
-        above: Floats,
-        k: int,
-        threads: int = 1,
-        wants: Wants | None = None,
-    ) -> Found:
-        """The k best rows for each event with the ends `above` to `below`."""
-        if wants is not None:
-            judged = tuple(self.tree), tuple(columns), self._mode, len(self)
-            return judge_all(filtered_search.search_boxes, judged, below, above, wants, threads)
-        given = tuple(self.tree), tuple(columns), max(1, min(k, len(self))), self._mode
-        return search_all(box_search.search, given, below, above, threads)
-
-    def stats(self) -> dict[str, Any]:
-        """Nothing beside the name."""
-        return {}
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The small state and the arrays."""

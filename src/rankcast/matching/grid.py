@@ -12,7 +12,6 @@ from rankcast.matching.boxes import SAMPLED, SMALL, check_cuts, outside, quantil
 from rankcast.matching.kernels import filtered_search, grid_search
 from rankcast.matching.kernels import grid as grid_kernels
 from rankcast.matching.kernels.box_tree import CELLS, Columns
-from rankcast.matching.kernels.candidate_filter import Wants
 from rankcast.matching.kernels.grid import (
     BUILT,
     CHUNKS,
@@ -26,15 +25,15 @@ from rankcast.matching.kernels.grid import (
     SIZE,
     Grid,
 )
-from rankcast.matching.search import MODES, Found, judge_all, search_all
+from rankcast.matching.search import MODES, KernelIndex
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
-from rankcast.tables.schema import Bools, Floats, Rows
+from rankcast.tables.schema import Bools, Rows
 
 _BY_CHUNK = ("entry", "extent", "chunk", "cell", "best")
 
 
-class IntervalGrid:
+class IntervalGrid(KernelIndex):
     """The best intervals for an event; the columns by row are the caller's.
 
     Everything is laid out anew, with new codes, where the number of rows has doubled or halved, where half
@@ -44,6 +43,8 @@ class IntervalGrid:
     full, and 8 bytes a row.
     """
 
+    _kernels = grid_search.search, filtered_search.search_grid
+
     def __init__(self, *, combine: str | None = None) -> None:
         self._mode, self._outside = MODES[combine], 0
         self.grid = _empty_grid(chunks=16, rows=0)
@@ -51,6 +52,9 @@ class IntervalGrid:
 
     def __len__(self) -> int:
         return int(self.grid.meta[ROWS])
+
+    def _arrays(self) -> tuple[Any, ...]:
+        return tuple(self.grid)
 
     def insert(self, columns: Columns, rows: Rows) -> None:
         """Add absent rows."""
@@ -77,26 +81,6 @@ class IntervalGrid:
         """Follow scores that have changed."""
         grid_kernels.remove(self.grid, columns, rows)
         self._insert(columns, rows)
-
-    def search(
-        self,
-        columns: Columns,
-        below: Floats,
-        above: Floats,
-        k: int,
-        threads: int = 1,
-        wants: Wants | None = None,
-    ) -> Found:
-        """The k best rows for each event with the ends `above` to `below`."""
-        if wants is not None:
-            judged = tuple(self.grid), tuple(columns), self._mode, len(self)
-            return judge_all(filtered_search.search_grid, judged, below, above, wants, threads)
-        given = tuple(self.grid), tuple(columns), max(1, min(k, len(self))), self._mode
-        return search_all(grid_search.search, given, below, above, threads)
-
-    def stats(self) -> dict[str, Any]:
-        """Nothing beside the name."""
-        return {}
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The small state and the arrays."""

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from rankcast.matching.boxes import MARGIN, SMALL, BoxTreeIndex, check_cuts, outside, quantiles
 from rankcast.matching.kernels import filtered_search, inverted
 from rankcast.matching.kernels.box_tree import Columns
-from rankcast.matching.kernels.candidate_filter import Wants
 from rankcast.matching.kernels.inverted import Filed
 from rankcast.matching.kernels.matches import ALL
-from rankcast.matching.search import MODES, Found, judge_all, search_all
+from rankcast.matching.search import MODES, KernelIndex
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Bools, Floats, Rows
@@ -26,7 +25,7 @@ CUTS = 1024
 SAMPLED = 20_000
 
 
-class InvertedIndex:
+class InvertedIndex(KernelIndex):
     """The best subscriptions for an event, filed by attribute; the columns by row are the caller's.
 
     Everything is filed anew, with new cuts, where the number of rows has doubled or halved, where half as
@@ -34,6 +33,8 @@ class InvertedIndex:
     Memory: some 70 bytes a row in exact matching, in relaxed matching as many for each attribute that counts
     (as for the row with the most of them), and 8 KiB an attribute.
     """
+
+    _kernels = inverted.search, filtered_search.search_entries
 
     def __init__(self, dimensions: int, *, combine: str | None = None) -> None:
         self._mode, self._dimensions = MODES[combine], dimensions
@@ -48,6 +49,9 @@ class InvertedIndex:
     def present(self) -> Rows:
         """The rows that are there, in ascending order."""
         return np.flatnonzero(self._present).astype(np.int32)
+
+    def _arrays(self) -> tuple[Any, ...]:
+        return tuple(self._tree.tree), tuple(self._filed), self._cuts
 
     def insert(self, columns: Columns, rows: Rows) -> None:
         """Add absent rows."""
@@ -79,27 +83,6 @@ class InvertedIndex:
         else:
             self._filed.score[rows] = columns.score[rows]
             self._tree.rescore(self._entry_columns(), rows)
-
-    def search(
-        self,
-        columns: Columns,
-        below: Floats,
-        above: Floats,
-        k: int,
-        threads: int = 1,
-        wants: Wants | None = None,
-    ) -> Found:
-        """The k best rows for each event with the ends `above` to `below`."""
-        arrays = tuple(self._tree.tree), tuple(self._filed), self._cuts
-        if wants is not None:
-            judged = arrays, tuple(columns), self._mode, len(self)
-            return judge_all(filtered_search.search_entries, judged, below, above, wants, threads)
-        given = arrays, tuple(columns), max(1, min(k, len(self))), self._mode
-        return search_all(inverted.search, given, below, above, threads)
-
-    def stats(self) -> dict[str, Any]:
-        """Nothing beside the name."""
-        return {}
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The small state and the arrays."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from rankcast.matching.kernels.box_tree import Columns
 from rankcast.matching.kernels.candidate_filter import BY_EVENT, Wants
 from rankcast.matching.kernels.matches import ALL, LARGEST, SUM, Answers, merge
 from rankcast.tables.schema import Floats, Ints, Rows
@@ -28,6 +30,41 @@ class Found(NamedTuple):
     score: Floats
     tried: int
     looked: int
+
+
+class KernelIndex:
+    """An index of arrays that two kernels search: for boxes alone, and for what events want beside them."""
+
+    _kernels: ClassVar[tuple[Callable[..., Answers], Callable[..., Answers]]]
+    _mode: int
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def _arrays(self) -> tuple[Any, ...]:
+        """What the kernels take for the index."""
+
+    def search(
+        self,
+        columns: Columns,
+        below: Floats,
+        above: Floats,
+        k: int,
+        threads: int = 1,
+        wants: Wants | None = None,
+    ) -> Found:
+        """The k best rows for each event with the ends `above` to `below`, or what it wants."""
+        plain, judging = self._kernels
+        if wants is not None:
+            judged = self._arrays(), tuple(columns), self._mode, len(self)
+            return judge_all(judging, judged, below, above, wants, threads)
+        given = self._arrays(), tuple(columns), max(1, min(k, len(self))), self._mode
+        return search_all(plain, given, below, above, threads)
+
+    def stats(self) -> dict[str, Any]:
+        """Nothing beside the name."""
+        return {}
 
 
 def search_all(

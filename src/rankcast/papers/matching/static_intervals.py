@@ -8,8 +8,9 @@
 [Ranked §2.2.1, §3.2]. One row more may change the whole arrangement, and its ends cut segments anew. So rows
 that come later, or with another score, stand in a box tree beside what is built (`fresh`), and of what is
 built they and removed ones are passed over. When both together are more than a 64th of all, everything is
-built anew: O(64 log n) amortised a change. A batch with events that are intervals makes the SOPT-R-tree sort
-all rows by score first.
+built anew: O(64 log n) amortised a change. Events that are intervals meet ones that lie apart, whose order an
+arrangement leaves open: for these the SOPT-R-tree has a second order, by score, which the first such event
+makes of what is built, and which is good until the next time that everything is built.
 
 The arrangement of the SOPT-R-tree leaves few leaves that an event opens in vain. The constraint graph has an
 edge from an interval to a worse one if they overlap at a point where no interval of a rank between them lies.
@@ -139,6 +140,7 @@ class StaticIntervalIndex:
         self._kind, self._dimensions, self._branching = kind, dimensions, branching
         self._mode, self._combine = MODES[combine], combine
         self._lists = self._new_lists()
+        self._by_score: ScoredLists | None = None
         self._packed: NDArray[np.bool_] = np.zeros(1, np.bool_)  # never empty: then all rows would count
         self._size = self._removed = 0  # rows that count in what is built, and those that do no more
         self._fresh = BoxTreeIndex(dimensions, combine=combine)
@@ -174,7 +176,9 @@ class StaticIntervalIndex:
         """The k best rows for each event with the ends `above` to `below`."""
         lists, most = self._lists, max(1, min(k, len(self)))
         if self._kind == "sopt-r-tree" and not np.all(above >= below):
-            lists = self._lists_by_score(columns)
+            if self._by_score is None:
+                self._by_score = self._lists_by_score(columns)
+            lists = self._by_score
         forest = Forest(
             lists.blocks,
             self._packed,
@@ -212,7 +216,7 @@ class StaticIntervalIndex:
         fresh = {name[6:]: a for name, a in arrays.items() if name.startswith("fresh_")}
         self._fresh.restore(header.get("fresh", {}), fresh)
         self._packed = own.pop("packed")
-        self._routes = own
+        self._routes, self._by_score = own, None
         return self
 
     def check_restored(self, columns: Columns, wanted: Bools) -> None:
@@ -271,7 +275,7 @@ class StaticIntervalIndex:
     def _rebuild(self, columns: Columns, rows: Rows) -> None:
         """Build everything anew from the rows that are there."""
         self._packed[rows] = True
-        self._size, self._removed = rows.size, 0
+        self._size, self._removed, self._by_score = rows.size, 0, None
         self._fresh = BoxTreeIndex(self._dimensions, combine=self._combine)
         make = self._segments if self._kind == "segment-tree" else self._arranged
         parts = [make(columns, np.sort(rows), j) for j in range(self._dimensions)]
@@ -295,7 +299,7 @@ class StaticIntervalIndex:
         return Entries(listed, row[order], key[order], np.empty(0), np.empty(0)), (ends, leaves, number)
 
     def _lists_by_score(self, columns: Columns) -> ScoredLists:
-        """For events that are intervals: they meet ones that lie apart, which are in any order."""
+        """The second order, over what is built and counts."""
         rows, lists = np.flatnonzero(self._packed).astype(np.int32), self._new_lists()
         lists.lay([_one_list(columns, rows, j) for j in range(self._dimensions)], columns.score)
         return lists
