@@ -175,10 +175,10 @@ def churn(engine: Engine, round_: int) -> None:
     """A round that ends with as much alive as it began with."""
     assert isinstance(engine, CoveringTable)
     names = [f"s{i}-{round_}" for i in range(20)]
-    jobs = [[f"j{i}-{round_}", "cook"] if i % 3 else None for i in range(20)]
+    jobs = [[100 * round_ + i, 7] if i % 3 else None for i in range(20)]
     engine.subscribe({"id": names, "x_lo": list(range(20)), "x_hi": list(range(5, 45, 2)), "job_in": jobs})
-    engine.publish({"id": [f"e{round_}-{i}" for i in range(30)], "x": list(range(30)), "job": ["cook"] * 30})
-    engine.amend({"id": names[:5], "x_lo": [None] * 5, "job_not_in": [[f"n{round_}"]] * 5})
+    engine.publish({"id": [f"e{round_}-{i}" for i in range(30)], "x": list(range(30)), "job": [7] * 30})
+    engine.amend({"id": names[:5], "x_lo": [None] * 5, "job_not_in": [[-round_]] * 5})
     engine.unsubscribe(names)
 
 
