@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from pathlib import Path
@@ -40,6 +41,21 @@ def serve() -> Iterator[Callable[..., Process]]:
     yield start
     for each in started:
         each.kill()
+
+
+def wait_for(true: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    until = time.monotonic() + 120
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def begin(*followers: Follower) -> None:
+    """Let followers begin with the first snapshot, so that they hear every delta behind it."""
+    for follower in followers:
+        follower.start()
+    wait_for(lambda: all(each.snapshots for each in followers))
 
 
 @pytest.fixture
@@ -82,9 +98,7 @@ class Posted:
 
     def check(self, follower: Follower) -> None:
         """It has heard, in the end, what a follower of the same subscription has, in that order."""
-        until = time.monotonic() + 120
-        while time.monotonic() < until and (not follower.heard or self.last < follower.heard[-1][0]):
-            time.sleep(0.05)
+        wait_for(lambda: bool(follower.heard) and self.last >= follower.heard[-1][0])
         told = [json.loads(body) for body in self.heard.values()]  # in the order in which they came first
         assert {each["type"] for each in told} == {"delta"}
         assert [(each["data"]["sequence"], each["data"]["rows"]) for each in told] == follower.heard
@@ -117,7 +131,8 @@ def test_kills_under_load_lose_and_double_nothing(
                 mine.append((answer["sequence"], event))
 
     publishers = [threading.Thread(target=publisher, args=(number,)) for number in range(4)]
-    for thread in (*followers, *publishers):
+    begin(*followers)
+    for thread in publishers:
         thread.start()
     for _ in range(KILLS):
         time.sleep(rng.uniform(0.05, 0.8))
@@ -129,9 +144,7 @@ def test_kills_under_load_lose_and_double_nothing(
         thread.join()
     _, told = process.ask("GET", STREAM)
     last = told["sequence"]
-    until = time.monotonic() + 20
-    while time.monotonic() < until and any((each.last or 0) < last for each in followers):
-        time.sleep(0.05)
+    wait_for(lambda: all((each.last or 0) >= last for each in followers))
     posted.check(followers[2])
     for follower in followers:
         follower.ended.set()
@@ -182,25 +195,27 @@ def test_kills_take_every_pushed_batch_once(tmp_path: Path, serve: Callable[...,
             both = {"rows": [row, gone] if number > 2 else [row]}
             answers.append(process.insist("PUT", path, both, f"{number}-{rng.random()}", threading.Event()))
 
+    def grown(count: int) -> bool:
+        return len(answers) > count + 2
+
+    begin(follower)
     pushing = threading.Thread(target=push)
-    for thread in (follower, pushing):
-        thread.start()
+    pushing.start()
     for _ in range(max(1, KILLS // 5)):
-        time.sleep(rng.uniform(0.05, 0.5))
+        wait_for(partial(grown, len(answers)))
+        time.sleep(rng.uniform(0, 0.3))
         process.kill()
         process.start()
     ended.set()
     pushing.join()
-    until = time.monotonic() + 20
-    while time.monotonic() < until and (follower.last or 0) < len(answers):
-        time.sleep(0.05)
+    wait_for(lambda: (follower.last or 0) >= len(answers))
     follower.ended.set()
     follower.join(10)
     assert [(status, told["sequence"]) for status, told in answers] == [
         (200, number + 1) for number in range(len(answers))
     ]
     assert not follower.wrong, follower.wrong[:5]
-    assert [number for number, _ in follower.heard][-1] == len(answers)
+    assert [number for number, _ in follower.heard] == list(range(1, len(answers) + 1))
     assert process.stop() == 0
 
 
