@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from rankcast.client.clients import AsyncClient, Client
     from rankcast.covering.engine import CoveringTable
     from rankcast.covering.maxima import maxima
+    from rankcast.gateway import Gateway, SubscriberList
     from rankcast.geotext.engine import GeoTextTopK
     from rankcast.geotext.vocabulary import Vocabulary
     from rankcast.matching.engine import RankedMatcher
     from rankcast.moving.skyline import MovingSkyline
     from rankcast.moving.topk import MovingTopK
-    from rankcast.range_topk.dissemination.protocol import SubscriberList
     from rankcast.range_topk.engine import RangeTopK
     from rankcast.tables.boxes import Hierarchy, near
 
@@ -37,6 +37,7 @@ __all__ = [
     "AsyncClient",
     "Client",
     "CoveringTable",
+    "Gateway",
     "GeoTextTopK",
     "Hierarchy",
     "InputError",
@@ -61,13 +62,14 @@ _HOMES = {
     "AsyncClient": "rankcast.client.clients",
     "Client": "rankcast.client.clients",
     "CoveringTable": "rankcast.covering.engine",
+    "Gateway": "rankcast.gateway",
     "GeoTextTopK": "rankcast.geotext.engine",
     "Hierarchy": "rankcast.tables.boxes",
     "MovingSkyline": "rankcast.moving.skyline",
     "MovingTopK": "rankcast.moving.topk",
     "RangeTopK": "rankcast.range_topk.engine",
     "RankedMatcher": "rankcast.matching.engine",
-    "SubscriberList": "rankcast.range_topk.dissemination.protocol",
+    "SubscriberList": "rankcast.gateway",
     "Vocabulary": "rankcast.geotext.vocabulary",
     "maxima": "rankcast.covering.maxima",
     "near": "rankcast.tables.boxes",

@@ -63,9 +63,15 @@ class BruteForce:
 
     def lists(self, rows: Rows) -> Lists:
         """The current results of the given subscriptions."""
+        return self._top(rows, self._state.boxes(rows), self._state.k_of(rows))
+
+    def preview(self, boxes: Boxes, k: Ints) -> Lists:
+        """The results of boxes that nobody has registered, by their places."""
+        return self._top(np.arange(len(k), dtype=np.int32), boxes, k)
+
+    def _top(self, rows: Rows, boxes: Boxes, k: Ints) -> Lists:
         objects = self._state.live_objects()
-        found = top_k(self._state.boxes(rows), self._state.k_of(rows), objects)
-        items = [objects.row[places] for places in found]
+        items = [objects.row[places] for places in top_k(boxes, k, objects)]
         return deltas.gather_lists(rows, items, [self._state.objects["y"][item] for item in items])
 
     def held(self, rows: Rows) -> Lists:

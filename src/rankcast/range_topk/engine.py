@@ -1,10 +1,6 @@
 """`RangeTopK`: the k best objects in a range, for every subscription, kept current.
 
-An event names an object and gives some of its values. Whether that inserts, updates, moves or deletes depends
-on what the rows before it did, so a batch is resolved once, in one pass: each row takes what it does not
-give from the row before on the same object, or from the object itself. Cost: O(n) for n rows.
-
-What a row does to its object:
+What a row of events does to its object (`event_checks` finds it out):
 
 | `op`     | null in `by`, nulls="delete" | "keep"  | "refuse" | a number, or no column `by` |
 | -------- | ---------------------------- | ------- | -------- | --------------------------- |
@@ -31,20 +27,17 @@ from rankcast.core.list_engine import ListEngine
 from rankcast.core.spec import LISTS, Setting
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.range_topk.brute_force import BruteForce, explain, region
-from rankcast.range_topk.event_checks import OP, emptied, refuse_nan
+from rankcast.range_topk.event_checks import OP, emptied, refuse_nan, resolve
 from rankcast.range_topk.kept_lists import KeptLists
-from rankcast.range_topk.kernels import apply_tiles
-from rankcast.range_topk.kernels.apply_tiles import ABSENT, DELETES, KEEPS, LACKING, NULL, REFUSED
 from rankcast.range_topk.state import Events, Method, RangeState
 from rankcast.structures import integrity
-from rankcast.structures.ids import Slots, keys_of, select, show
+from rankcast.structures.ids import Slots, select
 from rankcast.tables import boxes, deltas, schema
 from rankcast.tables.deltas import Changes, External, Lists
 from rankcast.tables.read import attempted
-from rankcast.tables.schema import Batch, Column, Floats, Form, Ids, Ints, Kind, Rows
+from rankcast.tables.schema import Batch, Column, Form, Rows
 
 PLAIN = (list, tuple, np.ndarray)  # no columns of pandas'
-NO_WORDS: Ints = np.empty(0, np.int64)
 NULLS = ("delete", "keep", "refuse")
 METHODS = ("sparse", "dense", "unicast", "relax", "scan")
 APPROXIMATE = ("sparse", "dense")
@@ -57,64 +50,6 @@ def nothing_removed(rows: Any) -> bool:
     if type(rows) is pa.Table:
         return OP.name not in rows.column_names
     return type(rows) is dict and OP.name not in rows
-
-
-def resolve(batch: Batch, objects: Slots, over: list[str], by: str, nulls: str) -> tuple[Events, Ids | None]:
-    """Read a batch against the live objects; raises before anything has changed.
-
-    New objects have no row yet: the n-th of them, whose ids come second, has -1 - n instead.
-    """
-    ids, size, width = batch.ids, batch.size, len(over)
-    if objects.kind != ids.kind and objects.kind is not None:
-        objects.find(ids, where="events")  # refuses them
-    removes: Ints = np.array(batch[OP.name], np.int64) if OP.name in batch else NO_WORDS
-    null = KEEPS
-    if nulls != "keep" and by in batch:
-        null = REFUSED if nulls == "refuse" else KEEPS if OP.name in batch else DELETES
-    row, first, x, y = (
-        np.empty(size, np.int32),
-        np.empty(size, np.int32),
-        np.empty((size, width)),
-        np.empty(size),
-    )
-    new, gone, wrong, bad = apply_tiles.resolve(
-        objects.register()[:6],
-        keys_of(ids, objects.seed),
-        (objects["x"], objects["y"]),
-        _numbers(batch, [*over, by]),
-        removes,
-        null,
-        (row, x, y, first),
-    )
-    if wrong >= 0:
-        raise _refusal(batch, [*over, by], wrong, bad)
-    return Events(row, x, y, gone), select(ids, first[:new]) if new else None
-
-
-def _numbers(batch: Batch, names: list[str]) -> Floats:
-    """Columns of numbers as the lines of one array, NaN where nothing is given."""
-    if batch.numbers is not None and len(batch.lines) == len(names):
-        return np.array(batch.numbers, order="C")
-    lines = np.full((len(names), batch.size), np.nan)
-    for line, name in enumerate(names):
-        if name in batch:
-            lines[line] = batch[name]
-    return lines
-
-
-def _refusal(batch: Batch, names: list[str], wrong: int, row: int) -> InputError:
-    """What is to be said of the first bad row."""
-    told, hint = f"object {show(batch.ids, row)}", None
-    if wrong == NULL:
-        column, what, expected = names[-1], f"is null for {told}", Kind.NUMBER.value
-        hint = 'To delete, say op "remove"; or make the engine with nulls="delete" or nulls="keep".'
-    elif wrong == ABSENT:
-        column, said = (OP.name, 'is "remove"') if OP.name in batch else (names[-1], "is null")
-        what, expected = f"{said} for {told}, which is not there", "a live object"
-    else:
-        column, what = names[wrong - LACKING], f"has no value for {told}, which is new"
-        expected = "a number"
-    return InputError(what, where="events", column=column, row=row, expected=expected, hint=hint)
 
 
 def _ends(settings: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
@@ -297,6 +232,35 @@ class RangeTopK(ListEngine):
         self._need_lists("results")
         return super().results(ids)
 
+    def preview(self, rows: Any) -> pa.Table:
+        """The lists that subscriptions would have now, as `results` gives them; nobody is registered.
+
+        For receivers that keep lists of their own and have missed something, also without lists here.
+        Rows and their order are those of `subscribe`. Cost: that of finding the lists.
+        """
+        batch = self._read(rows, self._form, "subscriptions")
+        self._subscriptions.refuse_duplicates(batch.ids, where="subscriptions")
+        own = self._own_k(batch).get("k", np.zeros(batch.size, np.int64))
+        found = self._fields(batch, None)
+        k = np.where(own > 0, own, self._k)
+        lists = self._lists_method.preview(boxes.Boxes(found["lo"], found["hi"]), k)
+        columns = {
+            "subscription": schema.arrow(select(batch.ids, lists.subscription)),
+            "rank": pa.array(lists.rank),
+            "item": self._items.take(lists.item),
+            "score": pa.array(lists.score),
+        }
+        return pa.table(columns)
+
+    def objects(self) -> pa.Table:
+        """The live objects: `id`, the attributes of `over`, and `by`."""
+        rows = self._items.live()
+        x = self._state.objects["x"][rows]
+        numbers = {name: pa.array(x[:, place]) for place, name in enumerate(self._over)}
+        return pa.table(
+            {"id": self._items.take(rows), **numbers, self._by: pa.array(self._state.objects["y"][rows])}
+        )
+
     def _external(self, rows: Rows, *, scored: bool) -> External:
         if self._listless:
             return super()._external(rows, scored=scored)
@@ -405,7 +369,13 @@ class RangeTopK(ListEngine):
     # Dissemination
 
     def disseminate(
-        self, rows: Any, *, method: str | None = None, epsilon: float | None = None, batch: bool = False
+        self,
+        rows: Any,
+        *,
+        method: str | None = None,
+        epsilon: float | None = None,
+        batch: bool = False,
+        numbered: bool = False,
     ) -> pa.Table:
         """Apply a batch and return the tiles a server would send into a content-driven network.
 
@@ -421,10 +391,23 @@ class RangeTopK(ListEngine):
         many alone; null is for everybody ("relax"). Messages of one k follow each other in sending order.
         "dense" paints for the engine's k, too: subscribers whom the server does not know have that one.
 
+        With `numbered` there is a column `sequence`: the number of the message among all that the engine has
+        sent, from 1 on, also across `save` and `load`. The last one is `stats()["messages"]`. A receiver of
+        all messages, as `rankcast.Gateway`, tells by it what it has missed, and asks `preview`.
+
         In `stats()`, `affected` grows where exact messages are made by looking at subscriptions; "dense"
         and "relax" never do, so they cannot count it, nor can a sketch or epsilon.
         """
-        return self._disseminate(rows, method or self._method, epsilon, "net" if batch else "online")
+        if numbered and "sequence" in self._numbers:
+            raise InputError(
+                "messages have an attribute called sequence", where="disseminate", expected="numbered=False"
+            )
+        table = self._disseminate(rows, method or self._method, epsilon, "net" if batch else "online")
+        if not numbered:
+            return table
+        last = int(self._count["messages"])
+        numbers = np.arange(last - table.num_rows + 1, last + 1, dtype=np.int64)
+        return table.append_column("sequence", pa.array(numbers))
 
     def _disseminate(self, rows: Any, method: str, epsilon: float | None, plan: str) -> pa.Table:
         """Disseminate by a plan: "online" (event after event), "coalesce" or "net" (Paint-Batch).

@@ -92,6 +92,10 @@ class IntervalLists:
         self._rows: Rows = np.empty((2, 0), np.int32)
         self._ops: NDArray[np.int8] = np.empty(0, np.int8)
 
+    def beside(self) -> IntervalLists:
+        """An empty store over the same objects, which it does not change."""
+        return IntervalLists(self.objects)
+
     def _make_index(self, key: int, slots: SlotMap) -> SubscriptionIndex | CornerIndex:
         if self.listless:
             return SubscriptionIndex(1, slots)

@@ -25,6 +25,7 @@ from rankcast.structures import integrity
 from rankcast.structures.arrays import Names, grown
 from rankcast.structures.diff import DeltaColumns, ListSnapshot
 from rankcast.structures.topk_lists import ENTER
+from rankcast.tables.boxes import Boxes
 from rankcast.tables.deltas import Changes, External, Lists, empty_lists, no_changes
 from rankcast.tables.schema import Floats, Ints, Rows, arrow, integer_ids
 
@@ -130,8 +131,19 @@ class KeptLists:
     def lists(self, rows: Rows) -> Lists:
         """The current results of the given subscriptions, read off their boards."""
         self.refresh(rows)
-        classed, values = self.store.classed, self.range_state.objects["y"]
-        keys = each_class(classed.sizes.keys(rows, self.range_state.k_of(rows)))
+        return self._listed(self.store, rows, self.range_state.k_of(rows))
+
+    def preview(self, boxes: Boxes, k: Ints) -> Lists:
+        """The results that boxes would have: those of a store of their own over the same objects."""
+        rows, store = np.arange(len(k), dtype=np.int32), self.store.beside()
+        if rows.size:
+            store.add(rows, *store.ends(boxes), k)
+        return self._listed(store, rows, k)
+
+    def _listed(self, store: IntervalLists | BoxLists, rows: Rows, k: Ints) -> Lists:
+        """The lists of a store, read off its boards."""
+        classed, values = store.classed, self.range_state.objects["y"]
+        keys = each_class(classed.sizes.keys(rows, k))
         found = [Lists(*classed.listed(key, rows[mine], values)) for key, mine in keys]
         if len(found) < 2:
             return found[0] if found else empty_lists()

@@ -220,6 +220,9 @@ class Method(Protocol):
     def lists(self, rows: Rows) -> Lists:
         """The current results of the given subscriptions."""
 
+    def preview(self, boxes: Boxes, k: Ints) -> Lists:
+        """The results that subscriptions would have which are not there; they are named by their places."""
+
     def entered(self, rows: Rows) -> None:
         """New subscriptions are in the state."""
 

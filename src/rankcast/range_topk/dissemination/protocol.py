@@ -1,6 +1,6 @@
 """The protocol between a server and its subscribers, and its plain forms: the brute force and CN-Relax.
 
-A subscriber keeps one list by the protocol of [Range §II-A] (`SubscriberList`). Going from list A to list B
+A subscriber keeps one list by the protocol of [Range §II-A] (`rankcast.gateway`). Going from list A to list B
 it must hear of every item that is new or changed in B, and of every item of A that is not in B but whose old
 score would keep it there. What got worse or left is sent first: otherwise a stale entry could push out one
 that stays (`messages`).
@@ -17,47 +17,8 @@ import pyarrow as pa
 from rankcast.range_topk.brute_force import top_k
 from rankcast.range_topk.state import Events, Objects, RangeState, TileRows
 from rankcast.structures.ids import Slots
-from rankcast.tables import schema
 from rankcast.tables.boxes import Boxes
 from rankcast.tables.schema import Floats, Ints, Rows
-
-
-class SubscriberList:
-    """A ranked list of at most k items that follows messages.
-
-    A message about an item in the list replaces its score; one about another item is a bid for a place. A
-    score of None removes the item. Ties go to the smaller id. Cost: O(k log k) a message.
-
-    >>> mine = SubscriberList(k=2)
-    >>> for item, score in [("a", 3.0), ("b", 1.0), ("c", 2.0), ("b", None)]:
-    ...     mine.receive(item, score)
-    >>> mine.items()
-    [('c', 2.0)]
-    """
-
-    def __init__(self, k: int, order: str = "asc") -> None:
-        self._k = schema.whole("k", k)
-        self._sign = 1.0 if schema.one_of("order", order, ["asc", "desc"]) == "asc" else -1.0
-        self._scores: dict[Any, float] = {}
-
-    def __len__(self) -> int:
-        return len(self._scores)
-
-    def receive(self, item: Any, score: float | None) -> None:
-        """Take one message."""
-        if score is None:
-            self._scores.pop(item, None)
-            return
-        self._scores[item] = score
-        if len(self._scores) > self._k:
-            del self._scores[self._ranked()[-1]]
-
-    def items(self) -> list[tuple[Any, float]]:
-        """The list as (item, score), best first."""
-        return [(item, self._scores[item]) for item in self._ranked()]
-
-    def _ranked(self) -> list[Any]:
-        return sorted(self._scores, key=lambda item: (self._sign * self._scores[item], item))
 
 
 class Message(NamedTuple):

@@ -1,0 +1,516 @@
+"""The receiving side of dissemination: lists that follow messages; needs the standard library alone.
+
+A `SubscriberList` is one list by the protocol of [Range §II-A]. A `Gateway` has many of them behind one
+connection: it hears every message of an engine once, and hands it to those in its tile.
+
+Messages come in parts, each with `sequence`, its number, and `after`, the number of the part before it: what
+the service tells of one write, or messages that `RangeTopK.disseminate` was asked to number. So a receiver of
+all parts notices what is lost, doubled or out of order: a part that it had is ignored; before any other that
+does not follow on the last one, it asks for all its lists anew. An answer tells the sequence that its lists
+are of, and parts up to that one are not for them: whoever comes late asks for the own list alone, and nobody
+has to wait.
+
+Invariant: while a gateway is in step, each list is the one of its own sequence, or of the last part, if that
+is later. Ranges that are equal share a list. Cost of a message: those whose lower end in the first attribute
+lies in its tile are compared, and whom it reaches pays O(k).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import inf, isnan
+from typing import Any, NamedTuple, Protocol
+
+from rankcast.errors import InputError, RankcastError, SettingError, shown
+
+Id = int | str
+Row = Mapping[str, Any]
+Box = tuple[float, ...]  # lower and upper end of each attribute, one after the other
+AT_ONCE = 10_000  # ranges that are asked for together
+
+
+class SubscriberList:
+    """A ranked list of at most k items that follows messages.
+
+    A message about an item in the list replaces its score; one about another item is a bid for a place. A
+    score of None removes the item. Ties go to the smaller id. Cost: O(k) a message.
+
+    >>> mine = SubscriberList(k=2)
+    >>> [mine.receive(*each) for each in [("a", 3.0), ("b", 1.0), ("c", 2.0), ("d", 9.0), ("b", None)]]
+    [True, True, True, False, True]
+    >>> mine.items()
+    [('c', 2.0)]
+    """
+
+    __slots__ = ("_k", "_scores", "_sign")
+
+    def __init__(self, k: int, order: str = "asc") -> None:
+        self._k = _count("k", k)
+        self._sign = _sign(order)
+        self._scores: dict[Any, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._scores)
+
+    def receive(self, item: Any, score: float | None) -> bool:
+        """Take one message; returns whether the list is another one."""
+        scores = self._scores
+        if score is None:
+            return scores.pop(item, None) is not None
+        if item in scores:
+            changed = scores[item] != score
+            scores[item] = score
+            return changed
+        scores[item] = score
+        if len(scores) <= self._k:
+            return True
+        last = max(scores, key=self._place)
+        del scores[last]
+        return bool(last != item)
+
+    def items(self) -> list[tuple[Any, float]]:
+        """The list as (item, score), best first."""
+        return [(item, self._scores[item]) for item in sorted(self._scores, key=self._place)]
+
+    def digest(self) -> str:
+        """A short name of what the list holds: other lists have another one; see `digest_of`."""
+        return digest_of(self.items())
+
+    def _place(self, item: Any) -> tuple[float, Any]:
+        return self._sign * self._scores[item], item
+
+
+def digest_of(items: Iterable[tuple[Any, float]]) -> str:
+    """The digest of a list of (item, score), best first: 16 hexadecimal digits.
+
+    >>> digest_of([("a", 3.0)]) == digest_of([("a", 3)]) != digest_of([("b", 3.0)])
+    True
+    """
+    told = json.dumps([[item, float(score)] for item, score in items], separators=(",", ":"))
+    return hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
+
+
+class Lists(NamedTuple):
+    """Current lists, as of a sequence: rows with `subscription`, `item` and `score`.
+
+    `same` names those whose digest was sent and is right; they have no rows.
+    """
+
+    sequence: int
+    rows: Iterable[Row]
+    same: Iterable[Id] = ()
+
+
+class Part(Protocol):
+    """What a source of messages gives: `event` "tiles" or "gap" (what was before is not told)."""
+
+    @property
+    def event(self) -> str:
+        """Which of the two."""
+
+    @property
+    def rows(self) -> Iterable[Row]:
+        """The messages."""
+
+    @property
+    def sequence(self) -> int:
+        """The number of the part."""
+
+    @property
+    def after(self) -> int | None:
+        """The number of the part before."""
+
+
+class BehindError(RankcastError):
+    """Lists were asked for, and what came is older than what was heard already."""
+
+
+class _Kept:
+    """The list of one box: the sequence it is of, and who wants how many of its items."""
+
+    __slots__ = ("box", "list", "sequence", "wanted")
+
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self.list: SubscriberList | None = None
+        self.sequence = -1
+        self.wanted: dict[Id, int] = {}
+
+
+class Gateway:
+    """The lists of many subscribers, kept from the messages of one engine.
+
+    Args:
+        ask: gives the current lists of ranges: it is called with rows that have `id` and the ends of ranges,
+            perhaps `digest`, and returns `Lists`.
+        over: the attribute that ranges are over, or a list of them, as the engine has it.
+        by: the attribute that ranks.
+        k: the engine's k: what the server sends tiles for, and the most that a subscriber can want.
+        order: the engine's order.
+
+    All calls may come from several threads; they take turns.
+
+    >>> gateway = Gateway(lambda ranges: Lists(0, []), over="risk", by="pe", k=2)
+    >>> gateway.subscribe([{"id": "ada", "risk_lo": 2, "risk_hi": 6}])
+    >>> gateway.resynchronise(0)
+    []
+    >>> ends = {"risk_lo_outer": None, "risk_lo_inner": 3.0, "risk_hi_inner": 3.0, "risk_hi_outer": None}
+    >>> gateway.receive([{**ends, "item": "ACME", "risk": 3.0, "pe": 12.0}], sequence=1, after=0)
+    ['ada']
+    >>> gateway.items("ada")
+    [('ACME', 12.0)]
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[list[dict[str, Any]]], Lists],
+        *,
+        over: str | Sequence[str] = "x",
+        by: str = "y",
+        k: int = 10,
+        order: str = "asc",
+    ) -> None:
+        self._ask = ask
+        self._over = [over] if isinstance(over, str) else list(over)
+        self._by = by
+        self._k = _count("k", k)
+        _sign(order)
+        self._order = order
+        self._turn = threading.RLock()
+        self._kept: dict[Box, _Kept] = {}
+        self._box_of: dict[Id, Box] = {}
+        self._lows: list[float] | None = None  # lower ends in order; None: to be sorted again
+        self._sorted: list[_Kept] = []
+        self._sequence: int | None = None
+        self._count = dict.fromkeys(
+            ("messages", "reached", "needless", "doubled", "gaps", "asked", "mended"), 0
+        )
+
+    def __len__(self) -> int:
+        return len(self._box_of)
+
+    @property
+    def sequence(self) -> int | None:
+        """The last part that was heard; None: it is not in step, and the next part makes it ask."""
+        return self._sequence
+
+    def stats(self) -> dict[str, int]:
+        """Counters since the start.
+
+        `messages` heard, how many subscribers they `reached`, how often that was `needless`, parts `doubled`,
+        `gaps` noticed, lists `asked` for, and subscribers whose lists `check` has `mended`.
+        """
+        with self._turn:
+            return dict(self._count)
+
+    # Subscribers
+
+    def subscribe(self, rows: Iterable[Row]) -> None:
+        """Let subscribers in: `id`, `<over>_lo`, `<over>_hi` (absent or None: unbounded), `k`.
+
+        They have their lists at once if the gateway is in step, otherwise as soon as it is.
+
+        Raises:
+            InputError: a row is wrong; nothing has changed.
+        """
+        with self._turn:
+            wanted: dict[Id, tuple[Box, int]] = {}
+            for place, row in enumerate(rows):
+                name, box, k = self._read(row, place)
+                if name in wanted or name in self._box_of:
+                    raise _wrong(f"is {shown(name)}, which is there already", "id", place, "a new id")
+                wanted[name] = box, k
+            new = [
+                _Kept(box)
+                for box in dict.fromkeys(box for box, _ in wanted.values())
+                if box not in self._kept
+            ]
+            if self._sequence is not None:
+                self._fill(new, self._sequence)
+            if new:
+                self._lows = None
+            self._kept.update((each.box, each) for each in new)
+            for name, (box, k) in wanted.items():
+                self._kept[box].wanted[name] = k
+                self._box_of[name] = box
+
+    def unsubscribe(self, ids: Iterable[Id]) -> None:
+        """Let subscribers go."""
+        with self._turn:
+            gone = list(dict.fromkeys(ids))
+            for place, name in enumerate(gone):
+                if name not in self._box_of:
+                    raise _wrong(f"is {shown(name)}", "id", place, "a subscriber's id")
+            for name in gone:
+                kept = self._kept[self._box_of.pop(name)]
+                del kept.wanted[name]
+                if not kept.wanted:
+                    del self._kept[kept.box]
+                    self._lows = None
+
+    def items(self, subscriber: Id) -> list[tuple[Any, float]]:
+        """The list of a subscriber as (item, score), best first."""
+        with self._turn:
+            if subscriber not in self._box_of:
+                raise InputError(f"is {shown(subscriber)}", column="id", expected="a subscriber's id")
+            kept = self._kept[self._box_of[subscriber]]
+            return kept.list.items()[: kept.wanted[subscriber]] if kept.list is not None else []
+
+    # Messages
+
+    def follow(self, parts: Iterable[Part]) -> Iterator[list[Id]]:
+        """Take parts as they come; after each, the subscribers whose lists have changed."""
+        for part in parts:
+            if part.event == "gap" or part.after is None:
+                with self._turn:
+                    self._count["gaps"] += self._sequence is not None
+                    changed = self.resynchronise(part.sequence)
+                yield changed
+            else:
+                yield self.receive(part.rows, sequence=part.sequence, after=part.after)
+
+    def receive(
+        self, rows: Iterable[Row], *, sequence: int | None = None, after: int | None = None
+    ) -> list[Id]:
+        """Take one part; returns the subscribers whose lists have changed.
+
+        If it does not follow on what was heard, all lists are asked for first. Without `sequence` and `after`
+        messages have numbers of their own, in a column `sequence`. A part without rows and with `after` as
+        large as `sequence` is a sign of life: whoever has missed the last part notices it then.
+
+        Raises:
+            BehindError: these lists are too old. Whatever is raised here, the next part asks again.
+        """
+        with self._turn:
+            if sequence is not None and after is not None:
+                return list(self._take(rows, sequence, after))
+            changed: dict[Id, None] = {}
+            for run in _runs(rows):
+                changed |= self._take(run, run[-1]["sequence"], run[0]["sequence"] - 1)
+            return list(changed)
+
+    def _take(self, rows: Iterable[Row], sequence: int, after: int) -> dict[Id, None]:
+        """Take messages that follow on `after`; the subscribers whose lists have changed."""
+        if self._sequence is not None and sequence <= self._sequence:
+            self._count["doubled"] += sequence > after
+            return {}
+        changed: dict[Id, None] = {}
+        if self._sequence is None or after != self._sequence:
+            self._count["gaps"] += self._sequence is not None
+            changed = dict.fromkeys(self.resynchronise(after))
+        try:
+            for row in rows:
+                self._count["messages"] += 1
+                changed |= dict.fromkeys(self._deliver(row, row.get("sequence", sequence)))
+        except BaseException:
+            self._sequence = None  # half of it was taken
+            raise
+        self._sequence = sequence
+        return changed
+
+    def resynchronise(self, sequence: int) -> list[Id]:
+        """Ask for all lists, which must be of this sequence or later, and go on behind it.
+
+        Returns the subscribers whose lists have changed.
+        """
+        with self._turn:
+            self._sequence = None
+            changed = self._fill(list(self._kept.values()), sequence)
+            self._sequence = sequence
+            return changed
+
+    def check(self) -> list[Id]:
+        """Compare the digests of all lists with the source, and take over those that differ.
+
+        Returns the subscribers whose lists were wrong: nobody, unless parts were forged or a source changed
+        its past. Nothing is done out of step, or where the source is ahead: then a part is under way.
+        """
+        with self._turn:
+            if self._sequence is None:
+                return []
+            wrong: list[Id] = []
+            every = list(self._kept.values())
+            for first in range(0, len(every), AT_ONCE):
+                some = every[first : first + AT_ONCE]
+                found = self._asked(some, digests=True)
+                for kept, items in zip(some, found.lists, strict=True):
+                    if items is not None and found.sequence == max(self._sequence, kept.sequence):
+                        kept.list, kept.sequence = items, found.sequence
+                        wrong += kept.wanted
+            self._count["mended"] += len(wrong)
+            return wrong
+
+    # Inside
+
+    def _deliver(self, tile: Row, sequence: int) -> Iterator[Id]:
+        """Hand a message to the lists in its tile; the subscribers whose lists have changed."""
+        for name in (f"{self._over[0]}_lo_outer", f"{self._over[0]}_lo_inner", "item", self._by):
+            if name not in tile:
+                raise InputError("is missing", where="tiles", column=name, expected="a message of the engine")
+        item, score, k = tile["item"], tile[self._by], tile.get("k")
+        for kept in self._reached(tile) if k is None or k == self._k else ():
+            if kept.sequence >= sequence or kept.list is None:
+                continue
+            self._count["reached"] += len(kept.wanted)
+            if kept.list.receive(item, score):
+                yield from kept.wanted
+            else:
+                self._count["needless"] += len(kept.wanted)
+
+    def _reached(self, tile: Row) -> Iterator[_Kept]:
+        """The lists whose boxes lie in a tile: lo_outer < lo <= lo_inner and hi_inner <= hi < hi_outer."""
+        if self._lows is None:
+            self._sorted = sorted(self._kept.values(), key=lambda kept: kept.box[0])
+            self._lows = [kept.box[0] for kept in self._sorted]
+        ends: list[tuple[float | None, float, float, float | None]] = []
+        for name in self._over:
+            outer_lo, lo, hi, outer_hi = (
+                tile[f"{name}_{end}"] for end in ("lo_outer", "lo_inner", "hi_inner", "hi_outer")
+            )
+            # JSON has no infinity: there an inner end of those without a bound is null
+            ends.append((outer_lo, -inf if lo is None else lo, inf if hi is None else hi, outer_hi))
+        outer, inner, hi_inner, hi_outer = ends[0]
+        first = 0 if outer is None else bisect_right(self._lows, outer)
+        for kept in self._sorted[first : bisect_right(self._lows, inner)]:
+            high = kept.box[1]
+            if hi_inner <= high and (hi_outer is None or high < hi_outer) and _meets(kept.box, ends):
+                yield kept
+
+    def _fill(self, some: list[_Kept], least: int) -> list[Id]:
+        """Ask for lists, and take them over; the subscribers whose lists have changed."""
+        changed: list[Id] = []
+        for first in range(0, len(some), AT_ONCE):
+            part = some[first : first + AT_ONCE]
+            found = self._asked(part)
+            if found.sequence < least:
+                raise BehindError(
+                    "the lists are too old",
+                    detail=f"They are of {found.sequence}, and {least} was heard.",
+                    hint="Ask the engine that the messages come from.",
+                )
+            for kept, items in zip(part, found.lists, strict=True):
+                if items is None:
+                    continue
+                if ([] if kept.list is None else kept.list.items()) != items.items():
+                    changed += kept.wanted
+                kept.list, kept.sequence = items, found.sequence
+        return changed
+
+    def _asked(self, some: list[_Kept], *, digests: bool = False) -> _Found:
+        """Current lists as the source has them; None for those whose digest is right."""
+        ranges = [self._range(place, kept) for place, kept in enumerate(some)]
+        if digests:
+            for asked, kept in zip(ranges, some, strict=True):
+                asked["digest"] = "" if kept.list is None else kept.list.digest()
+        answer = self._ask(ranges)
+        self._count["asked"] += len(some)
+        lists: list[SubscriberList | None] = [SubscriberList(self._k, self._order) for _ in some]
+        for place in answer.same:
+            lists[int(place)] = None
+        for row in answer.rows:
+            mine = lists[int(row["subscription"])]
+            if mine is not None:
+                mine.receive(row["item"], row["score"])
+        return _Found(answer.sequence, lists)
+
+    def _range(self, place: int, kept: _Kept) -> dict[str, Any]:
+        """A box as it is asked for."""
+        row: dict[str, Any] = {"id": place}
+        for name, lo, hi in zip(self._over, kept.box[::2], kept.box[1::2], strict=True):
+            row[f"{name}_lo"] = None if lo == -inf else lo
+            row[f"{name}_hi"] = None if hi == inf else hi
+        return row
+
+    def _read(self, row: Row, place: int) -> tuple[Id, Box, int]:
+        """The id, the box and the k of a subscriber."""
+        known = ["id", "k", *(f"{name}_{end}" for name in self._over for end in ("lo", "hi"))]
+        for column in row:
+            if column not in known:
+                raise InputError.unknown(column, known, where="subscribers", word="column")
+        name = row.get("id")
+        if isinstance(name, bool) or not isinstance(name, int | str):
+            raise _wrong(f"is {shown(name)}", "id", place, "an integer or a text")
+        k = row.get("k")
+        if k is None:
+            k = self._k
+        if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= self._k:
+            expected = f"a whole number from 1 to {self._k}, the k that the server sends tiles for"
+            raise _wrong(f"is {shown(k)}", "k", place, expected)
+        box: list[float] = []
+        for each in self._over:
+            lo = _end(row, f"{each}_lo", -inf, place)
+            hi = _end(row, f"{each}_hi", inf, place)
+            if lo > hi:
+                raise _wrong(f"is {lo}, above {each}_hi, which is {hi}", f"{each}_lo", place, "lo <= hi")
+            box += (lo, hi)
+        return name, tuple(box), k
+
+
+class _Found(NamedTuple):
+    sequence: int
+    lists: list[SubscriberList | None]
+
+
+def _runs(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Numbered messages in parts of consecutive numbers."""
+    run: list[Row] = []
+    for row in rows:
+        number = row.get("sequence")
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise InputError(
+                f"is {shown(number)}",
+                where="tiles",
+                column="sequence",
+                expected="the number of the message",
+                hint="Use disseminate(..., numbered=True).",
+            )
+        if run and number != run[-1]["sequence"] + 1:
+            yield run
+            run = []
+        run.append(row)
+    if run:
+        yield run
+
+
+def _meets(box: Box, ends: list[tuple[float | None, float, float, float | None]]) -> bool:
+    """Whether a box lies in a tile in all attributes but the first."""
+    for place in range(1, len(ends)):
+        outer_lo, lo, hi, outer_hi = ends[place]
+        low, high = box[2 * place], box[2 * place + 1]
+        if not (low <= lo and (outer_lo is None or outer_lo < low)):
+            return False
+        if not (hi <= high and (outer_hi is None or high < outer_hi)):
+            return False
+    return True
+
+
+def _end(row: Row, column: str, missing: float, place: int) -> float:
+    """One end of a range."""
+    value = row.get(column)
+    if value is None:
+        return missing
+    if isinstance(value, bool) or not isinstance(value, int | float) or isnan(value):
+        raise _wrong(f"is {shown(value)}", column, place, "a number or nothing")
+    return float(value)
+
+
+def _wrong(what: str, column: str, row: int, expected: str) -> InputError:
+    return InputError(what, where="subscribers", column=column, row=row, expected=expected)
+
+
+def _count(name: str, value: Any) -> int:
+    """A setting that is a whole number from 1 on."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or not 1 <= value.__index__() < 2**31:
+        raise SettingError(f"{name} is {shown(value)}", expected="a whole number from 1 to 2147483647")
+    return int(value.__index__())
+
+
+def _sign(order: Any) -> float:
+    """What scores are multiplied by, so that the smallest is the best."""
+    if order not in ("asc", "desc"):
+        raise SettingError.unknown(order, ["asc", "desc"], where="order", word="value")
+    return 1.0 if order == "asc" else -1.0
