@@ -1,6 +1,6 @@
 """`RangeTopK`: the k best objects in a range, for every subscription, kept current.
 
-What a row of events does to its object (`event_checks` finds it out):
+What a row of events does to its object (`state.resolve` finds it out):
 
 | `op`     | null in `by`, nulls="delete" | "keep"  | "refuse" | a number, or no column `by` |
 | -------- | ---------------------------- | ------- | -------- | --------------------------- |
@@ -27,9 +27,9 @@ from rankcast.core.list_engine import ListEngine
 from rankcast.core.spec import LISTS, Setting
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.range_topk.brute_force import BruteForce, explain, region
-from rankcast.range_topk.event_checks import OP, emptied, refuse_nan, resolve
+from rankcast.range_topk.event_checks import OP, emptied, refuse_nan
 from rankcast.range_topk.kept_lists import KeptLists
-from rankcast.range_topk.state import Events, Method, RangeState
+from rankcast.range_topk.state import Events, Method, RangeState, resolve
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots, select
 from rankcast.tables import boxes, deltas, schema

@@ -1,9 +1,4 @@
-"""What events of `RangeTopK` do to the live objects; NaN in frames of pandas'; words that remove.
-
-An event names an object and gives some of its values. Whether that inserts, updates, moves or deletes depends
-on what the rows before it did, so a batch is resolved once, in one pass: each row takes what it does not
-give from the row before on the same object, or from the object itself. Cost: O(n) for n rows.
-"""
+"""Odd events of `RangeTopK`: NaN in frames of pandas', what stands beside a word that removes, refusals."""
 
 from __future__ import annotations
 
@@ -16,21 +11,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rankcast.errors import InputError
-from rankcast.range_topk.kernels import apply_tiles
-from rankcast.range_topk.kernels.apply_tiles import (
-    ABSENT,
-    DELETES,
-    KEEPS,
-    LACKING,
-    NULL,
-    REFUSED,
-    REMOVE,
-)
-from rankcast.range_topk.state import Events
-from rankcast.structures.ids import Slots, keys_of, select, show
+from rankcast.range_topk.kernels.apply_tiles import ABSENT, LACKING, NULL, REMOVE
+from rankcast.structures.ids import show
 from rankcast.tables import read
 from rankcast.tables.readers import read_column
-from rankcast.tables.schema import Batch, Bools, Column, Floats, Ids, Ints, Kind
+from rankcast.tables.schema import Batch, Bools, Column, Floats, Ints, Kind
 from rankcast.tables.sequences import as_array
 
 NO_WORDS: Ints = np.empty(0, np.int64)
@@ -98,50 +83,7 @@ def _words(values: Any) -> NDArray[np.int64]:
     return found
 
 
-def resolve(batch: Batch, objects: Slots, over: list[str], by: str, nulls: str) -> tuple[Events, Ids | None]:
-    """Read a batch against the live objects; raises before anything has changed.
-
-    New objects have no row yet: the n-th of them, whose ids come second, has -1 - n instead.
-    """
-    ids, size, width = batch.ids, batch.size, len(over)
-    if objects.kind != ids.kind and objects.kind is not None:
-        objects.find(ids, where="events")  # refuses them
-    removes: Ints = np.array(batch[OP.name], np.int64) if OP.name in batch else NO_WORDS
-    null = KEEPS
-    if nulls != "keep" and by in batch:
-        null = REFUSED if nulls == "refuse" else KEEPS if OP.name in batch else DELETES
-    row, first, x, y = (
-        np.empty(size, np.int32),
-        np.empty(size, np.int32),
-        np.empty((size, width)),
-        np.empty(size),
-    )
-    new, gone, wrong, bad = apply_tiles.resolve(
-        objects.register()[:6],
-        keys_of(ids, objects.seed),
-        (objects["x"], objects["y"]),
-        _numbers(batch, [*over, by]),
-        removes,
-        null,
-        (row, x, y, first),
-    )
-    if wrong >= 0:
-        raise _refusal(batch, [*over, by], wrong, bad)
-    return Events(row, x, y, gone), select(ids, first[:new]) if new else None
-
-
-def _numbers(batch: Batch, names: list[str]) -> Floats:
-    """Columns of numbers as the lines of one array, NaN where nothing is given."""
-    if batch.numbers is not None and len(batch.lines) == len(names):
-        return np.array(batch.numbers, order="C")
-    lines = np.full((len(names), batch.size), np.nan)
-    for line, name in enumerate(names):
-        if name in batch:
-            lines[line] = batch[name]
-    return lines
-
-
-def _refusal(batch: Batch, names: list[str], wrong: int, row: int) -> InputError:
+def refusal(batch: Batch, names: list[str], wrong: int, row: int) -> InputError:
     """What is to be said of the first bad row."""
     told, hint = f"object {show(batch.ids, row)}", None
     if wrong == NULL:
