@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankcast import RangeTopK, SubscriberList
-from rankcast.range_topk.engine import APPROXIMATE, METHODS
+from rankcast.range_topk.engine import METHODS
+from rankcast.range_topk.event_checks import APPROXIMATE
 from tests.laws.range_topk import happen, records, workloads
 
 EVERYTHING = 10**7  # a k that nobody asks for

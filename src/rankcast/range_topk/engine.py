@@ -1,6 +1,6 @@
 """`RangeTopK`: the k best objects in a range, for every subscription, kept current.
 
-What a row of events does to its object (`state.resolve` finds it out):
+What a row of events does to its object (`resolve` finds it out):
 
 | `op`     | null in `by`, nulls="delete" | "keep"  | "refuse" | a number, or no column `by` |
 | -------- | ---------------------------- | ------- | -------- | --------------------------- |
@@ -27,20 +27,32 @@ from rankcast.core.list_engine import ListEngine
 from rankcast.core.spec import LISTS, Setting
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.range_topk.brute_force import BruteForce, explain, region
-from rankcast.range_topk.event_checks import OP, emptied, refuse_nan
+from rankcast.range_topk.event_checks import (
+    APPROXIMATE,
+    NO_WORDS,
+    OP,
+    checked_epsilon,
+    checked_sides,
+    emptied,
+    refusal,
+    refuse_names,
+    refuse_nan,
+    refuse_other_side,
+)
 from rankcast.range_topk.kept_lists import KeptLists
-from rankcast.range_topk.state import Events, Method, RangeState, resolve
+from rankcast.range_topk.kernels import apply_tiles
+from rankcast.range_topk.kernels.apply_tiles import DELETES, KEEPS, REFUSED
+from rankcast.range_topk.state import Events, Method, RangeState
 from rankcast.structures import integrity
-from rankcast.structures.ids import Slots, select
+from rankcast.structures.ids import Slots, keys_of, select
 from rankcast.tables import boxes, deltas, schema
 from rankcast.tables.deltas import Changes, External, Lists
 from rankcast.tables.read import attempted
-from rankcast.tables.schema import Batch, Column, Form, Rows
+from rankcast.tables.schema import Batch, Column, Floats, Form, Ids, Ints, Rows
 
 PLAIN = (list, tuple, np.ndarray)  # no columns of pandas'
 NULLS = ("delete", "keep", "refuse")
 METHODS = ("sparse", "dense", "unicast", "relax", "scan")
-APPROXIMATE = ("sparse", "dense")
 
 
 def nothing_removed(rows: Any) -> bool:
@@ -50,6 +62,50 @@ def nothing_removed(rows: Any) -> bool:
     if type(rows) is pa.Table:
         return OP.name not in rows.column_names
     return type(rows) is dict and OP.name not in rows
+
+
+def resolve(batch: Batch, objects: Slots, over: list[str], by: str, nulls: str) -> tuple[Events, Ids | None]:
+    """Read a batch against the live objects; raises before anything has changed. One pass, O(n).
+
+    A row takes what it does not give from the row before on the same object, or from the object itself.
+    New objects have no row yet: the n-th of them, whose ids come second, has -1 - n instead.
+    """
+    ids, size, width = batch.ids, batch.size, len(over)
+    if objects.kind != ids.kind and objects.kind is not None:
+        objects.find(ids, where="events")  # refuses them
+    removes: Ints = np.array(batch[OP.name], np.int64) if OP.name in batch else NO_WORDS
+    null = KEEPS
+    if nulls != "keep" and by in batch:
+        null = REFUSED if nulls == "refuse" else KEEPS if OP.name in batch else DELETES
+    row, first, x, y = (
+        np.empty(size, np.int32),
+        np.empty(size, np.int32),
+        np.empty((size, width)),
+        np.empty(size),
+    )
+    new, gone, wrong, bad = apply_tiles.resolve(
+        objects.register()[:6],
+        keys_of(ids, objects.seed),
+        (objects["x"], objects["y"]),
+        _numbers(batch, [*over, by]),
+        removes,
+        null,
+        (row, x, y, first),
+    )
+    if wrong >= 0:
+        raise refusal(batch, [*over, by], wrong, bad)
+    return Events(row, x, y, gone), select(ids, first[:new]) if new else None
+
+
+def _numbers(batch: Batch, names: list[str]) -> Floats:
+    """Columns of numbers as the lines of one array, NaN where nothing is given."""
+    if batch.numbers is not None and len(batch.lines) == len(names):
+        return np.array(batch.numbers, order="C")
+    lines = np.full((len(names), batch.size), np.nan)
+    for line, name in enumerate(names):
+        if name in batch:
+            lines[line] = batch[name]
+    return lines
 
 
 def _ends(settings: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
@@ -135,9 +191,9 @@ class RangeTopK(ListEngine):
         self._max_k = schema.ceiling("max_k", max_k, "k", self._k)
         self._order = schema.one_of("order", order, ["asc", "desc"])
         self._method = schema.one_of("method", method, METHODS)
-        self._epsilon = _epsilon(epsilon, method)
+        self._epsilon = checked_epsilon(epsilon, method)
         self._nulls = schema.one_of("nulls", nulls, NULLS)
-        self._sides = _sides(sides, self._over)
+        self._sides = checked_sides(sides, self._over)
         if not isinstance(lists, bool):
             raise SettingError(f"lists is {shown(lists)}", expected="True or False")
         self._listless = not lists
@@ -201,21 +257,8 @@ class RangeTopK(ListEngine):
         held = None if whole or rows is None else self._state.boxes(rows)
         found = boxes.read(batch, self._over, held, where="subscriptions")
         if self._sides is not None:
-            self._refuse_other_side(found)
+            refuse_other_side(found, self._sides, self._over[1])
         return found._asdict()
-
-    def _refuse_other_side(self, given: boxes.Boxes) -> None:
-        """Refuse boxes that bound the second attribute on the side that `sides` does not name."""
-        end, other = ("lo", given.lo) if self._sides == "upper" else ("hi", given.hi)
-        bounded = np.isfinite(other[:, 1])
-        if bounded.any():
-            raise InputError(
-                f"is {other[np.argmax(bounded), 1]}",
-                where="subscriptions",
-                column=f"{self._over[1]}_{end}",
-                row=int(np.argmax(bounded)),
-                expected=f'null: the engine is made with sides="{self._sides}"',
-            )
 
     def _lists(self, rows: Rows) -> Lists:
         return deltas.empty_lists() if self._listless else self._lists_method.lists(rows)
@@ -244,22 +287,17 @@ class RangeTopK(ListEngine):
         found = self._fields(batch, None)
         k = np.where(own > 0, own, self._k)
         lists = self._lists_method.preview(boxes.Boxes(found["lo"], found["hi"]), k)
-        columns = {
-            "subscription": schema.arrow(select(batch.ids, lists.subscription)),
-            "rank": pa.array(lists.rank),
-            "item": self._items.take(lists.item),
-            "score": pa.array(lists.score),
-        }
-        return pa.table(columns)
+        subscription = schema.arrow(select(batch.ids, lists.subscription))
+        columns = [subscription, pa.array(lists.rank), self._items.take(lists.item), pa.array(lists.score)]
+        return pa.table(columns, ["subscription", "rank", "item", "score"])
 
     def objects(self) -> pa.Table:
         """The live objects: `id`, the attributes of `over`, and `by`."""
         rows = self._items.live()
         x = self._state.objects["x"][rows]
         numbers = {name: pa.array(x[:, place]) for place, name in enumerate(self._over)}
-        return pa.table(
-            {"id": self._items.take(rows), **numbers, self._by: pa.array(self._state.objects["y"][rows])}
-        )
+        y = pa.array(self._state.objects["y"][rows])
+        return pa.table({"id": self._items.take(rows), **numbers, self._by: y})
 
     def _external(self, rows: Rows, *, scored: bool) -> External:
         if self._listless:
@@ -398,16 +436,14 @@ class RangeTopK(ListEngine):
         In `stats()`, `affected` grows where exact messages are made by looking at subscriptions; "dense"
         and "relax" never do, so they cannot count it, nor can a sketch or epsilon.
         """
-        if numbered and "sequence" in self._numbers:
-            raise InputError(
-                "messages have an attribute called sequence", where="disseminate", expected="numbered=False"
-            )
+        refuse_names(self._numbers, k=self._state.owned, sequence=numbered)
         table = self._disseminate(rows, method or self._method, epsilon, "net" if batch else "online")
         if not numbered:
             return table
         last = int(self._count["messages"])
-        numbers = np.arange(last - table.num_rows + 1, last + 1, dtype=np.int64)
-        return table.append_column("sequence", pa.array(numbers))
+        return table.append_column(
+            "sequence", pa.array(range(last - table.num_rows + 1, last + 1), pa.int64())
+        )
 
     def _disseminate(self, rows: Any, method: str, epsilon: float | None, plan: str) -> pa.Table:
         """Disseminate by a plan: "online" (event after event), "coalesce" or "net" (Paint-Batch).
@@ -418,17 +454,12 @@ class RangeTopK(ListEngine):
 
         chosen = schema.one_of("method", method, METHODS)
         batch = schema.one_of("plan", plan, ["online", "coalesce", "net"]) == "net"
-        approximate = _epsilon(epsilon, chosen)
+        approximate = checked_epsilon(epsilon, chosen)
         if epsilon is None and chosen in APPROXIMATE:
             approximate = self._epsilon
         if self._kept is not None:
             self._kept.refuse(chosen, batch=batch)
-        if "k" in self._numbers and self._state.owned:
-            raise InputError(
-                "a live subscription has a k of its own, and messages have an attribute of that name",
-                where="disseminate",
-                expected='no attribute called "k"',
-            )
+        refuse_names(self._numbers, k=self._state.owned)
         events = self._read_events(rows)
         applied = events.coalesced() if plan == "coalesce" else events
         tiles = self._lists_method.disseminate(applied, chosen, None if batch else approximate, batch=batch)
@@ -475,22 +506,3 @@ class RangeTopK(ListEngine):
 def _is_behind(kept: KeptLists, state: RangeState) -> bool:
     """Whether kept lists have something to do before events come."""
     return kept.stale or kept.relabelled != state.objects.relabelled or kept.store.classed.holds_wide
-
-
-def _sides(sides: str | None, over: list[str]) -> str | None:
-    """The bounded side of the second of two attributes, checked."""
-    if sides is None:
-        return None
-    if len(over) != 2:
-        raise SettingError(f"sides is not for {len(over)} range attributes", expected="two names in over")
-    return schema.one_of("sides", sides, ["lower", "upper"])
-
-
-def _epsilon(epsilon: float | None, method: str) -> float | None:
-    """An epsilon, checked; only approximate methods take one."""
-    if epsilon is None:
-        return None
-    share = schema.number("epsilon", epsilon, low=0, high=1, above=True)
-    if method not in APPROXIMATE:
-        raise SettingError(f'epsilon is not for method="{method}"', expected="sparse or dense")
-    return share

@@ -1,9 +1,5 @@
 """The state of `RangeTopK` whatever its method: subscriptions, objects, and the events of a batch on them.
 
-An event names an object and gives some of its values. Whether that inserts, updates, moves or deletes depends
-on what the rows before it did, so a batch is resolved once, in one pass: each row takes what it does not
-give from the row before on the same object, or from the object itself. Cost: O(n) for n rows.
-
 Objects over one attribute are kept by (x, y) in a tree, which finds the nearest better ones, the next above
 and the best of a range.
 """
@@ -19,17 +15,15 @@ from numpy.typing import NDArray
 
 from rankcast.core.engine import Part
 from rankcast.core.list_engine import together
-from rankcast.range_topk.event_checks import NO_WORDS, OP, refusal
-from rankcast.range_topk.kernels import apply_tiles, checks, object_tree, range_table
-from rankcast.range_topk.kernels.apply_tiles import DELETES, KEEPS, REFUSED
+from rankcast.range_topk.kernels import checks, object_tree, range_table
 from rankcast.range_topk.kernels.object_tree import FILL, ORDER, SIZE, SPARE_NODES, ObjectTree
 from rankcast.range_topk.kernels.range_table import Blocks
 from rankcast.structures import hashing, integrity
 from rankcast.structures.arrays import grown
-from rankcast.structures.ids import Slots, keys_of, select
+from rankcast.structures.ids import Slots, select
 from rankcast.tables.boxes import Boxes
 from rankcast.tables.deltas import Changes, Lists
-from rankcast.tables.schema import Batch, Ids, Ints
+from rankcast.tables.schema import Ids, Ints
 
 FEW = 256  # ids up to which a shortcut is not worth a look
 NOBODY: Rows = np.empty(0, np.int32)
@@ -194,49 +188,6 @@ class RangeState:
         """Forget the objects that a batch left without a value."""
         touched = np.unique(events.row)
         self.objects.release(touched[np.isnan(self.objects["y"][touched])])
-
-
-def resolve(batch: Batch, objects: Slots, over: list[str], by: str, nulls: str) -> tuple[Events, Ids | None]:
-    """Read a batch against the live objects; raises before anything has changed.
-
-    New objects have no row yet: the n-th of them, whose ids come second, has -1 - n instead.
-    """
-    ids, size, width = batch.ids, batch.size, len(over)
-    if objects.kind != ids.kind and objects.kind is not None:
-        objects.find(ids, where="events")  # refuses them
-    removes: Ints = np.array(batch[OP.name], np.int64) if OP.name in batch else NO_WORDS
-    null = KEEPS
-    if nulls != "keep" and by in batch:
-        null = REFUSED if nulls == "refuse" else KEEPS if OP.name in batch else DELETES
-    row, first, x, y = (
-        np.empty(size, np.int32),
-        np.empty(size, np.int32),
-        np.empty((size, width)),
-        np.empty(size),
-    )
-    new, gone, wrong, bad = apply_tiles.resolve(
-        objects.register()[:6],
-        keys_of(ids, objects.seed),
-        (objects["x"], objects["y"]),
-        _numbers(batch, [*over, by]),
-        removes,
-        null,
-        (row, x, y, first),
-    )
-    if wrong >= 0:
-        raise refusal(batch, [*over, by], wrong, bad)
-    return Events(row, x, y, gone), select(ids, first[:new]) if new else None
-
-
-def _numbers(batch: Batch, names: list[str]) -> Floats:
-    """Columns of numbers as the lines of one array, NaN where nothing is given."""
-    if batch.numbers is not None and len(batch.lines) == len(names):
-        return np.array(batch.numbers, order="C")
-    lines = np.full((len(names), batch.size), np.nan)
-    for line, name in enumerate(names):
-        if name in batch:
-            lines[line] = batch[name]
-    return lines
 
 
 class TileRows(NamedTuple):
