@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rankcast import RangeTopK, SubscriberList
 from rankcast.range_topk.engine import METHODS
-from rankcast.range_topk.event_checks import APPROXIMATE
+from rankcast.range_topk.state import APPROXIMATE
 from tests.laws.range_topk import happen, records, workloads
 
 EVERYTHING = 10**7  # a k that nobody asks for

@@ -28,11 +28,8 @@ from rankcast.core.spec import LISTS, Setting
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.range_topk.brute_force import BruteForce, explain, region
 from rankcast.range_topk.event_checks import (
-    APPROXIMATE,
     NO_WORDS,
     OP,
-    checked_epsilon,
-    checked_sides,
     emptied,
     refusal,
     refuse_names,
@@ -42,7 +39,14 @@ from rankcast.range_topk.event_checks import (
 from rankcast.range_topk.kept_lists import KeptLists
 from rankcast.range_topk.kernels import apply_tiles
 from rankcast.range_topk.kernels.apply_tiles import DELETES, KEEPS, REFUSED
-from rankcast.range_topk.state import Events, Method, RangeState
+from rankcast.range_topk.state import (
+    APPROXIMATE,
+    Events,
+    Method,
+    RangeState,
+    checked_epsilon,
+    checked_sides,
+)
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots, keys_of, select
 from rankcast.tables import boxes, deltas, schema

@@ -1,4 +1,4 @@
-"""What `RangeTopK` refuses: NaN in frames of pandas', odd events, settings; and words that remove."""
+"""What `RangeTopK` refuses: NaN in frames of pandas', odd events, odd boxes; and words that remove."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast.errors import InputError, SettingError
+from rankcast.errors import InputError
 from rankcast.range_topk.kernels.apply_tiles import ABSENT, LACKING, NULL, REMOVE
 from rankcast.structures.ids import show
-from rankcast.tables import read, schema
+from rankcast.tables import read
 from rankcast.tables.boxes import Boxes
 from rankcast.tables.readers import read_column
 from rankcast.tables.schema import Batch, Bools, Column, Floats, Ints, Kind
 from rankcast.tables.sequences import as_array
 
 NO_WORDS: Ints = np.empty(0, np.int64)
-APPROXIMATE = ("sparse", "dense")  # methods that take an epsilon
 OP = Column("op", Kind.WORD, required=False, words=("upsert", "remove"))
 
 
@@ -98,25 +97,6 @@ def refusal(batch: Batch, names: list[str], wrong: int, row: int) -> InputError:
         column, what = names[wrong - LACKING], f"has no value for {told}, which is new"
         expected = "a number"
     return InputError(what, where="events", column=column, row=row, expected=expected, hint=hint)
-
-
-def checked_sides(sides: str | None, over: list[str]) -> str | None:
-    """The bounded side of the second of two attributes, checked."""
-    if sides is None:
-        return None
-    if len(over) != 2:
-        raise SettingError(f"sides is not for {len(over)} range attributes", expected="two names in over")
-    return schema.one_of("sides", sides, ["lower", "upper"])
-
-
-def checked_epsilon(epsilon: float | None, method: str) -> float | None:
-    """An epsilon, checked; only approximate methods take one."""
-    if epsilon is None:
-        return None
-    share = schema.number("epsilon", epsilon, low=0, high=1, above=True)
-    if method not in APPROXIMATE:
-        raise SettingError(f'epsilon is not for method="{method}"', expected="sparse or dense")
-    return share
 
 
 def refuse_other_side(given: Boxes, sides: str, attribute: str) -> None:

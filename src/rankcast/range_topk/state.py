@@ -15,16 +15,19 @@ from numpy.typing import NDArray
 
 from rankcast.core.engine import Part
 from rankcast.core.list_engine import together
+from rankcast.errors import SettingError
 from rankcast.range_topk.kernels import checks, object_tree, range_table
 from rankcast.range_topk.kernels.object_tree import FILL, ORDER, SIZE, SPARE_NODES, ObjectTree
 from rankcast.range_topk.kernels.range_table import Blocks
 from rankcast.structures import hashing, integrity
 from rankcast.structures.arrays import grown
 from rankcast.structures.ids import Slots, select
+from rankcast.tables import schema
 from rankcast.tables.boxes import Boxes
 from rankcast.tables.deltas import Changes, Lists
 from rankcast.tables.schema import Ids, Ints
 
+APPROXIMATE = ("sparse", "dense")  # methods that take an epsilon
 FEW = 256  # ids up to which a shortcut is not worth a look
 NOBODY: Rows = np.empty(0, np.int32)
 
@@ -455,3 +458,22 @@ def _empty_tree(*, rows: int, nodes: int) -> ObjectTree:
         label=np.zeros(rows, np.int64),
         leaf_of=np.full(rows, -1, np.int32),
     )
+
+
+def checked_sides(sides: str | None, over: list[str]) -> str | None:
+    """The bounded side of the second of two attributes, checked."""
+    if sides is None:
+        return None
+    if len(over) != 2:
+        raise SettingError(f"sides is not for {len(over)} range attributes", expected="two names in over")
+    return schema.one_of("sides", sides, ["lower", "upper"])
+
+
+def checked_epsilon(epsilon: float | None, method: str) -> float | None:
+    """An epsilon, checked; only approximate methods take one."""
+    if epsilon is None:
+        return None
+    share = schema.number("epsilon", epsilon, low=0, high=1, above=True)
+    if method not in APPROXIMATE:
+        raise SettingError(f'epsilon is not for method="{method}"', expected="sparse or dense")
+    return share
