@@ -23,7 +23,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf, isnan
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from rankcast.errors import InputError, RankcastError, SettingError, shown
 
@@ -105,24 +105,13 @@ class Lists(NamedTuple):
     same: Iterable[Id] = ()
 
 
-class Part(Protocol):
-    """What a source of messages gives: `event` "tiles" or "gap" (what was before is not told)."""
+class Part(NamedTuple):
+    """Messages, their number and that of the part before; `event` is "tiles" or "gap": some are not told."""
 
-    @property
-    def event(self) -> str:
-        """Which of the two."""
-
-    @property
-    def rows(self) -> Iterable[Row]:
-        """The messages."""
-
-    @property
-    def sequence(self) -> int:
-        """The number of the part."""
-
-    @property
-    def after(self) -> int | None:
-        """The number of the part before."""
+    event: str
+    rows: Iterable[Row]
+    sequence: int
+    after: int | None = None
 
 
 class BehindError(RankcastError):
@@ -189,6 +178,18 @@ class Gateway:
         self._count = dict.fromkeys(
             ("messages", "reached", "needless", "doubled", "gaps", "asked", "mended"), 0
         )
+
+    @classmethod
+    def of(cls, client: Any, stream: str) -> Gateway:
+        """A gateway to a stream of a service; let it `follow(client.tiles(stream))`.
+
+        Args:
+            client: a `rankcast.Client`.
+            stream: the stream's name.
+        """
+        settings = client.get_stream(stream).settings
+        told = {name: settings[name] for name in ("over", "by", "k", "order") if name in settings}
+        return cls(lambda ranges: client.lists(stream, ranges), **told)
 
     def __len__(self) -> int:
         return len(self._box_of)
@@ -262,8 +263,11 @@ class Gateway:
 
     # Messages
 
-    def follow(self, parts: Iterable[Part]) -> Iterator[list[Id]]:
-        """Take parts as they come; after each, the subscribers whose lists have changed."""
+    def follow(self, parts: Iterable[Any]) -> Iterator[list[Id]]:
+        """Take parts (`Part`, or the messages of `Client.tiles`) as they come.
+
+        After each, it gives the subscribers whose lists have changed.
+        """
         for part in parts:
             if part.event == "gap" or part.after is None:
                 with self._turn:

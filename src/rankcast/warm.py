@@ -178,6 +178,9 @@ def _range(rng: np.random.Generator, kind: str, settings: Rows) -> None:
     if len(over) == 1:
         engine.influence(items["id"][9])
         engine.disseminate(_some(items, 20, y=rng.uniform(0, 10, 20)))
+        engine.disseminate(_some(items, 20, y=rng.uniform(0, 10, 20)), method="dense", batch=True)
+    for size in (10, many):
+        engine.preview(_some(boxes, size))
     engine.amend({"id": boxes["id"][:3], "k": [1, 2, 60], f"{over[0]}_lo": [0.0, 0.0, 0.0]})
     engine.amend({"id": boxes["id"][:1], f"{over[0]}_hi": [10.0]})
     engine.remove(items["id"][5:8])

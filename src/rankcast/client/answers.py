@@ -61,11 +61,15 @@ class DryRun:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Something that a listener hears: `snapshot`, `delta` or `gap` (a snapshot follows)."""
+    """Something that a listener hears: `snapshot`, `delta`, `tiles` or `gap` (something was missed).
+
+    `after` is the sequence of the tiles before these.
+    """
 
     event: str
     rows: list[Row]
     sequence: int
+    after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

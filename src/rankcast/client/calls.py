@@ -27,6 +27,7 @@ from rankcast.client.answers import (
     Written,
 )
 from rankcast.errors import InputError, ServiceError, shown
+from rankcast.gateway import Lists
 
 JSON = "application/json"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -63,6 +64,16 @@ class Request(Generic[T]):
     body: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     ends: bool = False  # gone already, when it is sent again, is as good
+
+    def sent(self) -> dict[str, Any]:
+        """The request as httpx takes it."""
+        return {
+            "method": self.method,
+            "url": self.path,
+            "params": self.params or None,
+            "content": self.body,
+            "headers": self.headers,
+        }
 
 
 # Streams
@@ -255,10 +266,26 @@ def listen(
     return Request("GET", _path(stream, "deltas"), lambda _: None, params, headers={"Accept": EVENTS})
 
 
+def tiles(stream: str) -> Request[None]:
+    """Server-sent events for gateways."""
+    return Request("GET", _path(stream, "tiles"), lambda _: None, headers={"Accept": EVENTS})
+
+
+def lists(stream: str, rows: list[Row]) -> Request[Lists]:
+    """Current lists of ranges."""
+
+    def read(answer: Answer) -> Lists:
+        told = answer.json()
+        return Lists(told["sequence"], told["rows"], told["same"])
+
+    body, headers = dumped({"rows": rows}), {"Content-Type": JSON}
+    return Request("POST", _path(stream, "tiles", "lists"), read, body=body, headers=headers)
+
+
 def message(event: str, data: bytes) -> Message:
     """A server-sent event as a listener hears it."""
     told = json.loads(data)
-    return Message(event, told["rows"], told["sequence"])
+    return Message(event, told["rows"], told["sequence"], told.get("after"))
 
 
 # Parts

@@ -28,6 +28,7 @@ from rankcast.client.answers import (
 from rankcast.client.calls import Answer, Request
 from rankcast.client.resuming import Attempts, EventReader, unreachable
 from rankcast.errors import InputError, required, shown
+from rankcast.gateway import Lists
 
 if TYPE_CHECKING:
     import httpx
@@ -36,7 +37,6 @@ else:
 
 T = TypeVar("T")
 DEFAULT = "http://127.0.0.1:8765"
-GONE = 404
 
 
 def _settings(url: str, token: str | None, timeout: float) -> dict[str, Any]:
@@ -55,22 +55,6 @@ def _settings(url: str, token: str | None, timeout: float) -> dict[str, Any]:
 
 def _answer(response: httpx.Response) -> Answer:
     return Answer(response.status_code, response.headers, response.content)
-
-
-def _finished(request: Request[T], attempts: Attempts, answer: Answer) -> bool:
-    """Whether an answer is one; what was ended by an attempt whose answer got lost is gone by now."""
-    return answer.status // 100 == 2 or (request.ends and attempts.lost and answer.status == GONE)
-
-
-def _sent(request: Request[T]) -> dict[str, Any]:
-    """A request as httpx takes it."""
-    return {
-        "method": request.method,
-        "url": request.path,
-        "params": request.params or None,
-        "content": request.body,
-        "headers": request.headers,
-    }
 
 
 class Client:
@@ -111,13 +95,13 @@ class Client:
         attempts = Attempts(self._retry_for)
         while True:
             try:
-                answer = _answer(self._http.request(**_sent(request)))
+                answer = _answer(self._http.request(**request.sent()))
             except httpx.UnsupportedProtocol as error:
                 raise unreachable(error) from error
             except httpx.TransportError as error:
                 pause = attempts.after_loss(error)
             else:
-                if _finished(request, attempts, answer):
+                if attempts.finished(request, answer):
                     return request.read(answer)
                 pause = attempts.after(answer)
             time.sleep(pause)
@@ -280,14 +264,28 @@ class Client:
             ServiceError: the service refuses it, or cannot be reached within `retry_for` seconds in the
                 beginning; once it was reached, it is tried for ever.
         """
-        request = calls.listen(stream, subscriptions, min_interval, min_change)
+        return self._hear(calls.listen(stream, subscriptions, min_interval, min_change), after, quiet)
+
+    def tiles(self, stream: str, *, quiet: float = 60.0) -> Iterator[Message]:
+        """Hear the messages of dissemination, for ever, for `rankcast.Gateway.follow`; see `listen`.
+
+        What comes first is `gap`, and so it is when something was missed: then lists must be asked for.
+        """
+        return self._hear(calls.tiles(stream), None, quiet)
+
+    def lists(self, stream: str, rows: list[Row]) -> Lists:
+        """The current lists of ranges that need not be registered, as of the last message of `tiles`."""
+        return self._call(calls.lists(stream, rows))
+
+    def _hear(self, request: Request[None], after: int | None, quiet: float) -> Iterator[Message]:
+        """Server-sent events, for ever."""
         reader, attempts = EventReader(after), Attempts(self._retry_for)
         timeout = httpx.Timeout(self._timeout, read=quiet)
         while True:
             reader.begin()
             headers = {**request.headers, **reader.headers()}
             try:
-                with self._http.stream(**{**_sent(request), "headers": headers}, timeout=timeout) as response:
+                with self._http.stream(**{**request.sent(), "headers": headers}, timeout=timeout) as response:
                     if response.status_code != 200:
                         response.read()
                         pause = attempts.after(_answer(response))
@@ -331,13 +329,13 @@ class AsyncClient:
         attempts = Attempts(self._retry_for)
         while True:
             try:
-                answer = _answer(await self._http.request(**_sent(request)))
+                answer = _answer(await self._http.request(**request.sent()))
             except httpx.UnsupportedProtocol as error:
                 raise unreachable(error) from error
             except httpx.TransportError as error:
                 pause = attempts.after_loss(error)
             else:
-                if _finished(request, attempts, answer):
+                if attempts.finished(request, answer):
                     return request.read(answer)
                 pause = attempts.after(answer)
             await asyncio.sleep(pause)
@@ -473,7 +471,7 @@ class AsyncClient:
         """Wait until the service takes calls; see `Client.is_ready`."""
         return await self._call(calls.ready())
 
-    async def listen(
+    def listen(
         self,
         stream: str,
         subscriptions: Iterable[Id] = (),
@@ -484,14 +482,25 @@ class AsyncClient:
         quiet: float = 60.0,
     ) -> AsyncIterator[Message]:
         """Hear a snapshot, then deltas, for ever; see `Client.listen`."""
-        request = calls.listen(stream, subscriptions, min_interval, min_change)
+        return self._hear(calls.listen(stream, subscriptions, min_interval, min_change), after, quiet)
+
+    def tiles(self, stream: str, *, quiet: float = 60.0) -> AsyncIterator[Message]:
+        """Hear the messages of dissemination, for ever; see `Client.tiles`."""
+        return self._hear(calls.tiles(stream), None, quiet)
+
+    async def lists(self, stream: str, rows: list[Row]) -> Lists:
+        """The current lists of ranges that need not be registered; see `Client.lists`."""
+        return await self._call(calls.lists(stream, rows))
+
+    async def _hear(self, request: Request[None], after: int | None, quiet: float) -> AsyncIterator[Message]:
+        """Server-sent events, for ever."""
         reader, attempts = EventReader(after), Attempts(self._retry_for)
         timeout = httpx.Timeout(self._timeout, read=quiet)
         while True:
             reader.begin()
             headers = {**request.headers, **reader.headers()}
             try:
-                sent = {**_sent(request), "headers": headers}
+                sent = {**request.sent(), "headers": headers}
                 async with self._http.stream(**sent, timeout=timeout) as response:
                     if response.status_code != 200:
                         await response.aread()

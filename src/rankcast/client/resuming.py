@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import random
 import time
+from typing import Any
 
 from rankcast.client.answers import Message
-from rankcast.client.calls import Answer, message
+from rankcast.client.calls import Answer, Request, message
 from rankcast.errors import ServiceError
 
 FIRST, LONGEST = 0.1, 15.0  # seconds: the first pause at most, and any
 AGAIN = (429, 502, 503, 504)
+GONE = 404
 _CHANCE = random.SystemRandom()
 _LONGEST_RETRY_AFTER = 300.0
 
@@ -55,6 +57,10 @@ class Attempts:
         """Seconds until the next attempt, after a connection was not made, or was lost."""
         self.lost = True
         return self.pause(unreachable(error))
+
+    def finished(self, request: Request[Any], answer: Answer) -> bool:
+        """Whether an answer is one; what was ended by an attempt whose answer got lost is gone by now."""
+        return answer.status // 100 == 2 or (request.ends and self.lost and answer.status == GONE)
 
     def succeeded(self, seconds: float) -> None:
         """Begin anew."""

@@ -14,10 +14,10 @@ own to the names that this process knows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from rankcast.errors import InputError, SettingError, shown
 
@@ -29,6 +29,8 @@ def load(name: str) -> Any:
 
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from rankcast.core.engine import Engine
     from rankcast.tables.schema import Form
 
@@ -134,6 +136,24 @@ class Function:
     otherwise: str
 
 
+class Tiler(Protocol):
+    """Makes messages for receivers that keep lists of their own, beside an engine and apart from it.
+
+    It is made from an engine, and from then on given the batches that the engine is given. What it makes of
+    them are messages as `rankcast.Gateway` takes them.
+    """
+
+    def apply(self, commands: Iterable[tuple[str, Any]]) -> pa.Table:
+        """The messages of a batch, in sending order."""
+
+    def lists(self, rows: list[dict[str, Any]]) -> pa.Table:
+        """The current lists of subscriptions that nobody has registered.
+
+        Raises:
+            InputError: rows are wrong, or the settings are such that there are no tiles.
+        """
+
+
 def no_axes(settings: Settings) -> Axes:
     """Subscriptions have no place."""
     return ()
@@ -152,6 +172,7 @@ class Spec:
         settings: those that files write differently.
         function: a function of the user's own.
         title: what it is for, in a few words.
+        tiler: makes messages for gateways, from an engine as it is; None: there are no such messages.
     """
 
     inputs: tuple[Input, ...]
@@ -161,6 +182,7 @@ class Spec:
     settings: Mapping[str, Setting] = field(default_factory=dict)
     function: Function | None = None
     title: str = ""
+    tiler: Callable[[Any], Tiler] | None = None
 
     def input(self, name: str) -> Input:
         """One of its inputs."""

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from rankcast.core import locking
 from rankcast.core.engine import ID, Part
 from rankcast.core.list_engine import ListEngine
-from rankcast.core.spec import LISTS, Setting
+from rankcast.core.spec import LISTS, Setting, Tiler
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.range_topk.brute_force import BruteForce, explain, region
 from rankcast.range_topk.event_checks import (
@@ -118,6 +118,12 @@ def _ends(settings: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
     return tuple((f"{name}_{end}", missing) for name in settings["over"] for end, missing in ends)
 
 
+def _tiler(engine: RangeTopK) -> Tiler:
+    from rankcast.range_topk.dissemination.tiler import RangeTiler  # noqa: PLC0415  on first use
+
+    return RangeTiler(engine)
+
+
 class RangeTopK(ListEngine):
     """The k objects of smallest `by` inside each subscription's range over `over`.
 
@@ -166,6 +172,7 @@ class RangeTopK(ListEngine):
         axes=_ends,
         settings={"nulls": Setting(default="refuse")},  # in a file, a null is hardly meant to delete
         title="the k best objects in my range, as they change",
+        tiler=_tiler,
     )
     calls = (*ListEngine.calls, "remove")
     variants = tuple({"method": method} for method in METHODS)

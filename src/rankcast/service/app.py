@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Send
 from starlette.websockets import WebSocket
 
-from rankcast.service import handlers, sse, websocket
+from rankcast.service import handlers, sse, tiles, websocket
 from rankcast.service.commands import COMMANDS
 from rankcast.service.gate import Gate, Handler
 from rankcast.service.metrics import Metrics
@@ -28,6 +28,8 @@ from rankcast.service.webhooks.delivery import Deliveries
 
 _ELSEWHERE: dict[str, Handler] = {
     "deltas": sse.deltas,
+    "tiles": tiles.tiles,
+    "lists": tiles.lists,
     "openapi": handlers.openapi_document,
     **webhooks.HANDLERS,
 }
@@ -44,6 +46,7 @@ class Service:
         self.connections = Connections(settings.max_connections)
         self.deliveries = Deliveries(settings)
         self.metrics.watch(self.streams, self.deliveries)
+        self.feeds = tiles.Feeds(self)
         self.gate = Gate(self)
         self.is_ready = True
 
@@ -77,6 +80,7 @@ def application(service: Service) -> Application:
         await service.deliveries.open(service.streams.all())
         yield
         await service.deliveries.close()
+        await service.feeds.close()
         service.close()
 
     async def socket(given: WebSocket) -> None:

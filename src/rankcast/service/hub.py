@@ -29,15 +29,25 @@ MANY = 1000  # rows from which on a table is narrowed down before it is looked a
 
 
 class Told(NamedTuple):
-    """Something for a receiver: `snapshot`, `delta` or `gap`, its sequence, JSON with rows and sequence."""
+    """Something for a receiver: `snapshot`, `delta` or `gap`, its sequence, JSON with rows and sequence.
+
+    `tiles` have a mark as well, which is part of the id of a server-sent event.
+    """
 
     event: str
     sequence: int
     data: bytes
+    mark: str = ""
 
     def as_event(self) -> bytes:
         """The same as a server-sent event."""
-        return b"event: %b\nid: %d\ndata: %b\n\n" % (self.event.encode(), self.sequence, self.data)
+        mark = f"-{self.mark}" if self.mark else ""
+        return b"event: %b\nid: %d%b\ndata: %b\n\n" % (
+            self.event.encode(),
+            self.sequence,
+            mark.encode(),
+            self.data,
+        )
 
     def as_frame(self) -> str:
         """The same as a text frame of a WebSocket."""

@@ -36,6 +36,8 @@ _STREAM = {
 }
 SCHEMAS: dict[str, dict[str, Any]] = {
     "Rows": {"anyOf": [_object({"rows": _ROWS}, "rows"), _ROW]},
+    "Ranges": {"anyOf": [_object({"rows": _ROWS}, "rows"), _ROW]},
+    "Lists": _object({"rows": _ROWS, "same": _WANTED, "sequence": _SEQUENCE}, "rows", "same", "sequence"),
     "Row": _ROW,
     "Patch": _ROW,
     "Question": _ROW,
