@@ -105,6 +105,20 @@ class Lists(NamedTuple):
     same: Iterable[Id] = ()
 
 
+def answer(
+    ranges: list[dict[str, Any]], preview: Callable[[list[dict[str, Any]]], Iterable[Row]], sequence: int
+) -> Lists:
+    """What a source answers, as of a sequence: `preview` gives the rows of ranges without their digests."""
+    sent: list[tuple[Any, Any]] = [(row.get("id"), row.pop("digest", None)) for row in ranges]
+    rows = list(preview(ranges))  # refuses what is no id
+    lists: dict[Id, list[tuple[Any, float]]] = {name: [] for name, digest in sent if digest is not None}
+    for row in rows if lists else ():
+        if row["subscription"] in lists:
+            lists[row["subscription"]].append((row["item"], row["score"]))
+    same = {name: None for name, digest in sent if name in lists and digest_of(lists[name]) == digest}
+    return Lists(sequence, [row for row in rows if row["subscription"] not in same], list(same))
+
+
 class Part(NamedTuple):
     """Messages, their number and that of the part before; `event` is "tiles" or "gap": some are not told."""
 
@@ -134,8 +148,8 @@ class Gateway:
     """The lists of many subscribers, kept from the messages of one engine.
 
     Args:
-        ask: gives the current lists of ranges: it is called with rows that have `id` and the ends of ranges,
-            perhaps `digest`, and returns `Lists`.
+        ask: gives the current lists of ranges, given rows with `id` and their ends, perhaps with `digest`;
+            see `answer`.
         over: the attribute that ranges are over, or a list of them, as the engine has it.
         by: the attribute that ranks.
         k: the engine's k: what the server sends tiles for, and the most that a subscriber can want.
@@ -175,18 +189,12 @@ class Gateway:
         self._lows: list[float] | None = None  # lower ends in order; None: to be sorted again
         self._sorted: list[_Kept] = []
         self._sequence: int | None = None
-        self._count = dict.fromkeys(
-            ("messages", "reached", "needless", "doubled", "gaps", "asked", "mended"), 0
-        )
+        names = ("messages", "reached", "needless", "doubled", "gaps", "asked", "mended")
+        self._count = dict.fromkeys(names, 0)
 
     @classmethod
     def of(cls, client: Any, stream: str) -> Gateway:
-        """A gateway to a stream of a service; let it `follow(client.tiles(stream))`.
-
-        Args:
-            client: a `rankcast.Client`.
-            stream: the stream's name.
-        """
+        """A gateway to a stream of a `rankcast.Client`; let it `follow(client.tiles(stream))`."""
         settings = client.get_stream(stream).settings
         told = {name: settings[name] for name in ("over", "by", "k", "order") if name in settings}
         return cls(lambda ranges: client.lists(stream, ranges), **told)
@@ -264,10 +272,7 @@ class Gateway:
     # Messages
 
     def follow(self, parts: Iterable[Any]) -> Iterator[list[Id]]:
-        """Take parts (`Part`, or the messages of `Client.tiles`) as they come.
-
-        After each, it gives the subscribers whose lists have changed.
-        """
+        """Take parts (`Part`, or from `Client.tiles`) as they come; after each, whose lists have changed."""
         for part in parts:
             if part.event == "gap" or part.after is None:
                 with self._turn:
@@ -391,11 +396,8 @@ class Gateway:
             part = some[first : first + AT_ONCE]
             found = self._asked(part)
             if found.sequence < least:
-                raise BehindError(
-                    "the lists are too old",
-                    detail=f"They are of {found.sequence}, and {least} was heard.",
-                    hint="Ask the engine that the messages come from.",
-                )
+                told = f"They are of {found.sequence}, and {least} was heard."
+                raise BehindError("the lists are too old", detail=told)
             for kept, items in zip(part, found.lists, strict=True):
                 if items is None:
                     continue
@@ -465,12 +467,9 @@ def _runs(rows: Iterable[Row]) -> Iterator[list[Row]]:
     for row in rows:
         number = row.get("sequence")
         if isinstance(number, bool) or not isinstance(number, int):
+            hint = "Use disseminate(..., numbered=True)."
             raise InputError(
-                f"is {shown(number)}",
-                where="tiles",
-                column="sequence",
-                expected="the number of the message",
-                hint="Use disseminate(..., numbered=True).",
+                f"is {shown(number)}", where="tiles", column="sequence", expected="a number", hint=hint
             )
         if run and number != run[-1]["sequence"] + 1:
             yield run

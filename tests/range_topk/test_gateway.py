@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankcast import Gateway, InputError, RangeTopK, SettingError, SubscriberList
-from rankcast.gateway import BehindError, Lists, digest_of
+from rankcast.gateway import BehindError, Lists, answer
 from rankcast.range_topk.engine import METHODS
 from tests.laws.range_topk import Naive, records, workloads
 from tests.range_topk.test_dissemination import calls_of
@@ -24,15 +24,7 @@ def source(engine: RangeTopK) -> Any:
     """What a gateway asks an engine in the same process."""
 
     def ask(ranges: list[dict[str, Any]]) -> Lists:
-        wanted = {row["id"]: row.pop("digest", None) for row in ranges}
-        rows = engine.preview(ranges).to_pylist()
-        lists: dict[Any, list[tuple[Any, float]]] = {name: [] for name in wanted}
-        for row in rows:
-            lists[row["subscription"]].append((row["item"], row["score"]))
-        same = {name for name, digest in wanted.items() if digest == digest_of(lists[name])}
-        return Lists(
-            engine.stats()["messages"], [row for row in rows if row["subscription"] not in same], same
-        )
+        return answer(ranges, lambda rows: engine.preview(rows).to_pylist(), engine.stats()["messages"])
 
     return ask
 

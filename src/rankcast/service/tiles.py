@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from itertools import islice
@@ -27,7 +27,7 @@ from starlette.responses import Response
 
 from rankcast.core.spec import Tiler
 from rankcast.errors import RankcastError
-from rankcast.gateway import digest_of
+from rankcast.gateway import answer
 from rankcast.service.gate import Call
 from rankcast.service.handlers import answered
 from rankcast.service.hub import Receiver, Told
@@ -168,7 +168,9 @@ class Feed:
         """Current lists, and the part that they are of; no rows for those whose digest is right."""
         async with self._turn:
             self._tiler = self._tiler or await self._begin()
-            return await asyncio.to_thread(_lists, self._tiler, rows, self._last.sequence)
+            tiler, sequence = self._tiler, self._last.sequence
+            found = await asyncio.to_thread(answer, rows, lambda each: listed(tiler.lists(each)), sequence)
+        return found._asdict()
 
     async def _begin(self) -> Tiler:
         """Take over where the engine of the stream is; receivers have missed what was before."""
@@ -257,18 +259,3 @@ class Feed:
             gone = self._recent.popleft()
             self._first = Position(gone.sequence, gone.mark)
             self._bytes -= len(gone.data)
-
-
-def _lists(tiler: Tiler, rows: list[dict[str, Any]], sequence: int) -> dict[str, Any]:
-    """The answer with current lists."""
-    sent = [(row.get("id"), row.pop("digest", None)) for row in rows]
-    found = listed(tiler.lists(rows))  # refuses what is no id
-    given = {name: digest for name, digest in sent if digest is not None}
-    if not given:
-        return {"rows": found, "same": [], "sequence": sequence}
-    items: dict[Any, list[tuple[Any, float]]] = defaultdict(list)
-    for row in found:
-        items[row["subscription"]].append((row["item"], row["score"]))
-    same = {name for name, digest in given.items() if digest_of(items[name]) == digest}
-    left = [row for row in found if row["subscription"] not in same]
-    return {"rows": left, "same": list(same), "sequence": sequence}
