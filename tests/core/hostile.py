@@ -86,6 +86,7 @@ TEXTS: Rows = {
     "x": [1.0, 2.0],
     "y": [3.0, 4.0],
     "terms": [["tea", "jazz"], ["tea", "sun"]],
+    "source": ["press", None],
     "time": [NOON, NOON + dt.timedelta(minutes=1)],
 }
 READERS: Rows = {
@@ -132,7 +133,7 @@ CASES = {
     ),
     "geotext": Case(
         GeoTextTopK,
-        {"bounds": (0, 0, 9, 9), "window": dt.timedelta(hours=1)},
+        {"bounds": (0, 0, 9, 9), "window": dt.timedelta(hours=1), "per_source": 1},
         [("subscribe", READERS), ("publish", TEXTS)],
         {"subscribe": _new(READERS), "amend": READERS, "publish": _new(TEXTS)},
         {"unsubscribe": [1, 2], "results": [1, 2]},

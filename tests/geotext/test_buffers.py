@@ -33,7 +33,7 @@ def check_buffers(engine: GeoTextTopK) -> None:
         strict=True,
     ):
         scores = np.where(similarity.cosine > 0, similarity.score * messages.gain, -np.inf)
-        ranked = brute_force.ranked(similarity, messages.gain)
+        ranked = brute_force.ranked(similarity, messages, 0)
         # Messages are in order of age, the newest first: of those that rank before, lower places dominate.
         dominators = np.tril(ranked[:, None] > ranked).sum(axis=1)
         stays = dominators < (k if skyband else ranked.size + 1)

@@ -46,6 +46,7 @@ LIMITS: dict[str, dict[str, list[Any]]] = {
     }
     for metric, radii in (("euclidean", [0, 0.5, 2.5, 3, 1e-9, 1e9]), ("haversine", [0, 3e6, 5e6, 1e9]))
 }
+SOURCES: list[list[Any]] = [["s", "t"], ["s", "s", None, "t"], [7], [3, None]]
 UNITS = 8  # steps of the clock to a span; times are multiples of half a step
 HALVINGS = [1, 2, 0.5, 8, 250]  # half-lives to a span
 PATTERNS = ["late", "late", "steps", "shuffled", "drift", "equal", "jump", "backwards"]
@@ -72,6 +73,7 @@ def workloads(draw: st.DrawFn) -> Workload:
         "vocabulary": draw(st.sampled_from([None, FITTED])),
         "duplicates": draw(st.sampled_from(["refuse", "refuse", "edit"])),
         "place_only": draw(st.sampled_from([False, False, True])),
+        "per_source": draw(st.sampled_from([None, None, None, 1, 2])),
     }
     if metric == "euclidean":
         settings["bounds"] = PLANE
@@ -86,18 +88,20 @@ def workloads(draw: st.DrawFn) -> Workload:
     texts = draw(st.sampled_from([FEW, TEXTS]))
     window = Window(span)
     changing = settings["duplicates"] == "edit" or draw(st.integers(0, 2)) == 2
+    sources = draw(st.sampled_from(SOURCES)) if settings["per_source"] else []
     live: list[Any] = []
     steps: list[tuple[str, Any]] = []
     if long:
         chance = Random(draw(st.integers(0, 2**32)))  # noqa: S311  a workload, no secret
         steps = _stream(
-            chance, draw(st.integers(6, 10)), window, PLACES[metric], (subscription, item), changing
+            chance, draw(st.integers(6, 10)), window, PLACES[metric], (subscription, item), sources, changing
         )
         return Workload(settings, tuple(steps))
     for call in ["subscribe", "publish", *draw(st.lists(st.sampled_from(CALLS), max_size=6))]:
         if call == "publish":
             edits = settings["duplicates"] == "edit"
-            steps.append((call, draw(_messages(window, PLACES[metric], texts, item, (changing, edits)))))
+            rows = draw(_messages(window, PLACES[metric], texts, item, sources, (changing, edits)))
+            steps.append((call, rows))
         elif call == "retract":
             taken = draw(_some([message["id"] for message in window.messages]))
             window.retract(taken)
@@ -152,7 +156,7 @@ def _subscriptions(
 @st.composite
 def _messages(
     draw: st.DrawFn, window: Window, places: Places, texts: Texts, item: Callable[[int], Any],
-    changes: tuple[bool, bool],
+    sources: list[Any], changes: tuple[bool, bool],
 ) -> dict[str, list[Any]]:  # fmt: skip
     """Messages whose ids are free when they come, as far as they are not late; freed ids come again soon.
 
@@ -166,11 +170,13 @@ def _messages(
         rows["op"] = []
     if changing and timed and draw(st.booleans()):
         rows["until"] = []
+    told: bool = draw(st.booleans())
+    rows |= {"source": []} if sources and told else {}
     size = draw(st.sampled_from([2, 1, 7, 4, 12, 3, 0]))
     for place, time in enumerate(draw(_times(window, size))):
         x, y = draw(st.sampled_from(places))
         values: dict[str, Any] = {"x": x, "y": y, "terms": draw(st.sampled_from(texts)), "time": time}
-        values |= {"op": "publish", "until": None}
+        values |= {"op": "publish", "until": None, "source": draw(st.sampled_from(sources or [None]))}
         if "op" in rows:
             words = ["publish", "publish", "retract", *(["advance"] if timed and place < size - 1 else [])]
             values["op"] = draw(st.sampled_from(words))
@@ -180,10 +186,10 @@ def _messages(
         if values["op"] == "retract" and window.messages:
             values["id"] = draw(st.sampled_from([message["id"] for message in window.messages]))
             window.retract([values["id"]])
-            values |= dict.fromkeys(["x", "y", "terms", "time", "until"])
+            values |= dict.fromkeys(["x", "y", "terms", "time", "until", "source"])
         elif values["op"] == "advance":
             window.move(time)
-            values |= dict.fromkeys(["x", "y", "terms", "until"]) | {"id": item(0)}
+            values |= dict.fromkeys(["x", "y", "terms", "until", "source"]) | {"id": item(0)}
         else:
             values["op"] = "publish"
             taken = window.arrive(time, values["until"])
@@ -203,7 +209,7 @@ def _messages(
 
 def _stream(
     chance: Random, publishes: int, window: Window, places: Places, names: tuple[Callable[[int], Any], ...],
-    changing: bool,
+    sources: list[Any], changing: bool,
 ) -> list[tuple[str, Any]]:  # fmt: skip
     """Some subscriptions, and many messages in small batches, half of them late, while time goes on.
 
@@ -229,6 +235,8 @@ def _stream(
         rows: dict[str, list[Any]] = {"id": [], "x": [], "y": [], "terms": [], "time": []}
         if changing:
             rows["until"] = []
+        if sources:
+            rows["source"] = []
         for _ in range(chance.choice([1, 2, 4, 8])):
             step = chance.choice([0.5, 1, 1, 2]) if chance.random() < 0.5 else -chance.randint(0, UNITS + 1)
             time = (window.newest or START) + step * (window.span / UNITS)
@@ -236,7 +244,7 @@ def _stream(
             until = None if ahead is None or not changing else time + ahead * (window.span / UNITS)
             x, y = chance.choice(places)
             values = {"id": item(came), "x": x, "y": y, "terms": chance.choice(FEW), "time": time}
-            values["until"] = until
+            values |= {"until": until, "source": chance.choice(sources) if sources else None}
             if window.arrive(time, until):
                 window.add(values)
             for column, held in rows.items():
@@ -349,7 +357,9 @@ class Naive:
         half_life: timedelta | None = None,
         duplicates: str = "refuse",
         place_only: bool = False,
+        per_source: int | None = None,
     ) -> None:
+        self.per_source = per_source
         self.half_life, self.duplicates, self.place_only = half_life, duplicates, place_only
         self.k, self.alpha, self.metric = k, alpha, metric
         west, south, east, north = bounds
@@ -412,8 +422,14 @@ class Naive:
             for arrival, message in enumerate(self.window.messages)
             if self.fits(wanted, message)
         ]
-        best = sorted(fitting, reverse=True)[: wanted.get("k") or self.k]
-        return [(item, score) for _, _, _, item, score in best]
+        sources = {message["id"]: message.get("source") for message in self.window.messages}
+        best, counted = [], Counter[Any]()
+        for _, _, _, item, score in sorted(fitting, reverse=True):
+            source = sources[item]
+            counted[source] += source is not None
+            if self.per_source is None or counted[source] <= self.per_source:
+                best.append((item, score))
+        return best[: wanted.get("k") or self.k]
 
     def fits(self, wanted: dict[str, Any], message: dict[str, Any]) -> bool:
         if wanted["terms"] and not set(wanted["terms"]) & set(message["terms"]):

@@ -325,7 +325,7 @@ def geotext_living(seed: int, *, count: int = 4, size: int = 24, refusals: bool 
             place = {"x": teller.number(), "y": teller.number(), "text": words()}
             return "subscriptions", {"op": op, "id": name, **place, **wanted}
         clock += int(teller.rng.integers(0, 2))
-        blank = dict.fromkeys(("x", "y", "text", "time", "until"))
+        blank = dict.fromkeys(("x", "y", "text", "source", "time", "until"))
         turn = teller.rng.random()
         live = teller.live["events"]
         if turn < 0.15:
@@ -342,15 +342,24 @@ def geotext_living(seed: int, *, count: int = 4, size: int = 24, refusals: bool 
             behind, until = clock, teller.pick([None, moment(clock + 1000)])
             live.add(name)
         place = {"x": teller.number(), "y": teller.number(), "text": words()}
+        place["source"] = teller.pick([None, "one", "one", "other"])
         times = {"time": moment(behind), "until": until}
         return "events", {"op": "publish", "id": name, **place, **times}
 
     time = pa.timestamp("us", "UTC")
     columns = {
-        "events": {"op": TEXT, "id": WHOLE, **PLACE, "text": TEXT, "time": time, "until": time},
+        "events": {
+            "op": TEXT,
+            "id": WHOLE,
+            **PLACE,
+            "text": TEXT,
+            "source": TEXT,
+            "time": time,
+            "until": time,
+        },
         "subscriptions": {"id": TEXT, **PLACE, "text": TEXT, "since": time, "must": pa.list_(TEXT)},
     }
-    settings: dict[str, Any] = {"bounds": (0, 0, 6, 6), "k": 2, "duplicates": "edit"}
+    settings: dict[str, Any] = {"bounds": (0, 0, 6, 6), "k": 2, "duplicates": "edit", "per_source": 1}
     span = timedelta(seconds=20 if refusals else 2000)
     make = partial(GeoTextTopK, **settings, window=span, analyzer={"language": None})
     return Story(make, columns, teller.batches(count, size, one, list(columns)))

@@ -171,7 +171,8 @@ class Play:
         return settings
 
     def _settings_geotext(self) -> dict[str, Any]:
-        return {"bounds": (0, 0, 40, 40), "k": self._pick(1, 3, 8), "window": self._pick(5, 40, 200)}
+        settings = {"bounds": (0, 0, 40, 40), "k": self._pick(1, 3, 8), "window": self._pick(5, 40, 200)}
+        return settings | ({} if self.rng.random() < 0.7 else {"per_source": self._pick(1, 2)})
 
     def _settings_moving_topk(self) -> dict[str, Any]:
         return {
@@ -302,6 +303,8 @@ class Play:
         if family == "geotext":
             self.items = (self.items + fresh)[-self.settings["window"] :]
             place = {"x": self._numbers(self.size), "y": self._numbers(self.size)}
+            if "per_source" in self.settings:
+                place["source"] = [self._pick(None, "s", "t", f"u{number}") for number in fresh]
             return {"id": [self.item(number) for number in fresh], **place, "terms": self._terms(self.size)}
         moved = self._few(self.items, 0.3)
         gone = [number for number in self._few(self.items, 0.2) if number not in moved]

@@ -13,6 +13,7 @@ import numpy as np
 
 from rankcast.geotext.kernels.score import Frame, alikeness, best_score, nearness_of, rarest_first
 from rankcast.geotext.limits import Interests, Permitted, permitted
+from rankcast.geotext.sources import NONE, Sources
 from rankcast.geotext.vocabulary import LiveTerms, VectorEntries, Vectors
 from rankcast.geotext.window import Window
 from rankcast.structures import distance
@@ -36,16 +37,23 @@ class GeoTextState(NamedTuple):
     window: Window
     frame: Frame
     decays: bool
+    sources: Sources | None = None
+
+    @property
+    def per_source(self) -> int:
+        """How many messages of one source a result may have; 0: any number."""
+        return 0 if self.sources is None else self.sources.most
 
 
 class WindowMessages(NamedTuple):
-    """Messages of the window, the newest first: rows, places, gains, times, and their vectors, joined."""
+    """Messages of the window, the newest first: rows, places, gains, times, sources, and vectors, joined."""
 
     row: Rows
     x: Floats
     y: Floats
     gain: Floats
     time: Ints
+    source: Rows
     vectors: VectorEntries
 
 
@@ -108,19 +116,37 @@ def similarities(
         yield Similarity(away, cosine, score, passes, fits)
 
 
-def ranked(similarity: Similarity, gain: Floats) -> Rows:
-    """The places of all messages that fit, by score times gain; of equal ones the newer first."""
+def ranked(similarity: Similarity, messages: WindowMessages, per_source: int) -> Rows:
+    """The places of all messages that fit, by score times gain; of equal ones the newer first.
+
+    With a limit only the best of each source.
+    """
     common = np.flatnonzero(similarity.fits)
-    return common[np.argsort(-(similarity.score[common] * gain[common]), kind="stable")].astype(np.int32)
+    order = np.argsort(-(similarity.score[common] * messages.gain[common]), kind="stable")
+    best = common[order].astype(np.int32)
+    return best[_among_first(messages.source[best], per_source)] if per_source else best
+
+
+def _among_first(source: Rows, most: int) -> Bools:
+    """Which places have fewer than `most` of their source before them; -1 is no source."""
+    by_source = np.argsort(source, kind="stable")
+    first = np.searchsorted(source[by_source], source[by_source])
+    found = np.ones(source.size, np.bool_)
+    found[by_source] = np.arange(source.size) - first < most
+    return found | (source < 0)
 
 
 def top_k(
-    interests: SubscriptionVectors, messages: WindowMessages, frame: Frame, limits: Interests
+    interests: SubscriptionVectors,
+    messages: WindowMessages,
+    frame: Frame,
+    limits: Interests,
+    per_source: int = 0,
 ) -> tuple[list[Rows], list[Floats]]:
     """For each subscription the rows of its k best messages, and their scores."""
     rows, scores = [], []
     for similarity, k in zip(similarities(interests, messages, frame, limits), interests.k, strict=True):
-        best = ranked(similarity, messages.gain)[:k]
+        best = ranked(similarity, messages, per_source)[:k]
         rows.append(messages.row[best])
         scores.append(similarity.score[best])
     return rows, scores
@@ -135,7 +161,8 @@ class Scan:
     def lists(self, rows: Rows, alpha: Floats, k: Ints) -> Lists:
         """The results of subscriptions, in that order."""
         interests, messages = self.interests(rows, alpha, k), self.messages()
-        items, scores = top_k(interests, messages, self._state.frame, self._state.interests)
+        state = self._state
+        items, scores = top_k(interests, messages, state.frame, state.interests, state.per_source)
         return deltas.gather_lists(rows, items, scores)
 
     def explain(self, mine: Rows, row: int, alpha: Floats, k: Ints) -> dict[str, Any]:
@@ -143,7 +170,7 @@ class Scan:
         interests, messages = self.interests(mine, alpha, k), self.messages()
         state = self._state
         (similarity,) = similarities(interests, messages, state.frame, state.interests)
-        order = ranked(similarity, messages.gain)
+        order = ranked(similarity, messages, state.per_source)
         at, last = int(np.flatnonzero(messages.row == row)[0]), int(k[0]) - 1
         place = np.flatnonzero(order == at)
         rank = int(place[0]) + 1 if place.size else None
@@ -155,6 +182,8 @@ class Scan:
         kept_out = f"{last + 1} messages are better" if rank else f"fails {' and '.join(failed)}"
         if not rank and not failed:
             kept_out = "no common term"
+            if similarity.fits[at]:
+                kept_out = f"its source has {state.per_source} better"
         return {
             "in_result": inside,
             "score": float(similarity.score[at]),
@@ -202,7 +231,8 @@ class Scan:
         slots, rows = self._state.messages, np.ascontiguousarray(self._state.window.rows()[::-1])
         gain = slots["gain"][rows] if self._state.decays else np.ones(rows.size)
         texts, time = self._state.texts.entries(rows), self._state.window.times()[::-1]
-        return WindowMessages(rows, slots["x"][rows], slots["y"][rows], gain, time, texts)
+        source = slots["source"][rows] if self._state.sources is not None else np.full(rows.size, NONE)
+        return WindowMessages(rows, slots["x"][rows], slots["y"][rows], gain, time, source, texts)
 
 
 def _pruned_by(state: GeoTextState, row: int, item: int, alpha: float, threshold: float) -> str | None:

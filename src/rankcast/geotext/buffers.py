@@ -61,8 +61,10 @@ class ResultBuffers:
     message and 8 a link, of which there are at most twice as many as entries before they are rebuilt.
     """
 
-    def __init__(self, refill: str, limits: BufferLimits) -> None:
+    def __init__(self, refill: str, limits: BufferLimits, *, plain: bool = False) -> None:
         self.refill, self._limits = REFILLS[refill], limits
+        if plain:  # what is dominated stays
+            self.refill = min(self.refill, KMAX)
         none, nothing = np.zeros(0, np.int32), np.zeros(0)
         counts = np.zeros(0, np.uint16)
         self.held = Buffers(np.zeros(0, np.int64), none, none, none, nothing, none, nothing, counts)

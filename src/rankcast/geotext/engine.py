@@ -38,6 +38,7 @@ from rankcast.geotext.places import (
     refuse_outside,
 )
 from rankcast.geotext.postings import NEED_GROUPS
+from rankcast.geotext.sources import Sources
 from rankcast.geotext.text import TERMS, TEXT, Analyzer, analyzed, read_terms
 from rankcast.geotext.vocabulary import LiveTerms, Replaced, Vocabulary, with_every
 from rankcast.geotext.window import decay_of, window_of
@@ -54,7 +55,7 @@ PARTS = {  # names of parts in `memory()`, and the prefixes of their arrays in a
     "reverse lists": ("live.buffers_link_",),
     "buffers": ("live.buffers_",),
     "postings": ("live.readers_",),
-    "window": ("message.", "window.", "text.", "live.messages_", "live.age_"),
+    "window": ("message.", "window.", "text.", "source.", "live.messages_", "live.age_"),
     "subscriptions": ("subscription.", "interest.", "live."),
     "words": ("term.",),
 }
@@ -100,6 +101,9 @@ class GeoTextTopK(ListEngine):
             one back and publishes this one in its stead.
         place_only: whether a subscription may have no terms (null or an empty list): it lists the nearest
             messages whatever their words, the newer first among equals, and its score is nearness alone.
+        per_source: how many messages of one source a result may have, by an optional column `source` of
+            messages (integers or strings; a message without one is a source of its own). The best ones of
+            each are in it. None: any number, and there is no such column.
         extra: "forbid" or "ignore" columns that are not known.
         tuning: "groups" a cell of the lists by word, by what is needed of words (default: 30); "kmax": how
             many times k a buffer keeps with that refill (3); "share": of the k-th score, where a plain
@@ -157,6 +161,7 @@ class GeoTextTopK(ListEngine):
         half_life: timedelta | None = None,
         duplicates: str = "refuse",
         place_only: bool = False,
+        per_source: int | None = None,
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
@@ -172,6 +177,7 @@ class GeoTextTopK(ListEngine):
         schema.one_of("duplicates", duplicates, ["refuse", "edit"])
         self._place_only = _truth("place_only", place_only)
         self._analyzer = Analyzer.of(analyzer)
+        self._sources = None if per_source is None else Sources(schema.whole("per_source", per_source))
         if vocabulary is not None and not isinstance(vocabulary, Vocabulary):
             raise SettingError(
                 f"vocabulary is a {type(vocabulary).__name__}", expected="a Vocabulary or None"
@@ -191,6 +197,7 @@ class GeoTextTopK(ListEngine):
                 **({} if half_life is None else {"half_life": _window_to_json(half_life)}),
                 **({} if duplicates == "refuse" else {"duplicates": duplicates}),
                 **({"place_only": True} if self._place_only else {}),
+                **({} if self._sources is None else {"per_source": self._sources.most}),
                 **({} if self._analyzer is None else {"analyzer": self._analyzer.settings()}),
             },
             extra=extra,
@@ -204,10 +211,11 @@ class GeoTextTopK(ListEngine):
         self._messages = messages = Messages(
             self._frame, window, half_life, self._terms, self._read,
             edits=duplicates == "edit", everywhere=self._place_only, analyzer=self._analyzer,
+            sources=self._sources,
         )  # fmt: skip
         state = GeoTextState(
             self._slots, messages.slots, self._interests, messages.texts, self._terms, messages.window,
-            self._frame, messages.decay is not None,
+            self._frame, messages.decay is not None, self._sources,
         )  # fmt: skip
         self._scan = Scan(state)
         self._live = None if method == "scan" else self._make_live(state)
@@ -384,7 +392,8 @@ class GeoTextTopK(ListEngine):
         return self._scan.lists(rows, self._alpha_of(rows), self._k_of(rows))
 
     def _settle(self) -> None:
-        for slots in (self._slots, self._messages.slots, self._terms.slots):
+        held = (self._slots, self._messages.slots, self._terms.slots)
+        for slots in held if self._sources is None else (*held, self._sources.slots):
             if slots._pending:  # else nothing has become free
                 slots.settle()
 

@@ -21,6 +21,7 @@ from numba import njit
 
 from rankcast.errors import InputError
 from rankcast.geotext.kernels.score import Plain, are_inside
+from rankcast.geotext.sources import SOURCE
 from rankcast.geotext.window import EARLIEST, LATEST, NO_ROWS, ArrivalPlan, Window, holders_gone, live_id
 from rankcast.structures import hashing
 from rankcast.structures.hashing import KeyArrays
@@ -39,6 +40,7 @@ from rankcast.tables.schema import (
     Ids,
     Ints,
     Kind,
+    Names,
     Rows,
     Terms,
 )
@@ -98,6 +100,11 @@ def read_ops(
     if "until" in batch:
         values["until"] = np.full(ops.size, NULL_TIME)
         values["until"][publish] = batch["until"]
+    if SOURCE.name in batch:
+        ids, given = batch[SOURCE.name]
+        place, known = np.zeros(ops.size, np.int32), np.zeros(ops.size, np.bool_)
+        place[publish], known[publish] = np.arange(publish.size), given
+        values[SOURCE.name] = Names(select(ids, place), known)
     return Batch(ops.size, values), ops
 
 

@@ -84,7 +84,7 @@ class LiveResults:
         self._frame = state.frame
         self._postings = subscription_index(settings.method, self._frame, settings.groups)
         self._messages = MessagePostings(self._frame)
-        self._buffers = ResultBuffers(settings.refill, settings.limits)
+        self._buffers = ResultBuffers(settings.refill, settings.limits, plain=state.sources is not None)
         self._columns = RowColumns(state)
         # The thresholds in the posting lists hold for messages with gains up to this one.
         self._horizon = 1.0
@@ -172,14 +172,15 @@ class LiveResults:
         arrivals, of these times, into the slots and returns their rows.
         """
         self._lines, newest = 0, self._state.window.newest()
+        if taken.size or self._state.sources is not None:
+            self._make_rows()  # which lists are unsure is not part of a state
         if leaving.size:
             self._expire(leaving, early=False)
         if taken.size:
-            self._make_rows()  # which lists are unsure is not part of a state
             self._expire(taken, early=True)
         expired = self._lines
         rows = write()
-        self._columns.follow_ends()
+        self._columns.follow()
         overtaken = self._arrive(rows, times, newest)
         if self._state.decays:
             self._advance_horizon()

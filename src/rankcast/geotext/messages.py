@@ -25,6 +25,7 @@ from rankcast.geotext import lifetimes
 from rankcast.geotext.kernels.score import Frame, Plain, TermVectors, are_inside
 from rankcast.geotext.kernels.words import clear, give_back, look_up, replace, take
 from rankcast.geotext.places import PLACE, read_places
+from rankcast.geotext.sources import SOURCE, Sources
 from rankcast.geotext.text import TERMS, TEXT, Analyzer, read_terms
 from rankcast.geotext.vocabulary import LiveTerms, Vectors, with_every
 from rankcast.geotext.window import (
@@ -280,7 +281,7 @@ class Messages:
     - Snapshots: `parts`, `check_restored`.
 
     Attributes:
-        slots, texts, window, decay: its parts.
+        slots, texts, window, decay, sources: its parts.
         form: the columns of messages.
     """
 
@@ -295,17 +296,22 @@ class Messages:
         edits: bool,
         everywhere: bool,
         analyzer: Analyzer | None,
+        sources: Sources | None,
     ) -> None:
         self._frame, self._plain_frame, self._terms, self._read = frame, tuple(frame), terms, read
         self._edits, self._everywhere, self.window = edits, everywhere, window_of(window)
         self._analyzer, words = analyzer, TERMS if analyzer is None else TEXT
         self.decay = decay_of(half_life, self.window)
-        place = {"x": np.float64, "y": np.float64}
-        self.slots = Slots(place if self.decay is None else {**place, "gain": np.float64})
+        self.sources = sources
+        columns: dict[str, Any] = {"x": np.float64, "y": np.float64}
+        columns |= {} if self.decay is None else {"gain": np.float64}
+        columns |= {} if sources is None else {SOURCE.name: np.int32}
+        self.slots = Slots(columns)
         self.texts = Vectors()
         timed = self.window.span > 0
         self._op = lifetimes.op_column(timed=timed)
-        self._arrivals = Form([ID, *PLACE, words, *([TIME, lifetimes.UNTIL] if timed else [])])
+        named = [] if sources is None else [SOURCE]
+        self._arrivals = Form([ID, *PLACE, words, *named, *([TIME, lifetimes.UNTIL] if timed else [])])
         self.form = Form([*self._arrivals, self._op])
 
     def publish(self, rows: Any) -> Incoming:
@@ -322,6 +328,8 @@ class Messages:
         if plan is None:
             read_places(batch, self._plain_frame, "messages")  # raises
             raise AssertionError("a place is outside of the bounds")
+        if self.sources is not None:
+            self.sources.check(batch)
         return Incoming(batch, plan, time, time if ops is None else time[ops != lifetimes.RETRACT])
 
     def retract(self, ids: Ids) -> Incoming:
@@ -371,13 +379,21 @@ class Messages:
         """Write what comes, and let messages of rows `leaving` go; returns the rows of what stays."""
         gain = NO_GAINS if self.decay is None else self.decay.gains(arrived)
         batch, plan, _, _ = incoming
-        return write_messages(
+        former = None if self.sources is None else self.slots[SOURCE.name][leaving]
+        rows = write_messages(
             batch, plan, leaving, arrived, gain, self.window, self.slots, self._terms, self.texts
         )
+        if self.sources is not None and former is not None:
+            names = batch.apart.get(SOURCE.name)
+            self.slots[SOURCE.name][rows] = self.sources.arrive(names, plan.staying)
+            self.sources.leave(former)
+        return rows
 
     def parts(self) -> dict[str, Part]:
         """The parts of its state by name."""
         parts: dict[str, Part] = {"message": self.slots, "window": self.window, "text": self.texts}
+        if self.sources is not None:
+            parts[SOURCE.name] = self.sources.slots
         return parts if self.decay is None else {**parts, "decay": self.decay}
 
     def check_restored(self, live: Rows) -> None:
@@ -389,6 +405,8 @@ class Messages:
             gain = self.slots["gain"][live]
             integrity.need(((gain > 1e-300) & (gain < 1e300)).all(), "message.gain", "is out of range")
             self.decay.check_restored(self.window.times()[-1:])
+        if self.sources is not None:
+            self.sources.check_restored(self.slots[SOURCE.name][live])
 
     def _rows(self, rows: Any) -> tuple[Batch, Ints | None]:
         """A batch of messages, and what its rows do if they have a column that says so."""

@@ -54,7 +54,7 @@ SPARE = 64
 CELL, NEED_GROUPS = 960, 30  # owners in a cell and groups in it [Geo §7.1], in whole blocks
 BY_SUBSCRIPTION = ("alpha", "k", "listed", "stamp")
 BY_MESSAGE = ("time", "arrival", "stamp")
-NO_TIMES = np.empty(0, np.int64)
+NO_TIMES, NO_ROWS = np.empty(0, np.int64), np.empty(0, np.int32)
 NO_GAINS = np.empty(0)
 CELL_INDEX = "rankcast.papers.geotext.ciq:CellIndex"  # loaded for method="ciq" alone
 TIDY = 8  # when all lists are moved, those of which more than one in `TIDY` entries is void lose these first
@@ -63,7 +63,7 @@ TIDY = 8  # when all lists are moved, those of which more than one in `TIDY` ent
 class RowColumns:
     """Columns by row beside those of the slots, under the same row numbers.
 
-    - Changing: `make_rows`, `follow_ends`; `LiveResults` writes to the columns directly.
+    - Changing: `make_rows`, `follow`; `LiveResults` writes to the columns directly.
     - For kernels: `subscriptions`, `listed_columns`, `messages`, `places`, `gains`, `top`.
     - Snapshots: `state`, `restore`, `check_restored`.
 
@@ -80,7 +80,8 @@ class RowColumns:
         self.alpha, self.k = np.zeros(0), np.zeros(0, np.int64)
         self.listed = np.zeros(0)
         self.stamp: Bits = np.zeros(0, np.uint16)
-        self.ages = Ages(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint16), NO_TIMES)
+        none, stamps = np.zeros(0, np.int64), np.zeros(0, np.uint16)
+        self.ages = Ages(none, none, stamps, NO_TIMES, NO_ROWS, NO_TIMES, state.per_source)
         self.arrivals = 0
 
     def make_rows(self, subscriptions: int, messages: int) -> None:
@@ -91,13 +92,18 @@ class RowColumns:
                 setattr(self, name, grown(getattr(self, name), length, 0))
         if messages > self.ages.stamp.size:
             length = max(messages, self.ages.stamp.size * 9 // 8 + 8)
-            larger = {name: grown(getattr(self.ages, name), length, 0) for name in BY_MESSAGE}
-            self.ages = self.ages._replace(**larger)
+            more: dict[str, Any] = {name: grown(getattr(self.ages, name), length, 0) for name in BY_MESSAGE}
+            self.ages = self.ages._replace(**more)
 
-    def follow_ends(self) -> None:
-        """Take over the ends that messages have of their own."""
-        if self.ages.until is not self._state.window.until:
-            self.ages = self.ages._replace(until=self._state.window.until)
+    def follow(self) -> None:
+        """Take over the ends that messages have of their own, and their sources."""
+        state = self._state
+        if self.ages.until is not state.window.until:
+            self.ages = self.ages._replace(until=state.window.until)
+        if state.sources is not None:
+            self.ages = self.ages._replace(
+                source=state.messages["source"], alive=state.sources.slots["alive"]
+            )
 
     def subscriptions(self, threshold: Floats) -> SubscriptionColumns:
         """All subscriptions, with the thresholds given."""
@@ -147,8 +153,9 @@ class RowColumns:
         integrity.forms(given, {n: integrity.like(array, length=lengths[n]) for n, array in mine.items()})
         self.arrivals = integrity.whole(header, "arrivals")
         self.alpha, self.k, self.listed, self.stamp = (arrays[name] for name in BY_SUBSCRIPTION)
-        by_message = {name: arrays[f"age_{name}"] for name in BY_MESSAGE}
-        self.ages = Ages(until=self._state.window.until, **by_message)
+        by_message: dict[str, Any] = {name: arrays[f"age_{name}"] for name in BY_MESSAGE}
+        self.ages = self.ages._replace(**by_message)
+        self.follow()
         return self
 
     def check_restored(self, subscriptions: Rows, messages: Rows, most: int) -> None:

@@ -46,6 +46,7 @@ from rankcast.geotext.kernels.postings import (
     X,
     Y,
     Z,
+    last_of_source,
     newer,
 )
 from rankcast.geotext.kernels.score import (
@@ -358,13 +359,14 @@ def _score_candidates(
     """Score messages and keep the best; returns how many there are.
 
     Adds the products of terms in code point order, one after the other, as brute force does (a term that is
-    not common adds 0). A message that was met before is found in its place.
+    not common adds 0). A message that was met before is found in its place. Of a source no more are kept than
+    a list may have: a better one takes the place of the last of them.
     """
     _, bests, fetched, firsts, ends, _ = candidates
     _, post_x, post_y, (_, _, terms, weights), gains, top, _ = messages
     noted, _ = scratch
     items, scores = board
-    time, arrival, _, _ = ages
+    time, arrival, _, _, source, _, per_source = ages
     x, y, alpha, radius, least, since, everywhere, first, last = query
     for i in range(filled):
         item, cosine = fetched[i], 0.0
@@ -388,8 +390,13 @@ def _score_candidates(
             at -= 1
         if at == items.size or (at > 0 and items[at - 1] == item):
             continue
-        count = min(count + 1, items.size)
-        for after in range(count - 1, at, -1):
+        end = last_of_source(items, 0, count, source, item, per_source) if per_source > 0 else -1
+        if 0 <= end < at:  # the list has as many of its source, all better
+            continue
+        if end < 0:
+            count = min(count + 1, items.size)
+            end = count - 1
+        for after in range(end, at, -1):
             items[after], scores[after] = items[after - 1], scores[after - 1]
         items[at], scores[at] = item, score
     return count

@@ -104,13 +104,17 @@ LATEST = np.iinfo(np.int64).max
 class Ages(NamedTuple):
     """The age of messages by row: time, then arrival; and the stamp of their live postings.
 
-    `until` is the end that a message has of its own, or the latest time; empty if none has one.
+    `until` is the end that a message has of its own, or the latest time; empty if none has one. A list may
+    have `per_source` of one source (0: any number); `alive` is how many messages each has, -1 is none.
     """
 
     time: Ints
     arrival: Ints
     stamp: Bits
     until: Ints
+    source: Rows
+    alive: Ints
+    per_source: int
 
 
 @njit(**EXACT)
@@ -125,6 +129,21 @@ def newer(time: Ints, arrival: Ints, one: int, two: int) -> bool:
 def stays_on(until: Ints, item: int) -> bool:
     """Whether a message has no end of its own."""
     return bool(until.size == 0 or until[item] == LATEST)
+
+
+@njit(**EXACT)
+def last_of_source(items: Rows, begin: int, end: int, source: Rows, item: int, most: int) -> int:
+    """Where the last one of the source of an item is in a list at begin..end, if it has `most` of them.
+
+    -1 if there is room for another one: it has fewer, or the item has no source. Cost: O(size).
+    """
+    mine, count, last = source[item], 0, -1
+    if mine < 0:
+        return -1
+    for at in range(begin, end):
+        if source[items[at]] == mine:
+            count, last = count + 1, at
+    return last if count >= most else -1
 
 
 class PlaceColumns(NamedTuple):
@@ -408,7 +427,7 @@ def arrive(
     Tells which come after one that is newer; the last one before has the time `newest`. Returns what
     `add_messages` does.
     """
-    time, arrival, stamp, _ = borrowed(ages)
+    time, arrival, stamp, _, _, _, _ = borrowed(ages)
     for i in range(rows.size):
         time[rows[i]], arrival[rows[i]] = times[i], arrivals + i
         overtaken[i] = times[i] < newest

@@ -1,25 +1,21 @@
 """Results as messages come and go: buffers, the log of what enters and leaves the k best, and net changes.
 
-A buffer holds the k best items of a list and candidates to follow. Nothing here knows how a score is
-computed. Item a dominates item b if it ranks before b and leaves after b; an item dominated by k others will
-never be among the k best. (A message with an end of its own is taken to dominate nothing.) A buffer holds the
-items that rank before a frontier, without those dominated by k: a k-skyband [Geo §6.1]. `threshold` is the
-score of the best item beyond the frontier, minus infinity if there is none: an item of a higher score belongs
-in, and so does one of the same score if no newer item has arrived before it. (If one has, it may rank on
-either side, and the buffer must be refilled.)
+A buffer holds the k best items of a list and candidates to follow. Item a dominates item b if it ranks before
+b and leaves after b; an item dominated by k others will never be among the k best. (A message with an end of
+its own is taken to dominate nothing.) A buffer holds the items that rank before a frontier, without those
+dominated by k: a k-skyband [Geo §6.1]. `threshold` is the score of the best item beyond the frontier, minus
+infinity if there is none: an item of a higher score belongs in, and so does one of the same score if no newer
+one has arrived before it. (Else it may rank on either side, and the buffer must be refilled.)
 
 A buffer that outgrows `capacity_of` is cut to its `keep` best, which moves the frontier up. Without dominance
 the same buffer is the kmax method, and with `keep` = k it is no buffer at all. Buffers lie in stretches of
 shared entry arrays; links lead from an item to the lists that hold it. How buffers are filled is in
 `rankcast.geotext.kernels.skyband`.
 
-Whatever enters or leaves the k best is a line of a log, which is short where lists are long: a message that
-enters one of 20 is two lines. Net changes come from lines grouped by list, in order; an item was in the list
-before if its first line is a LEAVE, and is in it now if its last one is an ENTER. Most lists have one of
-each, which are the net change as they stand. Cost: O(1) for such a list; for others O(lines) a line, and O(k)
-for each item that enters.
-
-Python hands tuples over as plain ones, which Numba recognises faster than named ones; see `hashing`.
+What enters or leaves the k best is a line of a log. Net changes come from lines grouped by list, in order; an
+item was in the list before if its first line is a LEAVE, and is in it now if its last one is an ENTER.
+Most lists have one of each, which are the net change as they stand. Cost: O(1) for such a list; for others
+O(lines) a line, and O(k) for each item that enters. Tuples come as plain ones; see `hashing`.
 """
 
 from __future__ import annotations
@@ -30,7 +26,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.geotext.kernels.postings import Ages, drop, newer, stays_on
+from rankcast.geotext.kernels.postings import Ages, drop, last_of_source, newer, stays_on
 from rankcast.geotext.kernels.score import ROW, Plain, TermVectors, sort_keys
 from rankcast.structures.arrays import borrowed, prefetch
 from rankcast.structures.diff import ChangeColumns
@@ -46,8 +42,7 @@ Counts = NDArray[np.uint16]
 LOWER = (1 << ROW) - 1  # what is below the list in a key
 AHEAD, PREFETCHED, LINE = 32, 32, 64  # lists prefetched, entries of each; bytes of a cache line
 NONE, KMAX, SKYBAND, COST = range(4)
-KEPT = -1
-SHORT = -1
+KEPT = SHORT = -1
 MAX_DOMINATORS = 65535  # dominators are not counted beyond: a list that wants more keeps some in vain
 RELIST_RISE = 0.02  # a threshold that rises by more is written to the posting lists
 
@@ -173,18 +168,18 @@ def expire(
 
     They dominate nothing that stays, as the oldest ones do, unless they leave `early`: then what one of them
     dominated may have been dropped. It ranks behind: a list that holds k before the item is cut there, and of
-    others one that may have dropped something is unsure; one that has not counts one dominator less. Returns
-    how many lines there are, -1 less how many there may be if the log has no room, and what `drop` does of
-    stamps.
+    others one that may have dropped something is unsure; one that has not counts one dominator less. So one
+    that had as many of its source as it may, if there are more. Returns how many lines there are, -1 less how
+    many there may be if the log has no room, and what `drop` does of stamps.
     """
     buffers, links, items = borrowed(buffers), borrowed(links), borrowed(items)
     k, ages, unsure = borrowed(k), borrowed(ages), borrowed(unsure)
     begins, sizes, _, _, thresholds, held, score, dominators = buffers
-    time, arrival, stamps, until = ages
+    time, arrival, stamps, until, source, alive, per_source = ages
     log_owner, log_op, log_item, log_score, log_time, log_arrival, _ = borrowed(log)
-    (_, length, _, _, _), needed = links, 0
+    needed = 0
     for item in items:
-        needed += 2 * length[item]
+        needed += 2 * links[1][item]
     if lines + needed > log_owner.size:
         return -1 - needed, True
     holding = sort_keys(_holders(links, items), 0, items.size, begins.size)
@@ -196,7 +191,10 @@ def expire(
         place, next_best = _place(held, begin, end, item), begin + k[owner]
         if place < 0:
             continue
-        if early and refill >= SKYBAND and end >= next_best:
+        behind = early and refill >= SKYBAND and end >= next_best  # whether others may wait behind it
+        if per_source > 0 and source[item] >= 0 and alive[source[item]] > per_source:
+            behind = last_of_source(held, begin, end, source, item, per_source) >= 0
+        if behind:
             if place >= next_best:
                 thresholds[owner], sizes[owner] = score[place], place - begin
                 continue
@@ -225,7 +223,7 @@ def _insert(
 ) -> int:  # fmt: skip
     """Put an item in its place `at`; count it with the older ones after it, drop those with k dominators.
 
-    Without `k` nothing is counted. There is room for one more. Returns the new end.
+    Without `k` nothing is counted. There is room. Returns the new end.
     """
     newcomer = item  # `item` is what is still to be placed: the newcomer first, then whom it displaces
     for i in range(at, end):
@@ -245,7 +243,7 @@ def _rank(
     items: Rows, scores: Floats, begin: int, end: int, item: int, score: float, ages: Ages
 ) -> tuple[int, int]:
     """Where an item belongs in a list, and how many dominate it, if a newer one has arrived before it."""
-    time, arrival, _, until = ages
+    time, arrival, _, until, _, _, _ = ages
     at, dominating = begin, 0
     while at < end:
         younger = newer(time, arrival, items[at], item)
@@ -273,7 +271,8 @@ def offer(
 ) -> tuple[int, int, int]:  # fmt: skip
     """Offer hits (lists, places in `rows`, scores) in order of lists; there is room for two lines each.
 
-    `late`: something newer has come before the item. A list that outgrows what it may have is cut, and its
+    `late`: something newer has come before the item. A list that has as many of the item's source as it may
+    gives its last one of them away, or does not take it. One that outgrows what it may have is cut, and its
     frontier moves up. Marks in `unsure` which lists must be refilled. Returns how many lines the log has
     then, how many lists are unsure, and how many have another threshold (over the horizon) than the posting
     lists know; `marked` tells which, and `listed` is theirs now. Cost: O(size) a hit [Geo §6.2.1].
@@ -281,7 +280,7 @@ def offer(
     owners, arrivals, scores = hits
     begins, sizes, rooms, keeps, thresholds, held, held_score, dominators = buffers
     head, length, link_owner, after, free = links
-    time, arrival, _, until = ages
+    time, arrival, _, until, source, _, per_source = ages
     log_owner, log_op, log_item, log_score, log_time, log_arrival, _ = log
     for i in range(owners.size):
         if i + AHEAD < owners.size:
@@ -297,18 +296,24 @@ def offer(
             at = _above(held_score, begin, end, score)
         if refill >= SKYBAND and dominating >= most:
             continue
-        if end - begin == rooms[owner]:
-            unsure[owner] = True
+        evicted = last_of_source(held, begin, end, source, item, per_source) if per_source > 0 else -1
+        full = end - begin == rooms[owner] and evicted < 0
+        unsure[owner] |= full
+        if full or 0 <= evicted < at:
             continue
         if at < begin + most:
             log_owner[lines], log_op[lines], log_item[lines] = owner, ENTER, item
             log_score[lines], log_time[lines], log_arrival[lines] = score, at - begin + 1, KEPT
             lines += 1
-            if end - begin >= most:
-                least = begin + most - 1
+            if end - begin >= most or evicted >= 0:
+                least = min(evicted, begin + most - 1) if evicted >= 0 else begin + most - 1
                 log_owner[lines], log_op[lines], log_item[lines] = owner, LEAVE, held[least]
                 log_score[lines], log_time[lines], log_arrival[lines] = held_score[least], 0, KEPT
                 lines += 1
+        if evicted >= 0:
+            end -= 1
+            for after_it in range(evicted, end):
+                held[after_it], held_score[after_it] = held[after_it + 1], held_score[after_it + 1]
         end = _insert(
             held, held_score, dominators, at, end, item, score, min(MAX_DOMINATORS, dominating),
             most if refill >= SKYBAND and stays_on(until, item) else 0, time, arrival, behind,
@@ -459,7 +464,7 @@ def net_changes(
             return SHORT
     owners, lines, ends = _by_list(log_owner, size, sequence)
     subscription, op, item, score, rank, former = changes
-    time, arrival, _, _ = ages
+    time, arrival, _, _, _, _, _ = ages
     last, used, start = np.empty(size, np.int8), 0, 0
     found, places, final = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32)
     for i in range(owners.size):

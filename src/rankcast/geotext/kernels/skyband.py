@@ -219,7 +219,7 @@ def fill(
     """Fill lists with the first `held` of what was found, without those dominated by k; there is room."""
     begins, sizes, _, _, _, held_item, held_score, dominators = buffers
     found_item, found_score, _, _ = found
-    time, arrival, _, until = ages
+    time, arrival, _, until, _, _, _ = ages
     head, length, link_owner, after, free = links
     times, arrivals = np.empty(found_item.shape[1], np.int64), np.empty(found_item.shape[1], np.int64)
     lasts = np.ones(found_item.shape[1], np.bool_)
