@@ -320,6 +320,8 @@ def edges_fit(
         if row >= first.size or row >= block.size:
             return False
         if status[row] != COVERED:
+            if k > 1 and block[row] != NONE:
+                return False
             continue
         which, some = np.int64(block[row]), False
         if which < 0 or which >= used or seen[which]:
