@@ -14,10 +14,12 @@ import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
 
-from rankcast import Client, Gateway, RangeTopK
+from rankcast import Client, Gateway, InputError, RangeTopK
 from rankcast.client import resuming
 from rankcast.client.answers import Message
 from rankcast.gateway import digest_of
+from rankcast.range_topk.dissemination.tiler import RangeTiler
+from rankcast.service import tiles
 
 from .conftest import Listener, Running, make_stocks
 from .processes import Process
@@ -127,6 +129,51 @@ def test_who_is_too_slow_hears_of_a_gap(running: Start) -> None:
     publish(server, "DELL", 0.5)
     event, _, data = hear(one)
     assert (event, data["sequence"], data["after"]) == ("tiles", 4, 3)
+    one.close()
+
+
+def test_a_feed_that_cannot_go_on_begins_anew(running: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    apply, broken = RangeTiler.apply, [True]
+
+    def sometimes(self: RangeTiler, commands: Any) -> pa.Table:
+        if broken.pop() if broken else False:
+            raise InputError("no such object")
+        return apply(self, commands)
+
+    monkeypatch.setattr(RangeTiler, "apply", sometimes)
+    server = running()
+    make_stocks(server.http)
+    one = server.listen(f"{STREAM}/tiles")
+    assert hear(one)[0] == "gap"
+    publish(server, "DELL", 1.0)
+    event, where, data = hear(one)
+    assert (event, where.partition("-")[0], data["sequence"]) == ("gap", "3", 3)
+    publish(server, "DELL", 2.0)
+    event, _, data = hear(one)
+    assert (event, data["sequence"], data["after"]) == ("tiles", 4, 3)
+    one.close()
+
+
+def test_a_feed_ends_behind_the_last_gateway(running: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiles, "LINGER", 0.1)
+    server = running()
+    make_stocks(server.http)
+    one = server.listen(f"{STREAM}/tiles")
+    begun = hear(one)[1]
+    feed = server.service.feeds._open["stocks"]
+    time.sleep(0.5)
+    assert [feed.ended] == [False]
+    one.close()
+    publish(server, "DELL", 1.0)
+    until = time.monotonic() + 20
+    while not feed.ended:
+        assert time.monotonic() < until
+        publish(server, "DELL", time.monotonic())
+        time.sleep(0.05)
+    one = server.listen(f"{STREAM}/tiles", last_event_id=begun)
+    assert hear(one)[0] == "gap"
+    publish(server, "DELL", 0.5)
+    assert hear(one)[0] == "tiles"
     one.close()
 
 

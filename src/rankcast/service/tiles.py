@@ -211,6 +211,8 @@ class Feed:
             hub.unwatch(self._bell)
             for receiver in self._receivers:
                 receiver.end()
+            self._tiler = None  # the objects are let go
+            self._recent.clear()
 
     async def _advance(self) -> bool:
         """Tell of some writes; whether there may be more."""
