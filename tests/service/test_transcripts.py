@@ -136,7 +136,16 @@ def test_rows_that_are_refused_change_nothing(stocks: TestClient) -> None:
     assert (refused.status_code, told["status"], told["column"]) == (400, 400, "pe")
     assert {"type", "title", "status", "detail"} <= told.keys()
     unknown = stocks.post(f"{STREAM}/events", json={"id": "A", "risk": 1, "pe": 1.0, "colour": "red"})
-    assert (unknown.status_code, "colour" in unknown.text) == (400, True)
+    told = unknown.json()
+    assert (unknown.status_code, told["column"], told["expected"]) == (
+        400,
+        "colour",
+        "one of: id, op, pe, risk",
+    )
+    absent = stocks.post(f"{STREAM}/events", json={"id": "A", "pe": 1.0}).json()
+    assert (absent["column"], absent["expected"]) == ("risk", "a number")
+    long = stocks.post(f"{STREAM}/events", json={"id": "A", "risk": 1, "pe": 1.0, "\x1b" * 9000: 1})
+    assert (long.status_code, len(long.content) < 5000) == (400, True)
     assert stocks.get(STREAM).json() == before
 
 

@@ -78,9 +78,10 @@ def problem_of(error: BaseException) -> Problem | None:
         return error
     if isinstance(error, InputError):
         detail = error.what if not error.detail else f"{error.what}. {error.detail}"
-        return Problem(
-            400, detail, column=error.column, row=error.row, expected=error.expected, hint=error.hint
+        column, expected = (
+            None if part is None else printable(part, _DETAIL) for part in (error.column, error.expected)
         )
+        return Problem(400, detail, column=column, row=error.row, expected=expected, hint=error.hint)
     if is_full(error):
         return no_room()
     if isinstance(error, JournalError | ShardError | SnapshotError | OSError):
