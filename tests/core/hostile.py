@@ -133,7 +133,7 @@ CASES = {
     ),
     "geotext": Case(
         GeoTextTopK,
-        {"bounds": (0, 0, 9, 9), "window": dt.timedelta(hours=1), "per_source": 1},
+        {"bounds": (0, 0, 9, 9), "window": dt.timedelta(hours=1), "per_source": 1, "distinct": True},
         [("subscribe", READERS), ("publish", TEXTS)],
         {"subscribe": _new(READERS), "amend": READERS, "publish": _new(TEXTS)},
         {"unsubscribe": [1, 2], "results": [1, 2]},

@@ -74,6 +74,7 @@ def workloads(draw: st.DrawFn) -> Workload:
         "duplicates": draw(st.sampled_from(["refuse", "refuse", "edit"])),
         "place_only": draw(st.sampled_from([False, False, True])),
         "per_source": draw(st.sampled_from([None, None, None, 1, 2])),
+        "distinct": draw(st.sampled_from([False, False, True])),
     }
     if metric == "euclidean":
         settings["bounds"] = PLANE
@@ -358,8 +359,9 @@ class Naive:
         duplicates: str = "refuse",
         place_only: bool = False,
         per_source: int | None = None,
+        distinct: bool = False,
     ) -> None:
-        self.per_source = per_source
+        self.per_source, self.distinct = per_source, distinct
         self.half_life, self.duplicates, self.place_only = half_life, duplicates, place_only
         self.k, self.alpha, self.metric = k, alpha, metric
         west, south, east, north = bounds
@@ -420,7 +422,7 @@ class Naive:
                 self.score(wanted, message),
             )
             for arrival, message in enumerate(self.window.messages)
-            if self.fits(wanted, message)
+            if self.fits(wanted, message) and not self.hidden(arrival, message)
         ]
         sources = {message["id"]: message.get("source") for message in self.window.messages}
         best, counted = [], Counter[Any]()
@@ -443,6 +445,19 @@ class Naive:
             and set(given.get("must", [])) <= set(message["terms"])
             and not set(given.get("must_not", [])) & set(message["terms"])
             and (wanted.get("since") is None or message["time"] >= wanted["since"])
+        )
+
+    def hidden(self, arrival: int, message: dict[str, Any]) -> bool:
+        """Whether a newer message has the same text and place, and that counts."""
+
+        def same(other: dict[str, Any]) -> bool:
+            return all(other[name] == message[name] for name in "xy") and Counter(other["terms"]) == Counter(
+                message["terms"]
+            )
+
+        return self.distinct and any(
+            same(other) and (other["time"], place) > (message["time"], arrival)
+            for place, other in enumerate(self.window.messages)
         )
 
     def away(self, wanted: dict[str, Any], message: dict[str, Any]) -> float:

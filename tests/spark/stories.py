@@ -359,7 +359,13 @@ def geotext_living(seed: int, *, count: int = 4, size: int = 24, refusals: bool 
         },
         "subscriptions": {"id": TEXT, **PLACE, "text": TEXT, "since": time, "must": pa.list_(TEXT)},
     }
-    settings: dict[str, Any] = {"bounds": (0, 0, 6, 6), "k": 2, "duplicates": "edit", "per_source": 1}
+    settings: dict[str, Any] = {
+        "bounds": (0, 0, 6, 6),
+        "k": 2,
+        "duplicates": "edit",
+        "per_source": 1,
+        "distinct": True,
+    }
     span = timedelta(seconds=20 if refusals else 2000)
     make = partial(GeoTextTopK, **settings, window=span, analyzer={"language": None})
     return Story(make, columns, teller.batches(count, size, one, list(columns)))

@@ -172,7 +172,8 @@ class Play:
 
     def _settings_geotext(self) -> dict[str, Any]:
         settings = {"bounds": (0, 0, 40, 40), "k": self._pick(1, 3, 8), "window": self._pick(5, 40, 200)}
-        return settings | ({} if self.rng.random() < 0.7 else {"per_source": self._pick(1, 2)})
+        settings |= {} if self.rng.random() < 0.7 else {"per_source": self._pick(1, 2)}
+        return settings | ({} if self.rng.random() < 0.7 else {"distinct": True})
 
     def _settings_moving_topk(self) -> dict[str, Any]:
         return {

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rankcast.geotext.copies import Copies
 from rankcast.geotext.kernels.score import Frame, alikeness, best_score, nearness_of, rarest_first
 from rankcast.geotext.limits import Interests, Permitted, permitted
 from rankcast.geotext.sources import NONE, Sources
@@ -38,6 +39,7 @@ class GeoTextState(NamedTuple):
     frame: Frame
     decays: bool
     sources: Sources | None = None
+    copies: Copies | None = None
 
     @property
     def per_source(self) -> int:
@@ -46,7 +48,10 @@ class GeoTextState(NamedTuple):
 
 
 class WindowMessages(NamedTuple):
-    """Messages of the window, the newest first: rows, places, gains, times, sources, and vectors, joined."""
+    """Messages of the window, the newest first: rows, places, gains, times, sources, and vectors, joined.
+
+    `shown`: no newer one has the same text and place, if that counts.
+    """
 
     row: Rows
     x: Floats
@@ -54,6 +59,7 @@ class WindowMessages(NamedTuple):
     gain: Floats
     time: Ints
     source: Rows
+    shown: Bools
     vectors: VectorEntries
 
 
@@ -121,7 +127,7 @@ def ranked(similarity: Similarity, messages: WindowMessages, per_source: int) ->
 
     With a limit only the best of each source.
     """
-    common = np.flatnonzero(similarity.fits)
+    common = np.flatnonzero(similarity.fits & messages.shown)
     order = np.argsort(-(similarity.score[common] * messages.gain[common]), kind="stable")
     best = common[order].astype(np.int32)
     return best[_among_first(messages.source[best], per_source)] if per_source else best
@@ -182,7 +188,9 @@ class Scan:
         kept_out = f"{last + 1} messages are better" if rank else f"fails {' and '.join(failed)}"
         if not rank and not failed:
             kept_out = "no common term"
-            if similarity.fits[at]:
+            if similarity.fits[at] and not messages.shown[at]:
+                kept_out = "a newer one has its text and place"
+            elif similarity.fits[at]:
                 kept_out = f"its source has {state.per_source} better"
         return {
             "in_result": inside,
@@ -232,7 +240,9 @@ class Scan:
         gain = slots["gain"][rows] if self._state.decays else np.ones(rows.size)
         texts, time = self._state.texts.entries(rows), self._state.window.times()[::-1]
         source = slots["source"][rows] if self._state.sources is not None else np.full(rows.size, NONE)
-        return WindowMessages(rows, slots["x"][rows], slots["y"][rows], gain, time, source, texts)
+        copies = self._state.copies
+        shown = np.ones(rows.size, np.bool_) if copies is None else copies.shows(rows)
+        return WindowMessages(rows, slots["x"][rows], slots["y"][rows], gain, time, source, shown, texts)
 
 
 def _pruned_by(state: GeoTextState, row: int, item: int, alpha: float, threshold: float) -> str | None:

@@ -55,7 +55,7 @@ PARTS = {  # names of parts in `memory()`, and the prefixes of their arrays in a
     "reverse lists": ("live.buffers_link_",),
     "buffers": ("live.buffers_",),
     "postings": ("live.readers_",),
-    "window": ("message.", "window.", "text.", "source.", "live.messages_", "live.age_"),
+    "window": ("message.", "window.", "text.", "source.", "copy.", "live.messages_", "live.age_"),
     "subscriptions": ("subscription.", "interest.", "live."),
     "words": ("term.",),
 }
@@ -104,6 +104,8 @@ class GeoTextTopK(ListEngine):
         per_source: how many messages of one source a result may have, by an optional column `source` of
             messages (integers or strings; a message without one is a source of its own). The best ones of
             each are in it. None: any number, and there is no such column.
+        distinct: whether of messages with the same terms, each as often, at one place only the newest counts.
+            When it is taken back or ends, the one before counts again.
         extra: "forbid" or "ignore" columns that are not known.
         tuning: "groups" a cell of the lists by word, by what is needed of words (default: 30); "kmax": how
             many times k a buffer keeps with that refill (3); "share": of the k-th score, where a plain
@@ -162,6 +164,7 @@ class GeoTextTopK(ListEngine):
         duplicates: str = "refuse",
         place_only: bool = False,
         per_source: int | None = None,
+        distinct: bool = False,
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
@@ -198,6 +201,7 @@ class GeoTextTopK(ListEngine):
                 **({} if duplicates == "refuse" else {"duplicates": duplicates}),
                 **({"place_only": True} if self._place_only else {}),
                 **({} if self._sources is None else {"per_source": self._sources.most}),
+                **({"distinct": True} if _truth("distinct", distinct) else {}),
                 **({} if self._analyzer is None else {"analyzer": self._analyzer.settings()}),
             },
             extra=extra,
@@ -211,11 +215,14 @@ class GeoTextTopK(ListEngine):
         self._messages = messages = Messages(
             self._frame, window, half_life, self._terms, self._read,
             edits=duplicates == "edit", everywhere=self._place_only, analyzer=self._analyzer,
-            sources=self._sources,
+            sources=self._sources, distinct=bool(distinct),
         )  # fmt: skip
+        optional = (self._sources, messages.copies)
+        self._all_slots = [self._slots, messages.slots, self._terms.slots]
+        self._all_slots += [each.slots for each in optional if each is not None]
         state = GeoTextState(
             self._slots, messages.slots, self._interests, messages.texts, self._terms, messages.window,
-            self._frame, messages.decay is not None, self._sources,
+            self._frame, messages.decay is not None, self._sources, messages.copies,
         )  # fmt: skip
         self._scan = Scan(state)
         self._live = None if method == "scan" else self._make_live(state)
@@ -392,8 +399,7 @@ class GeoTextTopK(ListEngine):
         return self._scan.lists(rows, self._alpha_of(rows), self._k_of(rows))
 
     def _settle(self) -> None:
-        held = (self._slots, self._messages.slots, self._terms.slots)
-        for slots in held if self._sources is None else (*held, self._sources.slots):
+        for slots in self._all_slots:
             if slots._pending:  # else nothing has become free
                 slots.settle()
 
@@ -450,13 +456,14 @@ class GeoTextTopK(ListEngine):
         factor = messages.rescale(arrived)
         if factor != 1.0 and self._live is not None:
             self._live.rescale(factor)
+        shown = messages.show(incoming, gone, arrived)
         if self._live is not None:
             return self._live.publish(
-                leaving, plan.taken, lambda: messages.write(incoming, gone, arrived), arrived
+                leaving, plan.taken, lambda: messages.write(incoming, gone, arrived, shown), arrived, shown
             )
         live = self._slots.live()
         before = self._lists(live)
-        messages.write(incoming, gone, arrived)
+        messages.write(incoming, gone, arrived, shown)
         self._tally_scan(size - plan.late, live.size)
         return deltas.difference(before, self._lists(live), self._slots.place)
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from rankcast.geotext.brute_force import GeoTextState
 from rankcast.geotext.buffers import BufferLimits, ResultBuffers, empty_log, longer_log
+from rankcast.geotext.copies import Shown
 from rankcast.geotext.kernels import results
 from rankcast.geotext.kernels.match import Prunings
 from rankcast.geotext.kernels.message_search import SearchResults, best_messages
@@ -165,12 +166,17 @@ class LiveResults:
 
     # Messages
 
-    def publish(self, leaving: Rows, taken: Rows, write: Callable[[], Rows], times: Ints) -> Changes:
+    def publish(
+        self, leaving: Rows, taken: Rows, write: Callable[[], Rows], times: Ints, shown: Shown | None = None
+    ) -> Changes:
         """Process a batch; returns the net change of every result.
 
         Messages of rows `leaving` expire, those `taken` leave before their time; then `write` puts the
-        arrivals, of these times, into the slots and returns their rows.
+        arrivals, of these times, into the slots and returns their rows. Only what is `shown` is in any list.
         """
+        if shown is not None and self._state.copies is not None:
+            leaving, taken = (rows[self._state.copies.shows(rows)] for rows in (leaving, taken))
+            taken = np.concatenate([taken, shown.hidden])
         self._lines, newest = 0, self._state.window.newest()
         if taken.size or self._state.sources is not None:
             self._make_rows()  # which lists are unsure is not part of a state
@@ -181,7 +187,10 @@ class LiveResults:
         expired = self._lines
         rows = write()
         self._columns.follow()
-        overtaken = self._arrive(rows, times, newest)
+        if shown is None:
+            overtaken = self._arrive(rows, times, newest)
+        else:
+            rows, overtaken = self._arrive_shown(rows, times, newest, shown)
         if self._state.decays:
             self._advance_horizon()
         changes, doubtful = self._disseminate(rows, overtaken, expired)
@@ -205,6 +214,22 @@ class LiveResults:
         )
         columns.arrivals += rows.size
         return overtaken
+
+    def _arrive_shown(self, rows: Rows, times: Ints, newest: int, shown: Shown) -> tuple[Rows, Bools]:
+        """The same where some arrivals are not shown, and some messages are that came before: as late ones.
+
+        Returns the rows that are shown, too. All keep the place that they came at.
+        """
+        self._make_rows()
+        columns, again, came = self._columns, shown.again, self._columns.arrivals
+        ages = columns.ages
+        former = ages.arrival[again]
+        listed = np.concatenate([rows[shown.first], again])
+        overtaken = self._arrive(listed, np.concatenate([times[shown.first], ages.time[again]]), newest)
+        overtaken[shown.first.size :] = True
+        ages.time[rows], ages.arrival[rows] = times, came + np.arange(rows.size)
+        ages.arrival[again], columns.arrivals = former, came + rows.size
+        return listed, overtaken
 
     def _net_changes(self, expired: int) -> Changes:
         """The net change of what is logged; refills first what the first lines, of expiry, left short."""
@@ -444,7 +469,7 @@ class LiveResults:
     def complete(self) -> None:
         """Make the posting lists that a snapshot of an older version does not have."""
         if "messages" in self._missing:
-            rows, texts = self._state.window.rows(), self._state.texts.texts
+            rows, texts = self._state.window.rows(), self._state.texts.texts  # before there were copies
             self._messages.add(rows, texts, self._idf(), self._columns.places())
         if "readers" in self._missing:
             self._list(self._state.subscriptions.live())
@@ -460,6 +485,9 @@ class LiveResults:
         self._buffers.check_restored(subscriptions, messages, columns.k)
         if "readers" not in self._missing:
             self._postings.check_restored(state.interests.texts, columns.stamp, subscriptions)
+        if state.copies is not None:
+            live = np.flatnonzero(messages).astype(np.int32)
+            messages[live] = state.copies.shows(live)
         if "messages" not in self._missing:
             self._messages.check_restored(state.texts.texts, columns.ages.stamp, messages)
 

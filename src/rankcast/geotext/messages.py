@@ -22,6 +22,7 @@ from numba import njit
 from rankcast.core.engine import ID, Part
 from rankcast.errors import InputError
 from rankcast.geotext import lifetimes
+from rankcast.geotext.copies import COPY, Copies, Shown
 from rankcast.geotext.kernels.score import Frame, Plain, TermVectors, are_inside
 from rankcast.geotext.kernels.words import clear, give_back, look_up, replace, take
 from rankcast.geotext.places import PLACE, read_places
@@ -281,7 +282,7 @@ class Messages:
     - Snapshots: `parts`, `check_restored`.
 
     Attributes:
-        slots, texts, window, decay, sources: its parts.
+        slots, texts, window, decay, sources, copies: its parts.
         form: the columns of messages.
     """
 
@@ -297,6 +298,7 @@ class Messages:
         everywhere: bool,
         analyzer: Analyzer | None,
         sources: Sources | None,
+        distinct: bool,
     ) -> None:
         self._frame, self._plain_frame, self._terms, self._read = frame, tuple(frame), terms, read
         self._edits, self._everywhere, self.window = edits, everywhere, window_of(window)
@@ -306,7 +308,9 @@ class Messages:
         columns: dict[str, Any] = {"x": np.float64, "y": np.float64}
         columns |= {} if self.decay is None else {"gain": np.float64}
         columns |= {} if sources is None else {SOURCE.name: np.int32}
+        columns |= {COPY: np.int32} if distinct else {}
         self.slots = Slots(columns)
+        self.copies = Copies(self.slots) if distinct else None
         self.texts = Vectors()
         timed = self.window.span > 0
         self._op = lifetimes.op_column(timed=timed)
@@ -375,11 +379,18 @@ class Messages:
             self.slots["gain"][:] *= factor
         return factor
 
-    def write(self, incoming: Incoming, leaving: Rows, arrived: Ints) -> Rows:
+    def show(self, incoming: Incoming, leaving: Rows, arrived: Ints) -> Shown | None:
+        """Which messages are shown then, if copies are not; see `rankcast.geotext.copies`."""
+        if self.copies is None:
+            return None
+        return self.copies.plan(incoming.batch, incoming.plan.staying, arrived, leaving, self.window)
+
+    def write(self, incoming: Incoming, leaving: Rows, arrived: Ints, shown: Shown | None) -> Rows:
         """Write what comes, and let messages of rows `leaving` go; returns the rows of what stays."""
         gain = NO_GAINS if self.decay is None else self.decay.gains(arrived)
         batch, plan, _, _ = incoming
         former = None if self.sources is None else self.slots[SOURCE.name][leaving]
+        texts = None if self.copies is None else self.slots[COPY][leaving]
         rows = write_messages(
             batch, plan, leaving, arrived, gain, self.window, self.slots, self._terms, self.texts
         )
@@ -387,6 +398,8 @@ class Messages:
             names = batch.apart.get(SOURCE.name)
             self.slots[SOURCE.name][rows] = self.sources.arrive(names, plan.staying)
             self.sources.leave(former)
+        if self.copies is not None and texts is not None and shown is not None:
+            self.copies.write(shown, rows, arrived, texts, self.window)
         return rows
 
     def parts(self) -> dict[str, Part]:
@@ -394,6 +407,8 @@ class Messages:
         parts: dict[str, Part] = {"message": self.slots, "window": self.window, "text": self.texts}
         if self.sources is not None:
             parts[SOURCE.name] = self.sources.slots
+        if self.copies is not None:
+            parts[COPY] = self.copies.slots
         return parts if self.decay is None else {**parts, "decay": self.decay}
 
     def check_restored(self, live: Rows) -> None:
@@ -407,6 +422,8 @@ class Messages:
             self.decay.check_restored(self.window.times()[-1:])
         if self.sources is not None:
             self.sources.check_restored(self.slots[SOURCE.name][live])
+        if self.copies is not None:
+            self.copies.check_restored(self.window.rows(), self.window.times())
 
     def _rows(self, rows: Any) -> tuple[Batch, Ints | None]:
         """A batch of messages, and what its rows do if they have a column that says so."""
