@@ -82,7 +82,7 @@ class _More:
             self.settings["errors"] = draw(st.sampled_from(["uniform", "normal"]))
 
     def said(self, call: str, names: list[Any]) -> dict[str, list[Any]]:
-        """Columns of subscriptions; the owner of a group is that of its name."""
+        """Columns of subscriptions; where there are groups, an owner is that of the group's name."""
         if call == "rescore":
             return {}
         draw, rows = self.draw, dict[str, list[Any]]()
@@ -92,9 +92,11 @@ class _More:
                     rows[f"job_{word}"] = [draw(LISTS) for _ in names]
                 if "truths" in self.has and draw(st.booleans()):
                     rows[f"open_{word}"] = [draw(st.none() | st.lists(st.booleans())) for _ in names]
-        if "groups" in self.has and (call == "subscribe" or draw(st.booleans())):
+        if "groups" in self.has and draw(st.booleans()):
             rows["group"] = [draw(st.sampled_from([None, *self.groups])) for _ in names]
-        if "owners" in self.has and ("group" in rows or call == "subscribe"):
+        if "owners" in self.has and "groups" not in self.has and draw(st.booleans()):
+            rows["owner"] = [draw(st.sampled_from(OWNERS)) for _ in names]
+        elif "owners" in self.has and "groups" in self.has and ("group" in rows or call == "subscribe"):
             groups = rows.get("group", names)
             named = [name if group is None else group for name, group in zip(names, groups, strict=True)]
             rows["owner"] = [OWNERS[len(str(name)) % 3] for name in named]
