@@ -307,17 +307,11 @@ def own_boxes(subs: Subscriptions) -> QueryBoxes:
 
 
 @njit(**EXACT)
-def _contains(subs: Subscriptions, row: int, box: QueryBoxes, place: int) -> bool:
-    lo, hi = subs.lo, subs.hi
+def _contains(lo: Ends, hi: Ends, row: int, box: QueryBoxes, place: int) -> bool:
     for attribute in range(lo.shape[1]):
         if lo[row, attribute] > box.lo[place, attribute] or hi[row, attribute] < box.hi[place, attribute]:
             return False
-    return _sets_contain(subs, row, box, place)
-
-
-@njit(**EXACT)
-def _sets_contain(subs: Subscriptions, row: int, box: QueryBoxes, place: int) -> bool:
-    return subs.sets.size.shape[0] == 0 or contain(subs.sets, row, box.sets, place)
+    return True
 
 
 @njit(**EXACT)
@@ -337,7 +331,19 @@ def covers(subs: Subscriptions, row: int, box: QueryBoxes, place: int, own: int)
     Of equal boxes the forwarded one covers, else the one registered first. Nothing covers itself, and one
     that is leaving covers no row; a box that is nobody's lies in it all the same.
     """
-    return _contains(subs, row, box, place) and _may_cover(subs, row, own)
+    if not _box_covers(subs, row, box, place, own):
+        return False
+    return subs.sets.size.shape[0] == 0 or contain(subs.sets, row, box.sets, place)
+
+
+@njit(**EXACT)
+def _box_covers(subs: Subscriptions, row: int, box: QueryBoxes, place: int, own: int) -> bool:
+    """Whether a row covers a box as far as boxes tell.
+
+    A call that compares sets hands over dozens of words. So where it matters such a call stands in the branch
+    that needs it, and not in a helper, which would then be called itself for every box.
+    """
+    return _contains(subs.lo, subs.hi, row, box, place) and _may_cover(subs, row, own)
 
 
 @njit(**EXACT)
@@ -383,7 +389,10 @@ def collect(
     for slot in range(index.row[bucket, SIZE]):
         if scratch.passed[slot] == high:
             row = index.row[bucket, slot]
-            if covers(subs, row, query.box, query.place, query.own):
+            covering = _box_covers(subs, row, query.box, query.place, query.own)
+            if covering and subs.sets.size.shape[0] > 0:
+                covering = contain(subs.sets, row, query.box.sets, query.place)
+            if covering:
                 rows[count] = row
                 count += 1
                 if count == rows.shape[0]:
@@ -422,7 +431,9 @@ def find_hot(index: IndexArrays, subs: Subscriptions, query: Query, scratch: Scr
         for slot in range(BUCKET):
             row = index.row[HOT, slot]
             covering = passed[slot] != none and _may_cover(subs, row, query.own)
-            if covering and _sets_contain(subs, row, query.box, query.place):
+            if covering and subs.sets.size.shape[0] > 0:
+                covering = contain(subs.sets, row, query.box.sets, query.place)
+            if covering:
                 index.meta[HITS + slot] += 1
                 return row
     return NO_ROW
