@@ -101,9 +101,8 @@ NO_ROW = -1
 class Subscriptions(NamedTuple):
     """The subscriptions by row: box, status (GONE, COVERED, FORWARDED, LEAVING), order of registration, sets.
 
-    Sets of categories have two attributes in the box, the codes from the lowest to the highest and how many
-    they are: what is contained lies in the box, and what lies in it has its sets compared. If then the boxes
-    are equal, so are the sets. Without categories `sets` has no rows.
+    A set has two attributes in the box, its range of codes and their number: what lies in a box has its sets
+    compared, and if it is contained and the boxes are equal, it is equal.
     """
 
     lo: Ends
@@ -338,11 +337,7 @@ def covers(subs: Subscriptions, row: int, box: QueryBoxes, place: int, own: int)
 
 @njit(**EXACT)
 def _box_covers(subs: Subscriptions, row: int, box: QueryBoxes, place: int, own: int) -> bool:
-    """Whether a row covers a box as far as boxes tell.
-
-    A call that compares sets hands over dozens of words. So where it matters such a call stands in the branch
-    that needs it, and not in a helper, which would then be called itself for every box.
-    """
+    """Whether a row covers a box as far as boxes tell; what compares sets is too long to be inlined."""
     return _contains(subs.lo, subs.hi, row, box, place) and _may_cover(subs, row, own)
 
 
@@ -389,10 +384,8 @@ def collect(
     for slot in range(index.row[bucket, SIZE]):
         if scratch.passed[slot] == high:
             row = index.row[bucket, slot]
-            covering = _box_covers(subs, row, query.box, query.place, query.own)
-            if covering and subs.sets.size.shape[0] > 0:
-                covering = contain(subs.sets, row, query.box.sets, query.place)
-            if covering:
+            met = _box_covers(subs, row, query.box, query.place, query.own)
+            if met and (subs.sets.size.size == 0 or contain(subs.sets, row, query.box.sets, query.place)):
                 rows[count] = row
                 count += 1
                 if count == rows.shape[0]:
@@ -430,10 +423,8 @@ def find_hot(index: IndexArrays, subs: Subscriptions, query: Query, scratch: Scr
     if some != none:
         for slot in range(BUCKET):
             row = index.row[HOT, slot]
-            covering = passed[slot] != none and _may_cover(subs, row, query.own)
-            if covering and subs.sets.size.shape[0] > 0:
-                covering = contain(subs.sets, row, query.box.sets, query.place)
-            if covering:
+            met = passed[slot] != none and _may_cover(subs, row, query.own)
+            if met and (subs.sets.size.size == 0 or contain(subs.sets, row, query.box.sets, query.place)):
                 index.meta[HITS + slot] += 1
                 return row
     return NO_ROW
