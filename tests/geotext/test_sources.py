@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from rankcast import GeoTextTopK, InputError, SettingError
@@ -51,6 +52,13 @@ def test_messages_without_a_source_are_not_limited() -> None:
     engine.publish(messages(*"abc", x=NEAR[:3]))
     engine.publish(messages(*"def", x=NEAR[3:], source=[None, 7, 7]))
     assert items(engine) == list("abcde")
+
+
+def test_sources_may_be_views_with_nulls() -> None:
+    engine = plane(k=6, per_source=1)
+    rows = pa.table(messages(*"abc", x=NEAR[:3]))
+    engine.publish(rows.append_column("source", pa.array(["s", None, "s"]).cast(pa.string_view())))
+    assert items(engine) == ["a", "b"]
 
 
 def test_what_limits_nothing_is_refused() -> None:

@@ -438,7 +438,9 @@ def _plain_names(array: pa.Array, column: Column, where: str) -> pa.Array:
 def _filled(array: pa.Array, column: Column, where: str) -> Ids:
     """Integers or strings as ids; 0 or no text where they are null."""
     if _is_string(array.type):
-        return _strings(pc.fill_null(array, "") if array.null_count else array, column, where)
+        if array.null_count:  # views have no fill_null
+            array = pc.fill_null(array.cast(pa.large_string()), "")
+        return _strings(array, column, where)
     whole = array.fill_null(0) if array.null_count else array
     return integer_ids(whole.to_numpy(zero_copy_only=False))
 
