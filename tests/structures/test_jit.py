@@ -58,6 +58,24 @@ def test_what_only_kernels_call_has_no_machine_code_until_python_calls() -> None
     assert caller(2.0) == 6.0
 
 
+@njit(**{**EXACT, "cache": False})
+def _sorted(numbers: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    return np.sort(numbers), np.argsort(numbers)
+
+
+def test_machine_code_has_no_names_but_those_that_python_calls() -> None:
+    """Two closures of one name, as those of `sort` and `argsort`, may have one symbol in two processes."""
+    numbers = np.array([2.0, 3.0, 1.0])
+    found = [each.tolist() for each in _sorted(numbers)]
+    assert found == [[1.0, 2.0, 3.0], [2, 0, 1]]
+    (form,) = _sorted.overloads.values()
+    functions = list(form.library.get_defined_functions())
+    assert any("quicksort" in function.name for function in functions)
+    assert {function.linkage.name for function in functions} <= {"external", "internal"}
+    named = [function.name for function in functions if function.linkage.name == "external"]
+    assert all("_sorted" in name for name in named)
+
+
 def test_an_error_in_a_callee_comes_out_as_it_was_raised() -> None:
     @njit(**ANEW)  # type: ignore[untyped-decorator]
     def callee(numbers: NDArray[np.int64]) -> None:

@@ -139,6 +139,17 @@ class Code(JITCodeLibrary):
         self._finalized = True
 
     def _make_ready(self) -> None:
+        """Make machine code, in which functions that were copied from others have no names outside.
+
+        Numba tells functions of one name apart by counting them, in every process anew: `sort` and `argsort`
+        of NumPy compile closures of one name. Forms from two processes could have the same symbol for two
+        functions, and the one that was loaded first would be called for both.
+        """
+        if not self._compiled_object:
+            self._get_module_for_linking()  # what others copy keeps its names: there it is one function
+            for function in self.get_defined_functions():
+                if function.linkage == llvm.Linkage.linkonce_odr:
+                    function.linkage = llvm.Linkage.internal
         self.is_ready = True
         super()._finalize_final_module()
 
