@@ -58,10 +58,7 @@ def test_what_only_kernels_call_has_no_machine_code_until_python_calls() -> None
     assert caller(2.0) == 6.0
 
 
-FRESH: dict[str, Any] = {**EXACT, "cache": False}
-
-
-@njit(**FRESH)
+@njit(**ANEW)  # type: ignore[untyped-decorator]
 def _sorted(numbers: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     return np.sort(numbers), np.argsort(numbers)
 
