@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 import pytest
 
 from rankcast.errors import JournalError, RankcastError, ShardError, SnapshotError
-from rankcast.state import Shard, checkpoint
+from rankcast.state import Shard, answers, checkpoint
 
 from .histories import MAKERS, Reference
 
@@ -93,7 +93,10 @@ class Disk:
                     real(target, bytes(rest[0])[: self.rng.randint(0, len(rest[0]))], *rest[1:])
                     raise OSError(errno.ENOSPC, "No space left on device")
                 answer = real(target, *rest, **named)
-                self._note(name, path, rest, answer)
+                if name == "close":
+                    del self._open[target]
+                else:
+                    self._note(name, path, rest, answer)
                 return answer
 
         return call
@@ -103,8 +106,6 @@ class Disk:
             self._open[answer] = path
             if rest[0] & os.O_CREAT and path not in self._now:
                 self._now[path] = File()
-        elif name == "close":
-            self._open = {number: each for number, each in self._open.items() if each != path}
         elif name in ("fsync", "fdatasync"):
             if path.is_dir():
                 gone = [each for each in self._flushed if each.parent == path and each not in self._now]
@@ -208,6 +209,7 @@ class Simulation:
         self.reference = Reference(self.engine)
         self.answered = self.offered = 0
         self.patch.setattr(checkpoint, "ThreadPoolExecutor", LaterPool)
+        self.patch.setattr(answers, "_FILE", 2000)  # a few batches
         self.patch.setattr(threading, "Thread", LaterFlush)  # of the mark
         Later.waiting.clear()
         self._taking = False

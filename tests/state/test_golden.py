@@ -51,8 +51,15 @@ def test_shards_are_still_opened(version: str, tmp_path: Path) -> None:
     with Shard.open(tmp_path / "shard", ToyCounter()) as shard:
         assert shard.number == golden.BATCHES
         assert shard.engine.fingerprint() == engine.fingerprint()
+        with Shard.open(tmp_path / "today", ToyCounter()) as today:
+            for number in range(1, golden.BATCHES + 1):
+                after = today.token
+                told = today.apply(golden.batch(number), after=after)
+                assert shard.apply(golden.batch(number), after=after) == told
         token, _ = shard.apply(golden.batch(2), after=shard.token)
         assert shard.token == token
+    with Shard.open(tmp_path / "shard", ToyCounter()) as shard:
+        assert shard.apply(golden.batch(golden.BATCHES), after=after) == told
 
 
 @given(data=st.data())

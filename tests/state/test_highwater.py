@@ -18,7 +18,7 @@ from rankcast.core import snapshot
 from rankcast.errors import JournalError, ShardError
 from rankcast.state import Shard, batches
 from rankcast.state.checkpoint import Mark
-from rankcast.state.journal import FILE, HighWater
+from rankcast.state.high_water import FILE, HighWater
 
 from .toy_engine import ToyCounter
 
@@ -175,7 +175,7 @@ def test_a_batch_whose_mark_cannot_be_written_is_not_answered(
         start = shard.append(FIRST)[0]
         with monkeypatch.context() as patch:
             patch.setattr(os, "pwrite", lambda *_: 0)
-            patch.setattr(os, "write", no_room)
+            patch.setattr(snapshot, "write_file", no_room)  # nor be made anew
             for _ in range(2):
                 with pytest.raises(JournalError, match="cannot be marked"):
                     shard.apply(EVENTS, after=start)

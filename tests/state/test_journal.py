@@ -91,7 +91,7 @@ def test_the_file_does_not_grow_with_what_was_forgotten(path: Path) -> None:
 def test_a_number_cannot_be_taken_twice(path: Path) -> None:
     with closing(filled(path, 2)) as journal:
         with pytest.raises(JournalError, match="cannot be written"):
-            journal.append(record(2)._replace(answer=b"other"), covered=2, receipts=1)
+            journal.append(record(2)._replace(digest=b"other"), covered=2, receipts=1)
         assert list(journal.after(0)) == [record(1), record(2)]
 
 
@@ -133,14 +133,14 @@ def test_a_missing_file_is_not_made_by_the_way(path: Path) -> None:
 def test_a_newer_format_is_named(path: Path) -> None:
     filled(path, 1).close()
     change(path, f"PRAGMA user_version = {FORMAT + 1}")
-    with pytest.raises(JournalError, match=r"(?s)format 2.*Upgrade"):
+    with pytest.raises(JournalError, match=r"(?s)format 3.*Upgrade"):
         Journal(path)
 
 
-@pytest.mark.parametrize("column", ["answer", "token", "prev"])
+@pytest.mark.parametrize("column", ["digest", "token", "prev"])
 def test_a_changed_row_is_noticed(path: Path, column: str) -> None:
     filled(path, 3).close()
-    value = "x'00'" if column == "answer" else "'other'"
+    value = "x'00'" if column == "digest" else "'other'"
     change(path, f"UPDATE batch SET {column} = {value} WHERE number = 2")  # noqa: S608
     with closing(Journal(path)) as journal, pytest.raises(JournalError, match="seal of batch 2"):
         list(journal.after(0))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
+import shutil
 import sqlite3
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -23,7 +26,8 @@ from rankcast.errors import (
     SnapshotError,
     StaleTokenError,
 )
-from rankcast.state import Shard
+from rankcast.state import Shard, answers
+from rankcast.state.answers import Answers
 
 from .toy_engine import ToyCounter
 
@@ -275,7 +279,7 @@ def test_snapshots_come_by_count_and_the_journal_forgets(tmp_path: Path) -> None
 
 
 def test_snapshots_come_by_bytes(tmp_path: Path) -> None:
-    with after_first(tmp_path, snapshot_bytes=20_000) as shard:
+    with after_first(tmp_path, snapshot_bytes=12_000) as shard:
         for _ in range(20):
             shard.apply(EVENTS, after=shard.token)
             shard._checkpoint.settle(wait=True)
@@ -470,7 +474,7 @@ def flip_array(path: Path) -> None:
         (execute("DELETE FROM batch WHERE number = 4"), JournalError),
         (execute("UPDATE batch SET batch = x'00' WHERE number = 4"), JournalError),
         (execute("UPDATE batch SET batch = NULL WHERE number = 4"), JournalError),
-        (execute("UPDATE batch SET answer = x'00' WHERE number = 4"), JournalError),
+        (execute("UPDATE batch SET digest = x'00' WHERE number = 4"), JournalError),
         (execute("UPDATE batch SET number = 9 WHERE number = 5"), JournalError),
     ],
 )
@@ -507,11 +511,94 @@ def test_a_creation_that_was_cut_short_is_taken_up(tmp_path: Path, keep: list[st
     opened(path).close()
     remove_snapshot(path)
     (path / "snapshot").rmdir()
+    (path / "answers").rmdir()
     for file in path.iterdir():
         if file.name not in keep:
             file.unlink()
     with opened(path) as shard:
         shard.apply(FIRST, after=shard.token)
+
+
+def lose_answers(path: Path) -> None:
+    shutil.rmtree(path / "answers")
+
+
+def forge_answers(path: Path) -> None:
+    """An answer of a batch that was taken back, as a power cut may bring it back."""
+    with closing(Answers(path / "answers")) as other:
+        other.cut(1)
+        other.add(2, b"of another batch")
+        other.write()
+
+
+def spoil_answers(path: Path) -> None:
+    [file] = (path / "answers").glob("*.log")
+    file.write_bytes(file.read_bytes()[:-5] + b"xxxxx")
+
+
+@pytest.mark.parametrize("harm", [lose_answers, forge_answers, spoil_answers])
+def test_answers_that_are_lost_are_made_again_from_the_journal(
+    tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
+    with after_first(tmp_path) as shard:
+        told = [(shard.token, *shard.apply(EVENTS, after=shard.token)) for _ in range(4)]
+    harm(tmp_path)
+    for _ in range(2):
+        with opened(tmp_path) as shard:
+            for after, token, answer in told:
+                assert shard.apply(EVENTS, after=after) == (token, answer)
+            shard.snapshot()
+    with opened(tmp_path) as shard:
+        after, token, answer = told[-1]
+        assert shard.apply(EVENTS, after=after) == (token, answer)
+
+
+def test_an_answer_that_cannot_be_made_again_is_told(tmp_path: Path) -> None:
+    """Its batch is part of a snapshot; the shard itself is well."""
+    with after_first(tmp_path) as shard:
+        after = shard.token
+        token, _ = shard.apply(EVENTS, after=after)
+        shard.snapshot()
+    lose_answers(tmp_path)
+    with opened(tmp_path) as shard:
+        with pytest.raises(JournalError, match="lost the answer to batch 2"):
+            shard.apply(EVENTS, after=after)
+        assert shard.token == token
+        again = shard.token, *shard.apply(EVENTS, after=shard.token)
+        assert shard.apply(EVENTS, after=again[0]) == again[1:]
+
+
+def test_answers_do_not_grow_with_what_was_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "_FILE", 2000)
+    monkeypatch.setattr(answers, "_SPARE", 5000)
+    sizes = []
+    with after_first(tmp_path, snapshot_batches=5, receipts=2) as shard:
+        for _ in range(60):
+            shard.append(EVENTS)
+            shard._checkpoint.settle(wait=True)
+            sizes.append(sum(file.stat().st_size for file in (tmp_path / "answers").iterdir()))
+    assert max(sizes) < 3 * max(sizes[:10])
+
+
+def test_an_answer_that_cannot_be_written_takes_its_batch_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with after_first(tmp_path) as shard:
+        real = os.write
+
+        def full(descriptor: int, data: Any) -> int:
+            real(descriptor, bytes(data)[:10])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", full)
+            with pytest.raises(JournalError, match="cannot be written"):
+                shard.append(EVENTS)
+        after = shard.token
+        told = shard.apply(EVENTS, after=after)
+        assert shard.number == 2
+    with opened(tmp_path) as shard:
+        assert shard.apply(EVENTS, after=after) == told
 
 
 def test_threads_take_turns(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from rankcast.state import Shard
 
 Id: TypeAlias = int | str
 
+LONGEST_ID = 1024  # characters
+
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS own_subscription (id PRIMARY KEY, row BLOB NOT NULL, expires REAL)"
     " WITHOUT ROWID",
@@ -58,6 +60,26 @@ class Records:
         """A subscription by its id."""
         found = self._shard.beside("SELECT row, expires FROM own_subscription WHERE id = ?", (key,))
         return Registered(orjson.loads(found[0][0]), found[0][1]) if found else None
+
+    def page(
+        self, after: Id | None, prefix: str | None, most: int
+    ) -> list[tuple[Id, dict[str, Any], float | None]]:
+        """Subscriptions in the order of their ids, from behind one on; of integers a prefix is the id."""
+        wanted, values = ["1"], list[Any]()
+        if after is not None:
+            wanted.append("id > ?")
+            values.append(after)
+        if prefix and self.kind("subscription") == "int":
+            wanted.append("id = ?")
+            values.append(self.id_of(prefix, "subscription"))
+        elif prefix:
+            wanted.append("substr(id, 1, ?) = ? AND id >= ?")
+            values += [len(prefix), prefix, prefix]
+        query = (
+            f"SELECT id, row, expires FROM own_subscription WHERE {' AND '.join(wanted)} ORDER BY id LIMIT ?"  # noqa: S608  only the parts above
+        )
+        found = self._shard.beside(query, (*values, most))
+        return [(key, orjson.loads(row), expires) for key, row, expires in found]
 
     def put(self, rows: Iterable[tuple[Id, bytes, float | None]]) -> None:
         """Write subscriptions down: id, row as JSON, when it ends."""

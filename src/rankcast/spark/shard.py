@@ -32,7 +32,7 @@ from rankcast.errors import ShardError
 from rankcast.spark import applying, scratch
 from rankcast.spark.applying import BatchRunner, by_seq, unpack
 from rankcast.spark.packing import NO_SEQ
-from rankcast.spark.plan import Plan
+from rankcast.spark.plan import RAW, REASON, SEQ, Plan
 from rankcast.state import batches
 from rankcast.state.checkpoint import Mark, mark_of
 from rankcast.state.depot import Depot
@@ -114,13 +114,13 @@ class Store:
 
 
 def _packed(record: Record) -> bytes:
-    head = bytes.fromhex(record.prev) + bytes.fromhex(record.token) + record.answer
+    head = bytes.fromhex(record.prev) + bytes.fromhex(record.token) + record.digest
     return head + (record.batch or b"")
 
 
 def _record(number: int, data: bytes) -> Record:
-    prev, token, answer = (data[at : at + _HASH] for at in range(0, 3 * _HASH, _HASH))
-    return Record(number, prev.hex(), token.hex(), data[3 * _HASH :], answer)
+    prev, token, digest = (data[at : at + _HASH] for at in range(0, 3 * _HASH, _HASH))
+    return Record(number, prev.hex(), token.hex(), data[3 * _HASH :], digest)
 
 
 _ROWS_A_FRAME = 50_000
@@ -135,14 +135,18 @@ class Hosting:
         strict: raise at the first bad row.
         limits: when to write snapshots.
         store: the state store's map of the shard whose turn it is.
+        trace: tell of every row where it comes from.
     """
 
-    def __init__(self, plan: str, state: str, *, strict: bool, limits: Limits, store: Any) -> None:
+    def __init__(
+        self, plan: str, state: str, *, strict: bool, limits: Limits, store: Any, trace: bool = False
+    ) -> None:
         self._plan, self._name, self._kind, self._given = _plan(plan)
         self._state = state
         self._strict = strict
         self._limits = limits
         self._store = Store(store)
+        self._trace = trace
 
     def run(self, shard: int, rows: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         """Apply what a micro-batch has for one shard."""
@@ -150,7 +154,8 @@ class Hosting:
         packed = [
             row for frame in rows for row in zip(frame["input"], frame["top"], frame["data"], strict=True)
         ]
-        inputs, tops = unpack(packed, by_seq)
+        whole, tops = unpack(packed, by_seq)
+        inputs = {name: without_raw(table) for name, table in whole.items()}
         depot = _depot(self._state)
         memory = self._remember(shard, depot)
         runner = BatchRunner(self._plan, self._kind.spec, shard, depot, strict=self._strict)
@@ -168,6 +173,8 @@ class Hosting:
             "candidates": runner.candidates,
             "seconds": round(time.perf_counter() - started, 6),
         }
+        if self._trace:
+            answer = traced(answer, whole.values(), *_query_and_batch())
         yield from _frames(answer, shard, told)
 
     def _step(
@@ -241,6 +248,50 @@ class Hosting:
         return False if turn or log >= limits.bytes or waiting >= limits.batches else None
 
 
+def without_raw(rows: pa.Table) -> pa.Table:
+    """Rows as engines and logs have them: what a row was as it came is for whoever is told of a refusal."""
+    return rows.drop_columns([RAW]) if RAW in rows.column_names else rows
+
+
+def traced(answer: pa.Table, rows: Iterable[pa.Table], query: str, batch: int) -> pa.Table:
+    """An answer with `query`, `batch`, `n`, the number of a row in it, and `raw`, what refused rows were."""
+    size = answer.num_rows
+    columns = {
+        "query": pa.repeat(query, size),
+        "batch": pa.array(np.full(size, batch, np.int64)),
+        "n": pa.array(np.arange(size)),
+        "raw": _raws(answer, [table for table in rows if RAW in table.column_names]),
+    }
+    for name, column in columns.items():
+        answer = answer.append_column(name, column)
+    return answer
+
+
+def _raws(answer: pa.Table, rows: list[pa.Table]) -> pa.Array:
+    """What refused rows were as they came, found by their number, their id and why they were refused."""
+    places = np.flatnonzero(pc.equal(answer["op"], applying.REFUSED).to_numpy(zero_copy_only=False))
+    found: list[bytes | None] = [None] * answer.num_rows
+    refused = answer.take(pa.array(places)).to_pylist() if rows else []
+    waiting: dict[tuple[Any, Any], list[tuple[str | None, bytes | None]]] = {}
+    numbers = pa.array([row["seq"] for row in refused], pa.int64())
+    for table in rows if refused else ():
+        table = table.filter(pc.is_in(table[SEQ], value_set=numbers))  # noqa: PLW2901
+        why = table[REASON].to_pylist() if REASON in table.column_names else [None] * table.num_rows
+        keys = zip(table[SEQ].to_pylist(), table["id"].to_pylist(), strict=True)
+        for key, *told in zip(keys, why, table[RAW].to_pylist(), strict=True):
+            waiting.setdefault(key, []).append((told[0], told[1]))
+    ids = [name for name in answer.column_names if name not in ("op", "score", "rank", "seq", "reason")]
+    for place, row in zip(places, refused, strict=False):
+        key = (row["seq"], next((row[name] for name in ids if row[name] is not None), None))
+        mine = waiting.get(key, [])
+        exact = [each for each in mine if each[0] == row["reason"]]
+        chosen = next(iter(exact or [each for each in mine if each[0] is None]), None)
+        if chosen is not None:
+            mine.remove(chosen)
+            found[place] = chosen[1]
+    return pa.array(found, pa.binary())
+
+
 @lru_cache(maxsize=8)
 def _plan(text: str) -> tuple[Plan, str, Any, dict[str, Any]]:
     """A plan, its name, its engine and what snapshots of that lack, found once in a process."""
@@ -309,7 +360,8 @@ class Limits:
 class ShardProcessor(StatefulProcessor):
     """What Spark calls; arguments as those of `rankcast.spark.shard.Hosting`."""
 
-    def __init__(self, plan: str, state: str, *, strict: bool, limits: Limits) -> None:
+    def __init__(self, plan: str, state: str, *, strict: bool, limits: Limits, trace: bool = False) -> None:
+        self._trace = trace
         self._plan = plan
         self._state = state
         self._strict = strict
@@ -324,7 +376,12 @@ class ShardProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Apply what a micro-batch has for one shard."""
         hosting = Hosting(
-            self._plan, self._state, strict=self._strict, limits=self._limits, store=self._store
+            self._plan,
+            self._state,
+            strict=self._strict,
+            limits=self._limits,
+            store=self._store,
+            trace=self._trace,
         )
         yield from hosting.run(int(key[0]), rows)
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from rankcast.core import snapshot
 from rankcast.core.snapshot import Json
 from rankcast.errors import InputError
+from rankcast.tables import deltas
 from rankcast.tables.read import as_table, attempted, is_records
 from rankcast.tables.readers import reason
 from rankcast.tables.schema import is_index
@@ -46,6 +47,7 @@ _TOKEN_BYTES = 32
 _FEW = 256  # rows of a small table
 _END = b"\xff\xff\xff\xff\0\0\0\0"  # of a stream
 _PLAIN_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string()}
+_OP = "op"
 _OUTER = pa.schema([("call", pa.string()), ("rows", pa.large_binary())])
 
 
@@ -121,7 +123,7 @@ def _plain_schema(names: tuple[Any, ...], kinds: tuple[type, ...]) -> pa.Schema 
 
 def _stream_bytes(part: pa.RecordBatch) -> bytes:
     """A batch of plain columns as an Arrow IPC stream."""
-    return b"".join((_schema_bytes(part.schema) or b"", part.serialize().to_pybytes(), _END))
+    return b"".join((_first_bytes(part.schema) or b"", part.serialize().to_pybytes(), _END))
 
 
 def encode(commands: Iterable[Command]) -> bytes:
@@ -163,10 +165,15 @@ def to_bytes(table: pa.Table) -> bytes:
     A small one is put together from its messages, in the same bytes: a writer costs more than they do.
     """
     if table.num_rows <= _FEW and not any(map(pa.types.is_nested, table.schema.types)):
-        schema = _schema_bytes(table.schema)
-        if schema is not None:
-            parts = [each.serialize().to_pybytes() for each in table.to_batches()]
-            return b"".join((schema, *parts, _END))
+        parts = [each.serialize().to_pybytes() for each in table.to_batches()]
+        first = _first_bytes(table.schema, rows=bool(parts), words=_has_words(table))
+        if first is not None:
+            return b"".join((first, *parts, _END))
+    return _written(table)
+
+
+def _written(table: pa.Table) -> bytes:
+    """A table as an Arrow IPC stream, by a writer."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -174,19 +181,60 @@ def to_bytes(table: pa.Table) -> bytes:
     return data
 
 
+def to_view(table: pa.Table) -> bytes | memoryview:
+    """The bytes of `to_bytes`, of a large table without a second copy of them."""
+    parts = table.to_batches()
+    first = _first_bytes(table.schema, rows=bool(parts), words=_has_words(table))
+    if table.num_rows <= _FEW or first is None:
+        return to_bytes(table)
+    size = len(first) + sum(map(pa.ipc.get_record_batch_size, parts)) + len(_END)
+    buffer = pa.allocate_buffer(size)
+    with pa.FixedSizeBufferWriter(buffer) as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+        for part in parts:
+            writer.write_batch(part)
+    return memoryview(buffer).cast("B")
+
+
+def _has_words(table: pa.Table) -> bool:
+    """Whether a table has deltas with the dictionary of all: then the same messages come before the rows."""
+    place = table.schema.get_field_index(_OP)
+    if place < 0 or table.schema.types[place] != deltas.OP:
+        return False
+    return all(chunk.dictionary.equals(deltas.WORDS) for chunk in table.column(place).chunks)
+
+
 @lru_cache(maxsize=256)
-def _schema_bytes(schema: pa.Schema) -> bytes | None:
-    """The first message of a stream of such tables; None if others come before the rows."""
-    if any(map(pa.types.is_dictionary, schema.types)):
+def _first_bytes(schema: pa.Schema, *, rows: bool = True, words: bool = False) -> bytes | None:
+    """What a stream of such a table begins with; None if that is not known.
+
+    It is the schema and, before rows of deltas, the words of their ops.
+    """
+    encoded = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    if not encoded or not rows:
+        data: bytes = schema.serialize().to_pybytes()
+        return data
+    if not words or encoded != [_OP]:
         return None
-    data: bytes = schema.serialize().to_pybytes()
-    return data
+    op = deltas.op_column(b"\0")
+    columns = [op if field.name == _OP else pa.nulls(1, field.type) for field in schema]
+    stream = _written(pa.table(columns, schema=schema))
+    *first, _ = pa.ipc.MessageReader.open_stream(pa.py_buffer(stream))
+    return b"".join(each.serialize().to_pybytes() for each in first)
 
 
 def from_bytes(data: Any) -> pa.Table:
     """The table in an Arrow IPC stream; its columns lie in `data` and are not copied."""
     with pa.ipc.open_stream(data) as reader:
         return reader.read_all()
+
+
+def decoded(table: pa.Table) -> pa.Table:
+    """The same rows without dictionaries."""
+    fields = [
+        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields))
 
 
 def _without_seeds(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -83,14 +83,19 @@ class Checkpoint:
         snapshot.write(self._path, kind=KIND, header=header, arrays=state[1])
         return mark.number
 
-    def start(self, kind: str, mark: Mark, state: State) -> None:
-        """Begin to write a snapshot in the background.
+    def start(self, kind: str, mark: Mark, state: State, *, before: Callable[[], None]) -> None:
+        """Begin to write a snapshot in the background, once `before` was done there.
 
         The state is copied first, so the engine may go on; that copy is all the caller waits for.
         """
         header = json.loads(json.dumps(state[0]))
         arrays = {name: np.array(array) for name, array in state[1].items()}
-        self._writing = self._pool.submit(self.write, kind, mark, (header, arrays))
+
+        def write() -> int:
+            before()
+            return self.write(kind, mark, (header, arrays))
+
+        self._writing = self._pool.submit(write)
 
     def settle(self, *, wait: bool = False) -> bool:
         """Take note of a snapshot that was finished; return whether none is being written (any more)."""

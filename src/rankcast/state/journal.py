@@ -1,22 +1,14 @@
 """The batches of a shard since its last snapshot: kept, known to be complete, and run again.
 
 The journal is SQLite: write-ahead log, full sync. A row is one batch: its number, the tokens before and after
-it, its bytes, the bytes of its answer and a seal, the checksum of all but the batch (which the token vouches
-for). A batch that `append` has returned from is on disk, whole, whatever happens next; one that it has not
-returned from is there whole or not at all. Rows that a snapshot covers lose their batch; the last few stay as
-receipts.
+it, its bytes, a digest of its answer (which lies elsewhere, see rankcast.state.answers) and a seal, the
+checksum of all but the batch (which the token vouches for). A batch that `append` has returned from is on
+disk, whole, whatever happens next; one that it has not returned from is there whole or not at all. Rows that
+a snapshot covers lose their batch; the last few stay as receipts.
 
 SQLite drops whatever follows a damaged page of its write-ahead log, and opens without a log that is gone: to
-it, a commit that was lost looks like one that never was. The high-water mark, a file beside the journal with
-the last batch that was answered, tells them apart: a journal that ends below it has lost batches.
-
-    mark    two slots of a page each: magic, number, token, checksum; written in turn, in place
-
-A batch is marked after it is in the journal and before it is answered, so the journal may be one batch ahead
-of the mark, never behind. For the same reason a slot that was torn says that the journal has one batch more
-than the other slot tells. A mark outlives its process at once. It is flushed to disk within `PAUSE` by a
-thread, many batches at a time: so it costs no batch a flush, and after a power cut it may be that old; the
-journal itself is flushed with every batch.
+it, a commit that was lost looks like one that never was. A mark tells them apart, see
+rankcast.state.high_water.
 
 A batch run again must come to the same as the first time. Recovery trusts nothing it reads: each batch must
 follow the one before (number and token), its token must be the hash of its bytes, and the answer it gives now
@@ -26,11 +18,7 @@ must be the answer that was given then.
 from __future__ import annotations
 
 import hashlib
-import logging
-import os
 import sqlite3
-import struct
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -39,22 +27,22 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rankcast.core import snapshot
 from rankcast.errors import FunctionError, InputError, JournalError, ShardError
 from rankcast.state import batches
+from rankcast.state.answers import Answers, digest_of
 from rankcast.state.batches import Command
 from rankcast.state.checkpoint import Mark
+from rankcast.state.log import Bytes
 
-FORMAT = 1
+FORMAT = 2  # 1 had the answers in the rows
 _APPLICATION = 0x524B434A  # "RKCJ": tells a journal from any other SQLite file
 _WAL_BYTES = 64 << 20
-_TABLE = """
-CREATE TABLE batch (
+_COLUMNS = """(
     number INTEGER PRIMARY KEY,
-    prev   TEXT NOT NULL UNIQUE,
-    token  TEXT NOT NULL UNIQUE,
+    prev   TEXT NOT NULL,
+    token  TEXT NOT NULL,
     batch  BLOB,
-    answer BLOB NOT NULL,
+    digest BLOB NOT NULL,
     seal   BLOB NOT NULL
 ) STRICT
 """
@@ -67,12 +55,12 @@ class Record(NamedTuple):
     prev: str
     token: str
     batch: bytes | None
-    answer: bytes
+    digest: bytes  # of the answer
 
     def seal(self) -> bytes:
         """The checksum of everything but the batch."""
         mark = f"{self.number} {self.prev} {self.token} ".encode()
-        return hashlib.blake2b(mark + self.answer, digest_size=16).digest()
+        return hashlib.blake2b(mark + self.digest, digest_size=16).digest()
 
 
 class Journal:
@@ -107,7 +95,7 @@ class Journal:
         if make and application == 0 and version == 0 and tables == 0:
             self._set_modes()
             with self._transaction():
-                self._connection.execute(_TABLE)
+                self._connection.execute(f"CREATE TABLE batch {_COLUMNS}")
                 self._connection.execute(f"PRAGMA application_id = {_APPLICATION}")
                 self._connection.execute(f"PRAGMA user_version = {FORMAT}")
             return
@@ -123,6 +111,31 @@ class Journal:
         if found != "ok":
             raise JournalError(f"{self._path} is damaged", detail=f"SQLite says: {found}.")
 
+    def upgrade(self, answers: Answers) -> None:
+        """Turn a journal of format 1 into one of today: its answers move to where they lie now.
+
+        They are on disk before the rows change, which they do in one step.
+        """
+        with self._told("cannot be upgraded"):
+            if self._number("PRAGMA user_version") != 1:
+                return
+            answers.cut(0)
+            with self._transaction():
+                self._connection.execute(f"CREATE TABLE batch_now {_COLUMNS}")
+                rows = self._connection.execute(
+                    "SELECT number, prev, token, batch, answer, seal FROM batch ORDER BY number"
+                )
+                for row in rows:
+                    former = self._checked(row)
+                    now = former._replace(digest=answers.add(former.number, former.digest))
+                    insert = "INSERT INTO batch_now VALUES (?, ?, ?, ?, ?, ?)"
+                    self._connection.execute(insert, (*now, now.seal()))
+                answers.write()
+                answers.sync()
+                self._connection.execute("DROP TABLE batch")
+                self._connection.execute("ALTER TABLE batch_now RENAME TO batch")
+                self._connection.execute(f"PRAGMA user_version = {FORMAT}")
+
     def _set_modes(self) -> None:
         mode = self._connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
         if mode != "wal":
@@ -136,7 +149,7 @@ class Journal:
 
     @property
     def largest(self) -> int:
-        """How many bytes a batch or an answer may have."""
+        """How many bytes a batch may have."""
         return self._connection.getlimit(sqlite3.SQLITE_LIMIT_LENGTH) - (1 << 20)
 
     def append(self, record: Record, *, covered: int, receipts: int) -> None:
@@ -183,7 +196,7 @@ class Journal:
         return self._number("SELECT coalesce(max(number), 0) FROM batch")
 
     def forget(self, covered: int, *, receipts: int) -> None:
-        """Drop the batches up to number `covered`; of the answers there keep the last `receipts`."""
+        """Drop the batches up to number `covered`; of the digests there keep the last `receipts`."""
         with self._told("cannot be written"), self._transaction():
             self._forget(covered, self._newest() - receipts)
 
@@ -195,14 +208,14 @@ class Journal:
 
     def after(self, number: int) -> Iterator[Record]:
         """The batches above a number, in order, one at a time."""
-        query = "SELECT number, prev, token, batch, answer, seal FROM batch WHERE number > ? ORDER BY number"
+        query = "SELECT number, prev, token, batch, digest, seal FROM batch WHERE number > ? ORDER BY number"
         with self._told("cannot be read"):
             for row in self._connection.execute(query, (number,)):
                 yield self._checked(row)
 
     def receipt(self, prev: str) -> Record | None:
         """The batch that was applied after token `prev`, if it is still known."""
-        query = "SELECT number, prev, token, NULL, answer, seal FROM batch WHERE prev = ?"
+        query = "SELECT number, prev, token, NULL, digest, seal FROM batch WHERE prev = ?"
         with self._told("cannot be read"):
             row = self._connection.execute(query, (prev,)).fetchone()
         return None if row is None else self._checked(row)
@@ -241,7 +254,7 @@ class Journal:
         """The row as a record, if it is as it was written."""
         *fields, seal = row
         record = Record(*fields)
-        blobs = isinstance(record.answer, bytes) and isinstance(record.batch, bytes | None)
+        blobs = isinstance(record.digest, bytes) and isinstance(record.batch, bytes | None)
         if not blobs or record.seal() != seal:
             raise JournalError(
                 f"{self._path} is damaged", detail=f"The seal of batch {record.number} is broken."
@@ -272,141 +285,6 @@ class Journal:
             UnicodeDecodeError,
         ) as error:  # the latter: a message that quotes damaged bytes
             raise JournalError(f"{self._path} {what}", detail=f"SQLite says: {error}.") from error
-
-
-FILE = "mark"
-PAUSE = 0.1  # seconds between two flushes, at least
-_LOG = logging.getLogger(__name__)
-_MAGIC = b"RKCMARK1"
-_FORM = struct.Struct("<8sQ32s")
-_SLOT = 4096
-_CHECKSUM = 16
-
-
-class HighWater:
-    """The mark of the shard in a directory. `newest` is what it says: None if there never was one."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path / FILE
-        self._descriptor: int | None = None
-        self._asked, self._ended = threading.Event(), threading.Event()
-        self._flusher: threading.Thread | None = None
-        self._failure: OSError | None = None
-        self._torn = False  # whether a slot was left half written
-        self.newest: Mark | None = None
-
-    def read(self) -> Mark | None:
-        """What a journal must have at least; a token of "" fits any. None if there is no file.
-
-        Raises:
-            ShardError: neither slot can be read.
-        """
-        try:
-            with snapshot.opened(self._path) as (descriptor, _):
-                data = os.pread(descriptor, 2 * _SLOT, 0)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise _damaged(self._path, f"{error}") from error
-        slots = [_parsed(data[start : start + _SLOT]) for start in (0, _SLOT)]
-        whole = [slot for slot in slots if slot is not None]
-        if not whole:
-            raise _damaged(self._path, "Neither of its slots is whole")
-        newest = max(whole)
-        self.newest = newest if len(whole) == 2 else Mark(newest.number + 1, "")
-        return self.newest
-
-    def make(self, mark: Mark) -> None:
-        """Begin anew at a mark, in one step, on disk when this returns."""
-        self._let_go()
-        new = self._path.with_name(f"{FILE}.new")
-        snapshot.write_file(new, 2 * _rendered(mark).ljust(_SLOT, b"\0"))
-        new.replace(self._path)
-        snapshot.sync_directory(self._path.parent)
-        self.newest, self._torn = mark, False
-
-    def write(self, mark: Mark) -> None:
-        """Raise the mark; whatever happens to this process, it stays.
-
-        A slot that a full disk left half written may have been flushed like that. Were it mended in place, a
-        power cut could bring it back beside a newer one, and it would pass for the newest; so the file is
-        made anew.
-
-        Raises:
-            OSError: it could not be written or flushed, now or the last time.
-        """
-        if mark == self.newest:
-            return
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
-        if self._torn:
-            self.make(mark)
-            return
-        if self._descriptor is None:
-            self._descriptor = os.open(self._path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        data = _rendered(mark)
-        self._torn = True
-        if os.pwrite(self._descriptor, data, mark.number % 2 * _SLOT) != len(data):
-            raise OSError(f"{self._path} could not be written")
-        self.newest, self._torn = mark, False
-        if self._flusher is None:
-            self._ended.clear()
-            self._flusher = threading.Thread(
-                target=self._flush, args=(self._descriptor,), name="rankcast-mark", daemon=True
-            )
-            self._flusher.start()
-        self._asked.set()
-
-    def close(self) -> None:
-        """Flush what was written, and close the file."""
-        self._let_go()
-        if self._failure is not None:
-            _LOG.warning("%s could not be flushed: %s", self._path, self._failure)
-
-    def _let_go(self) -> None:
-        if self._flusher is not None:
-            self._ended.set()
-            self._asked.set()
-            self._flusher.join()
-            self._flusher = None
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-    def _flush(self, descriptor: int) -> None:
-        """Flush what was asked for, until the end."""
-        ended = False
-        while not ended:
-            self._asked.wait()
-            self._asked.clear()
-            try:
-                snapshot.flush(descriptor)
-            except OSError as error:
-                self._failure = error
-            ended = self._ended.wait(PAUSE) and not self._asked.is_set()
-
-
-def _rendered(mark: Mark) -> bytes:
-    told = _FORM.pack(_MAGIC, mark.number, bytes.fromhex(mark.token))
-    return told + hashlib.blake2b(told, digest_size=_CHECKSUM).digest()
-
-
-def _parsed(slot: bytes) -> Mark | None:
-    """The mark in a slot, None if it is not whole."""
-    told, checksum = slot[: _FORM.size], slot[_FORM.size : _FORM.size + _CHECKSUM]
-    if len(checksum) < _CHECKSUM or hashlib.blake2b(told, digest_size=_CHECKSUM).digest() != checksum:
-        return None
-    magic, number, token = _FORM.unpack(told)
-    return Mark(number, token.hex()) if magic == _MAGIC else None
-
-
-def _damaged(path: Path, why: str) -> ShardError:
-    return ShardError(
-        f"{path} is damaged",
-        detail=f"{why}, so nobody can tell whether batches are lost.",
-        hint="Restore the shard from a copy, or open it with accept_loss=True to go on with what is there.",
-    )
 
 
 class Engine(Protocol):
@@ -446,42 +324,51 @@ def run(engine: Engine, data: bytes) -> bytes:
     return batches.to_bytes(engine.apply(batches.decode(data)))
 
 
-def replay(journal: Journal, engine: Engine, mark: Mark) -> tuple[Mark, int]:
-    """Apply the batches after `mark` to an engine that is there; return where it ends, and their size."""
-    mark, size = repeat(journal.after(mark.number), lambda record: run(engine, record.batch or b""), mark)
+def replay(journal: Journal, answers: Answers, engine: Engine, mark: Mark) -> tuple[Mark, int]:
+    """Apply the batches after `mark` to an engine that is there; return where it ends, and their size.
+
+    Answers that are missing are written down again.
+    """
+
+    def again(record: Record) -> bool:
+        answer = run(engine, record.batch or b"")
+        saved = answers.get(record.number, record.digest)
+        if digest_of(record.number, answer) != record.digest:  # the same table may come as other bytes
+            return saved is not None and _same_table(answer, saved)
+        if saved is None:
+            answers.cut(record.number - 1)
+            answers.add(record.number, answer)
+        return True
+
     newest = journal.newest()
+    answers.cut(0 if newest is None else newest[0])
+    mark, size = repeat(journal.after(mark.number), again, mark)
+    answers.write()
     if mark != newest and (newest is not None or mark.number > 0):
         raise JournalError("the journal does not go on from the snapshot")
     return mark, size
 
 
-def repeat(
-    records: Iterable[Record],
-    answer_of: Callable[[Record], bytes],
-    mark: Mark,
-    *,
-    same: Callable[[bytes, bytes], bool] | None = None,
-) -> tuple[Mark, int]:
+def repeat(records: Iterable[Record], again: Callable[[Record], bool], mark: Mark) -> tuple[Mark, int]:
     """Run the batches after `mark` again; return where that ends, and their size.
 
     Args:
         records: the batches, in order.
-        answer_of: runs one of them.
+        again: runs one of them; whether it has the answer that it had.
         mark: where the engine stands.
-        same: whether two answers are the same; by default, whether they are the same table.
     """
     size = 0
     for record in records:
         _follows(record, mark)
         try:
-            answer = answer_of(record)
+            same = again(record)
         except FunctionError:  # which says nothing of the batch
             raise
         except InputError as error:
             raise _unlike(record) from error
-        if answer != record.answer and not (same or _same_table)(answer, record.answer):
+        if not same:
             raise _unlike(record)
-        size += len(record.batch or b"") + len(record.answer)
+        size += len(record.batch or b"")
         mark = Mark(record.number, record.token)
     return mark, size
 
@@ -495,8 +382,9 @@ def _follows(record: Record, mark: Mark) -> None:
         )
 
 
-def _same_table(one: bytes, other: bytes) -> bool:
-    return bool(batches.from_bytes(one).equals(batches.from_bytes(other)))
+def _same_table(one: bytes, other: Bytes) -> bool:
+    """Whether two answers have the same rows; words of deltas were not always encoded by a dictionary."""
+    return bool(batches.decoded(batches.from_bytes(one)).equals(batches.decoded(batches.from_bytes(other))))
 
 
 def _unlike(record: Record) -> ShardError:

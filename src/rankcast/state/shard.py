@@ -1,16 +1,18 @@
 """A shard: an engine whose state survives, advanced by batches that are each applied once.
 
     <path>/snapshot/         the engine as of some batch, see rankcast.state.checkpoint
-    <path>/journal.sqlite    the batches since, and the last receipts, see rankcast.state.journal
+    <path>/journal.sqlite    the batches since, see rankcast.state.journal
+    <path>/answers/          the answers to the last batches, see rankcast.state.answers
     <path>/mark              the last batch that was answered, see rankcast.state.journal
 
 The state is a pure function of the batches committed: whatever is in memory can be thrown away and made again
 from the snapshot and the journal. That is the one way back from every trouble: a kill, a batch refused after
 some of its commands had run, a journal that could not be written. A batch is committed when its row is in the
-journal; the caller hears of it after that. Offered again after the same token, it is answered from that row.
+journal; the caller hears of it after that. Offered again after the same token, it is given its first answer.
 
-Order of writing: the journal and the mark are made before the first snapshot; a batch enters the journal,
-then the mark is raised, then it is answered; rows leave the journal after the snapshot that covers them is on
+Order of writing: the journal and the mark are made before the first snapshot; an answer is written, not
+flushed, then its batch enters the journal, then the mark is raised, then it is answered; answers are flushed
+before a snapshot that covers their batches; rows leave the journal after the snapshot that covers them is on
 disk. So snapshot and journal together reach the mark, or something was lost: then the shard does not open.
 """
 
@@ -28,14 +30,15 @@ import pyarrow as pa
 from rankcast.core.snapshot import locked, make_directory
 from rankcast.errors import InputError, JournalError, SettingError, ShardError, StaleTokenError
 from rankcast.state import batches
+from rankcast.state.answers import FOLDER, Answers
 from rankcast.state.batches import Token
 from rankcast.state.checkpoint import Checkpoint, Mark
-from rankcast.state.journal import Engine, HighWater, Journal, Record, refused_at_the_door, replay
+from rankcast.state.high_water import HighWater, check_reached
+from rankcast.state.journal import Engine, Journal, Record, refused_at_the_door, replay
+from rankcast.state.log import Bytes
 
 _JOURNAL = "journal.sqlite"
 _SNAPSHOT = "snapshot"
-_LOSS = "Restore the shard from a copy, or open it with accept_loss=True to go on with what is there."
-
 
 E = TypeVar("E", bound=Engine)
 T = TypeVar("T")
@@ -46,7 +49,7 @@ class Step(NamedTuple):
 
     number: int
     answer: pa.Table
-    data: bytes
+    data: Bytes
 
 
 class Shard(Generic[E]):
@@ -98,6 +101,9 @@ class Shard(Generic[E]):
             opened.callback(self._checkpoint.close)
             self._journal = Journal(path / _JOURNAL, make=not self._checkpoint.exists())
             opened.callback(self._journal.close)
+            self._answers = Answers(path / FOLDER)
+            opened.callback(self._answers.close)
+            self._journal.upgrade(self._answers)
             self._high = HighWater(path)
             opened.callback(self._high.close)
             self._agree(engine)
@@ -124,7 +130,8 @@ class Shard(Generic[E]):
             engine: says which engine, with which settings; it is copied, never changed.
             given: what a snapshot cannot hold, passed to the engine's `restore`.
             snapshot_batches: write a snapshot after so many batches ...
-            snapshot_bytes: ... or after so many bytes in the journal, whichever comes first.
+            snapshot_bytes: ... or after so many bytes in the journal, whichever comes first; answers, which
+                are not run again, count a quarter.
             receipts: how many of the last batches can be offered again; those that no snapshot covers yet
                 can be, too.
             accept_loss: open a shard that has lost batches it had answered, at the last one that is left.
@@ -210,9 +217,9 @@ class Shard(Generic[E]):
         """Advance by one batch: a table of events, or a sequence of commands `(call, rows)`.
 
         Deterministic and atomic: it is applied whole, and on disk when this returns, or nothing has changed.
-        The same batch after the same token gives the saved answer. Cost: the engine's, plus one flushed write
-        of the batch and its answer; a batch refused at its second command or later, or by a function of one's
-        own, makes the next use of the shard begin with a recovery.
+        The same batch after the same token gives the first answer. Cost: the engine's, a flushed write of the
+        batch and one of its answer that is flushed later; a batch refused at its second command or later, or
+        by a function of one's own, makes the next use of the shard begin with a recovery.
 
         Raises:
             InputError: the engine refuses the batch.
@@ -318,6 +325,7 @@ class Shard(Generic[E]):
             if self._checkpoint.failure is not None:
                 raise self._checkpoint.failure
             self._journal.forget(self._checkpoint.covered, receipts=self._receipts)
+            self._forget_answers()
 
     def close(self) -> None:
         """Finish a snapshot under way, close the files and let others open the shard."""
@@ -364,7 +372,7 @@ class Shard(Generic[E]):
             engine = self._type.restore(*state, **self._given)
             if self._accept_loss:
                 self._journal.begin_at(snapped)
-            mark, self._pending = replay(self._journal, engine, snapped)
+            mark, self._pending = replay(self._journal, self._answers, engine, snapped)
             self._reach_the_mark(snapped, mark)
             self._snapped, self._mark = snapped.number, mark
             self._engine = engine
@@ -376,26 +384,9 @@ class Shard(Generic[E]):
             self._high.make(mark)
             return
         told = self._high.newest or self._high.read()
-        if told is None and self._checkpoint.marked:
-            raise ShardError(
-                f"{self._path} has lost its mark",
-                detail="So nobody can tell whether batches are lost, too.",
-                hint=_LOSS,
-            )
-        if told is not None and mark.number < told.number:
-            one = "was answered" if told.token else "may have been: the mark of the last one is damaged"
-            raise ShardError(
-                f"{self._path} has lost batches",
-                detail=f"It ends at batch {mark.number}, but batch {told.number} {one}.",
-                hint=_LOSS,
-            )
-        known = {place.number: place.token for place in (*self._journal.marks(), snapped)}
-        if told is not None and told.token and known.get(told.number, told.token) != told.token:
-            raise ShardError(
-                f"{self._path} has another history than it had",
-                detail=f"Its batch {told.number} is not the one that was answered.",
-                hint=_LOSS,
-            )
+        check_reached(
+            self._path, told, mark, [*self._journal.marks(), snapped], marked=self._checkpoint.marked
+        )
         if told is None or not told.token:
             self._high.make(mark)
         else:
@@ -436,15 +427,22 @@ class Shard(Generic[E]):
                 detail=f"It was batch {receipt.number}; the shard is at batch {self._mark.number}.",
                 hint="Read the shard's token and go on from there.",
             )
-        return receipt.token, batches.from_bytes(receipt.answer)
+        answer = self._answers.get(receipt.number, receipt.digest)
+        if answer is None:
+            raise JournalError(
+                f"{self._path} has lost the answer to batch {receipt.number}",
+                detail="The batch was applied; what it changed is there.",
+                hint="Read the shard's token and its results, and go on from there.",
+            )
+        return receipt.token, batches.from_bytes(answer)
 
-    def _advance(self, engine: E, batch: batches.Prepared) -> tuple[pa.Table, bytes]:
+    def _advance(self, engine: E, batch: batches.Prepared) -> tuple[pa.Table, Bytes]:
         """Apply the next batch and commit it. While that is under way, what is in memory does not count."""
         data, single = batch.data, len(batch.commands) == 1
         self._engine = None
         try:
             table = engine.apply(batch.commands)
-            answer = batches.to_bytes(table)
+            answer = batches.to_view(table)
         except BaseException as error:
             if single and isinstance(error, InputError) and refused_at_the_door(engine, error):
                 self._engine = engine
@@ -452,15 +450,17 @@ class Shard(Generic[E]):
                 self._commit()
             raise
         mark = Mark(self._mark.number + 1, batches.chain(self._mark.token, data))
-        record = Record(mark.number, self._mark.token, mark.token, data, answer)
+        digest = self._answers.add(mark.number, answer)
+        record = Record(mark.number, self._mark.token, mark.token, data, digest)
         if self._together:
             self._begin_group()
             self._journal.insert(record)
             self._grouped += len(data)
         else:
+            self._answers.write()
             self._journal.append(record, covered=self._checkpoint.covered, receipts=self._receipts)
             self._raise_the_mark(mark)
-        self._pending += len(data) + len(answer)
+        self._pending += len(data) + len(answer) // 4
         self._mark = mark
         self._engine = engine
         return table, answer
@@ -475,6 +475,7 @@ class Shard(Generic[E]):
         """Commit the batches that were put together so far."""
         if self._grouped:
             engine, self._engine = self._engine, None
+            self._answers.write()
             self._journal.commit(covered=self._checkpoint.covered, receipts=self._receipts)
             self._grouped = 0
             self._raise_the_mark(self._mark)
@@ -494,10 +495,16 @@ class Shard(Generic[E]):
                 self._start_snapshot(engine)
             except Exception as error:
                 self._checkpoint.failed(error)
+        self._forget_answers()
 
     def _start_snapshot(self, engine: E) -> None:
         self._snapped, self._pending = self._mark.number, 0
-        self._checkpoint.start(self._type.__name__, self._mark, engine.state())
+        state = engine.state()
+        self._checkpoint.start(self._type.__name__, self._mark, state, before=self._answers.sync)
+
+    def _forget_answers(self) -> None:
+        """Drop answers that nobody can ask for."""
+        self._answers.forget(min(self._checkpoint.covered, self._mark.number - self._receipts))
 
 
 @contextmanager

@@ -1,18 +1,21 @@
-"""The log of a stream: every write with its answer, for those who resume and for dry runs; bounded.
+"""A log of batches and answers in plain files: those of a shard, and those that a service tells again.
 
-    log/<number of its first entry>.log    entries one behind the other: magic, checksum, number, time,
-                                           lengths, the batch and the answer
+    <number of its first entry>.log    entries one behind the other: magic, checksum, number, time,
+                                       lengths, the batch and the answer
 
 An entry is written before its batch is committed, and not flushed: a kill leaves everything that was written,
 so the log is never behind the journal; it may be ahead, by a group that was never committed, and is cut back
-when it is opened. After a power cut the end may be missing. Then the log begins anew: whoever wants to resume
-from before gets a snapshot instead, which is always right.
+when it is opened. After a power cut entries that `sync` has not seen to may be missing, or may be those of
+batches that were taken back: whoever cannot make them again begins the log anew, whoever can fills the hole.
 
-Whole files are dropped, the oldest first, by age and by bytes. One thread appends, any may read.
+Whole files are dropped, the oldest first, by age, by bytes, or by number. Some of them become spare: the next
+file is written over one, which costs a tenth of a new one's pages. What it held before ends the file, as its
+numbers do not go on. One thread appends, any may read.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import struct
@@ -21,17 +24,21 @@ import zlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from rankcast.core import snapshot
+
+Bytes: TypeAlias = bytes | memoryview
 
 _MAGIC = b"RKCL"
 _FORM = struct.Struct("<4sIQdII")
 _NAME = re.compile(r"(\d{20})\.log")
 _LARGEST = 1 << 32
 _FILES = 16  # into how many the bytes are divided
+_TOGETHER = 1 << 20  # bytes that are copied to be written in one call; and those that wait for it
 
 
 class Entry(NamedTuple):
@@ -40,7 +47,22 @@ class Entry(NamedTuple):
     number: int
     at: float
     batch: bytes
-    answer: bytes
+    answer: Bytes
+
+    @property
+    def size(self) -> int:
+        """How many bytes it takes."""
+        return _FORM.size + len(self.batch) + len(self.answer)
+
+    def checksum(self) -> int:
+        """The checksum of all of it."""
+        head = _FORM.pack(_MAGIC, 0, self.number, self.at, len(self.batch), len(self.answer))
+        return zlib.crc32(self.answer, zlib.crc32(self.batch, zlib.crc32(head[8:])))
+
+    def parts(self, checksum: int) -> list[Bytes]:
+        """Its bytes."""
+        sizes = len(self.batch), len(self.answer)
+        return [_FORM.pack(_MAGIC, checksum, self.number, self.at, *sizes), self.batch, self.answer]
 
 
 @dataclass
@@ -53,17 +75,42 @@ class _Segment:
 
 
 class Log:
-    """The log in one directory, which ends at the entry `end`."""
+    """The log in one directory, which ends at the entry `end`.
 
-    def __init__(self, path: Path, *, end: int, most: int, age: float) -> None:
+    Args:
+        path: the directory; it is made if it is not there.
+        end: the number of the last entry that counts.
+        most: bytes above which the oldest files are dropped.
+        age: seconds behind which a file is dropped.
+        file: bytes of a file, by default a share of all.
+        spare: bytes of files that are kept to be written over, by default those of one.
+        holes: keep what is there if the end is missing; otherwise the log begins anew behind `end`.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        end: int,
+        most: int = 1 << 62,
+        age: float = math.inf,
+        file: int | None = None,
+        spare: int | None = None,
+        holes: bool = False,
+    ) -> None:
         self._path = path
-        self._most, self._age = most, age
+        self._most, self._age, self._holes = most, age, holes
+        self._file = file or most // _FILES
+        self._spare = spare or 2 * self._file
         self._turn = threading.Lock()
-        self._waiting: list[bytes] = []
+        self._waiting: list[Bytes] = []
+        self._bytes = 0  # that wait
+        self._dirty: set[Path] = set()  # written to, and not flushed
         self._descriptor: int | None = None
         snapshot.make_directory(path)
         found = sorted(each for each in path.iterdir() if _NAME.fullmatch(each.name))
         self._segments = [_Segment(int(each.stem), each, each.stat().st_size, offsets=None) for each in found]
+        self._spares = {each: each.stat().st_size for each in sorted(path.glob("*.spare"))}
         self._end = end
         self._open()
 
@@ -84,32 +131,61 @@ class Log:
         with self._turn:
             return sum(segment.size for segment in self._segments)
 
-    def append(self, entry: Entry) -> None:
-        """Add the next entry; `flush` writes it."""
-        body = _FORM.pack(_MAGIC, 0, entry.number, entry.at, len(entry.batch), len(entry.answer))[8:]
-        check = zlib.crc32(entry.answer, zlib.crc32(entry.batch, zlib.crc32(body)))
+    def append(self, entry: Entry, checksum: int | None = None) -> None:
+        """Add the next entry, of which the checksum may be known; `flush` writes it.
+
+        Raises:
+            OSError: it is too long, or what waits could not be written.
+        """
+        if len(entry.batch) + len(entry.answer) >= _LARGEST:
+            raise OSError(f"an entry of {entry.size} bytes is too long for {self._path}")
+        parts = entry.parts(entry.checksum() if checksum is None else checksum)
         with self._turn:
             segment = self._segments[-1] if self._segments else None
-            if segment is None or segment.offsets is None or segment.size >= self._most // _FILES:
+            full = segment is None or segment.offsets is None or segment.size >= self._file
+            if segment is None or full or entry.number != self._end + 1:
                 self._write()
                 segment = self._begin(entry.number)
             offsets = segment.offsets if segment.offsets is not None else array("Q")
-            self._waiting += [_MAGIC + check.to_bytes(4, "little") + body, entry.batch, entry.answer]
+            self._waiting += parts
+            self._bytes += entry.size
             offsets.append(segment.size)
-            segment.size += _FORM.size + len(entry.batch) + len(entry.answer)
+            segment.size += entry.size
             segment.newest = entry.at
             self._end = entry.number
+            if self._bytes > _TOGETHER:
+                self._write()
 
     def flush(self) -> None:
         """Write what was added; it outlives the process from here on."""
         with self._turn:
             self._write()
 
+    def sync(self) -> None:
+        """Have everything on disk that was written before; for any thread.
+
+        Raises:
+            OSError: it could not be flushed.
+        """
+        with self._turn:
+            dirty, self._dirty = self._dirty, set()
+        try:
+            for path in sorted(dirty):
+                with suppress(FileNotFoundError), snapshot.opened(path) as (descriptor, _):
+                    snapshot.flush(descriptor)
+            if dirty:
+                snapshot.sync_directory(self._path)
+        except BaseException:
+            with self._turn:
+                self._dirty |= dirty
+            raise
+
     def take_back(self, end: int) -> None:
         """Forget the entries above a number, which were not committed."""
         with self._turn:
             self._waiting.clear()
-            self._cut(end)
+            self._bytes = 0
+            self._cut(min(end, self._end))
 
     def after(self, number: int, upto: int | None = None) -> Iterator[Entry] | None:
         """The entries behind a number, up to one; None: it does not go back so far, or is of the future."""
@@ -122,6 +198,12 @@ class Log:
         """Drop files that are too old."""
         with self._turn:
             while len(self._segments) > 1 and self._segments[0].newest < now - self._age:
+                self._drop_first()
+
+    def forget(self, number: int) -> None:
+        """Drop files that have no entry above a number."""
+        with self._turn:
+            while len(self._segments) > 1 and self._segments[1].first <= number + 1:
                 self._drop_first()
 
     def close(self) -> None:
@@ -143,7 +225,11 @@ class Log:
                     raise LookupError(number + 1)
                 start = offsets[number + 1 - segment.first]
                 count = min(last, segment.first + len(offsets) - 1) - number
-            with segment.path.open("rb") as file:
+            try:
+                file = segment.path.open("rb")
+            except FileNotFoundError as error:  # it was dropped meanwhile
+                raise LookupError(number + 1) from error
+            with file:
                 file.seek(start)
                 for _ in range(count):
                     entry = _read(file.read(_FORM.size), file.read)
@@ -163,11 +249,13 @@ class Log:
         if self._segments:
             last = self._segments[-1]
             reached = last.first + len(last.offsets or ()) - 1
-        if reached < self._end:
+        if reached >= self._end:
+            self._cut(self._end)
+        elif self._holes:
+            self._cut(reached)
+        else:
             while self._segments:
                 self._segments.pop().path.unlink(missing_ok=True)
-        else:
-            self._cut(self._end)
 
     def _cut(self, end: int) -> None:
         """Cut the log behind an entry. The caller holds the turn, or is alone."""
@@ -197,7 +285,7 @@ class Log:
                 if entry is None or entry.number != segment.first + len(offsets):
                     break
                 offsets.append(at)
-                at += _FORM.size + len(entry.batch) + len(entry.answer)
+                at += entry.size
                 segment.newest = entry.at
         segment.offsets, segment.size = offsets, at
 
@@ -205,24 +293,41 @@ class Log:
         """Begin a new file; drop the oldest ones that are too much."""
         self._let_go()
         self._segments.append(_Segment(first, self._path / f"{first:020d}.log"))
+        if self._spares:
+            self._spares.popitem()[0].replace(self._segments[-1].path)
         while len(self._segments) > 1 and sum(each.size for each in self._segments) > self._most:
             self._drop_first()
         return self._segments[-1]
 
     def _drop_first(self) -> None:
-        self._segments.pop(0).path.unlink(missing_ok=True)
+        gone = self._segments.pop(0)
+        self._dirty.discard(gone.path)
+        if sum(self._spares.values()) + gone.size <= self._spare and gone.path.exists():
+            target = gone.path.with_suffix(".spare")
+            gone.path.replace(target)
+            self._spares[target] = gone.size
+        else:
+            gone.path.unlink(missing_ok=True)
 
     def _write(self) -> None:
         if not self._waiting:
             return
-        parts, self._waiting = self._waiting, []
+        parts, self._waiting, size, self._bytes = self._waiting, [], self._bytes, 0
+        path = self._segments[-1].path
+        self._dirty.add(path)
         if self._descriptor is None:
-            path = self._segments[-1].path
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+            flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             self._descriptor = os.open(path, flags, 0o600)
-        data = memoryview(b"".join(parts))
-        while data:
-            data = data[os.write(self._descriptor, data) :]
+            os.lseek(self._descriptor, self._segments[-1].size - size, os.SEEK_SET)
+        try:
+            for part in parts if size > _TOGETHER else [b"".join(parts)]:
+                data = memoryview(part)
+                while data:
+                    data = data[os.write(self._descriptor, data) :]
+        except BaseException:  # a part of it may be there: all of it will be written again in its place
+            self._let_go()
+            self._waiting, self._bytes = parts, size
+            raise
 
     def _let_go(self) -> None:
         if self._descriptor is not None:
