@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from rankcast.range_topk import size_classes
 from rankcast.range_topk.interval import IntervalLists
 from rankcast.range_topk.painter import Painter
-from rankcast.range_topk.subscriptions import empty_delta_columns
-from rankcast.structures import diff
+from rankcast.structures import diff, topk_lists
 from rankcast.structures.arrays import Names
 from rankcast.structures.topk_lists import ENTER, LEAVE, UPDATE, Deltas
 from rankcast.tables import deltas
@@ -74,7 +75,10 @@ def test_a_batch_gives_the_net_change_of_every_list(data: st.DataObject) -> None
             return
         batch = event_arrays(events)
         found = listings.apply(painter.paint(batch, listings.ks), np.unique(batch.row))
-        deltas = listings.deltas(found, place, count, listings.objects.tree.y)
+        changes = found[0] if len(found) == 1 else size_classes.joined(found)
+        deltas = size_classes.delta_columns(int(topk_lists.count_rows(changes)))
+        order = topk_lists.in_order(changes, place, count)
+        topk_lists.spread(changes, order, listings.objects.tree.y, deltas)
         for s, (span, k) in enumerate(zip(world.ranges, ks, strict=True)):
             after = scored(world, span, int(k))
             board = listings.boards(np.array([s], np.int32), int(k))[0]
@@ -153,7 +157,7 @@ def test_lists_that_replace_boards_tell_the_same(pairs: Pairs, places: list[int]
     rows, slots = np.arange(len(pairs), dtype=np.int32)[::-1].copy(), np.array(places, np.int32)
     board = np.full((5, 3), 9, np.int32)
     board[slots[rows]] = lines_of(pairs, 0)
-    told = empty_delta_columns(6 * len(pairs) + 1)
+    told = diff.empty_delta_columns(6 * len(pairs) + 1)
     names = Names(10 * np.arange(5), 100 * np.arange(6), np.linspace(0, 2.5, 6))
     seen = np.full(6, 8, np.int32)  # the last of eight stamps
     size = diff.replace_boards(board, slots, rows, lines_of(pairs, 1), names, seen, 8, told)
@@ -166,13 +170,22 @@ def test_lists_that_replace_boards_tell_the_same(pairs: Pairs, places: list[int]
     ]
 
 
-def test_words_of_many_deltas_come_in_chunks() -> None:
-    size = 2 * deltas.CHUNK + 3
-    told = empty_delta_columns(size)
-    enters = np.random.default_rng(5).integers(0, 2, size)
-    told.enters[:] = np.packbits(enters, bitorder="little")
-    said = [deltas.OPS[op] for op in enters]
-    told.words[: diff.LETTERS * size] = list("".join(said).encode())
-    table = deltas.exchanged(told, size)
-    assert table["op"].to_pylist() == said
-    assert table["rank"].is_valid().to_numpy().tolist() == enters.astype(bool).tolist()
+def test_deltas_that_are_told_at_once_are_those_of_their_rows() -> None:
+    rng = np.random.default_rng(5)
+    for size in (0, 1, 7, 8, 9, 64, 1000):
+        stops = np.sort(rng.integers(0, size + 1, 20))
+        stops[-1] = size
+        starts = np.r_[0, stops[:-1]]
+        group = np.stack([rng.permutation(20), starts, stops], axis=1).astype(np.int32)
+        item, mark = (rng.integers(low, 4, size).astype(np.int32) for low in (0, -3))
+        changes = topk_lists.BoardChanges(group, item, mark, np.array([20, size, 0, 0]))
+        place = rng.permutation(20) * 2
+        names = Names(10 * np.arange(20), 100 * np.arange(6), np.linspace(0, 2.5, 6))
+        ordered = topk_lists.in_order(changes, place, 40)
+        told, rows = diff.empty_delta_columns(size), size_classes.delta_columns(size)
+        diff.tell(changes, ordered, names, told)
+        topk_lists.spread(changes, ordered, names.value, rows)
+        plain = deltas.Changes(*rows[:5], rows.score)
+        subscription, items = names.subscription[rows.subscription], names.item[rows.item]
+        expected = deltas.to_table(plain, pa.array(subscription), pa.array(items))
+        assert deltas.exchanged(told, size).to_pylist() == expected.to_pylist()

@@ -80,4 +80,4 @@ def test_whole_results_are_told_as_their_changes_are(op: int, size: int) -> None
     subscription, item = pa.array(lists.subscription), pa.array(lists.item)
     table = deltas.whole(External(subscription, item, lists.score, lists.rank), op)
     assert table.equals(deltas.to_table(changes, subscription, item))
-    assert table.column("op").type == pa.string()
+    assert table.column("op").type == deltas.OP

@@ -21,12 +21,12 @@ from rankcast.range_topk.kernels import corners as corner_edit
 from rankcast.range_topk.kernels.apply_events import AFFECTED, SEARCHES, TRIED, ReplayBatch
 from rankcast.range_topk.kernels.checks import Listed, last_weights
 from rankcast.range_topk.kernels.object_versions import BoxEvents, ObjectValues, steps_of
-from rankcast.range_topk.size_classes import ClassedLists, Ends, Ints, KOf, delta_columns, each_class
+from rankcast.range_topk.size_classes import ClassedLists, Ends, Ints, KOf, each_class
 from rankcast.range_topk.state import Events, Floats, RangeState, Rows
 from rankcast.range_topk.subscriptions import SHARED, SlotMap
-from rankcast.structures import integrity, topk_lists
+from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
-from rankcast.structures.diff import ListSnapshot
+from rankcast.structures.diff import DeltaColumns, ListSnapshot
 from rankcast.structures.topk_lists import BoardChanges, Deltas, empty_changes
 from rankcast.tables.boxes import Boxes
 
@@ -238,13 +238,12 @@ class BoxLists:
 
     # Events
 
-    def publish(self, state: RangeState, events: Events) -> Deltas:
+    def publish(self, state: RangeState, events: Events) -> Deltas | DeltaColumns:
         """Apply a batch to objects and lists; delta rows."""
         self.set_labels(events.row, state.objects.label[events.row])
         changes = self.follow(state, keyed(state, events))
         state.place(events)
-        slots = state.subscriptions
-        return self.deltas(changes, slots.place, slots.next_sequence, state.objects["y"])
+        return size_classes.told([changes], state)
 
     def set_labels(self, rows: Rows, labels: Ints) -> None:
         """Set the tie labels of new objects, or relabel some without changing their order."""
@@ -285,12 +284,6 @@ class BoxLists:
         """Let `moved` have an entry for every object."""
         if len(self.moved) < len(self.objects.value):
             self.moved = grown(self.moved, len(self.objects.value), False)
-
-    def deltas(self, changes: BoardChanges, place: NDArray[np.int64], span: int, score: Floats) -> Deltas:
-        """Delta rows of the changes by `place`, a row's position in registration order, below `span`."""
-        columns = delta_columns(int(topk_lists.count_rows(changes)))
-        topk_lists.spread(changes, topk_lists.in_order(changes, place, span), score, columns)
-        return columns
 
     def refill(self, k_of: KOf) -> None:
         """Find all lists anew from the objects as they are."""

@@ -48,6 +48,7 @@ from rankcast.range_topk.state import (
     checked_sides,
 )
 from rankcast.structures import integrity
+from rankcast.structures.diff import DeltaColumns
 from rankcast.structures.ids import Slots, keys_of, select
 from rankcast.tables import boxes, deltas, schema
 from rankcast.tables.deltas import Changes, External, Lists
@@ -118,10 +119,10 @@ def _ends(settings: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
     return tuple((f"{name}_{end}", missing) for name in settings["over"] for end, missing in ends)
 
 
-def _tiler(engine: RangeTopK) -> Tiler:
+def _tiler(engine: RangeTopK, method: str = "dense") -> Tiler:
     from rankcast.range_topk.dissemination.tiler import RangeTiler  # noqa: PLC0415  on first use
 
-    return RangeTiler(engine)
+    return RangeTiler(engine, method)
 
 
 class RangeTopK(ListEngine):
@@ -355,11 +356,7 @@ class RangeTopK(ListEngine):
 
     def _publish_alone(self, rows: Any) -> pa.Table:
         self._need_lists("publish")
-        self._state.alone = True
-        try:
-            return self._answer(self._follow(self._read_events(rows)))
-        finally:
-            self._state.alone = False
+        return self._follow_alone(self._read_events(rows))
 
     def _publish(self, rows: Any) -> Changes:
         self._need_lists("publish")
@@ -389,31 +386,40 @@ class RangeTopK(ListEngine):
 
     def remove(self, ids: Any) -> pa.Table:
         """Delete objects; returns the changes of results. Each of them is an event in `stats()`."""
-        self._state.alone = True
-        try:
-            return self._answer(self._remove(ids))
-        finally:
-            self._state.alone = False
+        return self._follow_alone(self._removal(ids))
 
     def _remove(self, ids: Any) -> Changes:
+        return self._follow(self._removal(ids))
+
+    def _removal(self, ids: Any) -> Events:
         self._need_lists("remove")
         gone = self._items.require(self._ids(ids), where="ids")
         self._begin()
         self._count["events"] += gone.size
         x, y = self._state.objects["x"][gone], np.full(gone.size, np.nan)
-        return self._follow(Events(gone, x, y, gone.size))
+        return Events(gone, x, y, gone.size)
 
     def _follow(self, events: Events) -> Changes:
         """Bring objects and results to what events make of them."""
-        kept, state = self._kept, self._state
-        if kept is None or not state.alone or not events.row.size or _is_behind(kept, state):
-            changes = self._lists_method.publish(events)
-        else:  # written out before the buffers are used again
-            told = kept.store.publish(state, events)
-            changes = deltas.no_changes() if told is None else Changes(*told, told.score[:0])
+        changes = self._lists_method.publish(events)
         if events.gone:
             self._state.end(events)
         return changes
+
+    def _follow_alone(self, events: Events) -> pa.Table:
+        """The same for a batch that is one call; the deltas as shown outside."""
+        if self._kept is None or not events.row.size:
+            return self._answer(self._follow(events))
+        self._state.alone = True
+        try:
+            told = self._kept.publish_alone(events)
+        finally:
+            self._state.alone = False
+        if events.gone:
+            self._state.end(events)
+        if isinstance(told, DeltaColumns):
+            return self._told(deltas.exchanged(told, len(told.op)))
+        return self._answer(deltas.no_changes() if told is None else Changes(*told, told.score[:0]))
 
     # Dissemination
 
@@ -512,8 +518,3 @@ class RangeTopK(ListEngine):
         live = live[self._subscriptions["k"][live] == 0]
         report = region(self._state, row, live, self._lists(live))
         return {"item": item, "over": self._over[0], "by": self._by, **report}
-
-
-def _is_behind(kept: KeptLists, state: RangeState) -> bool:
-    """Whether kept lists have something to do before events come."""
-    return kept.stale or kept.relabelled != state.objects.relabelled or kept.store.classed.holds_wide

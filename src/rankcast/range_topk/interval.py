@@ -35,7 +35,7 @@ from rankcast.range_topk.size_classes import ClassedLists, Ends, Ints, KOf, each
 from rankcast.range_topk.state import Events, Floats, ObjectIndex, RangeState, Rows
 from rankcast.range_topk.subscriptions import SlotMap, SubscriptionIndex
 from rankcast.structures import arrays as memory
-from rankcast.structures import diff, integrity, topk_lists
+from rankcast.structures import diff, integrity
 from rankcast.structures.arrays import Names, grown
 from rankcast.structures.diff import DeltaColumns, ListSnapshot
 from rankcast.structures.topk_lists import (
@@ -89,8 +89,6 @@ class IntervalLists:
         self._changes = empty_changes(1024, 4096)[:3]
         self._few = (np.empty(FEW, np.int32), np.empty(FEW, np.int8), np.empty(FEW, np.int32))
         self._points: dict[int, SubscriptionIndex] = {}
-        self._rows: Rows = np.empty((2, 0), np.int32)
-        self._ops: NDArray[np.int8] = np.empty(0, np.int8)
 
     def beside(self) -> IntervalLists:
         """An empty store over the same objects, which it does not change."""
@@ -251,7 +249,7 @@ class IntervalLists:
 
     # Events
 
-    def publish(self, state: RangeState, events: Events) -> Deltas | None:
+    def publish(self, state: RangeState, events: Events) -> Deltas | DeltaColumns | None:
         """Apply a batch to objects and lists; delta rows, or None without a list."""
         large: list[BoardChanges] = []
         if self._mirrored:
@@ -275,12 +273,11 @@ class IntervalLists:
         state.count["candidates"] += self.tried - tried
         if not found:
             return None
-        slots = state.subscriptions
-        return self.deltas(found, slots.place, slots.next_sequence, state.objects["y"])
+        return size_classes.told(found, state)
 
     def _publish_one(
         self, state: RangeState, events: Events, k: int, index: SubscriptionIndex, large: list[BoardChanges]
-    ) -> Deltas:
+    ) -> Deltas | DeltaColumns:
         """The same where lists of one k are painted, in one call of a kernel; `large` changes are others."""
         objects, slots, done, count = state.objects, state.subscriptions, 0, state.count
         if index._moved:
@@ -312,7 +309,7 @@ class IntervalLists:
         if rows <= FEW and not large:
             return Deltas(subscription[:rows], op[:rows], item[:rows], score[:rows], rank[:rows])
         changes = BoardChanges(*self._changes, np.array([counts[4], 0, 0, 0]))
-        return self.deltas([changes, *large], held[3], held[4], objects["y"])
+        return size_classes.told([changes, *large], state)
 
     def sooner_anew(self, events: int) -> bool:
         """Whether so many events are sooner followed by making all painted lists anew than by painting."""
@@ -324,7 +321,9 @@ class IntervalLists:
             anew += lists * (BOARD + PLACE * k)
         return anew < paint
 
-    def _make_anew(self, state: RangeState, events: Events, large: list[BoardChanges]) -> Deltas | None:
+    def _make_anew(
+        self, state: RangeState, events: Events, large: list[BoardChanges]
+    ) -> Deltas | DeltaColumns | None:
         """Apply a batch to the objects, and find all painted lists anew; the changes of these and `large`.
 
         A subscription is counted as affected once a batch.
@@ -352,8 +351,7 @@ class IntervalLists:
         self._know(row)
         if not found:
             return None
-        slots = state.subscriptions
-        return self.deltas(found, slots.place, slots.next_sequence, state.objects["y"])
+        return size_classes.told(found, state)
 
     def apply(self, tiles: Tiles, changed: Rows) -> list[BoardChanges]:
         """Apply exact tiles painted for `ks`; `changed` are the rows they are of.
@@ -373,25 +371,6 @@ class IntervalLists:
             found.append(changes)
         self._know(changed)
         return found
-
-    def deltas(self, found: list[BoardChanges], place: NDArray[np.int64], span: int, y: Floats) -> Deltas:
-        """Delta rows of the changes by `place`, a row's position in registration order, below `span`.
-
-        Scores and ranks belong to the caller; the other columns are views into buffers that the next call
-        overwrites.
-        """
-        changes = found[0] if len(found) == 1 else size_classes.joined(found)
-        total = int(topk_lists.count_rows(changes))
-        if total > len(self._ops):
-            self._rows, self._ops = (
-                np.empty((2, total + total // 4), np.int32),
-                np.empty(total + total // 4, np.int8),
-            )
-        subscription, item = self._rows[:, :total]
-        score, rank = memory.empty(total, np.float64), memory.empty(total, np.int64)
-        columns = Deltas(subscription, self._ops[:total], item, score, rank)
-        topk_lists.spread(changes, topk_lists.in_order(changes, place, span), y, columns)
-        return columns
 
     def refill(self, k_of: KOf) -> None:
         """Find all lists anew from the objects as they are."""

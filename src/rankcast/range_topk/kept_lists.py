@@ -24,7 +24,7 @@ from rankcast.range_topk.state import Events, ObjectIndex, RangeState, TileRows
 from rankcast.structures import integrity
 from rankcast.structures.arrays import Names, grown
 from rankcast.structures.diff import DeltaColumns, ListSnapshot
-from rankcast.structures.topk_lists import ENTER
+from rankcast.structures.topk_lists import ENTER, Deltas
 from rankcast.tables.boxes import Boxes
 from rankcast.tables.deltas import Changes, External, Lists, empty_lists, no_changes
 from rankcast.tables.schema import Floats, Ints, Rows, arrow, integer_ids
@@ -170,17 +170,9 @@ class KeptLists:
 
     def names(self) -> Names | None:
         """Ids and values by row; None unless there is one attribute, one k, no open list, and integer ids."""
-        objects, subscriptions, store = self.range_state.objects, self.range_state.subscriptions, self.store
-        if (
-            not isinstance(store, IntervalLists)
-            or store.listless
-            or [*store.classed.indexes][1:]
-            or not store.ks.size
-            or objects.kind != "int"
-            or subscriptions.kind != "int"
-        ):
-            return None
-        return Names(subscriptions["code"], objects["code"], objects["y"])
+        store = self.store
+        lists = isinstance(store, IntervalLists) and not store.listless and store.ks.size
+        return self.range_state.names() if lists and not [*store.classed.indexes][1:] else None
 
     def external(self, rows: Rows, names: Names, *, scored: bool) -> External:
         """The current results with the ids of outside, given that `names` are not None."""
@@ -202,26 +194,28 @@ class KeptLists:
         """Apply a batch to objects and lists; the net change of every list."""
         if not events.row.size:
             return no_changes()
-        if self.stale:
-            self.refresh()
-        state = self.range_state
-        before: Floats | None = None if state.alone else state.objects["y"].copy()
-        if state.objects.relabelled != self.relabelled:
-            self.follow_labels(events)
-        self.make_room(events)
-        deltas = self.store.publish(state, events)
+        before: Floats = self.range_state.objects["y"].copy()
+        deltas = self.publish_alone(events)
         if deltas is None:
             return no_changes()
+        assert isinstance(deltas, Deltas)
         subscription, op, item, score, rank = deltas
-        if before is None:  # written out before the buffers are used again
-            return Changes(subscription, op, item, score, rank, score[:0])
         former = np.where(op == ENTER, np.nan, before[item])
         return Changes(subscription.copy(), op.copy(), item.copy(), score, rank, former)
 
+    def publish_alone(self, events: Events) -> Deltas | DeltaColumns | None:
+        """The same for a batch that is one call; rows that are written out before the next, or None."""
+        state = self.range_state
+        if self.stale:
+            self.refresh()
+        if state.objects.relabelled != self.relabelled:
+            self.follow_labels(events)
+        if self.store.classed.holds_wide:
+            self.make_room(events)
+        return self.store.publish(state, events)
+
     def make_room(self, events: Events) -> None:
         """Move open lists that the objects which come or move in a batch might fill."""
-        if not self.store.classed.holds_wide:
-            return
         objects = self.range_state.objects
         x, y = objects["x"][events.row], objects["y"][events.row]
         there, was = ~np.isnan(events.y), ~np.isnan(y)

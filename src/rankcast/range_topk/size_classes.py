@@ -19,11 +19,11 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rankcast.range_topk.state import Floats, Rows
+from rankcast.range_topk.state import Floats, RangeState, Rows
 from rankcast.range_topk.subscriptions import SHARED, SlotMap
-from rankcast.structures import arrays, diff, integrity
+from rankcast.structures import arrays, diff, integrity, topk_lists
 from rankcast.structures.arrays import ListColumns, grown
-from rankcast.structures.diff import ListSnapshot
+from rankcast.structures.diff import DeltaColumns, ListSnapshot
 from rankcast.structures.topk_lists import GROUPS, BoardChanges, Deltas
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -312,6 +312,24 @@ def replaced(rows: Rows, old: ListSnapshot, new: ListSnapshot, y: Floats) -> Del
     columns = delta_columns(len(old.item) + len(new.item) + 1)
     size = int(diff.write_replacement(rows, old, new, y, np.zeros(len(y), np.int32), columns))
     return Deltas._make(column[:size] for column in columns)
+
+
+def told(found: list[BoardChanges], state: RangeState) -> Deltas | DeltaColumns:
+    """Delta rows of the changes of several classes, in the order of registration.
+
+    They are as shown outside if the call at hand is the whole batch and all ids are integers.
+    """
+    changes, slots = found[0] if len(found) == 1 else joined(found), state.subscriptions
+    size = int(topk_lists.count_rows(changes))
+    ordered = topk_lists.in_order(changes, slots.place, slots.next_sequence)
+    names = state.names() if state.alone else None
+    if names is not None:
+        shown = diff.empty_delta_columns(size)
+        diff.tell(changes, ordered, names, shown)
+        return shown
+    columns = delta_columns(size)
+    topk_lists.spread(changes, ordered, state.objects["y"], columns)
+    return columns
 
 
 def joined(found: list[BoardChanges]) -> BoardChanges:

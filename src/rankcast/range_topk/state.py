@@ -20,7 +20,7 @@ from rankcast.range_topk.kernels import checks, object_tree, range_table
 from rankcast.range_topk.kernels.object_tree import FILL, ORDER, SIZE, SPARE_NODES, ObjectTree
 from rankcast.range_topk.kernels.range_table import Blocks
 from rankcast.structures import hashing, integrity
-from rankcast.structures.arrays import grown
+from rankcast.structures.arrays import Names, grown
 from rankcast.structures.ids import Slots, select
 from rankcast.tables import schema
 from rankcast.tables.boxes import Boxes
@@ -167,6 +167,13 @@ class RangeState:
     def key(self, y: Floats) -> Floats:
         """What is ranked, ascending."""
         return -y if self.descending else y
+
+    def names(self) -> Names | None:
+        """Ids and values by row; None unless all ids are integers."""
+        objects, subscriptions = self.objects, self.subscriptions
+        if objects.kind != "int" or subscriptions.kind != "int":
+            return None
+        return Names(subscriptions["code"], objects["code"], objects["y"])
 
     def live_objects(self) -> Objects:
         """All objects that are there at this moment."""

@@ -174,7 +174,11 @@ class SubscriptionIndex:
         self, rows: Rows, lo: Floats, hi: Floats, boards: Rows, names: Names
     ) -> tuple[DeltaColumns, int]:
         """The same as `move`; what that changes in the lists, as shown outside, in how many rows."""
-        columns, slots, stamps = empty_delta_columns(2 * boards.size + 1), self._slots.slot_of, 2 * len(rows)
+        columns, slots, stamps = (
+            diff.empty_delta_columns(2 * boards.size + 1),
+            self._slots.slot_of,
+            2 * len(rows),
+        )
         if len(self._seen) < len(names.value) or self._stamps + stamps >= MOST_STAMPS:
             self._seen, self._stamps = np.zeros(len(names.value), np.int32), 0
         size = int(
@@ -308,12 +312,3 @@ class SubscriptionIndex:
 
 def _empty_records(size: int) -> Floats:
     return memory.empty(4 * size, np.float64).reshape(-1, 4)
-
-
-def empty_delta_columns(size: int) -> DeltaColumns:
-    """Columns for so many deltas."""
-    sizes, kinds = (
-        (size,) * 4 + (size * diff.LETTERS + 3, size // 8 + 1),
-        ("i8", "i8", "f8", "i8", "u1", "u1"),
-    )
-    return DeltaColumns(*map(memory.empty, sizes, kinds))

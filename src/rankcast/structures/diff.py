@@ -24,9 +24,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.structures.arrays import BLOCK, Names, prefetch
+from rankcast.structures.arrays import BLOCK, Names, empty, prefetch
 from rankcast.structures.jit import EXACT
-from rankcast.structures.topk_lists import ENTER, LEAVE, UPDATE, Deltas
+from rankcast.structures.topk_lists import ENTER, LEAVE, UPDATE, BoardChanges, Deltas
 
 Rows = NDArray[np.int32]
 
@@ -117,23 +117,26 @@ Starts = NDArray[np.uint64]
 
 AHEAD = 16  # how many boards before their turn memory is asked for
 SOON, LINE = 128, 8  # how many deltas before their turn, and how many numbers come at once
-LEAVES, ENTERS = tuple(b"leave"), tuple(b"enter")
-LETTERS = len(LEAVES)
 
 
 class DeltaColumns(NamedTuple):
-    """Columns for deltas as they are shown outside: ids, score and rank, the words, and a bit for who enters.
+    """Columns for deltas as they are shown outside: ids, score and rank, op, and a bit for all but leaves.
 
-    Words stand one behind the other; three bytes more are written behind the last. Bits are eight a byte, the
-    first the lowest.
+    Bits are eight a byte, the first the lowest.
     """
 
     subscription: NDArray[np.int64]
     item: NDArray[np.int64]
     score: NDArray[np.float64]
     rank: NDArray[np.int64]
-    words: NDArray[np.uint8]
-    enters: NDArray[np.uint8]
+    op: NDArray[np.int8]
+    there: NDArray[np.uint8]
+
+
+def empty_delta_columns(size: int) -> DeltaColumns:
+    """Columns for so many deltas."""
+    sizes, kinds = (size,) * 5 + (size // 8 + 1,), ("i8", "i8", "f8", "i8", "i1", "u1")
+    return DeltaColumns(*map(empty, sizes, kinds))
 
 
 class ListSnapshot(NamedTuple):
@@ -225,15 +228,6 @@ def write_replacement(
 
 
 @njit(**EXACT)
-def _write_word(words: NDArray[np.uint8], size: np.uint64, a: int, b: int, c: int, d: int, e: int) -> None:
-    """Write the letters of a word behind so many others, and three bytes more: one word of the machine."""
-    at = size * np.uint64(LETTERS)
-    words[at], words[at + np.uint64(1)], words[at + np.uint64(2)], words[at + np.uint64(3)] = a, b, c, d
-    words[at + np.uint64(4)], words[at + np.uint64(5)] = e, 0
-    words[at + np.uint64(6)], words[at + np.uint64(7)] = 0, 0
-
-
-@njit(**EXACT)
 def _prefetch_columns(out: DeltaColumns, size: np.uint64) -> None:
     """Ask for the memory of deltas that are about to be written, those of a few boards later."""
     for line in range(3):
@@ -242,8 +236,7 @@ def _prefetch_columns(out: DeltaColumns, size: np.uint64) -> None:
         prefetch(out.item, at)
         prefetch(out.score, at)
         prefetch(out.rank, at)
-    prefetch(out.words, (np.int64(size) + SOON) * LETTERS)
-    prefetch(out.words, (np.int64(size) + SOON + LINE) * LETTERS)
+    prefetch(out.op, np.int64(size) + SOON)
 
 
 @njit(**EXACT)
@@ -300,9 +293,9 @@ def replace_boards(
     a branch would often be mispredicted.
     """
     ids, items, values = names
-    subscription, item, score, rank, words, enters = out
+    subscription, item, score, rank, op, there = out
     gone, fresh = np.empty(lists.shape[1] + 1, np.uint32), np.empty(lists.shape[1] + 1, np.uint32)
-    enters[:], size, last = 0, np.uint64(0), np.uint64(rows.shape[0] - 1)
+    there[:], size, last = 0, np.uint64(0), np.uint64(rows.shape[0] - 1)
     for i in range(np.uint64(rows.shape[0])):
         _ask(board, slots[np.uint32(rows[min(i + np.uint64(AHEAD), last)])])
         mine, slot = ids[np.uint32(rows[i])], np.uint32(slots[np.uint32(rows[i])])
@@ -324,15 +317,45 @@ def replace_boards(
             comes += np.uint64(seen[np.uint32(lists[i, place])] != stamp + 1)
         for at in range(leaves):
             subscription[size], item[size], score[size], rank[size] = mine, items[gone[at]], np.nan, 0
-            _write_word(words, size, *LEAVES)
+            op[size] = LEAVE
             size += np.uint64(1)
-        _mark(enters, size, size + comes)
+        _mark(there, size, size + comes)
         for at in range(comes):
             which = np.uint32(lists[i, fresh[at]])
             subscription[size], item[size] = mine, items[which]
             score[size], rank[size] = values[which], np.int64(fresh[at]) + 1
-            _write_word(words, size, *ENTERS)
+            op[size] = ENTER
             size += np.uint64(1)
         for place in range(np.uint64(board.shape[1])):
             board[slot, place] = lists[i, place]
     return np.int64(size)
+
+
+@njit(**EXACT)
+def tell(changes: BoardChanges, ordered: NDArray[np.int32], names: Names, out: DeltaColumns) -> None:
+    """Write the rows of all groups of changes, in the given order, as they are shown outside.
+
+    It is `topk_lists.spread` where ids are integers: nothing is written that has to be looked up once more.
+    Bits are gathered in a byte, so the columns are written one after the other.
+    """
+    ids, items, values = names
+    subscription, item, score, rank, op, there = out
+    marks, which, size, one, seven = changes.mark, changes.item, np.uint64(0), np.uint64(1), np.uint64(7)
+    bits = np.uint64(0)
+    for g in range(ordered.shape[0]):
+        first, last = np.uint32(ordered[g, 1]), np.uint32(ordered[g, 2])
+        if first == last:
+            continue
+        mine = ids[np.uint32(ordered[g, 0])]
+        for change in range(first, last):
+            mark, row = marks[change], np.uint32(which[change])
+            stays = mark != 0
+            subscription[size], item[size], rank[size] = mine, items[row], abs(mark)
+            score[size] = values[row] if stays else np.nan
+            op[size] = LEAVE if mark == 0 else ENTER if mark > 0 else UPDATE
+            bits |= np.uint64(stays) << (size & seven)
+            if size & seven == seven:
+                there[size >> np.uint64(3)] = bits
+                bits = np.uint64(0)
+            size += one
+    there[size >> np.uint64(3)] = bits

@@ -85,7 +85,7 @@ def show(ids: Ids, row: int) -> str:
     return shown(bytes(ids.data[ids.offsets[row] : ids.offsets[row + 1]]).decode(errors="backslashreplace"))
 
 
-FEW, _MANY = 4096, 65536
+FEW = 4096
 _NOTHING = np.empty(0)
 _COUNTS = ("used", "count", "next_sequence", "text_used", "text_live", "free_count")  # in order of `register`
 _SEEDED = 3  # the layout of hash tables: a key's home is its hash under the seed, scaled to their length
@@ -253,7 +253,7 @@ class IdStore:
         """Let there be so many rows, and a few more."""
         capacity = self._arrays["code"].size
         if rows > capacity:
-            more = capacity if capacity < FEW else capacity // (32 if capacity < _MANY else 64)
+            more = capacity if capacity < FEW else capacity // 16
             self._allocate(max(rows, capacity + more))
 
     def _extend(self, name: str, size: int) -> None:

@@ -2,6 +2,8 @@
 
 Inside, subscriptions and items are rows; `sequence` by subscription row gives the order of registration.
 Everything is flat and vectorised; cost is O(n) in the entries given, O(n log n) for the net of several.
+
+In the table of deltas `op` is a dictionary column: a byte a row, and the three words once.
 """
 
 from __future__ import annotations
@@ -16,18 +18,19 @@ from numpy.typing import NDArray
 
 from rankcast.structures import arrays
 from rankcast.structures import diff as kernel
-from rankcast.structures.diff import LETTERS as FIVE
 from rankcast.structures.diff import DeltaColumns
 from rankcast.structures.topk_lists import ENTER, LEAVE, UPDATE
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
 COLUMNS = ("subscription", "op", "item", "score", "rank")
 OPS = ("leave", "enter", "update")  # by the codes of the kernels
-LENGTHS = np.array([len(op) for op in OPS])
-_STRING, _FLOAT64, _INT64 = pa.string(), pa.float64(), pa.int64()
+_ENDS = np.cumsum([0, *map(len, OPS)], dtype=np.int32)
+# The dictionary of every column of ops; made of buffers, since Arrow imports pandas to look at a list.
+WORDS = pa.StringArray.from_buffers(len(OPS), pa.py_buffer(_ENDS), pa.py_buffer("".join(OPS).encode()))
+OP = pa.dictionary(pa.int8(), pa.string())
+_FLOAT64, _INT64 = pa.float64(), pa.int64()
 FEW = 16  # rows up to which columns of ops are remembered
 CHUNK = 1 << 16  # rows that columns of one value have in common
-LETTERS = np.array([list(op.ljust(arrays.WIDTH).encode()) for op in OPS], np.uint8)
 
 
 class Lists(NamedTuple):
@@ -182,7 +185,7 @@ def to_table(changes: Changes, subscription: pa.Array, item: pa.Array) -> pa.Tab
     count = np.count_nonzero(there)
     valid = None if count == there.size else pa.py_buffer(np.packbits(there, bitorder="little"))
     score, rank = (_nullable(values, there.size, valid) for values in (changes.score, changes.rank))
-    return _table(subscription, _words(changes.op), item, score, rank)
+    return _table(subscription, op_column(changes.op.tobytes()), item, score, rank)
 
 
 def whole(results: External, op: int) -> pa.Table:
@@ -193,43 +196,27 @@ def whole(results: External, op: int) -> pa.Table:
     size, comes = len(results.item), op == ENTER
     return _table(
         results.subscription,
-        _repeated(OPS[op], _STRING, size),
+        _repeated(_ops_of(op), size),
         results.item,
-        pa.array(results.score) if comes else _repeated(None, _FLOAT64, size),
-        pa.array(results.rank) if comes else _repeated(None, _INT64, size),
+        pa.array(results.score) if comes else _repeated(_nulls(_FLOAT64), size),
+        pa.array(results.rank) if comes else _repeated(_nulls(_INT64), size),
     )
 
 
 def exchanged(told: DeltaColumns, size: int) -> pa.Table:
-    """The table of the first deltas of those that were written as they are shown.
-
-    Chunks of words have offsets in common.
-    """
-    words, valid = pa.py_buffer(told.words), pa.py_buffer(told.enters)
-    op = [
-        pa.Array.from_buffers(
-            _STRING, min(size - start, CHUNK), [None, _offsets(), words.slice(start * FIVE)]
-        )
-        for start in range(0, size, CHUNK)
-    ]
+    """The table of the first deltas of those that were written as they are shown."""
+    valid = pa.py_buffer(told.there)
     return _table(
         _nullable(told.subscription, size, None),
-        op[0] if len(op) == 1 else pa.chunked_array(op, _STRING),
+        _coded(pa.py_buffer(told.op), size),
         _nullable(told.item, size, None),
         _nullable(told.score, size, valid),
         _nullable(told.rank, size, valid),
     )
 
 
-@lru_cache
-def _offsets() -> pa.Buffer:
-    """Where the words of a chunk begin if all have as many letters."""
-    return pa.py_buffer(np.arange(0, CHUNK * FIVE + 1, FIVE, dtype=np.int32))
-
-
-def _repeated(value: str | None, kind: pa.DataType, size: int) -> pa.Array | pa.ChunkedArray:
-    """A column of one value."""
-    chunk = _chunk(value, kind)
+def _repeated(chunk: pa.Array, size: int) -> pa.Array | pa.ChunkedArray:
+    """A column of one value, given `CHUNK` rows of it."""
     if size <= CHUNK:
         return chunk[:size]
     times, rest = divmod(size, CHUNK)
@@ -237,28 +224,40 @@ def _repeated(value: str | None, kind: pa.DataType, size: int) -> pa.Array | pa.
 
 
 @lru_cache
-def _chunk(value: str | None, kind: pa.DataType) -> pa.Array:
-    return pa.repeat(pa.scalar(value, kind), CHUNK)
+def _nulls(kind: pa.DataType) -> pa.Array:
+    return pa.nulls(CHUNK, kind)
 
 
-def _words(op: NDArray[np.int8]) -> pa.Array:
-    """The column of ops; large ones as large strings, those of a few rows without a kernel."""
-    if op.size <= FEW:
-        return _few_words(op.tobytes())
-    total = int(arrays.total_length(op, LENGTHS))
-    if total >= 2**31:
-        return pa.DictionaryArray.from_arrays(
-            pa.array(op), pa.array(OPS, pa.large_string())
-        ).dictionary_decode()
-    offsets, data = arrays.empty(op.size + 1, np.int32), arrays.empty(total + arrays.WIDTH, np.uint8)
-    arrays.write_words(op, LENGTHS, LETTERS, offsets, data)
-    return pa.StringArray.from_buffers(op.size, pa.py_buffer(offsets), pa.py_buffer(data[:total]))
+@lru_cache
+def _ops_of(op: int) -> pa.Array:
+    return _coded(pa.py_buffer(np.full(CHUNK, op, np.int8)), CHUNK)
+
+
+def op_column(codes: bytes) -> pa.Array:
+    """The column of ops, a byte each, which are those of the kernels; those of a few rows are remembered."""
+    return _few_ops(codes) if len(codes) <= FEW else _coded(pa.py_buffer(codes), len(codes))
+
+
+def op_column_of(words: Sequence[str]) -> pa.Array:
+    """The column of ops that are given as words."""
+    return op_column(bytes(map(OPS.index, words)))
+
+
+def encoded(table: pa.Table) -> pa.Table:
+    """The same deltas with the column of ops as all have it."""
+    place = table.column_names.index("op")
+    return table.set_column(place, "op", op_column_of(table.column(place).to_pylist()))
 
 
 @lru_cache(maxsize=1024)
-def _few_words(op: bytes) -> pa.Array:
-    """The column of a few ops, a byte each: the same few come again and again."""
-    return pa.array([OPS[code] for code in op], _STRING)
+def _few_ops(codes: bytes) -> pa.Array:
+    """The column of a few ops: the same few come again and again."""
+    return _coded(pa.py_buffer(codes), len(codes))
+
+
+def _coded(codes: pa.Buffer, size: int) -> pa.Array:
+    """The column of the first ops of a buffer."""
+    return pa.DictionaryArray.from_buffers(OP, size, [None, codes], WORDS)
 
 
 def _table(*columns: pa.Array | pa.ChunkedArray) -> pa.Table:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rankcast.errors import InputError, printable
+from rankcast.tables.arrow_types import has_fixed_lists, is_list, is_string, is_text
 from rankcast.tables.schema import (
     NO_OFFSETS,
     NO_TEXT,
@@ -81,7 +82,7 @@ def sound(data: Any, column: Any, where: str) -> Any:
 def _refuse_overrun(data: Any) -> None:
     """Raise if lists of a fixed size reach beyond their values: with an offset, Arrow does not see that."""
     kind = data.type
-    if not kind.num_fields or not _has_fixed_lists(kind):
+    if not kind.num_fields or not has_fixed_lists(kind):
         return
     for array in data.chunks if isinstance(data, pa.ChunkedArray) else [data]:
         fixed = pa.types.is_fixed_size_list(kind)
@@ -89,12 +90,6 @@ def _refuse_overrun(data: Any) -> None:
             raise pa.ArrowInvalid("Lists of a fixed size reach beyond their values")
         for child in _children(array):
             _refuse_overrun(child)
-
-
-def _has_fixed_lists(kind: pa.DataType) -> bool:
-    """Whether a type is or has lists of a fixed size."""
-    inner = (kind.field(place).type for place in range(kind.num_fields))
-    return pa.types.is_fixed_size_list(kind) or any(map(_has_fixed_lists, inner))
 
 
 def _children(data: pa.Array) -> list[pa.Array]:
@@ -286,11 +281,11 @@ def _read_id(data: Any, column: Column, where: str) -> Ids:
     if taken is not None and taken.dtype.char == "l":
         return integer_ids(taken)
     kind = _type_of(data)
-    if not (pa.types.is_integer(kind) or _is_string(kind) or pa.types.is_null(kind)):
+    if not (pa.types.is_integer(kind) or is_string(kind) or pa.types.is_null(kind)):
         raise _wrong_type(data, column, where)
     array = _one_chunk(data)
     _refuse_nulls(array, Column(column.name, column.kind), where)
-    if _is_string(kind):
+    if is_string(kind):
         return _strings(array, column, where)
     if pa.types.is_uint64(kind) and len(array) and pc.max(array).as_py() >= 2**63:
         row = _first(pc.greater_equal(array, pa.scalar(2**63, pa.uint64())).to_numpy(zero_copy_only=False))
@@ -298,10 +293,6 @@ def _read_id(data: Any, column: Column, where: str) -> Ids:
             "is too large", where=where, column=column.name, row=row, expected="a 64-bit integer"
         )
     return integer_ids(array.cast(pa.int64()).to_numpy(zero_copy_only=False))
-
-
-def _is_string(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _strings(array: pa.Array, column: Column, where: str) -> Ids:
@@ -325,7 +316,7 @@ def _strings(array: pa.Array, column: Column, where: str) -> Ids:
 
 def _read_terms(data: Any, column: Column, where: str) -> Terms:
     kind = _type_of(data)
-    if not (pa.types.is_null(kind) or (_is_list(kind) and _is_text(kind.value_type))):
+    if not (pa.types.is_null(kind) or (is_list(kind) and is_text(kind.value_type))):
         raise _wrong_type(data, column, where)
     if pa.types.is_fixed_size_list(kind):
         _refuse_overrun(data)
@@ -343,28 +334,19 @@ def _read_terms(data: Any, column: Column, where: str) -> Terms:
     return Terms(starts, _strings(words, column, where))
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    views = (pa.types.is_list_view, pa.types.is_large_list_view)
-    return any(test(kind) for test in (*tests, *views))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return _is_string(plain) or bool(pa.types.is_null(plain))
-
-
 def _read_vector(data: Any, column: Column, where: str) -> Floats:
-    """Lists of `column.size` numbers each, as an array (n, size)."""
+    """Lists of `column.size` numbers each, as an array (n, size); a null that is allowed is NaN."""
     kind = _type_of(data)
-    if not (pa.types.is_null(kind) or (_is_list(kind) and not _is_text(kind.value_type))) and len(data):
+    if not (pa.types.is_null(kind) or (is_list(kind) and not is_text(kind.value_type))) and len(data):
         raise _wrong_type(data, column, where)
     if pa.types.is_fixed_size_list(kind):
         _refuse_overrun(data)
     array = _one_chunk(data)
-    if not _is_list(array.type):
+    if not is_list(array.type):
         array = array.cast(pa.list_(_FLOAT64))
     _refuse_nulls(array, column, where)
+    if array.null_count:
+        return _read_known_vectors(array, column, where)
     lengths = pc.list_value_length(array).to_numpy(zero_copy_only=False)
     expected = f"a list of {column.size} finite numbers"
     if (lengths != column.size).any():
@@ -382,6 +364,17 @@ def _read_vector(data: Any, column: Column, where: str) -> Floats:
         what = f"holds {'a null' if told is None else told} at place {place}"
         raise InputError(what, where=where, column=column.name, row=row, expected=expected) from error
     return values.reshape(-1, column.size)
+
+
+def _read_known_vectors(array: pa.Array, column: Column, where: str) -> Floats:
+    """The same where some are null: these are NaN."""
+    known = np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False))
+    found = np.full((len(array), column.size), np.nan)
+    try:
+        found[known] = _read_vector(array.take(pa.array(known)), column, where)
+    except InputError as error:
+        raise error if error.row is None else error.at(int(known[error.row])) from error
+    return found
 
 
 def _read_time(data: Any, column: Column, where: str) -> Ints:
@@ -430,14 +423,14 @@ def _plain_names(array: pa.Array, column: Column, where: str) -> pa.Array:
         if pa.types.is_uint64(kind) and len(array) and (pc.max(array).as_py() or 0) >= 2**63:
             raise InputError("is too large", where=where, column=column.name, expected="64-bit integers")
         return array.cast(_INT64)
-    if not _is_string(kind):
+    if not is_string(kind):
         raise _wrong_type(array, column, where)
     return array
 
 
 def _filled(array: pa.Array, column: Column, where: str) -> Ids:
     """Integers or strings as ids; 0 or no text where they are null."""
-    if _is_string(array.type):
+    if is_string(array.type):
         if array.null_count:  # views have no fill_null
             array = pc.fill_null(array.cast(pa.large_string()), "")
         return _strings(array, column, where)
@@ -448,7 +441,7 @@ def _filled(array: pa.Array, column: Column, where: str) -> Ids:
 def _read_name_lists(data: Any, column: Column, where: str) -> NameLists:
     """Lists of integers or strings; a row may have none."""
     kind = _type_of(data)
-    if not (pa.types.is_null(kind) or _is_list(kind)):
+    if not (pa.types.is_null(kind) or is_list(kind)):
         raise _wrong_type(data, column, where)
     if pa.types.is_fixed_size_list(kind):
         _refuse_overrun(data)
@@ -471,7 +464,7 @@ def _read_word(data: Any, column: Column, where: str) -> Ints:
     array = _one_chunk(data)
     if pa.types.is_null(array.type):
         array = array.cast(_STRING)
-    if not _is_string(array.type):
+    if not is_string(array.type):
         raise _wrong_type(array, column, where)
     if array.type != _STRING:
         array = array.cast(_STRING)

@@ -8,7 +8,7 @@
 | TERMS  | `Terms`, a ragged list of `Ids` | empty     | null, a null inside, anything but strings         |
 | TIME   | int64, nanoseconds since 1970   | `NO_TIME` | null, anything but a timestamp or a date          |
 | WORD   | int64, place among `words`      | refused   | null, any other string, anything but strings      |
-| VECTOR | float64, (rows, `size`)         | refused   | null, a null inside, another length, NaN, infinity |
+| VECTOR | float64, (rows, `size`)         | NaN       | null, a null inside, another length, NaN, infinity |
 | NAME   | `Names`                         | not known | anything but integers or strings                  |
 | NAMES  | `NameLists`                     | no list   | a null inside, anything but integers or strings   |
 | CATEGORY, CATEGORIES | as NAME, NAMES    | as there  | as there, but that truths count as 1 and 0         |
