@@ -20,8 +20,11 @@ from rankcast.covering.kernels import zcurve
 from rankcast.covering.kernels.codes import encode, lanes_for, levels_for, quantile_cuts, words_for
 from rankcast.covering.kernels.containment import (
     BUCKET,
+    CUT,
     FORWARDED,
+    GENERATION,
     NO_ROW,
+    WASTED,
     Query,
     QueryBoxes,
     Subscriptions,
@@ -216,6 +219,34 @@ def test_codes_are_cut_anew_a_few_buckets_at_a_time() -> None:
     index.check(subs)
     assert not np.array_equal(cuts, index.index.cuts)
     assert 3 < max(changes) + 2 < 12  # two that take over codes, and those of a split
+
+
+@pytest.mark.parametrize("kind", ["kdtree", "zcurve"])
+def test_a_bucket_that_is_empty_while_codes_are_cut_anew_takes_them_over(kind: str) -> None:
+    table = CoveringTable(over=["x"], index=kind)
+    front = table._relations.front
+
+    def publish() -> list[Any]:
+        found: list[Any] = table.publish({"id": [0], "x": [4.5]})["subscription"].to_pylist()
+        return found
+
+    table.subscribe({"id": [1], "x_lo": [4], "x_hi": [5]})
+    front.index.meta[WASTED] = 1 << 20
+    for name in (2, 3, 4):
+        table.subscribe({"id": [name], "x_lo": [name / 2], "x_hi": [5 + name]})
+        table._relations.check(table._table())
+        table.unsubscribe([name - 1])
+        table._relations.check(table._table())
+        assert publish() == [name]
+        table.unsubscribe([name])
+        table.subscribe({"id": [name], "x_lo": [name / 2], "x_hi": [5 + name]})
+        table._relations.check(table._table())
+        assert publish() == [name]
+    # As a former version could leave it: what is loaded is looked through again.
+    front.index.row[1, CUT] = 1 - front.index.meta[GENERATION]
+    assert not front._is_recoded()
+    other = ContainmentIndex(kind, 1).restore(*front.state())
+    assert other._is_recoded()
 
 
 def test_what_covers_no_longer_makes_place_for_what_does() -> None:

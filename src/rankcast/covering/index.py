@@ -17,6 +17,7 @@ from rankcast.covering.kernels.containment import (
     BUCKETS,
     COMPARISONS,
     CUT,
+    GENERATION,
     HOT,
     KDTREE,
     KIND,
@@ -24,13 +25,14 @@ from rankcast.covering.kernels.containment import (
     META,
     NODES_VISITED,
     POINTS,
+    RECODED,
     SIZE,
     ZCURVE,
     IndexArrays,
     Subscriptions,
     gather,
-    hot_fits,
 )
+from rankcast.covering.kernels.hot import hot_fits
 from rankcast.covering.kernels.kdtree import HOLDS, LEAVES, LEFT, LOPSIDED, PARENT, RIGHT, SLACK
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
@@ -103,7 +105,16 @@ class ContainmentIndex:
         integrity.forms(arrays, wanted)
         integrity.need(arrays["meta"][KIND] == self._kind, "meta", "is of an index of another kind")
         self.index = IndexArrays(**{name: np.array(arrays[name]) for name in IndexArrays._fields})
+        if not self._is_recoded():
+            # A former version could leave an empty bucket with old codes: all are looked through again.
+            self.index.meta[RECODED] = HOT + 1
         return self
+
+    def _is_recoded(self) -> bool:
+        """Whether all buckets have the newest codes, if none is left to take them over."""
+        meta = self.index.meta
+        used = self.index.row[HOT + 1 : max(0, meta[BUCKET_USED])]
+        return bool(meta[RECODED] < meta[BUCKET_USED] or (used[:, CUT] == meta[GENERATION]).all())
 
     def check_restored(self, subs: Subscriptions, wanted: Bools, name: str) -> None:
         """Refuse an index from a snapshot that does not hang together or hold just the `wanted` rows."""
@@ -156,6 +167,7 @@ class ContainmentIndex:
         live = self._live()
         assert len(np.unique(rows)) == len(self) == sum(self._check_bucket(b, subs) for b in live)
         assert len(live) + 1 == index.meta[BUCKETS]
+        assert self._is_recoded()
         if self._kind == KDTREE:
             self._check_node(0)
         wanted = np.zeros(subs.status.size, np.bool_)

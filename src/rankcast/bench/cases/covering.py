@@ -122,6 +122,7 @@ PREFIXES = {
     "single calls": 1_000,
     "numpy": 1_000,
     "early-exit scan": 4_000,
+    "blocked scan": 4_000,
     "rtree": 300,
 }
 BATCH = 1_000
@@ -214,6 +215,7 @@ def stream(parameters: Parameters, rng: np.random.Generator) -> Trial:
         calling("single calls", one_by_one),
         other("numpy", lambda: NumpyCovering(over, len(commands.boxes["id"]))),
         other("early-exit scan", lambda: EarlyExitScan(over, commands.boxes)),
+        other("blocked scan", lambda: BlockedScan(over, commands.boxes)),
     ]
     if rtree_installed():
         contenders.append(other("rtree", lambda: RtreeCovering(over, commands.boxes)))

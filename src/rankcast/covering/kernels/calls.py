@@ -32,7 +32,16 @@ from rankcast.covering.kernels.containment import (
     scratch_for,
 )
 from rankcast.covering.kernels.index import containers_first
-from rankcast.covering.kernels.relation import NONE, Graph, Rows, enter, needs_room
+from rankcast.covering.kernels.relation import (
+    LIVE,
+    NONE,
+    Graph,
+    Rows,
+    enter,
+    enter_hot,
+    has_plain_rows,
+    needs_room,
+)
 from rankcast.structures.arrays import are_ordered, borrowed
 from rankcast.structures.code_sets import CodeSets
 from rankcast.structures.hashing import (
@@ -69,6 +78,7 @@ ROW, ACTION, BY = range(3)
 SEQUENCE_FREED, SEQUENCE_FREED_MOST, SEQUENCE_NODES, SEQUENCE_POINTS = range(4)  # totals of `follow`
 NO_CONFLICT = -1
 _remove_rows, _resettle, _coverers = relation.remove_rows, relation.resettle, relation.coverers
+_subscribe = relation.subscribe
 
 
 # A plain tuple has no names: these four put each field back in its place.
@@ -150,11 +160,9 @@ def subscribe(
             return FULL
         _write(subs, rows, ends)
         start = 0
-    found, scratch = np.empty(graph.k, np.int32), scratch_for(graph.front)
-    for i in range(start, rows.size):
-        if needs_room(graph):
-            return i
-        by[i] = enter(graph, subs, rows[i], found, scratch)
+    start = _subscribe(graph, subs, rows, by, start)
+    if start < rows.size:
+        return start
     _tally(graph, totals, NODES_SUBSCRIBE)
     totals[QUERIES] += rows.size
     totals[DELTAS] += rows.size
@@ -269,13 +277,21 @@ def follow(
     `totals` takes what unsubscribes cause.
     """
     found, one, scratch = np.empty(graph.k, np.int32), np.empty(1, np.int32), scratch_for(graph.front)
+    point, passed = scratch.point, scratch.passed
     graph, subs = borrowed(graph), borrowed(subs)
+    hot, held, counts = graph.front.hot, graph.front.row, graph.front.meta
+    edges, first, meta, is_plain = graph.edge, graph.first, graph.meta, has_plain_rows(graph, subs)
+    lo, hi, status = subs.lo, subs.hi, subs.status
     for i in range(start, rows.shape[0]):
         row = rows[i]
         if not removals[i]:
-            if needs_room(graph):
-                return i, actions, count, one[:0], 0
-            by = enter(graph, subs, row, found, scratch)
+            by = NONE
+            if is_plain and edges.shape[0] > meta[LIVE]:
+                by = enter_hot(hot, held, counts, edges, first, meta, lo, hi, status, point, passed, row)
+            if by == NONE:
+                if needs_room(graph):
+                    return i, actions, count, one[:0], 0
+                by = enter(graph, subs, row, found, scratch, is_plain)
             actions = _write_action(actions, count, row, FORWARD if by == NONE else COVER, by)
             count += 1
             continue

@@ -18,9 +18,7 @@ of memory; row[b] says whose points they are. Behind the last point the words ar
 belongs to is the business of the index, `kdtree` or `zcurve` by meta[KIND]; where[row] remembers it. A box
 must not change while it is in.
 
-Bucket HOT belongs to no leaf: it names up to 64 rows that have covered others lately, with their coordinates
-in `hot`, and a search for one row that covers looks there first. Where most boxes lie in a few large ones
-that is all it does. Slots that were hit less make place for new ones.
+Bucket HOT belongs to no leaf, see `hot`.
 """
 
 from __future__ import annotations
@@ -288,9 +286,11 @@ def keep_codes(index: IndexArrays, subs: Subscriptions) -> None:
     while left > 0 and meta[RECODED] < meta[BUCKET_USED]:
         bucket = meta[RECODED]
         meta[RECODED] += 1
-        if index.row[bucket, SIZE] == 0 or index.row[bucket, CUT] == meta[GENERATION]:
+        if index.row[bucket, CUT] == meta[GENERATION]:
             continue
-        index.row[bucket, CUT] = meta[GENERATION]
+        index.row[bucket, CUT] = meta[GENERATION]  # an empty one, too: points may come
+        if index.row[bucket, SIZE] == 0:
+            continue
         for slot in range(index.row[bucket, SIZE]):
             write_point(subs.lo, subs.hi, index.row[bucket, slot], point)
             encode(index.cuts[meta[GENERATION]], point, key)
@@ -314,9 +314,8 @@ def _contains(lo: Ends, hi: Ends, row: int, box: QueryBoxes, place: int) -> bool
 
 
 @njit(**EXACT)
-def same_box(subs: Subscriptions, one: int, other: int) -> bool:
+def same_box(lo: Ends, hi: Ends, one: int, other: int) -> bool:
     """Whether two rows, of which one contains the other, are equal."""
-    lo, hi = subs.lo, subs.hi
     for attribute in range(lo.shape[1]):
         if lo[one, attribute] != lo[other, attribute] or hi[one, attribute] != hi[other, attribute]:
             return False
@@ -330,25 +329,23 @@ def covers(subs: Subscriptions, row: int, box: QueryBoxes, place: int, own: int)
     Of equal boxes the forwarded one covers, else the one registered first. Nothing covers itself, and one
     that is leaving covers no row; a box that is nobody's lies in it all the same.
     """
-    if not _box_covers(subs, row, box, place, own):
+    if not _contains(subs.lo, subs.hi, row, box, place):
+        return False
+    if not may_cover(subs.lo, subs.hi, subs.status, subs.sequence, row, own):
         return False
     return subs.sets.size.shape[0] == 0 or contain(subs.sets, row, box.sets, place)
 
 
 @njit(**EXACT)
-def _box_covers(subs: Subscriptions, row: int, box: QueryBoxes, place: int, own: int) -> bool:
-    """Whether a row covers a box as far as boxes tell; what compares sets is too long to be inlined."""
-    return _contains(subs.lo, subs.hi, row, box, place) and _may_cover(subs, row, own)
-
-
-@njit(**EXACT)
-def _may_cover(subs: Subscriptions, row: int, own: int) -> bool:
-    """Whether a live row that contains the box of another, or of NO_ROW, covers it."""
+def may_cover(
+    lo: Ends, hi: Ends, status: NDArray[np.int8], sequence: NDArray[np.int64], row: int, own: int
+) -> bool:
+    """Whether a live row that contains the box of another, or of NO_ROW, covers it as far as boxes tell."""
     if own == NO_ROW:
         return True
-    if subs.status[row] != COVERED:
-        return row != own and subs.status[row] == FORWARDED
-    return row != own and (not same_box(subs, row, own) or subs.sequence[row] < subs.sequence[own])
+    if status[row] != COVERED:
+        return row != own and status[row] == FORWARDED
+    return row != own and (sequence[row] < sequence[own] or not same_box(lo, hi, row, own))
 
 
 @njit(**EXACT)
@@ -367,32 +364,55 @@ def filter_bucket(words: Words, bucket: int, key: Words, passed: Words, high: np
 
 
 @njit(**EXACT)
+def verify_bucket(
+    held: NDArray[np.int32],
+    bucket: int,
+    lo: Ends,
+    hi: Ends,
+    point: NDArray[np.float64],
+    passed: Words,
+    high: np.uint64,
+) -> tuple[int, int]:
+    """Of the slots that passed the filter, leave those whose boxes contain the point's; count both kinds.
+
+    Returns how many are left and how many passed in vain. This and the filter take arrays, not tuples of
+    them: what is called for every bucket must not hand over a hundred words.
+    """
+    left, vain = 0, 0
+    for slot in range(held[bucket, SIZE]):
+        if passed[slot] != high:
+            continue
+        row, inside = held[bucket, slot], True
+        for attribute in range(lo.shape[1]):
+            inside &= 0.0 - lo[row, attribute] >= point[2 * attribute]
+            inside &= hi[row, attribute] >= point[2 * attribute + 1]
+        if inside:
+            left += 1
+        else:
+            passed[slot] = np.uint64(0)
+            vain += 1
+    return left, vain
+
+
+@njit(**EXACT)
 def collect(
     index: IndexArrays,
     bucket: int,
     subs: Subscriptions,
     query: Query,
-    scratch: Scratch,
+    passed: Words,
     rows: NDArray[np.int32],
     count: int,
     high: np.uint64,
 ) -> int:
-    """Add the rows of a bucket that cover the box of a query to a list, until it is full."""
-    if not filter_bucket(index.words, bucket, scratch.key[index.row[bucket, CUT]], scratch.passed, high):
-        return count
-    vain = 0
+    """Add the verified rows of a bucket that cover the box of a query to a list, until it is full."""
     for slot in range(index.row[bucket, SIZE]):
-        if scratch.passed[slot] == high:
+        if passed[slot] == high and count < rows.shape[0]:
             row = index.row[bucket, slot]
-            met = _box_covers(subs, row, query.box, query.place, query.own)
+            met = may_cover(subs.lo, subs.hi, subs.status, subs.sequence, row, query.own)
             if met and (subs.sets.size.size == 0 or contain(subs.sets, row, query.box.sets, query.place)):
                 rows[count] = row
                 count += 1
-                if count == rows.shape[0]:
-                    break
-            else:
-                vain += 1
-    index.meta[WASTED] += vain
     return count
 
 
@@ -403,67 +423,6 @@ def encode_query(index: IndexArrays, scratch: Scratch) -> None:
     encode(index.cuts[generation], scratch.point, scratch.key[generation])
     if index.meta[RECODED] < index.meta[BUCKET_USED]:
         encode(index.cuts[1 - generation], scratch.point, scratch.key[1 - generation])
-
-
-@njit(**EXACT)
-def find_hot(index: IndexArrays, subs: Subscriptions, query: Query, scratch: Scratch) -> int:
-    """A row of HOT that covers the query's box; NO_ROW if there is none."""
-    hot, point, passed = index.hot, scratch.point, scratch.passed
-    one, none = np.uint64(1), np.uint64(0)
-    passed[:] = one
-    dimension, some = 0, one
-    while some != none and dimension < point.shape[0]:
-        low, high, some = point[dimension], point[dimension + 1], none
-        for slot in range(BUCKET):
-            inside = (hot[dimension, slot] >= low) & (hot[dimension + 1, slot] >= high)
-            passes = passed[slot] if inside else none
-            passed[slot] = passes
-            some += passes
-        dimension += 2
-    if some != none:
-        for slot in range(BUCKET):
-            row = index.row[HOT, slot]
-            met = passed[slot] != none and _may_cover(subs, row, query.own)
-            if met and (subs.sets.size.size == 0 or contain(subs.sets, row, query.box.sets, query.place)):
-                index.meta[HITS + slot] += 1
-                return row
-    return NO_ROW
-
-
-@njit(**EXACT)
-def warm_up(index: IndexArrays, subs: Subscriptions, row: int) -> None:
-    """Let a row that has covered another into HOT, in place of one that was not hit since it was looked at.
-
-    Looks at a few slots only and halves their hits, so that what covers no longer goes in the end.
-    """
-    slot = index.row[HOT, SIZE]
-    if slot == BUCKET:
-        for _ in range(TRIED):
-            slot = index.meta[HAND]
-            index.meta[HAND] = (slot + 1) % BUCKET
-            index.meta[HITS + slot] //= 2
-            if index.meta[HITS + slot] == 0:
-                break
-        if index.meta[HITS + slot] > 0:
-            return
-    else:
-        index.row[HOT, SIZE] += 1
-    index.row[HOT, slot], index.meta[HITS + slot] = row, 1
-    for dimension in range(index.hot.shape[0]):
-        index.hot[dimension, slot] = coordinate(subs.lo, subs.hi, row, dimension)
-
-
-@njit(**EXACT)
-def cool_down(index: IndexArrays, row: int) -> None:
-    """Take a row out of HOT, if it is there."""
-    slot, last = slot_in(index, HOT, row), index.row[HOT, SIZE] - 1
-    if slot < 0:
-        return
-    index.row[HOT, slot], index.row[HOT, SIZE] = index.row[HOT, last], last
-    index.meta[HITS + slot] = index.meta[HITS + last]
-    for dimension in range(index.hot.shape[0]):
-        index.hot[dimension, slot] = index.hot[dimension, last]
-        index.hot[dimension, last] = np.nan
 
 
 @njit(**EXACT)
@@ -482,27 +441,6 @@ def holds_wanted(
     for word in range(key.size):
         if index.words[bucket, word, slot] != key[word]:
             return False
-    return True
-
-
-@njit(**EXACT)
-def hot_fits(index: IndexArrays, subs: Subscriptions, wanted: Bools) -> bool:
-    """Whether HOT names wanted rows, each once, with their coordinates."""
-    size, seen = np.int64(index.row[HOT, SIZE]), np.zeros(wanted.size, np.bool_)
-    if not (0 <= size <= BUCKET and 0 <= index.meta[HAND] < BUCKET and 0 <= index.meta[GENERATION] <= 1):
-        return False
-    for slot in range(BUCKET):
-        if slot >= size:
-            if not np.isnan(index.hot[:, slot]).all():
-                return False
-            continue
-        row = np.int64(index.row[HOT, slot])
-        if row < 0 or row >= wanted.size or not wanted[row] or seen[row] or index.meta[HITS + slot] < 0:
-            return False
-        seen[row] = True
-        for dimension in range(index.hot.shape[0]):
-            if index.hot[dimension, slot] != coordinate(subs.lo, subs.hi, row, dimension):
-                return False
     return True
 
 

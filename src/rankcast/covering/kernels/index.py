@@ -37,18 +37,16 @@ from rankcast.covering.kernels.containment import (
     QueryBoxes,
     Scratch,
     Subscriptions,
-    cool_down,
     encode_query,
-    find_hot,
     keep_codes,
     own_boxes,
     query_for,
     scratch_for,
     short_of_buckets,
     take_bucket,
-    warm_up,
     write_point,
 )
+from rankcast.covering.kernels.hot import cool_down, find_hot, warm_up
 from rankcast.structures.arrays import borrowed
 from rankcast.structures.jit import EXACT
 
@@ -117,15 +115,16 @@ def search(
     rows: NDArray[np.int32],
     count: int,
     scratch: Scratch,
+    cold: bool = False,
 ) -> int:
     """Add rows that cover the box of a query to a list that has `count`; return its length.
 
-    For one search after the other with the same scratch (see `scratch_for`).
+    For one search after the other with the same scratch (see `scratch_for`). `cold`: HOT has been looked at.
     """
     if index.meta[POINTS] == 0 or count == rows.shape[0]:
         return count
     write_point(query.box.lo, query.box.hi, query.place, scratch.point)
-    if rows.shape[0] == 1 and index.row[HOT, SIZE] > 0:
+    if rows.shape[0] == 1 and index.row[HOT, SIZE] > 0 and not cold:
         rows[0] = find_hot(index, subs, query, scratch)
         if rows[0] != NO_ROW:
             return count + 1

@@ -32,6 +32,7 @@ from rankcast.covering.kernels.containment import (
     BUCKET_USED,
     BUCKETS,
     COMPARISONS,
+    CUT,
     HOT,
     LEAF,
     NODE_FREE,
@@ -39,6 +40,7 @@ from rankcast.covering.kernels.containment import (
     NODES_VISITED,
     POINTS,
     SIZE,
+    WASTED,
     Bools,
     IndexArrays,
     Query,
@@ -47,6 +49,7 @@ from rankcast.covering.kernels.containment import (
     close_corner,
     collect,
     erase,
+    filter_bucket,
     free_chain_fits,
     gather,
     holds_wanted,
@@ -56,6 +59,7 @@ from rankcast.covering.kernels.containment import (
     release_bucket,
     slot_in,
     take_bucket,
+    verify_bucket,
 )
 from rankcast.structures.jit import EXACT
 
@@ -354,7 +358,8 @@ def find(
     `scratch` has the point and the codes of the box.
     """
     node, corner, held, point = index.node, index.corner, index.row, scratch.point
-    visited, compared, high = 0, 0, lanes_for(index.hot.shape[0]).high
+    words, keys, passed, lo, hi = index.words, scratch.key, scratch.passed, subs.lo, subs.hi
+    visited, compared, vain, high = 0, 0, 0, lanes_for(index.hot.shape[0]).high
     depth = 1 if reaches(corner, 0, point) else 0
     node[0, STACK] = 0
     while depth > 0 and count < rows.shape[0]:
@@ -364,7 +369,11 @@ def find(
         bucket = node[here, HOLDS]
         if bucket >= 0:
             compared += held[bucket, SIZE]
-            count = collect(index, bucket, subs, query, scratch, rows, count, high)
+            if filter_bucket(words, bucket, keys[held[bucket, CUT]], passed, high):
+                left, more = verify_bucket(held, bucket, lo, hi, point, passed, high)
+                vain += more
+                if left > 0:
+                    count = collect(index, bucket, subs, query, passed, rows, count, high)
             continue
         for side in range(2):
             if reaches(corner, node[here, side], point):
@@ -372,6 +381,7 @@ def find(
                 depth += 1
     index.meta[NODES_VISITED] += visited
     index.meta[COMPARISONS] += compared
+    index.meta[WASTED] += vain
     return count
 
 

@@ -22,11 +22,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rankcast.covering.kernels.codes import Words
 from rankcast.covering.kernels.containment import (
     COVERED,
     FORWARDED,
     GONE,
     NO_ROW,
+    Ends,
     IndexArrays,
     Query,
     QueryBoxes,
@@ -36,7 +38,9 @@ from rankcast.covering.kernels.containment import (
     own_boxes,
     query_for,
     scratch_for,
+    write_point,
 )
+from rankcast.covering.kernels.hot import hot_container
 from rankcast.covering.kernels.index import (
     containers_first,
     first_containers,
@@ -135,12 +139,17 @@ def _coverer(graph: Graph, row: int) -> int:
 
 
 @njit(**EXACT)
-def _find_covers(graph: Graph, subs: Subscriptions, row: int, found: Rows, scratch: Scratch) -> int:
-    """Look for up to k rows that cover a row without edges, and remember them; return how many."""
+def _find_covers(
+    graph: Graph, subs: Subscriptions, row: int, found: Rows, scratch: Scratch, cold: bool
+) -> int:
+    """Look for up to k rows that cover a row without edges, and remember them; return how many.
+
+    `cold`: the hot rows of `front` have been looked at.
+    """
     query = query_for(own_boxes(subs), row, row)
-    count = search(graph.front, subs, query, found, np.int64(0), scratch)
+    count = search(graph.front, subs, query, found, np.int64(0), scratch, cold)
     if graph.k > 1:
-        count = search(graph.back, subs, query, found, count, scratch)
+        count = search(graph.back, subs, query, found, count, scratch, False)
     if count == 0:
         _release_block(graph, row)
     elif graph.block[row] == NONE:
@@ -158,11 +167,16 @@ def needs_room(graph: Graph) -> bool:
 
 
 @njit(**EXACT)
-def enter(graph: Graph, subs: Subscriptions, row: int, found: Rows, scratch: Scratch) -> int:
-    """Register a row in a graph with room (see `needs_room`); return one that covers it, or NONE."""
+def enter(
+    graph: Graph, subs: Subscriptions, row: int, found: Rows, scratch: Scratch, cold: bool = False
+) -> int:
+    """Register a row in a graph with room (see `needs_room`); return one that covers it, or NONE.
+
+    `cold`: `enter_hot` has been tried.
+    """
     # One array for k = 1, where a row has a chain or a block and never both.
     graph.first[row], graph.block[row] = NONE, NONE
-    if _find_covers(graph, subs, row, found, scratch) == 0:
+    if _find_covers(graph, subs, row, found, scratch, cold) == 0:
         subs.status[row] = FORWARDED
         insert(graph.front, subs, row)
         return NONE
@@ -173,15 +187,73 @@ def enter(graph: Graph, subs: Subscriptions, row: int, found: Rows, scratch: Scr
 
 
 @njit(**EXACT)
+def enter_hot(
+    hot: NDArray[np.float64],
+    held: Rows,
+    counts: NDArray[np.int64],
+    edges: Rows,
+    first: Rows,
+    meta: NDArray[np.int64],
+    lo: Ends,
+    hi: Ends,
+    status: NDArray[np.int8],
+    point: NDArray[np.float64],
+    passed: Words,
+    row: int,
+) -> int:
+    """Register a row if a hot row of `front` (its arrays come first) covers it, and return that, or NONE.
+
+    For a graph of k = 1, with an edge to spare, whose rows have no sets: what `enter` does is the same.
+    """
+    write_point(lo, hi, row, point)
+    source = hot_container(hot, held, counts, status, point, passed)
+    if source == NO_ROW:
+        return NONE
+    edge = meta[FREE]
+    if edge != NONE:
+        meta[FREE] = edges[edge, AFTER]
+    else:
+        edge = meta[USED]
+        meta[USED] += 1
+    meta[LIVE] += 1
+    follower = first[source]
+    edges[edge, SOURCE], edges[edge, AFTER], edges[edge, BEFORE], edges[edge, TARGET] = (
+        source,
+        follower,
+        NONE,
+        row,
+    )
+    first[source], first[row], status[row] = edge, edge, COVERED
+    if follower != NONE:
+        edges[follower, BEFORE] = edge
+    return source
+
+
+@njit(**EXACT)
 def subscribe(graph: Graph, subs: Subscriptions, rows: Rows, covered_by: Rows, start: int) -> int:
     """Register rows from `start` on and tell who covers each; return how far, less if room must be made."""
     found, scratch = np.empty(graph.k, np.int32), scratch_for(graph.front)
+    point, passed = scratch.point, scratch.passed
     graph, subs = borrowed(graph), borrowed(subs)
+    hot, held, counts = graph.front.hot, graph.front.row, graph.front.meta
+    edges, first, meta, is_plain = graph.edge, graph.first, graph.meta, has_plain_rows(graph, subs)
+    lo, hi, status = subs.lo, subs.hi, subs.status
     for i in range(start, rows.shape[0]):
-        if needs_room(graph):
-            return i
-        covered_by[i] = enter(graph, subs, rows[i], found, scratch)
+        by = NONE
+        if is_plain and edges.shape[0] > meta[LIVE]:
+            by = enter_hot(hot, held, counts, edges, first, meta, lo, hi, status, point, passed, rows[i])
+        if by == NONE:
+            if needs_room(graph):
+                return i
+            by = enter(graph, subs, rows[i], found, scratch, is_plain)
+        covered_by[i] = by
     return rows.shape[0]
+
+
+@njit(**EXACT)
+def has_plain_rows(graph: Graph, subs: Subscriptions) -> bool:
+    """Whether `enter_hot` may be tried."""
+    return graph.k == 1 and subs.sets.size.shape[0] == 0
 
 
 @njit(**EXACT)
@@ -230,7 +302,7 @@ def resettle(graph: Graph, subs: Subscriptions, rows: Rows, start: int) -> int:
         if needs_room(graph):
             return i
         row = rows[i]
-        if _find_covers(graph, subs, row, found, scratch) == 0:
+        if _find_covers(graph, subs, row, found, scratch, False) == 0:
             if graph.k > 1:
                 remove(graph.back, subs, row)
             subs.status[row] = FORWARDED
@@ -289,9 +361,17 @@ def containing(graph: Graph, subs: Subscriptions, box: QueryBoxes, found: Rows) 
     """For each box up to found.shape[1] live rows that contain it, forwarded ones first, if k is 1."""
     scratch = scratch_for(graph.front)
     graph, subs, box = borrowed(graph), borrowed(subs), borrowed(box)
+    hot, held, counts, status = graph.front.hot, graph.front.row, graph.front.meta, subs.status
+    lo, hi, point, passed = box.lo, box.hi, scratch.point, scratch.passed
+    one = found.shape[1] == 1 and has_plain_rows(graph, subs)
     for place in range(found.shape[0]):
+        if one:
+            write_point(lo, hi, place, point)
+            found[place, 0] = hot_container(hot, held, counts, status, point, passed)
+            if found[place, 0] != NO_ROW:
+                continue
         query = query_for(box, place, NO_ROW)
-        count = search(graph.front, subs, query, found[place], np.int64(0), scratch)
+        count = search(graph.front, subs, query, found[place], np.int64(0), scratch, one)
         _below(graph, subs, query, found[place], count)
 
 

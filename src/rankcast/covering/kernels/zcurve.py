@@ -34,10 +34,12 @@ from rankcast.covering.kernels.containment import (
     BUCKET_USED,
     BUCKETS,
     COMPARISONS,
+    CUT,
     HOT,
     NODES_VISITED,
     POINTS,
     SIZE,
+    WASTED,
     Bools,
     IndexArrays,
     Query,
@@ -46,6 +48,7 @@ from rankcast.covering.kernels.containment import (
     close_corner,
     collect,
     erase,
+    filter_bucket,
     free_chain_fits,
     gather,
     holds_wanted,
@@ -55,6 +58,7 @@ from rankcast.covering.kernels.containment import (
     release_bucket,
     slot_in,
     take_bucket,
+    verify_bucket,
 )
 from rankcast.structures.jit import EXACT
 
@@ -282,14 +286,19 @@ def find(
     point, order, corner, held = scratch.point, index.node, index.corner, index.row
     bits, region = np.empty((3, point.shape[0]), np.uint64), _bits(point)
     floor, next_floor = np.empty_like(region), np.empty_like(region)
-    visited, compared, high = 0, 0, lanes_for(point.shape[0]).high
+    words, keys, passed, lo, hi = index.words, scratch.key, scratch.passed, subs.lo, subs.hi
+    visited, compared, vain, high = 0, 0, 0, lanes_for(point.shape[0]).high
     position = _buckets(index) - 1
     while position >= 0 and count < rows.shape[0]:
         bucket = order[position, ORDER]
         visited += 1
         if reaches(corner, 2 * bucket, point):
             compared += held[bucket, SIZE]
-            count = collect(index, bucket, subs, query, scratch, rows, count, high)
+            if filter_bucket(words, bucket, keys[held[bucket, CUT]], passed, high):
+                left, more = verify_bucket(held, bucket, lo, hi, point, passed, high)
+                vain += more
+                if left > 0:
+                    count = collect(index, bucket, subs, query, passed, rows, count, high)
         position -= 1
         if position < 0:
             break
@@ -302,6 +311,7 @@ def find(
         position = _position(index, bits[0])
     index.meta[NODES_VISITED] += visited
     index.meta[COMPARISONS] += compared
+    index.meta[WASTED] += vain
     return count
 
 

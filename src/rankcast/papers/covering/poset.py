@@ -63,7 +63,7 @@ def _above(subs: Subscriptions, one: int, other: int) -> bool:
     """Whether a row stands above another: it contains it and, if equal, was registered before."""
     if one == other or not covers(subs, one, own_boxes(subs), other, NO_ROW):
         return False
-    return not same_box(subs, one, other) or subs.sequence[one] < subs.sequence[other]
+    return not same_box(subs.lo, subs.hi, one, other) or subs.sequence[one] < subs.sequence[other]
 
 
 @njit(**EXACT)
@@ -250,7 +250,7 @@ def dependants(poset: Poset, subs: Subscriptions, rows: Rows) -> Rows:
         for other in ends(poset, row, OUT):
             touched[other] = True
         for other in _all_above(poset, subs, row):
-            touched[other] |= same_box(subs, other, row)
+            touched[other] |= same_box(subs.lo, subs.hi, other, row)
     found = np.flatnonzero(touched).astype(np.int32)
     return found[subs.status[found] == COVERED]
 
