@@ -468,3 +468,20 @@ def test_many_events_on_several_threads_are_the_same() -> None:
     for each in (one, two):
         each.subscribe(rows)
     assert one.publish(events).equals(two.publish(events))
+
+
+@pytest.mark.parametrize("index", ["auto", "scan"])
+@pytest.mark.parametrize("overlap", ["any", "inside", "contains"])
+def test_overlap_is_about_intervals_and_not_about_values(index: str, overlap: str) -> None:
+    tree = Hierarchy({"icu": "nurse", "nurse": "care"})
+    engine = RankedMatcher(
+        over=["x", "y", "job"], categories={"job": tree}, overlap=overlap, errors="uniform", index=index
+    )
+    engine.subscribe(
+        [{"id": 1, "x_lo": 0, "x_hi": 9, "y_lo": 2, "y_hi": 3, "job_in": ["care"], "score": 8.0}]
+    )
+    event = {"id": 0, "x": 5.0, "y_lo": 2, "y_hi": 3, "job": "icu"}
+    for more, score in (({}, 8.0), ({"boost": 2.0}, 16.0), ({"x": 9.0, "x_error": 1.0}, 4.0)):
+        assert engine.publish([event | more])["score"].to_pylist() == [score]
+    met = engine.publish([event | {"boost": 1.0, "y_lo": 1, "y_hi": 3}]).num_rows
+    assert met == (overlap != "inside")

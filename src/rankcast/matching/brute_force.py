@@ -20,6 +20,7 @@ from rankcast.matching.kernels.candidate_filter import (
     NORMAL,
     OVERLAP,
     PER_OWNER,
+    SPAN,
     Wants,
 )
 from rankcast.matching.search import Found
@@ -44,7 +45,7 @@ def shares(boxes: Boxes, rows: Rows, below: Floats, above: Floats, wants: Wants,
     """The probability (n, d) that each interval, and each set, of some rows contains an event's value."""
     met = meets(boxes, below, above)
     lo, hi, known = boxes.lo, boxes.hi, above <= below
-    number = np.flatnonzero(known & (wants.category < 0))
+    number = np.flatnonzero(known & (wants.category == SPAN))
     if wants.rule[OVERLAP] == INSIDE:
         met[:, number] &= (lo <= above)[:, number] & (hi >= below)[:, number]
     elif wants.rule[OVERLAP] == CONTAINS:

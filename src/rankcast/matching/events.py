@@ -15,7 +15,7 @@ import numpy as np
 
 from rankcast.core.engine import ID
 from rankcast.errors import InputError, SettingError, shown
-from rankcast.matching.kernels.candidate_filter import ANY, CONTAINS, INSIDE, REACH, Wants
+from rankcast.matching.kernels.candidate_filter import ANY, CONTAINS, INSIDE, REACH, SPAN, VALUE, Wants
 from rankcast.matching.names import Groups
 from rankcast.matching.subscription_attributes import Said
 from rankcast.structures.ids import Slots
@@ -226,9 +226,15 @@ class EventReader:
             set_first=entries[0],
             set_size=entries[1],
             entries=entries[2],
-            category=held.sets.category if asks else np.full(len(self._over), -1),
+            category=self._kinds(batch, held.sets.category if asks else None),
             rule=self._rule,
         )
+
+    def _kinds(self, batch: Batch, category: Ints | None) -> Ints:
+        """By attribute its category, if sets are asked, or whether events bring an interval or a value."""
+        spans = [name not in self._categories and name not in batch for name in self._over]
+        plain = np.where(spans, SPAN, VALUE)
+        return plain if category is None else np.where(category >= 0, category, plain)
 
     def _counts(self, batch: Batch) -> Ints:
         if "k" in self._wished and "k" in batch:

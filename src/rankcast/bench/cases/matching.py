@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from rankcast import RankedMatcher
+from rankcast.bench.baselines.lucene import LuceneMatching, lucene_installed
 from rankcast.bench.baselines.matching import (
     DuckdbTop,
     IntervalTreeAll,
@@ -48,8 +49,10 @@ def against_peers(
 ) -> Trial:
     """Put the default index beside peers; the best of them, the baseline, answers more events than others."""
     engine = loaded("auto", over, rows, k=k)
+    if lucene_installed():
+        peers = {**peers, "lucene": LuceneMatching}
     made = {name: peer(rows, over, k) for name, peer in peers.items()}
-    queries = {name: head(events, 200 if name == best else 10) for name in made}
+    queries = {name: head(events, 1_000 if name in (best, "lucene") else 10) for name in made}
 
     def ask(name: str) -> Any:
         return made[name].publish(queries[name])
@@ -64,7 +67,7 @@ def against_peers(
                     prepare=partial(str, name),
                     run=ask,
                     work=queries[name]["id"].size,
-                    runs=5 if name == best else 1,
+                    runs=5 if name in (best, "lucene") else 1,
                 )
                 for name in made
             ),
@@ -184,7 +187,7 @@ def intervals(parameters: Parameters, rng: np.random.Generator) -> Trial:
     }
     hopeless = {"A": ["r-tree, all"], "B": ["ncls", "r-tree, all"], "C": ["sqlite"]}[parameters["kind"]]
     chosen = {name: peer for name, peer in peers.items() if name not in hopeless}
-    best = {"A": "numpy chunks", "B": "sqlite", "C": "ncls"}[parameters["kind"]]
+    best = {"A": "score order", "B": "score order", "C": "ncls"}[parameters["kind"]]
     return against_peers(rows, events, ["a0"], k, chosen, best)
 
 
@@ -206,7 +209,8 @@ def boxes(parameters: Parameters, rng: np.random.Generator) -> Trial:
     }
     if parameters["kind"] == "sparse":
         peers["r-tree, all"] = RtreeAll
-    return against_peers(rows, events, over, parameters["k"], peers, "numpy chunks")
+    best = "score order" if parameters["kind"] == "dense" or len(over) == 2 else "numpy chunks"
+    return against_peers(rows, events, over, parameters["k"], peers, best)
 
 
 @matched(

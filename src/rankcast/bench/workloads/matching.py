@@ -198,6 +198,47 @@ def moving(
     return rows, {"id": np.arange(events_), **{name: last + rng.random(events_) for name in over}}
 
 
+class Mixed(NamedTuple):
+    """Subscriptions of intervals, and by category what each row accepts and refuses: codes, or None."""
+
+    rows: Columns
+    lists: dict[str, tuple[list[list[int] | None], list[list[int] | None]]]
+    events: Columns
+
+
+def mixed(count: int, events_: int, rng: np.random.Generator) -> Mixed:
+    """Make subscriptions as of a job board: `pay` and `hours` in an interval, `job` and `town` among a few.
+
+    Three in four name one to three of 2,000 jobs by a Zipf law, half name one to five of 200 towns, and one
+    in ten of the others refuses two; one in five has no interval. Scores are random.
+    """
+    rows: Columns = {"id": np.arange(count), "score": rng.random(count)}
+    free = rng.random((2, count)) < 0.2
+    for place, (name, widest) in enumerate((("pay", 0.3), ("hours", 0.6))):
+        middle, half = rng.random(count), 0.5 * widest * rng.random(count)
+        rows[f"{name}_lo"] = np.where(free[place], -np.inf, middle - half)
+        rows[f"{name}_hi"] = np.where(free[place], np.inf, middle + half)
+    jobs, towns = zipf_weights(2_000, 1.0), zipf_weights(200, 0.5)
+    lists, events = {}, {"id": np.arange(events_), "pay": rng.random(events_), "hours": rng.random(events_)}
+    for name, weights, share, most, refusing in (("job", jobs, 0.75, 3, 0.0), ("town", towns, 0.5, 5, 0.1)):
+        drawn, number = (
+            draw(weights, count * most, rng).reshape(count, most),
+            rng.integers(1, most + 1, count),
+        )
+        names, refuses = rng.random(count) < share, rng.random(count) < refusing
+        accepted = [
+            sorted(set(codes[:size])) if named else None
+            for codes, size, named in zip(drawn.tolist(), number.tolist(), names.tolist(), strict=True)
+        ]
+        refused = [
+            sorted(set(codes[:2])) if refusing and not named else None
+            for codes, named, refusing in zip(drawn.tolist(), names.tolist(), refuses.tolist(), strict=True)
+        ]
+        lists[name] = accepted, refused
+        events[name] = draw(weights, events_, rng)
+    return Mixed(rows, lists, events)
+
+
 def with_nulls(rows: Columns) -> dict[str, pa.Array]:
     """Turn infinities into nulls, which is how a table says that there is no bound."""
     return {name: pa.array(values, mask=np.isinf(values)) for name, values in rows.items()}

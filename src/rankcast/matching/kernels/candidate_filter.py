@@ -38,6 +38,7 @@ Longs = NDArray[np.int64]
 
 PER_OWNER, OVERLAP, NORMAL = range(3)  # places in `rule`
 ANY, INSIDE, CONTAINS = range(3)
+SPAN, VALUE = -1, -2  # what an attribute is that has no sets; `overlap` is about intervals alone
 LIST, LEFT, LOW, HIGH = range(4)
 REACH = 40.0  # standard deviations beyond which a float64 knows no probability
 SLACK = 1.0 + 2.0**-40  # for what adding up weights in float64 may lose, many times over
@@ -50,7 +51,7 @@ class Wants(NamedTuple):
     By event: how many it wants, its least score, its boost; factors of weights, values and errors, each
     (n, d) or (n, 0); `excluded[first[e]:first[e + 1]]`, ascending, are rows, and names as the complement of
     their code. By row: the label for ties, code of name and of owner, its sets. By attribute: which category
-    it is, or -1.
+    it is, SPAN if events bring an interval, or VALUE.
     """
 
     k: Longs
@@ -139,7 +140,7 @@ def judge(columns: Columns, wants: Wants, below: Floats, above: Floats, e: int, 
                     held = _holds(wants.entries, at, size, most)
                     met = held == (wants.entries[at, LIST] == 2 * category)
                 at += size
-        elif met and overlap != ANY and least <= most:
+        elif met and overlap != ANY and category == SPAN and least <= most:
             if overlap == INSIDE:
                 met = low <= least and high >= most
             elif low != -np.inf or high != np.inf:
