@@ -11,7 +11,7 @@ import pytest
 from rankcast import GeoTextTopK
 from rankcast.geotext import brute_force
 from rankcast.geotext.buffers import REFILLS
-from rankcast.geotext.kernels import skyband
+from rankcast.geotext.kernels import results, skyband
 from tests.geotext.late import HALF_LIFE, generated
 from tests.geotext.scenes import K, played, stream
 
@@ -145,20 +145,64 @@ def test_more_in_the_buffer_means_fewer_searches() -> None:
     assert searches["none"] > searches["kmax"]
 
 
-def test_the_cost_is_that_of_equations_11_to_16() -> None:
-    k, window, held, search = 20, 1000.0, 30.0, 5000.0
-    chance = held / window
-    upkeep = chance * k * math.log(window * chance / k)
-    updates = 2 * (held - k + 1) * held / chance + (held - k + 1) * (held - k + 2) / chance
-    assert skyband.cost(held, k, window, search) == pytest.approx(upkeep + search / updates)
+def played_alone(k: int, held: int, windows: int, rng: np.random.Generator) -> tuple[float, float]:
+    """Fillings and hits a window of one buffer over messages of independent scores: the model's own world."""
+    per_window, fills, hits, above = 16 * held, 0, 0, held
+    most = k * math.exp(results.capacity_of(held, results.COST) / k - 1)  # without the dominated: a cut
+    scores = rng.random(per_window * windows)
+    bar = np.partition(scores[:per_window], -held - 1)[-held - 1]
+    for at in range(per_window, scores.size):
+        hits += scores[at] > bar
+        above += int(scores[at] > bar) - int(scores[at - per_window] > bar)
+        if above < k or above > most:
+            fills += above < k
+            bar = np.partition(scores[at + 1 - per_window : at + 1], -held - 1)[-held - 1]
+            above = held
+    return fills / (windows - 1), hits / (windows - 1)
+
+
+@pytest.mark.parametrize(("k", "held"), [(5, 8), (20, 26), (20, 30), (60, 70)])
+def test_the_cost_counts_as_many_fillings_and_hits_as_there_are(k: int, held: int) -> None:
+    """Within a factor of two for fillings, which fall by 20 over these sizes."""
+    fills, hits = played_alone(k, held, 400, np.random.default_rng(k + held))
+    upkeep = skyband.cost(float(held), k, 0.0)
+    modelled = (skyband.cost(float(held), k, 1e6) - upkeep) / 1e6
+    assert 0.5 < modelled / fills < 2.0
+    assert 0.8 < held / hits < 1.25
+    price = skyband.HIT_COST + skyband.ENTRY_COST * k * (1 + math.log(held / k))
+    assert upkeep == pytest.approx(held * price)
 
 
 def test_a_dear_search_asks_for_a_larger_buffer() -> None:
-    chosen = [skyband.cheapest_size(20, 60, 1e5, search) for search in (0.0, 1e2, 1e4, 1e9)]
-    assert chosen == sorted(chosen)
-    assert (chosen[0], chosen[-1]) == (20, 60)
-    prices = [skyband.cost(float(held), 20, 1e5, 1e4) for held in range(20, 61)]
-    assert chosen[2] == 20 + int(np.argmin(prices))
+    for k in (1, 2, 20, 200, 5_000):
+        chosen = [skyband.cheapest_size(k, search) for search in (0.0, 1e2, 1e4, 1e9)]
+        assert chosen == sorted(chosen)
+        assert chosen[0] == k
+        assert chosen[1] < chosen[2] < chosen[3]
+        prices = [skyband.cost(float(held), k, 1e4) for held in range(k, chosen[3] + 1)]
+        assert chosen[2] == k + int(np.argmin(prices))
+
+
+def test_each_subscription_keeps_what_its_own_search_is_worth() -> None:
+    """Many words with long lists make a search dear; one that finds all there is tells nothing."""
+    rng = np.random.default_rng(8)
+    words = [[f"w{word}" for word in rng.choice(40, 3, replace=False)] for _ in range(4_000)]
+    words[0] = ["rare"]
+    x, y = rng.random((2, len(words)))
+    engine = GeoTextTopK(bounds=(0, 0, 1, 1), k=5, window=len(words))
+    engine.publish({"id": np.arange(len(words)), "x": x, "y": y, "terms": words})
+    terms = [["w1"], [f"w{word}" for word in range(20)], ["rare"]]
+    rows = {"id": [0, 1, 2], "x": [0.5] * 3, "y": [0.5] * 3, "terms": terms, "alpha": [0.9, 0.1, 0.5]}
+    engine.subscribe(rows)
+    live = engine._live
+    assert live is not None
+    buffers = live._buffers
+    assert 0 < buffers._last_work[0] < buffers._last_work[1]
+    assert buffers._last_work[2] == 0
+    keep = buffers.keeps(np.arange(3, dtype=np.int32), np.full(3, 5))
+    assert keep[0] < keep[1]
+    engine.unsubscribe([0, 1, 2])
+    assert not buffers._last_work.any()
 
 
 def test_a_message_out_of_order_at_the_threshold_is_ranked_by_its_time() -> None:

@@ -149,9 +149,14 @@ def test_each_pruning_alone_leaves_fewer_candidates(expected: Answers, name: str
 def test_the_outer_bound_helps_cells_and_prefixes(
     expected: Answers, more: tuple[str, ...], fewer: tuple[str, ...]
 ) -> None:
-    """Lemma 6 is about the outer bound; Theorem 1 prunes more with it than with place left out."""
+    """Lemma 6 is about the outer bound; Theorem 1 prunes more with it than with place left out.
+
+    Searches are taken to cost nothing, so that buffers are small and thresholds as high as they get.
+    """
     messages, subscriptions, answers = expected
-    tried = [played(messages, subscriptions, tuning={"prune": prune}) for prune in (more, fewer)]
+    tried = [
+        played(messages, subscriptions, tuning={"prune": prune, "search": 0.0}) for prune in (more, fewer)
+    ]
     assert [told == answers for _, told in tried] == [True, True]
     assert tried[0][0].stats()["candidates"] < tried[1][0].stats()["candidates"]
 

@@ -55,6 +55,7 @@ TEXTS = [["a"], ["a", "b"], ["b", "a"], ["a", "a", "b"], ["b", "z"], ["é", "ab"
 CORPUS = [["a", "b"], ["a", "a"], ["a", "é"], [], ["far"]]
 FITTED = Vocabulary.fit({"terms": CORPUS})
 FEW = [["a"], ["a"], ["a", "b"], ["z"]]  # lists of most of what is live, so that places and times decide
+VECTORS = [[1, 0], [0, -2.5], [3, 4], [-1, 0], [3, 4.0], [4, 3], [1e-200, 0], [1, 1e150]]
 CALLS = ["publish", "amend", "publish", "publish", "subscribe", "publish", "unsubscribe", "retract"]
 EPOCH = datetime(1970, 1, 1)
 START = datetime(2024, 2, 29, 23, 59, 58)
@@ -76,6 +77,8 @@ def workloads(draw: st.DrawFn) -> Workload:
         "per_source": draw(st.sampled_from([None, None, None, 1, 2])),
         "distinct": draw(st.sampled_from([False, False, True])),
     }
+    if draw(st.integers(0, 3)) == 3:
+        settings |= {"vectors": 2, "beta": draw(st.sampled_from([1, 1, 0.5, 0]))}
     if metric == "euclidean":
         settings["bounds"] = PLANE
     elif draw(st.booleans()):
@@ -97,7 +100,7 @@ def workloads(draw: st.DrawFn) -> Workload:
         steps = _stream(
             chance, draw(st.integers(6, 10)), window, PLACES[metric], (subscription, item), sources, changing
         )
-        return Workload(settings, tuple(steps))
+        return Workload(settings, tuple(_with_vectors(steps, settings)))
     for call in ["subscribe", "publish", *draw(st.lists(st.sampled_from(CALLS), max_size=6))]:
         if call == "publish":
             edits = settings["duplicates"] == "edit"
@@ -123,7 +126,23 @@ def workloads(draw: st.DrawFn) -> Workload:
             given = [*texts, [], None] if settings["place_only"] else texts
             whole = call == "subscribe"
             steps.append((call, draw(_subscriptions(names, PLACES[metric], given, limited, whole=whole))))
-    return Workload(settings, tuple(steps))
+    return Workload(settings, tuple(_with_vectors(steps, settings)))
+
+
+def _with_vectors(steps: list[tuple[str, Any]], settings: dict[str, Any]) -> list[tuple[str, Any]]:
+    """The same steps with a vector in each row that has one; who says nothing of a place keeps its own."""
+    if "vectors" not in settings:
+        return steps
+    alone, chance, found = settings["beta"] == 1, Random(len(steps)), []  # noqa: S311
+    for call, rows in steps:
+        if call in ("publish", "subscribe") or (call == "amend" and "x" in rows):
+            rows["vector"] = [chance.choice(VECTORS) for _ in rows["id"]]
+            if alone and settings["place_only"] and call != "publish":
+                rows["vector"] = [vector if chance.random() < 0.7 else None for vector in rows["vector"]]
+        if alone and chance.random() < 0.3 and isinstance(rows, dict):
+            rows = {name: values for name, values in rows.items() if name != "terms"}  # noqa: PLW2901
+        found.append((call, rows))
+    return found
 
 
 @st.composite
@@ -360,7 +379,11 @@ class Naive:
         place_only: bool = False,
         per_source: int | None = None,
         distinct: bool = False,
+        vectors: int | None = None,
+        beta: float = 1.0,
     ) -> None:
+        self.vectors, self.beta = vectors, beta
+        self.alone = vectors is not None and beta == 1
         self.per_source, self.distinct = per_source, distinct
         self.half_life, self.duplicates, self.place_only = half_life, duplicates, place_only
         self.k, self.alpha, self.metric = k, alpha, metric
@@ -391,7 +414,7 @@ class Naive:
         return [row for name in order for row in change_rows(name, before.get(name, []), after.get(name, []))]
 
     def register(self, values: dict[str, Any]) -> None:
-        self.subscriptions.setdefault(values["id"], {}).update(values)
+        self.subscriptions.setdefault(values["id"], {"terms": []}).update(values)
 
     def retract(self, ids: list[Any]) -> None:
         held = [message["id"] for message in self.window.messages]
@@ -399,7 +422,7 @@ class Naive:
         self.window.retract(ids)
 
     def publish(self, values: dict[str, Any]) -> None:
-        message = {"time": START, "until": None, **values}
+        message = {"time": START, "until": None, "terms": [], **values}
         if values.get("op") == "retract":
             self.retract([values["id"]])
         elif values.get("op") == "advance":
@@ -434,9 +457,9 @@ class Naive:
         return best[: wanted.get("k") or self.k]
 
     def fits(self, wanted: dict[str, Any], message: dict[str, Any]) -> bool:
-        if wanted["terms"] and not set(wanted["terms"]) & set(message["terms"]):
+        if wanted["terms"] and not set(wanted["terms"]) & set(message["terms"]) and not self.alone:
             return False
-        if not wanted["terms"] and not self.place_only:
+        if not wanted["terms"] and not self.place_only and not self.alone:
             return False
         given = {name: wanted[name] for name in LIMITS["euclidean"] if wanted.get(name) is not None}
         return (
@@ -451,9 +474,10 @@ class Naive:
         """Whether a newer message has the same text and place, and that counts."""
 
         def same(other: dict[str, Any]) -> bool:
-            return all(other[name] == message[name] for name in "xy") and Counter(other["terms"]) == Counter(
-                message["terms"]
-            )
+            alike = Counter(other["terms"]) == Counter(message["terms"])
+            if self.vectors is not None:
+                alike = alike and _unit(other["vector"]) == _unit(message["vector"])
+            return all(other[name] == message[name] for name in "xy") and alike
 
         return self.distinct and any(
             same(other) and (other["time"], place) > (message["time"], arrival)
@@ -478,13 +502,17 @@ class Naive:
     def score(self, wanted: dict[str, Any], message: dict[str, Any]) -> float:
         own = wanted.get("alpha")
         alpha = self.alpha if own is None else own
-        if not wanted["terms"]:
+        if not (wanted["vector"] if self.alone else wanted["terms"]) and (self.place_only or not self.alone):
             alpha = 1.0
         away = self.away(wanted, message)
         mine, theirs = self.vector(wanted["terms"] or []), self.vector(message["terms"])
         cosine = 0.0
         for term in sorted(mine):
             cosine += mine[term] * theirs.get(term, 0.0)
+        if self.vectors is not None:
+            some, others = _unit(wanted.get("vector") or [0, 0]), _unit(message["vector"])
+            alike = max(0.0, some[0] * others[0] + some[1] * others[1])
+            cosine = self.beta * alike + (1 - self.beta) * cosine
         return float(alpha * max(0.0, 1.0 - away / self.scale) + (1.0 - alpha) * cosine)
 
     def vector(self, terms: list[str]) -> dict[str, float]:
@@ -503,6 +531,15 @@ class Naive:
             for subscription in self.subscriptions
             for rank, (item, score) in enumerate(self.top(subscription), 1)
         ]
+
+
+def _unit(vector: list[float]) -> tuple[float, float]:
+    """A vector of the length 1, unless it is 0; whatever its numbers are, their squares are finite."""
+    largest = max(map(abs, vector))
+    scale = 1.0 if 1e-100 < largest < 1e100 else largest or 1.0
+    one, other = (number / scale for number in vector)
+    length = math.sqrt(one * one + other * other) or 1.0
+    return one / length, other / length
 
 
 def _euclidean(ax: float, ay: float, bx: float, by: float) -> float:

@@ -70,7 +70,7 @@ def test_scores_are_counted_as_the_engine_scores_them(spark: Any) -> None:
     for row in best:
         of = [each for each in found.to_pylist() if each["subscription"] == row["subscription"]]
         prices = {
-            each["score"]: skyband.cost(1000 * each["probability"], 3, 1000.0, 500.0)
+            each["score"]: skyband.cost(1000 * each["probability"], 3, 500.0)
             for each in of
             if 1000 * each["probability"] >= 3
         }

@@ -12,9 +12,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankcast.geotext.copies import Copies
-from rankcast.geotext.kernels.score import Frame, alikeness, best_score, nearness_of, rarest_first
+from rankcast.geotext.kernels.score import (
+    Frame,
+    Meaning,
+    alikeness,
+    best_score,
+    nearness_of,
+    rarest_first,
+    without_vectors,
+)
+from rankcast.geotext.kernels.vectors import cosines
 from rankcast.geotext.limits import Interests, Permitted, permitted
 from rankcast.geotext.sources import NONE, Sources
+from rankcast.geotext.vectors import NO_MEANING, Meanings
 from rankcast.geotext.vocabulary import LiveTerms, VectorEntries, Vectors
 from rankcast.geotext.window import Window
 from rankcast.structures import distance
@@ -40,6 +50,11 @@ class GeoTextState(NamedTuple):
     decays: bool
     sources: Sources | None = None
     copies: Copies | None = None
+    meanings: Meanings | None = None
+
+    def meaning(self) -> Meaning:
+        """Dense vectors for kernels."""
+        return NO_MEANING if self.meanings is None else self.meanings.columns()
 
     @property
     def per_source(self) -> int:
@@ -86,17 +101,22 @@ class Similarity(NamedTuple):
     score: Floats
     permitted: Permitted
     fits: Bools
+    meaning: Floats  # the cosines of dense vectors; empty if there are none
 
 
 def similarities(
-    interests: SubscriptionVectors, messages: WindowMessages, frame: Frame, limits: Interests
-) -> Iterator[Similarity]:
+    interests: SubscriptionVectors, messages: WindowMessages, frame: Frame, limits: Interests,
+    meaning: Meaning = NO_MEANING,
+) -> Iterator[Similarity]:  # fmt: skip
     """Score every message for each subscription. Cost: O(m t) for m subscriptions and t terms of messages.
 
     score = alpha * max(0, 1 - distance / scale) + (1 - alpha) * cosine, in this order. The cosine adds the
     products of the weights of common terms, in code point order of the terms (`bincount` adds one after the
     other, and a term that is not common adds 0). Weights are positive: a cosine of 0 is no common term.
+    With dense vectors it is `beta * max(0, theirs) + (1 - beta) * that of terms` instead, in this order.
     """
+    dense = meaning.mine.shape[0] > 0
+    alone = dense and meaning.beta == 1.0
     vectors = interests.vectors
     weight = np.zeros(1 + max(vectors.term.max(initial=0), messages.vectors.term.max(initial=0)))
     ends = np.searchsorted(vectors.owner, np.arange(interests.x.size + 1))
@@ -116,10 +136,14 @@ def similarities(
         cosine = sums.astype(np.float64, copy=False)
         away = distance.distances(frame.metric, interests.x[i], interests.y[i], messages.x, messages.y)
         near = np.maximum(0.0, 1.0 - away / frame.scale)
-        score = alpha * near + (1.0 - alpha) * cosine
-        passes = permitted(limits, int(interests.row[i]), away, score, messages.time, having)
-        fits = passes.all & (cosine > 0) if not interests.everywhere[i] else passes.all
-        yield Similarity(away, cosine, score, passes, fits)
+        row, text, theirs = int(interests.row[i]), cosine, np.empty(0)
+        if dense:
+            theirs = cosines(meaning.mine, row, meaning.theirs, messages.row)
+            text = meaning.beta * np.maximum(0.0, theirs) + (1.0 - meaning.beta) * cosine
+        score = alpha * near + (1.0 - alpha) * text
+        passes = permitted(limits, row, away, score, messages.time, having)
+        fits = passes.all & (cosine > 0) if not (interests.everywhere[i] or alone) else passes.all
+        yield Similarity(away, cosine, score, passes, fits, theirs)
 
 
 def ranked(similarity: Similarity, messages: WindowMessages, per_source: int) -> Rows:
@@ -148,10 +172,12 @@ def top_k(
     frame: Frame,
     limits: Interests,
     per_source: int = 0,
+    meaning: Meaning = NO_MEANING,
 ) -> tuple[list[Rows], list[Floats]]:
     """For each subscription the rows of its k best messages, and their scores."""
     rows, scores = [], []
-    for similarity, k in zip(similarities(interests, messages, frame, limits), interests.k, strict=True):
+    found = similarities(interests, messages, frame, limits, meaning)
+    for similarity, k in zip(found, interests.k, strict=True):
         best = ranked(similarity, messages, per_source)[:k]
         rows.append(messages.row[best])
         scores.append(similarity.score[best])
@@ -168,14 +194,16 @@ class Scan:
         """The results of subscriptions, in that order."""
         interests, messages = self.interests(rows, alpha, k), self.messages()
         state = self._state
-        items, scores = top_k(interests, messages, state.frame, state.interests, state.per_source)
+        items, scores = top_k(
+            interests, messages, state.frame, state.interests, state.per_source, state.meaning()
+        )
         return deltas.gather_lists(rows, items, scores)
 
     def explain(self, mine: Rows, row: int, alpha: Floats, k: Ints) -> dict[str, Any]:
         """Why a message is or is not in the result of one subscription."""
         interests, messages = self.interests(mine, alpha, k), self.messages()
         state = self._state
-        (similarity,) = similarities(interests, messages, state.frame, state.interests)
+        (similarity,) = similarities(interests, messages, state.frame, state.interests, state.meaning())
         order = ranked(similarity, messages, state.per_source)
         at, last = int(np.flatnonzero(messages.row == row)[0]), int(k[0]) - 1
         place = np.flatnonzero(order == at)
@@ -200,6 +228,7 @@ class Scan:
             **self._decayed(similarity, messages, at, order[last : last + 1]),
             "distance": float(similarity.distance[at]),
             "cosine": float(similarity.cosine[at]),
+            **({"vector_cosine": float(similarity.meaning[at])} if similarity.meaning.size else {}),
             "alpha": float(alpha[0]),
             **({"fails": failed} if similarity.permitted.failed else {}),
             "common_terms": sorted(self._state.terms.slots.take(common).to_pylist()),
@@ -247,7 +276,14 @@ class Scan:
 
 def _pruned_by(state: GeoTextState, row: int, item: int, alpha: float, threshold: float) -> str | None:
     """Which upper bound is below the threshold of a subscription for a message; None if none is."""
-    idf, frame = state.terms.slots["idf"], state.frame
+    idf, frame, meanings = state.terms.slots["idf"], state.frame, state.meanings
+    x, y = (float(state.subscriptions[name][row]) for name in "xy")
+    there = (float(state.messages[name][item]) for name in "xy")
+    near = np.float32(nearness_of(distance.distance(frame.metric, x, y, *there), frame.scale))
+    if meanings is not None and meanings.alone:
+        return "place" if best_score(np.float32(alpha), near, np.float32(1.0)) < threshold else None
+    share, lift = without_vectors(state.meaning(), alpha)
+    alpha, threshold = alpha / share, (threshold - lift) / share
     interest = rarest_first(state.interests.texts, row, idf)
     text = rarest_first(state.texts.texts, item, idf)
     common = [i for i in range(interest[0].size) if interest[0][i] in text[0]]
@@ -256,9 +292,6 @@ def _pruned_by(state: GeoTextState, row: int, item: int, alpha: float, threshold
     i, j = common[0], int(np.flatnonzero(text[0] == interest[0][common[0]])[0])
     parts = np.array([interest[1][i], interest[2][i], text[1][j], text[2][j]], np.float32)
     alike, one = np.float32(alikeness(parts[0], parts[1], parts[2], parts[3])), np.float32(1.0)
-    x, y = (float(state.subscriptions[name][row]) for name in "xy")
-    there = (float(state.messages[name][item]) for name in "xy")
-    near = np.float32(nearness_of(distance.distance(frame.metric, x, y, *there), frame.scale))
     tried = {"words": (one, alike), "place": (near, one), "words and place": (near, alike)}
     short = [name for name, (a, b) in tried.items() if best_score(np.float32(alpha), a, b) < threshold]
     return short[0] if short else None

@@ -29,6 +29,7 @@ from rankcast.geotext.kernels.results import (
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown, ranges
 from rankcast.structures.diff import ChangeColumns, Entries
+from rankcast.tables import schema
 from rankcast.tables.deltas import Changes, Lists
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
 
@@ -36,20 +37,35 @@ BY_OWNER = ("begin", "size", "room", "keep", "threshold")
 REFILLS = {"cost-skyband": COST, "skyband": SKYBAND, "kmax": KMAX, "none": NONE}
 SKYBAND_SEARCH = 6  # times k messages are searched for a plain skyband; their scores tell how many it holds
 FIRST_SEARCH_COST = 4000  # the estimated work of a search, before there was one
+MAX_WORK = 2**31 - 1
 SPARE = 64
 
 
 class BufferLimits(NamedTuple):
-    """How many times k a buffer keeps with kmax, and what share of the k-th score a plain skyband ends at."""
+    """How many times k a buffer keeps with kmax, and what share of the k-th score a plain skyband ends at.
+
+    And the price of a search's work, where the cost decides. It is a setting and not measured as an engine
+    runs: engines of equal histories are alike.
+    """
 
     kmax: int = 3
     share: float = 0.95
+    search: float = 1.0
+
+
+def buffer_limits(tuning: Mapping[str, Any]) -> BufferLimits:
+    """The limits that an engine's tuning asks for, checked."""
+    return BufferLimits(
+        schema.whole("kmax", tuning["kmax"]),
+        schema.number("share", tuning["share"], low=0, high=1),
+        schema.number("search", tuning["search"], low=0, high=1e6),
+    )
 
 
 class ResultBuffers:
     """The buffer of each subscription: its k best messages and candidates to follow them.
 
-    - Changing: `make_rows`, `reserve_links`, `rescale`, `fill`, `trim`, `clear`.
+    - Changing: `make_rows`, `reserve_links`, `rescale`, `fill`, `trim`, `clear`, `forget`.
     - Reading: `lists`, `keeps`, `wanted`, `seed`, `held_by`.
     - Snapshots: `state`, `restore`, `check_restored`.
 
@@ -57,7 +73,7 @@ class ResultBuffers:
         refill: the code of what is kept beyond the k best.
         held, links: for kernels.
 
-    Memory: 28 bytes a subscription and 14 an entry, for a third more entries than are kept; 8 bytes a
+    Memory: 32 bytes a subscription and 14 an entry, for a third more entries than are kept; 8 bytes a
     message and 8 a link, of which there are at most twice as many as entries before they are rebuilt.
     """
 
@@ -70,7 +86,9 @@ class ResultBuffers:
         self.held = Buffers(np.zeros(0, np.int64), none, none, none, nothing, none, nothing, counts)
         self.links = Links(none, none, none, none, np.array([-1, 0]))
         self._used = 0
+        # The searches that left something out, their work, and by subscription that of its last one.
         self._searches = self._work = 0
+        self._last_work = np.zeros(0, np.int32)
 
     def make_rows(self, subscriptions: int, messages: int) -> None:
         """Grow the arrays by subscription and by message to at least so many rows."""
@@ -78,6 +96,7 @@ class ResultBuffers:
             length = max(subscriptions, self.held.begin.size * 9 // 8 + 8)
             larger = {name: grown(getattr(self.held, name), length, 0) for name in BY_OWNER}
             self.held = self.held._replace(**larger)
+            self._last_work = grown(self._last_work, length, 0)
         if messages > self.links.head.size:
             length = max(messages, self.links.head.size * 9 // 8 + 8)
             head, count = grown(self.links.head, length, -1), grown(self.links.length, length, 0)
@@ -94,10 +113,12 @@ class ResultBuffers:
         known = self.held.threshold > -np.inf
         self.held.threshold[known] *= factor
 
-    def keeps(self, k: Ints, window: int) -> Rows:
-        """How many messages buffers are to keep over a window of so many, by what searches cost so far."""
-        search = (self._work + FIRST_SEARCH_COST) / (self._searches + 1)
-        keep: Rows = skyband.sizes_to_keep(k, self.refill, self._limits.kmax, float(window), search)
+    def keeps(self, rows: Rows, k: Ints) -> Rows:
+        """How many messages buffers are to keep, by what a search for them costs, or in the mean."""
+        mean = (self._work + FIRST_SEARCH_COST) / (self._searches + 1)
+        last = self._last_work[rows]
+        search = np.where(last > 0, last, mean) * self._limits.search
+        keep: Rows = skyband.sizes_to_keep(k, self.refill, self._limits.kmax, search)
         return keep
 
     def wanted(self, keep: Rows, k: Ints, window: int) -> Rows:
@@ -114,9 +135,12 @@ class ResultBuffers:
             np.repeat(self.held.begin[rows], sizes) + rank
         ]
 
-    def fill(self, rows: Rows, found: SearchResults, keep: Rows, k: Ints, ages: Ages) -> None:
-        """Fill buffers that keep so many with the best messages that a search found for them."""
-        self._searches, self._work = self._searches + rows.size, self._work + int(found.work.sum())
+    def fill(self, rows: Rows, wanted: Rows, found: SearchResults, keep: Rows, k: Ints, ages: Ages) -> None:
+        """Fill buffers that keep so many with the best messages that a search for `wanted` found."""
+        some = found.size == wanted  # others found all that there was: they tell nothing of a search to come
+        work = np.minimum(found.work[some], MAX_WORK)
+        self._searches, self._work = self._searches + work.size, self._work + int(work.sum())
+        self._last_work[rows[some]] = work
         room, share = self.held.room[rows], self._limits.share
         held, threshold, rooms = skyband.plan_fill(found, keep, k, self.refill, share, room)
         self.held.size[rows] = 0
@@ -128,11 +152,11 @@ class ResultBuffers:
         self.held.keep[rows], self.held.threshold[rows] = keep, threshold
         skyband.fill(self.held, self.links, rows, found, held, k, self.refill, ages)
 
-    def trim(self, rows: Rows, k: Ints, window: int) -> None:
+    def trim(self, rows: Rows, k: Ints) -> None:
         """Let buffers serve a smaller k: without what k dominate, and cut if that leaves too many."""
         if not rows.size:
             return
-        held, sizes, keep = self.held, self.held.size[rows].astype(np.int64), self.keeps(k, window)
+        held, sizes, keep = self.held, self.held.size[rows].astype(np.int64), self.keeps(rows, k)
         begin, owner = held.begin[rows], np.repeat(np.arange(rows.size), sizes)
         place = ranges(begin, sizes)
         if self.refill >= SKYBAND:
@@ -147,6 +171,11 @@ class ResultBuffers:
     def clear(self, rows: Rows) -> None:
         """Empty buffers and give up their room."""
         self.held.size[rows] = self.held.room[rows] = 0
+
+    def forget(self, rows: Rows) -> None:
+        """Subscriptions leave: clear their buffers, and what searches for them cost."""
+        self.clear(rows)
+        self._last_work[rows] = 0
 
     def lists(self, rows: Rows, k: Ints) -> Lists:
         """The k best of some subscriptions, in that order."""
@@ -163,7 +192,7 @@ class ResultBuffers:
         """How much is used, and the arrays."""
         links = {f"link_{name}": array for name, array in self.links._asdict().items()}
         header = {"used": self._used, "searches": self._searches, "work": self._work}
-        return header, {**self.held._asdict(), **links}
+        return header, {**self.held._asdict(), **links, "work": self._last_work}
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over what `state` returned."""
@@ -171,11 +200,14 @@ class ResultBuffers:
         former = mine.get("dominators")
         if former is not None and former.dtype == np.int32:  # as they once were
             mine["dominators"] = np.clip(former, 0, MAX_DOMINATORS).astype(np.uint16)
+        mine.setdefault(
+            "work", np.zeros_like(mine["keep"]) if "keep" in mine else self._last_work
+        )  # once none
         sizes = {
             name: mine[name].size if name in mine else 0
             for name in ("begin", "item", "link_head", "link_owner")
         }
-        lengths = dict.fromkeys(BY_OWNER, sizes["begin"]) | dict.fromkeys(
+        lengths = dict.fromkeys((*BY_OWNER, "work"), sizes["begin"]) | dict.fromkeys(
             ("link_head", "link_length"), sizes["link_head"]
         )
         lengths |= dict.fromkeys(("link_owner", "link_next"), sizes["link_owner"]) | {"link_free": 2}
@@ -186,7 +218,7 @@ class ResultBuffers:
         integrity.forms(mine, wanted)
         self.held = Buffers(**{name: mine[name] for name in Buffers._fields})
         self.links = Links(**{name: mine[f"link_{name}"] for name in Links._fields})
-        self._used = integrity.whole(header, "used", 0, sizes["item"])
+        self._used, self._last_work = integrity.whole(header, "used", 0, sizes["item"]), mine["work"]
         counted = {"searches": 0, "work": 0, **header}
         self._searches, self._work = (integrity.whole(counted, name) for name in ("searches", "work"))
         return self

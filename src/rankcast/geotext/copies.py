@@ -1,9 +1,10 @@
 """Equal texts at one place, of which only the newest is told.
 
-Two messages are copies if they have the same place and the same terms, each as often. For every subscription
-they have the same score, and the newer one ranks first; so which of them counts does not depend on who asks:
-the newest is shown, and the others stay in the window hidden, in no list. When the one that is shown leaves
-before its time (it is taken back, edited, or ends by itself), the newest of the others is shown again.
+Two messages are copies if they have the same place and the same terms, each as often, and the same vector, if
+they have vectors. For every subscription they have the same score, and the newer one ranks first; so which of
+them counts does not depend on who asks: the newest is shown, and the others stay in the window hidden, in no
+list. When the one that is shown leaves before its time (it is taken back, edited, or ends by itself), the
+newest of the others is shown again.
 
 Cost: one look-up a message, in Python; what is shown again is found by a pass over the window.
 """
@@ -12,11 +13,12 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from rankcast.geotext.vectors import VECTOR
 from rankcast.geotext.window import Window
 from rankcast.structures import integrity
 from rankcast.structures.ids import Slots, select
@@ -137,5 +139,12 @@ def _keys(batch: Batch, staying: Rows) -> Ids:
     starts, words = batch["terms"].starts.tolist(), arrow(batch["terms"].words).to_pylist()
     terms = [words[first:last] for first, last in pairwise(starts)]
     x, y = (batch["x"] + 0.0).tolist(), (batch["y"] + 0.0).tolist()  # 0 has one sign
-    keys = [json.dumps((x[at], y[at], sorted(terms[at]))) for at in staying.tolist()]
+    dense = batch.apart.get(VECTOR)
+
+    def text_of(at: int) -> tuple[Any, ...]:
+        """What is said: the terms in order, and what they mean if that counts."""
+        words = sorted(terms[at])
+        return (words,) if dense is None else (words, (dense[at] + 0.0).tobytes().hex())
+
+    keys = [json.dumps((x[at], y[at], *text_of(at))) for at in staying.tolist()]
     return read.read_ids(pa.array(keys, pa.string()), where="texts")

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from rankcast.core import locking
 from rankcast.core.engine import ID, Part
@@ -24,7 +23,7 @@ from rankcast.core.spec import LISTS, Late, Reading, Setting
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.geotext import limits
 from rankcast.geotext.brute_force import GeoTextState, Scan
-from rankcast.geotext.buffers import REFILLS, BufferLimits, list_changes
+from rankcast.geotext.buffers import REFILLS, BufferLimits, buffer_limits, list_changes
 from rankcast.geotext.kernels.match import Prunings
 from rankcast.geotext.limits import Interests
 from rankcast.geotext.live import PRUNINGS, LiveResults, LiveSettings
@@ -38,8 +37,10 @@ from rankcast.geotext.places import (
     refuse_outside,
 )
 from rankcast.geotext.postings import NEED_GROUPS
+from rankcast.geotext.settings import bytes_by_part, truth, window_to_json
 from rankcast.geotext.sources import Sources
-from rankcast.geotext.text import TERMS, TEXT, Analyzer, analyzed, read_terms
+from rankcast.geotext.text import TERMS, TEXT, Analyzer, analyzed, no_terms, read_terms
+from rankcast.geotext.vectors import VECTOR, Meanings
 from rankcast.geotext.vocabulary import LiveTerms, Replaced, Vocabulary, with_every
 from rankcast.geotext.window import decay_of, window_of
 from rankcast.structures import distance, integrity
@@ -50,15 +51,6 @@ from rankcast.tables.schema import Batch, Column, Floats, Form, Rows, Terms
 
 METHODS = ("igpt", "ciq", "scan")
 ALPHA = Column("alpha", required=False, nullable=True)
-
-PARTS = {  # names of parts in `memory()`, and the prefixes of their arrays in a snapshot; the first that fits
-    "reverse lists": ("live.buffers_link_",),
-    "buffers": ("live.buffers_",),
-    "postings": ("live.readers_",),
-    "window": ("message.", "window.", "text.", "source.", "copy.", "live.messages_", "live.age_"),
-    "subscriptions": ("subscription.", "interest.", "live."),
-    "words": ("term.",),
-}
 
 
 class GeoTextTopK(ListEngine):
@@ -105,11 +97,18 @@ class GeoTextTopK(ListEngine):
             messages (integers or strings; a message without one is a source of its own). The best ones of
             each are in it. None: any number, and there is no such column.
         distinct: whether of messages with the same terms, each as often, at one place only the newest counts.
-            When it is taken back or ends, the one before counts again.
+            When it is taken back or ends, the one before counts again. Vectors must be the same, too.
+        vectors: how many numbers a vector has: messages and subscriptions then have a column `vector`, a list
+            of so many numbers from a model of one's own, which is taken to unit length. Instead of the cosine
+            of terms, `beta * max(0, cosine of vectors) + (1 - beta) * cosine of terms` counts. Methods other
+            than "scan" are the same then.
+        beta: how much vectors count against terms, in [0, 1]. With 1 no common term is needed, and terms (or
+            texts) may be left out; with `place_only` a subscription may have no vector (null) then.
         extra: "forbid" or "ignore" columns that are not known.
         tuning: "groups" a cell of the lists by word, by what is needed of words (default: 30); "kmax": how
             many times k a buffer keeps with that refill (3); "share": of the k-th score, where a plain
-            skyband ends (0.95); "prune": which prunings are on (all), to know what each is worth.
+            skyband ends (0.95); "search": the price of a search against upkeep, times what was measured (1);
+            "prune": which prunings are on (all), to know what each is worth.
 
     >>> engine = GeoTextTopK(bounds=(0, 0, 4, 3), k=1, window=2)
     >>> engine.subscribe({"id": ["ann"], "x": [0], "y": [0], "terms": [["pizza"]]}).num_rows
@@ -165,6 +164,8 @@ class GeoTextTopK(ListEngine):
         place_only: bool = False,
         per_source: int | None = None,
         distinct: bool = False,
+        vectors: int | None = None,
+        beta: float = 1.0,
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
     ) -> None:
@@ -178,8 +179,12 @@ class GeoTextTopK(ListEngine):
         self._method = schema.one_of("method", method, METHODS)
         self._refill = schema.one_of("refill", refill, REFILLS)
         schema.one_of("duplicates", duplicates, ["refuse", "edit"])
-        self._place_only = _truth("place_only", place_only)
+        self._place_only = truth("place_only", place_only)
         self._analyzer = Analyzer.of(analyzer)
+        share = schema.number("beta", beta, low=0, high=1)
+        self._meanings = None if vectors is None else Meanings(vectors, share)
+        self._alone = self._meanings is not None and self._meanings.alone
+        everywhere = self._place_only and not self._alone
         self._sources = None if per_source is None else Sources(schema.whole("per_source", per_source))
         if vocabulary is not None and not isinstance(vocabulary, Vocabulary):
             raise SettingError(
@@ -190,19 +195,20 @@ class GeoTextTopK(ListEngine):
                 "bounds": [self._frame.west, self._frame.south, self._frame.east, self._frame.north],
                 "k": self._k,
                 "alpha": self._alpha,
-                "window": _window_to_json(window),
+                "window": window_to_json(window),
                 "metric": metric,
                 # left out where it is what it was before there was a choice
                 **({} if self._frame.scale == former_scale(self._frame) else {"scale": self._frame.scale}),
                 "vocabulary": None if vocabulary is None else vocabulary.digest(),
                 "method": method,
                 "refill": refill,
-                **({} if half_life is None else {"half_life": _window_to_json(half_life)}),
+                **({} if half_life is None else {"half_life": window_to_json(half_life)}),
                 **({} if duplicates == "refuse" else {"duplicates": duplicates}),
                 **({"place_only": True} if self._place_only else {}),
                 **({} if self._sources is None else {"per_source": self._sources.most}),
-                **({"distinct": True} if _truth("distinct", distinct) else {}),
+                **({"distinct": True} if truth("distinct", distinct) else {}),
                 **({} if self._analyzer is None else {"analyzer": self._analyzer.settings()}),
+                **({} if self._meanings is None else {"vectors": self._meanings.size, "beta": share}),
             },
             extra=extra,
             tuning=tuning,
@@ -210,19 +216,19 @@ class GeoTextTopK(ListEngine):
         _, *columns = self._known_columns()
         self._amendments = Form([ID, *(replace(column, required=False) for column in columns)])
         self._slots = Slots({"x": np.float64, "y": np.float64, "alpha": np.float64, "k": np.int64})
-        self._terms = LiveTerms(vocabulary or Vocabulary.empty(), everywhere=self._place_only)
+        self._terms = LiveTerms(vocabulary or Vocabulary.empty(), everywhere=everywhere)
         self._interests = Interests(self._frame)
         self._messages = messages = Messages(
             self._frame, window, half_life, self._terms, self._read,
-            edits=duplicates == "edit", everywhere=self._place_only, analyzer=self._analyzer,
-            sources=self._sources, distinct=bool(distinct),
+            edits=duplicates == "edit", everywhere=everywhere, analyzer=self._analyzer,
+            sources=self._sources, distinct=bool(distinct), meanings=self._meanings,
         )  # fmt: skip
         optional = (self._sources, messages.copies)
         self._all_slots = [self._slots, messages.slots, self._terms.slots]
         self._all_slots += [each.slots for each in optional if each is not None]
         state = GeoTextState(
             self._slots, messages.slots, self._interests, messages.texts, self._terms, messages.window,
-            self._frame, messages.decay is not None, self._sources, messages.copies,
+            self._frame, messages.decay is not None, self._sources, messages.copies, self._meanings,
         )  # fmt: skip
         self._scan = Scan(state)
         self._live = None if method == "scan" else self._make_live(state)
@@ -234,9 +240,7 @@ class GeoTextTopK(ListEngine):
         for name in prune:
             schema.one_of("prune", name, PRUNINGS)
         groups = schema.whole("groups", self._tuning["groups"])
-        kmax = schema.whole("kmax", self._tuning["kmax"])
-        share = schema.number("share", self._tuning["share"], low=0, high=1)
-        settings = LiveSettings(self._method, self._refill, groups, BufferLimits(kmax, share))
+        settings = LiveSettings(self._method, self._refill, groups, buffer_limits(self._tuning))
         return LiveResults(state, settings, Prunings(*(name in prune for name in PRUNINGS)), self._count)
 
     @locking.inside
@@ -273,6 +277,8 @@ class GeoTextTopK(ListEngine):
             "interest": self._interests,
             **self._messages.parts(),
         }
+        if self._meanings is not None:
+            parts["subscription_vector"] = self._meanings.mine
         return parts if self._live is None else {**parts, "live": self._live}
 
     def _check_restored(self) -> None:
@@ -287,6 +293,8 @@ class GeoTextTopK(ListEngine):
         )
         integrity.within(self._slots["k"][subscriptions], 0, integrity.MOST, "subscription.k")
         self._messages.check_restored(messages)
+        if self._meanings is not None:
+            self._meanings.mine.check_restored(subscriptions, "subscription_vector", blank=self._place_only)
         terms = self._terms.slots.used
         uses = self._interests.check_restored(subscriptions, terms)
         uses = uses + self._messages.texts.check_restored(messages, terms)
@@ -314,7 +322,12 @@ class GeoTextTopK(ListEngine):
         terms = replace(TERMS, nullable=True) if self._place_only else TERMS
         if self._analyzer is not None:
             terms = TEXT
-        return [*PLACE, terms, ALPHA, *limits.COLUMNS, *([limits.SINCE] if self._timed else [])]
+        dense = []
+        if self._meanings is not None:
+            dense = [self._meanings.column(nullable=self._place_only)]
+        if self._alone:
+            terms = replace(terms, required=False, nullable=self._analyzer is None)
+        return [*PLACE, terms, *dense, ALPHA, *limits.COLUMNS, *([limits.SINCE] if self._timed else [])]
 
     def _fields(self, batch: Batch, rows: Rows | None) -> dict[str, Any]:
         fields: dict[str, Any] = read_places(batch, self._plain_frame, "subscriptions")
@@ -324,9 +337,15 @@ class GeoTextTopK(ListEngine):
             for name in ("must", "must_not"):
                 if name in batch:
                     batch.apart[name] = analyzed(batch[name], self._analyzer, "subscriptions")
+        if "terms" not in batch and rows is None:
+            batch.apart["terms"] = no_terms(batch.size)
         if "terms" in batch:
             terms: Terms = batch["terms"]
-            fields["terms"] = with_every(terms, np.diff(terms.starts) == 0) if self._place_only else terms
+            everywhere = self._place_only and not self._alone
+            fields["terms"] = with_every(terms, np.diff(terms.starts) == 0) if everywhere else terms
+        if self._meanings is not None and VECTOR in batch:
+            self._meanings.read(batch, "subscriptions")
+            fields[VECTOR] = batch[VECTOR]
         if limits.given(batch):
             limits.refuse(batch)
         fields["limits"] = batch
@@ -345,8 +364,10 @@ class GeoTextTopK(ListEngine):
         return share
 
     def _write(self, rows: Rows, fields: Mapping[str, Any]) -> None:
-        apart = ("terms", "limits")
+        apart = ("terms", "limits", VECTOR)
         super()._write(rows, {name: values for name, values in fields.items() if name not in apart})
+        if self._meanings is not None and VECTOR in fields:
+            self._meanings.mine.write(rows, fields[VECTOR], fields[VECTOR].any(axis=1))
         if "terms" in fields:
             self._set_terms(rows, fields["terms"])
         if "limits" in fields:
@@ -381,7 +402,7 @@ class GeoTextTopK(ListEngine):
         moved = self._moves(fields, changed)
         given = fields.pop("limits")
         self._write(changed, fields)
-        alpha, limited = self._alpha_of(changed), limits.given(given)
+        alpha, limited = self._alpha_of(changed), limits.given(given) or VECTOR in fields
         self._interests.limit(changed, given, alpha, self._terms, whole=False)
         if live is not None:
             live.amended(changed, alpha, self._k_of(changed), moved, replaced, limited=limited)
@@ -411,7 +432,7 @@ class GeoTextTopK(ListEngine):
 
     def memory(self) -> dict[str, int]:
         """Bytes of the state by part: buffers and reverse lists, subscriptions, postings, window, words."""
-        return _bytes_by_part(self._own("state")[1])
+        return bytes_by_part(self._own("state")[1])
 
     # Messages
 
@@ -490,30 +511,9 @@ class GeoTextTopK(ListEngine):
         """The alpha of subscriptions; that of the engine for those without one."""
         alpha: Floats = self._slots["alpha"][rows]
         alpha = np.where(np.isnan(alpha), self._alpha, alpha)
-        if self._place_only:
+        if self._place_only and self._alone and self._meanings is not None:
+            alpha[~self._meanings.mine.given[rows]] = 1.0
+        elif self._place_only:
             vectors, idf = self._interests.texts, self._terms.slots["idf"]
             alpha[(vectors.size[rows] == 1) & (idf[vectors.term[vectors.begin[rows]]] == 0)] = 1.0
         return alpha
-
-
-def _truth(name: str, value: object) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise SettingError(f"{name} is {shown(value)}", expected="True or False")
-    return bool(value)
-
-
-def _window_to_json(window: int | timedelta) -> int | dict[str, int]:
-    """The setting of a window as it stands in a snapshot."""
-    if isinstance(window, timedelta):
-        return {"microseconds": window // timedelta(microseconds=1)}
-    return int(window)
-
-
-def _bytes_by_part(arrays: Mapping[str, NDArray[Any]]) -> dict[str, int]:
-    """Bytes of the arrays of a snapshot, by `PARTS`."""
-    sizes = dict.fromkeys(PARTS, 0)
-    for name, array in arrays.items():
-        part = next((part for part, names in PARTS.items() if name.startswith(names)), None)
-        if part is not None:
-            sizes[part] += array.nbytes
-    return sizes

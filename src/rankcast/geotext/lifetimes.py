@@ -22,6 +22,7 @@ from numba import njit
 from rankcast.errors import InputError
 from rankcast.geotext.kernels.score import Plain, are_inside
 from rankcast.geotext.sources import SOURCE
+from rankcast.geotext.vectors import VECTOR
 from rankcast.geotext.window import EARLIEST, LATEST, NO_ROWS, ArrivalPlan, Window, holders_gone, live_id
 from rankcast.structures import hashing
 from rankcast.structures.hashing import KeyArrays
@@ -97,6 +98,9 @@ def read_ops(
             values["time"][advance] = _at_rows(
                 lambda: read_column(column, form.known["time"], "messages"), advance
             )
+    if VECTOR in batch:
+        values[VECTOR] = np.zeros((ops.size, batch[VECTOR].shape[1]))
+        values[VECTOR][publish] = batch[VECTOR]
     if "until" in batch:
         values["until"] = np.full(ops.size, NULL_TIME)
         values["until"][publish] = batch["until"]

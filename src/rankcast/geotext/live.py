@@ -25,8 +25,9 @@ from rankcast.geotext.buffers import BufferLimits, ResultBuffers, empty_log, lon
 from rankcast.geotext.copies import Shown
 from rankcast.geotext.kernels import results
 from rankcast.geotext.kernels.match import Prunings
-from rankcast.geotext.kernels.message_search import SearchResults, best_messages
-from rankcast.geotext.kernels.score import Scratch, undecayed_scores
+from rankcast.geotext.kernels.message_search import SearchResults
+from rankcast.geotext.kernels.pair_scores import undecayed_scores
+from rankcast.geotext.kernels.score import Scratch
 from rankcast.geotext.kernels.skyband import log_lists, short_lists
 from rankcast.geotext.places import former_unit
 from rankcast.geotext.postings import (
@@ -36,6 +37,7 @@ from rankcast.geotext.postings import (
     outdated,
     subscription_index,
 )
+from rankcast.geotext.vector_index import VectorMessages, VectorReaders, sketches_of
 from rankcast.geotext.vocabulary import Replaced
 from rankcast.structures import integrity
 from rankcast.structures.topk_lists import ENTER, LEAVE
@@ -69,6 +71,18 @@ class LiveSettings(NamedTuple):
     limits: BufferLimits
 
 
+def indexes(state: GeoTextState, settings: LiveSettings) -> tuple[SubscriptionIndex, MessagePostings]:
+    """Empty indexes of subscriptions and of messages; where vectors count, those of the default method."""
+    if state.meanings is None:
+        index = subscription_index(settings.method, state.frame, settings.groups)
+        return index, MessagePostings(state.frame)
+    if not state.meanings.alone:
+        return subscription_index("igpt", state.frame, settings.groups), MessagePostings(state.frame)
+    *kinds, projection = sketches_of(state)
+    both = kinds[0], kinds[1]
+    return VectorReaders(state, both, projection), VectorMessages(state, both, projection)
+
+
 class LiveResults:
     """Current results of all subscriptions; the engine reports what arrives, changes and leaves.
 
@@ -83,8 +97,7 @@ class LiveResults:
     ) -> None:
         self._state, self.method, self._prune, self._counters = state, settings.method, prune, counters
         self._frame = state.frame
-        self._postings = subscription_index(settings.method, self._frame, settings.groups)
-        self._messages = MessagePostings(self._frame)
+        self._postings, self._messages = indexes(state, settings)
         self._buffers = ResultBuffers(settings.refill, settings.limits, plain=state.sources is not None)
         self._columns = RowColumns(state)
         # The thresholds in the posting lists hold for messages with gains up to this one.
@@ -125,7 +138,7 @@ class LiveResults:
         if np.count_nonzero(same):
             same = same & (alpha == columns.alpha[rows])
             served = same & (moved == 0) & (k <= columns.k[rows])
-            self._buffers.trim(rows[served], k[served], len(self._state.window))
+            self._buffers.trim(rows[served], k[served])
             searched, seeded = rows[~served], (same & (moved < SHORT_MOVE))[~served]
         columns.alpha[rows], columns.k[rows] = alpha, k
         self._search(searched, seeded)
@@ -134,7 +147,7 @@ class LiveResults:
     def leave(self, rows: Rows) -> None:
         """Subscriptions are about to leave. Cost: O(1) a term."""
         self.unlist(rows)
-        self._buffers.clear(rows)
+        self._buffers.forget(rows)
 
     def lists(self, rows: Rows) -> Lists:
         """The current results of subscriptions, in that order."""
@@ -265,6 +278,7 @@ class LiveResults:
             if lines < 0:
                 self._make_lines(-1 - lines)
         self._logged(lines)
+        messages.forget(leaving)
         if not fits:
             messages.renew(leaving, columns.ages.stamp)
 
@@ -394,7 +408,7 @@ class LiveResults:
         subscriptions = columns.subscriptions(self._buffers.held.threshold)
         while start < rows.size:
             part = rows[start : start + SEARCH_BATCH]
-            keep = self._buffers.keeps(columns.k[part], window)
+            keep = self._buffers.keeps(part, columns.k[part])
             wanted = self._buffers.wanted(keep, columns.k[part], window)
             part = part[: max(1, 64 * SEARCH_BATCH // int(wanted.max()))]
             keep, wanted = keep[: part.size], wanted[: part.size]
@@ -404,18 +418,17 @@ class LiveResults:
             )
             if seeded is not None:
                 self._buffers.seed(part, seeded[start : start + part.size], wanted, found)
-            best_messages(
-                self._messages.lists, part, wanted, subscriptions, messages, columns.ages, idf,
-                self._scratch, self._frame, found,
-            )  # fmt: skip
-            self._buffers.fill(part, found, keep, columns.k[part], columns.ages)
+            self._messages.search(
+                part, wanted, subscriptions, messages, columns.ages, idf, self._scratch, found
+            )
+            self._buffers.fill(part, wanted, found, keep, columns.k[part], columns.ages)
             start += part.size
 
     def _list(self, rows: Rows) -> None:
         """Add postings of subscriptions that have none, with their current thresholds."""
         self._columns.listed[rows] = self._buffers.held.threshold[rows] / self._horizon
         texts = self._state.interests.texts
-        self._postings.add(rows, texts, self._idf(), self._columns.listed_columns())
+        self._postings.add(rows, texts, self._idf(), self._columns.listed_columns(rows))
 
     def _relist(self, rows: Rows) -> None:
         """Replace postings of subscriptions by ones with their current thresholds."""
@@ -425,7 +438,7 @@ class LiveResults:
     def _update(self, rows: Rows) -> None:
         """Replace postings of subscriptions by ones with the thresholds in `listed`."""
         texts = self._state.interests.texts
-        self._postings.update(rows, texts, self._idf(), self._columns.listed_columns())
+        self._postings.update(rows, texts, self._idf(), self._columns.listed_columns(rows))
 
     def _advance_horizon(self) -> None:
         """Where scores decay, relist all subscriptions once the largest gain has passed the horizon."""
@@ -474,6 +487,12 @@ class LiveResults:
         if "readers" in self._missing:
             self._list(self._state.subscriptions.live())
         self._missing.clear()
+        if isinstance(self._postings, VectorReaders) and isinstance(self._messages, VectorMessages):
+            rows, shown = self._state.subscriptions._live(), self._state.messages._live()
+            if self._state.copies is not None:
+                shown = shown[self._state.copies.shows(shown)]
+            self._postings.again(rows, self._columns.listed_columns(rows))
+            self._messages.again(shown)
 
     def check_restored(self) -> None:
         """Refuse structures from a snapshot that do not fit the rows of the slots; see `integrity`."""

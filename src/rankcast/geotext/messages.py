@@ -12,6 +12,7 @@ be used again in one batch, once the message that had it has expired.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace as replace_column
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -27,7 +28,8 @@ from rankcast.geotext.kernels.score import Frame, Plain, TermVectors, are_inside
 from rankcast.geotext.kernels.words import clear, give_back, look_up, replace, take
 from rankcast.geotext.places import PLACE, read_places
 from rankcast.geotext.sources import SOURCE, Sources
-from rankcast.geotext.text import TERMS, TEXT, Analyzer, read_terms
+from rankcast.geotext.text import TERMS, TEXT, Analyzer, no_terms, read_terms
+from rankcast.geotext.vectors import VECTOR, Meanings
 from rankcast.geotext.vocabulary import LiveTerms, Vectors, with_every
 from rankcast.geotext.window import (
     EARLIEST,
@@ -299,10 +301,14 @@ class Messages:
         analyzer: Analyzer | None,
         sources: Sources | None,
         distinct: bool,
+        meanings: Meanings | None,
     ) -> None:
         self._frame, self._plain_frame, self._terms, self._read = frame, tuple(frame), terms, read
         self._edits, self._everywhere, self.window = edits, everywhere, window_of(window)
-        self._analyzer, words = analyzer, TERMS if analyzer is None else TEXT
+        self._analyzer, self.meanings, words = analyzer, meanings, TERMS if analyzer is None else TEXT
+        dense = [] if meanings is None else [meanings.column()]
+        if meanings is not None and meanings.alone:
+            words = replace_column(words, required=False, nullable=analyzer is None)
         self.decay = decay_of(half_life, self.window)
         self.sources = sources
         columns: dict[str, Any] = {"x": np.float64, "y": np.float64}
@@ -315,7 +321,9 @@ class Messages:
         timed = self.window.span > 0
         self._op = lifetimes.op_column(timed=timed)
         named = [] if sources is None else [SOURCE]
-        self._arrivals = Form([ID, *PLACE, words, *named, *([TIME, lifetimes.UNTIL] if timed else [])])
+        self._arrivals = Form(
+            [ID, *PLACE, words, *dense, *named, *([TIME, lifetimes.UNTIL] if timed else [])]
+        )
         self.form = Form([*self._arrivals, self._op])
 
     def publish(self, rows: Any) -> Incoming:
@@ -394,6 +402,9 @@ class Messages:
         rows = write_messages(
             batch, plan, leaving, arrived, gain, self.window, self.slots, self._terms, self.texts
         )
+        if self.meanings is not None and rows.size:
+            vectors = batch[VECTOR][plan.staying]
+            self.meanings.theirs.write(rows, vectors, np.ones(rows.size, np.bool_))
         if self.sources is not None and former is not None:
             names = batch.apart.get(SOURCE.name)
             self.slots[SOURCE.name][rows] = self.sources.arrive(names, plan.staying)
@@ -409,6 +420,8 @@ class Messages:
             parts[SOURCE.name] = self.sources.slots
         if self.copies is not None:
             parts[COPY] = self.copies.slots
+        if self.meanings is not None:
+            parts["message_vector"] = self.meanings.theirs
         return parts if self.decay is None else {**parts, "decay": self.decay}
 
     def check_restored(self, live: Rows) -> None:
@@ -424,14 +437,20 @@ class Messages:
             self.sources.check_restored(self.slots[SOURCE.name][live])
         if self.copies is not None:
             self.copies.check_restored(self.window.rows(), self.window.times())
+        if self.meanings is not None:
+            self.meanings.theirs.check_restored(live, "message_vector", blank=False)
 
     def _rows(self, rows: Any) -> tuple[Batch, Ints | None]:
         """A batch of messages, and what its rows do if they have a column that says so."""
 
         def take(given: Any) -> Batch:
             batch = self._read(given, self._arrivals, "messages")
-            if self._analyzer is not None:
+            if self.meanings is not None:
+                self.meanings.read(batch, "messages")
+            if self._analyzer is not None and "text" in batch:
                 batch.apart["terms"] = read_terms(batch, self._analyzer, "messages")
+            elif "terms" not in batch:
+                batch.apart["terms"] = no_terms(batch.size)
             if self._everywhere:
                 batch.apart["terms"] = with_every(batch["terms"], np.ones(batch.size, np.bool_))
             return batch

@@ -19,6 +19,8 @@ from rankcast.geotext.brute_force import GeoTextState
 from rankcast.geotext.kernels import checks, match, postings
 from rankcast.geotext.kernels.arrange import Shape, arrange_messages, arrange_subscriptions
 from rankcast.geotext.kernels.match import Prunings
+from rankcast.geotext.kernels.message_search import SearchResults, best_messages
+from rankcast.geotext.kernels.pair_scores import Hits
 from rankcast.geotext.kernels.postings import (
     BLOCK,
     FACTS,
@@ -35,15 +37,16 @@ from rankcast.geotext.kernels.postings import (
     Postings,
 )
 from rankcast.geotext.kernels.score import (
+    LIFT_SLACK,
     Bits,
     Frame,
-    Hits,
     MessageColumns,
     Plain,
     Scratch,
     SubscriptionColumns,
     TermVectors,
 )
+from rankcast.geotext.vectors import NO_MEANING
 from rankcast.structures import integrity
 from rankcast.structures.arrays import grown
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
@@ -83,6 +86,7 @@ class RowColumns:
         none, stamps = np.zeros(0, np.int64), np.zeros(0, np.uint16)
         self.ages = Ages(none, none, stamps, NO_TIMES, NO_ROWS, NO_TIMES, state.per_source)
         self.arrivals = 0
+        self._needed = np.zeros((2, 0))  # follows from alpha, listed and floor
 
     def make_rows(self, subscriptions: int, messages: int) -> None:
         """Grow the columns to so many rows."""
@@ -109,14 +113,29 @@ class RowColumns:
         """All subscriptions, with the thresholds given."""
         slots, interests = self._state.subscriptions, self._state.interests
         return SubscriptionColumns(
-            slots["x"], slots["y"], self.alpha, threshold, self.stamp, interests.texts, interests.limits
-        )
+            slots["x"], slots["y"], self.alpha, threshold, self.stamp, interests.texts, interests.limits,
+            NO_MEANING if self._state.meanings is None else self._state.meanings.columns(),
+        )  # fmt: skip
 
-    def listed_columns(self) -> ListedColumns:
-        """All subscriptions, with the thresholds in their postings."""
-        slots = self._state.subscriptions
-        floor = self._state.interests.floor
-        return ListedColumns(slots["x"], slots["y"], self.alpha, self.listed, self.stamp, floor)
+    def listed_columns(self, rows: Rows) -> ListedColumns:
+        """All subscriptions, with the thresholds in their postings; those of `rows` are up to date.
+
+        Where vectors count beside terms, alpha and threshold are those that bounds by terms and place need.
+        """
+        slots, floor, listed = self._state.subscriptions, self._state.interests.floor, self.listed
+        alpha, meanings = self.alpha, self._state.meanings
+        if meanings is not None and not meanings.alone:
+            if self._needed.shape[1] < self.stamp.size:
+                self._needed = np.zeros((2, self.stamp.size))
+                rows = self._state.subscriptions._live()
+            mine, bar = alpha[rows], listed[rows]
+            share = mine + (1.0 - mine) * (1.0 - meanings.beta)
+            if floor.size:
+                bar = np.maximum(bar, floor[rows])
+            self._needed[0, rows] = mine / share
+            self._needed[1, rows] = (bar - (1.0 - mine) * meanings.beta - LIFT_SLACK) / share
+            (alpha, listed), floor = self._needed, NO_GAINS
+        return ListedColumns(slots["x"], slots["y"], alpha, listed, self.stamp, floor)
 
     def messages(self, rows: Rows) -> MessageColumns:
         """All messages, and which rows of them arrive."""
@@ -354,9 +373,9 @@ class SubscriptionPostings(PostingLists):
         """The hits of messages; None if they are too many to be taken together."""
         most = MAX_CANDIDATES if messages.rows.size > 1 else self._used + BLOCK
         rows, x, y, texts, gain, top, time = messages
-        *readers, interests, limits = subscriptions
+        *readers, interests, limits, meaning = subscriptions
         fits, *hits = match.disseminate(
-            tuple(self.lists), rows, tuple(readers), tuple(interests), (*limits[:3], *limits.terms),
+            tuple(self.lists), rows, (*readers, *meaning), tuple(interests), (*limits[:3], *limits.terms),
             (x, y, gain, top, time), tuple(texts), idf, scratch.place, self._plain_frame, tuple(on), most,
             counters,
         )  # fmt: skip
@@ -381,7 +400,7 @@ class MessagePostings(PostingLists):
 
     def __init__(self, frame: Frame) -> None:
         super().__init__()
-        self._plain_frame = tuple(frame)
+        self._frame, self._plain_frame = frame, tuple(frame)
 
     def add(self, rows: Rows, texts: TermVectors, idf: Floats, places: PlaceColumns) -> None:
         """Add messages that are not in the lists, by texts of known terms. Cost: O(1) an entry."""
@@ -405,6 +424,18 @@ class MessagePostings(PostingLists):
 
         self._append(append(), append, rows, texts, ages[2])
 
+    def forget(self, rows: Rows) -> None:
+        """Messages go: their entries are void by their stamps."""
+
+    def search(
+        self, rows: Rows, wanted: Rows, subscriptions: SubscriptionColumns, messages: MessageColumns,
+        ages: Ages, idf: Floats, scratch: Scratch, found: SearchResults,
+    ) -> None:  # fmt: skip
+        """Find the `wanted` best messages for subscriptions of `rows`; see the kernel."""
+        best_messages(
+            self.lists, rows, wanted, subscriptions, messages, ages, idf, scratch, self._frame, found
+        )
+
     def _due(self, terms: Rows) -> tuple[Rows, Ints]:
         found: tuple[Rows, Ints] = postings.due_messages(tuple(self.lists), terms)
         return found
@@ -417,7 +448,9 @@ class MessagePostings(PostingLists):
 class SubscriptionIndex(Protocol):
     """Which subscriptions a message may enter; `SubscriptionPostings` by default."""
 
-    lists: Any
+    @property
+    def lists(self) -> Any:
+        """The arrays that it holds."""
 
     def know(self, terms: int) -> None:
         """Make room for rows of terms up to `terms`."""

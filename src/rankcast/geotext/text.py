@@ -17,13 +17,14 @@ from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from rankcast.errors import InputError, SettingError, required, shown
 from rankcast.geotext.stop_words import STOP_WORDS
 from rankcast.tables import schema
 from rankcast.tables.readers import read_column
-from rankcast.tables.schema import Batch, Column, Ids, Kind, Terms, arrow
+from rankcast.tables.schema import NO_TEXT, NO_VALUES, Batch, Column, Ids, Kind, Terms, arrow
 
 TERMS, TEXT = Column("terms", Kind.TERMS), Column("text", Kind.ID)
 
@@ -155,6 +156,11 @@ def read_terms(batch: Batch, analyzer: Analyzer, where: str) -> Terms:
     if texts.kind != "str":
         raise InputError("holds integers", where=where, column="text", row=0, expected="a string")
     return as_terms(analyzer.terms(arrow(texts).to_pylist()), where)
+
+
+def no_terms(size: int) -> Terms:
+    """A column of so many texts without terms."""
+    return Terms(np.zeros(size + 1, np.int64), Ids("str", NO_VALUES, np.zeros(1, np.int64), NO_TEXT))
 
 
 def analyzed(terms: Terms, analyzer: Analyzer, where: str) -> Terms:

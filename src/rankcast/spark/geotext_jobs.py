@@ -131,8 +131,8 @@ def thresholds(distribution: pa.Table, *, k: int, window: int, search: float) ->
     """The cheapest threshold of each subscription by the cost model [Geo §6.2, (16)].
 
     Returns `subscription, score, held, cost`: a buffer of the messages that score at least `score` is
-    expected to hold `held` of a window, and an update to cost `cost`. Where fewer than k messages are
-    expected at any score, all are held: `score` is 0 and `cost` null.
+    expected to hold `held` of a window, and a turnover of the window to cost `cost`. Where fewer than k
+    messages are expected at any score, all are held: `score` is 0 and `cost` null.
 
     Args:
         distribution: from `score_distribution`.
@@ -145,7 +145,7 @@ def thresholds(distribution: pa.Table, *, k: int, window: int, search: float) ->
     score, share = distribution["score"].to_numpy(), distribution["probability"].to_numpy()
     for first, end in pairwise(starts.tolist()):
         held = share[first:end] * window
-        prices = [skyband.cost(float(each), k, float(window), float(search)) for each in held if each >= k]
+        prices = [skyband.cost(float(each), k, float(search)) for each in held if each >= k]
         best = int(np.argmin(prices)) if prices else 0
         price = prices[best] if prices else None
         rows.append((ids[first].as_py(), float(score[first + best]), float(held[best]), price))

@@ -13,8 +13,8 @@ In this order:
 
 A pair may meet at each of its common terms. The bound holds at the rarest of them (Theorem 2 with nothing
 seen so far), so a pair that belongs in a result passes there; at the others it may pass or not.
-`rankcast.geotext.kernels.score` sorts the candidates and scores each pair once. Each pruning can be switched
-off. Thresholds are those at the start of the batch; they only rise meanwhile.
+`rankcast.geotext.kernels.pair_scores` sorts the candidates and scores each pair once. Each pruning can be
+switched off. Thresholds are those at the start of the batch; they only rise meanwhile.
 
 Messages stand in one order under every term: those first whose terms weigh most for their idf. A weight is
 the idf of its term times a factor that is the same for all terms of a message (and how often the term
@@ -33,6 +33,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rankcast.geotext.kernels.pair_scores import ARRIVAL, CELLS, GROUPS, ROW, score_pairs, sort_pairs
 from rankcast.geotext.kernels.postings import (
     ALPHA,
     AWAY,
@@ -64,14 +65,11 @@ from rankcast.geotext.kernels.postings import (
     radix_sort,
 )
 from rankcast.geotext.kernels.score import (
-    ARRIVAL,
-    CELLS,
-    GROUPS,
-    ROW,
     Bits,
     Floats32,
     Frame,
     Limits,
+    Meaning,
     MessageColumns,
     Plain,
     SubscriptionColumns,
@@ -83,10 +81,8 @@ from rankcast.geotext.kernels.score import (
     nearness,
     rarest_first,
     round_nearest,
-    score_pairs,
     share_of,
     signatures,
-    sort_pairs,
 )
 from rankcast.structures.arrays import borrowed, prefetch, with_room
 from rankcast.structures.distance import EUCLIDEAN
@@ -488,20 +484,21 @@ def disseminate(
 ) -> tuple[bool, Rows, Rows, Floats]:  # fmt: skip
     """The fields of the `Hits` of messages; False if they have more than `most` candidates.
 
-    All tuples are plain: `readers` are the fields of `SubscriptionColumns` but for the last, and `places`
-    those of `MessageColumns` beside rows and texts; `limits` are the fields of `Limits`, its vectors flat.
-    `scratch` is room by term.
+    All tuples are plain, and flat: `readers` are the fields of `SubscriptionColumns` beside texts and limits,
+    and `places` those of `MessageColumns` beside rows and texts. `scratch` is room by term.
     """
     x, y, gain, top, time = places
-    texts, (reader_x, reader_y, alpha, threshold, stamp) = borrowed(posts), borrowed(readers)
+    reader_x, reader_y, alpha, threshold, stamp, beta, mine, theirs = readers
+    texts, meaning = borrowed(posts), Meaning(beta, borrowed(mine), borrowed(theirs))
     messages = MessageColumns(
         borrowed(rows), borrowed(x), borrowed(y), texts, borrowed(gain), top, borrowed(time)
     )
     radius, least, since, begin, size, term, weight = borrowed(limits)
     limited = Limits(radius, least, since, TermVectors(begin, size, term, weight))
     subscriptions = SubscriptionColumns(
-        reader_x, reader_y, alpha, threshold, stamp, borrowed(interests), limited
-    )
+        borrowed(reader_x), borrowed(reader_y), borrowed(alpha), borrowed(threshold), borrowed(stamp),
+        borrowed(interests), limited, meaning,
+    )  # fmt: skip
     frame, counted, on = named(plain_frame), np.zeros_like(counters), Prunings(*plain_on)
     keys, pairs = _find_candidates(
         borrowed(lists), messages, borrowed(idf), borrowed(scratch), frame, on, most, borrowed(counted)

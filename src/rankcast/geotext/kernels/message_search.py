@@ -66,6 +66,8 @@ from rankcast.geotext.kernels.score import (
     nearness_of,
     rarest_first,
     share_of,
+    text_score,
+    without_vectors,
 )
 from rankcast.structures.arrays import prefetch
 from rankcast.structures.distance import distance
@@ -102,7 +104,7 @@ class SearchTerm(NamedTuple):
 class Wanted(NamedTuple):
     """The subscription searched for: place, alpha, radius, least score and time, and whether it has no words.
 
-    And where the terms are that a message must or must not have.
+    Where the terms are that a message must or must not have, its row, and `without_vectors` of it.
     """
 
     x: float
@@ -114,6 +116,9 @@ class Wanted(NamedTuple):
     everywhere: bool
     begin: int
     end: int
+    row: int
+    share: float
+    lift: float
 
 
 class Frontier(NamedTuple):
@@ -338,23 +343,25 @@ def _has_terms(limits: TermVectors, first: int, last: int, terms: Rows, begin: i
 
 
 @njit(**EXACT)
-def _wanted(row: int, subscriptions: SubscriptionColumns, idf: Floats) -> Wanted:
+def wanted_by(row: int, subscriptions: SubscriptionColumns, idf: Floats) -> Wanted:
     """What a subscription asks for."""
-    x, y, alphas, _, _, (begins, sizes, terms, _), limits = subscriptions
+    x, y, alphas, _, _, (begins, sizes, terms, _), limits, meaning = subscriptions
     everywhere = sizes[row] > 0 and idf[terms[begins[row]]] == 0.0
+    everywhere = everywhere or (meaning.mine.shape[0] > 0 and meaning.beta == 1.0)
+    share, lift = without_vectors(meaning, alphas[row])
     if limits.radius.size == 0:
-        return Wanted(x[row], y[row], alphas[row], np.inf, 0.0, EARLIEST, everywhere, 0, 0)
+        return Wanted(x[row], y[row], alphas[row], np.inf, 0.0, EARLIEST, everywhere, 0, 0, row, share, lift)
     begin = limits.terms.begin[row]
     return Wanted(
         x[row], y[row], alphas[row], limits.radius[row], limits.score[row], limits.since[row], everywhere,
-        begin, begin + limits.terms.size[row],
+        begin, begin + limits.terms.size[row], row, share, lift,
     )  # fmt: skip
 
 
 @njit(**EXACT)
-def _score_candidates(
-    candidates: Candidates, filled: int, query: Wanted, limits: TermVectors, messages: MessageColumns,
-    ages: Ages, scratch: Scratch, frame: Frame, board: Best, count: int,
+def score_candidates(
+    candidates: Candidates, filled: int, query: Wanted, subscriptions: SubscriptionColumns,
+    messages: MessageColumns, ages: Ages, scratch: Scratch, frame: Frame, board: Best, count: int,
 ) -> int:  # fmt: skip
     """Score messages and keep the best; returns how many there are.
 
@@ -367,17 +374,19 @@ def _score_candidates(
     noted, _ = scratch
     items, scores = board
     time, arrival, _, _, source, _, per_source = ages
-    x, y, alpha, radius, least, since, everywhere, first, last = query
+    x, y, alpha, radius, least, since, everywhere, first, last, row, share, lift = query
+    limits, meaning = subscriptions.limits.terms, subscriptions.meaning
     for i in range(filled):
         item, cosine = fetched[i], 0.0
-        if count == items.size and bests[i] * top < scores[count - 1]:
+        if count == items.size and (bests[i] * share + lift) * top < scores[count - 1]:
             continue
         for at in range(np.uint64(firsts[i]), np.uint64(ends[i])):
             cosine += weights[at] * noted[np.uint32(terms[at])]
         if cosine <= 0.0 and not everywhere:
             continue
         away = distance(frame.metric, x, y, post_x[item], post_y[item])
-        score = alpha * nearness_of(away, frame.scale) + (1.0 - alpha) * cosine
+        text = text_score(meaning, row, item, cosine)
+        score = alpha * nearness_of(away, frame.scale) + (1.0 - alpha) * text
         if away > radius or score < least or time[item] < since:
             continue
         if last > first and not _has_terms(limits, first, last, terms, firsts[i], ends[i]):
@@ -404,7 +413,7 @@ def _score_candidates(
 
 @njit(**EXACT)
 def _score_seeds(
-    suggested: int, query: Wanted, limits: TermVectors, messages: MessageColumns, ages: Ages,
+    suggested: int, query: Wanted, subscriptions: SubscriptionColumns, messages: MessageColumns, ages: Ages,
     scratch: Scratch, frame: Frame, candidates: Candidates, board: Best,
 ) -> int:  # fmt: skip
     """Score the messages that a search starts with, some at a time; returns how many share a term."""
@@ -412,10 +421,16 @@ def _score_seeds(
     for start in range(0, suggested, CAPACITY):
         end = min(start + CAPACITY, suggested)
         load_candidates(board.item[start:end], messages, candidates)
-        count = _score_candidates(
-            candidates, end - start, query, limits, messages, ages, scratch, frame, board, count
+        count = score_candidates(
+            candidates, end - start, query, subscriptions, messages, ages, scratch, frame, board, count
         )
     return count
+
+
+@njit(**EXACT)
+def _needed(score: float, least: float, query: Wanted) -> float:
+    """What bounds by terms and place must reach for a score, and for the least one."""
+    return (max(score, least) - query.lift) / query.share
 
 
 @njit(**EXACT)
@@ -428,8 +443,8 @@ def _search(
     begins, mains, _, sizes, _, _, rows, fact, node = lists
     parts_term, parts_start, parts_end, keys, numbers = frontier
     top, current = messages.top, ages.stamp
-    query, limits = _wanted(row, subscriptions, idf), subscriptions.limits.terms
-    alpha, spot = np.float32(query.alpha), embed(frame, query.x, query.y)
+    query = wanted_by(row, subscriptions, idf)
+    alpha, spot = np.float32(query.alpha / query.share), embed(frame, query.x, query.y)
     far = min(query.radius / frame.scale, FARTHEST)
     floor = np.float32(1.0 - 1.000001 * far - 1e-5) if query.radius < np.inf else np.float32(-np.inf)
     x, y, z = np.float32(spot[0]), np.float32(spot[1]), np.float32(spot[2])
@@ -437,9 +452,9 @@ def _search(
     bits, squares = np.empty(term.size, np.int32), np.empty(term.size, np.float32)
     load_vector(scratch, term, weight)
     size, used, work, full = 0, 0, SEARCH_COST, board.item.size
-    count = _score_seeds(suggested, query, limits, messages, ages, scratch, frame, candidates, board)
+    count = _score_seeds(suggested, query, subscriptions, messages, ages, scratch, frame, candidates, board)
     least = max(query.score - float(SLACK), 0.0)  # no score is below 0
-    bar = max(board.score[count - 1] / top, least) if count == full else least
+    bar = _needed(board.score[count - 1] / top if count == full else least, least, query)
     for i in range(term.size):
         bits[i], squares[i] = bit_of(term[i]), weight[i] * weight[i]
         target = SearchTerm(np.float32(weight[i]), np.float32(rest[i]), x, y, z, alpha, frame.reach, floor)
@@ -453,10 +468,10 @@ def _search(
         ends = size == 0 or -keys[0] < bar
         if filled >= SCORE_BATCH or (filled > 0 and (ends or count < full)):
             filled = prefetch_terms(fact, current, messages, candidates, filled)
-            count = _score_candidates(
-                candidates, filled, query, limits, messages, ages, scratch, frame, board, count
+            count = score_candidates(
+                candidates, filled, query, subscriptions, messages, ages, scratch, frame, board, count
             )
-            bar = max(board.score[count - 1] / top, least) if count == full else bar
+            bar = _needed(board.score[count - 1] / top, least, query) if count == full else bar
             work, filled = work + SCORE_COST * filled, 0
             continue
         if ends:

@@ -26,17 +26,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rankcast.geotext.kernels.pair_scores import ROW, sort_keys
 from rankcast.geotext.kernels.postings import Ages, drop, last_of_source, newer, stays_on
-from rankcast.geotext.kernels.score import ROW, Plain, TermVectors, sort_keys
+from rankcast.geotext.kernels.score import Bools, Floats, Ints, Plain, Rows, TermVectors
 from rankcast.structures.arrays import borrowed, prefetch
 from rankcast.structures.diff import ChangeColumns
 from rankcast.structures.jit import EXACT
 from rankcast.structures.topk_lists import ENTER, LEAVE, UPDATE
 
-Rows = NDArray[np.int32]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Counts = NDArray[np.uint16]
 
 LOWER = (1 << ROW) - 1  # what is below the list in a key

@@ -1,4 +1,4 @@
-"""The geo-text score: term vectors, upper bounds of the score, and exact scores of candidate pairs.
+"""The geo-text score: term vectors, upper bounds of the score, and the columns that it is computed from.
 
 Term vectors. Texts are bags of terms with weights. Prefixes need the terms of a vector in the order rarest
 first [Geo §3]: rarer is a larger idf, and of equal idf the larger row, since terms that were first seen
@@ -13,11 +13,6 @@ extent, `frame.unit`. An arc is longer than its chord, so the gap in the cube ti
 times the scale the unit is, is never more than the distance in units of the scale. Nearness is 0 from the
 scale on. Postings also have a signature: 32 bits, one for each term after their own, by which terms are known
 not to be common.
-
-Exact scores. Candidate pairs of a subscription and a message are keys, sorted by subscription, then message:
-subscriptions are read in the order in which they lie, and hits come out in the order in which buffers take
-them. The weight of a term in a message is looked up in a small hash table of the message, in a bucket that
-is read as a whole, without a branch. Cost: O(1) a pair and term of its subscription.
 """
 
 from __future__ import annotations
@@ -29,13 +24,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rankcast.structures.distance import EARTH_RADIUS, EUCLIDEAN, distance
+from rankcast.structures.distance import EARTH_RADIUS, EUCLIDEAN
 from rankcast.structures.jit import EXACT
 
 UNIT = 65535.0
 SHARE = np.float32(1.0 / UNIT)
 SLACK = np.float32(2e-5)  # what rounding to 16 bits may take from a score
 GAP_SLACK = np.float32(2e-5)  # and from a gap in the cube
+LIFT_SLACK = 1e-12  # what rounding may add to the cosine of unit vectors
 STEEP = 1e-2  # an alpha nearer to 0 or 1 makes one of the bounds divide by too small a number
 
 Spot = tuple[float, float, float]
@@ -201,12 +197,6 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
-# A candidate pair is one key: the row of the subscription, the place of the message in its batch, and the
-# stamp of the posting it was found by, from the highest bits to the lowest.
-ARRIVAL, ROW = 16, 32  # the first bit of each, above the 16 bits of the stamp
-CELLS, GROUPS, CANDIDATES, VERIFIED = range(4)  # counters of a dissemination
-
-
 class TermVectors(NamedTuple):
     """Vectors by row: `size[row]` terms with weights from `begin[row]` on, in code point order."""
 
@@ -229,8 +219,56 @@ class Limits(NamedTuple):
     terms: TermVectors
 
 
+class Meaning(NamedTuple):
+    """Dense vectors of subscriptions and of messages, by row, of which there is none if they do not count.
+
+    And how much their cosine counts against that of the terms.
+    """
+
+    beta: float
+    mine: NDArray[np.float64]
+    theirs: NDArray[np.float64]
+
+
+@njit(**EXACT)
+def dot(some: NDArray[np.float64], row: int, others: NDArray[np.float64], other: int) -> float:
+    """The product of two vectors whose size is a multiple of eight; the order of its sums is fixed."""
+    a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for at in range(0, some.shape[1], 8):
+        a += some[row, at] * others[other, at]
+        b += some[row, at + 1] * others[other, at + 1]
+        c += some[row, at + 2] * others[other, at + 2]
+        d += some[row, at + 3] * others[other, at + 3]
+        e += some[row, at + 4] * others[other, at + 4]
+        f += some[row, at + 5] * others[other, at + 5]
+        g += some[row, at + 6] * others[other, at + 6]
+        h += some[row, at + 7] * others[other, at + 7]
+    return ((a + b) + (c + d)) + ((e + f) + (g + h))
+
+
+@njit(**EXACT)
+def text_score(meaning: Meaning, row: int, item: int, cosine: float) -> float:
+    """The part of a score that a text has, given the cosine of the terms."""
+    if meaning.mine.shape[0] == 0:
+        return cosine
+    alike = max(0.0, dot(meaning.mine, row, meaning.theirs, item))
+    return meaning.beta * alike + (1.0 - meaning.beta) * cosine
+
+
+@njit(**EXACT)
+def without_vectors(meaning: Meaning, alpha: float) -> tuple[float, float]:
+    """Where vectors count, a score is at most `share` times that of terms and place alone, plus `lift`.
+
+    Those are the two; alpha is `alpha / share` then. Without vectors they are 1 and 0, and also if vectors
+    count alone, which bounds by terms are not for.
+    """
+    if meaning.mine.shape[0] == 0 or meaning.beta == 1.0:
+        return 1.0, 0.0
+    return alpha + (1.0 - alpha) * (1.0 - meaning.beta), (1.0 - alpha) * meaning.beta + LIFT_SLACK
+
+
 class SubscriptionColumns(NamedTuple):
-    """Subscriptions by row: places, alphas, thresholds, stamps, vectors, limits."""
+    """Subscriptions by row: places, alphas, thresholds, stamps, vectors of terms, limits; dense vectors."""
 
     x: Floats
     y: Floats
@@ -239,6 +277,7 @@ class SubscriptionColumns(NamedTuple):
     stamp: Bits
     texts: TermVectors
     limits: Limits
+    meaning: Meaning
 
 
 class MessageColumns(NamedTuple):
@@ -282,234 +321,3 @@ def rarest_first(texts: TermVectors, row: int, idf: Floats) -> tuple[Rows, Float
         rest[i] = math.sqrt(square)
         square += weight[i] * weight[i]
     return term, weight, rest
-
-
-DIGIT = 10
-
-
-FEW = 64  # up to this many keys are sorted by insertion
-
-
-BUCKET = 2  # cells of a bucket
-
-
-LEAST_BUCKETS = 4  # buckets of a table
-
-
-class Hits(NamedTuple):
-    """Subscriptions that a message may enter, with its place in the batch, and its score there.
-
-    In order of subscriptions, then of messages.
-    """
-
-    subscription: Rows
-    arrival: Rows
-    score: Floats
-
-
-class WeightTables(NamedTuple):
-    """A hash table a message: where it begins, its buckets less 1. By cell: a term or -1, its weight or 0."""
-
-    start: Ints
-    mask: Rows
-    term: Rows
-    weight: Floats
-
-
-@njit(**EXACT)
-def _sort_by(keys: Ints, sorted_keys: Ints, shift: int) -> None:
-    """Sort keys by some of their bits, stably."""
-    ends, mask = np.zeros((1 << DIGIT) + 1, np.int64), (1 << DIGIT) - 1
-    for key in keys:
-        ends[(key >> shift & mask) + 1] += 1
-    for i in range(mask):
-        ends[i + 1] += ends[i]
-    for key in keys:
-        digit = key >> shift & mask
-        sorted_keys[ends[digit]] = key
-        ends[digit] += 1
-
-
-@njit(**EXACT)
-def sort_keys(keys: Ints, low: int, most_low: int, most_high: int) -> Ints:
-    """Sort keys stably by their bits from `low` on: those below `ROW` are less than `most_low`, and the row.
-
-    Rows are less than `most_high`. Few keys are sorted by insertion, many by radix. Returns them, where they
-    were or elsewhere; what they were in is used.
-    """
-    if keys.size <= FEW:
-        for i in range(1, keys.size):
-            key, at = keys[i], i
-            while at > 0 and keys[at - 1] >> low > key >> low:
-                keys[at] = keys[at - 1]
-                at -= 1
-            keys[at] = key
-        return keys
-    spare = np.empty_like(keys)
-    for start, most in ((low, most_low - 1), (ROW, most_high - 1)):
-        shift = 0
-        while most >> shift > 0:
-            _sort_by(keys, spare, start + shift)
-            keys, spare = spare, keys
-            shift += DIGIT
-    return keys
-
-
-@njit(**EXACT)
-def sort_pairs(keys: Ints, arrivals: int, stamps: Bits) -> Ints:
-    """The pairs of keys whose stamp is current, by subscription and message, each once. Changes `keys`.
-
-    `arrivals` is how many messages there are, `stamps` are those of all subscriptions.
-    """
-    keys = sort_keys(keys, ARRIVAL, arrivals, stamps.size)
-    count, former = 0, np.int64(-1)
-    for key in keys:
-        pair, current = key >> ARRIVAL, np.int64(stamps[np.uint64(key >> ROW)]) == key & 65535
-        keys[count] = pair
-        count += current and pair != former
-        former = pair if current else former
-    return keys[:count]
-
-
-@njit(**EXACT)
-def _bucket(term: int, mask: int) -> np.uint64:
-    """The first cell of the bucket of a term, from the beginning of a table.
-
-    Multiplicative hashing in 32 bits; the result is unsigned so that an index by it is not wrapped.
-    """
-    return np.uint64((np.uint32(np.uint32(term) * FACTOR) >> np.uint32(12)) & np.uint32(mask)) * np.uint64(
-        BUCKET
-    )
-
-
-@njit(**EXACT)
-def _fits(terms: Rows, begin: int, end: int, mask: int, taken: Rows) -> bool:
-    """Whether no bucket of a table would get too many of some terms; `taken` is room for so many counts."""
-    taken[: mask + 1] = 0
-    most = 0
-    for at in range(begin, end):
-        bucket = _bucket(terms[at], mask) // np.uint64(BUCKET)
-        taken[bucket] += 1
-        most = max(most, taken[bucket])
-    return most <= BUCKET
-
-
-@njit(**EXACT)
-def _tabulate(messages: MessageColumns) -> WeightTables:
-    """Tables of the weights of messages; some one cell in four is taken."""
-    rows, texts = messages.rows, messages.texts
-    begins, sizes, terms, weights = texts
-    starts, masks, total = np.empty(rows.size, np.int64), np.empty(rows.size, np.int32), 0
-    taken = np.empty(LEAST_BUCKETS, np.int32)
-    for i in range(rows.size):
-        begin, buckets = begins[rows[i]], LEAST_BUCKETS
-        end = begin + sizes[rows[i]]
-        while buckets < sizes[rows[i]] or not _fits(terms, begin, end, buckets - 1, taken):
-            buckets *= 2
-            if buckets > taken.size:
-                taken = np.empty(buckets, np.int32)
-        starts[i], masks[i] = total, buckets - 1
-        total += BUCKET * buckets
-    held, weight = np.full(total, -1, np.int32), np.zeros(total)
-    for i in range(rows.size):
-        begin = begins[rows[i]]
-        for at in range(begin, begin + sizes[rows[i]]):
-            cell = np.uint64(starts[i]) + _bucket(terms[at], masks[i])
-            while held[cell] >= 0:
-                cell += np.uint64(1)
-            held[cell], weight[cell] = terms[at], weights[at]
-    return WeightTables(starts, masks, held, weight)
-
-
-@njit(**EXACT)
-def _weight(held: Rows, weight: Floats, cell: np.uint64, term: int) -> float:
-    """The weight of a term in a bucket, 0 if it is not there; all of it is looked at, without a branch."""
-    total = 0.0
-    for slot in range(BUCKET):
-        at = cell + np.uint64(slot)
-        its, there = weight[at], held[at] == term
-        total += its if there else 0.0
-    return total
-
-
-@njit(**EXACT)
-def _has_terms(wanted: TermVectors, row: int, held: Rows, start: np.uint64, mask: int) -> bool:
-    """Whether a message, by its table, has the terms that a subscription must have, and none it must not."""
-    begins, sizes, terms, signs = wanted
-    for at in range(begins[row], begins[row] + sizes[row]):
-        cell, there = start + _bucket(terms[at], mask), False
-        for slot in range(BUCKET):
-            there = there or held[cell + np.uint64(slot)] == terms[at]
-        if there != (signs[at] > 0.0):
-            return False
-    return True
-
-
-@njit(**EXACT)
-def score_pairs(
-    keys: Ints,
-    subscriptions: SubscriptionColumns,
-    messages: MessageColumns,
-    frame: Frame,
-    current: bool,
-    counters: Ints,
-) -> Hits:
-    """Score pairs given by sorted keys; those that reach the threshold of the subscription are hits.
-
-    Adds the products of common terms in code point order, one after the other, as brute force does (a term
-    that is not common adds 0). Indexes are unsigned: a signed one is tested whether it counts from the end.
-    """
-    reader_x, reader_y, reader_alpha, threshold, _, texts, limits = subscriptions
-    rows, post_x, post_y, _, gains, _, time = messages
-    limited = limits.radius.size > 0
-    begins, sizes, terms, weights = texts
-    starts, masks, held, weight = _tabulate(messages)
-    owners, arrivals = np.empty(keys.size, np.int32), np.empty(keys.size, np.int32)
-    scores = np.empty(keys.size)
-    used, tried = 0, 0
-    for key in keys:
-        row, arrival = np.uint64(key >> (ROW - ARRIVAL)), np.uint64(key & 65535)
-        alpha, bar, item = reader_alpha[row], threshold[row], np.uint64(rows[arrival])
-        away = distance(frame.metric, reader_x[row], reader_y[row], post_x[item], post_y[item])
-        near, cosine = nearness_of(away, frame.scale), 0.0
-        gain = gains[item] if gains.size > 0 else 1.0
-        if current and (alpha * near + (1.0 - alpha) + 1e-6) * gain < bar:
-            continue
-        if limited and (away > limits.radius[row] or time[item] < limits.since[row]):
-            continue
-        tried += 1
-        begin, start, mask = np.uint64(begins[row]), np.uint64(starts[arrival]), masks[arrival]
-        for at in range(begin, begin + np.uint64(sizes[row])):
-            cell = start + _bucket(terms[at], mask)
-            cosine += weights[at] * _weight(held, weight, cell, terms[at])
-        score = alpha * near + (1.0 - alpha) * cosine
-        if limited and not (score >= limits.score[row] and _has_terms(limits.terms, row, held, start, mask)):
-            continue
-        score *= gain
-        owners[used], arrivals[used], scores[used] = row, arrival, score
-        used += score >= bar
-    counters[CANDIDATES] += keys.size
-    counters[VERIFIED] += tried
-    return Hits(owners[:used], arrivals[:used], scores[:used])
-
-
-@njit(**EXACT)
-def undecayed_scores(
-    owners: Rows, items: Rows, subscriptions: SubscriptionColumns, messages: MessageColumns, frame: Frame
-) -> Floats:
-    """The scores of messages for subscriptions without decay."""
-    reader_x, reader_y, reader_alpha, _, _, texts, _ = subscriptions
-    _, post_x, post_y, others, _, _, _ = messages
-    begins, sizes, terms, weights = texts
-    their_begins, their_sizes, their_terms, their_weights = others
-    scores = np.empty(owners.size)
-    for i in range(owners.size):
-        row, item, cosine = owners[i], items[i], 0.0
-        start = their_begins[item]
-        for at in range(begins[row], begins[row] + sizes[row]):
-            for other in range(start, start + their_sizes[item]):
-                if their_terms[other] == terms[at]:
-                    cosine += weights[at] * their_weights[other]
-        away = distance(frame.metric, reader_x[row], reader_y[row], post_x[item], post_y[item])
-        scores[i] = reader_alpha[row] * nearness_of(away, frame.scale) + (1.0 - reader_alpha[row]) * cosine
-    return scores

@@ -22,17 +22,14 @@ from rankcast.geotext.kernels.results import (
     NONE,
     PREFETCHED,
     SKYBAND,
-    Bools,
     Buffers,
-    Floats,
-    Ints,
     Links,
     ResultLog,
-    Rows,
     capacity_of,
     is_short,
     link,
 )
+from rankcast.geotext.kernels.score import Bools, Floats, Ints, Rows
 from rankcast.structures.arrays import prefetch
 from rankcast.structures.diff import ChangeColumns, Entries
 from rankcast.structures.jit import EXACT
@@ -40,6 +37,7 @@ from rankcast.structures.topk_lists import ENTER, LEAVE, UPDATE
 
 SPARE = 32  # entries that a small list has room for beside its own, and a large one in vain
 MAX_KEEP = 2**30  # entries that a list keeps at most
+HIT_COST, ENTRY_COST = 18.0, 0.32  # of a message in a buffer that comes and goes; more for each entry there
 
 
 @njit(**EXACT)
@@ -131,47 +129,47 @@ def relink(links: Links, buffers: Buffers) -> None:
 
 
 @njit(**EXACT)
-def cost(held: float, k: int, window: float, search: float) -> float:
-    """The expected cost of an update if the `held` best of a window are kept [Geo §6.2, (11) to (16)].
+def cost(held: float, k: int, search: float) -> float:
+    """The expected cost of a window's turnover if the `held` best are kept [Geo §6.2, (11) to (16)].
 
-    Upkeep: the chance that an update concerns the buffer, times its size without the dominated. Filling anew:
-    the cost of a search over the updates until fewer than k are left, a random walk from `held` to k - 1
-    with a reflecting barrier at twice `held`.
+    In units of a search's work. Upkeep: as many messages as are held come and go, each at a price that grows
+    with the buffer, which is without the dominated. Filling anew: how many of those before the threshold are
+    left is a random walk from `held`, in which after one window all have changed once, so that it ends at
+    k - 1 in the course of a window the more seldom the more deviations that is away; see docs/performance.md.
     """
-    chance = held / window
-    upkeep = chance * k * math.log(held / k)
-    spare = held - k + 1.0
-    updates = (2.0 * spare * held + spare * (spare + 1.0)) / chance
-    return upkeep + search / updates
+    away = (held - k + 1.0) / math.sqrt(2.0 * held)
+    fills = 0.55 / away * math.exp(-0.5 * away * away)
+    return held * (HIT_COST + ENTRY_COST * k * (1.0 + math.log(held / k))) + fills * search
 
 
 @njit(**EXACT)
-def cheapest_size(k: int, most: int, window: float, search: float) -> int:
-    """How many messages, from k to `most`, are cheapest to keep."""
-    best, least = k, cost(float(k), k, window, search)
-    for held in range(k + 1, most + 1):
-        price = cost(float(held), k, window, search)
-        if price < least:
-            best, least = held, price
-    return best
+def cheapest_size(k: int, search: float) -> int:
+    """How many messages, k or more, are cheapest to keep; the cost falls to there and rises after it."""
+    low, high = k, k + int(6.0 * math.sqrt(float(k))) + 12
+    while low < high:
+        middle = (low + high) // 2
+        if cost(float(middle), k, search) <= cost(float(middle + 1), k, search):
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 @njit(**EXACT)
-def sizes_to_keep(k: Ints, refill: int, kmax: int, window: float, search: float) -> Rows:
-    """How many entries each list keeps: what is cheapest, given what a search costs in the mean.
+def sizes_to_keep(k: Ints, refill: int, kmax: int, search: Floats) -> Rows:
+    """How many entries each list keeps: what is cheapest, by what its search costs.
 
-    At most `kmax` times k. Other refills keep k, as many as that (kmax) or, before scores are known, 1.5 k;
-    so do lists over a small window. None keeps more than MOST, which no window comes to.
+    Other refills keep k, `kmax` times as many or, before scores are known, 1.5 k. None keeps more than
+    `MAX_KEEP`, which no window comes to.
     """
     keep = np.empty(k.size, np.int32)
     for i in range(k.size):
-        most = kmax * k[i]
-        if i > 0 and k[i] == k[i - 1]:
+        if i > 0 and k[i] == k[i - 1] and search[i] == search[i - 1]:
             keep[i] = keep[i - 1]
-        elif refill == COST and window > most:
-            keep[i] = cheapest_size(k[i], most, window, search)
+        elif refill == COST:
+            keep[i] = min(cheapest_size(k[i], search[i]), MAX_KEEP)
         else:
-            all_of = k[i] if refill == NONE else most if refill == KMAX else k[i] + k[i] // 2 + 1
+            all_of = k[i] if refill == NONE else kmax * k[i] if refill == KMAX else k[i] + k[i] // 2 + 1
             keep[i] = min(all_of, MAX_KEEP)
     return keep
 

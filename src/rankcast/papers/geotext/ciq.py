@@ -19,14 +19,12 @@ from numpy.typing import NDArray
 
 from rankcast.geotext.kernels.match import Prunings
 from rankcast.geotext.kernels.message_search import clear_vector, load_vector
+from rankcast.geotext.kernels.pair_scores import CANDIDATES, VERIFIED, Hits
 from rankcast.geotext.kernels.postings import ListedColumns
 from rankcast.geotext.kernels.score import (
-    CANDIDATES,
-    VERIFIED,
     Bits,
     Floats32,
     Frame,
-    Hits,
     MessageColumns,
     Scratch,
     SubscriptionColumns,

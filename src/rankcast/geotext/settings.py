@@ -1,0 +1,46 @@
+"""Settings and sizes of an engine: how settings stand in a snapshot, and what parts its bytes are of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankcast.errors import SettingError, shown
+
+PARTS = {  # names of parts in `memory()`, and the prefixes of their arrays in a snapshot; the first that fits
+    "reverse lists": ("live.buffers_link_",),
+    "buffers": ("live.buffers_",),
+    "postings": ("live.readers_",),
+    "window": ("message.", "window.", "text.", "source.", "copy.", "live.messages_", "live.age_"),
+    "subscriptions": ("subscription.", "interest.", "live."),
+    "words": ("term.",),
+    "vectors": ("subscription_vector.", "message_vector."),
+}
+
+
+def truth(name: str, value: object) -> bool:
+    """A setting that is true or false."""
+    if not isinstance(value, bool | np.bool_):
+        raise SettingError(f"{name} is {shown(value)}", expected="True or False")
+    return bool(value)
+
+
+def window_to_json(window: int | timedelta) -> int | dict[str, int]:
+    """The setting of a window as it stands in a snapshot."""
+    if isinstance(window, timedelta):
+        return {"microseconds": window // timedelta(microseconds=1)}
+    return int(window)
+
+
+def bytes_by_part(arrays: Mapping[str, NDArray[Any]]) -> dict[str, int]:
+    """Bytes of the arrays of a snapshot, by those of `PARTS` that it has."""
+    sizes = dict.fromkeys(PARTS, 0)
+    for name, array in arrays.items():
+        part = next((part for part, names in PARTS.items() if name.startswith(names)), None)
+        if part is not None:
+            sizes[part] += array.nbytes
+    return {part: size for part, size in sizes.items() if size}
