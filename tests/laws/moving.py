@@ -9,28 +9,32 @@ from typing import Any
 from hypothesis import strategies as st
 
 from rankcast.moving.engine import MovingEngine
+from rankcast.moving.road_graph import RoadGraph
+from tests.laws import roads
 from tests.laws.range_topk import CROWD, change_rows
 
 SCORE_TOLERANCE = 1e-12  # the sines of haversine come from two places
 EARTH_RADIUS = 6_371_008.8
 
-METRICS = st.sampled_from(["euclidean", "euclidean", "manhattan", "haversine"])
+METRICS = st.sampled_from(["euclidean", "euclidean", "manhattan", "haversine", "network", "network"])
+GRAPHS = st.sampled_from(list(roads.WORLDS))
+LENGTHS = st.sampled_from([0, 1, 2, 4, 9, 0.25])
 PLANE = st.tuples(st.integers(0, 4), st.integers(0, 4))
 GLOBE = st.tuples(st.sampled_from([-180, -10, 0, 10, 170]), st.sampled_from([0, 20]))
-CALLS = st.sampled_from(
-    [
-        "subscribe",
-        "subscribe",
-        "publish",
-        "publish",
-        "upsert",
-        "upsert",
-        "upsert",
-        "remove",
-        "amend",
-        "unsubscribe",
-    ]
+NAMES = (
+    "subscribe",
+    "subscribe",
+    "publish",
+    "publish",
+    "upsert",
+    "upsert",
+    "upsert",
+    "remove",
+    "amend",
+    "unsubscribe",
 )
+CALLS = st.sampled_from(NAMES)
+ROAD_CALLS = st.sampled_from((*NAMES, "update_roads"))
 
 
 @st.composite
@@ -42,6 +46,7 @@ def steps(
     *,
     takes_k: bool,
     filters: bool = False,
+    graph: RoadGraph | None = None,
 ) -> tuple[tuple[str, Any], ...]:
     """Calls that are valid one after the other."""
     places = GLOBE if metric == "haversine" else PLANE
@@ -53,13 +58,17 @@ def steps(
     objects: set[Any] = set()
     found: list[tuple[str, Any]] = []
     for _ in range(draw(st.integers(1, 8))):
-        call = draw(CALLS)
+        call = draw(CALLS if graph is None else ROAD_CALLS)
         rows: Any
         if call == "upsert":
             names = draw(st.lists(st.sampled_from(items), max_size=len(items)))
             rows = draw(_placed(names, places, drop=False))
             rows |= {name: [draw(st.sampled_from(attributes)) for _ in names] for name in over}
             objects |= set(names)
+        elif call == "update_roads":
+            assert graph is not None
+            edges = draw(st.lists(st.integers(0, len(graph) - 1), max_size=3))
+            rows = {"id": [f"e{at}" for at in edges], "length": [draw(LENGTHS) for _ in edges]}
         elif call == "remove":
             rows = draw(_some(objects))
             objects -= set(rows)
@@ -116,9 +125,10 @@ def churn(engine: Any, round_: int) -> None:
 class Moving:
     """Objects and queries in dicts; a subclass ranks the objects of a query."""
 
-    def __init__(self, over: list[str], metric: str) -> None:
+    def __init__(self, over: list[str], metric: str, graph: RoadGraph | None = None) -> None:
         self.over = over
-        self.measure = MEASURES[metric]
+        self.roads = None if graph is None else roads.Roads(roads.world_of(graph))
+        self.measure = MEASURES[metric] if self.roads is None else self.roads.distance
         self.queries: dict[Any, dict[str, Any]] = {}
         self.objects: dict[Any, dict[str, Any]] = {}
 
@@ -128,7 +138,10 @@ class Moving:
     def call(self, name: str, rows: Any) -> list[dict[str, Any]]:
         before = {query: self.ranking(values) for query, values in self.queries.items()}
         order = list(self.queries)
-        if name in ("unsubscribe", "remove"):
+        if name == "update_roads":
+            assert self.roads is not None
+            self.roads.update(rows)
+        elif name in ("unsubscribe", "remove"):
             for each in rows:
                 del (self.queries if name == "unsubscribe" else self.objects)[each]
         else:
@@ -137,7 +150,7 @@ class Moving:
                 (self.objects if name == "upsert" else self.queries).setdefault(each, {}).update(values)
         order += [query for query in self.queries if query not in before]
         after = {query: self.ranking(values) for query, values in self.queries.items()}
-        updates = name in ("upsert", "remove")
+        updates = name in ("upsert", "remove", "update_roads")
         return [
             row
             for query in order

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from hypothesis import strategies as st
 
 from rankcast.core.contract import Workload
-from tests.laws.moving import METRICS, SCORE_TOLERANCE, Moving, churn, steps
+from tests.laws import roads
+from tests.laws.moving import GRAPHS, METRICS, SCORE_TOLERANCE, Moving, churn, steps
 
 __all__ = ["CHURN_SETTINGS", "SCORE_TOLERANCE", "Naive", "churn", "workloads"]
 
@@ -20,12 +22,15 @@ def workloads(draw: st.DrawFn) -> Workload:
     over: list[str] = draw(st.sampled_from([[], ["a"], ["a", "b"], ["a", "b"]]))
     metric = draw(METRICS)
     settings: dict[str, Any] = {"over": over, "metric": metric}
+    graph = None
+    if metric == "network":
+        graph = settings["graph"] = roads.graph(draw(GRAPHS))
     if draw(st.booleans()):
         by_attribute = st.dictionaries(st.sampled_from(over), WAYS) if over else WAYS
         settings["prefer"] = draw(st.one_of(WAYS, by_attribute))
     if draw(st.booleans()):
         settings["tuning"] = {"universe": draw(st.sampled_from([None, [0, 0, 4, 4]]))}
-    return Workload(settings, draw(steps(over, metric, [0, 1, 2], takes_k=False, filters=True)))
+    return Workload(settings, draw(steps(over, metric, [0, 1, 2], takes_k=False, filters=True, graph=graph)))
 
 
 class Naive(Moving):
@@ -38,14 +43,17 @@ class Naive(Moving):
         prefer: str | dict[str, str] = "min",
         metric: str = "euclidean",
         tuning: dict[str, Any] | None = None,
+        graph: Any = None,
     ) -> None:
-        super().__init__(over, metric)
+        super().__init__(over, metric, graph)
         ways = prefer if isinstance(prefer, dict) else dict.fromkeys(over, prefer)
         self.large_is_good = {name for name, way in ways.items() if way == "max"}
 
     def ranking(self, query: dict[str, Any]) -> list[tuple[Any, float]]:
         values = {
-            item: self.costs(query, each) for item, each in self.objects.items() if self.passes(query, each)
+            item: self.costs(query, each)
+            for item, each in self.objects.items()
+            if self.passes(query, each) and self.distance(query, each) < math.inf
         }
         found = [
             (mine[-1], item)

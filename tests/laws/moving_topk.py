@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from rankcast.core.contract import Workload
 from rankcast.moving import scoring
-from tests.laws.moving import METRICS, SCORE_TOLERANCE, Moving, churn, steps
+from tests.laws import roads
+from tests.laws.moving import GRAPHS, METRICS, SCORE_TOLERANCE, Moving, churn, steps
 
 __all__ = ["CHURN_SETTINGS", "SCORE_TOLERANCE", "Naive", "churn", "workloads"]
 
@@ -31,8 +32,11 @@ def workloads(draw: st.DrawFn) -> Workload:
         "ordered": draw(st.booleans()),
         "score": draw(_scores(len(over))),
     }
+    graph = None
+    if metric == "network":
+        graph = settings["graph"] = roads.graph(draw(GRAPHS))
     plain = settings["score"] is None or settings["score"].name == "weighted_sum"
-    calls = draw(steps(over, metric, ANY if plain else POSITIVE, takes_k=True, filters=True))
+    calls = draw(steps(over, metric, ANY if plain else POSITIVE, takes_k=True, filters=True, graph=graph))
     return Workload(settings, calls)
 
 
@@ -65,8 +69,9 @@ class Naive(Moving):
         score: Any = None,
         metric: str = "euclidean",
         ordered: bool = True,
+        graph: Any = None,
     ) -> None:
-        super().__init__(over, metric)
+        super().__init__(over, metric, graph)
         self.k = k
         form: dict[str, Any] = {"name": "weighted_sum", "w": None} if score is None else score.as_json()
         self.name, self.lam = form["name"], form.get("lam", 1.0)
@@ -77,7 +82,7 @@ class Naive(Moving):
         scored = sorted(
             (self.score(query, values), item)
             for item, values in self.objects.items()
-            if self.passes(query, values)
+            if self.passes(query, values) and self.distance(query, values) < math.inf
         )
         return [(item, score) for score, item in scored[: query.get("k") or self.k]]
 

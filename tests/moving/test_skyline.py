@@ -45,7 +45,7 @@ def test_settings_are_those_of_the_contract_and_keyword_only() -> None:
         ({"prefer": "low"}, "expected one of: max, min"),
         ({"prefer": {"price": "low"}}, "expected one of: max, min"),
         ({"prefer": {"prize": "max"}}, 'Did you mean "price"'),
-        ({"metric": "network"}, "not available yet"),
+        ({"metric": "network"}, "graph is None"),
         ({"tuning": {"universe": (0, 0, 1)}}, "universe is"),
         ({"tuning": {"universe": (0, 0, 0, 1)}}, "each min below its max"),
         ({"tuning": {"universe": (0, 0, float("inf"), 1)}}, "universe is"),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rankcast import MovingSkyline
 from rankcast.bench.workloads import moving
 from rankcast.moving.brute_force import skyline
+from rankcast.moving.skyline_zones import SkylineZones
 from rankcast.tables.schema import Bools, Floats
 
 UNIVERSE = (-2.0, -2.0, 8.0, 8.0)
@@ -245,7 +246,7 @@ def test_a_disc_around_a_query_is_inside_its_zone(seed: int, size: int, grid: in
     for x, y in places[1:].transpose(0, 2, 1):
         engine.publish({"id": np.arange(8), "x": x, "y": y})
     zoned = engine._zones
-    assert zoned is not None
+    assert isinstance(zoned, SkylineZones)
     disc = zoned.zones.kept.disc[:8]
     for (x, y, square), wkb in zip(disc, engine.zones()["geometry"].to_pylist(), strict=True):
         if square > 0:

@@ -22,7 +22,7 @@ STEPS = 25
 
 def zones_of(engine: MovingSkyline) -> SkylineZones:
     found = engine._zones
-    assert found is not None
+    assert isinstance(found, SkylineZones)
     return found
 
 

@@ -74,7 +74,7 @@ def test_settings_are_those_of_the_contract_and_keyword_only() -> None:
         ({"m": 0}, "m is 0"),
         ({"m": 1.5}, "m is 1.5"),
         ({"ordered": 1}, "ordered is 1"),
-        ({"metric": "network"}, "not available yet"),
+        ({"metric": "network"}, "graph is None"),
         ({"metric": "euclidian"}, 'Did you mean "euclidean"'),
         ({"method": "zones"}, "expected one of: scan, zone"),
         ({"tuning": {"circle": "round"}}, "circle"),

@@ -59,7 +59,7 @@ def walk(seed: int, steps: int, *, metric: str) -> Floats:
 
 def zones_of(engine: MovingTopK) -> TopKZones:
     found = engine._zones
-    assert found is not None
+    assert isinstance(found, TopKZones)
     return found
 
 

@@ -29,7 +29,17 @@ from rankcast.errors import InputError, shown
 from rankcast.moving.brute_force import Objects, distances_to
 from rankcast.moving.index import SafeZones
 from rankcast.moving.kernels.zone_follow import ASCENDING, first_unknown, last_of_each, rows_in_order
-from rankcast.moving.places import PLACE, QuerySlots, Reach, check_globe, fixed, places_of, reach_of, unscored
+from rankcast.moving.places import (
+    METRICS,
+    PLACE,
+    QuerySlots,
+    Reach,
+    check_globe,
+    fixed,
+    places_of,
+    reach_of,
+    unscored,
+)
 from rankcast.moving.undo import Step, Undo, release, restore_columns
 from rankcast.structures import hashing, integrity
 from rankcast.structures.ids import Slots, keys_of, select, show
@@ -39,8 +49,6 @@ from rankcast.tables.deltas import Changes, Lists
 from rankcast.tables.schema import Batch, Bools, Column, Floats, Form, Ids, Rows
 
 ORDER_CHECK = 64  # events; from this many on it pays to see first whether they come in order
-METRICS = ("euclidean", "manhattan", "haversine")
-METRICS_LATER = ("network",)
 UNCHANGED = deltas.no_changes()
 OBJECT_COLUMNS = ("x", "y", "attributes")
 
@@ -82,7 +90,7 @@ class MovingEngine(ListEngine):
         tuning: Mapping[str, Any] | None,
     ) -> None:
         self._over = over
-        self._metric = schema.one_of("metric", metric, METRICS, later=METRICS_LATER)
+        self._metric = schema.one_of("metric", metric, METRICS)
         self._method = schema.one_of("method", method, self.methods)
         shared = {"over": self._over, "metric": self._metric, "method": self._method}
         super().__init__({**shared, **configuration}, extra=extra, tuning=tuning)
@@ -104,6 +112,14 @@ class MovingEngine(ListEngine):
     def _reach(self) -> Reach:
         """Which places and objects are accepted."""
         return reach_of(self._configuration)
+
+    def objects(self) -> pa.Table:
+        """The live objects: `id`, `x`, `y` and the attributes of `over`."""
+        rows = self._objects.live()
+        attributes = self._objects["attributes"][rows]
+        columns = {name: pa.array(attributes[:, place]) for place, name in enumerate(self._over)}
+        place = {name: pa.array(self._objects[name][rows]) for name in ("x", "y")}
+        return pa.table({"id": self._objects.take(rows), **place, **columns})
 
     # What a subclass defines
 

@@ -29,6 +29,7 @@ from rankcast.tables.schema import Batch, Column, Floats, Ids
 
 Kind = TypeVar("Kind", bound=np.generic)
 PLACE = [Column("x"), Column("y")]
+METRICS = ("euclidean", "manhattan", "haversine", "network")
 _EXPONENTS = range(150, -1, -1)  # of 10, for the reach; the square of such a distance is finite
 _LARGEST_SCORE = 1e150  # of an object with attributes of 1 at the farthest: larger attributes have the rest
 

@@ -24,6 +24,8 @@ from rankcast.moving.brute_force import Objects, dominates, skyline
 from rankcast.moving.engine import MovingEngine, attribute_names
 from rankcast.moving.kernels.convex import box, clip, radius_of, region_for
 from rankcast.moving.kernels.skyline_zone import bisector
+from rankcast.moving.network_engine import GRAPH_SETTING, RoadEngine
+from rankcast.moving.network_skyline import NetworkSkyline
 from rankcast.moving.skyline_zones import SkylineSettings, SkylineZones, Universe
 from rankcast.tables import schema
 from rankcast.tables.schema import Bools, Floats, Ints, Rows
@@ -73,14 +75,17 @@ def nearest_point(corners: Floats, place: Floats) -> Floats:
     return found
 
 
-class MovingSkyline(MovingEngine):
+class MovingSkyline(RoadEngine):
     """Every object such that no other is as good in all attributes and in distance, and better in one.
 
     Args:
         over: the attributes that count beside distance.
         prefer: "min" if small attributes are good, "max" if large ones are, or a dict by attribute ("min"
             for those not in it).
-        metric: "euclidean", "manhattan", or "haversine" (x longitude, y latitude, distance in metres).
+        metric: "euclidean", "manhattan", "haversine" (x longitude, y latitude, distance in metres), or
+            "network": distance along the roads of `graph`.
+        graph: with metric "network", a `rankcast.RoadGraph`. Places are snapped to the nearest edge; what
+            cannot be reached is in no result.
         method: "zone" keeps a safe zone for each subscription, "scan" looks at every object.
         extra: "forbid" or "ignore" columns that are not known.
         tuning: "universe", (xmin, ymin, xmax, ymax), is what zones are cut to (default: a box around all
@@ -102,8 +107,10 @@ class MovingSkyline(MovingEngine):
     """
 
     takes_k = False
-    spec = replace(MovingEngine.spec, title="every object worth looking at, as I move")
-    _zones: SkylineZones | None
+    spec = replace(
+        MovingEngine.spec, settings={"graph": GRAPH_SETTING}, title="every object worth looking at, as I move"
+    )
+    _zones: SkylineZones | NetworkSkyline | None
     methods = ("zone", "scan")
     variants = tuple({"method": method} for method in methods)
     known_tuning: ClassVar[dict[str, Any]] = {"universe": None, "threads": None, "m": 8}
@@ -114,6 +121,7 @@ class MovingSkyline(MovingEngine):
         over: str | Sequence[str],
         prefer: str | Mapping[str, str] = "min",
         metric: str = "euclidean",
+        graph: Any = None,
         method: str = "zone",
         extra: str = "forbid",
         tuning: Mapping[str, Any] | None = None,
@@ -125,6 +133,7 @@ class MovingSkyline(MovingEngine):
             {"prefer": directions},
             over=names,
             metric=metric,
+            graph=graph,
             method=method,
             extra=extra,
             tuning=_with_universe(tuning),
@@ -138,7 +147,10 @@ class MovingSkyline(MovingEngine):
             given["universe"],
         )
         self._zones = None
-        if self._method == "zone":
+        if self._method == "zone" and self._network is not None:
+            held = (self._network, self._slots, self._objects, self._count)
+            self._zones = NetworkSkyline(*held, sign=self._sign)
+        elif self._method == "zone":
             self._zones = SkylineZones(settings, self._slots, self._objects, self._count)
 
     # Results
@@ -148,7 +160,8 @@ class MovingSkyline(MovingEngine):
 
     def _result(self, row: int, objects: Objects) -> tuple[Rows, Floats]:
         distance = self._distances(*self._place(row), objects)
-        passing = np.flatnonzero(self._passes(row, objects.attributes)).astype(np.int32)
+        passes = self._passes(row, objects.attributes) & np.isfinite(distance)
+        passing = np.flatnonzero(passes).astype(np.int32)
         places = passing[skyline(distance[passing], self._sign * objects.attributes[passing])]
         return places, distance[places]
 
@@ -157,18 +170,21 @@ class MovingSkyline(MovingEngine):
 
         Euclidean: `subscription, geometry` (a WKB polygon, holes and all): as long as the query stays
         strictly inside, the skyline is the same. In other metrics a circle with members, `subscription, x, y,
-        radius, members`: inside it the skyline is among the members. What is known at its place alone is
+        radius, members`: inside it the skyline is among the members; on roads the edge that it is on as a
+        WKB line, `subscription, geometry, members`. What is known at its place alone is
         the point, by `method="scan"` as a WKB point.
         """
         live, zones = self._slots.live(), self._zones
+        if self._network is not None:
+            return self._road_zones(live)
         if self._metric == "euclidean":
-            if zones:
+            if isinstance(zones, SkylineZones):
                 shapes = zones.zones.geometries(live)
             else:
                 points = [struct.pack("<BIdd", 1, 1, *self._place(row)) for row in live]
                 shapes = pa.array(points, pa.binary())
             return pa.table({"subscription": self._slots.take(live), "geometry": shapes})
-        if zones:
+        if isinstance(zones, SkylineZones):
             kept = zones.zones.kept
             ends = kept.start[live] + kept.count[live]
             members = [kept.member[a:b] for a, b in zip(kept.start[live], ends, strict=True)]
@@ -191,12 +207,16 @@ class MovingSkyline(MovingEngine):
         points = self._points_of(objects)
         passes = self._passes(mine, objects.attributes)
         rivals = passes & (points[:, 2:] <= points[place, 2:]).all(axis=1) & (objects.row != row)
+        rivals &= np.isfinite(distance)
         values = np.column_stack([distance, points[:, 2:]])
         above = np.flatnonzero(passes & dominates(values, values[place]))
         rank = np.flatnonzero(self._result(mine, objects)[0] == place)
         nearest = above[np.argmin(distance[above])] if above.size else None
         found = None if nearest is None else self._objects.take(objects.row[[nearest]])[0].as_py()
-        if not passes[place]:
+        reachable = bool(np.isfinite(distance[place]))
+        if not reachable:
+            reason = "there is no way to it"
+        elif not passes[place]:
             reason = "the filter of the subscription keeps it out"
         else:
             reason = (
@@ -205,7 +225,7 @@ class MovingSkyline(MovingEngine):
         return {
             "subscription": subscription,
             "item": item,
-            "score": float(distance[place]),
+            "score": float(distance[place]) if reachable else None,
             "rank": int(rank[0]) + 1 if rank.size else None,
             "in_result": bool(rank.size),
             "score_to_beat": float(distance[rivals].min()) if rivals.any() else None,
@@ -223,6 +243,11 @@ class MovingSkyline(MovingEngine):
         if not passes[place]:
             return None
         here = np.array(self._place(row))
+        if self._network is not None:
+            own = self._distances(float(points[place, 0]), float(points[place, 1]), self._all_objects())
+            values = np.column_stack([own, points[:, 2:]])
+            beaten = (passes & dominates(values, values[place])).any()
+            return None if beaten else (float(points[place, 0]), float(points[place, 1]))
         region = impact_region(points, place, passes, self._universe(points, here))
         if not len(region):
             return None
@@ -231,7 +256,7 @@ class MovingSkyline(MovingEngine):
 
     def _universe(self, points: Floats, here: Floats) -> Floats:
         """The box that zones are cut to, or would be."""
-        if self._zones:
+        if isinstance(self._zones, SkylineZones):
             return self._zones.universe.box
         universe, places = Universe(self._tuning["universe"]), np.vstack([points[:, :2], here])
         universe.take_in(places.min(axis=0), places.max(axis=0))
@@ -264,7 +289,7 @@ class MovingSkyline(MovingEngine):
         if self._zones:
             members = self._zones.members(mine).tolist()
             view["members"] = np.array([place[row] for row in members], np.int64)
-        if self._zones and self._metric == "euclidean":
+        if isinstance(self._zones, SkylineZones) and self._metric == "euclidean":
             return view | self._shapes(self._zones, mine, objects, view["members"])
         zone = self._own("zones").slice(int(np.flatnonzero(self._slots.live() == mine)[0]), 1).to_pylist()[0]
         return view | {"zone": {"x": x, "y": y, "radius": 0.0, **zone}}

@@ -20,6 +20,8 @@ from rankcast.moving import scoring
 from rankcast.moving.brute_force import Objects, ranked
 from rankcast.moving.custom import CustomTopKZones
 from rankcast.moving.engine import MovingEngine, attribute_names
+from rankcast.moving.network_engine import GRAPH_SETTING, RoadEngine
+from rankcast.moving.network_topk import NetworkTopK
 from rankcast.moving.topk_zones import CIRCLE_METHODS, TopKSettings, TopKZones, restore_zones
 from rankcast.tables import schema
 from rankcast.tables.schema import Floats, Rows
@@ -70,7 +72,7 @@ _SCORES = {
 _SCORE_SETTING = Setting(function=True, choices=lambda: _SCORES, arguments=("weights", "lam", "offset"))
 
 
-class MovingTopK(MovingEngine):
+class MovingTopK(RoadEngine):
     """The k objects of smallest score, where the score grows with the distance from a moving query.
 
     Args:
@@ -79,7 +81,10 @@ class MovingTopK(MovingEngine):
         m: how many objects more than k a zone may have as members, plus one.
         score: a score of `rankcast.moving.scoring`, or a function of attributes and distance; by default
             their sum with equal weights. Ties go to the smaller id.
-        metric: "euclidean", "manhattan", or "haversine" (x longitude, y latitude, distance in metres).
+        metric: "euclidean", "manhattan", "haversine" (x longitude, y latitude, distance in metres), or
+            "network": distance along the roads of `graph`.
+        graph: with metric "network", a `rankcast.RoadGraph`. Places are snapped to the nearest edge; what
+            cannot be reached is in no result.
         ordered: whether the order inside a zone is kept at every position, or only the set, which costs
             less; results are in order either way.
         method: "zone" keeps a safe zone for each subscription, "scan" looks at every object.
@@ -106,13 +111,13 @@ class MovingTopK(MovingEngine):
 
     spec = replace(
         MovingEngine.spec,
-        settings={"score": _SCORE_SETTING},
+        settings={"score": _SCORE_SETTING, "graph": GRAPH_SETTING},
         function=_SCORE,
         title="the k best objects from where I am, as I move",
     )
     methods = ("zone", "scan")
     variants = tuple({"method": method} for method in methods)
-    _zones: TopKZones | None
+    _zones: TopKZones | NetworkTopK | None
     known_tuning: ClassVar[dict[str, Any]] = {"threads": None, "circle": "closed", "epsilon": 1e-4, "n": 100}
 
     def __init__(
@@ -123,6 +128,7 @@ class MovingTopK(MovingEngine):
         m: int = 1,
         score: scoring.Score | Any = None,
         metric: str = "euclidean",
+        graph: Any = None,
         ordered: bool = True,
         method: str = "zone",
         extra: str = "forbid",
@@ -138,6 +144,7 @@ class MovingTopK(MovingEngine):
             {"k": self._k, "m": self._m, "score": self._score.as_json(), "ordered": ordered},
             over=names,
             metric=metric,
+            graph=graph,
             method=method,
             extra=extra,
             tuning=tuning,
@@ -157,6 +164,10 @@ class MovingTopK(MovingEngine):
         self._zones = None
         if self._method == "zone":
             self._count["rescored"] = 0
+        if self._method == "zone" and self._network is not None:
+            held = (self._network, self._slots, self._objects, self._count)
+            self._zones = NetworkTopK(*held, score=self._score, over=self._over, k=self._k)
+        elif self._method == "zone":
             kind = CustomTopKZones if isinstance(self._score, scoring.Function) else TopKZones
             self._zones = kind(settings, self._slots, self._objects, self._over, self._count)
         self._undo.needed = isinstance(self._score, scoring.Function)
@@ -174,8 +185,12 @@ class MovingTopK(MovingEngine):
     # Scores
 
     def _scores(self, x: float, y: float, objects: Objects) -> Floats:
+        away = self._distances(x, y, objects)
+        near = np.isfinite(away)  # on roads: what can be reached
+        scores = np.full(away.size, np.inf)
         with np.errstate(all="ignore"):
-            return self._score(objects.attributes, self._distances(x, y, objects))
+            scores[near] = self._score(objects.attributes[near], away[near])
+        return scores
 
     def _result(self, row: int, objects: Objects) -> tuple[Rows, Floats]:
         return self._best(row, objects, int(self._k_of(np.array([row], np.int32))[0]))
@@ -184,6 +199,8 @@ class MovingTopK(MovingEngine):
         """The best of the objects that pass a subscription's filter."""
         scores = no_nan("score", self._scores(*self._place(row), objects))
         best = ranked(scores)
+        if self._network is not None:
+            best = best[scores[best] < np.inf]
         best = best[self._passes(row, objects.attributes[best])][:size]
         return best, scores[best]
 
@@ -192,10 +209,13 @@ class MovingTopK(MovingEngine):
     def zones(self) -> pa.Table:
         """Per subscription a circle inside which its result is among the `members`, by order of registration.
 
-        Columns `subscription, x, y, radius, members`; there are at most k + m - 1 members.
+        Columns `subscription, x, y, radius, members`; there are at most k + m - 1 members. On roads:
+        `subscription, geometry, members`, the edge that it is on as a WKB line, with as many as it takes.
         """
         live = self._slots.live()
-        if self._zones:
+        if self._network is not None:
+            return self._road_zones(live)
+        if isinstance(self._zones, TopKZones):
             held = self._zones.zones.held
             ends = held.start[live] + held.count[live]
             members = [held.member[a:b] for a, b in zip(held.start[live], ends, strict=True)]
@@ -225,7 +245,7 @@ class MovingTopK(MovingEngine):
             "metric": self._metric,
             "x": x,
             "y": y,
-            "zone": zone,
+            "zone": {"x": x, "y": y, "radius": 0.0, **zone},  # on roads there is no circle
             "items": items,
             "objects_x": objects.x,
             "objects_y": objects.y,
@@ -248,18 +268,22 @@ class MovingTopK(MovingEngine):
         rank = int(at[0]) + 1 if at.size else None
         place = np.flatnonzero(objects.row == row)
         one = Objects._make(column[place] for column in objects)
-        if rank is None:
+        score = float(self._scores(*self._place(mine), one)[0])
+        away = float(self._distances(*self._place(mine), one)[0])
+        if self._network is not None and away == np.inf:
+            reason = "there is no way to it"
+        elif rank is None:
             reason = "the filter of the subscription keeps it out"
         else:
             reason = "in the result" if rank <= k else f"{rank - 1} objects are better, {k} are wanted"
         explanation = {
             "subscription": subscription,
             "item": item,
-            "score": float(self._scores(*self._place(mine), one)[0]),
+            "score": score if np.isfinite(score) or self._network is None else None,
             "rank": rank,
             "in_result": rank is not None and rank <= k,
             "score_to_beat": float(scores[k - 1]) if scores.size >= k else None,
-            "distance": float(self._distances(*self._place(mine), one)[0]),
+            "distance": away if np.isfinite(away) else None,
             "reason": reason,
         }
         return explanation | (self._zones.explain(mine, row) if self._zones else {})
@@ -285,5 +309,6 @@ class MovingTopK(MovingEngine):
             )
 
     def _note_zones(self, rows: Rows) -> None:
-        if self._undo.noting and self._zones:
+        super()._note_zones(rows)
+        if self._undo.noting and isinstance(self._zones, TopKZones):
             self._undo.note(restore_zones(self._zones.zones, rows))
