@@ -365,3 +365,41 @@ def test_secrets_are_in_no_word_that_is_said(
     said += captured.out + captured.err + str(caught.value)
     assert SECRET not in said
     assert "${SECRET}" in said
+
+
+ROADS = """\
+checkpoint = "checkpoint"
+[engine]
+name = "MovingTopK"
+over = []
+metric = "network"
+graph = { edges = "edges.parquet", nodes = "nodes.parquet", metric = "haversine" }
+[events]
+format = "json"
+path = "cars"
+schema = "id string, x double, y double"
+[objects]
+format = "json"
+path = "shops"
+schema = "id string, x double, y double"
+[subscriptions]
+format = "json"
+path = "people"
+schema = "id string, x double, y double"
+[sink]
+format = "console"
+"""
+
+
+def test_roads_come_from_files(tmp_path: Path) -> None:
+    for name in ("cars", "shops", "people"):
+        (tmp_path / name).mkdir()
+    pq.write_table(pa.table({"id": [1, 2], "x": [0.0, 1.0], "y": [50.0, 50.0]}), tmp_path / "nodes.parquet")
+    edges = pa.table({"start": [1], "end": [2], "length": [70.0]})
+    pq.write_table(edges, tmp_path / "edges.parquet")
+    graph = read(write(tmp_path, ROADS), {}).engine.settings["graph"]
+    assert (len(graph), graph.nodes) == (1, 2)
+    pq.write_table(edges.set_column(1, "end", pa.array([3])), tmp_path / "edges.parquet")
+    assert "is 3, which is not known" in told(tmp_path, ROADS)
+    assert "cannot be read" in told(tmp_path, ROADS.replace("nodes.parquet", "none.parquet"))
+    assert "a Parquet file of nodes" in told(tmp_path, ROADS.replace('nodes = "nodes.parquet", ', ""))

@@ -358,10 +358,36 @@ def test_texts_in_a_queue_have_the_declared_columns(folder: Path) -> None:
     text = GOOD.replace(
         'format = "parquet"\npath = "quotes"\ncolumns = { id = "ticker" }',
         'format = "kafka"\nschema = "ticker string, risk double, price double"\n'
+        'options = { "kafka.bootstrap.servers" = "127.0.0.1:9092", subscribe = "quotes" }\n'
         'columns = { id = "ticker" }\nseq = "offset"',
-    ).replace("by =", 'extra = "ignore"\nby =')
+    )
     config = read(written(folder, text), {})
     assert set(config.fits["events"] or {}) == {"id", "risk", "price", "seq"}
+    without = read(written(folder, text.replace('\nseq = "offset"', "")), {})
+    assert set(without.fits["events"] or {}) == {"id", "risk", "price"}
+    assert without.sources["events"].topics == ["quotes"]
+    for wrong, told in (
+        (text.replace("subscribe", "suscribe"), "name no topic"),
+        (text.replace("kafka.bootstrap", "bootstrap"), 'have no "kafka.bootstrap.servers"'),
+        (text.replace('"kafka"', '"socket"').replace("seq =", 'values = "arrow"\nseq ='), "format of texts"),
+    ):
+        with pytest.raises(ConfigError, match=told):
+            read(written(folder, wrong), {})
+
+
+def test_the_example_of_a_queue_is_in_order() -> None:
+    config = read(Path(__file__).parent.parent.parent / "examples" / "kafka.toml", {})
+    assert [config.sources[name].topics for name in ("events", "subscriptions")] == [["quotes"], ["wishes"]]
+
+
+def test_a_queue_takes_answers_and_refused_rows_apart(folder: Path) -> None:
+    start = GOOD[: GOOD.index("[sink]")]
+    options = 'options = { "kafka.bootstrap.servers" = "127.0.0.1:9092", topic = "deltas" }\n'
+    sink = f'[sink]\nformat = "kafka"\n{options}refused = "refused"\nvalues = "arrow"\n'
+    config = read(written(folder, start + sink), {})
+    assert (config.sink.refused, config.sink.values) == ("refused", "arrow")
+    with pytest.raises(ConfigError, match="name no topic"):
+        read(written(folder, start + sink.replace("topic =", "topc =")), {})
 
 
 def test_settings_of_spark_are_dotted_or_quoted(folder: Path) -> None:

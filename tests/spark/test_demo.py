@@ -76,7 +76,9 @@ def test_pipelines_tell_what_engines_do_and_leave_a_report(
         assert len(flow.latencies) == FILES
         assert flow.deltas >= results.num_rows
         assert f"{name}: micro-batch 0: " in screen.getvalue()
-    assert screen.getvalue().splitlines()[-1].endswith(target.as_uri())
+    *_, page_line, live_line = screen.getvalue().splitlines()
+    assert page_line.endswith(target.as_uri())
+    assert "make live" in live_line
     for figure in ("world", "seconds", "latency", "deltas", "rates"):
         assert f'id="figure-{figure}"' in target.read_text()
     assert capfd.readouterr() == ("", "")

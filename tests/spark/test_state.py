@@ -62,7 +62,7 @@ def test_hit_redo_and_restore(depot: Depot, tmp_path: Path) -> None:
         assert (step.how, again.how) == ("restore" if number == 1 else "hit", "redo")
         assert step.answer == again.answer == expected
         assert step.record == again.record
-        assert step.record.answer == checksum(expected)
+        assert step.record.digest == checksum(expected)
         log.append(step.record)
         standing = Standing(number, step.record.token, standing.snapshot, standing.covered)
     step = hosted(tmp_path / "two", depot).step(standing, data[0], lambda: reversed(log))
@@ -105,7 +105,7 @@ def test_a_log_that_does_not_fit_is_told(depot: Depot, tmp_path: Path) -> None:
     spoiled = step.record._replace(batch=batch((1, 1, 2)))
     with pytest.raises(JournalError, match="damaged"):
         hosted(tmp_path / "two", depot).step(after, batch((2, 1, 1)), lambda: [spoiled])
-    unlike = step.record._replace(answer=b"other")
+    unlike = step.record._replace(digest=b"other")
     with pytest.raises(ShardError, match="another answer than it had"):
         hosted(tmp_path / "two", depot).step(after, batch((2, 1, 1)), lambda: [unlike])
 

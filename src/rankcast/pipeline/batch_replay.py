@@ -76,7 +76,7 @@ def write(config: Config, frame: Any, path: str | None) -> None:
     place = path or sink.path
     format_ = "parquet" if sink.format in ("console", "serve") else sink.format
     with running.told(config.hidden):
-        writer = sinks.shaped(config, frame).write.format(format_).options(**sink.options)
+        writer = sinks.shaped(config, frame).write.format(format_).options(**sinks.options_of(sink))
         writer.save(place) if place is not None else writer.save()
 
 

@@ -39,6 +39,8 @@ TEXT = ("column", "tokenise", "lowercase", "stop_words")
 OWN_SINKS = ("results", "console", "serve")
 RETRY_FOR = 600.0  # seconds for which a service that does not answer is asked again
 _MASTER = "local[*]"
+QUEUE = "kafka"
+_SERVERS, _TOPICS = "kafka.bootstrap.servers", ("subscribe", "subscribePattern", "assign")
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class Sink:
         stream: the external stream of the service.
         token: what the service wants to see.
         retry_for: seconds for which a service that does not answer is asked again.
+        values: how a queue's values are written, `json` or `arrow`.
+        refused: the topic of a queue's refused rows; None: they are counted and left out.
     """
 
     format: str
@@ -64,6 +68,8 @@ class Sink:
     stream: str | None = None
     token: str | None = field(default=None, repr=False)
     retry_for: float = RETRY_FOR
+    values: str = "json"
+    refused: str | None = None
 
 
 @dataclass(frozen=True)
@@ -92,9 +98,15 @@ def read_source(table: Table, name: str) -> Source:
             detail=f"What columns {format_} files have is not known before they are read.",
         )
     _check_types(table, "schema", schema)
-    values = table.one_of("values", ("json", "csv"))
+    values = table.one_of("values", ("json", "csv", "arrow"))
     if values is not None and format_ not in VALUES:
         raise table.mistake("values", f"is there, but {format_} is no format of texts", expected=_or(VALUES))
+    if values == "arrow" and format_ != QUEUE:
+        raise table.mistake(
+            "values", f'is "arrow", but {format_} is a format of texts', expected="json or csv"
+        )
+    if format_ == QUEUE:
+        _check_queue(table, _TOPICS)
     return Source(
         name=name,
         format=format_,
@@ -108,6 +120,16 @@ def read_source(table: Table, name: str) -> Source:
         text=_text(table.table("text", TEXT)),
         seq=table.text("seq"),
     )
+
+
+def _check_queue(table: Table, topics: tuple[str, ...]) -> None:
+    """What Spark wants to know of a queue in any case."""
+    given = {key.lower() for key in table.strings("options")}
+    if _SERVERS not in given:
+        expected = f'{{ "{_SERVERS}" = "host:9092" }}'
+        raise table.mistake("options", f'have no "{_SERVERS}"', expected=expected)
+    if not given & {each.lower() for each in topics}:
+        raise table.mistake("options", "name no topic", expected=_or(topics))
 
 
 def _or(words: tuple[str, ...]) -> str:
@@ -172,6 +194,7 @@ def read_sink(table: Table, engine: Made) -> Sink:
         "results": ("path",),
         "console": ("rows",),
         "serve": ("url", "stream", "token", "retry_for", "path"),
+        QUEUE: ("options", "values", "refused"),
     }
     known = own.get(format_, ("path", "options"))
     table = Table(table.document, table.key, table.values, ("format", *known))
@@ -185,6 +208,10 @@ def read_sink(table: Table, engine: Made) -> Sink:
         table.need("path", "where to write")
     if format_ == "serve":
         return _read_serve(table)
+    if format_ == QUEUE:
+        _check_queue(table, ("topic",))
+        values = table.one_of("values", ("json", "arrow")) or "json"
+        return Sink(QUEUE, None, table.strings("options"), values=values, refused=table.text("refused"))
     return Sink(format_, table.place("path"), table.strings("options"), table.whole("rows") or 10)
 
 

@@ -9,6 +9,7 @@ of the class, as TOML writes them, but for those that its spec writes otherwise 
 | a choice     | a table, `score = { name = "weighted_sum", weights = [1, 2] }`                   |
 | a function   | a text, `score = "module:name"`                                                  |
 | documents    | a Parquet file, `vocabulary = { path = "documents.parquet" }`                    |
+| tables       | Parquet files, `graph = { edges = "edges.parquet", nodes = "nodes.parquet" }`     |
 
 Importing `module:name` runs somebody's code, so a file is read without it unless it is trusted; for an engine
 that is to run it is imported in any case.
@@ -202,6 +203,8 @@ def _given(table: Table, key: str, value: Any, setting: Setting) -> Any:
         return _chosen(table, key, setting)
     if setting.documents is not None:
         return _documents(table, key, setting)
+    if setting.joined is not None:
+        return _joined(table, key, setting)
     return value
 
 
@@ -237,3 +240,24 @@ def _documents(table: Table, key: str, setting: Setting) -> Any:
         return setting.documents(pq.read_table(path, columns=[column]), table.values)
     except (OSError, pa.ArrowException, InputError) as error:
         raise inner.mistake("path", f"has no documents: {error}") from error
+
+
+def _joined(table: Table, key: str, setting: Setting) -> Any:
+    """A setting that is made from several Parquet files."""
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    inner = table.table(key, (*setting.tables, *setting.arguments))
+    assert inner is not None  # noqa: S101
+    assert setting.joined is not None  # noqa: S101
+    given = {name: inner.values[name] for name in setting.arguments if name in inner.values}
+    for name in setting.tables:
+        inner.need(name, f"a Parquet file of {name}")
+        path = place_of(str(inner.text(name)), table.document.path.parent)
+        try:
+            given[name] = pq.read_table(path)
+        except (OSError, pa.ArrowException) as error:
+            raise inner.mistake(name, f"cannot be read: {error}") from error
+    try:
+        return setting.joined(**given)
+    except InputError as error:
+        raise fitted(inner, inner.values, error) from error

@@ -16,6 +16,7 @@ A source with the option `mode` or `columnNameOfCorruptRecord` is read as Spark 
 
 Streams without sequence numbers get them here, from the order in which rows are read:
 
+- Messages of Kafka have numbers by their places, see `rankcast.spark.kafka`.
 - Of a micro-batch, commands and objects come before events; rows of one partition stay in their order,
   partition after partition. Files of one micro-batch are in no order that one could rely on: with the option
   `maxFilesPerTrigger = 1` each is a micro-batch of its own, oldest first.
@@ -27,7 +28,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,13 +37,15 @@ import pyarrow as pa
 from rankcast.core.spec import Input
 from rankcast.errors import InputError
 from rankcast.pipeline import checking, sources
-from rankcast.pipeline.config import Config
+from rankcast.pipeline.config import QUEUE, Config
 from rankcast.pipeline.sources import FILES, OP, SEQ, Source, literal, quoted
 from rankcast.pipeline.toml_reader import Document
-from rankcast.spark.plan import REASON
+from rankcast.spark import kafka
+from rankcast.spark.plan import RAW, REASON
 
 LONGEST = 1000  # characters of a row in the reason why it was refused
 _CORRUPT, _ROW, _RAW, _KEYS = "__corrupt", "__row", "__raw", "__keys"
+_PLACE = ("topic", "partition", "offset")
 _PLAIN = re.compile(r"[\w .:-]+")
 _OF_JSON = (  # options of files that are for the rows in them
     "allowComments",
@@ -85,8 +88,9 @@ def opened_text(spark: Any, source: Source, *, stream: bool, needs: Sequence[str
         and not source.has_option("encoding", "charset")
     )
     if by_line:
-        reader = reader.format("text" if source.format == "json" else source.format)
-        frame = reader.load(source.path) if source.path is not None else reader.load()
+        frame = _loaded(reader.format("text" if source.format == "json" else source.format), source)
+        if source.written == "arrow":
+            return _read_arrow(frame, source, needs, strict=strict)
         return _apart(frame, source, needs, strict=strict)
     reader = reader.format(source.format).schema(f"{source.schema}, {_CORRUPT} string")
     reader = reader.option("columnNameOfCorruptRecord", _CORRUPT)
@@ -97,6 +101,29 @@ def opened_text(spark: Any, source: Source, *, stream: bool, needs: Sequence[str
     frame = reader.load(source.path)
     why = f"case when {_CORRUPT} is not null then {_unfit(source, [], _CORRUPT)} end as {REASON}"
     return frame.selectExpr("*", why).drop(_CORRUPT)
+
+
+def _loaded(reader: Any, source: Source) -> Any:
+    """What a reader gives; messages of a queue have their places and themselves in columns of their own, too.
+
+    A declared column may have the name of one of the queue's.
+    """
+    frame = reader.load(source.path) if source.path is not None else reader.load()
+    if source.format != QUEUE:
+        return frame
+    return frame.selectExpr("*", f"value as {RAW}", *(f"{name} as __{name}" for name in _PLACE))
+
+
+def _read_arrow(frame: Any, source: Source, needs: Sequence[str], *, strict: bool) -> Any:
+    """Messages that are Arrow streams, taken apart."""
+    form = sources.parse(str(source.schema))
+    reading = kafka.Reading(source.name, form, tuple(needs), strict, source.seq is not None, REASON)
+    if source.seq is None and SEQ in form.names:
+        reading = replace(reading, several=True)
+    kinds = dict(frame.dtypes)
+    others = [name for name in frame.columns if name not in form.names]
+    told = ", ".join(f"{quoted(name)} {kinds[name]}" for name in others)
+    return frame.mapInArrow(reading, f"{source.schema}, {REASON} string, {told}")
 
 
 def _apart(frame: Any, source: Source, needs: Sequence[str], *, strict: bool) -> Any:
@@ -179,7 +206,7 @@ def _listed(names: Sequence[str]) -> str:
     return f"cast(array({', '.join(map(literal, names))}) as array<string>)"
 
 
-EVENTS_FROM = 1 << 62  # events come behind commands
+EVENTS_FROM, COMMANDS_FROM = 0, -(1 << 62)  # events come behind commands
 _PARTITION = "__partition"
 _ROWS_A_PARTITION = 33  # bits
 
@@ -209,7 +236,10 @@ def open_all(
             fit = checking.fit(document, config.engine, each, config.sources[each.name], form)
         fits[each.name] = fit
     checking.check_order(document, config.sources, fits)
-    made = {name: _shaped(raw[name], config.sources[name], fits[name], history=history) for name in raw}
+    keep = config.sink.refused is not None and not history
+    made = {
+        name: _shaped(raw[name], config.sources[name], fits[name], history=history, keep=keep) for name in raw
+    }
     return made | {
         name: _one(spark, raw[name].drop(REASON), name, fits[name], row) for name, row in (only or {}).items()
     }
@@ -233,7 +263,7 @@ def opened(spark: Any, source: Source, *, stream: bool) -> Any:
         reader = reader.schema(source.schema)
     elif stream and source.format == "parquet":
         reader = reader.schema(spark.read.format("parquet").load(source.path).schema)
-    return reader.load(source.path) if source.path is not None else reader.load()
+    return _loaded(reader, source)
 
 
 def _one(spark: Any, raw: Any, name: str, fit: Mapping[str, str], row: Mapping[str, Any]) -> Any:
@@ -260,13 +290,17 @@ def columns_of(frame: Any) -> pa.Schema:
     return pa.schema([(name, kind(text)) for name, text in frame.dtypes])
 
 
-def _shaped(frame: Any, source: Source, fit: Mapping[str, str], *, history: bool) -> Any:
-    """The engine's columns of a source, and `seq` if it is a stream."""
+def _shaped(frame: Any, source: Source, fit: Mapping[str, str], *, history: bool, keep: bool) -> Any:
+    """The engine's columns of a source, `seq` if it is a stream, and, with `keep`, messages as they came."""
     wanted = [f"{sql} as {quoted(name)}" for name, sql in fit.items()]
-    wanted += [REASON] if REASON in frame.columns else []
+    wanted += [name for name in (REASON, RAW) if name in frame.columns and (keep or name != RAW)]
     if not source.stream or SEQ in fit:
         return frame.selectExpr(*wanted)
-    first = EVENTS_FROM if source.name == "events" else 0
+    if source.format == QUEUE:
+        topic, partition, offset = (f"__{name}" for name in _PLACE)
+        number = kafka.sequence(source.name, source.topics, topic=topic, partition=partition, offset=offset)
+        return frame.selectExpr(*wanted, f"{number} as {SEQ}")
+    first = EVENTS_FROM if source.name == "events" else COMMANDS_FROM
     if history:
         return _by_files(frame, source, wanted, first)
     frame = frame.selectExpr(*wanted, f"spark_partition_id() as {_PARTITION}")
@@ -279,8 +313,6 @@ def _by_files(frame: Any, source: Source, wanted: list[str], first: int) -> Any:
     order = ["monotonically_increasing_id()"]
     if source.format in FILES:
         order = ["_metadata.file_modification_time", "_metadata.file_path", *order]
-    elif source.format == "kafka":
-        order = ["timestamp", "partition", "offset"]
     keys = [f"__key{place}" for place in range(len(order))]
     named = [f"{sql} as {key}" for sql, key in zip(order, keys, strict=True)]
     numbered = f"{first} + row_number() over (order by {', '.join(keys)}) as {SEQ}"

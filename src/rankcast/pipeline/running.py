@@ -17,7 +17,7 @@ from typing import Any
 from rankcast.core import snapshot
 from rankcast.errors import RankcastError, ShardError
 from rankcast.pipeline import frames, sinks
-from rankcast.pipeline.config import Config
+from rankcast.pipeline.config import QUEUE, Config
 from rankcast.pipeline.progress import Following, Progress
 from rankcast.pipeline.sinks import Tell
 from rankcast.pipeline.sources import SEQ
@@ -179,12 +179,16 @@ def begin(config: Config, cleanup: ExitStack, *, quiet: bool = True) -> Any:
 
     With `quiet`, whatever Java writes to standard error is dropped; what goes wrong is raised here.
     """
-    from rankcast.spark import session  # noqa: PLC0415
+    from rankcast.spark import connectors, session  # noqa: PLC0415
 
     spark = sys.modules.get("pyspark")
     others = spark is not None and spark.SparkContext._active_spark_context is not None
+    formats = [config.sink.format, *(source.format for source in config.sources.values())]
+    settings = dict(config.settings)
+    if not others:
+        settings |= connectors.settings(formats, settings)
     with silence() if quiet else nullcontext():
-        made = session(master=config.master, name=config.name, settings=config.settings)
+        made = session(master=config.master, name=config.name, settings=settings)
     if not others:
         cleanup.callback(made.stop)
     return made
@@ -219,6 +223,7 @@ def _query(config: Config, spark: Any, *, once: bool, tell: Tell | None) -> Any:
         shards=config.shards,
         bad_rows=config.bad_rows,
         score=config.engine.score,
+        trace=config.sink.format == QUEUE,
     )
     writer = sinks.written(config, deltas, collecting).queryName(config.name)
     writer = writer.option("checkpointLocation", config.checkpoint)

@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 
 from rankcast.core import snapshot
 from rankcast.errors import InputError, ServiceError, ShardError
-from rankcast.pipeline.config import Config, Sink
+from rankcast.pipeline.config import QUEUE, Config, Sink
 from rankcast.pipeline.toml_reader import PipelineError, local, veiled
 from rankcast.spark.applying import REFUSED
 from rankcast.state.depot import Depot
@@ -268,7 +268,6 @@ class Target(Protocol):
 
 Tell = Callable[[int, pa.Table], None]
 COLLECTED = ("results", "console", "serve")
-_JSON = ("cast({} as string) as key", "to_json(struct(*)) as value")
 
 
 class Collecting:
@@ -322,12 +321,21 @@ def written(config: Config, frame: Any, collecting: Collecting | None) -> Any:
     if collecting is not None:
         return frame.writeStream.foreachBatch(collecting)
     sink = config.sink
-    writer = shaped(config, frame).writeStream.format(sink.format).options(**sink.options)
+    writer = shaped(config, frame).writeStream.format(sink.format).options(**options_of(sink))
     return writer if sink.path is None else writer.option("path", sink.path)
 
 
+def options_of(sink: Sink) -> dict[str, str]:
+    """What Spark is told; not a queue's topic, which every message names: it would overrule that."""
+    return {key: text for key, text in sink.options.items() if sink.format != QUEUE or key.lower() != "topic"}
+
+
 def shaped(config: Config, frame: Any) -> Any:
-    """The rows as the sink takes them: a queue takes a key, the subscription, and a value, JSON."""
-    if config.sink.format != "kafka":
+    """The rows as the sink takes them: a queue takes messages."""
+    sink = config.sink
+    if sink.format != QUEUE:
         return frame
-    return frame.selectExpr(*(each.format("subscription") for each in _JSON))
+    from rankcast.spark import kafka  # noqa: PLC0415
+
+    topic = next(value for key, value in sink.options.items() if key.lower() == "topic")
+    return kafka.messages(frame, topic, refused=sink.refused, values=sink.values)

@@ -331,6 +331,7 @@ _OWN = {
     "kafka": "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, "
     "timestampType int",
 }
+_HEADERS = "headers array<struct<key: string, value: binary>>"
 _UNSIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
 
 
@@ -344,7 +345,8 @@ class Source:
         path: where it is, for formats that have a place.
         options: what Spark is told beside.
         schema: the declared columns, as Spark writes them.
-        values: how texts in the column `value` are written, `json` or `csv`; None: they are not looked into.
+        values: how what is in the column `value` is written, `json`, `csv` or `arrow`; None: it is not looked
+            into.
         stream: whether rows keep coming; otherwise it is a table.
         columns: the source's column by the engine's.
         expressions: expressions of Spark's and their types, by the engine's column.
@@ -367,6 +369,8 @@ class Source:
     def given(self) -> pa.Schema | None:
         """The columns the source has, None where only Spark can tell."""
         own = parse(_OWN[self.format]) if self.format in _OWN else None
+        if self.format == "kafka" and self.is_on("includeHeaders"):
+            own = parse(f"{_OWN[self.format]}, {_HEADERS}")
         if self.schema is not None:
             declared = parse(self.schema)
             if own is None or self.values is None:
@@ -379,7 +383,8 @@ class Source:
     def projected(self, given: pa.Schema) -> dict[str, tuple[str, pa.DataType]]:
         """The engine's columns: an expression of Spark's for each, and its type.
 
-        A column that is mapped is taken under its new name alone; any other keeps its name.
+        A column that is mapped is taken under its new name alone; any other keeps its name. What a format of
+        texts has beside them, as the offset of a message, is taken only where it is named.
 
         Raises:
             KeyError: a column that is named and is not there.
@@ -391,7 +396,15 @@ class Source:
         for each in used:
             if each not in given.names:
                 raise KeyError(each)
-        found = {each.name: (quoted(each.name), each.type) for each in given if each.name not in used}
+        beside: set[str] = set()
+        if self.format in VALUES:
+            declared = [] if self.schema is None else parse(self.schema).names
+            beside = {*parse(_OWN[self.format]).names, "headers"} - set(declared)
+        found = {
+            each.name: (quoted(each.name), each.type)
+            for each in given
+            if each.name not in used and each.name not in beside
+        }
         found |= {name: (quoted(each), given.field(each).type) for name, each in named.items()}
         if self.text is not None:
             found["terms"] = (self.text.sql, pa.list_(pa.string()))
@@ -409,8 +422,20 @@ class Source:
         return found
 
     @property
+    def topics(self) -> list[str]:
+        """The topics of a queue in the order in which they are named; none if a pattern names them."""
+        named = {key.lower(): value for key, value in self.options.items()}
+        if "subscribe" in named:
+            return [topic.strip() for topic in named["subscribe"].split(",")]
+        try:
+            assigned = json.loads(named.get("assign", "{}"))
+        except ValueError:
+            return []
+        return sorted(assigned) if isinstance(assigned, dict) else []
+
+    @property
     def written(self) -> str | None:
-        """How its rows are written if they are texts, `json` or `csv`."""
+        """How its rows are written if they are no columns, `json`, `csv` or `arrow`."""
         return self.values or (self.format if self.format in ("json", "csv") else None)
 
     @property

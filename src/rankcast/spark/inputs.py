@@ -16,7 +16,7 @@ from rankcast.core.engine import Engine
 from rankcast.core.spec import Input
 from rankcast.errors import InputError
 from rankcast.spark.packing import PACKED, Packing
-from rankcast.spark.plan import OP, REASON, SEQ, Split
+from rankcast.spark.plan import OP, RAW, REASON, SEQ, Split
 
 COPY = "__copy"
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
@@ -89,7 +89,7 @@ def check(engine: Engine, given: Mapping[str, Any], inputs: Mapping[str, Source]
     copy = type(engine).restore(header, {name: array.copy() for name, array in arrays.items()}, **given)
     for each in inputs.values():
         form = to_arrow_schema(each.frame.schema, timezone="UTC")
-        own = {each.seq, REASON, *(["op"] if each.op else [])}
+        own = {each.seq, REASON, RAW, *(["op"] if each.op else [])}
         kept = [field for field in form if field.name not in own]
         copy.check_columns(each.input.calls[0], pa.schema(kept))
 

@@ -31,7 +31,9 @@ Split: TypeAlias = Any
 # Columns that the runtime adds to rows on their way to an engine, and takes out again there.
 SEQ, OP = "__seq", "__op"  # what an input's own columns for order and command are called once packed
 REASON = "__reason"  # a column of any input: why a row is refused before an engine sees it, null if it is not
-OWN = frozenset({SEQ, OP, REASON})
+RAW = "__message"  # a column of any stream: the row as it came, told again if it is refused
+OWN = frozenset({SEQ, OP, REASON, RAW})
+TRACED = ("query", "batch", "shard", "n", "raw")  # columns that tell where an answer comes from
 
 
 def learn(points: Floats, zones: int) -> Split:

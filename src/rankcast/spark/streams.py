@@ -38,12 +38,13 @@ from rankcast.errors import InputError
 from rankcast.spark import applying, bootstrap, inputs, plan, scratch, sessions
 from rankcast.spark.inputs import Source
 from rankcast.spark.packing import shard_ids
-from rankcast.spark.plan import Plan
+from rankcast.spark.plan import TRACED, Plan
 from rankcast.spark.shard import METRICS, Limits, ShardProcessor
 from rankcast.state.depot import Depot
 from rankcast.tables import schema
 
 OBSERVED = "rankcast"
+_TRACE = ", query string, batch long, n long, raw binary"
 _LOG = logging.getLogger(__name__)
 _SUMS = ("restore_seconds", "rows", "deltas", "refused", "candidates", "seconds", "snapshot_bytes")
 
@@ -136,6 +137,7 @@ def continuous(
     score: str | None = None,
     snapshot_batches: int = 64,
     snapshot_bytes: int = 64 << 20,
+    trace: bool = False,
 ) -> Any:
     """Run an engine over streaming DataFrames; returns its deltas (matching: matches) as one.
 
@@ -156,6 +158,9 @@ def continuous(
             cannot be told from the function.
         snapshot_batches: a shard writes a snapshot after so many micro-batches ...
         snapshot_bytes: ... or after so many bytes of rows, whichever comes first.
+        trace: add the columns `query`, `batch`, `shard` and `n`, which together name a row and are the same
+            after a retry, so that doubles can be told; and `raw`, what a refused row was as it came, where
+            the stream has it in a column `__message`.
 
     Columns of the output and what `seq` means there: see `rankcast.spark.applying`. Nothing is lost or
     doubled across restarts from the same checkpoint, and the deltas are the same for any number of shards.
@@ -187,17 +192,19 @@ def continuous(
             schema.whole("snapshot_bytes", snapshot_bytes),
             int(spark.conf.get("spark.sql.streaming.minBatchesToRetain")),
         ),
+        trace=trace,
     )
     packed = [each.packed(fixed.shards, beyond=fixed.cut) for each in streams.values()]
     columns = applying.columns(type(engine).spec, fixed.ids)
     form = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+    form += _TRACE if trace else ""
     out = (
         reduce(lambda one, other: one.unionAll(other), packed)
         .groupBy("shard")
         .transformWithStateInPandas(processor, f"{form}, shard int, {METRICS} string", "Append", "None")
         .observe(OBSERVED, *expressions(fixed.shards, METRICS))
     )
-    return out.where(F.col(METRICS).isNull()).select(*columns)
+    return out.where(F.col(METRICS).isNull()).select(*columns, *(TRACED if trace else ()))
 
 
 def split(frame: Any) -> tuple[Any, Any]:

@@ -1,0 +1,136 @@
+"""One broker of Apache Kafka in KRaft mode, on loopback, stopped by its process id."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent.parent
+JARS = Path(os.environ.get("RANKCAST_BROKER_JARS", ROOT / "out" / "kafka"))
+CLUSTER = "4L6g3nShT-eMCtK--X86sw"
+PATIENCE = 240.0
+_FLAGS = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{other}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+controller.quorum.voters=1@127.0.0.1:{other}
+log.dirs={folder}
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=false
+num.network.threads=1
+num.io.threads=2
+"""
+
+
+def why_not() -> str | None:
+    """Why no broker can be had here, None if one can."""
+    if shutil.which("java") is None:
+        return "no Java is on the path"
+    if not list(JARS.glob("kafka_2.13-*.jar")):
+        return f"no jars of a broker are in {JARS.name}: `make test-kafka` fetches them with Maven"
+    return None
+
+
+def free_port() -> int:
+    with socket.socket() as opened:
+        opened.bind(("127.0.0.1", 0))
+        return int(opened.getsockname()[1])
+
+
+class Broker:
+    """A broker with its log in a folder; it may be stopped and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.servers = f"127.0.0.1:{self.port}"
+        folder.mkdir(parents=True)
+        text = _PROPERTIES.format(port=self.port, other=free_port(), folder=folder / "log")
+        (folder / "server.properties").write_text(text)
+        self._process: subprocess.Popen[bytes] | None = None
+        tool = ["kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(folder / "server.properties")]
+        subprocess.run(self._java(*tool), check=True, capture_output=True, timeout=PATIENCE)
+        self.start()
+
+    def _java(self, *words: str) -> list[str]:
+        return ["java", *_FLAGS, "-cp", f"{JARS}/*", *words]
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        with (self.folder / "broker.log").open("ab") as log:
+            command = self._java("kafka.Kafka", str(self.folder / "server.properties"))
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        limit = time.monotonic() + PATIENCE
+        while True:
+            assert self._process.poll() is None, (self.folder / "broker.log").read_text()[-2000:]
+            assert time.monotonic() < limit, "the broker does not answer"
+            try:
+                if self.admin().list_topics(timeout=5).brokers:
+                    return
+            except Exception:
+                time.sleep(0.2)
+
+    def stop(self, *, kill: bool = False) -> None:
+        """End it."""
+        if self._process is not None:
+            self._process.kill() if kill else self._process.terminate()
+            self._process.wait(PATIENCE)
+            self._process = None
+
+    def admin(self) -> Any:
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
+
+    def create(self, **topics: int) -> None:
+        """Make topics with so many partitions each."""
+        from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
+
+        admin = self.admin()  # it takes its answers along when it goes
+        made = admin.create_topics([NewTopic(name, count, 1) for name, count in topics.items()])
+        for done in made.values():
+            done.result(60)
+
+    def send(self, topic: str, messages: list[tuple[int, bytes]]) -> None:
+        """Put messages into partitions, and wait until they are there."""
+        from confluent_kafka import Producer
+
+        producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 5, "log_level": 0})
+        for partition, value in messages:
+            producer.produce(topic, value, partition=partition)
+            producer.poll(0)
+        assert producer.flush(PATIENCE) == 0
+
+    def messages(self, topic: str) -> list[Any]:
+        """All messages of a topic, doubles too."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "look", "log_level": 0})
+        try:
+            parts = consumer.list_topics(topic, timeout=60).topics[topic].partitions
+            found = []
+            for part in parts:
+                low, high = consumer.get_watermark_offsets(TopicPartition(topic, part), timeout=60)
+                consumer.assign([TopicPartition(topic, part, low)])
+                while low < high:
+                    message = consumer.poll(60)
+                    assert message is not None
+                    assert message.error() is None
+                    found.append(message)
+                    low = int(message.offset() or 0) + 1
+            return found
+        finally:
+            consumer.close()
