@@ -4,7 +4,9 @@ BIN := .venv/bin
 READY := .venv/.dev
 SHOW := $(or $(wildcard .venv/.dev),.venv/.demo)
 OLDEST := out/numba-oldest
+SPARKS := 4.2.0 4.3.0
 WHEEL := out/wheel
+LUCENE := out/peers/lucene
 
 # Compiled kernels go by a hash of their sources, so all clones of a user share them.
 ifneq ($(HOME),)
@@ -12,7 +14,7 @@ export NUMBA_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rankcast
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-deep test-faults test-service soak test-nojit test-numba-oldest test-baseline test-wheel test-spark-wheel check bench bench-compare wheel requirements warm clean
+.PHONY: help demo live console test test-all test-deep test-faults test-service test-browser soak test-nojit test-numba-oldest test-baseline test-wheel test-spark-wheel test-spark-oldest test-spark-newest test-kafka jars check bench bench-compare peers-lucene wheel requirements warm clean
 
 help:  ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +34,16 @@ warm: $(READY)  ## compile the kernels once, into their cache
 demo: $(SHOW)  ## two pipelines on local Spark over seeded streams, with a report; ends by itself
 	@$(BIN)/rankcast demo
 
+live: $(READY)  ## a service with six streams at work and its console; Ctrl-C ends it
+	@$(BIN)/rankcast demo live
+
+console: console/node_modules/.ready  ## build the console anew, into the package (needs node and npm)
+	@cd console && npm run --silent build
+
+console/node_modules/.ready: console/package-lock.json
+	@cd console && npm ci --silent
+	@touch $@
+
 test: warm  ## run the tests (fast profile)
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
@@ -48,6 +60,12 @@ test-faults: warm  ## kill applications, Python workers and executors of Spark, 
 
 test-service: warm  ## the service: what OpenAPI promises, a hundred kills under load, full disks; some minutes
 	@$(BIN)/python -m pytest tests/service -m service
+
+# Debian's Chromium, where it may be installed; without one the tests are skipped and say so.
+test-browser: warm console/node_modules/.ready  ## the console in a real Chromium (needs node; root installs chromium)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/browser.txt
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && apt-get install -y -qq chromium >/dev/null; } || true
+	@$(BIN)/python -m pytest tests/browser -m browser
 
 soak: warm  ## the service under steady load for an hour (SECONDS_OF_SOAK=...): memory, latencies
 	@$(BIN)/python -m tests.service.soak $${SECONDS_OF_SOAK:-3600}
@@ -81,6 +99,14 @@ bench: warm  ## run every benchmark case, small size, and write the report
 
 bench-compare: $(READY)  ## compare the last run with the committed records
 	@$(BIN)/rankcast bench compare benchmarks/records out/records
+
+peers-lucene: $(LUCENE)/Matching.class  ## set up Lucene beside RankedMatcher in benchmarks (needs Java 17 and Maven)
+
+$(LUCENE)/Matching.class: benchmarks/peers/lucene/Matching.java
+	@mkdir -p $(LUCENE)
+	@mvn -q -B org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy \
+	  -Dartifact=org.apache.lucene:lucene-core:9.11.1 -DoutputDirectory=$(CURDIR)/$(LUCENE)
+	@javac -cp $(LUCENE)/lucene-core-9.11.1.jar -d $(LUCENE) $<
 
 wheel: $(WHEEL)/env/.ready  ## build the wheel of this platform, with compiled kernels, into dist/
 	@rm -rf $(WHEEL)/tree dist && mkdir -p $(WHEEL)/tree
@@ -116,9 +142,31 @@ test-spark-wheel: wheel  ## the same on executors of Spark: every engine's strea
 	@chmod -R a-w $(WHEEL)/executors/lib/python*/site-packages/rankcast
 	@cd / && env -i PATH="$$PATH" HOME=/dev/null $(CURDIR)/$(WHEEL)/executors/bin/python -I $(CURDIR)/tests/house/executors.py
 
+# Another Spark stands before the one of .venv on the path; Python packages are the same.
+test-spark-oldest: out/spark-$(firstword $(SPARKS))/.ready warm  ## streams and pipelines on the oldest Spark of the range
+	@PYTHONPATH=$(CURDIR)/$(dir $<) $(BIN)/python -m pytest tests/spark/test_streams.py tests/spark/test_batch.py tests/spark/test_pipeline.py
+
+test-spark-newest: out/spark-$(lastword $(SPARKS))/.ready warm  ## the same on the newest
+	@PYTHONPATH=$(CURDIR)/$(dir $<) $(BIN)/python -m pytest tests/spark/test_streams.py tests/spark/test_batch.py tests/spark/test_pipeline.py
+
+out/spark-%/.ready: $(READY)
+	@mkdir -p $(@D)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(@D) pyspark==$* py4j
+	@touch $@
+
+jars: $(READY)  ## fetch the jars that Spark needs for queues and tables, once, into the user's cache (RANKCAST_JARS)
+	@$(BIN)/python -m rankcast.spark.connectors
+
+# One broker on loopback, from Maven; where there is no Maven and no jar, every test says that it is left out.
+test-kafka: warm  ## pipelines through a real broker of Apache Kafka, and what may go wrong; some minutes
+	@test -d out/kafka || ! command -v mvn > /dev/null || \
+	  mvn -q -B -f tests/kafka/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/out/kafka
+	@$(BIN)/python -m pytest tests/kafka -m kafka
+
 requirements: $(READY)  ## pin the requirements of every extra anew (needs uv)
-	@for extra in base bench client plot serve spark text demo dev; do \
+	@for extra in base bench browser client kafka plot serve spark text demo dev; do \
 	  uv pip compile --quiet --no-header --no-emit-index-url --generate-hashes --universal --python-version 3.11 \
+	    --constraint requirements/constraints.txt \
 	    $$(test $$extra = base || echo --extra $$extra) pyproject.toml -o requirements/$$extra.txt || exit 1; done
 
 clean:  ## remove what was made, .venv too

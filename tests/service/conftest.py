@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from websockets.sync.client import ClientConnection, connect
 
 from rankcast.service.app import Service, application
-from rankcast.service.server import Server
+from rankcast.service.server import Protocol, Server
 from rankcast.service.settings import read
 
 Opened = Callable[..., TestClient]
@@ -75,7 +75,11 @@ class Running:
         self.port = self.socket.getsockname()[1]
         self.service = Service(read(None, {"data": data, "min_free": 0, "heartbeat": 0.3, **settings}))
         config = uvicorn.Config(
-            application(self.service), log_config=None, lifespan="on", timeout_graceful_shutdown=2
+            application(self.service),
+            http=Protocol,
+            log_config=None,
+            lifespan="on",
+            timeout_graceful_shutdown=2,
         )
         self.server = Server(config, self.service)
         self.thread = threading.Thread(target=self.server.run, args=([self.socket],), daemon=True)

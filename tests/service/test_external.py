@@ -18,6 +18,7 @@ from rankcast.service.external import Batch as Pushed
 from rankcast.service.external import External, Lists, checked, table_of
 from rankcast.service.records import Records
 from rankcast.state import Shard
+from rankcast.tables import deltas
 from tests.service.conftest import Opened, Running
 
 STREAM = "/v1/streams/s"
@@ -274,4 +275,4 @@ def test_a_table_of_few_rows_is_the_table_that_was_read() -> None:
         "score": [None],
         "rank": [None],
     }
-    assert table_of(rows).schema.types == [pa.int64(), pa.string(), pa.string(), pa.float64(), pa.int64()]
+    assert table_of(rows).schema.types == [pa.int64(), deltas.OP, pa.string(), pa.float64(), pa.int64()]

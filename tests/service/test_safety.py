@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import socket
+import time
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -305,3 +308,40 @@ def test_headers_cannot_be_injected(stocks: TestClient) -> None:
     assert stocks.get(f"{STREAM}/subscriptions/%ff").status_code == 400
     assert stocks.get(f"{STREAM}/subscriptions/a%00b").status_code == 400
     assert stocks.get(f"{STREAM}/subscriptions/{'a' * 2000}").status_code == 400
+
+
+def test_ids_are_no_longer_than_a_path_can_name(stocks: TestClient) -> None:
+    before = stocks.get(STREAM).json()["sequence"]
+    for rows in ({**EVENT, "id": "a" * 1025}, [EVENT, {**EVENT, "id": "\u00e4" * 1025}]):
+        refused = stocks.post(f"{STREAM}/events", json=rows)
+        assert (refused.status_code, refused.json()["column"]) == (400, "id")
+    assert stocks.post(f"{STREAM}/subscriptions", json={"id": "a" * 1025}).status_code == 400
+    assert stocks.get(STREAM).json()["sequence"] == before
+    assert stocks.post(f"{STREAM}/events", json={**EVENT, "id": "\u00e4" * 1024}).status_code == 200
+
+
+def test_a_path_with_a_slash_too_many_leads_nowhere(stocks: TestClient) -> None:
+    for path in (f"{STREAM}/", f"{STREAM}/subscriptions/", "//v1/streams"):
+        assert stocks.put(path, json={}, follow_redirects=False).status_code == 404
+
+
+@pytest.mark.parametrize("line", [b"a: b\r\n", b"a"])
+def test_what_comes_before_a_body_is_bounded(line: bytes, running: Callable[..., Running]) -> None:
+    """Many headers, and one without an end; a body of any length behind them is none of it."""
+    port = running().port
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as wire:
+        wire.sendall(b"GET /v1/streams HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+        answer = b""
+        with suppress(ConnectionError):
+            for _ in range(1000):
+                wire.sendall(line * (4096 // len(line)))
+                time.sleep(0.001)
+        with suppress(ConnectionError):
+            answer = wire.recv(100)
+        assert answer.startswith((b"HTTP/1.1 431", b"HTTP/1.1 400")) or not answer
+    body = b'{"engine": "RangeTopK"' + b" " * 300_000 + b"}"
+    head = b"PUT /v1/streams/s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as wire:
+        for status in (b"201", b"200"):
+            wire.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            assert wire.recv(65536).startswith(b"HTTP/1.1 " + status)

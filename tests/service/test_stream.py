@@ -14,10 +14,10 @@ from starlette.testclient import TestClient
 
 from rankcast.service import engines, writing
 from rankcast.service.hub import Receiver, delta
-from rankcast.service.log import Entry, Log
 from rankcast.service.problems import Problem
 from rankcast.service.settings import read
 from rankcast.service.stream import Stream
+from rankcast.state.log import Entry, Log
 
 
 def made(path: Path, **settings: object) -> Stream:

@@ -160,7 +160,7 @@ def test_a_feed_ends_behind_the_last_gateway(running: Start, monkeypatch: pytest
     make_stocks(server.http)
     one = server.listen(f"{STREAM}/tiles")
     begun = hear(one)[1]
-    feed = server.service.feeds._open["stocks"]
+    feed = server.service.feeds._open["stocks", "dense"]
     time.sleep(0.5)
     assert [feed.ended] == [False]
     one.close()

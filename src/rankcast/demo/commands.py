@@ -80,18 +80,21 @@ def _table(scene: Scene, rows: deque[tuple[str, ...]]) -> Table:
     return table
 
 
-NAMES = (*scenes.NAMES, "city")
+NAMES = (*scenes.NAMES, "city", "live")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `rankcast demo`."""
     described = (
-        f"one engine: {', '.join(scenes.NAMES)}; all of them: city; without a name: two pipelines on Spark"
+        f"one engine: {', '.join(scenes.NAMES)}; all of them: city; a service with its console: live; "
+        "without a name: two pipelines on Spark"
     )
     parser.add_argument("name", nargs="?", choices=NAMES, metavar="NAME", help=described)
     parser.add_argument("--batches", type=_positive, help="how many batches (60; on Spark 20)")
     parser.add_argument("--seconds", type=_positive, default=24, help="how long the city is shown (24)")
     parser.add_argument("--seed", type=_seed, default=7, help="seed of everything that happens (7)")
+    parser.add_argument("--port", type=int, default=8765, help="where the live console is (8765)")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="what the live service keeps (nothing)")
     parser.add_argument("--report", type=Path, metavar="FILE", help="where the page goes (out/demo.html)")
     parser.add_argument("-v", "--verbose", action="store_true", help="show what Spark has to say")
     parser.set_defaults(run=run)
@@ -106,6 +109,10 @@ def run(arguments: argparse.Namespace) -> int:
         target = arguments.report or Path("out/city.html")
         show(console, seconds=arguments.seconds, seed=arguments.seed, target=target)
         return 0
+    if arguments.name == "live":
+        from rankcast.demo import live  # noqa: PLC0415
+
+        return live.show(data=arguments.data, port=arguments.port, seed=arguments.seed)
     if arguments.name is None:
         from rankcast.demo.pipelines import report as pipelines  # noqa: PLC0415
 

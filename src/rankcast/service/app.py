@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, MutableMapping
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,9 +15,9 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Send
 from starlette.websockets import WebSocket
 
-from rankcast.service import handlers, sse, tiles, websocket
-from rankcast.service.commands import COMMANDS
-from rankcast.service.gate import Gate, Handler
+from rankcast.service import browsing, handlers, sse, tiles, websocket
+from rankcast.service.commands import COMMANDS, Command
+from rankcast.service.gate import Endpoint, Gate, Handler, PlainRequest
 from rankcast.service.metrics import Metrics
 from rankcast.service.problems import Problem
 from rankcast.service.settings import Settings
@@ -28,6 +29,9 @@ from rankcast.service.webhooks.delivery import Deliveries
 
 _ELSEWHERE: dict[str, Handler] = {
     "deltas": sse.deltas,
+    "list_objects": browsing.list_objects,
+    "list_subscriptions": browsing.list_subscriptions,
+    "writes": browsing.writes,
     "tiles": tiles.tiles,
     "lists": tiles.lists,
     "openapi": handlers.openapi_document,
@@ -63,13 +67,44 @@ class Service:
 
 
 class Application(Starlette):
-    """Starlette, but a path is taken apart before it is decoded: ids may have slashes in them."""
+    """Starlette, but a path is taken apart before it is decoded: ids may have slashes in them.
+
+    Commands go straight to their endpoints, which answer whatever happens: routes and layers of middleware
+    would cost as much as the rest. What is no command (WebSockets, unknown paths, the lifespan) goes on.
+    """
+
+    def __init__(self, endpoints: Iterable[tuple[Command, Endpoint]], **given: Any) -> None:
+        super().__init__(**given)
+        self.router.redirect_slashes = False
+        self._commands: dict[tuple[str, int], list[tuple[list[str], Endpoint]]] = defaultdict(list)
+        for command, endpoint in endpoints:
+            parts = command.path.split("/")
+            self._commands[command.method, len(parts)].append((parts, endpoint))
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] in ("http", "websocket") and "raw_path" in scope:
             scope["path"] = scope["raw_path"].decode("latin-1").partition("?")[0]
-        await super().__call__(scope, receive, send)
+        found = self._find(scope["method"], scope["path"].split("/")) if scope["type"] == "http" else None
+        if found is None:
+            await super().__call__(scope, receive, send)
+            return
+        endpoint, scope["path_params"] = found
+        response = await endpoint(PlainRequest(scope, receive))
+        await response(scope, receive, send)
+
+    def _find(self, method: str, parts: list[str]) -> tuple[Endpoint, dict[str, str]] | None:
+        """The endpoint of a path, and its parameters."""
+        for known, endpoint in self._commands.get((method, len(parts)), ()):
+            given: dict[str, str] = {}
+            for name, part in zip(known, parts, strict=True):
+                if name.startswith("{") and part:
+                    given[name[1:-1]] = part
+                elif name != part:
+                    break
+            else:
+                return endpoint, given
+        return None
 
 
 def application(service: Service) -> Application:
@@ -86,17 +121,22 @@ def application(service: Service) -> Application:
     async def socket(given: WebSocket) -> None:
         await websocket.serve(given, service)
 
-    routes: list[BaseRoute] = [
-        Route(
-            command.path,
+    endpoints = [
+        (
+            command,
             service.gate.endpoint(command, _ELSEWHERE.get(command.name) or getattr(handlers, command.name)),
-            methods=[command.method],
         )
         for command in COMMANDS
     ]
+    routes: list[BaseRoute] = [
+        Route(command.path, endpoint, methods=[command.method]) for command, endpoint in endpoints
+    ]
     routes.append(WebSocketRoute(websocket.SOCKET.path, socket))
     return Application(
-        routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _refused, Exception: _broken}
+        endpoints,
+        routes=routes,
+        lifespan=lifespan,
+        exception_handlers={HTTPException: _refused, Exception: _broken},
     )
 
 

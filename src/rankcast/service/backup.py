@@ -30,7 +30,7 @@ from rankcast.service.stream import FILE
 from rankcast.service.streams import FOLDER, NAME
 from rankcast.service.tokens import FILE as TOKENS
 from rankcast.state.checkpoint import Mark, mark_of
-from rankcast.state.journal import HighWater
+from rankcast.state.high_water import HighWater
 
 MANIFEST = "rankcast-backup.json"
 FORMAT = 1

@@ -97,6 +97,22 @@ COMMANDS: tuple[Command, ...] = (
         "Patch",
         "Subscribed",
     ),
+    Command(
+        "list_subscriptions",
+        "GET",
+        f"{STREAM}/subscriptions",
+        "read",
+        "Subscriptions as registered, in the order of their ids, a page at a time.",
+        gives="Page of subscriptions",
+        query=(
+            Parameter("prefix", "how the ids begin; of integers: the id"),
+            Parameter("after", "the id behind which the page begins: `next` of the page before"),
+            Parameter("limit", "how many rows, at most 1000; by default 100", "integer"),
+            Parameter(
+                "forwarded", "`true`: tell for a router which ones are forwarded", choices=("true", "false")
+            ),
+        ),
+    ),
     Command("get_subscription", "GET", SUBSCRIPTION, "read", "A subscription as registered.", gives="Row"),
     Command("end_subscription", "DELETE", SUBSCRIPTION, "subscribe", "Unsubscribe.", gives="Written"),
     Command(
@@ -129,6 +145,15 @@ COMMANDS: tuple[Command, ...] = (
         "Rows",
         "Written",
         query=(RETURN,),
+    ),
+    Command(
+        "list_objects",
+        "GET",
+        f"{STREAM}/objects",
+        "read",
+        "Live objects, at most so many, of engines that can tell them.",
+        gives="Table",
+        query=(Parameter("limit", "how many rows, at most 10000; by default 1000", "integer"),),
     ),
     Command("remove", "DELETE", f"{STREAM}/objects/{{id}}", "publish", "Remove an object.", gives="Written"),
     Command(
@@ -166,12 +191,28 @@ COMMANDS: tuple[Command, ...] = (
         query=(WATCHED, *PACE),
     ),
     Command(
+        "writes",
+        "GET",
+        f"{STREAM}/writes",
+        "read",
+        "Server-sent events: the rows that were written, the last ones first; for those who look on.",
+        gives="Events",
+        query=(Parameter("last", "how many writes come first, at most 500; by default 20", "integer"),),
+    ),
+    Command(
         "tiles",
         "GET",
         f"{STREAM}/tiles",
         "read",
         "Server-sent events for gateways: tiles; goes on behind Last-Event-ID, or tells a gap.",
         gives="Events",
+        query=(
+            Parameter(
+                "method",
+                "`dense` (by default): for any range; `sparse`: for the stream's own subscriptions alone",
+                choices=("dense", "sparse"),
+            ),
+        ),
     ),
     Command(
         "lists",
@@ -229,4 +270,5 @@ COMMANDS: tuple[Command, ...] = (
     Command("openapi", "GET", "/openapi.json", None, "This description.", gives="Object"),
     Command("docs", "GET", "/docs", None, "This description, to be read.", gives="Page"),
     Command("home", "GET", "/", None, "The console.", gives="Page"),
+    Command("asset", "GET", "/console/{file}", None, "A file of the console.", gives="Text"),
 )

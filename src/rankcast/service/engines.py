@@ -63,7 +63,7 @@ def _given(key: str, value: Any, setting: Setting) -> Any:
         raise SettingError(
             f"{key} is {shown(value)}", expected="an object with a name, as in a pipeline's file"
         )
-    if setting.documents is not None and value is not None:
+    if (setting.documents is not None or setting.joined is not None) and value is not None:
         raise SettingError(f"{key} cannot be set over the network")
     return value
 

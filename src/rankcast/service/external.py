@@ -30,6 +30,7 @@ from rankcast.service.problems import Problem
 from rankcast.service.records import Id, Records
 from rankcast.state import Shard
 from rankcast.structures.ids import Slots
+from rankcast.tables import deltas
 from rankcast.tables.read import as_table, read
 from rankcast.tables.schema import Column, Form, Kind
 
@@ -91,7 +92,7 @@ class External(Engine):
         """Answer with the deltas that were given."""
 
         def same(_: str, rows: Any) -> pa.Table:
-            return rows if isinstance(rows, pa.Table) else table_of(rows)
+            return deltas.encoded(rows) if isinstance(rows, pa.Table) else table_of(rows)
 
         return pa.concat_tables(self._accepted(commands, refused, same))
 
@@ -338,14 +339,15 @@ def checked(batch: Batch, limit: Callable[[pa.ChunkedArray, str, Kind], None]) -
 
 def table_of(columns: Mapping[str, list[Any]], like: pa.Table | None = None) -> pa.Table:
     """Deltas as every engine gives them; without rows, ids have the types of `like`."""
-    types = {"op": pa.string(), "score": pa.float64(), "rank": pa.int64()}
+    types = {"score": pa.float64(), "rank": pa.int64()}
     for role in ("subscription", "item"):
         whole = isinstance(columns[role][0], int) if columns[role] else False
         if not columns[role] and like is not None and role in like.column_names:
             whole = _kind(like.column(role).type) == "int"
         types[role] = pa.int64() if whole else pa.string()
-    names = ("subscription", "op", "item", "score", "rank")
-    return pa.table({name: pa.array(columns[name], types[name]) for name in names})
+    arrays = {name: pa.array(columns[name], kind) for name, kind in types.items()}
+    arrays["op"] = deltas.op_column_of(columns["op"])
+    return pa.table({name: arrays[name] for name in deltas.COLUMNS})
 
 
 def _values(table: pa.Table, name: str) -> list[Any]:

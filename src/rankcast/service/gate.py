@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import logging
 import re
 import secrets
@@ -24,6 +25,7 @@ from rankcast.errors import shown
 from rankcast.service import rows
 from rankcast.service.commands import Command
 from rankcast.service.problems import Problem, busy, problem_of
+from rankcast.service.records import LONGEST_ID
 from rankcast.service.settings import is_loopback
 from rankcast.service.stream import Stream
 from rankcast.service.tokens import ANYBODY, Token
@@ -32,13 +34,29 @@ if TYPE_CHECKING:
     from rankcast.service.app import Service
 
 Handler: TypeAlias = Callable[["Call"], Awaitable[Response]]
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 REQUEST_ID = "X-Request-Id"
 NO_BODY = rows.Body(b"", "")
 LARGE = 256 << 10  # bytes of a body that is not parsed on the event loop
 _ACCESS = logging.getLogger("rankcast.access")
 _LOG = logging.getLogger(__name__)
+_PROCESS, _COUNT = secrets.token_hex(6), itertools.count(1)
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
+
+
+class PlainRequest(Request):
+    """A request whose headers are a dict, as each is asked for several times."""
+
+    @property
+    def headers(self) -> Any:
+        """The headers by their names in small letters; of several the first counts."""
+        found = self.scope.get("plain")
+        if found is None:
+            pairs = reversed(self.scope["headers"])
+            found = {name.decode("latin-1"): value.decode("latin-1") for name, value in pairs}
+            self.scope["plain"] = found
+        return found
 
 
 @dataclass
@@ -75,18 +93,23 @@ class Call:
         length = headers.get("content-length")
         if length is not None and (not length.isdecimal() or int(length) > most):
             raise rows.too_large(most)
-        data = bytearray()
+        parts, size, more = [], 0, True
         try:
             async with asyncio.timeout(self.service.settings.body_wait):
-                async for part in self.request.stream():
-                    data += part
-                    if len(data) > most:
+                while more:
+                    message = await self.request.receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientDisconnect
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    more = message.get("more_body", False)
+                    if size > most:
                         raise rows.too_large(most)
         except TimeoutError as error:
             raise Problem(408, "The body did not come in time.", headers={"Connection": "close"}) from error
         media = headers.get("content-type", "").partition(";")[0].strip().lower()
         encoding = headers.get("content-encoding", "").strip().lower()
-        found = bytes(data)
+        found = b"".join(parts)
         if encoding:
             found = await asyncio.to_thread(rows.unpacked, found, encoding, most)
         self.content = rows.Body(found, media)
@@ -128,7 +151,7 @@ class Gate:
         self._service = service
         self._buckets: dict[str, tuple[float, float]] = {}
 
-    def endpoint(self, command: Command, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    def endpoint(self, command: Command, handler: Handler) -> Endpoint:
         """The handler of a command behind the gate."""
 
         async def serve(request: Request) -> Response:
@@ -209,15 +232,17 @@ def decoded(text: str) -> str:
         found = unquote_to_bytes(text).decode()
     except UnicodeDecodeError as error:
         raise Problem(400, f"{shown(text)} is no UTF-8.") from error
-    if "\0" in found or len(found) > 1024:
+    if "\0" in found or len(found) > LONGEST_ID:
         raise Problem(400, "A part of the path has a zero character, or is too long.")
     return found
 
 
 def request_id(request: HTTPConnection) -> str:
     """The id of a request: the caller's if it is a plain one, else a new one."""
-    given = request.headers.get(REQUEST_ID, "")
-    return given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+    given = request.headers.get(REQUEST_ID.lower())
+    if given is not None and _REQUEST_ID.fullmatch(given):
+        return str(given)
+    return f"{_PROCESS}-{next(_COUNT):x}"
 
 
 def refuse_strange_hosts(request: HTTPConnection) -> None:

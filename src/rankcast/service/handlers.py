@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 from starlette.responses import HTMLResponse, Response
 
 from rankcast.errors import InputError, SettingError, shown
-from rankcast.service import external, geojson, openapi, rows, writing
+from rankcast.service import description, external, geojson, openapi, pages, rows, writing
 from rankcast.service.dry_run import dry_run
 from rankcast.service.gate import LARGE, Call
 from rankcast.service.problems import Problem, busy
@@ -28,7 +29,9 @@ def answered(document: Any, status: int = 200, sequence: int | None = None) -> R
 async def write(call: Call, do: Callable[[Stream], Outcome], size: int = 0) -> Response:
     """Have a write done, once for its key, and answer."""
     form = call.form
+    begun = time.perf_counter()
     found = await call.stream.ask(writing.keyed(call.key(), form, do), size=size, writes=True)
+    call.service.metrics.wrote(call.stream.name, time.perf_counter() - begun)
     if isinstance(found, Outcome):
         large = found.table is not None and found.table.nbytes > LARGE
         found = await asyncio.to_thread(writing.reply, found, form) if large else writing.reply(found, form)
@@ -56,24 +59,27 @@ async def put_stream(call: Call) -> Response:
     if isinstance(k, int) and k > most:
         raise SettingError(f"k is {k}", expected=f"at most {most}")
     stream, made = await asyncio.to_thread(call.service.streams.put, call.parameters["stream"], asked)
-    return await described(stream, 201 if made else 200)
+    return await described(call, stream, 201 if made else 200)
 
 
 async def list_streams(call: Call) -> Response:
     """All streams that the token is good for."""
     mine = call.token.streams
     found = [each for each in call.service.streams.all() if not mine or each.name in mine]
-    return answered({"streams": [await stream.ask(brief) for stream in found]})
+    briefs = [await stream.ask(brief) for stream in found]
+    loads = [description.load(stream, call.service.metrics.recent(stream.name)) for stream in found]
+    return answered({"streams": [{**each, "load": load} for each, load in zip(briefs, loads, strict=True)]})
 
 
 async def get_stream(call: Call) -> Response:
     """One stream."""
-    return await described(call.stream, 200)
+    return await described(call, call.stream, 200)
 
 
 async def end_stream(call: Call) -> Response:
     """End a stream."""
     await asyncio.to_thread(call.service.streams.end, call.parameters["stream"])
+    call.service.metrics.forget(call.parameters["stream"])
     return Response(status_code=204)
 
 
@@ -87,9 +93,15 @@ def brief(stream: Stream) -> dict[str, Any]:
     }
 
 
-async def described(stream: Stream, status: int) -> Response:
-    """One stream with its counters."""
-    found = await stream.ask(lambda each: {**brief(each), "stats": each.engine.stats()})
+async def described(call: Call, stream: Stream, status: int) -> Response:
+    """One stream with its counters, what it has to do, all of its settings, and the columns that it takes."""
+
+    def find(each: Stream) -> dict[str, Any]:
+        more = {"configuration": each.configuration, "inputs": description.inputs(each)}
+        return {**brief(each), "stats": each.engine.stats(), **more}
+
+    found = await stream.ask(find)
+    found["load"] = description.load(stream, call.service.metrics.recent(stream.name))
     return answered(found, status, found["sequence"])
 
 
@@ -308,4 +320,9 @@ async def docs(call: Call) -> Response:
 
 async def home(call: Call) -> Response:
     """The console."""
-    return HTMLResponse(openapi.home(), headers=openapi.PAGE_HEADERS)
+    return pages.response("index.html")
+
+
+async def asset(call: Call) -> Response:
+    """A file of the console."""
+    return pages.response(call.parameters["file"])

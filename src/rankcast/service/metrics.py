@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from rankcast.service.streams import Streams
     from rankcast.service.webhooks.delivery import Deliveries
 
+RECENT = 256  # writes of a stream whose times are remembered
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
@@ -32,6 +34,7 @@ class Metrics:
             "rankcast_requests", "Requests by status", ["command", "status"], registry=self.registry
         )
         self._known: dict[tuple[str, int], tuple[Histogram, Counter]] = {}
+        self._last: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=RECENT))
 
     def answered(self, command: str, status: int, seconds: float) -> None:
         """Count an answer."""
@@ -41,6 +44,18 @@ class Metrics:
             self._known[command, status] = known
         known[0].observe(seconds)
         known[1].inc()
+
+    def wrote(self, stream: str, seconds: float) -> None:
+        """Remember how long a write to a stream took."""
+        self._last[stream].append(seconds)
+
+    def recent(self, stream: str) -> list[float]:
+        """How long the last writes to a stream took."""
+        return list(self._last.get(stream, ()))
+
+    def forget(self, stream: str) -> None:
+        """Forget a stream that has ended."""
+        self._last.pop(stream, None)
 
     def watch(self, streams: Streams, deliveries: Deliveries) -> None:
         """Show streams and their webhooks, too."""

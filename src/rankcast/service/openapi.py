@@ -33,7 +33,11 @@ _STREAM = {
     "subscriptions": {"type": "integer", "minimum": 0},
     "sequence": _SEQUENCE,
     "stats": {"type": "object"},
+    "load": {"type": "object"},
+    "configuration": {"type": "object"},
+    "inputs": {"type": "object"},
 }
+_MORE = ("stats", "load", "configuration", "inputs")  # of one stream, not of a list of them
 SCHEMAS: dict[str, dict[str, Any]] = {
     "Rows": {"anyOf": [_object({"rows": _ROWS}, "rows"), _ROW]},
     "Ranges": {"anyOf": [_object({"rows": _ROWS}, "rows"), _ROW]},
@@ -42,7 +46,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "Patch": _ROW,
     "Question": _ROW,
     "NewStream": _object({"engine": {"type": "string"}, "settings": {"type": "object"}}, "engine"),
-    "Stream": _object(_STREAM, *(name for name in _STREAM if name != "stats")),
+    "Stream": _object(_STREAM, *(name for name in _STREAM if name not in _MORE)),
     "Streams": _object(
         {"streams": {"type": "array", "items": {"$ref": "#/components/schemas/Stream"}}}, "streams"
     ),
@@ -52,6 +56,12 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         "deltas",
     ),
     "Subscribed": _object({"id": _ID, "results": _ROWS, "sequence": _SEQUENCE}, "id", "results", "sequence"),
+    "Page of subscriptions": _object(
+        {"rows": _ROWS, "next": {"anyOf": [_ID, {"type": "null"}]}, "sequence": _SEQUENCE},
+        "rows",
+        "next",
+        "sequence",
+    ),
     "Table": _object({"rows": _ROWS, "sequence": _SEQUENCE}, "rows", "sequence"),
     "Explanation": {"type": "object", "properties": {"sequence": _SEQUENCE}, "required": ["sequence"]},
     "GeoJson": _object(
@@ -202,16 +212,6 @@ def page() -> str:
         "rankcast: commands",
         "<p><a href='/openapi.json'>OpenAPI</a></p><table><tr><th>call</th><th>does</th><th>scope</th></tr>"
         f"{lines}</table>",
-    )
-
-
-def home() -> str:
-    """The first page."""
-    return _page(
-        "rankcast",
-        "<p>Ranked publish/subscribe: register, publish, be told.</p>"
-        "<ul><li><a href='/docs'>commands</a></li><li><a href='/v1/streams'>streams</a></li>"
-        "<li><a href='/metrics'>metrics</a></li></ul>",
     )
 
 

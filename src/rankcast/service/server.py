@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rankcast.errors import RankcastError, SettingError
 from rankcast.service.app import Service, application
@@ -20,6 +21,34 @@ from rankcast.service.settings import Settings
 # Threads of streams let go of the interpreter at every call of SQLite's and Arrow's, and have it back when
 # the event loop lets go of it, or after so many seconds. With Python's 5 ms a group of writes waits long.
 SWITCH = 0.0005
+HEAD = 64 << 10  # bytes of a request before its body
+_TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+class Protocol(HttpToolsProtocol):
+    """Uvicorn's HTTP, with a bound on what comes before a body, which would be kept in memory."""
+
+    _heading, _head, _begun = True, 0, False
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self._heading, self._head, self._begun = True, 0, True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Its body begins."""
+        self._heading = False
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        """Some bytes have come."""
+        self._begun = False
+        super().data_received(data)
+        if self._heading and not self._begun:  # with its beginning may have come the end of another
+            self._head += len(data)
+            if self._head > HEAD and not self.transport.is_closing():
+                self.transport.write(_TOO_LONG)
+                self.transport.close()
 
 
 class Server(uvicorn.Server):
@@ -64,9 +93,11 @@ def serve(settings: Settings) -> int:
         service = Service(settings)
         config = uvicorn.Config(
             application(service),
+            http=Protocol,
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # who calls is told by a token
             timeout_graceful_shutdown=max(1, round(settings.stop_wait)),
             ws_max_size=1 << 20,
             lifespan="on",

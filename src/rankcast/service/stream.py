@@ -7,7 +7,7 @@ take back. A group that cannot be committed is taken back as a whole.
 
     <stream>/stream.json    engine and settings, as they were given
     <stream>/shard/         the engine, see rankcast.state.shard, with the tables of rankcast.service.records
-    <stream>/log/           see rankcast.service.log
+    <stream>/log/           see rankcast.state.log
     <stream>/history/       see rankcast.service.dry_run
 
 `sequence` is the number of the shard's last batch: it grows by one with every accepted write.
@@ -37,17 +37,18 @@ from rankcast.service import engines
 from rankcast.service.dry_run import Bases
 from rankcast.service.external import External, Lists
 from rankcast.service.hub import Hub
-from rankcast.service.log import Entry, Log
 from rankcast.service.problems import Problem, busy, is_full, no_room, problem_of
 from rankcast.service.records import Id, Records
 from rankcast.service.settings import Settings
 from rankcast.service.webhooks.store import Hooks
 from rankcast.state import Shard, batches
+from rankcast.state.log import Entry, Log
 from rankcast.tables.schema import Column
 
 FILE = "stream.json"
 EXPIRED_AT_ONCE = 10_000
 FEW = 8  # rows
+CLOCK = 30.0  # seconds behind which the clock is looked at again: somebody may have set it
 _PLAIN = frozenset({pa.int64(), pa.float64(), pa.string()})
 _GROUP_BYTES = 32 << 20
 _LOG = logging.getLogger(__name__)
@@ -75,6 +76,7 @@ class Stream:
         self.configuration = configuration(engine)
         self.spec: Spec = type(engine).spec
         self.calls = type(engine).calls
+        self.roles: dict[str, str | None] = {}  # by call, of what its ids are: subscriptions, items
         self.limited: dict[str, list[Column]] = {}  # by call, the columns with times or with a limit
         self.shard: Shard[Any] = Shard.open(path / "shard", engine)
         self.records = Records(self.shard)
@@ -221,7 +223,7 @@ class Stream:
                 wait = None if self._expiry is None else self._expiry - time.time()
                 if wait is not None and wait <= 0:
                     return []
-                self._wake.wait(None if wait is None else min(wait, 3600))
+                self._wake.wait(None if wait is None else min(wait, CLOCK))
             works: list[Work] = []
             size = 0
             while self._waiting and len(works) < self.settings.group and size <= _GROUP_BYTES:

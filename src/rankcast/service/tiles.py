@@ -19,6 +19,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,7 +27,7 @@ import pyarrow as pa
 from starlette.responses import Response
 
 from rankcast.core.spec import Tiler
-from rankcast.errors import RankcastError
+from rankcast.errors import RankcastError, shown
 from rankcast.gateway import answer
 from rankcast.service.gate import Call
 from rankcast.service.handlers import answered
@@ -42,12 +43,17 @@ if TYPE_CHECKING:
 
 LINGER = 60.0  # seconds for which a feed without receivers goes on
 MARK = 16  # digits of a token
+DENSE = "dense"
+METHODS = (DENSE, "sparse")
 _LOG = logging.getLogger(__name__)
 
 
 async def tiles(call: Call) -> Response:
     """Server-sent events of a stream's tiles."""
-    stream, feed = call.stream, await call.service.feeds.of(call.stream)
+    method = call.asks("method") or DENSE
+    if method not in METHODS:
+        raise Problem(422, f"The parameter method is {shown(method)}.", hint="It may be: dense, sparse.")
+    stream, feed = call.stream, await call.service.feeds.of(call.stream, method)
     last = call.request.headers.get("last-event-id")
     connections = call.service.connections
     connections.enter(call.token)
@@ -82,10 +88,10 @@ class Feeds:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._open: dict[str, Feed] = {}
+        self._open: dict[tuple[str, str], Feed] = {}
 
-    async def of(self, stream: Stream) -> Feed:
-        """The feed of a stream, begun.
+    async def of(self, stream: Stream, method: str = DENSE) -> Feed:
+        """The feed of a stream, begun: for gateways, or with the messages that its own subscriptions need.
 
         Raises:
             Problem: 404, its engine has no tiles.
@@ -93,9 +99,10 @@ class Feeds:
         make = stream.spec.tiler
         if make is None:
             raise Problem(404, f"A stream of {stream.document['engine']} has no tiles.")
-        feed = self._open.get(stream.name)
+        feed = self._open.get((stream.name, method))
         if feed is None or feed.ended or feed.stream is not stream:
-            feed = self._open[stream.name] = Feed(stream, make, self._service)
+            tiler = make if method == DENSE else partial(_sparse, make)
+            feed = self._open[stream.name, method] = Feed(stream, tiler, self._service)
         await feed.ready()
         return feed
 
@@ -103,6 +110,10 @@ class Feeds:
         """End all of them."""
         for feed in self._open.values():
             await feed.close()
+
+
+def _sparse(make: Callable[..., Tiler], engine: Any) -> Tiler:
+    return make(engine, "sparse")
 
 
 class Position(NamedTuple):

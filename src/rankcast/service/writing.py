@@ -19,7 +19,7 @@ from rankcast.errors import InputError, shown
 from rankcast.service import external
 from rankcast.service import rows as forms
 from rankcast.service.problems import Problem
-from rankcast.service.records import Id, Kept
+from rankcast.service.records import LONGEST_ID, Id, Kept
 from rankcast.service.stream import Stream, unsubscribe
 from rankcast.state.batches import Prepared
 from rankcast.tables.schema import Kind
@@ -122,6 +122,8 @@ def push(batch: external.Batch, *, returned: bool) -> Callable[[Stream], Outcome
         if before is not None:
             return Outcome(200, {"sequence": before[0], "deltas": before[1]})
         table = external.checked(batch, lambda column, *what: check_limit(stream, column, *what))
+        for name in {"subscription", "item"}.intersection(table.column_names):
+            check_ids(table.column(name), name)
         change = lists.change(table, batch.content)
         if change.more > 0:
             check_count(stream, change.more)
@@ -241,6 +243,8 @@ def prepared(stream: Stream, call: str, rows: Any) -> Prepared:
         forms.with_times(rows, [column.name for column in limited if column.kind is Kind.TIME])
     batch = stream.shard.prepare([(call, rows)])
     table = batch.commands[0][1]
+    if "id" in table.column_names:
+        check_ids(table.column("id"), "id")
     for column in limited:
         if column.name in table.column_names:
             check_limit(stream, table.column(column.name), column.name, column.kind)
@@ -270,6 +274,18 @@ def check_limit(stream: Stream, column: pa.ChunkedArray, name: str, kind: Kind) 
         )
 
 
+def check_ids(column: pa.ChunkedArray, name: str) -> None:
+    """Refuse ids that no path could name, and that would be told to everybody again and again."""
+    if not pa.types.is_string(column.type) and not pa.types.is_large_string(column.type):
+        return
+    length = pc.max(pc.utf8_length(column)).as_py() if len(column) else 0
+    if length is not None and length > LONGEST_ID:
+        row = pc.index(pc.greater(pc.utf8_length(column), LONGEST_ID), True).as_py()
+        raise InputError(
+            f"has {length} characters", column=name, row=row, expected=f"at most {LONGEST_ID} characters"
+        )
+
+
 def check_count(stream: Stream, more: int) -> None:
     """Refuse more subscriptions than a stream may have."""
     most = stream.settings.max_subscriptions
@@ -279,13 +295,15 @@ def check_count(stream: Stream, more: int) -> None:
 
 def learn(stream: Stream, call: str, batch: Prepared) -> None:
     """Take note of the kind of ids that a call has brought."""
-    table = batch.commands[0][1]
-    if not table.num_rows or "id" not in table.column_names:
+    if call not in stream.roles:
+        source = next(each for each in stream.spec.inputs if call in each.calls)
+        is_item = source.name == stream.spec.answer.source and source.ids_of is None
+        stream.roles[call] = "subscription" if source.name == "subscriptions" else "item" if is_item else None
+    role = stream.roles[call]
+    if role is None or stream.records.kind(role) is not None:
         return
-    source = next(each for each in stream.spec.inputs if call in each.calls)
-    is_item = source.name == stream.spec.answer.source and source.ids_of is None
-    role = "subscription" if source.name == "subscriptions" else "item" if is_item else None
-    if role is not None:
+    table = batch.commands[0][1]
+    if table.num_rows and "id" in table.column_names:
         stream.records.learn(role, "int" if pa.types.is_integer(table.schema.field("id").type) else "str")
 
 

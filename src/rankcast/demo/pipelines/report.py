@@ -295,6 +295,7 @@ def show(
             console.print(f"\nThe first delta came {first - began:.0f} s after the start.")
         written = pages.write(target, page(flows, seed))
         console.print(f"\nThe report with its plots: {written.as_uri()}", soft_wrap=True)
+        console.print("To see engines at work in a browser: make live, or rankcast demo live.")
     return 0
 
 
