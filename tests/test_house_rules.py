@@ -30,7 +30,17 @@ LEVELS = {
     "papers": 4,
     "state": 4,
 }
-LEVELS |= {"spark": 5, "pipeline": 6, "plot": 6, "bench": 7, "service": 7, "demo": 8, "warm": 9, "cli": 9}
+LEVELS |= {
+    "kafka": 1,
+    "spark": 5,
+    "pipeline": 6,
+    "plot": 6,
+    "bench": 7,
+    "service": 7,
+    "demo": 8,
+    "warm": 9,
+    "cli": 9,
+}
 GROUND, FIGURES = 0, 8
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rankcast.geotext.engine import GeoTextTopK
     from rankcast.geotext.vocabulary import Vocabulary
     from rankcast.matching.engine import RankedMatcher
+    from rankcast.moving.road_graph import RoadGraph
     from rankcast.moving.skyline import MovingSkyline
     from rankcast.moving.topk import MovingTopK
     from rankcast.range_topk.engine import RangeTopK
@@ -47,6 +48,7 @@ __all__ = [
     "RangeTopK",
     "RankcastError",
     "RankedMatcher",
+    "RoadGraph",
     "ServiceError",
     "SettingError",
     "SnapshotError",
@@ -69,6 +71,7 @@ _HOMES = {
     "MovingTopK": "rankcast.moving.topk",
     "RangeTopK": "rankcast.range_topk.engine",
     "RankedMatcher": "rankcast.matching.engine",
+    "RoadGraph": "rankcast.moving.road_graph",
     "SubscriberList": "rankcast.gateway",
     "Vocabulary": "rankcast.geotext.vocabulary",
     "maxima": "rankcast.covering.maxima",

@@ -283,12 +283,18 @@ def _geotext(rng: np.random.Generator, kind: str, settings: Rows) -> None:
     timed = isinstance(settings.get("window"), timedelta)
     began = datetime(2024, 1, 1)
 
+    def dense(size: int) -> Rows:
+        return (
+            {"vector": rng.normal(size=(size, settings["vectors"])).tolist()} if "vectors" in settings else {}
+        )
+
     def messages(first: int, size: int) -> Rows:
         terms = [list(rng.choice(WORDS, 4)) for _ in range(size)]
         rows = {
             "id": _ids(kind, "m", first + size)[first:],
             **_uniform(rng, ["x", "y"], size),
             "terms": terms,
+            **dense(size),
         }
         return (
             rows | {"time": [began + timedelta(seconds=first + at) for at in range(size)]} if timed else rows
@@ -296,7 +302,7 @@ def _geotext(rng: np.random.Generator, kind: str, settings: Rows) -> None:
 
     engine.publish(messages(0, 300))
     places = {"id": _ids(kind, "s", 500), **_uniform(rng, ["x", "y"], 500)}
-    places["terms"] = [list(rng.choice(WORDS, 3)) for _ in range(500)]
+    places |= {"terms": [list(rng.choice(WORDS, 3)) for _ in range(500)], **dense(500)}
     engine.subscribe(_some(places, 1))
     engine.subscribe({name: values[1:] for name, values in places.items()})
     for first, size in ((300, 1), (301, 20), (321, 400)):
@@ -332,6 +338,8 @@ def _moving(rng: np.random.Generator, kind: str, settings: Rows) -> None:
     engine.upsert(items)
     engine.subscribe(_some(queries, 1))
     engine.subscribe({name: values[1:] for name, values in queries.items()})
+    if "graph" in settings:
+        engine.update_roads({"id": [0, 7], "length": [2.0, 0.5]})
     for size in (1, 20, many // 3):
         engine.publish(_some(queries, size, **_uniform(rng, ["x", "y"], size)))
         engine.upsert(_some(items, size, **_uniform(rng, ["x", "y", *over], size)))
@@ -349,6 +357,19 @@ def _moving(rng: np.random.Generator, kind: str, settings: Rows) -> None:
     engine.unsubscribe(queries["id"][:1])
     engine.unsubscribe(queries["id"][1:10])
     _close(engine, queries)
+
+
+def _roads() -> Any:
+    """A small grid of roads."""
+    from rankcast import RoadGraph  # noqa: PLC0415
+
+    side = 6
+    place = np.arange(side * side).reshape(side, side)
+    start = np.concatenate([place[:, :-1].ravel(), place[:-1].ravel()])
+    end = np.concatenate([place[:, 1:].ravel(), place[1:].ravel()])
+    edges = {"start": start, "end": end, "length": np.ones(start.size), "oneway": start % 7 == 0}
+    nodes = {"id": place.ravel(), "x": place.ravel() % side * 2.0, "y": place.ravel() // side * 2.0}
+    return RoadGraph.from_edges(edges, nodes=nodes)
 
 
 HOUR = timedelta(hours=1)
@@ -379,16 +400,23 @@ def _more(
     elif engine == "GeoTextTopK":
         usual = [{**PLANE, "window": 300}, {**PLANE, "window": HOUR}, {"metric": "haversine", "window": 300}]
         usual += [{**PLANE, "window": HOUR, "half_life": HOUR}]
+        usual += [
+            {**PLANE, "window": 300, "vectors": size, "beta": beta} for size, beta in ((40, 1.0), (40, 0.5))
+        ]
         run = _geotext
     elif engine == "MovingTopK":
         scores = (None, scoring.weighted_product(), scoring.weighted_distance(), scoring.waspas())
         usual = [{"over": ["a", "b"], "k": 3, "score": score} for score in scores]
         usual += [{"over": over, "k": 3, "metric": "haversine"} for over in ([], ["a"], ["a", "b"])]
         usual += [{"over": ["a"], "k": 3, "m": 3, "ordered": False}]
+        roads = {"metric": "network", "graph": _roads(), "k": 3}
+        usual += [{"over": over, **roads} for over in ([], ["a"])]
+        usual += [{"over": ["a"], "score": scoring.weighted_distance(), **roads}]
         run = _moving
     else:
         usual = [{"over": list("abc")[:size], "skyline": True} for size in range(4)]
         usual += [{"over": ["a", "b"], "metric": "haversine", "skyline": True}]
+        usual += [{"over": ["a", "b"], "metric": "network", "graph": _roads(), "skyline": True}]
         run = _moving
     for variant in variants[:1] if default else variants:
         for settings in usual:

@@ -104,6 +104,8 @@ class Setting:
         arguments: ... whose first one, if there is one, is passed by place, and the others by name.
         documents: makes the setting out of a Parquet file, `{ path = ... }`, and all settings of the file ...
         column: ... that has this column, by those settings.
+        tables: names of Parquet files, `{ edges = ..., nodes = ... }`, beside `arguments`, ...
+        joined: ... out of which, tables and then arguments by name, this makes the setting.
     """
 
     default: Any = UNSET
@@ -113,6 +115,8 @@ class Setting:
     arguments: tuple[str, ...] = ()
     documents: Callable[[Any, Mapping[str, Any]], Any] | None = None
     column: Callable[[Mapping[str, Any]], str] | None = None
+    tables: tuple[str, ...] = ()
+    joined: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -172,7 +176,8 @@ class Spec:
         settings: those that files write differently.
         function: a function of the user's own.
         title: what it is for, in a few words.
-        tiler: makes messages for gateways, from an engine as it is; None: there are no such messages.
+        tiler: makes messages for gateways, from an engine as it is; None: there are no such messages. With a
+            second argument, `"sparse"`, those that the engine's own subscriptions need.
     """
 
     inputs: tuple[Input, ...]
@@ -182,7 +187,7 @@ class Spec:
     settings: Mapping[str, Setting] = field(default_factory=dict)
     function: Function | None = None
     title: str = ""
-    tiler: Callable[[Any], Tiler] | None = None
+    tiler: Callable[..., Tiler] | None = None
 
     def input(self, name: str) -> Input:
         """One of its inputs."""

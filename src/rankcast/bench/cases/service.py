@@ -429,6 +429,55 @@ def overhead(parameters: Parameters, rng: np.random.Generator) -> Trial:
     )
 
 
+@case(
+    "shard.answers",
+    small={"subscriptions": [20_000], "deltas": [5_000], "batches": [10]},
+    full={"subscriptions": [100_000], "deltas": [560_000], "batches": [60]},
+    seed=88,
+    unit="delta",
+    runs=1,
+)
+def large_answers(parameters: Parameters, rng: np.random.Generator) -> Trial:
+    """`Shard.apply` of batches with large answers, beside `publish` without a shard."""
+    subscriptions, count = parameters["subscriptions"], parameters["batches"]
+    low = rng.random(subscriptions) * 0.8
+    boxes = pa.table({"id": np.arange(subscriptions), "x_lo": low, "x_hi": low + 0.2})
+    objects = objects_of(OBJECTS, rng)
+    new = max(1, parameters["deltas"] * 5 // (2 * subscriptions))  # each is in a fifth, and somebody leaves
+    batches = [
+        pa.table(
+            {
+                "id": OBJECTS + place * new + np.arange(new),
+                "x": rng.random(new),
+                "y": np.full(new, -place - 1.0),
+            }
+        )
+        for place in range(count)
+    ]
+
+    def engine() -> RangeTopK:
+        made = RangeTopK(k=10)
+        made.publish(objects)
+        made.subscribe(boxes)
+        return made
+
+    def alone(made: RangeTopK) -> int:
+        return sum(made.publish(batch).num_rows for batch in batches)
+
+    def durable(shard: Shard[RangeTopK]) -> int:
+        return sum(shard.apply(batch, after=shard.token)[1].num_rows for batch in batches)
+
+    return Trial(
+        alone(engine()),
+        [
+            Contender("shard", prepare=lambda: shard_of(boxes, objects), run=durable),
+            Contender("publish", prepare=engine, run=alone),
+        ],
+        baseline="publish",
+        agrees=lambda answers: len(set(answers.values())) == 1,
+    )
+
+
 @case("service.idle", small={"streams": [1]}, full={"streams": [1]}, seed=87, unit="start", runs=2)
 def idle(parameters: Parameters, rng: np.random.Generator) -> Trial:
     """From starting Python to the first answer; and the memory of a service with one empty stream."""
