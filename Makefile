@@ -14,7 +14,7 @@ export NUMBA_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rankcast
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo live console test test-all test-deep test-faults test-service test-browser soak test-nojit test-numba-oldest test-baseline test-wheel test-spark-wheel test-spark-oldest test-spark-newest test-kafka jars check bench bench-compare peers-lucene wheel requirements warm clean
+.PHONY: help demo live console test test-all test-deep test-faults test-service test-browser soak test-nojit test-numba-oldest test-baseline test-wheel test-spark-wheel test-spark-oldest test-spark-newest test-kafka jars check docs bench bench-compare peers-lucene wheel requirements warm clean
 
 help:  ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,6 +93,15 @@ check: $(READY)  ## format, lint and type check
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 
+# Strict: a link or an anchor that leads nowhere fails.
+docs: .venv/.docs  ## build the site into out/site; it needs nothing from outside
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "the site: out/site/index.html; with search: $(BIN)/python -m http.server -d out/site"
+
+.venv/.docs: requirements/docs.txt $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $<
+	@touch $@
+
 bench: warm  ## run every benchmark case, small size, and write the report
 	@$(BIN)/rankcast bench run '*' --size small --out out/records
 	@$(BIN)/rankcast bench report --records out/records --out out/report.html
@@ -164,7 +173,7 @@ test-kafka: warm  ## pipelines through a real broker of Apache Kafka, and what m
 	@$(BIN)/python -m pytest tests/kafka -m kafka
 
 requirements: $(READY)  ## pin the requirements of every extra anew (needs uv)
-	@for extra in base bench browser client kafka plot serve spark text demo dev; do \
+	@for extra in base bench browser client docs kafka plot serve spark text demo dev; do \
 	  uv pip compile --quiet --no-header --no-emit-index-url --generate-hashes --universal --python-version 3.11 \
 	    --constraint requirements/constraints.txt \
 	    $$(test $$extra = base || echo --extra $$extra) pyproject.toml -o requirements/$$extra.txt || exit 1; done
