@@ -14,7 +14,7 @@ export NUMBA_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rankcast
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo live console test test-all test-deep test-faults test-service test-browser soak test-nojit test-numba-oldest test-baseline test-wheel test-spark-wheel test-spark-oldest test-spark-newest test-kafka jars check docs bench bench-compare peers-lucene wheel requirements warm clean
+.PHONY: help demo live console test test-all test-deep test-faults test-service test-browser soak test-nojit test-numba-oldest test-baseline test-wheel test-spark-wheel test-spark-oldest test-spark-newest test-kafka jars check docs bench bench-compare bench-front peers peers-lucene wheel requirements warm clean
 
 help:  ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -109,6 +109,17 @@ bench: warm  ## run every benchmark case, small size, and write the report
 bench-compare: $(READY)  ## compare the last run with the committed records
 	@$(BIN)/rankcast bench compare benchmarks/records out/records
 
+# Systems that stand beside ours in the front cases; what cannot be had is left out there, and said.
+peers: $(READY)  ## set up PostgreSQL, Lucene and Python packages beside ours in benchmarks (root, Java 17, Maven)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/peers.txt
+	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || { test "$$(id -u)" = 0 && apt-get install -y -qq postgresql >/dev/null; } || \
+	  echo "PostgreSQL is left out: install Debian's package postgresql"
+	@$(MAKE) --no-print-directory peers-lucene || echo "Lucene is left out: it needs Java 17 and Maven"
+
+bench-front: peers warm  ## the front table, from one run on a quiet machine; half an hour
+	@$(BIN)/rankcast bench run 'front.*' --size full --out benchmarks/records
+	@$(BIN)/rankcast bench front
+
 peers-lucene: $(LUCENE)/Matching.class  ## set up Lucene beside RankedMatcher in benchmarks (needs Java 17 and Maven)
 
 $(LUCENE)/Matching.class: benchmarks/peers/lucene/Matching.java
@@ -173,7 +184,7 @@ test-kafka: warm  ## pipelines through a real broker of Apache Kafka, and what m
 	@$(BIN)/python -m pytest tests/kafka -m kafka
 
 requirements: $(READY)  ## pin the requirements of every extra anew (needs uv)
-	@for extra in base bench browser client docs kafka plot serve spark text demo dev; do \
+	@for extra in base bench browser client docs kafka peers plot serve spark text demo dev; do \
 	  uv pip compile --quiet --no-header --no-emit-index-url --generate-hashes --universal --python-version 3.11 \
 	    --constraint requirements/constraints.txt \
 	    $$(test $$extra = base || echo --extra $$extra) pyproject.toml -o requirements/$$extra.txt || exit 1; done

@@ -30,6 +30,7 @@ MODULES: tuple[str, ...] = (
     f"{CASES}.spark",
     f"{CASES}.pipeline",
     f"{CASES}.service",
+    f"{CASES}.front",
     f"{FIGURES}.range_topk",
     f"{FIGURES}.range_traffic",
     f"{FIGURES}.range_boxes",
