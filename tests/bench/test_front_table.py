@@ -43,7 +43,7 @@ def test_a_task_without_systems_says_so_and_others_are_no_rows() -> None:
     alone = made("front.range", RANGE, measured("rankcast", 1.0), measured("Numba, threshold scan", 3.0))
     text = front.markdown([alone, made("matching.one", {}, measured("auto", 1.0))])
     assert "| none that ends |  | threshold scan | 3.00 |" in text
-    assert text.count("\n| ") == 1
+    assert text.count("\n| 10 best") == 1
     assert front.markdown([]) == ""
 
 
