@@ -19,6 +19,7 @@ MODULES: tuple[str, ...] = (
     f"{CASES}.tables",
     f"{CASES}.range_topk",
     f"{CASES}.range_subscribing",
+    f"{CASES}.range_tiles",
     f"{CASES}.covering",
     f"{CASES}.matching",
     f"{CASES}.matching_peers",
