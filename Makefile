@@ -61,11 +61,13 @@ test-faults: warm  ## kill applications, Python workers and executors of Spark, 
 test-service: warm  ## the service: what OpenAPI promises, a hundred kills under load, full disks; some minutes
 	@$(BIN)/python -m pytest tests/service -m service
 
-# Debian's Chromium, where it may be installed; without one the tests are skipped and say so.
-test-browser: warm console/node_modules/.ready  ## the console in a real Chromium (needs node; root installs chromium)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/browser.txt
-	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && apt-get install -y -qq chromium >/dev/null; } || true
-	@$(BIN)/python -m pytest tests/browser -m browser
+# Debian's Chromium, where it may be installed. What is not there is left out, and the tests say so.
+test-browser: warm  ## the console in a real Chromium (root installs one); pictures go to out/console
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/browser.txt || true
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+	  apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || true
+	@command -v npm >/dev/null && $(MAKE) --no-print-directory console/node_modules/.ready || true
+	@mkdir -p out/console && RANKCAST_SHOTS=$(CURDIR)/out/console $(BIN)/python -m pytest tests/browser -m browser -rs
 
 soak: warm  ## the service under steady load for an hour (SECONDS_OF_SOAK=...): memory, latencies
 	@$(BIN)/python -m tests.service.soak $${SECONDS_OF_SOAK:-3600}
