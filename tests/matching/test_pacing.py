@@ -14,7 +14,8 @@ def test_the_example_says_what_it_does() -> None:
 
 def test_budgets_last_the_day_and_are_never_overdrawn() -> None:
     rng = np.random.default_rng(1)
-    ads = {f"ad{place}": (f"o{place % 4}", float(bid)) for place, bid in enumerate(rng.uniform(0.5, 2.0, 20))}
+    bids = enumerate(rng.uniform(0.5, 2.0, 20))
+    ads = {f"ad{place}": pacing.Ad(f"o{place % 4}", float(bid)) for place, bid in bids}
     budget = {f"o{place}": 100.0 for place in range(4)}
     server, half = pacing.Server(ads, budget), {}
     for event in range(1000):
