@@ -260,6 +260,8 @@ class Played:
 def steps(experiment: Experiment) -> int:
     """How many steps will be watched."""
     runs = len(experiment.subscriptions) * len(experiment.k)
+    if experiment.network == "lossy":
+        return runs * len(experiment.loss)
     return runs * (len(experiment.methods) + 1 if experiment.network == "content" else 2)
 
 
@@ -270,7 +272,7 @@ def content(experiment: Experiment, watch: Watcher) -> Played:
         rng = np.random.default_rng(experiment.seed)
         graph = topology.make(experiment.kind, experiment.nodes, experiment.brokers, rng)
         simulation = Simulation(
-            _draw(experiment, count, rng),
+            draw(experiment, count, rng),
             graph,
             split=experiment.split,
             listeners=experiment.listeners,
@@ -292,7 +294,7 @@ def acyclic(experiment: Experiment, watch: Watcher) -> Played:
         rng = np.random.default_rng(experiment.seed)
         graph = topology.make(experiment.kind, experiment.nodes, experiment.brokers, rng)
         routing = Routing(
-            _draw(experiment, count, rng),
+            draw(experiment, count, rng),
             graph,
             gone=experiment.gone,
             listeners=experiment.listeners,
@@ -315,7 +317,8 @@ def _check_counts(checked: Checked, *, of: int) -> dict[str, Any]:
     return {**counts, "checked": checked.listeners, "lists": checked.lists}
 
 
-def _draw(experiment: Experiment, subscriptions: int, rng: np.random.Generator) -> topology.Workload:
+def draw(experiment: Experiment, subscriptions: int, rng: np.random.Generator) -> topology.Workload:
+    """Draw the workload that an experiment asks for."""
     return topology.draw_workload(
         objects=experiment.objects,
         subscriptions=subscriptions,
