@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rankcast.moving.topk import MovingTopK
     from rankcast.range_topk.engine import RangeTopK
     from rankcast.tables.boxes import Hierarchy, near
+    from rankcast.zone_numbers import ZoneNumbers
 
     from . import scoring
 
@@ -54,6 +55,7 @@ __all__ = [
     "SnapshotError",
     "SubscriberList",
     "Vocabulary",
+    "ZoneNumbers",
     "__version__",
     "maxima",
     "near",
@@ -73,6 +75,7 @@ _HOMES = {
     "RankedMatcher": "rankcast.matching.engine",
     "RoadGraph": "rankcast.moving.road_graph",
     "SubscriberList": "rankcast.gateway",
+    "ZoneNumbers": "rankcast.zone_numbers",
     "Vocabulary": "rankcast.geotext.vocabulary",
     "maxima": "rankcast.covering.maxima",
     "near": "rankcast.tables.boxes",

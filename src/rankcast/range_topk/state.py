@@ -86,8 +86,12 @@ class Events(NamedTuple):
 
     def one(self, place: int) -> Events:
         """One of the events, alone."""
-        here = slice(place, place + 1)
-        return Events(self.row[here], self.x[here], self.y[here], int(np.isnan(self.y[place])))
+        return self.part(place, place + 1)
+
+    def part(self, start: int, end: int) -> Events:
+        """The events from `start` on, before `end`."""
+        here = slice(start, end)
+        return Events(self.row[here], self.x[here], self.y[here], int(np.isnan(self.y[here]).sum()))
 
     def coalesced(self) -> Events:
         """The last event of each object, in order: what they come to together."""

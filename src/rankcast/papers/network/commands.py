@@ -37,11 +37,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.out is not None:
         experiment = dataclasses.replace(experiment, out=arguments.out)
     console = required("rich.console", "bench").Console(stderr=True)
-    from rankcast.papers.network import plots, simulation  # noqa: PLC0415  they import matplotlib
+    from rankcast.papers.network import lossy, plots, simulation  # noqa: PLC0415  they import matplotlib
 
     plots.require()
     _require_free(experiment.out)
-    play = simulation.content if experiment.network == "content" else simulation.acyclic
+    plays = {"content": simulation.content, "acyclic": simulation.acyclic, "lossy": lossy.lossy}
+    play = plays[experiment.network]
     with _progress(console) as bar:
         task = bar.add_task("drawing the network", total=simulation.steps(experiment))
 
@@ -83,6 +84,7 @@ def _lines(experiment: Experiment, rows: list[Row], drawn: list[Path]) -> Iterat
     shown = {
         "content": ["messages", "server_bytes", "overlay_bytes", "ip_bytes", "received", "redundancy"],
         "acyclic": ["subscribe_messages", "unsubscribe_messages", "table_entries", "event_hops", "received"],
+        "lossy": ["messages", "tile_bytes", "lost", "gaps", "asked", "extra_bytes", "extra_share"],
     }[experiment.network]
     yield f"{'subscriptions':>13} {'k':>4}  {'method':<18}" + "".join(f"{name:>22}" for name in shown)
     for row in rows:

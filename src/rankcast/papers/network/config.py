@@ -1,6 +1,6 @@
 """A network experiment in one TOML file, read and checked before anything is drawn.
 
-    network = "content"                     # or "acyclic"
+    network = "content"                     # or "acyclic", "lossy"
     seed = 7
     out = "out/network"                     # a directory, from where the command is run
 
@@ -26,6 +26,18 @@
     [acyclic]
     gone = 0.25                             # share of subscriptions that go again
 
+    [lossy]
+    loss = [0, 0.01, 0.1]                   # shares of messages that are lost
+    doubled = 0.01                          # that come twice
+    late = 0.01                             # that come after those of the next batch
+    fail = 0.005                            # of brokers that fail in a batch
+    down = 5                                # batches until they come back
+    signs = 10                              # batches from one sign of life to the next
+    batch = 10                              # events in a batch
+    come = 0.1                              # of events: new objects, objects that go, that move
+    go = 0.1
+    move = 0.3
+
     [check]
     listeners = 1000                        # at most so many subscribers are checked at the end
 
@@ -41,7 +53,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from rankcast.errors import InputError, SettingError, shown
 from rankcast.papers.network import topology, zones
@@ -120,7 +132,30 @@ def path(name: str, value: Any) -> Path:
     return Path(value)
 
 
-NETWORKS = ("content", "acyclic")
+def shares(name: str, value: Any) -> list[float]:
+    """One share below 1 or several, in rising order, each once."""
+    given = value if isinstance(value, list) else [value]
+    if not given:
+        raise SettingError(f"{name} is empty", expected="a share below 1, or several")
+    return sorted({share(name, each) for each in given})
+
+
+class Weather(NamedTuple):
+    """What becomes of messages and brokers, and of objects: shares, and numbers of batches and events."""
+
+    loss: float
+    doubled: float
+    late: float
+    fail: float
+    down: int
+    signs: int
+    batch: int
+    come: float
+    go: float
+    move: float
+
+
+NETWORKS = ("content", "acyclic", "lossy")
 METHODS = ["unicast", "relax", "dense", "sparse", "sparse(1)"]
 
 
@@ -145,7 +180,21 @@ class Experiment:
     split: str
     servers: int
     gone: float
+    loss: list[float]
+    doubled: float
+    late: float
+    fail: float
+    down: int
+    signs: int
+    batch: int
+    come: float
+    go: float
+    move: float
     listeners: int | None
+
+    def weather(self, loss: float) -> Weather:
+        """What happens at one share of loss."""
+        return Weather(loss, *(getattr(self, name) for name in Weather._fields[1:]))
 
     @property
     def has_dense(self) -> bool:
@@ -185,6 +234,18 @@ KEYS: dict[str, dict[str, tuple[str, Any, Check]]] = {
     },
     "acyclic": {
         "gone": ("gone", 0.25, share),
+    },
+    "lossy": {
+        "loss": ("loss", [0.0, 0.01, 0.1], shares),
+        "doubled": ("doubled", 0.01, share),
+        "late": ("late", 0.01, share),
+        "fail": ("fail", 0.005, share),
+        "down": ("down", 5, count()),
+        "signs": ("signs", 10, count()),
+        "batch": ("batch", 10, count()),
+        "come": ("come", 0.1, share),
+        "go": ("go", 0.1, share),
+        "move": ("move", 0.3, share),
     },
     "check": {"listeners": ("listeners", None, limit)},
 }
@@ -253,6 +314,8 @@ def _require_fitting(experiment: Experiment, where: str) -> None:
             refuse(
                 "workload", f'one_sided names "{name}"', f"attributes of over: {', '.join(experiment.over)}"
             )
+    if experiment.come + experiment.go + experiment.move > 1:
+        refuse("lossy", "come, go and move are more than 1 together", "shares of all events")
     if experiment.network != "content":
         return
     for each in experiment.methods:

@@ -133,8 +133,13 @@ LABELS = {
     "subscribe_messages": "messages of subscribes",
     "unsubscribe_messages": "messages of unsubscribes",
     "table_entries": "entries a routing table",
+    "tile_bytes": "messages, bytes times links",
+    "extra_bytes": "because of loss, bytes times links",
+    "asked": "lists asked for",
+    "lost": "parts lost",
 }
 CONTENT = ("overlay_bytes", "ip_bytes", "server_bytes", "received")
+LOSSY = ("tile_bytes", "extra_bytes", "asked", "lost")
 ACYCLIC = ("subscribe_messages", "unsubscribe_messages", "table_entries", "overlay_bytes")
 Row = dict[str, Any]
 
@@ -146,7 +151,7 @@ def require() -> None:
 
 def draw_all(experiment: Experiment, played: Played) -> list[Path]:
     """Draw what there is to compare into the directory of the experiment; the files."""
-    figures = CONTENT if experiment.network == "content" else ACYCLIC
+    figures = {"content": CONTENT, "acyclic": ACYCLIC, "lossy": LOSSY}[experiment.network]
     drawn = {"traffic-by-method.png": _bars(_at(played.rows, _largest(played.rows)), figures)}
     for name in ("k", "subscriptions"):
         others = [each for each in ("k", "subscriptions") if each != name]

@@ -25,6 +25,7 @@ from rankcast.papers.network.content import ContentNetwork, Tiles
 from rankcast.papers.network.delivery import Listeners, must_hear, words
 from rankcast.papers.network.diagonal import Diagonal
 from rankcast.papers.network.routing import Routing
+from rankcast.papers.network.servers import ObjectServers
 from rankcast.papers.network.topology import Columns, Topology, Workload, with_nulls
 from rankcast.papers.network.traffic import (
     TILE_BYTES,
@@ -142,7 +143,7 @@ class Simulation:
         source, audience = stage.enters if relaxed else stage.server, self._audience(stage, keeps=relaxed)
         count, listeners = len(events["id"]), network.listeners(audience.keeping, *audience.known)
         sums = np.zeros((count, delivery.SUMS), np.int64)
-        for tiles in tiles_of(stage.engine, self.over, events, each):
+        for tiles in tiles_of(self._teller(stage, each), self.over, events, each):
             if each.asks == "unicast":
                 direct = each.method == "unicast-direct"
                 sums += network.unicast(tiles, listeners, source, count, direct=direct)
@@ -155,6 +156,12 @@ class Simulation:
             ways, walks = network.entries(source[:count], self.origin[:count]).astype(np.int64), (0, 0)
         checked = Checked(audience.exact(listeners), len(listeners.slot), len(listeners.item))
         return Outcome(each, count, sums, ways, checked, walk_bytes=walks)
+
+    def _teller(self, stage: Stage, each: Method) -> RangeTopK | ObjectServers:
+        """Who makes the messages: one engine; of exact dense tiles the servers that share the objects."""
+        if self.servers == 1 or each.name != "dense":
+            return stage.engine
+        return ObjectServers(self.workload.objects, self.servers, stage.k, over=self.over[0])
 
     def servers_of_events(self, k: int) -> tuple[Rows, tuple[int, int]]:
         """The zone that each event is sent to, and the bytes of the walks between servers."""
@@ -210,7 +217,9 @@ def points_of(ranges: Columns, over: list[str]) -> Floats:
     return np.column_stack([ranges[f"{name}_{end}"] for name in over for end in ("lo", "hi")])
 
 
-def tiles_of(engine: RangeTopK, over: list[str], events: Columns, each: Method) -> Iterator[Tiles]:
+def tiles_of(
+    engine: RangeTopK | ObjectServers, over: list[str], events: Columns, each: Method
+) -> Iterator[Tiles]:
     """Apply updates by one method, in its batches; the messages in portions (a batch: its first event's)."""
     tables: list[pa.Table] = []
     lines: list[Rows] = []
@@ -260,6 +269,8 @@ class Played:
 def steps(experiment: Experiment) -> int:
     """How many steps will be watched."""
     runs = len(experiment.subscriptions) * len(experiment.k)
+    if experiment.network == "lossy":
+        return runs * len(experiment.loss)
     return runs * (len(experiment.methods) + 1 if experiment.network == "content" else 2)
 
 
@@ -270,7 +281,7 @@ def content(experiment: Experiment, watch: Watcher) -> Played:
         rng = np.random.default_rng(experiment.seed)
         graph = topology.make(experiment.kind, experiment.nodes, experiment.brokers, rng)
         simulation = Simulation(
-            _draw(experiment, count, rng),
+            draw(experiment, count, rng),
             graph,
             split=experiment.split,
             listeners=experiment.listeners,
@@ -292,7 +303,7 @@ def acyclic(experiment: Experiment, watch: Watcher) -> Played:
         rng = np.random.default_rng(experiment.seed)
         graph = topology.make(experiment.kind, experiment.nodes, experiment.brokers, rng)
         routing = Routing(
-            _draw(experiment, count, rng),
+            draw(experiment, count, rng),
             graph,
             gone=experiment.gone,
             listeners=experiment.listeners,
@@ -315,7 +326,8 @@ def _check_counts(checked: Checked, *, of: int) -> dict[str, Any]:
     return {**counts, "checked": checked.listeners, "lists": checked.lists}
 
 
-def _draw(experiment: Experiment, subscriptions: int, rng: np.random.Generator) -> topology.Workload:
+def draw(experiment: Experiment, subscriptions: int, rng: np.random.Generator) -> topology.Workload:
+    """Draw the workload that an experiment asks for."""
     return topology.draw_workload(
         objects=experiment.objects,
         subscriptions=subscriptions,

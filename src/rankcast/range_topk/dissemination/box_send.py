@@ -11,11 +11,13 @@ subscriptions: all it must know of them, the bounded side, was noted when they c
 | `dense` | painted, 1.5-d only | painted | stale |
 | `unicast` | a message for each distinct box reached | the same | current |
 | `relax`, `scan` | see `protocol` | see `protocol` | stale |
+
+Event by event a move is sent as a net change; painted "sparse" makes a deletion and an insertion of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -98,12 +100,14 @@ class BoxSender:
             kept.make_room(events)
 
         def make(k: int) -> TileRows:
-            if painted:
-                tiles = self._paint(state, k, events, method, slack.epsilon, batch=batch)
-            else:
-                tiles = self._cover(
-                    state, k, events, slack.epsilon, one_by_one=method == "unicast", batch=batch
-                )
+            def some(part: Events, whole: bool) -> BoxTiles:
+                if painted:
+                    return self._paint(state, k, part, method, slack.epsilon, batch=whole)
+                return self._cover(state, k, part, slack.epsilon, one_by_one=method == "unicast", batch=whole)
+
+            # sparse painting has no net changes: there a move is a deletion and an insertion
+            split = not batch and not (painted and method == "sparse")
+            tiles = _by_stretches(state, events, some) if split else some(events, batch)
             if slack.needless is not None and not batch:
                 tiles = self._merged(state, k, tiles, slack.needless)
             return _tile_rows(state, tiles, k)
@@ -221,6 +225,31 @@ def _tile_rows(state: RangeState, tiles: BoxTiles, k: int) -> TileRows:
         np.where(np.isposinf(tiles.value[:size]), np.nan, state.key(tiles.value[:size])),
         np.full(size, k),
     )
+
+
+def _by_stretches(state: RangeState, events: Events, send: Callable[[Events, bool], BoxTiles]) -> BoxTiles:
+    """Send events one by one, and a move as a batch of its own; the state is as before afterwards."""
+    rows, parts = np.unique(events.row), []
+    x, y = state.objects["x"][rows].copy(), state.objects["y"][rows].copy()
+    for part, moves in list(protocol.stretches(state, events)):
+        parts.append(send(part, moves))
+        state.place(part)
+    state.objects["x"][rows], state.objects["y"][rows] = x, y
+    if len(parts) == 1:
+        return parts[0]
+    return _joined(parts) if parts else empty_box_tiles(1, state.width)
+
+
+def _joined(parts: list[BoxTiles]) -> BoxTiles:
+    """Tiles, those of one part after those of another."""
+    lengths = [int(each.size[0]) for each in parts]
+    whole = {
+        name: np.concatenate([getattr(each, name)[:end] for each, end in zip(parts, lengths, strict=True)])
+        for name in ("low", "high", "item", "x", "value")
+    }
+    size = parts[-1].size.copy()
+    size[0] = sum(lengths)
+    return parts[-1]._replace(size=size, **whole)
 
 
 class MessageLimits(NamedTuple):

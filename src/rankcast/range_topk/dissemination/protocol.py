@@ -81,35 +81,25 @@ def send_plainly(state: RangeState, events: Events, method: str, *, batch: bool)
     ranges, k = Boxes(*np.hsplit(distinct[:, :-1], 2)), distinct[:, -1].astype(np.int64)
     found: list[Message] = []
     before = state.live_objects()
-    first = 0
-    for after, ends in _moments(state, events, batch=batch):
-        found += messages(ranges, k, before, after)
+    for after in _moments(state, events, batch=batch):
+        told = messages(ranges, k, before, after)
         before = after
-        if ends:
-            reached = distinct[sorted({message.box for message in found[first:]})]
-            state.count["affected"] += int((held[:, None] == reached[None]).all(axis=2).any(axis=1).sum())
-            first = len(found)
+        reached = distinct[sorted({message.box for message in told})]
+        state.count["affected"] += int((held[:, None] == reached[None]).all(axis=2).any(axis=1).sum())
+        found += told
     state.count["candidates"] += live.size
     return _tiles(state, ranges, k, found)
 
 
-def _moments(state: RangeState, events: Events, *, batch: bool) -> Iterator[tuple[Objects, bool]]:
-    """All objects after each event, or after the batch; a move passes through a moment without the object.
-
-    Each moment comes with whether it is the end of an event, or of the batch.
-    """
+def _moments(state: RangeState, events: Events, *, batch: bool) -> Iterator[Objects]:
+    """All objects after each event, or after the batch."""
     if batch:
         state.place(events)
-        yield state.live_objects(), True
+        yield state.live_objects()
         return
     for place in range(events.row.size):
-        event = events.one(place)
-        gone = np.isnan(state.objects["y"][event.row]) | np.isnan(event.y)
-        if not gone[0] and (state.objects["x"][event.row] != event.x).any():
-            state.objects["y"][event.row] = np.nan
-            yield state.live_objects(), False
-        state.place(event)
-        yield state.live_objects(), True
+        state.place(events.one(place))
+        yield state.live_objects()
 
 
 def _tiles(state: RangeState, ranges: Boxes, k: Ints, found: list[Message]) -> TileRows:
@@ -160,6 +150,23 @@ def _values_before(state: RangeState, events: Events) -> tuple[Floats, Floats]:
     x, y = state.objects["x"][events.row], state.objects["y"][events.row]
     x[order[again]], y[order[again]] = events.x[order[again - 1]], events.y[order[again - 1]]
     return x, y
+
+
+def stretches(state: RangeState, events: Events) -> Iterator[tuple[Events, bool]]:
+    """The events in order: those between two moves together, and every move alone, which is told.
+
+    A move event by event is the net change of a batch of one: as a deletion and an insertion it would tell of
+    objects that it exposes and that do not stay. [Range §II-A, footnote 4]
+    """
+    old_x, old_y = _values_before(state, events)
+    moves = np.flatnonzero(~np.isnan(old_y) & ~np.isnan(events.y) & (old_x != events.x).any(axis=1))
+    start = 0
+    for end in [*moves.tolist(), events.row.size]:
+        if start < end:
+            yield events.part(start, end), False
+        if end < events.row.size:
+            yield events.part(end, end + 1), True
+        start = end + 1
 
 
 def _to_everybody(row: Rows, x: Floats, y: Floats) -> TileRows:

@@ -39,7 +39,7 @@ from rankcast.range_topk.interval import IntervalLists
 from rankcast.range_topk.kernels.paint import Tiles
 from rankcast.range_topk.kernels.points import BUCKET, PointTree
 from rankcast.range_topk.kernels.points_search import list_rows, widen
-from rankcast.range_topk.painter import NOBODY, keyed
+from rankcast.range_topk.painter import NOBODY, empty_tiles, filled, keyed
 from rankcast.range_topk.state import Events, RangeState, Slack, TileRows
 from rankcast.structures.arrays import with_room
 from rankcast.structures.jit import EXACT
@@ -184,6 +184,7 @@ def ranges_in(points: PointTree, boxes: Boxes) -> tuple[Floats, Floats, NDArray[
 
 BLIND = ("dense", "relax")  # the methods that are never shown a subscription
 
+NO_TILES = filled(empty_tiles(0))
 NOTHING = NetChanges(np.empty(0, np.int32), *(np.empty(0) for _ in range(4)))
 
 
@@ -236,7 +237,7 @@ class IntervalSender:
         if batch:
             painted = self._net_painter.paint(self._net(state, events), k, points=known)
         else:
-            painted = self._painter.paint(keyed(state, events), np.array([k]), points=known, epsilon=epsilon)
+            painted = self._paint(state, events, k, known, epsilon)
         if method == "unicast" or (method == "sparse" and epsilon is None):
             reached = (
                 count_reached(points, painted.box) if batch else count_affected(points, painted, events.row)
@@ -247,6 +248,26 @@ class IntervalSender:
         if needless is not None and not batch:
             painted = _merged(state, points, painted, events, needless)
         return _tile_rows(state, painted.box, painted, k)
+
+    def _paint(
+        self, state: RangeState, events: Events, k: int, known: PointTree | None, epsilon: float | None
+    ) -> Tiles:
+        """Apply events one by one; their tiles. A move is painted as the net change that it is."""
+        parts: list[Tiles] = []
+        done = 0
+        for part, moves in protocol.stretches(state, events):
+            if moves:
+                painted = self._net_painter.paint(self._net(state, part), k, points=known)
+            else:
+                painted = self._painter.paint(
+                    keyed(state, part), np.array([k]), points=known, epsilon=epsilon
+                )
+            if len(part.row) == len(events.row):
+                return painted
+            painted.event[:] += done
+            parts.append(Tiles._make(column.copy() for column in painted))
+            done += len(part.row)
+        return Tiles._make(map(np.concatenate, zip(*parts, strict=True))) if parts else NO_TILES
 
     def _net(self, state: RangeState, events: Events) -> NetChanges:
         """The net changes of events, for the objects they change at all."""
